@@ -1,0 +1,48 @@
+/**
+ * The bus port: core NATS. Fast, ordered per sender and receiver, at most once: nothing that must
+ * survive goes here. `services/nats/NatsBus`, `services/memory/MemoryBus`; one conformance suite.
+ */
+import { Context, Data } from "effect";
+
+/** The broker can't be reached, or did not answer in time. Retry later. */
+export class BrokerUnavailable extends Data.TaggedError("BrokerUnavailable")<{
+  readonly message: string;
+}> {}
+
+export interface BusMessage {
+  readonly subject: string;
+  readonly data: Uint8Array;
+  /** Where an answer is awaited, if one is. */
+  readonly reply: string | undefined;
+}
+
+export type BusReply =
+  | { readonly _tag: "Reply"; readonly data: Uint8Array }
+  /** Nobody listens on the subject now. Nothing was delivered. */
+  | { readonly _tag: "NoResponders" }
+  /** No answer within `timeoutMs`, or the connection broke: it may have been delivered. */
+  | { readonly _tag: "TimedOut" };
+
+export interface BusShape {
+  /** Bytes of the largest message, payload and headers. */
+  readonly payloadBytesMax: number;
+  /** Sends without waiting; dropped while the broker is away. Throws RangeError past `payloadBytesMax`. */
+  readonly publish: (subject: string, data: Uint8Array, reply?: string) => void;
+  /** Delivers in order. `*` and `>` as in NATS. With `queue`, each message goes to one member of the group. */
+  readonly subscribe: (
+    subject: string,
+    handler: (message: BusMessage) => void,
+    options?: { readonly queue?: string },
+  ) => () => void;
+  readonly request: (
+    subject: string,
+    data: Uint8Array,
+    options: { readonly timeoutMs: number; readonly signal?: AbortSignal },
+  ) => Promise<BusReply>;
+  /** Resolves when everything published so far has reached the broker. Rejects with `BrokerUnavailable`. */
+  readonly flush: () => Promise<void>;
+  /** False while the connection to the broker is down. */
+  readonly connected: () => boolean;
+}
+
+export class Bus extends Context.Service<Bus, BusShape>()("agents/core/bus/Bus") {}

@@ -1,0 +1,78 @@
+/**
+ * The database port: one SQLite database per agent whose committed pages only ever come from
+ * journal deltas, plus the local cache of the agent's last clean image.
+ *
+ * 1. Writes are visible to the agent at once and are *uncommitted* until `committed()`.
+ * 2. `freeze()` takes the changed byte ranges of all pages written since the last freeze, as one
+ *    delta; while it is in flight (frozen, not committed), later writes gather for the next.
+ *    At most one delta is in flight.
+ * 3. Applying the deltas of `freeze()` in order to an empty image, or to any `image()` between,
+ *    gives byte-identical databases, whatever the SQL was.
+ * 4. A local cache is used only if it was closed cleanly and every page read from it matches its
+ *    checksum (I12); else `open` says it is empty and the caller replays.
+ * 5. SQLite itself is opened at the first `query` or `transaction`, so an agent that uses no SQL costs no database.
+ *
+ * `services/sqlite` implements it on sqlite-wasm with a page VFS; `core` gives the pages meaning.
+ */
+import { Context } from "effect";
+import type { AgentId, Sequence } from "../../schemas/Address.ts";
+
+export type SqlValue = null | number | bigint | string | Uint8Array;
+
+export interface SqlResult {
+  readonly columns: ReadonlyArray<string>;
+  readonly rows: ReadonlyArray<ReadonlyArray<SqlValue>>;
+  /** True when the statement could write (it is not read-only by `sqlite3_stmt_readonly`). */
+  readonly wrote: boolean;
+  /** Rows that INSERT, UPDATE or DELETE changed. */
+  readonly rowsWritten: number;
+}
+
+export interface AgentDatabase {
+  /**
+   * Runs one or more statements; parameters bind to the first, in order; the result is the last
+   * statement's. Throws the SQLite error as it is (`message`, numeric `resultCode`); a failed
+   * statement changes nothing. BEGIN, COMMIT, ROLLBACK and SAVEPOINT are refused (use `transaction`).
+   */
+  readonly query: (sql: string, params: ReadonlyArray<SqlValue | boolean>) => SqlResult;
+  /** Runs `f` in one transaction; rolls back and rethrows when it throws. Nests (savepoints). Synchronous. */
+  readonly transaction: <A>(f: () => A) => A;
+  /** Uncommitted writes since the last `freeze`. */
+  readonly dirty: boolean;
+  /** The delta of everything written since the last freeze; undefined when no byte changed. */
+  readonly freeze: () => { readonly delta: Uint8Array; readonly pages: number } | undefined;
+  /** The frozen delta is journaled: its pages are now the committed image. */
+  readonly committed: () => void;
+  /** Replay: applies a journaled delta to the committed image. Only before the first `query`. Throws `CorruptFrame`. */
+  readonly apply: (delta: Uint8Array) => void;
+  /** Replay: replaces the committed image (a snapshot's). Only before the first `query`. */
+  readonly restore: (image: Uint8Array) => void;
+  /** A copy of the committed image, page 1 to the last; empty when there is no database. */
+  readonly image: () => Uint8Array;
+  /** Size of the committed image. */
+  readonly imageBytes: number;
+  /** Bytes this database holds in memory now (pages, caches), about. */
+  readonly memoryBytes: number;
+  /**
+   * Closes it. `keep` leaves the committed image as a clean local cache at journal sequence `seq`
+   * with `core` beside it; without it, nothing local is left.
+   */
+  readonly close: (keep?: { readonly seq: Sequence; readonly core: Uint8Array }) => void;
+}
+
+export interface OpenedDatabase {
+  readonly database: AgentDatabase;
+  /** Present when the image came from a clean local cache: the `seq` and `core` it was closed with. */
+  readonly cached?: { readonly seq: Sequence; readonly core: Uint8Array };
+}
+
+export interface DatabasesShape {
+  /** Opens the agent's image: the local cache where it is clean, else empty. Never fails on a bad cache. */
+  readonly open: (id: AgentId) => OpenedDatabase;
+  /** Forgets the local cache of an agent that is not open. */
+  readonly discard: (id: AgentId) => void;
+}
+
+export class Databases extends Context.Service<Databases, DatabasesShape>()(
+  "agents/core/database/Databases",
+) {}

@@ -1,0 +1,101 @@
+/**
+ * The HTTP and WebSocket server port of the gateway. Two adapters pass one suite: `services/uws`
+ * (uWebSockets.js, the default) and `services/nodeHttp` (node:http and ws, where the native binary
+ * can't load).
+ *
+ * 1. A body is delivered whole, and only if it is within the limit that `limitBody` was given before
+ *    the first byte was buffered past it; over it the caller gets 413 and the handler never runs.
+ * 2. Header and body must arrive within `headerTimeoutMs` and `bodyTimeoutMs`; else 408 or a closed connection.
+ * 3. `respond` after the caller has gone is ignored, and `aborted` has fired.
+ * 4. A socket's messages are given in order, none before `upgrade`'s promise has accepted, one at a
+ *    time unless the handler returns at once. Frames sent are in order, whole or not at all.
+ * 5. A socket whose unsent bytes pass `socketBufferBytesMax` is closed with 1013: a laggard never costs memory.
+ */
+import { Context, Data, type Effect, type Scope } from "effect";
+
+export interface HttpRequest {
+  readonly method: string;
+  /** Path and query as sent, e.g. `/agents/x/a%20b?_pk=1`. Starts with `/`. */
+  readonly target: string;
+  /** Lower-case names, each with its values in order. */
+  readonly headers: Readonly<Record<string, ReadonlyArray<string>>>;
+  readonly remoteAddress: string;
+  /** Whether the caller's connection is TLS (at this server). */
+  readonly secure: boolean;
+}
+
+export interface HttpResponse {
+  readonly status: number;
+  /** Pairs, so that `set-cookie` can repeat. `content-length` is the adapter's. */
+  readonly headers: ReadonlyArray<readonly [string, string]>;
+  readonly body: Uint8Array | string;
+}
+
+export interface Exchange {
+  readonly request: HttpRequest;
+  readonly body: Uint8Array;
+  /** Answers once; a second call is a defect. */
+  readonly respond: (response: HttpResponse) => void;
+  readonly aborted: AbortSignal;
+}
+
+export interface ServerSocket {
+  readonly request: HttpRequest;
+  readonly send: (data: string | Uint8Array) => void;
+  readonly close: (code: number, reason: string) => void;
+}
+
+export interface SocketHandlers {
+  readonly onMessage: (data: string | Uint8Array) => void;
+  /** `wasClean`: the peer sent a close frame. `code` 1006 when it did not, 1005 when it had no code. */
+  readonly onClose: (code: number, reason: string, wasClean: boolean) => void;
+}
+
+export type UpgradeDecision =
+  /** The 101 is sent, then `open` is called with the socket; messages flow after it returns. */
+  | {
+      readonly _tag: "Accept";
+      readonly open: (socket: ServerSocket) => SocketHandlers;
+      readonly protocol?: string;
+    }
+  | { readonly _tag: "Refuse"; readonly response: HttpResponse };
+
+export interface HttpHandlers {
+  /** Called when the head of a request is in; the largest body to accept for it, bytes. */
+  readonly limitBody: (request: HttpRequest) => number;
+  readonly onRequest: (exchange: Exchange) => void;
+  readonly onUpgrade: (request: HttpRequest, aborted: AbortSignal) => Promise<UpgradeDecision>;
+}
+
+export interface HttpServerOptions {
+  readonly hostname: string;
+  /** 0: any free port. */
+  readonly port: number;
+  readonly headerTimeoutMs: number;
+  readonly bodyTimeoutMs: number;
+  readonly headerBytesMax: number;
+  readonly connectionsMax: number;
+  readonly socketBufferBytesMax: number;
+  /** Bytes of the largest WebSocket message a peer may send; over it the socket is closed with 1009. */
+  readonly messageBytesMax: number;
+}
+
+/** The address is taken or not allowed; `message` says which and what to do. */
+export class ListenFailed extends Data.TaggedError("ListenFailed")<{
+  readonly port: number;
+  readonly message: string;
+}> {}
+
+export interface HttpServerShape {
+  /** Name of the implementation, for the log. */
+  readonly name: string;
+  /** Listens until the scope closes: then no new connections, idle ones closed, sockets closed with 1001. */
+  readonly listen: (
+    options: HttpServerOptions,
+    handlers: HttpHandlers,
+  ) => Effect.Effect<{ readonly port: number }, ListenFailed, Scope.Scope>;
+}
+
+export class HttpServer extends Context.Service<HttpServer, HttpServerShape>()(
+  "agents/core/http/HttpServer",
+) {}

@@ -1,0 +1,59 @@
+/**
+ * The inbox port: a durable work queue of inputs, one lane per shard.
+ *
+ * 1. `publish` answers `Stored` only when the broker has stored the envelope.
+ * 2. Everything stored and not acked is delivered, at least once, to the one consumer of its shard,
+ *    in stored order for each agent on first delivery.
+ * 3. `consume` first takes the shard over: whatever an earlier consumer held and did not ack is
+ *    delivered again at once.
+ * 4. An acked input is never delivered again (to a consumer that starts after the ack was stored).
+ * 5. A delivery does not hold its bytes for the host: past a bound the host keeps only `seq` and reads
+ *    again by `get`.
+ *
+ * Adapters: `services/nats/NatsInbox`, `services/memory/MemoryInbox`; one conformance suite.
+ */
+import { Context } from "effect";
+import type { AgentId, Sequence, ShardId } from "../../schemas/Address.ts";
+
+export interface Delivery {
+  readonly id: AgentId;
+  readonly seq: Sequence;
+  /** 1 for the first delivery; counts deliveries by any consumer. */
+  readonly deliveries: number;
+  /** An `InboxEnvelope` frame. */
+  readonly data: Uint8Array;
+  /** Done with: removed from the queue. Fire and forget; a lost ack is a redelivery, which dedup drops. */
+  readonly ack: () => void;
+  /** Deliver again, `delayMs` from now. */
+  readonly nak: (delayMs: number) => void;
+}
+
+export type PublishResult =
+  | { readonly _tag: "Stored"; readonly seq: Sequence }
+  /** Not known to be stored when `signal` fired (it may be: publish again with the same key is safe). */
+  | { readonly _tag: "Unavailable"; readonly message: string };
+
+export interface InboxConsumer {
+  /** No delivery begins after this resolves. What is not acked goes to the next consumer. */
+  readonly stop: () => Promise<void>;
+}
+
+export interface InboxShape {
+  /** Stores one envelope for the agent, retrying while the broker is away until `signal` fires. */
+  readonly publish: (
+    id: AgentId,
+    data: Uint8Array,
+    options: { readonly signal: AbortSignal },
+  ) => Promise<PublishResult>;
+  /** Takes the shard's lane over. Rejects with `BrokerUnavailable`; once running it heals itself across broker restarts. */
+  readonly consume: (
+    shard: ShardId,
+    handler: (delivery: Delivery) => void,
+  ) => Promise<InboxConsumer>;
+  /** The stored envelope, or undefined when it was acked. Rejects with `BrokerUnavailable`. */
+  readonly get: (seq: Sequence) => Promise<Uint8Array | undefined>;
+  /** Inputs stored and not acked yet, over all shards. */
+  readonly depth: () => Promise<number>;
+}
+
+export class Inbox extends Context.Service<Inbox, InboxShape>()("agents/core/inbox/Inbox") {}

@@ -1,0 +1,61 @@
+/**
+ * The journal port: one append-only log per agent, fenced by compare-and-set.
+ *
+ * 1. `append` stores an event iff the agent's last sequence equals `expectedSeq`; so of two hosts
+ *    that both believe they own an agent at most one goes on (the journal is the fence).
+ * 2. An event is stored whole or not at all, and is never changed.
+ * 3. `read` gives events in sequence order, without a gap, as they were appended.
+ * 4. An ambiguous append (its ack was lost) is resolved by the adapter: it reads the last event
+ *    back and compares. It never appends blindly a second time.
+ *
+ * Outcomes are closed unions and methods give Promises, not Effects: this is the per-commit path.
+ * Adapters: `services/nats/NatsJournal`, `services/memory/MemoryJournal`; one conformance suite.
+ */
+import { Context } from "effect";
+import type { AgentId, Sequence } from "../../schemas/Address.ts";
+
+export interface StoredEvent {
+  readonly seq: Sequence;
+  /** When the broker stored it, milliseconds since the epoch. */
+  readonly storedMs: number;
+  /** A `JournalEvent` frame, as it was appended (claim checks already resolved). */
+  readonly data: Uint8Array;
+}
+
+export type AppendResult =
+  | { readonly _tag: "Stored"; readonly seq: Sequence }
+  /** Somebody else's event came first. Nothing was stored. */
+  | { readonly _tag: "Conflict" }
+  /** The outcome could not be learnt before `signal` fired: it may or may not be stored. */
+  | { readonly _tag: "Unknown"; readonly message: string };
+
+export interface JournalEntry {
+  readonly id: AgentId;
+  /** Number of events in the journal. */
+  readonly events: number;
+}
+
+export interface JournalShape {
+  /**
+   * Appends one event after `expectedSeq` (0: the journal is empty). While the broker is away it
+   * keeps trying until `signal` fires. Several appends of different agents may be in flight.
+   */
+  readonly append: (
+    id: AgentId,
+    data: Uint8Array,
+    options: { readonly expectedSeq: Sequence; readonly signal: AbortSignal },
+  ) => Promise<AppendResult>;
+  /** Events with `fromSeq <= seq <= toSeq` (default: all there are now). Rejects with `BrokerUnavailable`. */
+  readonly read: (
+    id: AgentId,
+    range: { readonly fromSeq: Sequence; readonly toSeq?: Sequence },
+  ) => AsyncIterable<StoredEvent>;
+  /** The last event, or undefined for an agent that has none. Rejects with `BrokerUnavailable`. */
+  readonly last: (id: AgentId) => Promise<StoredEvent | undefined>;
+  /** Agents that have a journal, of one class or all, in no particular order. Streams; never loads all. */
+  readonly list: (className?: string) => AsyncIterable<JournalEntry>;
+}
+
+export class Journal extends Context.Service<Journal, JournalShape>()(
+  "agents/core/journal/Journal",
+) {}

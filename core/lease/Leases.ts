@@ -1,0 +1,49 @@
+/**
+ * The lease port: exclusive, expiring claims on keys (`shard.<n>`, `host.<id>`, `gateway.<id>`).
+ *
+ * 1. At most one holder of a key at a time by the store's clock; a claim is a compare-and-set.
+ * 2. `epoch` strictly increases over all claims of a key, for ever.
+ * 3. A lease that is not renewed for `ttlMs` expires, and watchers are told.
+ * 4. A lease is advice: safety rests on the journal's compare-and-set, never on this.
+ *
+ * Adapters: `services/nats/NatsLeases` (KV bucket TTL with expiry markers), `services/memory/MemoryLeases`.
+ */
+import { Context } from "effect";
+import type { Epoch } from "../../schemas/Address.ts";
+
+export interface Lease {
+  readonly key: string;
+  /** Who holds it: any short string, usually a host id, or JSON about the holder. */
+  readonly value: string;
+  /** Revision of the claim that created it; renewals keep it. */
+  readonly epoch: Epoch;
+}
+
+export type ClaimResult =
+  { readonly _tag: "Claimed"; readonly lease: Lease } | { readonly _tag: "Held" };
+
+export type RenewResult = { readonly _tag: "Renewed" } | { readonly _tag: "Lost" };
+
+/** `value` undefined: released or expired. */
+export interface LeaseChange {
+  readonly key: string;
+  readonly value: string | undefined;
+}
+
+export interface LeasesShape {
+  /** Milliseconds without renewal after which a lease expires. */
+  readonly ttlMs: number;
+  /** Rejects with `BrokerUnavailable`. */
+  readonly claim: (key: string, value: string) => Promise<ClaimResult>;
+  /** `value` replaces the lease's value when given. `Lost`: expired or taken over. Rejects with `BrokerUnavailable`. */
+  readonly renew: (lease: Lease, value?: string) => Promise<RenewResult>;
+  /** Frees it at once, if still held. */
+  readonly release: (lease: Lease) => Promise<void>;
+  /** Every live lease now, then each change. Ends when `signal` fires. Heals itself across broker restarts
+   *  (after which it repeats what it may have missed). */
+  readonly watch: (onChange: (change: LeaseChange) => void, signal: AbortSignal) => Promise<void>;
+  /** Live leases whose key starts with `prefix`. Rejects with `BrokerUnavailable`. */
+  readonly list: (prefix: string) => Promise<ReadonlyArray<Lease>>;
+}
+
+export class Leases extends Context.Service<Leases, LeasesShape>()("agents/core/lease/Leases") {}

@@ -1,0 +1,84 @@
+/**
+ * What a declared webhook route is, as data: how to match it, verify it, and find the agent.
+ * Built by users through `agents/webhooks` (`services/webhooks`), served by the gateway.
+ *
+ * Order of a request (each step answers and stops when it fails): match → method → size → read raw
+ * body → verify over the raw bytes → handshake → entity → dedup keys → inbox.
+ */
+
+/** What a verifier and an entity source see of one request. Header names are lower-case. */
+export interface WebhookRequest {
+  readonly method: string;
+  /** The full URL as the caller saw it (scheme and host from the gateway's `publicUrl` where configured). */
+  readonly url: string;
+  /** Path parameters of the route's pattern, percent-decoded. */
+  readonly params: Readonly<Record<string, string>>;
+  /** Each value of a header in the order it came; a header that was sent twice has two. */
+  readonly headers: Readonly<Record<string, ReadonlyArray<string>>>;
+  /** The raw body, before any parsing. */
+  readonly body: Uint8Array;
+  /** Wall clock, milliseconds: the replay window is measured against it. */
+  readonly nowMs: number;
+  /** Secrets and bindings by name. */
+  readonly env: Readonly<Record<string, unknown>>;
+}
+
+export interface PlainAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+export type Verdict =
+  | {
+      readonly _tag: "Verified";
+      /** The provider's event id, if it sent one. */
+      readonly dedupId?: string;
+      /** A further dedup id (hash of the signed body) when the verifier has `replayGuard: true`. */
+      readonly replayId?: string;
+      readonly eventType?: string;
+    }
+  /** A handshake of the provider's, answered here; it never reaches an agent. */
+  | { readonly _tag: "Handshake"; readonly answer: PlainAnswer }
+  /** 401 `Invalid signature`. `reason` is for the log, never for the caller. */
+  | { readonly _tag: "Rejected"; readonly reason: string }
+  /** 500: a secret that the verifier names is not set. `message` says which; logged. */
+  | { readonly _tag: "Misconfigured"; readonly message: string };
+
+export interface Verifier {
+  /** Short name, e.g. `github`; part of the dedup key and of logs. */
+  readonly provider: string;
+  /** Milliseconds to wait for the agent's own answer before 202, unless the route says otherwise. */
+  readonly deadlineMs: number;
+  /** Parts of a request that the provider's signature covers. An entity read from elsewhere needs `trust`. */
+  readonly signs: ReadonlyArray<"body" | "url" | "headers">;
+  /** Pure and synchronous; never throws for any bytes a caller may send. */
+  readonly verify: (request: WebhookRequest) => Verdict;
+}
+
+export type EntityResult =
+  | { readonly _tag: "Entity"; readonly name: string }
+  /** 400 `Missing <field>`. */
+  | { readonly _tag: "Missing"; readonly field: string }
+  /** 400 with `message` (body that is not JSON: `Invalid JSON`). */
+  | { readonly _tag: "Invalid"; readonly message: string };
+
+export interface EntitySource {
+  readonly from: "body" | "path" | "header" | "constant";
+  readonly trust: boolean;
+  /** Pure; never throws for any bytes a caller may send. Called after verification only. */
+  readonly resolve: (request: WebhookRequest) => EntityResult;
+}
+
+export interface WebhookRoute {
+  /** e.g. `/webhooks/stripe/:customer`. */
+  readonly path: string;
+  /** Name of the agent class. */
+  readonly agent: string;
+  readonly verifier: Verifier;
+  readonly entity: EntitySource;
+  /** `agent`: wait for the agent's answer up to the deadline; `stored`: 202 as soon as it is stored. */
+  readonly answer: "agent" | "stored";
+  readonly deadlineMs: number;
+  readonly bodyBytesMax: number;
+}

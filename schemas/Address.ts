@@ -1,0 +1,121 @@
+/**
+ * An agent's address: `(class, name)`, its shard, and the token codec.
+ *
+ * One codec serves subjects, KV keys and file names: every UTF-8 byte outside `[A-Za-z0-9_-]` is
+ * written `=XX` (upper-case hex), so any name fits in one subject token and decodes exactly.
+ * Feeds: `Subjects`, the adapters, the gateway's routing.
+ */
+import { Brand, Data } from "effect";
+
+export type AgentClass = string & Brand.Brand<"AgentClass">;
+export type AgentName = string & Brand.Brand<"AgentName">;
+export type ShardId = number & Brand.Brand<"ShardId">;
+/** Position in a stream, counted from 1; 0 means "nothing yet". */
+export type Sequence = number & Brand.Brand<"Sequence">;
+/** Number of a shard's ownership: strictly increasing for a shard, over all hosts. */
+export type Epoch = number & Brand.Brand<"Epoch">;
+
+export interface AgentId {
+  readonly class: AgentClass;
+  readonly name: AgentName;
+}
+
+/** UTF-8 bytes; the limit of `protocol.md` (names). */
+export const AGENT_NAME_BYTES_MAX = 1024;
+/** Shards of a new installation; fixed at provisioning and stored with the stream. */
+export const SHARDS_DEFAULT = 64;
+
+/** The class or the name of an agent can't be used; `message` says why and is safe to show. */
+export class InvalidAddress extends Data.TaggedError("InvalidAddress")<{
+  readonly message: string;
+}> {}
+
+/**
+ * Checks and brands an address. The class is an identifier (`[A-Za-z_$][A-Za-z0-9_$]*`); the name
+ * is any non-empty string of at most 1,024 bytes of UTF-8. Throws `InvalidAddress`.
+ */
+export function agentId(className: string, name: string): AgentId {
+  if (!/^[A-Za-z_$][\w$]*$/.test(className))
+    throw new InvalidAddress({ message: `Agent class "${className}" is not an identifier` });
+  if (name.length === 0) throw new InvalidAddress({ message: "Agent name is empty" });
+  // A UTF-16 unit takes at most 3 bytes: short names need no exact count.
+  if (name.length * 3 > AGENT_NAME_BYTES_MAX) {
+    const bytes = utf8.encode(name).length;
+    if (bytes > AGENT_NAME_BYTES_MAX)
+      throw new InvalidAddress({
+        message: `Agent name is ${bytes} bytes long; the limit is ${AGENT_NAME_BYTES_MAX} bytes of UTF-8`,
+      });
+  }
+  return { class: className as AgentClass, name: name as AgentName };
+}
+
+/** A string that is unique to the address; for maps and logs, not for the wire. */
+export const addressKey = (id: AgentId): string => `${id.class}/${id.name}`;
+
+const utf8 = new TextEncoder();
+const text = new TextDecoder();
+const SAFE = /^[A-Za-z0-9_-]+$/;
+const isSafeByte = (b: number): boolean =>
+  (b >= 0x30 && b <= 0x39) ||
+  (b >= 0x41 && b <= 0x5a) ||
+  (b >= 0x61 && b <= 0x7a) ||
+  b === 0x5f ||
+  b === 0x2d;
+
+/** One subject token for any non-empty string. Lone surrogates become U+FFFD, as in all UTF-8. */
+export function encodeToken(value: string): string {
+  if (SAFE.test(value)) return value;
+  let out = "";
+  for (const b of utf8.encode(value))
+    out += isSafeByte(b)
+      ? String.fromCharCode(b)
+      : "=" + (b < 16 ? "0" : "") + b.toString(16).toUpperCase();
+  return out;
+}
+
+/** The string that `encodeToken` was given. Throws `InvalidAddress` for a token it never writes. */
+export function decodeToken(token: string): string {
+  if (SAFE.test(token)) return token;
+  if (!/^(?:[A-Za-z0-9_-]|=[0-9A-F]{2})+$/.test(token))
+    throw new InvalidAddress({ message: `"${token}" is not an encoded token` });
+  const bytes: number[] = [];
+  for (let i = 0; i < token.length; i++) {
+    if (token[i] === "=") {
+      bytes.push(parseInt(token.slice(i + 1, i + 3), 16));
+      i += 2;
+    } else bytes.push(token.charCodeAt(i));
+  }
+  return text.decode(Uint8Array.from(bytes));
+}
+
+/** 32-bit FNV-1a over UTF-8. */
+export function fnv1a32(value: string, seed = 0x811c9dc5): number {
+  let hash = seed;
+  for (let i = 0; i < value.length; i++) {
+    const c = value.charCodeAt(i);
+    if (c < 0x80) hash = Math.imul(hash ^ c, 0x01000193);
+    else {
+      for (const b of utf8.encode(value.slice(i))) hash = Math.imul(hash ^ b, 0x01000193);
+      break;
+    }
+  }
+  return hash >>> 0;
+}
+
+/** The shard that owns an agent: `fnv1a32(class NUL name) mod shards`. Part of the stored format. */
+export const shardOf = (id: AgentId, shards: number): ShardId =>
+  (fnv1a32(id.name, fnv1a32(id.class + "\0")) % shards) as ShardId;
+
+/**
+ * Class name to kebab case, as the reference writes it in URLs and identity frames
+ * (`protocol.md` §1): an all-capitals name is lowered; else each capital starts a word.
+ */
+export function camelCaseToKebabCase(value: string): string {
+  if (value === value.toUpperCase() && value !== value.toLowerCase())
+    return value.toLowerCase().replace(/_/g, "-");
+  return value
+    .replace(/[A-Z]/g, (c) => "-" + c.toLowerCase())
+    .replace(/^-/, "")
+    .replace(/_/g, "-")
+    .replace(/-$/, "");
+}

@@ -1,0 +1,86 @@
+/**
+ * The frame that carries every stored message (event, envelope, snapshot):
+ *
+ *     {"v":1,"crc":"xxxxxxxx",…rest of one JSON object…}\n…bytes…
+ *
+ * One line of JSON that any tool can read, then raw bytes (page deltas, a request body). `v` and
+ * `crc` have fixed places: `crc` is the CRC-32 (IEEE, 8 lower-case hex digits) of everything that
+ * follows its closing quote, so a flipped bit or a cut tail is always found (invariant I12).
+ * A reader of an unknown `v` refuses (`UnknownVersion`); it never guesses.
+ */
+import { Data } from "effect";
+import { crc32 } from "./crc32.ts";
+
+export const FRAME_VERSION = 1;
+
+/** The bytes are not a frame, or not the frame that was written. */
+export class CorruptFrame extends Data.TaggedError("CorruptFrame")<{ readonly message: string }> {}
+/** Written by a newer release: upgrade this process to read it. */
+export class UnknownVersion extends Data.TaggedError("UnknownVersion")<{
+  readonly version: number;
+  readonly message: string;
+}> {}
+
+export interface Frame {
+  /** The JSON object, without `v` and `crc`. Its shape is the caller's schema to check. */
+  readonly head: Readonly<Record<string, unknown>>;
+  /** What follows the JSON line; empty when nothing does. A view, not a copy. */
+  readonly body: Uint8Array;
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder("utf-8", { fatal: true });
+const EMPTY = new Uint8Array(0);
+const NEWLINE = 0x0a;
+const PREFIX = `{"v":${FRAME_VERSION},"crc":"`;
+const CRC_AT = PREFIX.length;
+const REST_AT = CRC_AT + 8;
+
+/** `head` is serialised as it is: plain JSON with at least one key, none named `v` or `crc`. */
+export function encodeFrame(head: object, body: Uint8Array = EMPTY): Uint8Array {
+  return encodeFrameJson(JSON.stringify(head), body);
+}
+
+/** As `encodeFrame`, for a head that is already JSON text (`{…}`, at least one key). */
+export function encodeFrameJson(json: string, body: Uint8Array = EMPTY): Uint8Array {
+  const line = encoder.encode(`${PREFIX}00000000",${json.slice(1)}\n`);
+  const out = body.length === 0 ? line : new Uint8Array(line.length + body.length);
+  if (body.length > 0) {
+    out.set(line);
+    out.set(body, line.length);
+  }
+  const hex = crc32(out, REST_AT).toString(16).padStart(8, "0");
+  for (let i = 0; i < 8; i++) out[CRC_AT + i] = hex.charCodeAt(i);
+  return out;
+}
+
+/** Throws `CorruptFrame` or `UnknownVersion`. */
+export function decodeFrame(bytes: Uint8Array): Frame {
+  const end = bytes.indexOf(NEWLINE);
+  if (end < REST_AT + 2) throw new CorruptFrame({ message: "no JSON line where a frame starts" });
+  let line: string;
+  try {
+    line = decoder.decode(bytes.subarray(0, end));
+  } catch {
+    throw new CorruptFrame({ message: "the frame's first line is not UTF-8" });
+  }
+  if (!line.startsWith(PREFIX)) throw refuse(line);
+  const found = crc32(bytes, REST_AT).toString(16).padStart(8, "0");
+  const written = line.slice(CRC_AT, REST_AT);
+  if (found !== written)
+    throw new CorruptFrame({
+      message: `checksum ${found} of ${bytes.length} bytes, written ${written}`,
+    });
+  const { v: _v, crc: _crc, ...head } = JSON.parse(line) as Record<string, unknown>;
+  return { head, body: bytes.subarray(end + 1) };
+}
+
+function refuse(line: string): CorruptFrame | UnknownVersion {
+  const version = /^\{"v":(\d+),/.exec(line)?.[1];
+  return version !== undefined && Number(version) !== FRAME_VERSION
+    ? new UnknownVersion({
+        version: Number(version),
+        message: `format version ${version}; this release reads version ${FRAME_VERSION}: upgrade it`,
+      })
+    : new CorruptFrame({ message: "the frame's prefix is damaged" });
+}

@@ -1,0 +1,45 @@
+/**
+ * An agent up to one journal sequence: everything that replaying `1..seq` gives. A `Frame` whose
+ * body is the SQLite image (page 1 to the last, empty when the agent has no database).
+ *
+ * The same layout is the local cache's `core` part (with an empty body: the pages lie beside it).
+ */
+import { Schema } from "effect";
+import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
+
+export const SnapshotHead = Schema.Struct({
+  agent: Schema.Tuple([Schema.String, Schema.String]),
+  /** Sequence of the last journal event that is in it. */
+  seq: Schema.Number,
+  /** Epoch of that event. */
+  epoch: Schema.Number,
+  time: Schema.Number,
+  /** Absent when the state was never set. */
+  state: Schema.optionalKey(Schema.Unknown),
+  /** The done set, oldest first: `[key, time in ms, journal seq]`. */
+  done: Schema.Array(Schema.Tuple([Schema.String, Schema.Number, Schema.Number])),
+  /** Inputs begun in mid-turn and not done: `[key, attempts so far]`. */
+  begun: Schema.Array(Schema.Tuple([Schema.String, Schema.Number])),
+  /** Pages in the image. */
+  pages: Schema.Number,
+});
+export type SnapshotHead = typeof SnapshotHead.Type;
+
+export interface Snapshot {
+  readonly head: SnapshotHead;
+  readonly image: Uint8Array;
+}
+
+export const encodeSnapshot = (head: SnapshotHead, image?: Uint8Array): Uint8Array =>
+  encodeFrame(head, image);
+
+const decodeHead = Schema.decodeUnknownResult(SnapshotHead);
+
+/** Throws `CorruptFrame` or `UnknownVersion`. */
+export function decodeSnapshot(bytes: Uint8Array): Snapshot {
+  const frame = decodeFrame(bytes);
+  const head = decodeHead(frame.head);
+  if (head._tag === "Failure")
+    throw new CorruptFrame({ message: `not a snapshot: ${String(head.failure)}` });
+  return { head: head.success, image: frame.body };
+}

@@ -1,0 +1,15 @@
+import { defineConfig } from "vitest/config";
+
+// Tests run on the sources: the package's own entries resolve to TypeScript by the
+// "agents-source" condition. Processes that tests spawn run from dist/, which `pretest` builds.
+export default defineConfig({
+  resolve: { conditions: ["agents-source"] },
+  ssr: { resolve: { conditions: ["agents-source"] } },
+  test: {
+    include: ["test/**/*.test.ts"],
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+    pool: "forks",
+    maxWorkers: 2,
+  },
+});
