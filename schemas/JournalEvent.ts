@@ -57,6 +57,8 @@ export const TurnRecord = Schema.Struct({
   done: Schema.optionalKey(Schema.Array(Schema.String)),
   /** The turn goes on: its input is begun, not done. */
   begun: Schema.optionalKey(Schema.Literal(true)),
+  /** The input exhausted its attempts and lies in the dead letters: it does not run again by itself. */
+  dead: Schema.optionalKey(Schema.Literal(true)),
   /** The turn ended by an error that the agent did not suppress; its message. */
   error: Schema.optionalKey(Schema.String),
 });

@@ -18,8 +18,8 @@ export const SnapshotHead = Schema.Struct({
   state: Schema.optionalKey(Schema.Unknown),
   /** The done set, oldest first: `[key, time in ms, journal seq]`. */
   done: Schema.Array(Schema.Tuple([Schema.String, Schema.Number, Schema.Number])),
-  /** Inputs begun in mid-turn and not done: `[key, attempts so far]`. */
-  begun: Schema.Array(Schema.Tuple([Schema.String, Schema.Number])),
+  /** Inputs begun and not done: `[key, attempts so far, inbox sequence]`. */
+  begun: Schema.Array(Schema.Tuple([Schema.String, Schema.Number, Schema.Number])),
   /** Pages in the image. */
   pages: Schema.Number,
 });

@@ -1,0 +1,16 @@
+/**
+ * The log port: one line an event, a message and fields. Processes give one that writes JSON lines or,
+ * on a terminal, text for people; tests give one that collects. Plain functions for the hot path.
+ */
+import { Context } from "effect";
+
+export type LogFields = Readonly<Record<string, unknown>>;
+
+export interface LogShape {
+  readonly debug: (message: string, fields?: LogFields) => void;
+  readonly info: (message: string, fields?: LogFields) => void;
+  readonly warn: (message: string, fields?: LogFields) => void;
+  readonly error: (message: string, fields?: LogFields) => void;
+}
+
+export class Log extends Context.Service<Log, LogShape>()("agents/core/log/Log") {}

@@ -1,0 +1,64 @@
+/**
+ * An agent as its journal tells it, up to one sequence: the committed part of everything. Only
+ * `applyEvent` changes it, live and in replay; the database's pages are applied beside it.
+ */
+import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
+import { encodeSnapshot, type SnapshotHead } from "../../schemas/Snapshot.ts";
+import { DoneSet } from "./DoneSet.ts";
+
+/** An input that began and is not done. */
+export interface Begun {
+  /** Runs so far, the one that wrote this included. */
+  readonly attempts: number;
+  /** Its inbox sequence: the same key under another one is a new delivery, and starts at attempt 1. */
+  readonly inboxSeq: number;
+}
+
+export class AgentImage {
+  readonly id: AgentId;
+  /** Sequence of the last event applied; 0 when there is none. */
+  seq = 0 as Sequence;
+  /** Epoch of the last event applied; 0 when there is none. */
+  epoch = 0 as Epoch;
+  /** When the last event was written. */
+  timeMs = 0;
+  /** JSON text of the state; undefined when it was never set. */
+  state: string | undefined = undefined;
+  done = new DoneSet();
+  readonly begun = new Map<string, Begun>();
+  /** Size of the database after the last event, in pages. */
+  pages = 0;
+
+  constructor(id: AgentId) {
+    this.id = id;
+  }
+
+  /** A `Snapshot` frame; `image` is the database's committed image, or nothing for a local cache's core. */
+  encode(image?: Uint8Array): Uint8Array {
+    const head: SnapshotHead = {
+      agent: [this.id.class, this.id.name],
+      seq: this.seq,
+      epoch: this.epoch,
+      time: this.timeMs,
+      ...(this.state === undefined ? {} : { state: JSON.parse(this.state) as unknown }),
+      done: this.done.toArray(),
+      begun: Array.from(this.begun, ([key, b]) => [key, b.attempts, b.inboxSeq] as const),
+      pages: this.pages,
+    };
+    return encodeSnapshot(head, image);
+  }
+
+  /** The image that a snapshot's head describes. The caller has checked that it is this agent's. */
+  static fromSnapshot(id: AgentId, head: SnapshotHead): AgentImage {
+    const image = new AgentImage(id);
+    image.seq = head.seq as Sequence;
+    image.epoch = head.epoch as Epoch;
+    image.timeMs = head.time;
+    image.state = "state" in head ? JSON.stringify(head.state) : undefined;
+    image.done = DoneSet.from(head.done);
+    for (const [key, attempts, inboxSeq] of head.begun)
+      image.begun.set(key, { attempts, inboxSeq });
+    image.pages = head.pages;
+    return image;
+  }
+}

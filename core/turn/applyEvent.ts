@@ -1,0 +1,45 @@
+/**
+ * Applies one journal event to an agent's image: the one function that does, live (after its append
+ * was stored) and in replay. The page delta is applied beside it, to the database, by the caller.
+ */
+import { CorruptFrame } from "../../schemas/Frame.ts";
+import type { JournalHead } from "../../schemas/JournalEvent.ts";
+import type { Epoch, Sequence } from "../../schemas/Address.ts";
+import type { AgentImage } from "./AgentImage.ts";
+import { applyState } from "./stateChange.ts";
+
+/**
+ * Throws `CorruptFrame` when the event can't follow: another agent's, or an epoch that goes back
+ * (invariant I3). `seq` must be larger than the image's.
+ */
+export function applyEvent(image: AgentImage, seq: Sequence, head: JournalHead): void {
+  const [className, name] = head.agent;
+  if (className !== image.id.class || name !== image.id.name)
+    throw new CorruptFrame({ message: `event ${seq} belongs to ${className}/${name}` });
+  if (seq <= image.seq)
+    throw new CorruptFrame({ message: `event ${seq} comes after event ${image.seq}` });
+  if (head.epoch < image.epoch)
+    throw new CorruptFrame({
+      message: `event ${seq} has epoch ${head.epoch}, after epoch ${image.epoch}`,
+    });
+  if (head.kind === "destroyed") {
+    image.state = undefined;
+    image.begun.clear();
+    image.pages = 0;
+  }
+  for (const turn of head.turns) {
+    if (turn.state !== undefined) image.state = applyState(image.state, turn.state);
+    const key = turn.cause.id;
+    if (key !== undefined && turn.cause.seq !== undefined) {
+      if (turn.done === undefined && turn.dead === undefined)
+        image.begun.set(key, { attempts: turn.cause.attempt ?? 1, inboxSeq: turn.cause.seq });
+      else image.begun.delete(key);
+    }
+    for (const done of turn.done ?? []) image.done.add(done, head.time, seq);
+  }
+  if (head.pages !== undefined) image.pages = head.pages;
+  image.done.trim(head.time);
+  image.seq = seq;
+  image.epoch = head.epoch as Epoch;
+  image.timeMs = head.time;
+}

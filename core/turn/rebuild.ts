@@ -1,0 +1,140 @@
+/**
+ * Rebuilds an agent from what is stored: local cache, else the newest readable snapshot, else
+ * nothing, and then the journal's tail (I2: all three give the same bytes). First phase of an agent's
+ * life in memory; next: `ActiveAgent`. Also what `agents state --at` and `agents sql --at` use.
+ *
+ * A snapshot that is damaged, another agent's or past the point asked for is passed over for the one
+ * before it, down to full replay. A damaged *event* stops the rebuild with `CorruptFrame`: the
+ * agent is quarantined, never silently cut short (I12).
+ */
+import type { AgentId, Sequence } from "../../schemas/Address.ts";
+import { CorruptFrame } from "../../schemas/Frame.ts";
+import { decodeEvent } from "../../schemas/JournalEvent.ts";
+import { decodeSnapshot } from "../../schemas/Snapshot.ts";
+import type { AgentDatabase, DatabasesShape } from "../database/Databases.ts";
+import type { JournalShape } from "../journal/Journal.ts";
+import type { SnapshotsShape } from "../snapshot/Snapshots.ts";
+import { AgentImage } from "./AgentImage.ts";
+import { applyEvent } from "./applyEvent.ts";
+
+export interface RebuildSources {
+  readonly journal: JournalShape;
+  readonly databases: DatabasesShape;
+  /** Without it: full replay. */
+  readonly snapshots?: SnapshotsShape;
+  /** Stop after the last event with a sequence of at most this. */
+  readonly atSeq?: number;
+  /** Stop after the last event that was written at this time or before, milliseconds since the epoch. */
+  readonly atTimeMs?: number;
+}
+
+export interface Rebuilt {
+  readonly image: AgentImage;
+  readonly database: AgentDatabase;
+  /** Events and bytes replayed from the journal, for the snapshot policy and the metrics. */
+  readonly replayed: { readonly events: number; readonly bytes: number };
+  /** Convenience for readers: `image`'s sequence, time and state. */
+  readonly seq: Sequence;
+  readonly time: number;
+  readonly hasState: boolean;
+  readonly state: unknown;
+}
+
+/** Rejects with `BrokerUnavailable` or `CorruptFrame`. The caller closes `database`. */
+export async function rebuildAgent(id: AgentId, sources: RebuildSources): Promise<Rebuilt> {
+  const whole = sources.atSeq === undefined && sources.atTimeMs === undefined;
+  const opened = sources.databases.open(id);
+  let database = opened.database;
+  try {
+    let image = whole && opened.cached ? decodeCore(id, opened.cached) : undefined;
+    if (image === undefined) {
+      if (opened.cached) {
+        database.close();
+        sources.databases.discard(id);
+        database = sources.databases.open(id).database;
+      }
+      image = await restoreSnapshot(id, database, sources);
+    }
+    const replayed = await replayTail(image, database, sources);
+    return {
+      image,
+      database,
+      replayed,
+      seq: image.seq,
+      time: image.timeMs,
+      hasState: image.state !== undefined,
+      state: image.state === undefined ? undefined : (JSON.parse(image.state) as unknown),
+    };
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+function decodeCore(
+  id: AgentId,
+  cached: { readonly seq: Sequence; readonly core: Uint8Array },
+): AgentImage | undefined {
+  try {
+    const { head } = decodeSnapshot(cached.core);
+    return isOf(id, head.agent) && head.seq === cached.seq
+      ? AgentImage.fromSnapshot(id, head)
+      : undefined;
+  } catch {
+    // A cache is only ever a shortcut: the snapshot or the journal serves instead.
+    return undefined;
+  }
+}
+
+async function restoreSnapshot(
+  id: AgentId,
+  database: AgentDatabase,
+  { snapshots, atSeq, atTimeMs }: RebuildSources,
+): Promise<AgentImage> {
+  if (snapshots === undefined) return new AgentImage(id);
+  for await (const data of snapshots.newestFirst(id)) {
+    let snapshot: ReturnType<typeof decodeSnapshot>;
+    try {
+      snapshot = decodeSnapshot(data);
+    } catch (error) {
+      if (error instanceof CorruptFrame) continue;
+      throw error;
+    }
+    const { head } = snapshot;
+    if (
+      !isOf(id, head.agent) ||
+      head.seq > (atSeq ?? Infinity) ||
+      head.time > (atTimeMs ?? Infinity)
+    )
+      continue;
+    if (snapshot.image.length > 0) database.restore(snapshot.image);
+    return AgentImage.fromSnapshot(id, head);
+  }
+  return new AgentImage(id);
+}
+
+async function replayTail(
+  image: AgentImage,
+  database: AgentDatabase,
+  { journal, atSeq, atTimeMs }: RebuildSources,
+): Promise<{ events: number; bytes: number }> {
+  let events = 0;
+  let bytes = 0;
+  const range = {
+    fromSeq: (image.seq + 1) as Sequence,
+    ...(atSeq === undefined ? {} : { toSeq: atSeq as Sequence }),
+  };
+  for await (const stored of journal.read(image.id, range)) {
+    const event = decodeEvent(stored.data);
+    if (atTimeMs !== undefined && event.head.time > atTimeMs) break;
+    applyEvent(image, stored.seq, event.head);
+    if (event.head.kind === "destroyed") database.restore(new Uint8Array(0));
+    if (event.delta.length > 0) database.apply(event.delta);
+    events++;
+    bytes += stored.data.length;
+  }
+  return { events, bytes };
+}
+
+const isOf = (id: AgentId, agent: readonly [string, string]): boolean =>
+  agent[0] === id.class && agent[1] === id.name;

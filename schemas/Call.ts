@@ -1,0 +1,159 @@
+/**
+ * What gateways and hosts say to each other over the bus (core NATS). Each message is a `Frame`.
+ *
+ * A *call* goes to `Subjects.call(shard, id)` as a request; the host that owns the shard answers with
+ * one `CallReply`. No responders means that nobody owns the shard just now: the caller holds and
+ * retries within its own deadline. A *gateway message* goes to `Subjects.gateway(id, "frame")`: frames
+ * for sockets, in order. An *answer* to a durable input goes to the subject in its envelope.
+ *
+ * These are plain types, not decoded by schema: both ends are this release's own processes, `Frame`
+ * has checked version and checksum, and the socket relay is a hot path.
+ */
+import { decodeFrame, encodeFrame } from "./Frame.ts";
+
+export type HeaderPairs = ReadonlyArray<readonly [string, string]>;
+
+/** One socket as its gateway knows it: everything a host needs to know about it again. */
+export interface SocketInfo {
+  readonly gateway: string;
+  /** Unique for the gateway's life. */
+  readonly sid: string;
+  /** The connection's id (`_pk`, or made by the gateway); need not be unique. */
+  readonly id: string;
+  /** The upgrade request. */
+  readonly url: string;
+  readonly headers: HeaderPairs;
+  /** Set by the host after `connect`; survives hibernation and hosts. Opaque to the gateway but for `protocol`. */
+  readonly attachment?: SocketAttachment;
+}
+
+export interface SocketAttachment {
+  readonly tags: ReadonlyArray<string>;
+  readonly state: unknown;
+  readonly readonly: boolean;
+  /** False: protocol frames (identity, state, MCP servers) are not sent to this socket. */
+  readonly protocol: boolean;
+}
+
+export type Call =
+  | {
+      readonly kind: "fetch";
+      readonly id: string;
+      readonly method: string;
+      readonly url: string;
+      readonly headers: HeaderPairs;
+      /** Props for `onStart`, given to `routeAgentRequest` or `getAgentByName`; the edge strips any that a client sends. */
+      readonly props?: unknown;
+      /** The body lies in the blob store (it is past the bus's payload limit). */
+      readonly blob?: string;
+    }
+  | { readonly kind: "connect"; readonly socket: SocketInfo; readonly props?: unknown }
+  /** Tells a host that took over (or woke) about a socket that is already open; answered `taken`. */
+  | { readonly kind: "resume"; readonly socket: SocketInfo }
+  /** The frame's body is the message. `text`: it was a text message. */
+  | {
+      readonly kind: "message";
+      readonly gateway: string;
+      readonly sid: string;
+      readonly text: boolean;
+    }
+  | {
+      readonly kind: "close";
+      readonly gateway: string;
+      readonly sid: string;
+      readonly code: number;
+      readonly reason: string;
+      readonly wasClean: boolean;
+    }
+  | {
+      readonly kind: "rpc";
+      readonly method: string;
+      readonly args: ReadonlyArray<unknown>;
+      readonly props?: unknown;
+    }
+  | { readonly kind: "state" };
+
+export type CallReply =
+  | {
+      readonly kind: "response";
+      readonly status: number;
+      readonly headers: HeaderPairs;
+      readonly blob?: string;
+    }
+  /** The socket is accepted. Frames that were sent to it before this reply come first. `close` follows them. */
+  | {
+      readonly kind: "connected";
+      readonly attachment: SocketAttachment;
+      readonly close?: { readonly code: number; readonly reason: string };
+    }
+  /** The message or the close has been taken; nothing more will be said about it. */
+  | { readonly kind: "taken" }
+  /** The host does not know this socket: send `resume` with all about it, then the message again. */
+  | { readonly kind: "unknownSocket" }
+  | { readonly kind: "result"; readonly value?: unknown }
+  | {
+      readonly kind: "error";
+      readonly name: string;
+      readonly message: string;
+      readonly cause?: unknown;
+    }
+  | { readonly kind: "state"; readonly seq: number; readonly state?: unknown }
+  /** Not handled here and now (no lease, starting, stopping): nothing was done; try again. */
+  | { readonly kind: "notHere" };
+
+/** Host to gateway. Bodies are socket payloads. */
+export type GatewayMessage =
+  /** One socket. */
+  | { readonly op: "send"; readonly sid: string; readonly text: boolean }
+  /**
+   * Every socket of the agent at that gateway, except those with a connection id in `except`;
+   * `protocol`: only sockets whose attachment has `protocol: true`.
+   */
+  | {
+      readonly op: "cast";
+      readonly agent: readonly [string, string];
+      readonly except: ReadonlyArray<string>;
+      readonly text: boolean;
+      readonly protocol: boolean;
+    }
+  | { readonly op: "close"; readonly sid: string; readonly code: number; readonly reason: string }
+  | { readonly op: "attach"; readonly sid: string; readonly attachment: SocketAttachment };
+
+/** Answer to a durable input, on the envelope's `reply.subject`; the body is the response's. */
+export interface InputAnswer {
+  /** The envelope's `reply.id`. */
+  readonly id: string;
+  readonly status: number;
+  readonly headers: HeaderPairs;
+  /** Set when the input had been applied before: the journal sequence it was first applied at. */
+  readonly duplicateOf?: number;
+  readonly blob?: string;
+}
+
+/** A host asks every gateway for the sockets of a shard's agents (on `census`); each answers `CensusReply`. */
+export interface CensusRequest {
+  readonly shard: number;
+  /** `next` of the reply before; absent for the first page. */
+  readonly cursor?: string;
+}
+export interface CensusReply {
+  readonly gateway: string;
+  /** Present when there are more. */
+  readonly next?: string;
+  readonly sockets: ReadonlyArray<{
+    readonly agent: readonly [string, string];
+    readonly socket: SocketInfo;
+  }>;
+}
+
+export const encodeMessage = <A extends object>(head: A, body?: Uint8Array): Uint8Array =>
+  encodeFrame(head, body);
+
+/** The head is trusted to be an `A`: see the header. Throws `CorruptFrame` or `UnknownVersion`. */
+export function decodeMessage<A>(bytes: Uint8Array): {
+  readonly head: A;
+  readonly body: Uint8Array;
+} {
+  const frame = decodeFrame(bytes);
+  return { head: frame.head as A, body: frame.body };
+}
