@@ -1,0 +1,124 @@
+/**
+ * One run of a nats-server child process, from its start to its end. Owns starting it (in a session
+ * of its own, its output appended to a log file, guarded by a watchdog), knowing when it really
+ * serves, and ending it. Leaves to `NatsServer` (and the test kit) which binary and configuration, and
+ * what to do when it dies.
+ *
+ * It is in its own session so that a Ctrl-C reaches us and not it: hosts hand over through it while
+ * they stop.
+ */
+import { spawn } from "node:child_process";
+import { closeSync, openSync, readFileSync } from "node:fs";
+import { connect } from "node:net";
+import { Data } from "effect";
+import { lastLines } from "./runProgram.ts";
+import type { Watchdog } from "./Watchdog.ts";
+
+export interface ServerProcessOptions {
+  readonly binary: string;
+  readonly configFile: string;
+  /** Appended to, and read back for the reason if the server does not come up. */
+  readonly logFile: string;
+  readonly port: number;
+  readonly serverName: string;
+  readonly readyTimeoutMs: number;
+  readonly watchdog: Watchdog;
+}
+
+export interface ServerProcess {
+  readonly pid: number;
+  /** Resolves when the process has ended, with how: never rejects. */
+  readonly exited: Promise<string>;
+  /** Sends a signal; false if it has already ended. */
+  readonly signal: (signal: NodeJS.Signals) => boolean;
+  /** SIGTERM, SIGKILL after `graceMs`; resolves when it has ended. Fine after its end. */
+  readonly stop: (graceMs: number) => Promise<void>;
+}
+
+/** The server process ended or stayed silent before it served; `why` has the end of its log. */
+export class ServerDidNotStart extends Data.TaggedError("ServerDidNotStart")<{
+  readonly binary: string;
+  readonly why: string;
+  readonly logFile: string;
+}> {
+  override get message(): string {
+    return `nats-server (${this.binary}) did not start: ${this.why}. Its log: ${this.logFile}`;
+  }
+}
+
+/** Local and cheap to ask: short enough that nobody waits for it. */
+const POLL_MS = 20;
+/** One answer to one connection; a frozen or foreign listener must not use up the whole deadline. */
+const GREETING_TIMEOUT_MS = 1_000;
+/** The reason is nearly always in its last two lines. */
+const LOG_LINES_SHOWN = 3;
+
+/** Resolves once the server greets clients under its name; rejects with `ServerDidNotStart`. */
+export async function startServerProcess(options: ServerProcessOptions): Promise<ServerProcess> {
+  const log = openSync(options.logFile, "a");
+  const child = spawn(options.binary, ["-c", options.configFile], {
+    stdio: ["ignore", log, log],
+    detached: true,
+    windowsHide: true,
+  });
+  closeSync(log);
+  if (child.pid !== undefined) options.watchdog.guard(child.pid);
+  child.unref(); // what keeps us alive is our own affair, not that a server runs
+
+  let ended: string | undefined;
+  const exited = new Promise<string>((resolve) => {
+    const end = (how: string): void => resolve((ended ??= how));
+    child.once("error", (error) => end(error.message));
+    child.once("exit", (code, signal) =>
+      end(signal === null ? `ended with code ${String(code)}` : `ended by ${signal}`),
+    );
+  });
+  const signal = (name: NodeJS.Signals): boolean => ended === undefined && child.kill(name);
+  const stop = async (graceMs: number): Promise<void> => {
+    if (ended !== undefined) return;
+    signal("SIGTERM");
+    const timer = setTimeout(() => signal("SIGKILL"), graceMs);
+    await exited;
+    clearTimeout(timer);
+  };
+
+  const deadlineMs = performance.now() + options.readyTimeoutMs;
+  while (!(await greetsAs(options.serverName, options.port))) {
+    // A turn of the loop first: an early end is reported only there.
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    const why = ended ?? (performance.now() > deadlineMs ? "it greets no clients" : undefined);
+    if (why === undefined) continue;
+    await stop(0);
+    const said = lastLines(readFileSync(options.logFile, "utf8"), LOG_LINES_SHOWN);
+    throw new ServerDidNotStart({
+      binary: options.binary,
+      why: said === "" ? why : `${why} (${said})`,
+      logFile: options.logFile,
+    });
+  }
+  return { pid: child.pid ?? 0, exited, signal, stop };
+}
+
+/**
+ * True if what listens on 127.0.0.1:`port` greets clients with `INFO` under this server name. The
+ * server opens that port only after JetStream has recovered its streams.
+ */
+function greetsAs(serverName: string, port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    let greeting = "";
+    const socket = connect({ port, host: "127.0.0.1" });
+    const end = (answer: boolean): void => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.setTimeout(GREETING_TIMEOUT_MS, () => end(false));
+    socket.setEncoding("utf8");
+    socket.once("error", () => end(false));
+    socket.once("close", () => end(false));
+    socket.on("data", (text: string) => {
+      greeting += text;
+      if (!greeting.includes("\n")) return;
+      end(greeting.startsWith("INFO ") && greeting.includes(`"server_name":"${serverName}"`));
+    });
+  });
+}

@@ -1,0 +1,111 @@
+/**
+ * Kills a process when we are gone, however we went: a helper of its own session that reads a pipe
+ * whose only writer is us. The kernel closes the pipe even after `kill -9`, and the helper then ends
+ * what it was last told to guard: SIGTERM, and SIGKILL if that did not do within a few seconds.
+ *
+ * Node cannot ask the kernel for this (`PR_SET_PDEATHSIG`), and exit handlers do not run on SIGKILL.
+ * A shell is the helper where there is one, as it costs 1 MB and a Node process 40; Windows has none.
+ *
+ * `ServerProcess` feeds it each server's pid before anything else can happen to that server.
+ */
+import { spawn, type ChildProcess } from "node:child_process";
+import type { Socket } from "node:net";
+
+export type WatchdogKind = "shell" | "node";
+
+export interface Watchdog {
+  /** Ends this process when we are gone, instead of the one guarded before. */
+  readonly guard: (pid: number) => void;
+  /** Guards nothing and ends the helper: call when the guarded process has ended. */
+  readonly release: () => void;
+  /** The helper's own process, for tests. Changes if the helper had to be started again. */
+  readonly pid: () => number | undefined;
+}
+
+/** A helper that dies is started again; one that keeps dying is a broken machine. */
+const RESTARTS_MAX = 5;
+
+const NOTHING = 0;
+
+// One number a line: the pid to guard from now on. End of input: its guardian is gone.
+const SHELL_SCRIPT = `
+trap '' HUP INT TERM
+pid=${NOTHING}
+while read -r next; do pid=$next; done
+[ "$pid" -gt 0 ] || exit 0
+kill -TERM "$pid" 2>/dev/null || exit 0
+for second in 1 2 3 4 5; do sleep 1; kill -0 "$pid" 2>/dev/null || exit 0; done
+kill -KILL "$pid" 2>/dev/null
+`;
+
+const NODE_SCRIPT = `
+for (const signal of ["SIGHUP", "SIGINT", "SIGTERM"]) process.on(signal, () => {});
+let text = "";
+process.stdin.on("data", (more) => { text += more; });
+process.stdin.on("error", () => {});
+process.stdin.on("close", () => {
+  const pid = Number(text.trim().split("\\n").at(-1));
+  if (!(pid > 0)) process.exit();
+  const send = (signal) => { try { process.kill(pid, signal); } catch { process.exit(); } };
+  send("SIGTERM");
+  setTimeout(() => send("SIGKILL"), 5000);
+  setInterval(() => send(0), 250);
+});
+`;
+
+/** `kind` is for tests; the platform's own is right everywhere else. */
+export function startWatchdog(
+  kind: WatchdogKind = process.platform === "win32" ? "node" : "shell",
+): Watchdog {
+  let guarded = NOTHING;
+  let released = false;
+  let restarts = 0;
+  let helper: ChildProcess | undefined;
+
+  const tell = (): void => {
+    helper?.stdin?.write(`${guarded}\n`);
+  };
+  const start = (): void => {
+    const child = spawnHelper(kind);
+    helper = child;
+    child.once("error", () => undefined); // no helper could be started: `exit` does not follow
+    child.stdin?.once("error", () => undefined); // a dead helper; `exit` follows and starts another
+    child.once("exit", () => {
+      if (released || helper !== child || restarts >= RESTARTS_MAX) return;
+      restarts += 1;
+      start();
+      tell();
+    });
+  };
+  start();
+
+  return {
+    guard: (pid) => {
+      guarded = pid;
+      tell();
+    },
+    release: () => {
+      released = true;
+      guarded = NOTHING;
+      tell();
+      helper?.stdin?.end();
+    },
+    pid: () => helper?.pid,
+  };
+}
+
+function spawnHelper(kind: WatchdogKind): ChildProcess {
+  const [program, args] =
+    kind === "shell" ? ["/bin/sh", ["-c", SHELL_SCRIPT]] : [process.execPath, ["-e", NODE_SCRIPT]];
+  const child = spawn(program, args, {
+    stdio: ["pipe", "ignore", "ignore"],
+    detached: true, // a session of its own: neither Ctrl-C nor a closed terminal reaches it
+    windowsHide: true,
+    cwd: process.platform === "win32" ? process.cwd() : "/", // holds no folder busy
+    env: kind === "shell" ? { PATH: process.env["PATH"] ?? "/usr/bin:/bin" } : process.env,
+  });
+  child.unref();
+  // A child's stdin is a socket on every platform, though its type says only Writable.
+  (child.stdin as Socket | null)?.unref();
+  return child;
+}

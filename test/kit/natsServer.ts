@@ -1,0 +1,145 @@
+/**
+ * Real nats-servers for tests: started on a free port with JetStream in a folder of its own, killed,
+ * frozen, restarted at will, and gone when the test worker is gone, however it went.
+ *
+ * The binary is found as the product finds it (`NATS_SERVER` first), once a worker.
+ */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Effect } from "effect";
+import { findNatsServer } from "../../services/natsServer/findNatsServer.ts";
+import { pickPort } from "../../services/natsServer/pickPort.ts";
+import {
+  MAX_PAYLOAD_BYTES_DEFAULT,
+  serverConfigText,
+} from "../../services/natsServer/ServerConfig.ts";
+import {
+  ServerDidNotStart,
+  startServerProcess,
+  type ServerProcess,
+} from "../../services/natsServer/ServerProcess.ts";
+import { startWatchdog } from "../../services/natsServer/Watchdog.ts";
+import { tempFolder } from "./tempFolder.ts";
+
+export interface TestNatsOptions {
+  /** Kept by `stop()` if given; else a temporary folder that `stop()` removes. */
+  readonly storeDir?: string;
+  /** More lines of server configuration, e.g. `jetstream { sync_interval: always }` goes by `syncAlways`. */
+  readonly configExtra?: string;
+  readonly syncAlways?: boolean;
+  /** Bytes. */
+  readonly maxPayload?: number;
+  readonly port?: number;
+}
+
+export interface TestNats {
+  readonly url: string;
+  readonly port: number;
+  /** Of the current run: another after `restart()`. */
+  readonly pid: number;
+  readonly storeDir: string;
+  readonly logFile: string;
+  /** Ends it for good (SIGTERM, thawed first; SIGKILL after a while) and removes temporary files. */
+  readonly stop: () => Promise<void>;
+  /** SIGKILL, and waits for its end. `restart()` brings it back. */
+  readonly kill: () => Promise<void>;
+  /** Stops it in order if it still runs; starts it on the same port and store; waits until it serves. */
+  readonly restart: () => Promise<void>;
+  /** SIGSTOP: connections stay open and nothing answers. */
+  readonly freeze: () => void;
+  /** SIGCONT. */
+  readonly thaw: () => void;
+}
+
+const READY_TIMEOUT_MS = 20_000;
+const STOP_GRACE_MS = 5_000;
+/** Another process can take the port between our choice and the server's listening. */
+const START_ATTEMPTS_MAX = 5;
+
+let binary: Promise<string> | undefined;
+
+/** Where the nats-server binary is; found once a worker. */
+export function natsServerBinary(): Promise<string> {
+  return (binary ??= Effect.runPromise(findNatsServer(process.env)).then((found) => found.path));
+}
+
+/** Resolves when the server accepts clients and JetStream is up. */
+export async function startNats(options: TestNatsOptions = {}): Promise<TestNats> {
+  const path = await natsServerBinary();
+  const folder = tempFolder("nats");
+  const storeDir = options.storeDir ?? join(folder.path, "store");
+  mkdirSync(storeDir, { recursive: true });
+  const configFile = join(folder.path, "server.conf");
+  const logFile = join(folder.path, "server.log");
+  const watchdog = startWatchdog();
+
+  const start = (port: number): Promise<ServerProcess> => {
+    const serverName = `test-${process.pid}-${port}`;
+    writeFileSync(
+      configFile,
+      serverConfigText({
+        serverName,
+        port,
+        storeDir,
+        maxPayloadBytes: options.maxPayload ?? MAX_PAYLOAD_BYTES_DEFAULT,
+        syncAlways: options.syncAlways ?? false,
+        extra: options.configExtra,
+      }),
+    );
+    return startServerProcess({
+      binary: path,
+      configFile,
+      logFile,
+      port,
+      serverName,
+      readyTimeoutMs: READY_TIMEOUT_MS,
+      watchdog,
+    });
+  };
+
+  let port = options.port ?? (await pickPort());
+  let server: ServerProcess | undefined;
+  for (let attempt = 1; server === undefined; attempt += 1) {
+    try {
+      server = await start(port);
+    } catch (error) {
+      const mayRetry = options.port === undefined && attempt < START_ATTEMPTS_MAX;
+      if (!mayRetry || !(error instanceof ServerDidNotStart) || !/in use/.test(error.why)) {
+        watchdog.release();
+        folder.remove();
+        throw error;
+      }
+      port = await pickPort();
+    }
+  }
+  let current: ServerProcess = server;
+
+  const end = async (): Promise<void> => {
+    current.signal("SIGCONT");
+    await current.stop(STOP_GRACE_MS);
+  };
+  return {
+    url: `nats://127.0.0.1:${port}`,
+    port,
+    get pid() {
+      return current.pid;
+    },
+    storeDir,
+    logFile,
+    stop: async () => {
+      await end();
+      watchdog.release();
+      folder.remove();
+    },
+    kill: async () => {
+      current.signal("SIGKILL");
+      await current.exited;
+    },
+    restart: async () => {
+      await end();
+      current = await start(port);
+    },
+    freeze: () => void current.signal("SIGSTOP"),
+    thaw: () => void current.signal("SIGCONT"),
+  };
+}

@@ -1,0 +1,32 @@
+/**
+ * Temporary folders of tests: removed by whoever made them, and at the latest when the test worker
+ * exits.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+export interface TempFolder {
+  readonly path: string;
+  readonly remove: () => void;
+}
+
+const made = new Set<string>();
+
+process.once("exit", () => {
+  for (const path of made) rmSync(path, { recursive: true, force: true });
+});
+
+/** A new empty folder; `label` shows in its name. */
+export function tempFolder(label = "test"): TempFolder {
+  const path = mkdtempSync(join(tmpdir(), `agents-${label}-`));
+  made.add(path);
+  return {
+    path,
+    remove: () => {
+      made.delete(path);
+      // Retries: a process that has just been killed may still be writing its last file.
+      rmSync(path, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 });
+    },
+  };
+}
