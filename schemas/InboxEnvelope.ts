@@ -2,8 +2,8 @@
  * One durable input, as it lies in the inbox: a `Frame` whose head is the envelope and whose body
  * is the input's raw bytes (a webhook's body exactly as it was signed).
  *
- * Written by the gateway (and later by timers, mail and workflows), read by the host. A body past
- * the broker's payload limit is stored as a blob first; `blob` then names it and the frame's body is empty.
+ * Written by the gateway (and later by timers, mail and workflows), read by the host. An
+ * envelope past the broker's payload limit is the inbox adapter's to store elsewhere (claim check).
  */
 import { Schema } from "effect";
 import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
@@ -27,7 +27,6 @@ export const InboxHead = Schema.Struct({
   headers: Schema.optionalKey(Headers),
   /** Core subject on which somebody waits for the agent's answer, and the id to answer under. */
   reply: Schema.optionalKey(Schema.Struct({ subject: Schema.String, id: Schema.String })),
-  blob: Schema.optionalKey(Schema.Struct({ name: Schema.String, bytes: Schema.Number })),
 });
 export type InboxHead = typeof InboxHead.Type;
 

@@ -11,11 +11,11 @@
 import { Schema } from "effect";
 import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
 
-/** What began a turn. Bodies are kept as text where they are UTF-8, else as base64, else as a blob. */
+/** What began a turn. Bodies are kept as text where they are UTF-8, else as base64. */
 export const Cause = Schema.Struct({
   kind: Schema.Literals([
     "webhook", "request", "connect", "message", "close", "rpc", "queue", "schedule", "mail",
-    "workflow", "start",
+    "workflow", "start", "background",
   ]), // prettier-ignore
   /** Dedup key of a durable input; request or connection id of another. */
   id: Schema.optionalKey(Schema.String),
@@ -32,7 +32,6 @@ export const Cause = Schema.Struct({
   headers: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)),
   body: Schema.optionalKey(Schema.String),
   bodyBase64: Schema.optionalKey(Schema.String),
-  bodyBlob: Schema.optionalKey(Schema.String),
 });
 export type Cause = typeof Cause.Type;
 

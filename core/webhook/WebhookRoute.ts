@@ -5,6 +5,15 @@
  * Order of a request (each step answers and stops when it fails): match → method → size → read raw
  * body → verify over the raw bytes → handshake → entity → dedup keys → inbox.
  */
+import { Data } from "effect";
+
+/** Largest body a route may accept, and the default: GitHub's cap, the largest of the known providers. */
+export const WEBHOOK_BODY_BYTES_MAX = 25 * 1024 * 1024;
+
+/** A route, a verifier or an entity source is declared wrongly: `message` says what and what to write instead. */
+export class InvalidWebhook extends Data.TaggedError("InvalidWebhook")<{
+  readonly message: string;
+}> {}
 
 /** What a verifier and an entity source see of one request. Header names are lower-case. */
 export interface WebhookRequest {
@@ -37,6 +46,8 @@ export type Verdict =
       /** A further dedup id (hash of the signed body) when the verifier has `replayGuard: true`. */
       readonly replayId?: string;
       readonly eventType?: string;
+      /** Which delivery of this event it is, from 1, by the provider's unsigned word: for logs only. */
+      readonly attempt?: number;
     }
   /** A handshake of the provider's, answered here; it never reaches an agent. */
   | { readonly _tag: "Handshake"; readonly answer: PlainAnswer }
@@ -52,6 +63,12 @@ export interface Verifier {
   readonly deadlineMs: number;
   /** Parts of a request that the provider's signature covers. An entity read from elsewhere needs `trust`. */
   readonly signs: ReadonlyArray<"body" | "url" | "headers">;
+  /**
+   * Methods besides POST that the provider's handshake uses (`GET` for Meta's `hub.challenge`); absent:
+   * none. A request by such a method can end in `Handshake` or `Rejected` only: `allowsMethod` lets it
+   * through to `verify`, and a `Verified` for it is answered 405.
+   */
+  readonly handshakeMethods?: ReadonlyArray<string>;
   /** Pure and synchronous; never throws for any bytes a caller may send. */
   readonly verify: (request: WebhookRequest) => Verdict;
 }
@@ -66,6 +83,8 @@ export type EntityResult =
 export interface EntitySource {
   readonly from: "body" | "path" | "header" | "constant";
   readonly trust: boolean;
+  /** What it reads: a body path, a parameter's name or a header's; for checks and messages. */
+  readonly key?: string;
   /** Pure; never throws for any bytes a caller may send. Called after verification only. */
   readonly resolve: (request: WebhookRequest) => EntityResult;
 }
@@ -82,3 +101,7 @@ export interface WebhookRoute {
   readonly deadlineMs: number;
   readonly bodyBytesMax: number;
 }
+
+/** False: the route answers 405 `Method not allowed`, before the body is read. */
+export const allowsMethod = (route: WebhookRoute, method: string): boolean =>
+  method === "POST" || (route.verifier.handshakeMethods?.includes(method) ?? false);

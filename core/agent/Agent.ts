@@ -1,0 +1,205 @@
+/**
+ * The class that users extend: one instance per name, its state, SQL, clients and hooks
+ * (`interface.md` §2.1, §4.3, §6.2). Thin: every durable thing is done by the runtime behind `ctx`.
+ */
+import type { LogShape } from "../log/Log.ts";
+import { runtimeOf, type AgentContext } from "./AgentContext.ts";
+import type { AgentRuntime } from "./AgentRuntime.ts";
+import { toObject, toSqlValue, type SqlParameter } from "./AgentStorage.ts";
+import { Connection, type ConnectionMessage } from "./Connection.ts";
+import { ReadonlyConnection, SqlError } from "./errors.ts";
+
+/** How loaders know an agent class without importing this file. */
+export const AGENT_MARK = Symbol.for("agents.Agent");
+
+export interface RetryOptions {
+  readonly maxAttempts?: number;
+  readonly baseDelayMs?: number;
+  readonly maxDelayMs?: number;
+}
+
+export interface AgentStaticOptions {
+  /** Leave memory when idle. Default true; false keeps it while its host lives. */
+  readonly hibernate?: boolean;
+  /** Seconds without a turn after which it hibernates. Default 30. */
+  readonly hibernateAfterSeconds?: number;
+  /** Send the identity frame on connect. Default true. */
+  readonly sendIdentityOnConnect?: boolean;
+  readonly hungScheduleTimeoutSeconds?: number;
+  readonly retry?: RetryOptions;
+}
+
+export const AGENT_STATIC_OPTIONS_DEFAULT = {
+  hibernate: true,
+  hibernateAfterSeconds: 30,
+  sendIdentityOnConnect: true,
+  hungScheduleTimeoutSeconds: 30,
+  retry: { maxAttempts: 3, baseDelayMs: 100, maxDelayMs: 3000 },
+} as const;
+
+/** Who asks for a state change: a client's connection, or the agent's own code. */
+export type StateSource = Connection | "server";
+
+export interface ConnectionContext {
+  /** The upgrade request. */
+  readonly request: Request;
+}
+
+/** Stands for an `initialState` that the class does not set: `undefined` is a value it could set. */
+const UNSET: unknown = Symbol("initialState not set");
+
+export class Agent<
+  Env = Record<string, unknown>,
+  State = unknown,
+  Props extends Record<string, unknown> = Record<string, unknown>,
+> {
+  static readonly [AGENT_MARK] = true;
+  static options: AgentStaticOptions = {};
+
+  readonly ctx: AgentContext;
+  readonly env: Env;
+  /** The state before anything set it. Overridden by subclasses. */
+  initialState: State = UNSET as State;
+  readonly #runtime: AgentRuntime;
+
+  constructor(ctx: AgentContext, env: Env) {
+    this.ctx = ctx;
+    this.env = env;
+    this.#runtime = runtimeOf(ctx);
+  }
+
+  /** The name that this instance is addressed by. */
+  get name(): string {
+    return this.#runtime.id.name;
+  }
+
+  /** The agent's log: lines carry its class and name. */
+  get log(): LogShape {
+    return this.#runtime.log;
+  }
+
+  /**
+   * The current state; changed only by `setState`. The first read of an agent that has none stores
+   * and gives `initialState` where the class has one, else `undefined`.
+   */
+  get state(): State {
+    if (!this.#runtime.hasState && this.initialState !== UNSET)
+      this.#change(this.initialState, "server", this.#runtime.currentConnection());
+    return this.#runtime.state as State;
+  }
+
+  /**
+   * Replaces the state: `validateStateChange`, persisted, sent to every client, `onStateChanged`.
+   * Throws what the validator throws, `ReadonlyConnection` in the context of a readonly connection,
+   * and a `TypeError` for a value that JSON cannot carry; then nothing has changed.
+   */
+  setState(state: State): void {
+    const connection = this.#runtime.currentConnection();
+    if (connection !== undefined && this.isConnectionReadonly(connection))
+      throw new ReadonlyConnection();
+    this.#change(state, "server");
+  }
+
+  /**
+   * Runs SQL on the agent's own SQLite database; each `${value}` is bound, never spliced in.
+   * Gives the rows as objects. Throws `SqlError`.
+   */
+  sql<Row = Record<string, string | number | boolean | null>>(
+    strings: TemplateStringsArray,
+    ...values: SqlParameter[]
+  ): Row[] {
+    const query = strings.join("?");
+    try {
+      const { columns, rows } = this.#runtime.query(query, values.map(toSqlValue));
+      return rows.map((row) => toObject(columns, row) as Row);
+    } catch (cause) {
+      throw new SqlError(query, cause);
+    }
+  }
+
+  /** Open connections, all or those with a tag. */
+  *getConnections<TState = unknown>(tag?: string): Iterable<Connection<TState>> {
+    for (const connection of this.#runtime.connections())
+      if (tag === undefined || connection.tags.includes(tag))
+        yield connection as Connection<TState>;
+  }
+
+  /** The connection with this id. Throws when several sockets share it. */
+  getConnection<TState = unknown>(id: string): Connection<TState> | undefined {
+    const found = [...this.#runtime.connections()].filter((c) => c.id === id);
+    if (found.length > 1) throw new Error(`More than one connection has the id "${id}"`);
+    return found[0] as Connection<TState> | undefined;
+  }
+
+  /** Sends a raw message to every client but those whose connection id is in `without`. */
+  broadcast(message: ConnectionMessage, without: ReadonlyArray<string> = []): void {
+    this.#runtime.broadcast(message, without);
+  }
+
+  setConnectionReadonly(connection: Connection, readonly = true): void {
+    Connection.internals(connection).readonly = readonly;
+    this.#runtime.attach(connection);
+  }
+
+  isConnectionReadonly(connection: Connection): boolean {
+    return Connection.internals(connection).readonly;
+  }
+
+  // Hooks, for subclasses. A hook that throws goes to `onError`.
+
+  onStart(_props?: Props): void | Promise<void> {}
+  onRequest(_request: Request): Response | Promise<Response> {
+    return new Response("Not implemented", { status: 404 });
+  }
+  onConnect(_connection: Connection, _ctx: ConnectionContext): void | Promise<void> {}
+  onMessage(_connection: Connection, _message: string | ArrayBuffer): void | Promise<void> {}
+  onClose(
+    _connection: Connection,
+    _code: number,
+    _reason: string,
+    _wasClean: boolean,
+  ): void | Promise<void> {}
+  /** Synchronous; throwing rejects the update. */
+  validateStateChange(_next: State, _source: StateSource): void {}
+  onStateChanged(_state: State, _source: StateSource): void | Promise<void> {}
+  shouldConnectionBeReadonly(_connection: Connection, _ctx: ConnectionContext): boolean {
+    return false;
+  }
+  shouldSendProtocolMessages(_connection: Connection, _ctx: ConnectionContext): boolean {
+    return true;
+  }
+  getConnectionTags(
+    _connection: Connection,
+    _ctx: ConnectionContext,
+  ): ReadonlyArray<string> | Promise<ReadonlyArray<string>> {
+    return [];
+  }
+
+  /** The default logs the error and throws it on. An `onError` that returns suppresses it. */
+  onError(error: unknown): void | Promise<void>;
+  onError(connection: Connection, error: unknown): void | Promise<void>;
+  onError(first: unknown, second?: unknown): void | Promise<void> {
+    const error = first instanceof Connection ? second : first;
+    this.#runtime.log.error("an error in the agent's code", {
+      error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    });
+    throw error;
+  }
+
+  /** The runtime's entry for a state that a client sent. Throws `ReadonlyConnection`, or what the validator throws. */
+  static changeFromClient(agent: Agent, state: unknown, connection: Connection): void {
+    if (agent.isConnectionReadonly(connection)) throw new ReadonlyConnection();
+    agent.#change(state, connection, connection);
+  }
+
+  #change(next: State, source: StateSource, except?: Connection): void {
+    this.validateStateChange(next, source);
+    this.#runtime.writeState(next, {
+      except,
+      changed: () =>
+        this.onStateChanged === Agent.prototype.onStateChanged
+          ? undefined
+          : this.onStateChanged(next, source),
+    });
+  }
+}

@@ -1,0 +1,41 @@
+/**
+ * What an agent's API stands on: the seam between the `Agent` class that users extend and the
+ * runtime that keeps it (`core/turn/ActiveAgent`). Reached through the `AgentContext` that an agent
+ * is constructed with, so that users' classes need no more than `constructor(ctx, env)`.
+ */
+import type { AgentId } from "../../schemas/Address.ts";
+import type { SqlResult, SqlValue } from "../database/Databases.ts";
+import type { LogShape } from "../log/Log.ts";
+import type { Connection, ConnectionMessage } from "./Connection.ts";
+
+export interface AgentRuntime {
+  readonly id: AgentId;
+  readonly log: LogShape;
+  /** The live state: `undefined` when never set. */
+  readonly state: unknown;
+  readonly hasState: boolean;
+  /** Validated by the caller. Persists, broadcasts (not to `except`), publishes, then `changed` runs. */
+  readonly writeState: (
+    next: unknown,
+    options: { readonly except?: Connection | undefined; readonly changed: () => void },
+  ) => void;
+  /** Records the write, runs it. Throws SQLite's own error. */
+  readonly query: (sql: string, params: ReadonlyArray<SqlValue | boolean>) => SqlResult;
+  readonly transaction: <A>(f: () => A) => A;
+  readonly connections: () => Iterable<Connection>;
+  readonly broadcast: (message: ConnectionMessage, except: ReadonlyArray<string>) => void;
+  /** The connection in whose context the code runs, if it runs in one of this agent. */
+  readonly currentConnection: () => Connection | undefined;
+  /** Runs `f` once everything written so far is stored; its failure goes to `onError`. */
+  readonly afterCommit: (f: () => unknown) => void;
+  /** Resolves when everything written so far is stored. */
+  readonly flush: () => Promise<void>;
+  /** Keeps the agent in memory until the promise settles; a rejection is logged. */
+  readonly waitUntil: (promise: Promise<unknown>) => void;
+  /** Holds every other turn back until `f` has settled. */
+  readonly blockConcurrencyWhile: <A>(f: () => Promise<A>) => Promise<A>;
+  /** Tells the gateway about a change of a connection's state or flags. */
+  readonly attach: (connection: Connection) => void;
+  /** Drops the agent from memory without committing what is pending. */
+  readonly abort: (reason: string) => void;
+}

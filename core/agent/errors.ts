@@ -1,0 +1,31 @@
+/** Errors that the agent API throws to user code, and those that end an agent in memory. */
+import { Data } from "effect";
+
+/** `sql` failed. `query` is the text with `?` for each value; `cause` is SQLite's own error. */
+export class SqlError extends Error {
+  override readonly name = "SqlError";
+  readonly query: string;
+
+  constructor(query: string, cause: unknown) {
+    super(`SQL query failed: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    this.query = query;
+  }
+}
+
+/** `setState` in the context of a readonly connection (`protocol.md` §2.1 fixes the text). */
+export class ReadonlyConnection extends Error {
+  override readonly name = "ReadonlyConnection";
+  constructor() {
+    super("Connection is readonly");
+  }
+}
+
+/**
+ * The agent in memory was thrown away: its host lost the shard, or an append was refused. What its
+ * turn wrote since the last commit is gone; the new owner goes on from the journal.
+ */
+export class AgentDiscarded extends Data.TaggedError("AgentDiscarded")<object> {
+  override get message(): string {
+    return "The agent moved to another host while this was running";
+  }
+}

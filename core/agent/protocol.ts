@@ -1,0 +1,57 @@
+/**
+ * The WebSocket protocol of `protocol.md` §2: the text frames that the runtime sends, and what a
+ * client's text frame is. Pure. A frame that is *almost* one of the protocol's (a numeric rpc id, a
+ * state frame without `state`) is an ordinary message, and goes to `onMessage` without an error.
+ */
+import { camelCaseToKebabCase, type AgentId } from "../../schemas/Address.ts";
+
+export const identityFrame = (id: AgentId, stateFollows: boolean): string =>
+  JSON.stringify({
+    type: "cf_agent_identity",
+    name: id.name,
+    agent: camelCaseToKebabCase(id.class),
+    ...(stateFollows ? { stateFollows: true } : {}),
+  });
+
+/** `state` is JSON text already; it is spliced in, not parsed. */
+export const stateFrame = (state: string): string => `{"type":"cf_agent_state","state":${state}}`;
+
+export const stateErrorFrame = (
+  error: "Connection is readonly" | "State update rejected",
+): string => JSON.stringify({ type: "cf_agent_state_error", error });
+
+/** Sent on every connect, empty while the agent has no MCP servers. */
+export const mcpServersFrame = (): string =>
+  '{"type":"cf_agent_mcp_servers","mcp":{"servers":{},"tools":[],"prompts":[],"resources":[]}}';
+
+export type RpcReply =
+  | { readonly success: true; readonly result?: unknown; readonly done: boolean }
+  | { readonly success: false; readonly error: string };
+
+export const rpcFrame = (id: string, reply: RpcReply): string =>
+  JSON.stringify({ type: "rpc", id, ...reply });
+
+export type ClientFrame =
+  | { readonly _tag: "State"; readonly state: unknown }
+  | { readonly _tag: "Rpc"; readonly id: string; readonly method: string; readonly args: unknown[] }
+  | { readonly _tag: "Message" };
+
+const MESSAGE: ClientFrame = { _tag: "Message" };
+
+export function parseClientFrame(text: string): ClientFrame {
+  // Only an object can be a protocol frame; most other messages need no parse to know that.
+  if (!text.includes('"type"')) return MESSAGE;
+  let frame: unknown;
+  try {
+    frame = JSON.parse(text);
+  } catch {
+    return MESSAGE;
+  }
+  if (typeof frame !== "object" || frame === null) return MESSAGE;
+  const { type, id, method, args } = frame as Record<string, unknown>;
+  if (type === "cf_agent_state" && Object.hasOwn(frame, "state"))
+    return { _tag: "State", state: (frame as { state: unknown }).state };
+  if (type === "rpc" && typeof id === "string" && typeof method === "string" && Array.isArray(args))
+    return { _tag: "Rpc", id, method, args };
+  return MESSAGE;
+}

@@ -1,0 +1,35 @@
+/**
+ * What a WebSocket close frame may carry (RFC 6455, sections 5.5.1 and 7.4), and the codes that this
+ * server closes with by itself. Adapters use it on the way out: agents choose codes and reasons, and
+ * a number that may not be sent must not become a broken frame or an exception in a gateway.
+ */
+
+export const CLOSE_STOPPING = 1001;
+export const CLOSE_NO_CODE = 1005;
+export const CLOSE_VANISHED = 1006;
+export const CLOSE_TOO_BIG = 1009;
+export const CLOSE_LAGGING = 1013;
+
+// A control frame's payload is at most 125 bytes, two of which are the code.
+const REASON_BYTES_MAX = 123;
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/** Undefined: the frame goes out without a code, and the peer sees 1005. */
+export const sendableCode = (code: number): number | undefined => {
+  const standard = code >= 1000 && code <= 1014 && code !== 1004 && code !== 1005 && code !== 1006;
+  const own = code >= 3000 && code <= 4999;
+  return Number.isInteger(code) && (standard || own) ? code : undefined;
+};
+
+/** The reason cut to what a frame holds, never within a character. */
+export const sendableReason = (reason: string): string => {
+  // Three bytes is the most that one UTF-16 unit becomes, so short reasons need no encoding.
+  if (reason.length * 3 <= REASON_BYTES_MAX) return reason;
+  const bytes = encoder.encode(reason);
+  if (bytes.byteLength <= REASON_BYTES_MAX) return reason;
+  let end = REASON_BYTES_MAX;
+  while (((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1;
+  return decoder.decode(bytes.subarray(0, end));
+};

@@ -1,0 +1,369 @@
+/**
+ * One agent in memory: its image, its database, the user's object, its connections and its turns.
+ * Phases: activation (`activate.ts`, before) → turns (here, `handleCall`, `Mailbox`) → hibernation or
+ * discard (here). `Committer` writes its journal; the host decides when it comes and goes.
+ *
+ * 1. `onStart` finishes before any other turn begins; `blockConcurrencyWhile` holds the rest back.
+ * 2. Turns interleave at their awaits, as in the reference system; nothing else is concurrent.
+ * 3. Nothing leaves before what it depends on is stored: every output goes through `Committer.afterCommit`.
+ * 4. Once discarded it is inert: no output, no ack, no commit; waiters are rejected with `AgentDiscarded`.
+ */
+import type { AgentId } from "../../schemas/Address.ts";
+import type { GatewayMessage } from "../../schemas/Call.ts";
+import type { Cause } from "../../schemas/JournalEvent.ts";
+import { Agent, type AgentStaticOptions } from "../agent/Agent.ts";
+import { AgentContext } from "../agent/AgentContext.ts";
+import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import { Connection, type ConnectionMessage } from "../agent/Connection.ts";
+import { AgentDiscarded } from "../agent/errors.ts";
+import { stateFrame } from "../agent/protocol.ts";
+import type { AmbientShape } from "../ambient/Ambient.ts";
+import type { AgentDatabase, SqlResult, SqlValue } from "../database/Databases.ts";
+import type { LogShape } from "../log/Log.ts";
+import type { TimeShape } from "../time/Time.ts";
+import type { AgentImage } from "./AgentImage.ts";
+import type { Committer } from "./Committer.ts";
+import { Turn } from "./Turn.ts";
+
+export type AgentClassType = (new (ctx: AgentContext, env: never) => Agent) & {
+  options?: AgentStaticOptions;
+};
+
+/** Where an agent's outputs go; the host's adapters. Called only after the gate. */
+export interface AgentOutlet {
+  readonly toGateway: (gateway: string, message: GatewayMessage, body?: Uint8Array) => void;
+  readonly publishState: (id: AgentId, seq: number, timeMs: number, state: string) => void;
+}
+
+export interface ActiveAgentParts {
+  readonly image: AgentImage;
+  readonly database: AgentDatabase;
+  readonly agentClass: AgentClassType;
+  readonly env: unknown;
+  readonly time: TimeShape;
+  readonly ambient: AmbientShape;
+  readonly log: LogShape;
+  readonly outlet: AgentOutlet;
+  readonly makeCommitter: (agent: ActiveAgent) => Committer;
+  /** The agent must leave memory without committing (`ctx.abort`, a broken invariant). */
+  readonly onAbort: (reason: string) => void;
+}
+
+const encoder = new TextEncoder();
+
+export class ActiveAgent implements AgentRuntime {
+  readonly id: AgentId;
+  readonly image: AgentImage;
+  readonly database: AgentDatabase;
+  readonly log: LogShape;
+  readonly time: TimeShape;
+  readonly committer: Committer;
+  readonly ctx: AgentContext;
+  /** By gateway and sid. */
+  readonly sockets = new Map<string, Connection>();
+  /** The user's object; set when its constructor has run. */
+  agent!: Agent;
+  /** Turns running or waiting for their commit, and `waitUntil` promises. */
+  busy = 0;
+  /** Monotonic, of the last turn that began or ended. */
+  lastActiveMs: number;
+  discarded = false;
+  readonly #parts: ActiveAgentParts;
+  #live: { value: unknown; text: string } | undefined;
+  #blocked: Promise<unknown> | undefined;
+
+  constructor(parts: ActiveAgentParts) {
+    this.#parts = parts;
+    this.image = parts.image;
+    this.id = parts.image.id;
+    this.database = parts.database;
+    this.log = parts.log;
+    this.time = parts.time;
+    this.lastActiveMs = parts.time.monotonicMs();
+    const text = parts.image.state;
+    this.#live = text === undefined ? undefined : { value: JSON.parse(text), text };
+    this.committer = parts.makeCommitter(this);
+    this.ctx = new AgentContext(this);
+  }
+
+  /** Constructs the user's object and runs `onStart` (rule 1). Rejects with what they throw. */
+  async start(props: unknown): Promise<void> {
+    await this.run(new Turn({ cause: { kind: "start" }, owner: this }), async () => {
+      this.agent = new this.#parts.agentClass(this.ctx, this.#parts.env as never);
+      await this.#blocked;
+      await this.agent.onStart(props as never);
+    });
+    await this.committer.flush();
+  }
+
+  get options(): AgentStaticOptions {
+    return this.#parts.agentClass.options ?? {};
+  }
+
+  /** May it leave memory now? */
+  get idle(): boolean {
+    return this.busy === 0 && this.committer.idle && this.#blocked === undefined;
+  }
+
+  /** Runs user code as a turn. Resolves or rejects as `f` does, when the turn has ended. */
+  async run<A>(turn: Turn, f: () => A | Promise<A>): Promise<A> {
+    this.busy++;
+    this.lastActiveMs = this.time.monotonicMs();
+    try {
+      return await this.#parts.ambient.run(turn, f);
+    } finally {
+      this.busy--;
+      this.lastActiveMs = this.time.monotonicMs();
+      // A durable turn is ended by the mailbox, which sets its outcome first.
+      if (!turn.durable) this.committer.end(turn);
+    }
+  }
+
+  /** Resolves when no `blockConcurrencyWhile` holds turns back. */
+  async unblocked(): Promise<void> {
+    while (this.#blocked !== undefined) await this.#blocked.catch(() => undefined);
+    if (this.discarded) throw new AgentDiscarded();
+  }
+  get isBlocked(): boolean {
+    return this.#blocked !== undefined;
+  }
+
+  /** Routes an error of user code to `onError`. True when `onError` returned: it is suppressed. */
+  async handleError(error: unknown, connection?: Connection): Promise<boolean> {
+    try {
+      await (connection ? this.agent.onError(connection, error) : this.agent.onError(error));
+      return true;
+    } catch {
+      // The default `onError` logs and throws the error on: it stays what it is, a failure.
+      return false;
+    }
+  }
+
+  /** Rule 4. */
+  discard(): void {
+    if (this.discarded) return;
+    this.discarded = true;
+    this.committer.abandon();
+    this.database.close();
+  }
+
+  // AgentRuntime
+
+  get state(): unknown {
+    return this.#live?.value;
+  }
+  get hasState(): boolean {
+    return this.#live !== undefined;
+  }
+
+  writeState(
+    next: unknown,
+    options: { readonly except?: Connection | undefined; readonly changed: () => unknown },
+  ): void {
+    this.#assertLive();
+    const text = next === undefined ? undefined : (JSON.stringify(next) as string | undefined);
+    if (next !== undefined && text === undefined)
+      throw new TypeError(`setState: a ${typeof next} is not JSON; nothing was changed`);
+    this.#live = text === undefined ? undefined : { value: next, text };
+    const turn = this.turn();
+    turn.state = { text };
+    this.committer.touch(turn);
+    const except = options.except;
+    this.committer.afterCommit((seq) => {
+      this.#castState(text, except);
+      this.#parts.outlet.publishState(this.id, seq, this.image.timeMs, text ?? "null");
+      this.#runDeferred(turn, options.changed);
+    });
+  }
+
+  query(sql: string, params: ReadonlyArray<SqlValue | boolean>): SqlResult {
+    this.#assertLive();
+    const result = this.database.query(sql, params);
+    if (result.wrote) {
+      const turn = this.turn();
+      turn.wroteSql(sql);
+      this.committer.touch(turn);
+    }
+    return result;
+  }
+
+  transaction<A>(f: () => A): A {
+    this.#assertLive();
+    return this.database.transaction(f);
+  }
+
+  connections(): Iterable<Connection> {
+    return this.sockets.values();
+  }
+
+  broadcast(message: ConnectionMessage, except: ReadonlyArray<string>): void {
+    const { text, bytes } = encodeMessage(message);
+    this.#cast(bytes, { except, text, protocol: false });
+  }
+
+  currentConnection(): Connection | undefined {
+    const turn = this.#parts.ambient.current();
+    return turn?.owner === this ? turn.connection : undefined;
+  }
+
+  afterCommit(f: () => unknown): void {
+    const turn = this.turn();
+    this.committer.afterCommit(() => this.#runDeferred(turn, f));
+  }
+
+  flush(): Promise<void> {
+    return this.committer.flush();
+  }
+
+  waitUntil(promise: Promise<unknown>): void {
+    this.busy++;
+    promise
+      .catch((error: unknown) =>
+        this.log.error("a waitUntil promise rejected", { error: String(error) }),
+      )
+      .finally(() => this.busy--);
+  }
+
+  blockConcurrencyWhile<A>(f: () => Promise<A>): Promise<A> {
+    const before = this.#blocked;
+    const block = (async () => {
+      await before?.catch(() => undefined);
+      return f();
+    })();
+    this.#blocked = block;
+    const free = () => {
+      if (this.#blocked === block) this.#blocked = undefined;
+    };
+    block.then(free, free);
+    return block;
+  }
+
+  attach(connection: Connection): void {
+    const { info, attachment } = Connection.internals(connection);
+    // Not yet accepted: the reply to `connect` carries the attachment.
+    if (this.sockets.get(socketKey(info)) !== connection) return;
+    this.committer.afterCommit(() =>
+      this.#parts.outlet.toGateway(info.gateway, {
+        op: "attach",
+        sid: info.sid,
+        attachment: attachment(),
+      }),
+    );
+  }
+
+  abort(reason: string): void {
+    this.#parts.onAbort(reason);
+  }
+
+  // Connections
+
+  /** Makes a connection object of this agent; it counts once it is in `sockets`. */
+  makeConnection(
+    info: import("../../schemas/Call.ts").SocketInfo,
+    tags?: ReadonlyArray<string>,
+  ): Connection {
+    return new Connection(
+      info,
+      {
+        send: (connection, message) => {
+          const { text, bytes } = encodeMessage(message);
+          this.sendTo(connection, bytes, text);
+        },
+        close: (connection, code, reason) => {
+          const { gateway, sid } = Connection.internals(connection).info;
+          this.committer.afterCommit(() =>
+            this.#parts.outlet.toGateway(gateway, { op: "close", sid, code, reason }),
+          );
+        },
+        attach: (connection) => this.attach(connection),
+      },
+      tags,
+    );
+  }
+
+  sendTo(connection: Connection, bytes: Uint8Array, text: boolean): void {
+    const { gateway, sid } = Connection.internals(connection).info;
+    this.committer.afterCommit(() =>
+      this.#parts.outlet.toGateway(gateway, { op: "send", sid, text }, bytes),
+    );
+  }
+
+  sendText(connection: Connection, frame: string): void {
+    this.sendTo(connection, encoder.encode(frame), true);
+  }
+
+  /** JSON text of the live state. */
+  get stateText(): string | undefined {
+    return this.#live?.text;
+  }
+
+  /** The turn that the running code belongs to; code outside of any gets one of its own. */
+  turn(): Turn {
+    const turn = this.#parts.ambient.current();
+    return turn?.owner === this ? turn : new Turn({ cause: { kind: "background" }, owner: this });
+  }
+
+  newTurn(cause: Cause, context: { connection?: Connection; request?: Request } = {}): Turn {
+    return new Turn({ cause, owner: this, ...context });
+  }
+
+  #castState(text: string | undefined, except: Connection | undefined): void {
+    if (this.sockets.size === 0) return;
+    this.#castNow(encoder.encode(stateFrame(text ?? "null")), {
+      except: except === undefined ? [] : [except.id],
+      text: true,
+      protocol: true,
+    });
+  }
+
+  #cast(
+    bytes: Uint8Array,
+    how: { except: ReadonlyArray<string>; text: boolean; protocol: boolean },
+  ): void {
+    this.committer.afterCommit(() => this.#castNow(bytes, how));
+  }
+
+  /** One message for each gateway that holds sockets of this agent. */
+  #castNow(
+    bytes: Uint8Array,
+    how: { except: ReadonlyArray<string>; text: boolean; protocol: boolean },
+  ): void {
+    const gateways = new Set<string>();
+    for (const connection of this.sockets.values())
+      gateways.add(Connection.internals(connection).info.gateway);
+    for (const gateway of gateways)
+      this.#parts.outlet.toGateway(
+        gateway,
+        { op: "cast", agent: [this.id.class, this.id.name], ...how },
+        bytes,
+      );
+  }
+
+  /** User code that follows a commit (`onStateChanged`): in its turn's context, its errors to `onError`. */
+  #runDeferred(turn: Turn, f: () => unknown): void {
+    if (this.discarded) return;
+    this.busy++;
+    queueMicrotask(() => {
+      Promise.resolve()
+        .then(() => this.#parts.ambient.run(turn, f))
+        .catch((error: unknown) => this.handleError(error))
+        .finally(() => this.busy--);
+    });
+  }
+
+  #assertLive(): void {
+    if (this.discarded) throw new AgentDiscarded();
+  }
+}
+
+export const socketKey = (info: { readonly gateway: string; readonly sid: string }): string =>
+  `${info.gateway}/${info.sid}`;
+
+function encodeMessage(message: ConnectionMessage): { text: boolean; bytes: Uint8Array } {
+  if (typeof message === "string") return { text: true, bytes: encoder.encode(message) };
+  const bytes = ArrayBuffer.isView(message)
+    ? new Uint8Array(message.buffer, message.byteOffset, message.byteLength)
+    : new Uint8Array(message);
+  // Copied: it leaves after the commit, and the caller may reuse its buffer meanwhile.
+  return { text: false, bytes: bytes.slice() };
+}

@@ -1,0 +1,300 @@
+/**
+ * An agent's durable inputs, from delivery to ack.
+ *
+ * 1. Inputs begin in stored order; they interleave at awaits like any turn, `TURNS_MAX` at most.
+ * 2. At most `HELD_MAX` inputs are held with their bytes; past that only their sequence numbers are,
+ *    and each is read again when its turn comes. A flooded agent costs its shard neither memory nor order.
+ * 3. An input runs iff its key is not done (the journal decides, not the broker). One that runs already
+ *    is not begun a second time: its repetition waits, and then finds the key done.
+ * 4. An input is acked only after the event that finishes it is stored, and answered then too.
+ * 5. A failed run is journaled (its attempt counts, across hosts) and delivered again after its backoff;
+ *    the last failed attempt goes to the dead letters first, then to the journal, then it is acked.
+ *
+ * Fed by the host's inbox consumer; feeds `ActiveAgent.run` and the answer outlet.
+ */
+import type { InputAnswer } from "../../schemas/Call.ts";
+import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
+import { decodeEnvelope, type InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
+import type { Delivery } from "../inbox/Inbox.ts";
+import { causeOfEnvelope } from "./causeOf.ts";
+import type { ActiveAgent } from "./ActiveAgent.ts";
+import { backoffMs, resolveRetry } from "./retryPolicy.ts";
+import { runWebhook, type ResponseParts } from "./runWebhook.ts";
+import { Turn } from "./Turn.ts";
+
+/** Turns of one agent that run or wait for their commit: enough for a full group commit. */
+const TURNS_MAX = 256;
+/** Inputs of one agent held with their bytes while they wait. */
+const HELD_MAX = 64;
+/** From this delivery on, an input is journaled as begun before it runs: it may be what kills hosts. */
+const SUSPECT_DELIVERIES = 4;
+
+export interface MailboxHost {
+  /** Stored bytes of an input that was held by number only; undefined when it was acked meanwhile. */
+  readonly read: (seq: Delivery["seq"]) => Promise<Uint8Array | undefined>;
+  readonly answer: (subject: string, answer: InputAnswer, body: Uint8Array | string) => void;
+  /** Stores a dead letter. Rejects with `BrokerUnavailable`. */
+  readonly bury: (delivery: InputHandle, reason: string) => Promise<void>;
+  readonly onTurn: () => void;
+}
+
+/** A delivery without its bytes. */
+export type InputHandle = Omit<Delivery, "data">;
+
+interface Held {
+  readonly delivery: InputHandle;
+  data: Uint8Array | undefined;
+}
+
+export class Mailbox {
+  private readonly agent: ActiveAgent;
+  private readonly host: MailboxHost;
+  private readonly waiting: Held[] = [];
+  private withBytes = 0;
+  private running = 0;
+  private pumping = false;
+  /** Keys that run now, with the repetitions that wait for them. */
+  private readonly inProgress = new Map<string, Held[]>();
+
+  constructor(agent: ActiveAgent, host: MailboxHost) {
+    this.agent = agent;
+    this.host = host;
+  }
+
+  get idle(): boolean {
+    return this.waiting.length === 0 && this.running === 0;
+  }
+
+  /** Takes an input; without `data` it is read from the inbox when its turn comes. */
+  deliver(delivery: InputHandle, data?: Uint8Array): void {
+    const keep = data !== undefined && this.withBytes < HELD_MAX;
+    if (keep) this.withBytes++;
+    this.waiting.push({ delivery, data: keep ? data : undefined });
+    this.pump();
+  }
+
+  /** Forgets what has not begun: it stays stored, for the next owner. */
+  stop(): void {
+    this.waiting.length = 0;
+    this.withBytes = 0;
+  }
+
+  /** Starts what may start. Reading an input again and blocked agents make it wait; order is kept. */
+  private pump(): void {
+    if (this.pumping) return;
+    this.pumping = true;
+    try {
+      while (this.waiting.length > 0 && this.running < TURNS_MAX && !this.agent.discarded) {
+        const held = this.waiting[0]!;
+        if (held.data === undefined || this.agent.isBlocked) {
+          void this.pumpLater(held);
+          return;
+        }
+        this.waiting.shift();
+        this.withBytes--;
+        this.begin(held, held.data);
+      }
+    } finally {
+      if (!this.loading) this.pumping = false;
+    }
+  }
+  private loading = false;
+
+  private async pumpLater(held: Held): Promise<void> {
+    this.loading = true;
+    try {
+      await this.agent.unblocked();
+      if (held.data === undefined) {
+        const data = await this.host.read(held.delivery.seq);
+        if (data === undefined) this.waiting.shift();
+        else {
+          held.data = data;
+          this.withBytes++;
+        }
+      }
+    } catch (error) {
+      // The broker is away or the agent was discarded: the input stays stored and comes again.
+      if (!this.agent.discarded) {
+        this.agent.log.warn("an input could not be read again; it will be redelivered", {
+          seq: held.delivery.seq,
+          error: String(error),
+        });
+        this.waiting.shift();
+        held.delivery.nak(1000);
+      }
+    } finally {
+      this.loading = false;
+      this.pumping = false;
+      this.pump();
+    }
+  }
+
+  private begin(held: Held, data: Uint8Array): void {
+    let envelope: InboxEnvelope;
+    try {
+      envelope = decodeEnvelope(data);
+    } catch (error) {
+      if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
+      void this.bury(held, error.message);
+      return;
+    }
+    const { head } = envelope;
+    if (this.agent.image.done.seqOf(deadKey(held.delivery)) !== undefined) {
+      held.delivery.ack();
+      return;
+    }
+    const doneAt = this.doneAt(envelope);
+    if (doneAt !== undefined) {
+      held.delivery.ack();
+      this.answerDuplicate(envelope, doneAt);
+      return;
+    }
+    const others = this.inProgress.get(head.key);
+    if (others !== undefined) {
+      held.data = data;
+      others.push(held);
+      return;
+    }
+    this.inProgress.set(head.key, []);
+    this.running++;
+    this.runInput(held, envelope)
+      .catch((error: unknown) => {
+        if (!this.agent.discarded)
+          this.agent.abort(`an input could not be finished: ${String(error)}`);
+      })
+      .finally(() => {
+        this.running--;
+        const repeated = this.inProgress.get(head.key) ?? [];
+        this.inProgress.delete(head.key);
+        if (this.agent.discarded) return;
+        for (const again of repeated) this.begin(again, again.data!);
+        this.pump();
+      });
+  }
+
+  private doneAt({ head }: InboxEnvelope): number | undefined {
+    const { done } = this.agent.image;
+    const seq = done.seqOf(head.key);
+    if (seq !== undefined || head.alsoKeys === undefined) return seq;
+    for (const key of head.alsoKeys) {
+      const found = done.seqOf(key);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  private async runInput(held: Held, envelope: InboxEnvelope): Promise<void> {
+    const { agent } = this;
+    const { delivery } = held;
+    const { head } = envelope;
+    const begun = agent.image.begun.get(head.key);
+    const attempt = begun?.inboxSeq === delivery.seq ? begun.attempts + 1 : 1;
+    const retry = resolveRetry(agent.options.retry);
+    const { body } = envelope;
+    const turn = new Turn({
+      cause: causeOfEnvelope(head, body, delivery.seq, attempt),
+      owner: agent,
+      durable: true,
+    });
+    // A run whose outcome nobody knows may have been the last one allowed: one more, marked, at most.
+    if (attempt > retry.maxAttempts + 1) {
+      return this.finish(held, turn, envelope, {
+        error: "its attempts are exhausted; the last one did not end",
+      });
+    }
+    if (delivery.deliveries >= SUSPECT_DELIVERIES) {
+      agent.committer.touch(turn);
+      turn.sql.push("-- begun: delivered several times before without an outcome");
+      await agent.committer.flush();
+    }
+    this.host.onTurn();
+    let response: ResponseParts | undefined;
+    let failure: string | undefined;
+    try {
+      response = await agent.run(turn, () => runWebhook(agent, turn, envelope.head, body));
+    } catch (error) {
+      if (agent.discarded) return;
+      const suppressed = await agent.handleError(error);
+      failure = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+      if (suppressed) response = INTERNAL_ERROR;
+    }
+    if (agent.discarded) return;
+    if (response !== undefined)
+      return this.finish(held, turn, envelope, {
+        response,
+        ...(failure === undefined ? {} : { error: failure }),
+      });
+    if (attempt >= retry.maxAttempts)
+      return this.finish(held, turn, envelope, { error: failure ?? "it failed" });
+    turn.outcome = { done: [], dead: false, error: failure };
+    const delayMs = backoffMs(retry, attempt, agent.time.random());
+    await this.commitEnd(turn);
+    delivery.nak(delayMs);
+  }
+
+  /** The input's end: done with a response, or dead (rule 5). */
+  private async finish(
+    held: Held,
+    turn: Turn,
+    { head }: InboxEnvelope,
+    end: { readonly response?: ResponseParts; readonly error?: string },
+  ): Promise<void> {
+    const dead = end.response === undefined;
+    if (dead) await this.host.bury(held.delivery, end.error ?? "it failed");
+    turn.outcome = {
+      done: dead ? [deadKey(held.delivery)] : [head.key, ...(head.alsoKeys ?? [])],
+      dead,
+      error: end.error,
+    };
+    await this.commitEnd(turn);
+    held.delivery.ack();
+    const response = end.response ?? INTERNAL_ERROR;
+    if (head.reply !== undefined)
+      this.host.answer(
+        head.reply.subject,
+        { id: head.reply.id, status: response.status, headers: response.headers },
+        response.body,
+      );
+  }
+
+  /** Ends the turn and waits for its event. Never resolves for an agent that is discarded meanwhile. */
+  private commitEnd(turn: Turn): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.agent.discarded) return reject(new Error("discarded"));
+      this.agent.committer.end(turn);
+      this.agent.committer.afterCommit(() => resolve());
+    });
+  }
+
+  private async bury(held: Held, reason: string): Promise<void> {
+    this.agent.log.error("an input can't be run; it goes to the dead letters", {
+      seq: held.delivery.seq,
+      reason,
+    });
+    await this.host.bury(held.delivery, reason);
+    held.delivery.ack();
+  }
+
+  private answerDuplicate({ head }: InboxEnvelope, seq: number): void {
+    if (head.reply === undefined) return;
+    this.host.answer(
+      head.reply.subject,
+      { id: head.reply.id, status: 200, headers: PLAIN, duplicateOf: seq },
+      "OK",
+    );
+  }
+}
+
+/**
+ * A dead input is remembered by its delivery, not by its key: when the provider (or an operator)
+ * sends it again, it runs again.
+ */
+const deadKey = (delivery: InputHandle): string => `dead:${delivery.seq}`;
+
+const PLAIN = [["content-type", "text/plain;charset=UTF-8"]] as const;
+/** What a caller sees of an error: no stack, no message (`protocol.md`: never leaked). */
+export const INTERNAL_ERROR: ResponseParts = {
+  status: 500,
+  headers: PLAIN,
+  body: "Internal Server Error",
+};

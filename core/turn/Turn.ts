@@ -1,0 +1,58 @@
+/**
+ * One turn: one input, the user code that it runs, and what that code wrote and has not committed.
+ * Made by `ActiveAgent`, filled by the agent's API, emptied by the `Committer`.
+ */
+import type { Cause } from "../../schemas/JournalEvent.ts";
+import type { Connection } from "../agent/Connection.ts";
+
+/** Texts kept per turn and event: for people, not for replay. */
+const SQL_TEXTS_MAX = 50;
+/** UTF-16 units of one text kept. */
+const SQL_TEXT_MAX = 2000;
+
+/** What is to happen with a durable input once the turn's last commit is stored. */
+export interface InputOutcome {
+  /** Keys that are done with that commit; none when the input is to run again. */
+  readonly done: ReadonlyArray<string>;
+  readonly dead: boolean;
+  readonly error: string | undefined;
+}
+
+export class Turn {
+  readonly cause: Cause;
+  /** The agent it runs on, by identity: writes of another agent are never attributed to it. */
+  readonly owner: object;
+  /** Its input lies in the inbox: its writes gather until it ends. */
+  readonly durable: boolean;
+  /** In whose context the code runs; replaced once, while it connects. */
+  connection: Connection | undefined;
+  request: Request | undefined;
+  ended = false;
+  /** Set when a durable turn ends. */
+  outcome: InputOutcome | undefined;
+  /** A commit has already told the journal the whole cause: later ones only name it. */
+  told = false;
+
+  /** The last state it set since its last commit; `undefined` inside means "unset". */
+  state: { readonly text: string | undefined } | undefined;
+  sql: string[] = [];
+
+  constructor(options: {
+    readonly cause: Cause;
+    readonly owner: object;
+    readonly durable?: boolean;
+    readonly connection?: Connection | undefined;
+    readonly request?: Request | undefined;
+  }) {
+    this.cause = options.cause;
+    this.owner = options.owner;
+    this.durable = options.durable ?? false;
+    this.connection = options.connection;
+    this.request = options.request;
+  }
+
+  wroteSql(text: string): void {
+    if (this.sql.length < SQL_TEXTS_MAX)
+      this.sql.push(text.length > SQL_TEXT_MAX ? text.slice(0, SQL_TEXT_MAX) + "…" : text);
+  }
+}

@@ -1,0 +1,70 @@
+/**
+ * What the journal keeps of an input: its cause, readable by itself. Credentials of callers are not
+ * history: `authorization` and `cookie` are left out.
+ */
+import type { HeaderPairs } from "../../schemas/Call.ts";
+import type { Sequence } from "../../schemas/Address.ts";
+import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
+import type { Cause } from "../../schemas/JournalEvent.ts";
+
+const SECRET_HEADERS = new Set(["authorization", "cookie", "proxy-authorization"]);
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+export function causeOfEnvelope(
+  head: InboxHead,
+  body: Uint8Array,
+  seq: Sequence,
+  attempt: number,
+): Cause {
+  return {
+    kind: head.kind,
+    id: head.key,
+    seq,
+    ...(attempt === 1 ? {} : { attempt }),
+    time: head.time,
+    ...(head.provider === undefined ? {} : { provider: head.provider }),
+    ...(head.type === undefined ? {} : { type: head.type }),
+    ...(head.method === undefined ? {} : { method: head.method }),
+    ...(head.url === undefined ? {} : { url: head.url }),
+    ...(head.headers === undefined ? {} : { headers: withoutSecrets(head.headers) }),
+    ...bodyOf(body),
+  };
+}
+
+/** The cause of a plain HTTP request: its line; neither headers nor body, which are not durable inputs. */
+export const causeOfRequest = (id: string, method: string, url: string, timeMs: number): Cause => ({
+  kind: "request",
+  id,
+  time: timeMs,
+  method,
+  url,
+});
+
+/** Text where it is UTF-8, else base64; nothing for an empty body. */
+function bodyOf(body: Uint8Array): Pick<Cause, "body" | "bodyBase64"> {
+  if (body.length === 0) return {};
+  try {
+    return { body: decoder.decode(body) };
+  } catch {
+    let binary = "";
+    for (const byte of body) binary += String.fromCharCode(byte);
+    return { bodyBase64: btoa(binary) };
+  }
+}
+
+function withoutSecrets(
+  headers: Readonly<Record<string, string>>,
+): Readonly<Record<string, string>> {
+  for (const name of SECRET_HEADERS)
+    if (name in headers)
+      return Object.fromEntries(Object.entries(headers).filter(([n]) => !SECRET_HEADERS.has(n)));
+  return headers;
+}
+
+/** Header pairs as a record; a header that repeats is joined with ", ", as HTTP defines. */
+export function joinHeaders(pairs: HeaderPairs): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const [name, value] of pairs)
+    headers[name] = Object.hasOwn(headers, name) ? `${headers[name]}, ${value}` : value;
+  return headers;
+}

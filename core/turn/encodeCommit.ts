@@ -1,0 +1,96 @@
+/**
+ * One commit as a journal event: the frame to append, and its head as `applyEvent` takes it.
+ *
+ * A hot path, so the JSON is put together by hand: a state's text is spliced in as it is, not
+ * parsed and written again. It must equal what `JSON.stringify` of the head gives; by test.
+ */
+import type { Epoch } from "../../schemas/Address.ts";
+import { encodeFrameJson } from "../../schemas/Frame.ts";
+import type { Cause, JournalHead, StateChange } from "../../schemas/JournalEvent.ts";
+import type { AgentImage } from "./AgentImage.ts";
+import { diffState } from "./stateChange.ts";
+import type { InputOutcome, Turn } from "./Turn.ts";
+
+export interface CommitTurn {
+  readonly turn: Turn;
+  readonly state: { readonly text: string | undefined } | undefined;
+  readonly sql: ReadonlyArray<string>;
+  /** Set when a durable turn ended. */
+  readonly outcome: InputOutcome | undefined;
+  /** An earlier event has the whole cause. */
+  readonly told: boolean;
+}
+
+export interface Commit {
+  readonly data: Uint8Array;
+  readonly head: JournalHead;
+}
+
+export function encodeCommit(options: {
+  readonly image: AgentImage;
+  readonly host: string;
+  readonly epoch: Epoch;
+  readonly timeMs: number;
+  readonly eventId: string;
+  readonly turns: ReadonlyArray<CommitTurn>;
+  readonly frozen?: { readonly delta: Uint8Array; readonly pages: number };
+}): Commit {
+  const { image, frozen } = options;
+  let state = image.state;
+  const turns: JournalHead["turns"][number][] = [];
+  let turnsJson = "";
+  for (const record of options.turns) {
+    const { turn, outcome } = record;
+    const cause = record.told ? shortCause(turn.cause) : turn.cause;
+    let json = `${turnsJson === "" ? "" : ","}{"cause":${JSON.stringify(cause)}`;
+    let change: StateChange | undefined;
+    if (record.state !== undefined) {
+      const text = diffState(state, record.state.text);
+      json += `,"state":${text}`;
+      state = record.state.text;
+      change = JSON.parse(text) as StateChange;
+    }
+    if (record.sql.length > 0) json += `,"sql":${JSON.stringify(record.sql)}`;
+    const flags = {
+      ...(outcome !== undefined && outcome.done.length > 0 ? { done: outcome.done } : {}),
+      ...(turn.durable && !turn.ended ? { begun: true as const } : {}),
+      ...(outcome?.dead ? { dead: true as const } : {}),
+      ...(outcome?.error === undefined ? {} : { error: outcome.error }),
+    };
+    const flagsJson = JSON.stringify(flags);
+    if (flagsJson.length > 2) json += "," + flagsJson.slice(1, -1);
+    turnsJson += json + "}";
+    turns.push({
+      cause,
+      ...(change === undefined ? {} : { state: change }),
+      ...(record.sql.length > 0 ? { sql: record.sql } : {}),
+      ...flags,
+    });
+  }
+  const agent = [image.id.class, image.id.name] as const;
+  const start =
+    `{"id":${JSON.stringify(options.eventId)},"agent":${JSON.stringify(agent)},"kind":"turns",` +
+    `"host":${JSON.stringify(options.host)},"epoch":${options.epoch},"time":${options.timeMs},"turns":[`;
+  const end = frozen === undefined ? "]}" : `],"pages":${frozen.pages}}`;
+  return {
+    data: encodeFrameJson(start + turnsJson + end, frozen?.delta),
+    head: {
+      id: options.eventId,
+      agent,
+      kind: "turns",
+      host: options.host,
+      epoch: options.epoch,
+      time: options.timeMs,
+      turns,
+      ...(frozen === undefined ? {} : { pages: frozen.pages }),
+    },
+  };
+}
+
+/** Names a cause that an earlier event told in full. */
+const shortCause = (cause: Cause): Cause => ({
+  kind: cause.kind,
+  ...(cause.id === undefined ? {} : { id: cause.id }),
+  ...(cause.seq === undefined ? {} : { seq: cause.seq }),
+  ...(cause.attempt === undefined ? {} : { attempt: cause.attempt }),
+});

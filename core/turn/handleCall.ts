@@ -1,0 +1,221 @@
+/**
+ * Calls from gateways and other hosts, as turns of the agent: HTTP requests, socket frames, RPC,
+ * the current state. Every reply passes the output gate.
+ *
+ * A call is not a durable input: when the agent is discarded meanwhile the answer is `notHere`, and
+ * the caller, which still holds the request, asks the new owner.
+ */
+import type { Call, CallReply } from "../../schemas/Call.ts";
+import { Agent } from "../agent/Agent.ts";
+import { checkTags, Connection } from "../agent/Connection.ts";
+import { ReadonlyConnection } from "../agent/errors.ts";
+import {
+  identityFrame,
+  mcpServersFrame,
+  parseClientFrame,
+  stateErrorFrame,
+  stateFrame,
+} from "../agent/protocol.ts";
+import { socketKey, type ActiveAgent } from "./ActiveAgent.ts";
+import { causeOfRequest } from "./causeOf.ts";
+import { handleRpcFrame, runRpc } from "./handleRpc.ts";
+import { INTERNAL_ERROR } from "./Mailbox.ts";
+import { makeRequest, responseParts, type ResponseParts } from "./runWebhook.ts";
+
+export interface CallAnswer {
+  readonly reply: CallReply;
+  readonly body?: Uint8Array | string;
+}
+
+/** Resolves when the answer may leave. Rejects with `AgentDiscarded`. */
+export async function handleCall(
+  agent: ActiveAgent,
+  call: Call,
+  body: Uint8Array,
+): Promise<CallAnswer> {
+  await agent.unblocked();
+  const answer = await dispatch(agent, call, body);
+  await gate(agent);
+  return answer;
+}
+
+/** Resolves when everything the answer may tell of is stored. */
+function gate(agent: ActiveAgent): Promise<void> {
+  return agent.committer.idle ? Promise.resolve() : agent.committer.stored();
+}
+
+async function dispatch(agent: ActiveAgent, call: Call, body: Uint8Array): Promise<CallAnswer> {
+  switch (call.kind) {
+    case "fetch": {
+      const parts = await runRequest(agent, call, body);
+      return {
+        reply: { kind: "response", status: parts.status, headers: parts.headers },
+        body: parts.body,
+      };
+    }
+    case "connect":
+      return { reply: await connect(agent, call.socket) };
+    case "resume": {
+      const key = socketKey(call.socket);
+      if (!agent.sockets.has(key)) agent.sockets.set(key, agent.makeConnection(call.socket));
+      return { reply: { kind: "taken" } };
+    }
+    case "message": {
+      const connection = agent.sockets.get(socketKey(call));
+      if (connection === undefined) return { reply: { kind: "unknownSocket" } };
+      // Taken is all the gateway waits for: handlers of one socket interleave at their awaits.
+      void receive(agent, connection, call.text, body);
+      return { reply: { kind: "taken" } };
+    }
+    case "close":
+      return { reply: await close(agent, call) };
+    case "rpc":
+      return { reply: await runRpc(agent, call) };
+    case "state":
+      return {
+        reply: {
+          kind: "state",
+          seq: agent.image.seq,
+          ...(agent.image.state === undefined ? {} : { state: JSON.parse(agent.image.state) }),
+        },
+      };
+  }
+}
+
+async function runRequest(
+  agent: ActiveAgent,
+  call: Call & { kind: "fetch" },
+  body: Uint8Array,
+): Promise<ResponseParts> {
+  const request = makeRequest(call.method, call.url, {
+    headers: call.headers.map(([name, value]): [string, string] => [name, value]),
+    body,
+  });
+  const cause = causeOfRequest(call.id, call.method, call.url, agent.time.nowMs());
+  const turn = agent.newTurn(cause, { request });
+  try {
+    return await agent.run(turn, async () => responseParts(await agent.agent.onRequest(request)));
+  } catch (error) {
+    // Suppressed or not, the caller sees the same plain 500; `onError` has had its say.
+    if (!agent.discarded) await agent.handleError(error);
+    return INTERNAL_ERROR;
+  }
+}
+
+/** The connect sequence of `protocol.md` §2.3, in its order. */
+async function connect(
+  agent: ActiveAgent,
+  socket: (Call & { kind: "connect" })["socket"],
+): Promise<CallReply> {
+  const request = makeRequest("GET", socket.url, {
+    headers: socket.headers.map(([name, value]): [string, string] => [name, value]),
+    body: new Uint8Array(0),
+  });
+  const ctx = { request };
+  let connection = agent.makeConnection(socket);
+  const cause = {
+    kind: "connect" as const,
+    id: socket.id,
+    url: socket.url,
+    time: agent.time.nowMs(),
+  };
+  const turn = agent.newTurn(cause, { connection, request });
+  try {
+    await agent.run(turn, async () => {
+      const tags = checkTags(socket.id, await agent.agent.getConnectionTags(connection, ctx));
+      connection = agent.makeConnection(socket, tags);
+      turn.connection = connection;
+      const flags = Connection.internals(connection);
+      flags.readonly = agent.agent.shouldConnectionBeReadonly(connection, ctx);
+      flags.protocol = agent.agent.shouldSendProtocolMessages(connection, ctx);
+      if (flags.protocol) sendProtocolFrames(agent, connection);
+      agent.sockets.set(socketKey(socket), connection);
+      agent.attach(connection);
+      await agent.agent.onConnect(connection, ctx);
+    });
+  } catch (error) {
+    if (agent.discarded) throw error;
+    if (await agent.handleError(error)) return connected(connection);
+    agent.sockets.delete(socketKey(socket));
+    agent.sendText(connection, JSON.stringify({ error: "Internal Server Error" }));
+    const close = { code: 1011, reason: "Uncaught exception during session setup" };
+    return { ...connected(connection), close };
+  }
+  return connected(connection);
+}
+
+const connected = (connection: Connection): CallReply & { kind: "connected" } => ({
+  kind: "connected",
+  attachment: Connection.internals(connection).attachment(),
+});
+
+/** Identity, state, MCP servers. Reading `state` here seeds `initialState`; this socket sees it once. */
+function sendProtocolFrames(agent: ActiveAgent, connection: Connection): void {
+  void agent.agent.state;
+  const state = agent.stateText;
+  if (agent.options.sendIdentityOnConnect !== false)
+    agent.sendText(connection, identityFrame(agent.id, state !== undefined));
+  if (state !== undefined) agent.sendText(connection, stateFrame(state));
+  agent.sendText(connection, mcpServersFrame());
+}
+
+async function receive(
+  agent: ActiveAgent,
+  connection: Connection,
+  text: boolean,
+  body: Uint8Array,
+): Promise<void> {
+  const message = text
+    ? new TextDecoder().decode(body)
+    : (body.buffer.slice(body.byteOffset, body.byteOffset + body.byteLength) as ArrayBuffer);
+  const frame =
+    typeof message === "string" ? parseClientFrame(message) : ({ _tag: "Message" } as const);
+  const kind = frame._tag === "Rpc" ? "rpc" : "message";
+  const cause = {
+    kind,
+    id: connection.id,
+    time: agent.time.nowMs(),
+    ...(text ? { body: message as string } : {}),
+  } as const;
+  const turn = agent.newTurn(cause, { connection });
+  if (frame._tag === "Rpc") return handleRpcFrame(agent, turn, connection, frame);
+  try {
+    await agent.run(turn, () =>
+      frame._tag === "State"
+        ? setStateFromClient(agent, frame.state, connection)
+        : agent.agent.onMessage(connection, message),
+    );
+  } catch (error) {
+    if (!agent.discarded) await agent.handleError(error);
+  }
+}
+
+/** A rejected update is told to its sender, in one of two fixed texts; the reason stays in the log. */
+function setStateFromClient(agent: ActiveAgent, state: unknown, connection: Connection): void {
+  try {
+    Agent.changeFromClient(agent.agent, state, connection);
+  } catch (error) {
+    const refused = error instanceof ReadonlyConnection;
+    if (!refused) agent.log.warn("a client's state update was rejected", { error: String(error) });
+    agent.sendText(
+      connection,
+      stateErrorFrame(refused ? "Connection is readonly" : "State update rejected"),
+    );
+  }
+}
+
+async function close(agent: ActiveAgent, call: Call & { kind: "close" }): Promise<CallReply> {
+  const connection = agent.sockets.get(socketKey(call));
+  if (connection === undefined) return { kind: "unknownSocket" };
+  agent.sockets.delete(socketKey(call));
+  Connection.internals(connection).closed();
+  const cause = { kind: "close" as const, id: connection.id, time: agent.time.nowMs() };
+  try {
+    await agent.run(agent.newTurn(cause, { connection }), () =>
+      agent.agent.onClose(connection, call.code, call.reason, call.wasClean),
+    );
+  } catch (error) {
+    if (!agent.discarded) await agent.handleError(error);
+  }
+  return { kind: "taken" };
+}

@@ -1,0 +1,56 @@
+/** Runs one stored webhook as the agent's `onRequest`, and takes the response apart for the wire. */
+import type { HeaderPairs } from "../../schemas/Call.ts";
+import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
+import type { ActiveAgent } from "./ActiveAgent.ts";
+import type { Turn } from "./Turn.ts";
+
+export interface ResponseParts {
+  readonly status: number;
+  readonly headers: HeaderPairs;
+  readonly body: Uint8Array | string;
+}
+
+export async function runWebhook(
+  agent: ActiveAgent,
+  turn: Turn,
+  head: InboxHead,
+  body: Uint8Array,
+): Promise<ResponseParts> {
+  const request = makeRequest(head.method ?? "POST", head.url ?? "http://agent/", {
+    headers: head.headers ?? {},
+    body,
+  });
+  turn.request = request;
+  return responseParts(await agent.agent.onRequest(request));
+}
+
+/** A `Request`; GET and HEAD carry no body. Throws `TypeError` for what no HTTP request can be. */
+export function makeRequest(
+  method: string,
+  url: string,
+  parts: { readonly headers: HeadersInit; readonly body: Uint8Array },
+): Request {
+  const bare = method === "GET" || method === "HEAD" || parts.body.length === 0;
+  return new Request(url, {
+    method,
+    headers: parts.headers,
+    ...(bare ? {} : { body: parts.body as Uint8Array<ArrayBuffer> }),
+  });
+}
+
+/** Throws `TypeError` when the agent returned something that is no `Response`. */
+export async function responseParts(response: Response): Promise<ResponseParts> {
+  if (!isResponse(response))
+    throw new TypeError(
+      `onRequest must return a Response; it returned ${response === null ? "null" : typeof response}`,
+    );
+  const body = response.body === null ? "" : new Uint8Array(await response.arrayBuffer());
+  return { status: response.status, headers: [...response.headers], body };
+}
+
+/** By shape, not by class: a module may bring a `Response` of its own (a polyfill, another realm). */
+const isResponse = (value: unknown): value is Response =>
+  typeof value === "object" &&
+  value !== null &&
+  typeof (value as Response).status === "number" &&
+  typeof (value as Response).arrayBuffer === "function";
