@@ -1,0 +1,47 @@
+/**
+ * The metrics port: numbers for whoever operates the system. Plain functions, cheap enough for the
+ * per-commit path: look an instrument up once, then only bump it. `services/admin/PrometheusMetrics`
+ * keeps and prints them; `noMetrics` drops them. `AgentMetrics` names the ones that the system has.
+ */
+import { Context } from "effect";
+
+/** Label names and values; a different set of values is a different series. Few values each: a series is never freed. */
+export type MetricLabels = Readonly<Record<string, string>>;
+
+export interface MetricsShape {
+  /** A count that only grows. The returned function adds (default 1). The same name and labels give the same series. */
+  readonly counter: (name: string, help: string, labels?: MetricLabels) => (by?: number) => void;
+  /** A value that goes up and down. The returned function sets it. */
+  readonly gauge: (name: string, help: string, labels?: MetricLabels) => (value: number) => void;
+  /**
+   * A gauge that is read when somebody looks. A read that throws, rejects or is slow leaves the
+   * series out of that look. Given again under the same name and labels, the later one is read.
+   */
+  readonly gaugeFrom: (
+    name: string,
+    help: string,
+    read: () => number | Promise<number>,
+    labels?: MetricLabels,
+  ) => void;
+  /** How values are spread. `bounds`: upper bounds of the buckets, ascending. The returned function observes one value. */
+  readonly histogram: (
+    name: string,
+    help: string,
+    bounds: ReadonlyArray<number>,
+    labels?: MetricLabels,
+  ) => (value: number) => void;
+}
+
+export class Metrics extends Context.Service<Metrics, MetricsShape>()(
+  "agents/core/metrics/Metrics",
+) {}
+
+const ignore = (): void => {};
+
+/** Counts nothing: for tests and tools that nobody watches. */
+export const noMetrics: MetricsShape = {
+  counter: () => ignore,
+  gauge: () => ignore,
+  gaugeFrom: ignore,
+  histogram: () => ignore,
+};

@@ -1,0 +1,144 @@
+/**
+ * The private port of a process: `/healthz` (it runs), `/readyz` (it can do its work) and `/metrics`.
+ * For orchestrators and Prometheus, not for the internet: it binds 127.0.0.1 unless told otherwise.
+ *
+ * 1. Only GET, and nothing here changes anything.
+ * 2. On a loopback address only loopback names are accepted as Host: a web page that rebinds its own
+ *    name to 127.0.0.1 gets 421 and learns nothing.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Effect, type Scope } from "effect";
+import { ListenFailed } from "../../core/http/HttpServer.ts";
+import { PROMETHEUS_CONTENT_TYPE } from "./PrometheusMetrics.ts";
+
+export const ADMIN_HOSTNAME_DEFAULT = "127.0.0.1";
+/** A GET's head is small and local; slower callers are broken ones. */
+const REQUEST_TIMEOUT_MS = 5_000;
+/** An orchestrator, a scraper and a few people. */
+const CONNECTIONS_MAX = 64;
+
+export type Readiness =
+  | { readonly ready: true }
+  /** `reason` is shown to whoever asks, e.g. "the broker can't be reached". */
+  | { readonly ready: false; readonly reason: string };
+
+export interface AdminOptions {
+  /** Default 127.0.0.1. */
+  readonly hostname?: string;
+  /** 0: any free port. */
+  readonly port: number;
+  readonly readiness: () => Readiness;
+  /** Prometheus text. */
+  readonly metrics: () => Promise<string>;
+}
+
+/** Serves until the scope closes. */
+export const serveAdmin = (
+  options: AdminOptions,
+): Effect.Effect<{ readonly port: number }, ListenFailed, Scope.Scope> =>
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.tryPromise({
+        try: () => listen(options),
+        catch: (error) => refused(options, error as NodeJS.ErrnoException),
+      }),
+      (server) => Effect.promise(() => close(server)),
+    ),
+    (server) => ({ port: (server.address() as AddressInfo).port }),
+  );
+
+function listen(options: AdminOptions): Promise<Server> {
+  const hostname = options.hostname ?? ADMIN_HOSTNAME_DEFAULT;
+  const server = createServer(
+    { requestTimeout: REQUEST_TIMEOUT_MS, headersTimeout: REQUEST_TIMEOUT_MS },
+    (request, response) => {
+      answer(options, hostname, request)
+        .catch(() => plain(500, "metrics could not be read"))
+        .then((given) => send(response, given))
+        .catch(() => response.destroy());
+    },
+  );
+  server.maxConnections = CONNECTIONS_MAX;
+  return new Promise((done, fail) => {
+    server.once("error", fail);
+    server.listen(options.port, hostname, () => done(server));
+  });
+}
+
+interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+const plain = (
+  status: number,
+  text: string,
+  headers: Readonly<Record<string, string>> = {},
+): Answer => ({
+  status,
+  headers: { "content-type": "text/plain; charset=utf-8", ...headers },
+  body: text + "\n",
+});
+
+async function answer(
+  options: AdminOptions,
+  hostname: string,
+  request: IncomingMessage,
+): Promise<Answer> {
+  if (isLoopback(hostname) && !isLoopback(hostOf(request)))
+    return plain(421, "Misdirected request: ask for 127.0.0.1 or localhost");
+  if (request.method !== "GET") return plain(405, "Method not allowed", { allow: "GET" });
+  const path = (request.url ?? "/").split("?", 1)[0];
+  if (path === "/healthz") return plain(200, "ok");
+  if (path === "/readyz") {
+    const state = options.readiness();
+    return state.ready ? plain(200, "ready") : plain(503, `not ready: ${state.reason}`);
+  }
+  if (path === "/metrics")
+    return {
+      status: 200,
+      headers: { "content-type": PROMETHEUS_CONTENT_TYPE },
+      body: await options.metrics(),
+    };
+  return plain(404, "Not found. Here are /healthz, /readyz and /metrics");
+}
+
+function send(response: ServerResponse, { status, headers, body }: Answer): void {
+  response.writeHead(status, {
+    ...headers,
+    "content-length": Buffer.byteLength(body),
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+  });
+  response.end(body);
+}
+
+/** The Host header's name, without the port; HTTP/1.0 callers may send none and then mean this server. */
+function hostOf(request: IncomingMessage): string {
+  const host = request.headers.host;
+  if (host === undefined) return "localhost";
+  return host
+    .replace(/:\d*$/, "")
+    .replace(/^\[(.*)\]$/, "$1")
+    .toLowerCase();
+}
+
+const isLoopback = (name: string): boolean =>
+  name === "localhost" || name === "::1" || /^127(?:\.\d{1,3}){3}$/.test(name);
+
+async function close(server: Server): Promise<void> {
+  const closed = new Promise((done) => server.close(done));
+  server.closeAllConnections();
+  await closed;
+}
+
+function refused(options: AdminOptions, error: NodeJS.ErrnoException): ListenFailed {
+  const where = `${options.hostname ?? ADMIN_HOSTNAME_DEFAULT}:${options.port}`;
+  const what =
+    error.code === "EADDRINUSE"
+      ? "is in use: stop what uses it, or choose another with --admin-port (0: any free one)"
+      : `can't be listened on (${error.code ?? error.message}): choose another with --admin-port`;
+  return new ListenFailed({ port: options.port, message: `admin port ${where} ${what}` });
+}

@@ -1,0 +1,182 @@
+/**
+ * The metrics port kept in memory and printed in Prometheus's text format (version 0.0.4). Bumping is
+ * an addition to a number in a closure; all formatting waits for `render`, which `AdminServer` calls.
+ */
+import type { MetricLabels, MetricsShape } from "../../core/metrics/Metrics.ts";
+
+/** A read gauge that takes longer is left out: a scrape usually gives up after 10 s. */
+const READ_TIMEOUT_MS = 2_000;
+
+export const PROMETHEUS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
+
+interface Series {
+  readonly labels: MetricLabels;
+  /** Sample lines without the family's name: suffix, extra labels, value. */
+  samples: () => Promise<ReadonlyArray<Sample>> | ReadonlyArray<Sample>;
+  readonly bump: (value: number) => void;
+}
+interface Sample {
+  readonly suffix: string;
+  readonly labels: MetricLabels;
+  readonly value: number;
+}
+interface Family {
+  readonly kind: "counter" | "gauge" | "histogram";
+  readonly help: string;
+  readonly series: Map<string, Series>;
+}
+
+export class PrometheusMetrics implements MetricsShape {
+  private readonly families = new Map<string, Family>();
+
+  counter(name: string, help: string, labels: MetricLabels = {}): (by?: number) => void {
+    const { bump } = this.series(name, "counter", help, labels, () => {
+      let total = 0;
+      return {
+        labels,
+        bump: (by) => {
+          if (!(by >= 0)) throw new RangeError(`counter ${name} can't grow by ${by}`);
+          total += by;
+        },
+        samples: () => [{ suffix: "", labels, value: total }],
+      };
+    });
+    return (by = 1) => bump(by);
+  }
+
+  gauge(name: string, help: string, labels: MetricLabels = {}): (value: number) => void {
+    return this.series(name, "gauge", help, labels, () => {
+      let value = 0;
+      return {
+        labels,
+        bump: (next) => (value = next),
+        samples: () => [{ suffix: "", labels, value }],
+      };
+    }).bump;
+  }
+
+  gaugeFrom(
+    name: string,
+    help: string,
+    read: () => number | Promise<number>,
+    labels: MetricLabels = {},
+  ): void {
+    const series = this.series(name, "gauge", help, labels, () => ({
+      labels,
+      bump: () => {},
+      samples: () => [],
+    }));
+    series.samples = async () => {
+      const value = await within(READ_TIMEOUT_MS, read);
+      return value === undefined ? [] : [{ suffix: "", labels, value }];
+    };
+  }
+
+  histogram(
+    name: string,
+    help: string,
+    bounds: ReadonlyArray<number>,
+    labels: MetricLabels = {},
+  ): (value: number) => void {
+    return this.series(name, "histogram", help, labels, () => histogramSeries(bounds, labels)).bump;
+  }
+
+  /** Every series now, families in the order they were made. */
+  async render(): Promise<string> {
+    const parts = [...this.families].map(async ([name, family]) => {
+      const samples = await Promise.all([...family.series.values()].map((s) => s.samples()));
+      const lines = samples.flat().map((sample) => printSample(name, sample));
+      return [
+        `# HELP ${name} ${escapeHelp(family.help)}`,
+        `# TYPE ${name} ${family.kind}`,
+        ...lines,
+      ];
+    });
+    return (await Promise.all(parts)).flat().join("\n") + "\n";
+  }
+
+  private series(
+    name: string,
+    kind: Family["kind"],
+    help: string,
+    labels: MetricLabels,
+    make: () => Series,
+  ): Series {
+    checkNames(name, labels);
+    let family = this.families.get(name);
+    if (family === undefined) this.families.set(name, (family = { kind, help, series: new Map() }));
+    if (family.kind !== kind)
+      throw new RangeError(`metric ${name} is a ${family.kind}, not a ${kind}`);
+    const key = printLabels(labels);
+    let series = family.series.get(key);
+    if (series === undefined) family.series.set(key, (series = make()));
+    return series;
+  }
+}
+
+function histogramSeries(bounds: ReadonlyArray<number>, labels: MetricLabels): Series {
+  const counts = new Array<number>(bounds.length + 1).fill(0);
+  let sum = 0;
+  return {
+    labels,
+    bump: (value) => {
+      let i = 0;
+      while (i < bounds.length && value > bounds[i]!) i++;
+      counts[i]!++;
+      sum += value;
+    },
+    samples: () => {
+      let total = 0;
+      const buckets = counts.map((count, i) => {
+        total += count;
+        const le = i < bounds.length ? String(bounds[i]) : "+Inf";
+        return { suffix: "_bucket", labels: { ...labels, le }, value: total };
+      });
+      return [
+        ...buckets,
+        { suffix: "_sum", labels, value: sum },
+        { suffix: "_count", labels, value: total },
+      ];
+    },
+  };
+}
+
+/** Undefined when the read fails or takes longer than `ms`. */
+async function within(
+  ms: number,
+  read: () => number | Promise<number>,
+): Promise<number | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<undefined>((done) => {
+    timer = setTimeout(done, ms, undefined);
+  });
+  try {
+    return await Promise.race([Promise.resolve().then(read), late]);
+  } catch {
+    // The number is missing from this look; what it measures has its own way to fail loudly.
+    return undefined;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function checkNames(name: string, labels: MetricLabels): void {
+  if (!/^[a-z_][a-z0-9_]*$/.test(name)) throw new RangeError(`"${name}" is no metric name`);
+  for (const label of Object.keys(labels))
+    if (!/^[a-z_][a-z0-9_]*$/.test(label) || label === "le")
+      throw new RangeError(`"${label}" is no label name (metric ${name})`);
+}
+
+const printSample = (name: string, { suffix, labels, value }: Sample): string =>
+  `${name}${suffix}${printLabels(labels)} ${Number.isFinite(value) ? value : printSpecial(value)}`;
+
+const printSpecial = (value: number): string =>
+  Number.isNaN(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf";
+
+function printLabels(labels: MetricLabels): string {
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`);
+  return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
+}
+
+const escapeHelp = (text: string): string => text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
+const escapeLabel = (text: string): string => escapeHelp(text).replaceAll('"', '\\"');

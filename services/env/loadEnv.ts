@@ -1,0 +1,95 @@
+/**
+ * Secrets and settings of a module: the process's environment and the `.env` files beside the
+ * module and in the working folder. Reads files only; the process's own environment is not changed.
+ * Fed by the command line; feeds verifiers (`secret: "NAME"`) and agents (`this.env`).
+ */
+import { readFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { Data } from "effect";
+
+/** Later ones win. `.dev.vars` is where modules written for other runtimes keep their secrets. */
+export const ENV_FILES = [".dev.vars", ".env", ".env.local"] as const;
+
+export interface LoadedEnv {
+  /** By name. Never undefined values: a name that is absent is not set. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Files that were read, weakest first. */
+  readonly files: ReadonlyArray<string>;
+}
+
+/** A file exists and can't be read; `message` says which and why. */
+export class EnvFileUnreadable extends Data.TaggedError("EnvFileUnreadable")<{
+  readonly file: string;
+  readonly message: string;
+}> {}
+
+export interface EnvOptions {
+  /** The module's path; its folder's files win over the working folder's. */
+  readonly module?: string | undefined;
+  readonly cwd?: string;
+  /** Wins over every file. Default: the process's environment. */
+  readonly processEnv?: Readonly<Record<string, string | undefined>>;
+  /** Weaker than every other source, e.g. secrets that development made up. */
+  readonly fallbackFiles?: ReadonlyArray<string>;
+}
+
+/** Missing files are fine. Throws `EnvFileUnreadable`. */
+export function loadEnv(options: EnvOptions = {}): LoadedEnv {
+  const cwd = resolve(options.cwd ?? process.cwd());
+  const folders = [cwd];
+  if (options.module !== undefined) folders.push(dirname(resolve(cwd, options.module)));
+  const candidates = [
+    ...(options.fallbackFiles ?? []),
+    ...[...new Set(folders)].flatMap((folder) => ENV_FILES.map((name) => join(folder, name))),
+  ];
+  const env: Record<string, string> = {};
+  const files: string[] = [];
+  for (const file of candidates) {
+    const text = readIfThere(file);
+    if (text === undefined) continue;
+    Object.assign(env, parseEnvText(text));
+    files.push(file);
+  }
+  for (const [name, value] of Object.entries(options.processEnv ?? process.env))
+    if (value !== undefined) env[name] = value;
+  return { env, files };
+}
+
+/**
+ * `KEY=VALUE` lines with `export `, comments (a `#` after a blank) and quotes, which may span lines;
+ * `\n`, `\r`, `\t`, `\"` and `\\` are escapes in double quotes only. Other lines are ignored.
+ * Node's own parser joins an indented comment to the next name, in every release that we support.
+ */
+export function parseEnvText(text: string): Record<string, string> {
+  const env: Record<string, string> = {};
+  const clean = text.replace(/^\uFEFF/, "").replaceAll("\r\n", "\n");
+  for (const [, name, double, single, back, plain] of clean.matchAll(LINE)) {
+    const quoted = double?.replace(/\\([nrt"\\])/g, (_, c: string) => ESCAPES[c] ?? c);
+    env[name!] = quoted ?? single ?? back ?? plain?.trim() ?? "";
+  }
+  return env;
+}
+
+const ESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t" };
+const LINE = new RegExp(
+  [
+    /^[ \t]*(?:export[ \t]+)?([A-Za-z_][\w.-]*)[ \t]*=[ \t]*/,
+    /(?:(?:"((?:[^"\\]|\\[^])*)"|'([^']*)'|`([^`]*)`)[ \t]*(?:#[^\n]*)?|([^\n]*?)(?:(?<=[ \t])#[^\n]*)?)$/,
+  ]
+    .map((part) => part.source)
+    .join(""),
+  "gm",
+);
+
+function readIfThere(file: string): string | undefined {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    if (code === "ENOENT" || code === "ENOTDIR") return undefined;
+    throw new EnvFileUnreadable({
+      file,
+      message: `${file} can't be read (${code ?? String(error)}): fix its permissions or remove it`,
+    });
+  }
+}

@@ -1,0 +1,37 @@
+/**
+ * Turns what an import of a user's module threw into one message that names the place and the
+ * remedy. Pure. The kinds are told apart by error code and class; the text of esbuild's and Node's
+ * messages is only carried over, except where they have no other place for the file.
+ */
+/** `load` is the number that the module's URLs carried; it is taken out of what people read. */
+export function explainImportError(error: unknown, file: string, load: number): string {
+  if (!(error instanceof Error))
+    return `${file}: threw ${JSON.stringify(error)} while it was loaded`;
+  const clean = (text: string): string => text.replaceAll(`?agents-load=${load}`, "");
+  const message = clean(error.message);
+  const code = (error as { readonly code?: unknown }).code;
+  if (error.name === "TransformError") {
+    // esbuild: a heading, then one "file:line:column: ERROR: text" for each error.
+    const places = message
+      .split("\n")
+      .slice(1)
+      .filter((line) => line.trim() !== "");
+    return `syntax error\n${places.map((line) => `  ${line.replace("ERROR: ", "")}`).join("\n")}`;
+  }
+  if (code === "ERR_MODULE_NOT_FOUND" && message.startsWith("Cannot find package"))
+    return `${file}: ${message}. Install it beside the module (npm install)`;
+  if (code === "ERR_MODULE_NOT_FOUND") return `${file}: ${message}. Check the path of the import`;
+  return `${file}: failed while it was loaded\n${stackOf(error, clean)}`;
+}
+
+/** The error and the frames in the user's own files; all frames when there are none. */
+function stackOf(error: Error, clean: (text: string) => string): string {
+  const lines = clean(error.stack ?? String(error)).split("\n");
+  const heading = lines.filter((line) => !/^\s+at /.test(line));
+  const frames = lines.filter((line) => /^\s+at /.test(line));
+  const own = frames.filter(
+    (line) => !/node:internal|\/node_modules\/|\/services\/module\//.test(line),
+  );
+  const shown = own.length > 0 ? own : frames;
+  return [...heading, ...shown].map((line) => `  ${line}`).join("\n");
+}

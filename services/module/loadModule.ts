@@ -1,0 +1,122 @@
+/**
+ * Imports a user's module (TypeScript or JavaScript) and reads it. Called again after a change it
+ * gives fresh code for the module and its local imports; what an earlier load gave stays valid (and
+ * in memory: meant for development, where a restart is never far).
+ *
+ * Leaves the shape to `readModule`, resolution to `moduleHooks`, watching to `watchModule`.
+ */
+import { existsSync, statSync } from "node:fs";
+import { register as registerHooks } from "node:module";
+import { resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { MessageChannel, type MessagePort } from "node:worker_threads";
+import { register as registerTsx } from "tsx/esm/api";
+import { explainImportError } from "./explainImportError.ts";
+import { locateSyntaxError } from "./locateSyntaxError.ts";
+import { ModuleError, type LoadedModule } from "./LoadedModule.ts";
+import type { HookData, HookMessage } from "./moduleHooks.ts";
+import { readModule } from "./readModule.ts";
+
+/** `path` is absolute or relative to the working directory. Rejects with `ModuleError`. */
+export async function loadModule(path: string): Promise<LoadedModule> {
+  const file = resolve(path);
+  if (!existsSync(file))
+    throw new ModuleError({
+      file,
+      files: [file],
+      message: `${file}: no such file. Give the path of the module that exports your agents`,
+    });
+  if (statSync(file).isDirectory())
+    throw new ModuleError({
+      file,
+      files: [file],
+      message: `${file} is a folder. Give the module itself, for example ${path.replace(/\/$/, "")}/server.ts`,
+    });
+  loader ??= startLoader();
+  const { load, exports, files, error } = await loader.import(file);
+  if (error !== undefined) {
+    const place = error instanceof SyntaxError ? locateSyntaxError(files) : undefined;
+    throw new ModuleError({
+      file,
+      files: [...files, ...missingFile(error)],
+      message:
+        place === undefined
+          ? explainImportError(error, file, load)
+          : `syntax error\n  ${place.replaceAll("\n", "\n  ")}`,
+      cause: error,
+    });
+  }
+  return readModule(exports, file, files);
+}
+
+interface Imported {
+  readonly load: number;
+  readonly exports: Readonly<Record<string, unknown>>;
+  readonly files: ReadonlyArray<string>;
+  /** What the import threw; undefined when it did not. */
+  readonly error: unknown;
+}
+
+interface Loader {
+  readonly import: (file: string) => Promise<Imported>;
+}
+
+/** Module hooks belong to the process and can't be taken back, hence one loader for its life. */
+let loader: Loader | undefined;
+
+function startLoader(): Loader {
+  registerTsx();
+  const { port1, port2 } = new MessageChannel();
+  const inSource = import.meta.url.endsWith(".ts");
+  const data: HookData = { port: port2, selfUrl: import.meta.url, aliases: {} };
+  registerHooks(inSource ? "./moduleHooks.ts" : "./moduleHooks.js", import.meta.url, {
+    data,
+    transferList: [port2],
+  });
+  const files = new Map<number, string[]>();
+  const waiting = new Map<number, () => void>();
+  port1.on("message", (message: HookMessage) => {
+    if ("pong" in message) waiting.get(message.pong)?.();
+    else files.get(message.load)?.push(fileURLToPath(message.file));
+  });
+  port1.unref();
+  let loads = 0;
+  return {
+    import: async (file) => {
+      const load = ++loads;
+      files.set(load, []);
+      let exports: Readonly<Record<string, unknown>> = {};
+      let error: unknown;
+      try {
+        exports = await import(`${pathToFileURL(file).href}?agents-load=${load}`);
+      } catch (thrown) {
+        error = thrown ?? new Error("the module threw undefined");
+      }
+      await pong(port1, load, waiting);
+      const seen = new Set([file, ...(files.get(load) ?? [])]);
+      files.delete(load);
+      return { load, exports, files: [...seen], error };
+    },
+  };
+}
+
+/** Messages are in order: after the answer to this ping every file of the load has been reported. */
+async function pong(
+  port: MessagePort,
+  load: number,
+  waiting: Map<number, () => void>,
+): Promise<void> {
+  port.ref();
+  await new Promise<void>((done) => {
+    waiting.set(load, done);
+    port.postMessage(load);
+  });
+  waiting.delete(load);
+  if (waiting.size === 0) port.unref();
+}
+
+/** The local file that an import did not find: creating it is the likely repair. */
+function missingFile(error: unknown): ReadonlyArray<string> {
+  const found = /^Cannot find module '(\/[^']+)'/.exec(error instanceof Error ? error.message : "");
+  return found?.[1] === undefined ? [] : [found[1]];
+}

@@ -1,0 +1,127 @@
+/**
+ * Checks the shape of a module's exports and names what is wrong with it. Pure: it imports nothing
+ * of the user's. Fed by `loadModule`; tests call it with an object of classes and a default export.
+ */
+import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
+import {
+  AGENT_MARK,
+  ModuleError,
+  type AgentConstructor,
+  type LoadedModule,
+} from "./LoadedModule.ts";
+
+const EXAMPLE = `export class Counter extends Agent { … }  // import { Agent } from "agents"`;
+
+/** Throws `ModuleError`. `files` default to the module alone. */
+export function readModule(
+  exports: Readonly<Record<string, unknown>>,
+  file: string,
+  files: ReadonlyArray<string> = [file],
+): LoadedModule {
+  const refuse = (message: string): never => {
+    throw new ModuleError({ file, files, message: `${file}: ${message}` });
+  };
+  const agents = readAgents(exports, refuse);
+  const main = readDefault(exports["default"], refuse);
+  const webhooks = readWebhooks(main["webhooks"], agents, refuse);
+  return {
+    file,
+    files,
+    agents,
+    webhooks,
+    ...handler(main, "fetch", refuse),
+    ...handler(main, "email", refuse),
+  };
+}
+
+type Refuse = (message: string) => never;
+
+function readAgents(
+  exports: Readonly<Record<string, unknown>>,
+  refuse: Refuse,
+): ReadonlyMap<string, AgentConstructor> {
+  if (isAgentClass(exports["default"]))
+    refuse(
+      `the default export is the agent class ${exports["default"].name}. Export it by its name; the default export holds { webhooks, fetch, email }`,
+    );
+  const agents = new Map<string, AgentConstructor>();
+  for (const [name, value] of Object.entries(exports)) {
+    if (!isAgentClass(value)) continue;
+    if (value.name === "")
+      refuse(`the agent class exported as "${name}" has no name of its own. Write class ${name} …`);
+    const other = agents.get(value.name);
+    if (other !== undefined && other !== value)
+      refuse(
+        `two agent classes are named ${value.name}. The name is part of every address: rename one of them`,
+      );
+    agents.set(value.name, value);
+  }
+  if (agents.size === 0)
+    refuse(`no agent class is exported. Export at least one:\n\n  ${EXAMPLE}\n`);
+  return agents;
+}
+
+/** A subclass of `Agent`; not `Agent` itself, which a module may re-export. */
+function isAgentClass(value: unknown): value is AgentConstructor {
+  return (
+    typeof value === "function" &&
+    (value as { readonly [AGENT_MARK]?: unknown })[AGENT_MARK] === true &&
+    !Object.hasOwn(value, AGENT_MARK)
+  );
+}
+
+function readDefault(value: unknown, refuse: Refuse): Readonly<Record<string, unknown>> {
+  if (value === undefined) return {};
+  if (typeof value !== "object" || value === null)
+    return refuse(
+      `the default export is ${value === null ? "null" : `a ${typeof value}`}; it should be an object such as { webhooks: [ … ], async fetch(request, env) { … } }`,
+    );
+  return value as Readonly<Record<string, unknown>>;
+}
+
+function readWebhooks(
+  value: unknown,
+  agents: ReadonlyMap<string, AgentConstructor>,
+  refuse: Refuse,
+): ReadonlyArray<WebhookRoute> {
+  if (value === undefined) return [];
+  if (!Array.isArray(value)) refuse(`"webhooks" of the default export is not an array`);
+  const paths = new Set<string>();
+  for (const [index, route] of (value as ReadonlyArray<unknown>).entries()) {
+    if (!isRoute(route))
+      return refuse(
+        `webhooks[${index}] is not a route. Build it with webhook(path, { agent, verify, entity }) from "agents/webhooks"`,
+      );
+    if (!agents.has(route.agent))
+      refuse(
+        `webhooks[${index}] (${route.path}) sends to ${route.agent}, which this module does not export. Exported: ${[...agents.keys()].join(", ")}`,
+      );
+    if (paths.has(route.path)) refuse(`two webhook routes have the path ${route.path}`);
+    paths.add(route.path);
+  }
+  return value as ReadonlyArray<WebhookRoute>;
+}
+
+function isRoute(value: unknown): value is WebhookRoute {
+  if (typeof value !== "object" || value === null) return false;
+  const route = value as Partial<WebhookRoute>;
+  return (
+    typeof route.path === "string" &&
+    typeof route.agent === "string" &&
+    typeof route.verifier === "object" &&
+    typeof route.entity === "object"
+  );
+}
+
+/** Bound to the default export, so that handlers may use `this`. */
+function handler(
+  main: Readonly<Record<string, unknown>>,
+  name: "fetch" | "email",
+  refuse: Refuse,
+): Partial<LoadedModule> {
+  const value = main[name];
+  if (value === undefined) return {};
+  if (typeof value !== "function")
+    return refuse(`"${name}" of the default export is not a function`);
+  return { [name]: (value as (...args: unknown[]) => unknown).bind(main) };
+}

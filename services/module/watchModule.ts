@@ -1,0 +1,96 @@
+/**
+ * Reports when a module or one of its local imports has changed, so that `agents dev` can load it
+ * again. Folders are watched, not files: editors save by renaming a new file into place, which ends
+ * a watch on the file itself.
+ */
+import { statSync, watch, type FSWatcher } from "node:fs";
+import { basename, dirname } from "node:path";
+import type { TimeShape } from "../../core/time/Time.ts";
+
+/** One save is several file events, and a checkout is many saves: report once they have settled. */
+const SETTLE_MS = 80;
+
+export interface ModuleWatch {
+  /** Replaces what is watched, after a load gave another list of files. */
+  readonly follow: (files: ReadonlyArray<string>) => void;
+  readonly close: () => void;
+}
+
+export interface WatchOptions {
+  /** Absolute paths; files that do not exist yet are watched for. */
+  readonly files: ReadonlyArray<string>;
+  readonly time: Pick<TimeShape, "after">;
+  /** The files that changed, once they have been quiet for a moment. */
+  readonly onChange: (files: ReadonlyArray<string>) => void;
+}
+
+export function watchModule(options: WatchOptions): ModuleWatch {
+  let folders = new Map<string, FSWatcher>();
+  let stamps = new Map<string, string>();
+  let cancel: (() => void) | undefined;
+
+  const settle = (): void => {
+    const changed: string[] = [];
+    for (const [file, before] of stamps) {
+      const now = stampOf(file);
+      if (now === before) continue;
+      stamps.set(file, now);
+      changed.push(file);
+    }
+    if (changed.length > 0) options.onChange(changed);
+  };
+  const later = (): void => {
+    cancel?.();
+    cancel = options.time.after(SETTLE_MS, settle);
+  };
+
+  const follow = (files: ReadonlyArray<string>): void => {
+    // A file that is still followed keeps its stamp: a change during the load is not lost.
+    stamps = new Map(files.map((file) => [file, stamps.get(file) ?? stampOf(file)]));
+    const names = new Map<string, Set<string>>();
+    for (const file of files) {
+      const folder = dirname(file);
+      names.set(folder, (names.get(folder) ?? new Set()).add(basename(file)));
+    }
+    const next = new Map<string, FSWatcher>();
+    for (const [folder, wanted] of names) {
+      const watcher = openWatch(folder);
+      if (watcher === undefined) continue;
+      watcher.on("change", (_kind, name) => {
+        if (name === null || wanted.has(String(name))) later();
+      });
+      // A folder that is removed ends its watch; the next load names what to follow then.
+      watcher.on("error", () => watcher.close());
+      next.set(folder, watcher);
+    }
+    for (const watcher of folders.values()) watcher.close();
+    folders = next;
+    // Catches what changed between the load and the watch.
+    later();
+  };
+
+  follow(options.files);
+  return {
+    follow,
+    close: () => {
+      cancel?.();
+      for (const watcher of folders.values()) watcher.close();
+      folders.clear();
+    },
+  };
+}
+
+/** Undefined where the folder does not exist. Does not keep the process alive. */
+function openWatch(folder: string): FSWatcher | undefined {
+  try {
+    return watch(folder, { persistent: false });
+  } catch {
+    return undefined;
+  }
+}
+
+/** Changes whenever the file's content may have; empty when there is no file. */
+function stampOf(file: string): string {
+  const stat = statSync(file, { bigint: true, throwIfNoEntry: false });
+  return stat === undefined ? "" : `${stat.ino}:${stat.size}:${stat.mtimeNs}`;
+}

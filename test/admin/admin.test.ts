@@ -1,0 +1,174 @@
+import { request as httpRequest } from "node:http";
+import { Effect, Exit, Scope } from "effect";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
+import { noMetrics } from "../../core/metrics/Metrics.ts";
+import { serveAdmin, type AdminOptions, type Readiness } from "../../services/admin/AdminServer.ts";
+import { PrometheusMetrics } from "../../services/admin/PrometheusMetrics.ts";
+
+describe("metrics in Prometheus's format", () => {
+  it("counters, gauges and histograms are printed with their help, type and labels", async () => {
+    const metrics = new PrometheusMetrics();
+    const turns = metrics.counter("turns_total", "Turns\nthat ended", { cause: 'a"b\\' });
+    turns();
+    turns(2);
+    metrics.gauge("active", "In memory")(7);
+    const seconds = metrics.histogram("wait_seconds", "Waits", [0.1, 1]);
+    for (const value of [0.1, 0.5, 3]) seconds(value);
+    metrics.gaugeFrom("lag", "Waiting", async () => 5);
+    expect(await metrics.render()).toBe(`# HELP turns_total Turns\\nthat ended
+# TYPE turns_total counter
+turns_total{cause="a\\"b\\\\"} 3
+# HELP active In memory
+# TYPE active gauge
+active 7
+# HELP wait_seconds Waits
+# TYPE wait_seconds histogram
+wait_seconds_bucket{le="0.1"} 1
+wait_seconds_bucket{le="1"} 2
+wait_seconds_bucket{le="+Inf"} 3
+wait_seconds_sum 3.6
+wait_seconds_count 3
+# HELP lag Waiting
+# TYPE lag gauge
+lag 5
+`);
+  });
+
+  it("the same name and labels are one series", async () => {
+    const metrics = new PrometheusMetrics();
+    metrics.counter("a_total", "A", { x: "1" })();
+    metrics.counter("a_total", "A", { x: "1" })();
+    metrics.counter("a_total", "A", { x: "2" })();
+    expect(await metrics.render()).toContain('a_total{x="1"} 2\na_total{x="2"} 1\n');
+  });
+
+  it("a gauge that can't be read is left out, the rest is there", async () => {
+    const metrics = new PrometheusMetrics();
+    metrics.gaugeFrom("broken", "Broken", () => Promise.reject(new Error("no broker")));
+    metrics.gauge("fine", "Fine")(1);
+    const text = await metrics.render();
+    expect(text).not.toMatch(/^broken /m);
+    expect(text).toMatch(/^fine 1$/m);
+  });
+
+  it("names that Prometheus would refuse, one name of two kinds, and a shrinking counter are defects", () => {
+    const metrics = new PrometheusMetrics();
+    expect(() => metrics.counter("bad-name", "")).toThrow(RangeError);
+    expect(() => metrics.gauge("g", "", { le: "1" })).toThrow(RangeError);
+    const count = metrics.counter("c_total", "");
+    expect(() => metrics.gauge("c_total", "")).toThrow(/is a counter/);
+    expect(() => count(-1)).toThrow(RangeError);
+  });
+
+  it("the system's own metrics have the names that dashboards use, and can be turned off", async () => {
+    const metrics = new PrometheusMetrics();
+    const mine = agentMetrics(metrics);
+    mine.turns("webhook", "ok");
+    mine.turns("webhook", "ok");
+    mine.webhooks("github", 200);
+    mine.inboxLag(() => 3);
+    const text = await metrics.render();
+    for (const line of [
+      'agents_turns_total{cause="webhook",outcome="ok"} 2',
+      "agents_commits_total 0",
+      "agents_refused_appends_total 0",
+      "agents_activations_total 0",
+      "agents_dead_letters_total 0",
+      "agents_inbox_lag 3",
+      "agents_active 0",
+      "agents_connections 0",
+      'agents_webhooks_total{provider="github",status="200"} 1',
+    ])
+      expect(text.split("\n")).toContain(line);
+    agentMetrics(noMetrics).commits();
+  });
+});
+
+describe("the admin port", () => {
+  let scope: Scope.Closeable;
+  let state: Readiness;
+  beforeEach(() => {
+    scope = Effect.runSync(Scope.make());
+    state = { ready: true };
+  });
+  afterEach(() => Effect.runPromise(Scope.close(scope, Exit.void)));
+  const serve = (options: Partial<AdminOptions> = {}) =>
+    Effect.runPromise(
+      serveAdmin({
+        port: 0,
+        readiness: () => state,
+        metrics: async () => "a 1\n",
+        ...options,
+      }).pipe(Scope.provide(scope)),
+    );
+  const get = (
+    port: number,
+    path: string,
+    options: { method?: string; headers?: Record<string, string> } = {},
+  ): Promise<{ status: number; body: string; type: string | undefined }> =>
+    new Promise((done, fail) => {
+      const request = httpRequest({ host: "127.0.0.1", port, path, ...options }, (response) => {
+        let body = "";
+        response.on("data", (chunk: Buffer) => (body += chunk.toString()));
+        response.on("end", () =>
+          done({ status: response.statusCode!, body, type: response.headers["content-type"] }),
+        );
+      });
+      request.on("error", fail);
+      request.end();
+    });
+
+  it("healthz says that the process runs, readyz whether it can work and why not", async () => {
+    const { port } = await serve();
+    expect(await get(port, "/healthz")).toMatchObject({ status: 200, body: "ok\n" });
+    expect(await get(port, "/readyz?verbose")).toMatchObject({ status: 200, body: "ready\n" });
+    state = { ready: false, reason: "the broker can't be reached" };
+    expect(await get(port, "/readyz")).toMatchObject({
+      status: 503,
+      body: "not ready: the broker can't be reached\n",
+    });
+    expect(await get(port, "/healthz")).toMatchObject({ status: 200 });
+  });
+
+  it("metrics are Prometheus text; a failure to read them is a 500 and not a crash", async () => {
+    const { port } = await serve();
+    expect(await get(port, "/metrics")).toEqual({
+      status: 200,
+      body: "a 1\n",
+      type: "text/plain; version=0.0.4; charset=utf-8",
+    });
+    const broken = await serve({ metrics: () => Promise.reject(new Error("x")) });
+    expect((await get(broken.port, "/metrics")).status).toBe(500);
+  });
+
+  it("only GET is answered, and only the three paths", async () => {
+    const { port } = await serve();
+    expect((await get(port, "/healthz", { method: "POST" })).status).toBe(405);
+    expect((await get(port, "/")).status).toBe(404);
+  });
+
+  it("on a loopback address a foreign Host gets nothing", async () => {
+    const { port } = await serve();
+    const status = async (host: string) =>
+      (await get(port, "/metrics", { headers: { host } })).status;
+    expect(await status("evil.example:80")).toBe(421);
+    expect(await status("127.0.0.1.evil.example")).toBe(421);
+    expect(await status("localhost:1")).toBe(200);
+    expect(await status(`[::1]:${port}`)).toBe(200);
+  });
+
+  it("a port in use is an error that says what to do, and the port is free after the scope closes", async () => {
+    const { port } = await serve();
+    const second = await Effect.runPromise(
+      Effect.flip(
+        Effect.scoped(serveAdmin({ port, readiness: () => state, metrics: async () => "" })),
+      ),
+    );
+    expect(second).toMatchObject({ _tag: "ListenFailed", port });
+    expect(second.message).toContain("--admin-port");
+    await Effect.runPromise(Scope.close(scope, Exit.void));
+    scope = Effect.runSync(Scope.make());
+    expect((await serve({ port })).port).toBe(port);
+  });
+});

@@ -1,0 +1,128 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { LoaderProcess } from "./LoaderProcess.ts";
+
+let folder: string;
+const at = (path: string): string => join(folder, path);
+function put(path: string, text: string): string {
+  mkdirSync(dirname(at(path)), { recursive: true });
+  writeFileSync(at(path), text);
+  return at(path);
+}
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "agents-module-"));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const COUNTER = `
+  import { Agent } from "agents";
+  import { step } from "./lib/step";
+  function logged(method: () => number, context: ClassMethodDecoratorContext) {
+    return function (this: Counter) { return method.call(this) * 10 + String(context.name).length; };
+  }
+  enum Kind { Small = 4 }
+  export class Counter extends Agent<unknown, { n: number }> {
+    static report() { return [step as number, this.prototype.add()]; }
+    @logged add(): number { return Kind.Small; }
+  }
+  export default { async fetch(request: Request) { return new Response("x"); } };
+`;
+
+describe.each(["source", "dist"] as const)("loading a module, run from %s", (mode) => {
+  let loader: LoaderProcess;
+  beforeAll(() => {
+    loader = new LoaderProcess(mode);
+  });
+  afterAll(() => loader.stop());
+
+  it("a lone TypeScript file imports agents without node_modules, with enums and standard decorators", async () => {
+    const file = put("server.ts", COUNTER);
+    const step = put("lib/step.ts", "export const step: number = 7;");
+    expect(await loader.load(file)).toEqual({
+      agents: ["Counter"],
+      webhooks: [],
+      handlers: ["fetch"],
+      files: [file, step],
+      value: [7, 43],
+    });
+  });
+
+  it.each(["module", "commonjs"])("the package.json beside it may say %s", async (type) => {
+    put("package.json", JSON.stringify({ name: "app", type }));
+    put("lib/step.ts", "export const step: number = 8;");
+    expect((await loader.load(put("server.ts", COUNTER))).value).toEqual([8, 43]);
+  });
+
+  it("loaded again it gives fresh code, of its imports too", async () => {
+    const file = put("server.ts", COUNTER);
+    put("lib/step.ts", "export const step = 1;");
+    expect((await loader.load(file)).value).toEqual([1, 43]);
+    put("lib/step.ts", "export const step = 2;");
+    expect((await loader.load(file)).value).toEqual([2, 43]);
+    put("server.ts", COUNTER.replace("Small = 4", "Small = 5"));
+    expect((await loader.load(file)).value).toEqual([2, 53]);
+  });
+
+  it("a copy of agents in the module's node_modules is not used: there is one Agent in a process", async () => {
+    put("node_modules/agents/package.json", `{"name":"agents","exports":"./index.js"}`);
+    put("node_modules/agents/index.js", `throw new Error("the wrong copy")`);
+    put("lib/step.ts", "export const step = 1;");
+    expect((await loader.load(put("server.ts", COUNTER))).error).toBeUndefined();
+  });
+
+  it("packages in its node_modules are found and loaded once", async () => {
+    put("node_modules/dep/package.json", `{"name":"dep","main":"./index.js"}`);
+    put(
+      "node_modules/dep/index.js",
+      `module.exports = { n: (globalThis.depLoads = (globalThis.depLoads ?? 0) + 1) };`,
+    );
+    const file = put(
+      "server.mjs",
+      `
+      import { Agent } from "agents";
+      import dep from "dep";
+      export class Uses extends Agent { static report() { return dep.n; } }
+    `,
+    );
+    const first = await loader.load(file);
+    expect(first).toMatchObject({ value: 1, files: [file] });
+    expect((await loader.load(file)).value).toBe(1);
+  });
+
+  it("a syntax error names the file and line, and the files so far are worth watching", async () => {
+    const file = put("server.ts", `import "./lib/bad.ts";\n`);
+    const bad = put("lib/bad.ts", "export const a = 1;\nexport const b: = 2;\n");
+    const { error, files } = await loader.load(file);
+    expect(error).toMatchObject({ name: "ModuleError" });
+    expect(error!.message).toContain(`${bad}:2:`);
+    expect(files).toEqual([file, bad]);
+    const script = put("server.js", "const a = 1;\nconst b = ;\n");
+    expect((await loader.load(script)).error!.message).toContain(`${script}:2:`);
+  });
+
+  it("an error while it runs shows where", async () => {
+    const file = put("server.ts", `const x: number = 1;\n\nthrow new RangeError("boom " + x);\n`);
+    const { error } = await loader.load(file);
+    expect(error!.message).toMatch(/failed while it was loaded\n {2}RangeError: boom 1\n/);
+    expect(error!.message).toContain(`${file}:3:`);
+    expect(error!.message).not.toContain("agents-load");
+  });
+
+  it("a missing import names what and from where, and is watched for", async () => {
+    const file = put("server.ts", `import "./gone.ts";`);
+    const { error, files } = await loader.load(file);
+    expect(error!.message).toContain(`Cannot find module '${at("gone.ts")}' imported from ${file}`);
+    expect(files).toEqual([file, at("gone.ts")]);
+    const other = put("other.ts", `import "not-installed";`);
+    expect((await loader.load(other)).error!.message).toMatch(/not-installed.*npm install/);
+  });
+
+  it("a path that is no file says so", async () => {
+    expect((await loader.load(at("nope.ts"))).error!.message).toBe(
+      `${at("nope.ts")}: no such file. Give the path of the module that exports your agents`,
+    );
+    expect((await loader.load(folder)).error!.message).toContain("is a folder");
+  });
+});

@@ -1,0 +1,60 @@
+import { describe, expect, it } from "vitest";
+import { AGENT_MARK } from "../../services/module/LoadedModule.ts";
+import { readModule } from "../../services/module/readModule.ts";
+
+class Agent {
+  static readonly [AGENT_MARK] = true;
+}
+class Repo extends Agent {}
+class Team extends Agent {}
+const route = (path: string, agent: string) => ({ path, agent, verifier: {}, entity: {} });
+
+describe("the shape of a module", () => {
+  it("every exported subclass of Agent is an agent, under its own name; Agent itself and other exports are not", () => {
+    class Deep extends Repo {}
+    const loaded = readModule({ Agent, Repo, Squad: Team, Deep, limit: 3, helper() {} }, "m.ts");
+    expect([...loaded.agents]).toEqual([["Repo", Repo], ["Team", Team], ["Deep", Deep]]); // prettier-ignore
+    expect(loaded).toMatchObject({ file: "m.ts", files: ["m.ts"], webhooks: [] });
+    expect(loaded.fetch).toBeUndefined();
+  });
+
+  it("one class under two exports is one agent", () => {
+    expect(readModule({ Repo, Alias: Repo }, "m.ts").agents.size).toBe(1);
+  });
+
+  it("handlers keep their object as this", () => {
+    const main = {
+      text: "hi",
+      fetch() {
+        return new Response(this.text);
+      },
+    };
+    const { fetch } = readModule({ Repo, default: main }, "m.ts");
+    const context = { waitUntil: () => {}, passThroughOnException: () => {} };
+    expect(fetch!(new Request("http://x/"), {}, context)).toBeInstanceOf(Response);
+  });
+
+  it("routes are kept in their order", () => {
+    const webhooks = [route("/webhooks/b", "Repo"), route("/webhooks/a", "Team")];
+    expect(readModule({ Repo, Team, default: { webhooks } }, "m.ts").webhooks).toEqual(webhooks);
+  });
+
+  class Other extends Agent {}
+  const Twin = Object.defineProperty(Other, "name", { value: "Repo" });
+  const bad: ReadonlyArray<readonly [string, Record<string, unknown>, RegExp]> = [
+    ["no agent class", { helper() {} }, /m\.ts: no agent class is exported[^]*extends Agent/],
+    ["a class that is not an agent", { Plain: class Plain {} }, /no agent class is exported/],
+    ["an agent as the default export", { Repo, default: Team }, /default export is the agent class Team/],
+    ["two classes of one name", { Repo, Other: Twin }, /two agent classes are named Repo.*rename/],
+    ["a class without a name", { Anon: (() => class extends Agent {})() }, /exported as "Anon" has no name/],
+    ["a default export that is a function", { Repo, default: () => {} }, /default export is a function/],
+    ["fetch that is not a function", { Repo, default: { fetch: 1 } }, /"fetch" of the default export is not a function/],
+    ["webhooks that are no array", { Repo, default: { webhooks: {} } }, /"webhooks".*not an array/],
+    ["a route built by hand", { Repo, default: { webhooks: [{ path: "/x" }] } }, /webhooks\[0\] is not a route/],
+    ["a route to a class that is not exported", { Repo, default: { webhooks: [route("/w", "Nope")] } }, /webhooks\[0\] \(\/w\) sends to Nope.*Exported: Repo/],
+    ["two routes of one path", { Repo, default: { webhooks: [route("/w", "Repo"), route("/w", "Repo")] } }, /two webhook routes have the path \/w/],
+  ]; // prettier-ignore
+  it.each(bad)("%s is refused with a message that says what to do", (_what, exports, message) => {
+    expect(() => readModule(exports, "m.ts")).toThrowError(message);
+  });
+});
