@@ -5,19 +5,22 @@
  *
  * 1. A body is delivered whole, and only if it is within the limit that `limitBody` was given before
  *    the first byte was buffered past it; over it the caller gets 413 and the handler never runs.
- * 2. Header and body must arrive within `headerTimeoutMs` and `bodyTimeoutMs`; else 408 or a closed connection.
+ * 2. Header and body must arrive within `headerTimeoutMs` and `bodyTimeoutMs`; else 408 or a closed
+ *    connection. A server may be stricter, and uWebSockets.js is laxer with heads: 8 to 12 s, always.
  * 3. `respond` after the caller has gone is ignored, and `aborted` has fired.
+ *    A request that can be framed in two ways (RFC 9112, 6.3) is refused and its connection closed.
  * 4. A socket's messages are given in order, none before `upgrade`'s promise has accepted, one at a
  *    time unless the handler returns at once. Frames sent are in order, whole or not at all.
+ *    A message over `messageBytesMax` closes the socket with 1009 (far over it: cuts it off).
  * 5. A socket whose unsent bytes pass `socketBufferBytesMax` is closed with 1013: a laggard never costs memory.
  */
 import { Context, Data, type Effect, type Scope } from "effect";
 
 export interface HttpRequest {
   readonly method: string;
-  /** Path and query as sent, e.g. `/agents/x/a%20b?_pk=1`. Starts with `/`. */
+  /** Path and query as sent, e.g. `/agents/x/a%20b?_pk=1`: ASCII, not decoded. Starts with `/`. */
   readonly target: string;
-  /** Lower-case names, each with its values in order. */
+  /** Lower-case names, each with its values in order, one character a byte. No prototype. */
   readonly headers: Readonly<Record<string, ReadonlyArray<string>>>;
   readonly remoteAddress: string;
   /** Whether the caller's connection is TLS (at this server). */
@@ -26,7 +29,10 @@ export interface HttpRequest {
 
 export interface HttpResponse {
   readonly status: number;
-  /** Pairs, so that `set-cookie` can repeat. `content-length` is the adapter's. */
+  /**
+   * Pairs, so that `set-cookie` can repeat. Framing and `date` are the adapter's and dropped here;
+   * `connection: close` ends the connection after the answer.
+   */
   readonly headers: ReadonlyArray<readonly [string, string]>;
   readonly body: Uint8Array | string;
 }
@@ -34,20 +40,31 @@ export interface HttpResponse {
 export interface Exchange {
   readonly request: HttpRequest;
   readonly body: Uint8Array;
-  /** Answers once; a second call is a defect. */
-  readonly respond: (response: HttpResponse) => void;
+  /**
+   * Answers once; a second call is a defect and throws. So is a status outside 200 to 999 or a header
+   * that may not be sent; then nothing was written and another response may be given.
+   */
+  respond(response: HttpResponse): void;
+  /** Made on first use; fired when the caller has gone before the whole answer was handed over. */
   readonly aborted: AbortSignal;
 }
 
 export interface ServerSocket {
   readonly request: HttpRequest;
-  readonly send: (data: string | Uint8Array) => void;
-  readonly close: (code: number, reason: string) => void;
+  /** A string goes as a text frame, bytes as a binary one; nothing happens once the socket is closed. */
+  send(data: string | Uint8Array): void;
+  /** A code that may not be sent goes as no code (1005); a reason is cut to 123 bytes. */
+  close(code: number, reason: string): void;
 }
 
 export interface SocketHandlers {
   readonly onMessage: (data: string | Uint8Array) => void;
-  /** `wasClean`: the peer sent a close frame. `code` 1006 when it did not, 1005 when it had no code. */
+  /**
+   * Called once, never inside `send` or `close`. `wasClean`: the peer sent a close frame, `code` 1006
+   * when it did not, 1005 when it had no code (uWebSockets.js: nor one of 1012-1014, 3000-3999).
+   * When this side closes, it follows at once with the code and reason of that side, clean; with
+   * 1009 and 1013, which the server chose by itself, not clean.
+   */
   readonly onClose: (code: number, reason: string, wasClean: boolean) => void;
 }
 
@@ -56,6 +73,7 @@ export type UpgradeDecision =
   | {
       readonly _tag: "Accept";
       readonly open: (socket: ServerSocket) => SocketHandlers;
+      /** The subprotocol to answer with; left out of the answer when the caller did not offer it. */
       readonly protocol?: string;
     }
   | { readonly _tag: "Refuse"; readonly response: HttpResponse };
@@ -64,6 +82,7 @@ export interface HttpHandlers {
   /** Called when the head of a request is in; the largest body to accept for it, bytes. */
   readonly limitBody: (request: HttpRequest) => number;
   readonly onRequest: (exchange: Exchange) => void;
+  /** Rejecting is a defect: the caller gets 500 and the rejection is left unhandled. */
   readonly onUpgrade: (request: HttpRequest, aborted: AbortSignal) => Promise<UpgradeDecision>;
 }
 
@@ -74,6 +93,7 @@ export interface HttpServerOptions {
   readonly headerTimeoutMs: number;
   readonly bodyTimeoutMs: number;
   readonly headerBytesMax: number;
+  /** Connections past this are closed as they come. Open sockets count. */
   readonly connectionsMax: number;
   readonly socketBufferBytesMax: number;
   /** Bytes of the largest WebSocket message a peer may send; over it the socket is closed with 1009. */
@@ -89,7 +109,10 @@ export class ListenFailed extends Data.TaggedError("ListenFailed")<{
 export interface HttpServerShape {
   /** Name of the implementation, for the log. */
   readonly name: string;
-  /** Listens until the scope closes: then no new connections, idle ones closed, sockets closed with 1001. */
+  /**
+   * Listens until the scope closes: then no new connections, sockets closed with 1001, requests in
+   * flight answered (10 s at most), and every connection closed.
+   */
   readonly listen: (
     options: HttpServerOptions,
     handlers: HttpHandlers,

@@ -4,6 +4,14 @@
  * (response splitting). Adapters call it before they write the first byte, so a response that is
  * refused here has left nothing on the wire and another can still be sent.
  */
+import type { HttpResponse } from "./HttpServer.ts";
+
+/** A short answer of the server's own. */
+export const textResponse = (status: number, body: string): HttpResponse => ({
+  status,
+  headers: [["content-type", "text/plain;charset=UTF-8"]],
+  body,
+});
 
 // The IANA registry of HTTP status codes, without those that HTTP/1.1 responses cannot carry (1xx).
 const REASONS: Readonly<Record<number, string>> = {

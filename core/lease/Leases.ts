@@ -27,6 +27,8 @@ export type RenewResult = { readonly _tag: "Renewed" } | { readonly _tag: "Lost"
 /** `value` undefined: released or expired. */
 export interface LeaseChange {
   readonly key: string;
+  /** Orders changes of a key, and against `Lease.epoch`: a change with a smaller one is of the past. */
+  readonly revision: number;
   readonly value: string | undefined;
 }
 

@@ -1,0 +1,175 @@
+/**
+ * `env.RepoAgent`: the binding of an agent class, and the stubs it gives. A stub forwards HTTP requests
+ * (`fetch`) and calls the agent's public methods (`protocol.md` §1, `interface.md` §4).
+ */
+import { agentId, type AgentId } from "../../schemas/Address.ts";
+import type { CallReply, HeaderPairs } from "../../schemas/Call.ts";
+import type { CallClient } from "../call/CallClient.ts";
+
+/** How long a stub's call may take, moves of the agent included. */
+const STUB_DEADLINE_MS = 60_000;
+/** Methods that HTTP defines as safe to repeat. */
+const REPEATABLE = new Set(["GET", "HEAD", "OPTIONS"]);
+
+export interface AgentNamespaceId {
+  readonly name: string;
+  toString(): string;
+  equals(other: AgentNamespaceId): boolean;
+}
+
+export interface StubOptions {
+  /** Given to `onStart` when this call is what starts the agent. */
+  readonly props?: unknown;
+}
+
+/** A handle on one agent: `fetch`, and every public method of its class as an async function. */
+export type AgentStub<A = unknown> = {
+  readonly name: string;
+  readonly id: AgentNamespaceId;
+  fetch(request: Request | string | URL, init?: RequestInit): Promise<Response>;
+} & {
+  readonly [
+    K in keyof A as A[K] extends (...args: never[]) => unknown
+      ? K extends "fetch"
+        ? never
+        : K
+      : never
+  ]: A[K] extends (...args: infer Args) => infer Result
+    ? (...args: Args) => Promise<Awaited<Result>>
+    : never;
+};
+
+/** Makes a stub's calls; the gateway's or the host's. Resolved late: a binding exists before its process runs. */
+export type CallClientSource = () => CallClient;
+
+export class AgentNamespace<A = unknown> {
+  readonly className: string;
+  readonly #client: CallClientSource;
+
+  constructor(className: string, client: CallClientSource) {
+    this.className = className;
+    this.#client = client;
+  }
+
+  /** Throws `InvalidAddress` for an empty name or one past 1,024 bytes. */
+  idFromName(name: string): AgentNamespaceId {
+    const { class: className } = agentId(this.className, name);
+    const key = `${className}/${name}`;
+    return { name, toString: () => key, equals: (other) => other.toString() === key };
+  }
+
+  get(id: AgentNamespaceId, options: StubOptions = {}): AgentStub<A> {
+    return makeStub<A>(
+      this.#client,
+      agentId(this.className, id.name),
+      this.idFromName(id.name),
+      options,
+    );
+  }
+
+  getByName(name: string, options: StubOptions = {}): AgentStub<A> {
+    return this.get(this.idFromName(name), options);
+  }
+
+  /** Waits until the agent is started (`onStart` has finished). Rejects with what `onStart` threw. */
+  async start(name: string): Promise<void> {
+    const id = agentId(this.className, name);
+    const options = { deadlineMs: STUB_DEADLINE_MS, repeatable: true };
+    const { reply } = await this.#client().call(id, { kind: "state" }, options);
+    if (reply.kind === "error") throw remoteError(reply);
+  }
+}
+
+/**
+ * A handle on the agent `name` of a binding, once it is started.
+ * Rejects with `InvalidAddress`, `AgentUnreachable`, or an error of `onStart`.
+ */
+export async function getAgentByName<A = unknown>(
+  namespace: AgentNamespace<A>,
+  name: string,
+  options: StubOptions = {},
+): Promise<AgentStub<A>> {
+  if (typeof (namespace as Partial<AgentNamespace<A>> | undefined)?.idFromName !== "function")
+    throw new TypeError(
+      "getAgentByName: the first argument is not an agent binding. Export the class from the module and use env.<ClassName>",
+    );
+  if (options.props === undefined) await namespace.start(name);
+  return namespace.getByName(name, options);
+}
+
+/** Names that are looked up on any object (by `await`, by loggers): never remote methods. */
+const NOT_REMOTE = new Set<PropertyKey>(["then", "catch", "finally", "toJSON", "constructor"]);
+
+function makeStub<A>(
+  client: CallClientSource,
+  id: AgentId,
+  namespaceId: AgentNamespaceId,
+  { props }: StubOptions,
+): AgentStub<A> {
+  const given = props === undefined ? {} : { props };
+  const fetchAgent = async (
+    input: Request | string | URL,
+    init?: RequestInit,
+  ): Promise<Response> => {
+    const request = new Request(input, init);
+    const body = request.body === null ? undefined : new Uint8Array(await request.arrayBuffer());
+    const result = await client().call(
+      id,
+      {
+        kind: "fetch",
+        id: request.headers.get("x-request-id") ?? "stub",
+        method: request.method,
+        url: request.url,
+        headers: [...request.headers],
+        ...given,
+      },
+      {
+        deadlineMs: STUB_DEADLINE_MS,
+        repeatable: REPEATABLE.has(request.method),
+        ...(body === undefined ? {} : { body }),
+      },
+    );
+    return toResponse(result.reply, result.body);
+  };
+  const call =
+    (method: string) =>
+    async (...args: unknown[]): Promise<unknown> => {
+      const { reply } = await client().call(
+        id,
+        { kind: "rpc", method, args, ...given },
+        { deadlineMs: STUB_DEADLINE_MS, repeatable: false },
+      );
+      if (reply.kind === "result") return reply.value;
+      throw reply.kind === "error"
+        ? remoteError(reply)
+        : new Error(`unexpected ${reply.kind} reply`);
+    };
+  return new Proxy({} as AgentStub<A>, {
+    get: (_target, key) => {
+      if (key === "fetch") return fetchAgent;
+      if (key === "name") return id.name;
+      if (key === "id") return namespaceId;
+      if (typeof key === "symbol" || NOT_REMOTE.has(key)) return undefined;
+      return call(key);
+    },
+  });
+}
+
+/** Statuses whose response has no body by definition; `Response` refuses one. */
+const BODILESS = new Set([101, 204, 205, 304]);
+
+export function toResponse(reply: CallReply, body: Uint8Array): Response {
+  if (reply.kind === "error") return new Response("Internal Server Error", { status: 500 });
+  if (reply.kind !== "response") throw new Error(`unexpected ${reply.kind} reply`);
+  const headers = new Headers();
+  for (const [name, value] of reply.headers as HeaderPairs) headers.append(name, value);
+  const content = BODILESS.has(reply.status) ? null : (body as Uint8Array<ArrayBuffer>);
+  return new Response(content, { status: reply.status, headers });
+}
+
+/** An error that an agent threw, with its name and message; its stack is of this side. */
+function remoteError(reply: CallReply & { readonly kind: "error" }): Error {
+  const error = new Error(reply.message, { cause: reply.cause });
+  error.name = reply.name;
+  return error;
+}

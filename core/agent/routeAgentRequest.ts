@@ -1,0 +1,90 @@
+/**
+ * `routeAgentRequest`: `/{prefix}/{agent}/{name}[/…]` to the agent it names (`protocol.md` §1), for a
+ * worker's `fetch`. A WebSocket upgrade is decided by the gateway, which keeps the socket: the
+ * response then only says which agent it goes to.
+ */
+import { camelCaseToKebabCase } from "../../schemas/Address.ts";
+import { AgentNamespace } from "./AgentNamespace.ts";
+
+export interface RouteOptions {
+  /** Without a leading slash; may have several segments. Default `agents`. */
+  readonly prefix?: string;
+  readonly cors?: boolean | HeadersInit;
+  readonly props?: unknown;
+  readonly onBeforeConnect?: RouteHook;
+  readonly onBeforeRequest?: RouteHook;
+}
+
+/** A Response answers in the agent's place, a Request is used instead, nothing goes on. */
+export type RouteHook = (
+  request: Request,
+  route: { readonly className: string; readonly name: string },
+) => Response | Request | void | Promise<Response | Request | void>;
+
+const CORS: Readonly<Record<string, string>> = {
+  "access-control-allow-origin": "*",
+  "access-control-allow-methods": "GET, POST, HEAD, OPTIONS",
+  "access-control-allow-headers": "*",
+  "access-control-max-age": "86400",
+};
+
+export interface AgentRoute {
+  readonly namespace: AgentNamespace;
+  /** The binding's name. */
+  readonly className: string;
+  /** As it stands in the URL: not decoded. */
+  readonly name: string;
+}
+
+/** The response of the agent that the URL names; null when the URL is no agent's; 400 for an unknown agent. */
+export async function routeAgentRequest(
+  request: Request,
+  env: unknown,
+  options: RouteOptions = {},
+): Promise<Response | null> {
+  const match = matchAgentPath(new URL(request.url).pathname, env, options.prefix);
+  if (match === undefined) return null;
+  if (match === "unknown") return new Response("Invalid request", { status: 400 });
+  const upgrade = request.headers.get("upgrade")?.toLowerCase() === "websocket";
+  const cors = upgrade ? undefined : corsHeaders(options.cors);
+  if (request.method === "OPTIONS" && cors !== undefined)
+    return new Response(null, { status: 200, headers: cors });
+  const { className, name, namespace } = match;
+  const hook = upgrade ? options.onBeforeConnect : options.onBeforeRequest;
+  const instead = await hook?.(request, { className, name });
+  if (instead instanceof Response) return withHeaders(instead, cors);
+  const forwarded = instead instanceof Request ? instead : request;
+  const stub = namespace.getByName(
+    name,
+    options.props === undefined ? {} : { props: options.props },
+  );
+  return withHeaders(await stub.fetch(forwarded), cors);
+}
+
+/** The route of a path; undefined when it has too few segments or another prefix. */
+export function matchAgentPath(
+  pathname: string,
+  env: unknown,
+  prefix = "agents",
+): AgentRoute | "unknown" | undefined {
+  const segments = pathname.split("/").filter((segment) => segment !== "");
+  const before = prefix.split("/").filter((segment) => segment !== "");
+  if (segments.length < before.length + 2) return undefined;
+  if (before.some((segment, i) => segments[i] !== segment)) return undefined;
+  const agent = segments[before.length]!;
+  const name = segments[before.length + 1]!;
+  for (const [className, namespace] of Object.entries((env ?? {}) as Record<string, unknown>))
+    if (namespace instanceof AgentNamespace && camelCaseToKebabCase(className) === agent)
+      return { namespace, className, name };
+  return "unknown";
+}
+
+const corsHeaders = (cors: RouteOptions["cors"]): HeadersInit | undefined =>
+  cors === true ? CORS : cors === false ? undefined : cors;
+
+function withHeaders(response: Response, extra: HeadersInit | undefined): Response {
+  if (extra === undefined) return response;
+  const headers = new Headers(response.headers);
+  for (const [name, value] of new Headers(extra)) headers.set(name, value);
+  return new Response(response.body, { status: response.status, headers });
+}

@@ -1,0 +1,118 @@
+/**
+ * Calls an agent wherever it lives: for gateways, for stubs in a worker's `fetch`, between agents.
+ *
+ * 1. While nobody owns the shard, or the owner says `notHere`, nothing was done: hold and ask again
+ *    until the deadline.
+ * 2. When the owner is lost while a call is out, it may have been done. A call that may be repeated
+ *    (`repeatable`) is asked of the new owner; another fails with `AgentUnreachable`.
+ */
+import { Data } from "effect";
+import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
+import { decodeMessage, encodeMessage, type Call, type CallReply } from "../../schemas/Call.ts";
+import type { Subjects } from "../../schemas/Subjects.ts";
+import type { BlobsShape } from "../blob/Blobs.ts";
+import type { BusShape } from "../bus/Bus.ts";
+import type { TimeShape } from "../time/Time.ts";
+
+/** Nobody answered for the agent within the deadline. Retry later. */
+export class AgentUnreachable extends Data.TaggedError("AgentUnreachable")<{
+  readonly message: string;
+}> {}
+
+export interface CallResult {
+  readonly reply: CallReply;
+  readonly body: Uint8Array;
+}
+
+/** Wait between two tries while nobody owns the shard: at first, and at most. */
+const RETRY_MS_MIN = 10;
+const RETRY_MS_MAX = 250;
+
+export class CallClient {
+  private readonly parts: {
+    readonly bus: BusShape;
+    readonly blobs: BlobsShape;
+    readonly time: TimeShape;
+    readonly subjects: Subjects;
+    readonly shards: number;
+  };
+  /** Calls that are out, by shard. */
+  private readonly out = new Map<ShardId, Set<AbortController>>();
+
+  constructor(parts: CallClient["parts"]) {
+    this.parts = parts;
+  }
+
+  /** Rule 2: the shard's lease ended or changed hands. */
+  shardMoved(shard: ShardId): void {
+    for (const controller of this.out.get(shard) ?? []) controller.abort();
+  }
+
+  /** Rejects with `AgentUnreachable`. */
+  async call(
+    id: AgentId,
+    call: Call,
+    options: {
+      readonly body?: Uint8Array;
+      readonly deadlineMs: number;
+      readonly repeatable: boolean;
+    },
+  ): Promise<CallResult> {
+    const { bus, time, subjects, shards } = this.parts;
+    const shard = shardOf(id, shards);
+    const subject = subjects.call(shard, id);
+    const data = await this.encode(call, options.body);
+    const endMs = time.monotonicMs() + options.deadlineMs;
+    for (let waitMs = RETRY_MS_MIN; ; waitMs = Math.min(waitMs * 2, RETRY_MS_MAX)) {
+      const leftMs = endMs - time.monotonicMs();
+      if (leftMs <= 0) throw unreachable(id, "no host owns it, or its host did not take the call");
+      const controller = this.begin(shard);
+      const reply = await bus
+        .request(subject, data, { timeoutMs: leftMs, signal: controller.signal })
+        .finally(() => this.out.get(shard)?.delete(controller));
+      if (reply._tag === "Reply") {
+        const { head, body } = decodeMessage<CallReply>(reply.data);
+        if (head.kind !== "notHere") return this.resolveBlob(head, body);
+      } else if (reply._tag === "TimedOut" && !options.repeatable)
+        throw unreachable(id, "its host did not answer; the call may have been done");
+      await new Promise<void>((resolve) =>
+        time.after(Math.min(waitMs, Math.max(0, endMs - time.monotonicMs())), resolve),
+      );
+    }
+  }
+
+  private begin(shard: ShardId): AbortController {
+    const controller = new AbortController();
+    const out = this.out.get(shard);
+    if (out === undefined) this.out.set(shard, new Set([controller]));
+    else out.add(controller);
+    return controller;
+  }
+
+  /** A call past the bus's limit goes by the blob store. */
+  private async encode(call: Call, body: Uint8Array | undefined): Promise<Uint8Array> {
+    const data = encodeMessage(call, body);
+    const { bus, blobs, time } = this.parts;
+    if (data.length <= bus.payloadBytesMax) return data;
+    if (call.kind !== "fetch" || body === undefined)
+      throw new RangeError(
+        `A ${call.kind} of ${data.length} bytes is too large: the broker's limit is ${bus.payloadBytesMax}`,
+      );
+    const blob = `calls/${time.id()}`;
+    await blobs.put(blob, body);
+    return encodeMessage({ ...call, blob });
+  }
+
+  private async resolveBlob(reply: CallReply, body: Uint8Array): Promise<CallResult> {
+    if (reply.kind !== "response" || reply.blob === undefined) return { reply, body };
+    const { blobs } = this.parts;
+    const whole = await blobs.get(reply.blob);
+    if (whole === undefined) throw new AgentUnreachable({ message: "the answer's body is gone" });
+    // A blob that stays behind costs space, nothing else.
+    void blobs.remove(reply.blob).catch(() => undefined);
+    return { reply, body: whole };
+  }
+}
+
+const unreachable = (id: AgentId, why: string): AgentUnreachable =>
+  new AgentUnreachable({ message: `Agent ${id.class}/${id.name} can't be reached: ${why}` });

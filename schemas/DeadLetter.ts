@@ -1,0 +1,33 @@
+/**
+ * A dead letter: why an input will not run again by itself, and the input as it was stored. A `Frame`
+ * whose body is the input's own frame (`InboxEnvelope`).
+ */
+import { Schema } from "effect";
+import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
+
+export const DeadLetterHead = Schema.Struct({
+  agent: Schema.Tuple([Schema.String, Schema.String]),
+  /** Its sequence in the inbox. */
+  seq: Schema.Number,
+  reason: Schema.String,
+  host: Schema.String,
+  time: Schema.Number,
+});
+export type DeadLetterHead = typeof DeadLetterHead.Type;
+
+export const encodeDeadLetter = (head: DeadLetterHead, input: Uint8Array): Uint8Array =>
+  encodeFrame(head, input);
+
+const decodeHead = Schema.decodeUnknownResult(DeadLetterHead);
+
+/** Throws `CorruptFrame` or `UnknownVersion`. */
+export function decodeDeadLetter(bytes: Uint8Array): {
+  readonly head: DeadLetterHead;
+  readonly input: Uint8Array;
+} {
+  const frame = decodeFrame(bytes);
+  const head = decodeHead(frame.head);
+  if (head._tag === "Failure")
+    throw new CorruptFrame({ message: `not a dead letter: ${String(head.failure)}` });
+  return { head: head.success, input: frame.body };
+}

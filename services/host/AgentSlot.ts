@@ -1,0 +1,308 @@
+/**
+ * One agent's place on the host that owns its shard, while it has anything here: it activates the agent
+ * when something comes for it, feeds it, snapshots it, and lets it go.
+ *
+ * 1. At most one activation and one `ActiveAgent` at a time.
+ * 2. An input delivered and not acked is never forgotten: when the agent is discarded while the shard is
+ *    still ours, its inputs are begun again on a fresh one, in stored order.
+ * 3. A damaged journal quarantines the agent: nothing runs and nothing is acked until an operator
+ *    acts; its inputs stay stored and other agents are not touched (I12).
+ *
+ * Owned by `Shard`.
+ */
+import type { AgentId, Epoch } from "../../schemas/Address.ts";
+import type { Call, SocketInfo } from "../../schemas/Call.ts";
+import { encodeDeadLetter } from "../../schemas/DeadLetter.ts";
+import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import { Connection } from "../../core/agent/Connection.ts";
+import { AgentDiscarded } from "../../core/agent/errors.ts";
+import { AGENT_STATIC_OPTIONS_DEFAULT } from "../../core/agent/Agent.ts";
+import type { Delivery } from "../../core/inbox/Inbox.ts";
+import { socketKey, type ActiveAgent } from "../../core/turn/ActiveAgent.ts";
+import { handleCall, type CallAnswer } from "../../core/turn/handleCall.ts";
+import { Mailbox, type InputHandle } from "../../core/turn/Mailbox.ts";
+import { activate } from "./activate.ts";
+import type { HostServices } from "./HostServices.ts";
+import { sendAnswer } from "./sendAnswer.ts";
+import { SnapshotPolicy } from "./SnapshotPolicy.ts";
+
+/** Wait before a failed activation is tried again for inputs that wait, at first and at most. */
+const REACTIVATE_MS_MIN = 200;
+const REACTIVATE_MS_MAX = 30_000;
+
+export interface SlotOwner {
+  readonly services: HostServices;
+  readonly epoch: Epoch;
+  /** Fires when the shard is lost or handed over. */
+  readonly signal: AbortSignal;
+}
+
+interface Live {
+  readonly agent: ActiveAgent;
+  readonly mailbox: Mailbox;
+  readonly snapshots: SnapshotPolicy;
+}
+
+export class AgentSlot {
+  readonly id: AgentId;
+  private readonly owner: SlotOwner;
+  private live: Live | undefined;
+  private activating: Promise<Live> | undefined;
+  private readonly outstanding = new Map<number, InputHandle>();
+  /** Sockets of the agent while it is not in memory, by `socketKey`. */
+  readonly sockets = new Map<string, SocketInfo>();
+  private quarantined: string | undefined;
+  private failures = 0;
+  private cancelRetry: (() => void) | undefined;
+
+  constructor(id: AgentId, owner: SlotOwner) {
+    this.id = id;
+    this.owner = owner;
+  }
+
+  get active(): boolean {
+    return this.live !== undefined;
+  }
+
+  /** Nothing is here: the shard may forget the slot. */
+  get empty(): boolean {
+    return (
+      this.live === undefined &&
+      this.activating === undefined &&
+      this.outstanding.size === 0 &&
+      this.sockets.size === 0 &&
+      this.quarantined === undefined
+    );
+  }
+
+  deliver(delivery: Delivery): void {
+    const handle: InputHandle = {
+      id: delivery.id,
+      seq: delivery.seq,
+      deliveries: delivery.deliveries,
+      ack: () => {
+        this.outstanding.delete(delivery.seq);
+        delivery.ack();
+      },
+      nak: (delayMs) => {
+        this.outstanding.delete(delivery.seq);
+        delivery.nak(delayMs);
+      },
+    };
+    if (this.outstanding.has(delivery.seq)) {
+      // Delivered again while we hold it (a broker restart): the handle is renewed, it runs once.
+      this.outstanding.set(delivery.seq, handle);
+      return;
+    }
+    this.outstanding.set(delivery.seq, handle);
+    if (this.live !== undefined) this.live.mailbox.deliver(handle, delivery.data);
+    else this.wake();
+  }
+
+  /** Answers a call. Rejects with what makes it impossible here and now. */
+  async call(call: Call, body: Uint8Array): Promise<CallAnswer> {
+    const live = this.live ?? (await this.activate("props" in call ? call.props : undefined));
+    return handleCall(live.agent, call, body);
+  }
+
+  /** Sockets that a census found; the agent in memory learns of them too. */
+  addSocket(info: SocketInfo): void {
+    const { live } = this;
+    if (live === undefined) this.sockets.set(socketKey(info), info);
+    else if (!live.agent.sockets.has(socketKey(info)))
+      live.agent.sockets.set(socketKey(info), live.agent.makeConnection(info));
+  }
+
+  /** Every socket of a gateway that is gone. */
+  socketsOf(gateway: string): ReadonlyArray<SocketInfo> {
+    const all = this.live
+      ? [...this.live.agent.sockets.values()].map((c) => Connection.internals(c).info)
+      : [...this.sockets.values()];
+    return all.filter((info) => info.gateway === gateway);
+  }
+
+  /** Leaves memory if it is idle and its class allows it. True when it left. */
+  hibernate(nowMs: number): boolean {
+    const { live } = this;
+    if (live === undefined || !live.agent.idle || !live.mailbox.idle) return false;
+    const { hibernate = true, hibernateAfterSeconds } = live.agent.options;
+    const afterMs =
+      (hibernateAfterSeconds ?? AGENT_STATIC_OPTIONS_DEFAULT.hibernateAfterSeconds) * 1000;
+    if (!hibernate || nowMs - live.agent.lastActiveMs < afterMs) return false;
+    this.leave(live);
+    return true;
+  }
+
+  /** Takes what has not begun back and waits for what has. */
+  async drain(): Promise<void> {
+    this.cancelRetry?.();
+    this.live?.mailbox.stop();
+    const { time } = this.owner.services;
+    while (this.live !== undefined && !(this.live.agent.idle && this.live.mailbox.idle))
+      await new Promise<void>((resolve) => time.after(5, resolve));
+    if (this.live !== undefined) this.leave(this.live);
+  }
+
+  /** The shard is lost: nothing leaves any more. */
+  discard(): void {
+    this.cancelRetry?.();
+    this.live?.agent.discard();
+    this.live = undefined;
+    this.outstanding.clear();
+  }
+
+  private leave(live: Live): void {
+    const { agent } = live;
+    live.snapshots.beforeHibernation();
+    for (const [key, connection] of agent.sockets) {
+      const { info, attachment } = Connection.internals(connection);
+      this.sockets.set(key, { ...info, attachment: attachment() });
+    }
+    agent.discarded = true;
+    if (agent.image.seq === 0) agent.database.close();
+    else agent.database.close({ seq: agent.image.seq, core: agent.image.encode() });
+    this.live = undefined;
+    this.owner.services.metrics.hibernations();
+  }
+
+  /** Activates for the inputs that wait; failures are retried with backoff, for as long as they wait. */
+  private wake(): void {
+    if (this.live !== undefined || this.activating !== undefined || this.cancelRetry !== undefined)
+      return;
+    this.activate(undefined).then(undefined, (error: unknown) => this.wakeFailed(error));
+  }
+
+  private wakeFailed(error: unknown): void {
+    const { services, signal } = this.owner;
+    if (signal.aborted || this.quarantined !== undefined || this.outstanding.size === 0) return;
+    const delayMs = Math.min(REACTIVATE_MS_MIN * 2 ** this.failures++, REACTIVATE_MS_MAX);
+    services.log.warn("an agent could not be started; its inputs wait", {
+      ...this.id,
+      retryInMs: delayMs,
+      error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    });
+    this.cancelRetry = services.time.after(delayMs, () => {
+      this.cancelRetry = undefined;
+      this.wake();
+    });
+  }
+
+  private activate(props: unknown): Promise<Live> {
+    if (this.quarantined !== undefined)
+      return Promise.reject(new CorruptFrame({ message: this.quarantined }));
+    return (this.activating ??= this.start(props).finally(() => (this.activating = undefined)));
+  }
+
+  private async start(props: unknown): Promise<Live> {
+    const { services, epoch, signal } = this.owner;
+    const agentClass = services.module().agents.get(this.id.class);
+    if (agentClass === undefined) throw new UnknownAgentClass(this.id.class);
+    try {
+      const { agent, replayed } = await activate(services, this.id, {
+        epoch,
+        signal,
+        agentClass,
+        props,
+        prepare: (self) => {
+          for (const [key, info] of this.sockets) self.sockets.set(key, self.makeConnection(info));
+        },
+        onCommitted: (self, bytes) => {
+          services.metrics.commits(bytes);
+          if (this.live?.agent === self) this.live.snapshots.committed(bytes);
+        },
+        onFailed: (self, outcome, error) => {
+          if (outcome === "Conflict") services.metrics.refusedAppends();
+          services.log.warn("an append was not stored; the agent is thrown away", {
+            ...this.id,
+            outcome,
+            error: error instanceof Error ? error.stack : error,
+          });
+          this.dropped(self);
+        },
+        onAbort: (reason) => {
+          services.log.warn("an agent was aborted", { ...this.id, reason });
+          if (this.live !== undefined) this.dropped(this.live.agent);
+        },
+      });
+      if (signal.aborted) {
+        agent.discard();
+        throw new AgentDiscarded();
+      }
+      this.sockets.clear();
+      services.metrics.activations(replayed.events);
+      this.failures = 0;
+      const live: Live = {
+        agent,
+        mailbox: new Mailbox(agent, this.mailboxHost()),
+        snapshots: new SnapshotPolicy(agent, services, replayed),
+      };
+      this.live = live;
+      for (const handle of this.outstanding.values()) live.mailbox.deliver(handle);
+      return live;
+    } catch (error) {
+      if (error instanceof CorruptFrame || error instanceof UnknownVersion) this.quarantine(error);
+      throw error;
+    }
+  }
+
+  /** The agent in memory is gone, the shard may still be ours: rule 2. */
+  private dropped(agent: ActiveAgent): void {
+    const { live } = this;
+    agent.discard();
+    this.owner.services.databases.discard(this.id);
+    if (live?.agent !== agent) return;
+    live.mailbox.stop();
+    for (const [key, connection] of agent.sockets) {
+      const { info, attachment } = Connection.internals(connection);
+      this.sockets.set(key, { ...info, attachment: attachment() });
+    }
+    this.live = undefined;
+    if (!this.owner.signal.aborted && this.outstanding.size > 0) this.wake();
+  }
+
+  private quarantine(error: CorruptFrame | UnknownVersion): void {
+    this.quarantined = error.message;
+    this.owner.services.metrics.quarantines();
+    this.owner.services.log.error(
+      "an agent's journal can't be read; the agent is quarantined, its inputs stay stored",
+      { ...this.id, error: error.message },
+    );
+  }
+
+  private mailboxHost() {
+    const { services } = this.owner;
+    return {
+      read: (seq: Delivery["seq"]) => services.inbox.get(seq),
+      answer: (
+        ...answer: Parameters<typeof sendAnswer> extends [unknown, ...infer Rest] ? Rest : never
+      ) => sendAnswer(services, ...answer),
+      bury: async (handle: InputHandle, reason: string) => {
+        const data = await services.inbox.get(handle.seq);
+        const { config, time, metrics, deadLetters } = services;
+        const head = {
+          agent: [this.id.class, this.id.name] as const,
+          seq: handle.seq,
+          reason,
+          host: config.hostId,
+          time: time.nowMs(),
+        };
+        await deadLetters.put(this.id, encodeDeadLetter(head, data ?? new Uint8Array(0)));
+        metrics.deadLetters();
+      },
+      onTurn: () => services.metrics.turns(),
+    };
+  }
+}
+
+/** No class of that name is in this host's module. */
+export class UnknownAgentClass extends Error {
+  override readonly name = "UnknownAgentClass";
+  constructor(className: string) {
+    super(`No agent class "${className}" is exported by this host's module`);
+  }
+}
+
+/** Is it worth asking another host, or this one again? */
+export const isTransient = (error: unknown): boolean =>
+  error instanceof AgentDiscarded || error instanceof BrokerUnavailable;

@@ -1,0 +1,72 @@
+/**
+ * Everything a host stands on, as one record: the ports, the module's classes, and the host's bounds.
+ * `main.ts` and `cli/dev.ts` build it from layers; tests from memory adapters.
+ */
+import { Effect } from "effect";
+import { Ambient, type AmbientShape } from "../../core/ambient/Ambient.ts";
+import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
+import { Bus, type BusShape } from "../../core/bus/Bus.ts";
+import { Databases, type DatabasesShape } from "../../core/database/Databases.ts";
+import { DeadLetters, type DeadLettersShape } from "../../core/dead/DeadLetters.ts";
+import { Inbox, type InboxShape } from "../../core/inbox/Inbox.ts";
+import { Journal, type JournalShape } from "../../core/journal/Journal.ts";
+import { Leases, type LeasesShape } from "../../core/lease/Leases.ts";
+import { Log, type LogShape } from "../../core/log/Log.ts";
+import { Snapshots, type SnapshotsShape } from "../../core/snapshot/Snapshots.ts";
+import { Time, type TimeShape } from "../../core/time/Time.ts";
+import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
+import type { Subjects } from "../../schemas/Subjects.ts";
+import type { HostMetrics } from "./HostMetrics.ts";
+
+export interface HostConfig {
+  /** Unique for the process's life; in leases, events and logs. */
+  readonly hostId: string;
+  readonly subjects: Subjects;
+  /** As provisioned. */
+  readonly shards: number;
+  /** How long a stopping host waits for its turns. */
+  readonly drainTimeoutMs: number;
+}
+
+/** What a module gives a host. A function: `agents dev` replaces the module while the host runs. */
+export interface HostModule {
+  readonly agents: ReadonlyMap<string, AgentClassType>;
+  readonly env: unknown;
+}
+
+export interface HostServices {
+  readonly config: HostConfig;
+  readonly module: () => HostModule;
+  readonly metrics: HostMetrics;
+  readonly journal: JournalShape;
+  readonly inbox: InboxShape;
+  readonly leases: LeasesShape;
+  readonly snapshots: SnapshotsShape;
+  readonly blobs: BlobsShape;
+  readonly bus: BusShape;
+  readonly databases: DatabasesShape;
+  readonly deadLetters: DeadLettersShape;
+  readonly time: TimeShape;
+  readonly ambient: AmbientShape;
+  readonly log: LogShape;
+}
+
+/** The ports from the context, beside what the process decides. */
+export const hostServices = (own: Pick<HostServices, "config" | "module" | "metrics">) =>
+  Effect.gen(function* () {
+    const services: HostServices = {
+      ...own,
+      journal: yield* Journal,
+      inbox: yield* Inbox,
+      leases: yield* Leases,
+      snapshots: yield* Snapshots,
+      blobs: yield* Blobs,
+      bus: yield* Bus,
+      databases: yield* Databases,
+      deadLetters: yield* DeadLetters,
+      time: yield* Time,
+      ambient: yield* Ambient,
+      log: yield* Log,
+    };
+    return services;
+  });

@@ -1,0 +1,201 @@
+/**
+ * One shard that this host owns: its lane of the inbox, its calls, its agents. Phases: claimed
+ * (`Host`, before) → start (census, calls, consumer) → hand-over or loss (here).
+ *
+ * 1. Calls are answered only while the lease is known to be held, by the local monotonic clock with a
+ *    margin; past it the host says `notHere` before anyone else can have the shard.
+ * 2. On loss nothing leaves any more: agents are discarded, nothing is acked.
+ * 3. On hand-over turns finish, images are kept, and the lease is released last.
+ */
+import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
+import {
+  decodeMessage,
+  encodeMessage,
+  type Call,
+  type CallReply,
+  type CensusReply,
+  type CensusRequest,
+} from "../../schemas/Call.ts";
+import type { BusMessage } from "../../core/bus/Bus.ts";
+import type { InboxConsumer } from "../../core/inbox/Inbox.ts";
+import type { Lease } from "../../core/lease/Leases.ts";
+import type { CallAnswer } from "../../core/turn/handleCall.ts";
+import { AgentSlot, isTransient } from "./AgentSlot.ts";
+import type { HostServices } from "./HostServices.ts";
+
+/** A gateway that does not answer the census in this time tells of its sockets when they speak. */
+const CENSUS_TIMEOUT_MS = 1000;
+
+const encoder = new TextEncoder();
+
+export class Shard {
+  readonly shard: ShardId;
+  readonly lease: Lease;
+  /** Monotonic; the lease is surely ours until then. */
+  validUntilMs: number;
+  private readonly services: HostServices;
+  private readonly slots = new Map<string, AgentSlot>();
+  private readonly lost = new AbortController();
+  private consumer: InboxConsumer | undefined;
+  private unsubscribe: (() => void) | undefined;
+
+  constructor(services: HostServices, shard: ShardId, lease: Lease, validUntilMs: number) {
+    this.services = services;
+    this.shard = shard;
+    this.lease = lease;
+    this.validUntilMs = validUntilMs;
+  }
+
+  get agentsActive(): number {
+    let count = 0;
+    for (const slot of this.slots.values()) if (slot.active) count++;
+    return count;
+  }
+
+  /** Rejects with `BrokerUnavailable`; the caller then gives the shard up. */
+  async start(gateways: ReadonlyArray<string>): Promise<void> {
+    const { bus, inbox, config } = this.services;
+    await Promise.all(gateways.map((gateway) => this.census(gateway)));
+    this.unsubscribe = bus.subscribe(config.subjects.callsOfShard(this.shard), (message) =>
+      this.receive(message),
+    );
+    this.consumer = await inbox.consume(this.shard, (delivery) => {
+      if (!this.lost.signal.aborted) this.slot(delivery.id).deliver(delivery);
+    });
+    if (this.lost.signal.aborted) await this.consumer.stop();
+  }
+
+  /** Rule 2. */
+  drop(): void {
+    this.lost.abort();
+    this.unsubscribe?.();
+    for (const slot of this.slots.values()) slot.discard();
+    this.slots.clear();
+    // Its failure changes nothing: what is not acked goes to the next owner.
+    this.consumer?.stop().catch(() => undefined);
+  }
+
+  /** Rule 3, up to the release of the lease, which is the host's. */
+  async handOver(): Promise<void> {
+    const { time, config, log } = this.services;
+    this.unsubscribe?.();
+    await this.consumer?.stop().catch(() => undefined);
+    const drained = Promise.all([...this.slots.values()].map((slot) => slot.drain()));
+    let cancel: (() => void) | undefined;
+    const late = new Promise<"late">((resolve) => {
+      cancel = time.after(config.drainTimeoutMs, () => resolve("late"));
+    });
+    if ((await Promise.race([drained, late])) === "late")
+      log.warn("turns did not end in time; they will run again on the next host", {
+        shard: this.shard,
+      });
+    cancel?.();
+    this.lost.abort();
+    for (const slot of this.slots.values()) slot.discard();
+    this.slots.clear();
+  }
+
+  /** Lets idle agents leave memory; forgets empty slots. */
+  sweep(nowMs: number): void {
+    for (const [key, slot] of this.slots) {
+      slot.hibernate(nowMs);
+      if (slot.empty) this.slots.delete(key);
+    }
+  }
+
+  /** A gateway is gone with its sockets: each is closed as a peer that vanished. */
+  gatewayGone(gateway: string): void {
+    for (const slot of this.slots.values())
+      for (const { sid } of slot.socketsOf(gateway))
+        slot
+          .call(
+            { kind: "close", gateway, sid, code: 1006, reason: "", wasClean: false },
+            new Uint8Array(0),
+          )
+          .catch((error: unknown) =>
+            this.services.log.warn("a lost socket could not be closed", { error: String(error) }),
+          );
+  }
+
+  private slot(id: AgentId): AgentSlot {
+    const key = addressKey(id);
+    let slot = this.slots.get(key);
+    if (slot === undefined) {
+      slot = new AgentSlot(id, {
+        services: this.services,
+        epoch: this.lease.epoch,
+        signal: this.lost.signal,
+      });
+      this.slots.set(key, slot);
+    }
+    return slot;
+  }
+
+  private receive(message: BusMessage): void {
+    const { reply } = message;
+    this.answer(message).then(
+      (answer) => {
+        if (reply !== undefined && answer !== undefined) this.respond(reply, answer);
+      },
+      (error: unknown) => this.services.log.error("a call failed", { error: String(error) }),
+    );
+  }
+
+  private async answer(message: BusMessage): Promise<CallAnswer | undefined> {
+    const { time, config, blobs, log } = this.services;
+    const id = config.subjects.addressOf(message.subject);
+    const { head, body } = decodeMessage<Call>(message.data);
+    // Rule 1.
+    if (time.monotonicMs() >= this.validUntilMs || this.lost.signal.aborted) return NOT_HERE;
+    try {
+      const whole =
+        head.kind === "fetch" && head.blob !== undefined ? await blobs.get(head.blob) : body;
+      const answer = await this.slot(id).call(head, whole ?? body);
+      return time.monotonicMs() < this.validUntilMs ? answer : NOT_HERE;
+    } catch (error) {
+      if (isTransient(error) || this.lost.signal.aborted) return NOT_HERE;
+      log.error("an agent could not answer", { ...id, error: describe(error) });
+      return { reply: { kind: "error", name: "Error", message: "Internal Server Error" } };
+    }
+  }
+
+  private respond(subject: string, { reply, body }: CallAnswer): void {
+    const { bus, blobs, time, log } = this.services;
+    const bytes = typeof body === "string" ? encoder.encode(body) : body;
+    const data = encodeMessage(reply, bytes);
+    if (data.length <= bus.payloadBytesMax) return bus.publish(subject, data);
+    if (reply.kind !== "response" || bytes === undefined) {
+      const message = `The result is ${data.length} bytes; the broker's limit is ${bus.payloadBytesMax}`;
+      return bus.publish(subject, encodeMessage({ kind: "error", name: "RangeError", message }));
+    }
+    const blob = `answers/${time.id()}`;
+    blobs.put(blob, bytes).then(
+      () => bus.publish(subject, encodeMessage({ ...reply, blob } satisfies CallReply)),
+      (error: unknown) => log.warn("an answer could not be stored", { error: String(error) }),
+    );
+  }
+
+  /** Asks one gateway for its sockets of this shard's agents. */
+  private async census(gateway: string): Promise<void> {
+    const { bus, config } = this.services;
+    const subject = config.subjects.gateway(gateway, "census");
+    let request: CensusRequest = { shard: this.shard };
+    for (;;) {
+      const reply = await bus.request(subject, encodeMessage(request), {
+        timeoutMs: CENSUS_TIMEOUT_MS,
+      });
+      // A gateway that can't answer resumes its sockets one by one, when the host does not know them.
+      if (reply._tag !== "Reply") return;
+      const { head } = decodeMessage<CensusReply>(reply.data);
+      for (const { agent, socket } of head.sockets)
+        this.slot({ class: agent[0], name: agent[1] } as AgentId).addSocket(socket);
+      if (head.next === undefined) return;
+      request = { shard: this.shard, cursor: head.next };
+    }
+  }
+}
+
+const NOT_HERE: CallAnswer = { reply: { kind: "notHere" } };
+
+const describe = (error: unknown): string =>
+  error instanceof Error ? (error.stack ?? error.message) : String(error);

@@ -1,0 +1,64 @@
+/**
+ * When an agent is snapshotted: off the turn's path, so that activation stays short. A snapshot costs
+ * its own size, so it is due when the journal since the last one outweighs it.
+ */
+import type { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
+import type { HostServices } from "./HostServices.ts";
+
+/** Journal bytes since the last snapshot, below which none is due for their size. */
+const BYTES_MIN = 1024 * 1024;
+/** Events since the last snapshot: replaying as many takes about 20 ms. */
+const EVENTS_MAX = 1000;
+/** At hibernation fewer than this are left to replay: cheaper than a snapshot of every agent touched once. */
+const EVENTS_AT_REST = 32;
+
+export class SnapshotPolicy {
+  private readonly agent: ActiveAgent;
+  private readonly services: HostServices;
+  private events: number;
+  private bytes: number;
+  private lastBytes = 0;
+  private writing = false;
+
+  constructor(
+    agent: ActiveAgent,
+    services: HostServices,
+    replayed: { readonly events: number; readonly bytes: number },
+  ) {
+    this.agent = agent;
+    this.services = services;
+    this.events = replayed.events;
+    this.bytes = replayed.bytes;
+  }
+
+  committed(bytes: number): void {
+    this.events++;
+    this.bytes += bytes;
+    const half = Math.max(this.agent.database.imageBytes, this.lastBytes) / 2;
+    const due =
+      this.bytes > Math.max(BYTES_MIN, half) || (this.events >= EVENTS_MAX && this.bytes > half);
+    if (due && !this.writing) this.write();
+  }
+
+  beforeHibernation(): void {
+    if (this.events >= EVENTS_AT_REST && !this.writing) this.write();
+  }
+
+  private write(): void {
+    const { agent, services } = this;
+    // Taken now, in one go: image and pages are those of the same event.
+    const data = agent.image.encode(agent.database.image());
+    this.events = 0;
+    this.bytes = 0;
+    this.lastBytes = data.length;
+    this.writing = true;
+    services.snapshots
+      .put(agent.id, data)
+      .then(() => services.metrics.snapshots())
+      .catch((error: unknown) =>
+        // The journal has it all: the next one comes when it is due again.
+        services.log.warn("a snapshot could not be stored", { ...agent.id, error: String(error) }),
+      )
+      .finally(() => (this.writing = false));
+  }
+}

@@ -1,0 +1,129 @@
+/**
+ * Activation: from nothing in memory to a started agent. First phase of an agent's life on a host;
+ * next: turns (`AgentSlot`), then hibernation (`hibernate.ts`).
+ *
+ * 1. The image is rebuilt (local cache, snapshot, journal tail).
+ * 2. On the first activation under a new epoch a `claimed` event is appended: from then on an older
+ *    owner's append is refused, and what this host reads can't be overtaken. An agent without a
+ *    journal needs none: its first event is the fence. When the append is refused, an older owner's
+ *    last event came in between: rebuild and try again.
+ * 3. The user's class is constructed and `onStart` runs.
+ */
+import type { AgentId, Epoch } from "../../schemas/Address.ts";
+import { encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
+import { AgentDiscarded } from "../../core/agent/errors.ts";
+import type { AppendResult } from "../../core/journal/Journal.ts";
+import { ActiveAgent, type AgentClassType } from "../../core/turn/ActiveAgent.ts";
+import { applyEvent } from "../../core/turn/applyEvent.ts";
+import { Committer } from "../../core/turn/Committer.ts";
+import { rebuildAgent, type Rebuilt } from "../../core/turn/rebuild.ts";
+import type { HostServices } from "./HostServices.ts";
+import { agentOutlet } from "./agentOutlet.ts";
+
+/** Refusals in a row after which somebody else is surely writing: leave the agent to them. */
+const CLAIM_ATTEMPTS_MAX = 5;
+
+export interface ActivateOptions {
+  readonly epoch: Epoch;
+  /** Fires when the shard is lost or the host stops. */
+  readonly signal: AbortSignal;
+  readonly agentClass: AgentClassType;
+  readonly props: unknown;
+  readonly onCommitted: (agent: ActiveAgent, bytes: number) => void;
+  readonly onFailed: (
+    agent: ActiveAgent,
+    outcome: AppendResult["_tag"] | "Defect",
+    error: unknown,
+  ) => void;
+  readonly onAbort: (reason: string) => void;
+  /** Before `onStart`: the agent's open sockets. */
+  readonly prepare: (agent: ActiveAgent) => void;
+}
+
+export interface Activated {
+  readonly agent: ActiveAgent;
+  readonly replayed: Rebuilt["replayed"];
+}
+
+/** Rejects with `BrokerUnavailable`, `CorruptFrame`, `AgentDiscarded`, or what the user's code throws. */
+export async function activate(
+  services: HostServices,
+  id: AgentId,
+  options: ActivateOptions,
+): Promise<Activated> {
+  const { config, time, journal } = services;
+  const rebuilt = await rebuildAndClaim(services, id, options);
+  const log = services.log;
+  const agent = new ActiveAgent({
+    image: rebuilt.image,
+    database: rebuilt.database,
+    agentClass: options.agentClass,
+    env: services.module().env,
+    time,
+    ambient: services.ambient,
+    log: {
+      debug: (message, fields) => log.debug(message, { class: id.class, name: id.name, ...fields }),
+      info: (message, fields) => log.info(message, { class: id.class, name: id.name, ...fields }),
+      warn: (message, fields) => log.warn(message, { class: id.class, name: id.name, ...fields }),
+      error: (message, fields) => log.error(message, { class: id.class, name: id.name, ...fields }),
+    },
+    outlet: agentOutlet(services),
+    onAbort: options.onAbort,
+    makeCommitter: (self) =>
+      new Committer({
+        image: self.image,
+        database: self.database,
+        time,
+        host: config.hostId,
+        epoch: options.epoch,
+        append: (data, expectedSeq) =>
+          journal.append(id, data, { expectedSeq, signal: options.signal }),
+        onCommitted: (bytes) => options.onCommitted(self, bytes),
+        onFailed: (outcome, error) => options.onFailed(self, outcome, error),
+      }),
+  });
+  options.prepare(agent);
+  try {
+    await agent.start(options.props);
+  } catch (error) {
+    agent.discard();
+    throw error;
+  }
+  return { agent, replayed: rebuilt.replayed };
+}
+
+async function rebuildAndClaim(
+  services: HostServices,
+  id: AgentId,
+  options: ActivateOptions,
+): Promise<Rebuilt> {
+  const { config, time, journal, databases, snapshots } = services;
+  for (let attempt = 1; ; attempt++) {
+    const rebuilt = await rebuildAgent(id, { journal, databases, snapshots });
+    const { image, database } = rebuilt;
+    if (image.seq === 0 || image.epoch === options.epoch) return rebuilt;
+    const head: JournalHead = {
+      id: time.id(),
+      agent: [id.class, id.name],
+      kind: "claimed",
+      host: config.hostId,
+      epoch: options.epoch,
+      time: time.nowMs(),
+      turns: [],
+    };
+    const result = await journal.append(id, encodeEvent(head), {
+      expectedSeq: image.seq,
+      signal: options.signal,
+    });
+    if (result._tag === "Stored") {
+      applyEvent(image, result.seq, head);
+      return rebuilt;
+    }
+    database.close();
+    // The cache may be what is wrong (it claims a sequence that the journal never had).
+    databases.discard(id);
+    if (result._tag === "Conflict") services.metrics.refusedAppends();
+    if (result._tag === "Unknown" || attempt === CLAIM_ATTEMPTS_MAX || image.epoch > options.epoch)
+      throw new AgentDiscarded();
+  }
+}

@@ -1,0 +1,23 @@
+/** Answers a durable input to the gateway that waits for it; a large body goes by the blob store. */
+import { encodeMessage, type InputAnswer } from "../../schemas/Call.ts";
+import type { HostServices } from "./HostServices.ts";
+
+const encoder = new TextEncoder();
+
+export function sendAnswer(
+  services: HostServices,
+  subject: string,
+  answer: InputAnswer,
+  body: Uint8Array | string,
+): void {
+  const { bus, blobs, time, log } = services;
+  const bytes = typeof body === "string" ? encoder.encode(body) : body;
+  const data = encodeMessage(answer, bytes);
+  if (data.length <= bus.payloadBytesMax) return bus.publish(subject, data);
+  const blob = `answers/${time.id()}`;
+  blobs.put(blob, bytes).then(
+    () => bus.publish(subject, encodeMessage({ ...answer, blob })),
+    // The input is done and acked: the gateway answers 202 at its deadline.
+    (error: unknown) => log.warn("an answer could not be stored", { error: String(error) }),
+  );
+}
