@@ -9,74 +9,70 @@ import type { MetricsShape } from "./Metrics.ts";
 const LATENCY_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 export interface AgentMetrics {
-  /** Turns that ended, by what began them and how they ended. */
-  readonly turns: (cause: string, outcome: "ok" | "error") => void;
-  readonly commits: (by?: number) => void;
-  /** Appends refused by the journal's compare-and-set: a stale owner was fenced off. */
-  readonly refusedAppends: (by?: number) => void;
-  readonly activations: (by?: number) => void;
-  readonly hibernations: (by?: number) => void;
-  readonly deadLetters: (by?: number) => void;
-  /** Durable inputs that were dropped because the agent had already done them. */
-  readonly duplicates: (by?: number) => void;
-  readonly active: (agents: number) => void;
-  readonly shardsOwned: (shards: number) => void;
-  readonly connections: (sockets: number) => void;
-  /** Inputs stored and not done yet; read when somebody looks. */
-  readonly inboxLag: (read: () => number | Promise<number>) => void;
-  /** Webhook requests answered, by provider and status. */
-  readonly webhooks: (provider: string, status: number) => void;
-  readonly commitSeconds: (seconds: number) => void;
-  readonly activationSeconds: (seconds: number) => void;
-  /** From the request's head to its answer, at the gateway. */
-  readonly webhookSeconds: (seconds: number) => void;
+  readonly turns: () => void;
+  /** One journal event was stored. */
+  readonly commits: (bytes: number) => void;
+  /** An append was refused by the journal's compare-and-set: a stale owner was fenced off. */
+  readonly refusedAppends: () => void;
+  /** One agent was brought into memory by replaying so many events. */
+  readonly activations: (events: number) => void;
+  readonly hibernations: () => void;
+  readonly snapshots: () => void;
+  readonly deadLetters: () => void;
+  /** An agent whose journal can't be read was set aside. */
+  readonly quarantines: () => void;
+  /** A durable input was dropped because the agent had already done it. */
+  readonly duplicates: () => void;
+  /** These three are read when somebody looks. */
+  readonly active: (agents: () => number) => void;
+  readonly connections: (sockets: () => number) => void;
+  readonly inboxLag: (inputs: () => number | Promise<number>) => void;
+  /** A webhook request was answered, `seconds` after its head was in. */
+  readonly webhooks: (provider: string, status: number, seconds: number) => void;
 }
 
 export function agentMetrics(metrics: MetricsShape): AgentMetrics {
-  const turns = byLabels((cause, outcome) =>
-    metrics.counter("agents_turns_total", "Turns that ended", { cause, outcome }),
-  );
+  const count = (name: string, help: string) => metrics.counter(`agents_${name}_total`, help);
+  const commits = count("commits", "Journal events stored");
+  const commitBytes = count("commit_bytes", "Bytes of journal events stored");
+  const activations = count("activations", "Agents brought into memory");
+  const replayed = count("replayed_events", "Journal events replayed to bring agents into memory");
   const webhooks = byLabels((provider, status) =>
     metrics.counter("agents_webhooks_total", "Webhook requests answered", { provider, status }),
   );
+  const webhookSeconds = metrics.histogram(
+    "agents_webhook_seconds",
+    "From a webhook request's head to its answer",
+    LATENCY_BOUNDS,
+  );
   return {
-    turns: (cause, outcome) => turns(cause, outcome)(),
-    commits: metrics.counter("agents_commits_total", "Journal events stored"),
-    refusedAppends: metrics.counter(
-      "agents_refused_appends_total",
+    turns: count("turns", "Turns that ended"),
+    commits: (bytes) => {
+      commits();
+      commitBytes(bytes);
+    },
+    refusedAppends: count(
+      "refused_appends",
       "Journal appends refused because another host had written",
     ),
-    activations: metrics.counter("agents_activations_total", "Agents brought into memory"),
-    hibernations: metrics.counter("agents_hibernations_total", "Agents that left memory when idle"),
-    deadLetters: metrics.counter(
-      "agents_dead_letters_total",
-      "Inputs that exhausted their attempts",
-    ),
-    duplicates: metrics.counter(
-      "agents_duplicate_inputs_total",
-      "Inputs dropped because they had been done before",
-    ),
-    active: metrics.gauge("agents_active", "Agents in memory"),
-    shardsOwned: metrics.gauge("agents_shards_owned", "Shards whose lease this host holds"),
-    connections: metrics.gauge("agents_connections", "Open WebSocket connections"),
+    activations: (events) => {
+      activations();
+      replayed(events);
+    },
+    hibernations: count("hibernations", "Agents that left memory when idle"),
+    snapshots: count("snapshots", "Snapshots stored"),
+    deadLetters: count("dead_letters", "Inputs that exhausted their attempts"),
+    quarantines: count("quarantines", "Agents set aside because their journal can't be read"),
+    duplicates: count("duplicate_inputs", "Inputs dropped because they had been done before"),
+    active: (read) => metrics.gaugeFrom("agents_active", "Agents in memory", read),
+    connections: (read) =>
+      metrics.gaugeFrom("agents_connections", "Open WebSocket connections", read),
     inboxLag: (read) =>
       metrics.gaugeFrom("agents_inbox_lag", "Inputs stored and not done yet, all shards", read),
-    webhooks: (provider, status) => webhooks(provider, String(status))(),
-    commitSeconds: metrics.histogram(
-      "agents_commit_seconds",
-      "From the start of an append until the journal has stored it",
-      LATENCY_BOUNDS,
-    ),
-    activationSeconds: metrics.histogram(
-      "agents_activation_seconds",
-      "Bringing one agent into memory: snapshot, replay, onStart",
-      LATENCY_BOUNDS,
-    ),
-    webhookSeconds: metrics.histogram(
-      "agents_webhook_seconds",
-      "From a webhook request's head to its answer",
-      LATENCY_BOUNDS,
-    ),
+    webhooks: (provider, status, seconds) => {
+      webhooks(provider, String(status))();
+      webhookSeconds(seconds);
+    },
   };
 }
 

@@ -115,7 +115,7 @@ export class PrometheusMetrics implements MetricsShape {
 }
 
 function histogramSeries(bounds: ReadonlyArray<number>, labels: MetricLabels): Series {
-  const counts = new Array<number>(bounds.length + 1).fill(0);
+  const counts = Array.from({ length: bounds.length + 1 }, () => 0);
   let sum = 0;
   return {
     labels,

@@ -64,24 +64,30 @@ lag 5
   it("the system's own metrics have the names that dashboards use, and can be turned off", async () => {
     const metrics = new PrometheusMetrics();
     const mine = agentMetrics(metrics);
-    mine.turns("webhook", "ok");
-    mine.turns("webhook", "ok");
-    mine.webhooks("github", 200);
+    mine.turns();
+    mine.turns();
+    mine.commits(300);
+    mine.activations(7);
+    mine.webhooks("github", 200, 0.004);
     mine.inboxLag(() => 3);
+    mine.active(() => 2);
+    mine.connections(() => 1);
     const text = await metrics.render();
     for (const line of [
-      'agents_turns_total{cause="webhook",outcome="ok"} 2',
-      "agents_commits_total 0",
+      "agents_turns_total 2",
+      "agents_commits_total 1",
+      "agents_commit_bytes_total 300",
       "agents_refused_appends_total 0",
-      "agents_activations_total 0",
+      "agents_activations_total 1",
+      "agents_replayed_events_total 7",
       "agents_dead_letters_total 0",
       "agents_inbox_lag 3",
-      "agents_active 0",
-      "agents_connections 0",
+      "agents_active 2",
+      "agents_connections 1",
       'agents_webhooks_total{provider="github",status="200"} 1',
     ])
       expect(text.split("\n")).toContain(line);
-    agentMetrics(noMetrics).commits();
+    agentMetrics(noMetrics).commits(1);
   });
 });
 

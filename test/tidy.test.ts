@@ -1,0 +1,116 @@
+/**
+ * The house style, as far as a program can check it. The rules are in `tidy/rules.ts`, what each
+ * folder is in `tidy/folders.ts`. Each rule is first shown to catch a planted violation.
+ */
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { RULES, type Rule } from "./tidy/rules.ts";
+import { sourceFile, type SourceFile } from "./tidy/SourceFile.ts";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const SOURCE = /^(?:(?:schemas|core|services|test|examples)\/.*|[^/]+)\.ts$/;
+
+/** Files that git has or would add; no build output, no `node_modules`. */
+function repository(): ReadonlyArray<SourceFile> {
+  const options = { cwd: ROOT, encoding: "utf8", maxBuffer: 64 * 1024 * 1024 } as const;
+  return execFileSync("git", ["ls-files", "-co", "--exclude-standard"], options)
+    .split("\n")
+    .filter((path) => SOURCE.test(path) && existsSync(ROOT + path))
+    .map((path) => sourceFile(path, readFileSync(ROOT + path, "utf8")));
+}
+
+/** The sources of what package.json exports and starts. */
+function entryPoints(): ReadonlySet<string> {
+  const manifest = readFileSync(ROOT + "package.json", "utf8");
+  const sources = [...manifest.matchAll(/"\.\/((?:dist\/)?services\/[^"]+\.(?:ts|js))"/g)].map(
+    (match) => match[1]!.replace(/^dist\//, "").replace(/\.js$/, ".ts"),
+  );
+  return new Set(sources);
+}
+
+const show = (rule: Rule, files: ReadonlyArray<SourceFile>, entries: ReadonlySet<string>) =>
+  rule.check(files, entries).map(({ path, line, message }) => `${path}:${line} ${message}`);
+
+describe("the sources keep the house style", () => {
+  const files = repository();
+  const entries = entryPoints();
+  it("there are sources to check", () => {
+    expect(files.map(({ path }) => path)).toContain("test/tidy.test.ts");
+    expect(entries).toContain("services/cli/main.ts");
+  });
+  it.each(RULES.map((rule) => [rule.name, rule] as const))("%s", (_name, rule) => {
+    expect(show(rule, files, entries)).toEqual([]);
+  });
+});
+
+const HEADER = "/**\n * What it owns, what it\n * leaves to whom.\n */\n";
+const later = "TO" + "DO";
+
+/** Rule name's beginning, the planted file, and what the finding must say. */
+const PLANTED: ReadonlyArray<readonly [rule: string, path: string, text: string, says: RegExp]> = [
+  ["layers", "schemas/A.ts", 'import { x } from "../core/x.ts";', /^schemas\/A\.ts:1 .*must not know core/],
+  ["layers", "core/a/A.ts", 'import {\n  x,\n} from "node:fs";', /^core\/a\/A\.ts:3 .*behind a port/],
+  ["layers", "core/a/A.ts", 'const x = await import("../../services/nats/x.ts");', /must not know services/],
+  ["layers", "core/a/A.ts", 'export * from "ws";', /effect and nothing else/],
+  ["layers", "services/nats/A.ts", 'import { x } from "../host/x.ts";', /adapters don't know them/],
+  ["layers", "services/host/A.ts", 'import { x } from "../nats/x.ts";', /ports only.*main\.ts/],
+  ["layers", "services/host/A.ts", 'import { x } from "../gateway/x.ts";', /share it through core/],
+  ["layers", "services/agent/index.ts", 'import { x } from "../sqlite/x.ts";', /take the port/],
+  ["layers", "services/client/A.ts", 'import { x } from "../../core/x.ts";', /schemas only/],
+  ["layers", "services/cli/A.ts", 'import { x } from "../../test/kit/x.ts";', /nothing imports test/],
+  ["layers", "services/newThing/A.ts", "", /services\/newThing is unknown.*folders\.ts/],
+  ["layers", "examples/x/server.ts", 'import { Agent } from "../../core/agent/Agent.ts";', /as a user does/],
+  ["no file or folder", "core/utils/A.ts", "", /name it after/],
+  ["no file or folder", "services/nats/types.ts", "", /name it after/],
+  ["no file is longer", "core/a/A.ts", "x;\n".repeat(401), /^core\/a\/A\.ts:400 401 lines: split/],
+  ["every file opens", "core/a/A.ts", "export const a = 1;", /A\.ts:1 no header/],
+  ["every file opens", "core/a/A.ts", `/**${"\n * x".repeat(14)}\n */`, /a header of 16 lines/],
+  ["each numeric", "core/a/A.ts", `${HEADER}\nconst WAIT_MS = 5_000;`, /:6 const WAIT_MS.*why this number/],
+  ["time,", "core/a/A.ts", "const a = 1;\nsetTimeout(f, 1);", /:2 "setTimeout": take it from/],
+  ["time,", "services/host/A.ts", "const now = `${Date.now()}`;", /"Date\.now"/],
+  ["time,", "services/cli/A.ts", "new Date( ); crypto.randomUUID(); Math.random();", /"new Date\( \)"[^]*randomUUID[^]*Math\.random/],
+  ["nothing is left", "services/nats/A.ts", `x;\n// ${later}: later`, /:2 .*file it as an issue/],
+  ["no value", "core/a/A.ts", "const a: any = 1;", /use unknown/],
+  ["no value", "test/a.test.ts", "f(x as any); const y: Array<any> = [];", /use unknown[^]*use unknown/],
+  ["no value", "core/a/A.ts", "// @ts-" + "ignore\nx();", /with the reason/],
+  ["no test", "test/a.test.ts", 'it.on' + 'ly("x", () => {});', /make it run/],
+  ["every file is used", "core/a/A.ts", 'import "./A.ts";', /nothing imports it/],
+]; // prettier-ignore
+
+/** What must pass: the same words where they mean nothing bad. */
+const INNOCENT: ReadonlyArray<readonly [rule: string, path: string, text: string]> = [
+  ["layers", "core/a/A.ts", 'import { x } from "effect/Schema";\n// import { y } from "node:fs";'],
+  ["layers", "services/host/main.ts", 'import { x } from "../nats/x.ts";'],
+  ["layers", "services/host/A.ts", 'import { x } from "../../core/x.ts"; import fs from "node:fs";'],
+  ["no file or folder", "core/commons-clause/A.ts", ""],
+  ["no file is longer", "core/a/A.ts", "x;\n".repeat(400)],
+  ["every file opens", "core/a/A.ts", HEADER],
+  ["each numeric", "core/a/A.ts", "/** Why. */\nconst A_MS = 1;\nconst B_MS = 2;\nconst C_MS = 3; // why"],
+  ["time,", "services/nats/A.ts", "setTimeout(f, 1);"],
+  ["time,", "core/a/A.ts", '// Date.now()\nconst a = "Math.random"; const b = /setTimeout/; new Date(0); `new Date()`;'],
+  ["no value", "core/a/A.ts", '// as any\nconst any = "x as any"; Promise.any([]); f({ any: 1 });'],
+]; // prettier-ignore
+
+describe("the rules catch what they are for", () => {
+  const ruleOf = (start: string): Rule => RULES.find(({ name }) => name.startsWith(start))!;
+  it.each(PLANTED)("%s: planted in %s", (rule, path, text, says) => {
+    expect(show(ruleOf(rule), [sourceFile(path, text)], new Set()).join("\n")).toMatch(says);
+  });
+  it.each(INNOCENT)("%s: nothing in %s", (rule, path, text) => {
+    expect(show(ruleOf(rule), [sourceFile(path, text)], new Set())).toEqual([]);
+  });
+  it("every rule has a planted violation", () => {
+    const untested = RULES.filter((rule) => !PLANTED.some(([start]) => ruleOf(start) === rule));
+    expect(untested.map(({ name }) => name)).toEqual([]);
+  });
+  it("a file is used when another imports it or the package exports it", () => {
+    const rule = ruleOf("every file is used");
+    const files = [
+      sourceFile("core/a/A.ts", ""),
+      sourceFile("core/a/B.ts", 'export * from "./A.ts";'),
+    ];
+    expect(show(rule, files, new Set(["core/a/B.ts"]))).toEqual([]);
+  });
+});

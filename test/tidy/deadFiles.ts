@@ -1,0 +1,23 @@
+/**
+ * Finds files that nothing imports and nobody starts. What a file mentions by `new URL("./x.ts")` or
+ * as module hooks counts as an import of it.
+ */
+import { importsOf } from "./layering.ts";
+import type { Finding } from "./rules.ts";
+import type { SourceFile } from "./SourceFile.ts";
+
+/** Started by name, not by import: tests, processes, configuration, what an example shows. */
+const STARTED = /\.test\.ts$|\/main\.ts$|^[^/]+\.config\.ts$|^examples\/[^/]+\/server\.ts$/;
+
+export function deadFiles(
+  files: ReadonlyArray<SourceFile>,
+  entries: ReadonlySet<string>,
+): Finding[] {
+  const used = new Set(entries);
+  for (const file of files)
+    for (const { target } of importsOf(file))
+      if (target !== undefined && target !== file.path) used.add(target);
+  return files
+    .filter(({ path }) => !used.has(path) && !STARTED.test(path))
+    .map(({ path }) => ({ path, line: 1, message: "nothing imports it: use it or delete it" }));
+}

@@ -1,0 +1,52 @@
+/**
+ * What each folder of `services/` is. A new folder gets a line here; the tidy test says so.
+ *
+ * - `adapter`: implements core's ports on one dependency, which it is named after. May use the
+ *   machine's clock where `clock` says why.
+ * - `process`: a program; knows ports only. Its `main.ts` joins it with adapters.
+ * - `part`: machinery of processes that hides no dependency worth a port. Clock as for adapters.
+ * - `entry`: what users import.
+ * - `client`: what browsers import; knows `schemas` only.
+ */
+export type FolderKind = "adapter" | "process" | "part" | "entry" | "client";
+
+export interface Folder {
+  readonly kind: FolderKind;
+  /** Why the machine's clock, timers or randomness may be used here. */
+  readonly clock?: string;
+}
+
+const machine = "adapters live in the machine's time: acks, reconnects and expiries follow it";
+
+export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
+  nats: { kind: "adapter", clock: machine },
+  natsServer: { kind: "adapter", clock: "supervises a real process: restarts wait in real time" },
+  memory: { kind: "adapter", clock: "the virtual clock starts from the machine's" },
+  node: { kind: "adapter", clock: "it is the adapter of the Time port" },
+  sqlite: { kind: "adapter", clock: machine },
+  uws: { kind: "adapter", clock: "socket timeouts are the machine's" },
+  nodeHttp: { kind: "adapter", clock: "socket timeouts are the machine's" },
+  smtp: { kind: "adapter", clock: machine },
+  mcp: { kind: "adapter", clock: machine },
+  gateway: { kind: "process" },
+  host: { kind: "process" },
+  mail: { kind: "process" },
+  console: { kind: "process" },
+  cli: { kind: "process" },
+  admin: { kind: "part", clock: "a scrape gives up in real time" },
+  env: { kind: "part" },
+  module: { kind: "part" },
+  agent: { kind: "entry" },
+  webhooks: { kind: "entry" },
+  schedule: { kind: "entry" },
+  email: { kind: "entry" },
+  workflows: { kind: "entry" },
+  observability: { kind: "entry" },
+  testing: { kind: "entry" },
+  client: { kind: "client", clock: "a browser has no Time service" },
+  react: { kind: "client", clock: "a browser has no Time service" },
+};
+
+/** Files of a process that join it with adapters. */
+export const isJoin = (path: string): boolean =>
+  /^services\/[^/]+\/main\.ts$/.test(path) || path === "services/cli/dev.ts";

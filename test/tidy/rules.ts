@@ -1,0 +1,143 @@
+/**
+ * The rules of the house style that a program can check, one function each: a file in, what is wrong
+ * out. Each finding says where and what to do. `layering` and `deadFiles` look at imports.
+ */
+import { deadFiles } from "./deadFiles.ts";
+import { SERVICE_FOLDERS } from "./folders.ts";
+import { layering } from "./layering.ts";
+import { lineOf, type SourceFile } from "./SourceFile.ts";
+
+export interface Finding {
+  readonly path: string;
+  readonly line: number;
+  /** What is wrong and what to do. */
+  readonly message: string;
+}
+
+/** A rule sees all files, because some look from one to another. */
+export interface Rule {
+  readonly name: string;
+  readonly check: (files: ReadonlyArray<SourceFile>, entries: ReadonlySet<string>) => Finding[];
+}
+
+/** Think again at 300 (rule 5); past this the file has more than one reason to exist. */
+const LINES_MAX = 400;
+const HEADER_LINES_MIN = 3; // rule 13, delimiters included
+/** Rule 13 says 12; the two delimiters come on top. */
+const HEADER_LINES_MAX = 14;
+/** With numbered invariants (rule 14), which belong in the header. */
+const HEADER_LINES_NUMBERED_MAX = 22;
+
+const inSource = (path: string): boolean => /^(?:schemas|core|services)\//.test(path);
+
+export const RULES: ReadonlyArray<Rule> = [
+  { name: "layers are imported in one direction only (rules 1-3)", check: perFile(layering) },
+  {
+    name: "no file or folder is named for being left over (rule 4)",
+    check: perFile(({ path }) =>
+      /(?:^|\/)(?:utils?|commons?|helpers?|misc|shared|lib)(?:\/|\.)|\/types\.ts$/i.test(path)
+        ? [at(1, "name it after the noun or the verb that it holds")]
+        : [],
+    ),
+  },
+  {
+    name: `no file is longer than ${LINES_MAX} lines (rule 5)`,
+    check: perFile(({ text }) => {
+      const lines = text.trimEnd().split("\n").length;
+      const message = `${lines} lines: split it by phase, by role, or pure from effectful`;
+      return lines > LINES_MAX ? [at(LINES_MAX, message)] : [];
+    }),
+  },
+  { name: "every file opens with what it owns (rule 13)", check: perFile(header) },
+  { name: "each numeric constant carries its reason (rule 17)", check: perFile(constants) },
+  { name: "time, randomness and ids come from the Time service (rule 24)", check: perFile(clock) },
+  {
+    name: "nothing is left to do later in a comment (rule 17)",
+    check: perFile(({ text }) =>
+      places(text, /\b(?:TO[D]O|FIX[M]E)\b/g, "do it now, or file it as an issue and delete this"),
+    ),
+  },
+  {
+    name: "no value has the type any (rule 28)",
+    check: perFile(({ code, text }) => [
+      ...places(
+        code,
+        /(?:[:<,|&(]|\b(?:as|extends|=))\s*any\b(?!\s*[:(])/g,
+        "say its type, or use unknown and check it",
+      ),
+      ...places(
+        text,
+        /@ts-(?:ignore|nocheck)\b/g,
+        "fix the type, or use @ts-expect-error with the reason",
+      ),
+    ]),
+  },
+  {
+    name: "no test is skipped, and none runs alone (rule 36)",
+    check: perFile(({ code, path }) =>
+      path.startsWith("test/")
+        ? places(code, /\b(?:it|test|describe)\.(?:skip|only|todo)\b/g, "make it run, or delete it")
+        : [],
+    ),
+  },
+  { name: "every file is used (dead files)", check: deadFiles },
+];
+
+const at = (line: number, message: string): Omit<Finding, "path"> => ({ line, message });
+
+function perFile(check: (file: SourceFile) => ReadonlyArray<Omit<Finding, "path">>): Rule["check"] {
+  return (files) =>
+    files.flatMap((file) => check(file).map((finding) => ({ path: file.path, ...finding })));
+}
+
+function places(text: string, pattern: RegExp, remedy: string): Omit<Finding, "path">[] {
+  return [...text.matchAll(pattern)].map((match) =>
+    at(lineOf(text, match.index), `"${match[0].trim()}": ${remedy}`),
+  );
+}
+
+function header({ path, text }: SourceFile): Omit<Finding, "path">[] {
+  if (!/^(?:core|services)\//.test(path) || !path.endsWith(".ts")) return [];
+  const comment = /^(?:#!.*\n)?(\/\*\*\n[^]*?\*\/)/.exec(text)?.[1];
+  const lines = comment?.split("\n").length ?? 0;
+  const max = / \* 1\. /.test(comment ?? "") ? HEADER_LINES_NUMBERED_MAX : HEADER_LINES_MAX;
+  if (lines >= HEADER_LINES_MIN && lines <= max) return [];
+  const what = comment === undefined ? "no header" : `a header of ${lines} lines`;
+  return [
+    at(
+      1,
+      `${what}: open with /** … */ of 3-12 lines: what it owns, what it leaves to whom, who feeds it, whom it feeds`,
+    ),
+  ];
+}
+
+/**
+ * Simple form: a constant in capitals with a number has a comment on its line or right above it or
+ * its group. A version, a character code (0x…) and a conversion (…_PER_…) are what their name says.
+ */
+function constants({ path, text }: SourceFile): Omit<Finding, "path">[] {
+  if (!inSource(path)) return [];
+  const lines = text.split("\n");
+  const isConstant = (line: string): boolean =>
+    /^\s*(?:export |static |readonly )*(?:const )?[A-Z][A-Z0-9_]+\s*=\s*-?[\d.]/.test(line) &&
+    !/_VERSION\b|_PER_|= 0x/.test(line);
+  return lines.flatMap((line, index) => {
+    if (!isConstant(line) || /\/[/*]/.test(line)) return [];
+    let above = index - 1;
+    while (above >= 0 && isConstant(lines[above]!) && !/\/[/*]/.test(lines[above]!)) above--;
+    if (above >= 0 && /(?:\*\/|\/\/.*|\/\*.*)\s*$/.test(lines[above]!)) return [];
+    return [
+      at(index + 1, `${line.trim()} has no reason: say why this number, in a comment above it`),
+    ];
+  });
+}
+
+const CLOCK =
+  /\bDate\.now\b|\bnew Date\(\s*\)|\bMath\.random\b|\brandomUUID\b|\b(?:setTimeout|setInterval|setImmediate)\b|\bperformance\.now\b/g;
+
+function clock({ path, code }: SourceFile): Omit<Finding, "path">[] {
+  if (!inSource(path)) return [];
+  const folder = /^services\/([^/]+)\//.exec(path)?.[1];
+  if (folder !== undefined && SERVICE_FOLDERS[folder]?.clock !== undefined) return [];
+  return places(code, CLOCK, "take it from core/time/Time.ts, so that tests can move it");
+}
