@@ -46,7 +46,10 @@ describe("the sources keep the house style", () => {
 });
 
 const HEADER = "/**\n * What it owns, what it\n * leaves to whom.\n */\n";
-const later = "TO" + "DO";
+/** Words that this file itself must not hold. */
+const later = ["TO", "DO"].join("");
+const ignoreError = ["@ts", "ignore"].join("-");
+const alone = ["it", "only"].join(".");
 
 /** Rule name's beginning, the planted file, and what the finding must say. */
 const PLANTED: ReadonlyArray<readonly [rule: string, path: string, text: string, says: RegExp]> = [
@@ -74,8 +77,8 @@ const PLANTED: ReadonlyArray<readonly [rule: string, path: string, text: string,
   ["nothing is left", "services/nats/A.ts", `x;\n// ${later}: later`, /:2 .*file it as an issue/],
   ["no value", "core/a/A.ts", "const a: any = 1;", /use unknown/],
   ["no value", "test/a.test.ts", "f(x as any); const y: Array<any> = [];", /use unknown[^]*use unknown/],
-  ["no value", "core/a/A.ts", "// @ts-" + "ignore\nx();", /with the reason/],
-  ["no test", "test/a.test.ts", 'it.on' + 'ly("x", () => {});', /make it run/],
+  ["no value", "core/a/A.ts", `// ${ignoreError}\nx();`, /with the reason/],
+  ["no test", "test/a.test.ts", `${alone}("x", () => {});`, /make it run/],
   ["every file is used", "core/a/A.ts", 'import "./A.ts";', /nothing imports it/],
 ]; // prettier-ignore
 

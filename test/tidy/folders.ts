@@ -47,6 +47,11 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   react: { kind: "client", clock: "a browser has no Time service" },
 };
 
+/** Single files that may use the machine's clock, and why; the rest of their folder may not. */
+export const CLOCK_FILES: Readonly<Record<string, string>> = {
+  "services/webhooks/sign.ts": "plays the provider: a signature made now carries the real now",
+};
+
 /** Files of a process that join it with adapters. */
 export const isJoin = (path: string): boolean =>
   /^services\/[^/]+\/main\.ts$/.test(path) || path === "services/cli/dev.ts";

@@ -3,7 +3,7 @@
  * out. Each finding says where and what to do. `layering` and `deadFiles` look at imports.
  */
 import { deadFiles } from "./deadFiles.ts";
-import { SERVICE_FOLDERS } from "./folders.ts";
+import { CLOCK_FILES, SERVICE_FOLDERS } from "./folders.ts";
 import { layering } from "./layering.ts";
 import { lineOf, type SourceFile } from "./SourceFile.ts";
 
@@ -136,7 +136,7 @@ const CLOCK =
   /\bDate\.now\b|\bnew Date\(\s*\)|\bMath\.random\b|\brandomUUID\b|\b(?:setTimeout|setInterval|setImmediate)\b|\bperformance\.now\b/g;
 
 function clock({ path, code }: SourceFile): Omit<Finding, "path">[] {
-  if (!inSource(path)) return [];
+  if (!inSource(path) || path in CLOCK_FILES) return [];
   const folder = /^services\/([^/]+)\//.exec(path)?.[1];
   if (folder !== undefined && SERVICE_FOLDERS[folder]?.clock !== undefined) return [];
   return places(code, CLOCK, "take it from core/time/Time.ts, so that tests can move it");
