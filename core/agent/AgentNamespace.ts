@@ -4,6 +4,7 @@
  */
 import { agentId, type AgentId } from "../../schemas/Address.ts";
 import type { CallReply, HeaderPairs } from "../../schemas/Call.ts";
+import { isUpgrade, upgradeResponse } from "./upgradeResponse.ts";
 import type { CallClient } from "../call/CallClient.ts";
 
 /** How long a stub's call may take, moves of the agent included. */
@@ -112,6 +113,8 @@ function makeStub<A>(
     init?: RequestInit,
   ): Promise<Response> => {
     const request = new Request(input, init);
+    // The gateway takes it from here; on a host there is no socket to take.
+    if (isUpgrade(request)) return upgradeResponse({ id, url: request.url, props });
     const body = request.body === null ? undefined : new Uint8Array(await request.arrayBuffer());
     const result = await client().call(
       id,

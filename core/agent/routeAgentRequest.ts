@@ -5,6 +5,7 @@
  */
 import { camelCaseToKebabCase } from "../../schemas/Address.ts";
 import { AgentNamespace } from "./AgentNamespace.ts";
+import { isUpgrade } from "./upgradeResponse.ts";
 
 export interface RouteOptions {
   /** Without a leading slash; may have several segments. Default `agents`. */
@@ -45,7 +46,7 @@ export async function routeAgentRequest(
   const match = matchAgentPath(new URL(request.url).pathname, env, options.prefix);
   if (match === undefined) return null;
   if (match === "unknown") return new Response("Invalid request", { status: 400 });
-  const upgrade = request.headers.get("upgrade")?.toLowerCase() === "websocket";
+  const upgrade = isUpgrade(request);
   const cors = upgrade ? undefined : corsHeaders(options.cors);
   if (request.method === "OPTIONS" && cors !== undefined)
     return new Response(null, { status: 200, headers: cors });

@@ -8,11 +8,10 @@
  * 2. Header and body must arrive within `headerTimeoutMs` and `bodyTimeoutMs`; else 408 or a closed
  *    connection. A server may be stricter, and uWebSockets.js is laxer with heads: 8 to 12 s, always.
  * 3. `respond` after the caller has gone is ignored, and `aborted` has fired.
- *    A request that can be framed in two ways (RFC 9112, 6.3) is refused and its connection closed.
  * 4. A socket's messages are given in order, none before `upgrade`'s promise has accepted, one at a
  *    time unless the handler returns at once. Frames sent are in order, whole or not at all.
- *    A message over `messageBytesMax` closes the socket with 1009 (far over it: cuts it off).
  * 5. A socket whose unsent bytes pass `socketBufferBytesMax` is closed with 1013: a laggard never costs memory.
+ * 6. A request that can be framed in two ways (RFC 9112, 6.3) is refused and its connection closed.
  */
 import { Context, Data, type Effect, type Scope } from "effect";
 
@@ -96,9 +95,19 @@ export interface HttpServerOptions {
   /** Connections past this are closed as they come. Open sockets count. */
   readonly connectionsMax: number;
   readonly socketBufferBytesMax: number;
-  /** Bytes of the largest WebSocket message a peer may send; over it the socket is closed with 1009. */
+  /**
+   * Bytes of the largest WebSocket message a peer may send; over it the socket is closed with 1009
+   * (uWebSockets.js: over twice as much it is cut off).
+   */
   readonly messageBytesMax: number;
+  /**
+   * A peer from which nothing comes for this long, not even the answer to a ping, is cut off. Default
+   * 32 s: below the 60 s after which proxies drop quiet connections. uWebSockets.js: at least 12 s.
+   */
+  readonly socketIdleMs?: number;
 }
+
+export const SOCKET_IDLE_MS = 32_000;
 
 /** The address is taken or not allowed; `message` says which and what to do. */
 export class ListenFailed extends Data.TaggedError("ListenFailed")<{

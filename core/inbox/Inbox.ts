@@ -18,7 +18,7 @@ import type { AgentId, Sequence, ShardId } from "../../schemas/Address.ts";
 export interface Delivery {
   readonly id: AgentId;
   readonly seq: Sequence;
-  /** 1 for the first delivery; counts deliveries by any consumer. */
+  /** 1 for the first delivery. Counts deliveries since the shard was last taken over: a take-over forgets. */
   readonly deliveries: number;
   /** An `InboxEnvelope` frame. */
   readonly data: Uint8Array;

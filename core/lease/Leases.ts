@@ -41,8 +41,8 @@ export interface LeasesShape {
   readonly renew: (lease: Lease, value?: string) => Promise<RenewResult>;
   /** Frees it at once, if still held. */
   readonly release: (lease: Lease) => Promise<void>;
-  /** Every live lease now, then each change. Ends when `signal` fires. Heals itself across broker restarts
-   *  (after which it repeats what it may have missed). */
+  /** Every live lease now (then it resolves), then each change until `signal` fires. Heals itself across
+   *  broker restarts (after which it repeats what it may have missed). A renewal is no change. */
   readonly watch: (onChange: (change: LeaseChange) => void, signal: AbortSignal) => Promise<void>;
   /** Live leases whose key starts with `prefix`. Rejects with `BrokerUnavailable`. */
   readonly list: (prefix: string) => Promise<ReadonlyArray<Lease>>;

@@ -36,6 +36,7 @@ export interface MailboxHost {
   /** Stores a dead letter. Rejects with `BrokerUnavailable`. */
   readonly bury: (delivery: InputHandle, reason: string) => Promise<void>;
   readonly onTurn: () => void;
+  readonly onDuplicate: () => void;
 }
 
 /** A delivery without its bytes. */
@@ -146,6 +147,7 @@ export class Mailbox {
     const doneAt = this.doneAt(envelope);
     if (doneAt !== undefined) {
       held.delivery.ack();
+      this.host.onDuplicate();
       this.answerDuplicate(envelope, doneAt);
       return;
     }

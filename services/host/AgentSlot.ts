@@ -291,6 +291,7 @@ export class AgentSlot {
         metrics.deadLetters();
       },
       onTurn: () => services.metrics.turns(),
+      onDuplicate: () => services.metrics.duplicates(),
     };
   }
 }

@@ -16,7 +16,7 @@ import { Snapshots, type SnapshotsShape } from "../../core/snapshot/Snapshots.ts
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
-import type { HostMetrics } from "./HostMetrics.ts";
+import type { AgentMetrics } from "../../core/metrics/AgentMetrics.ts";
 
 export interface HostConfig {
   /** Unique for the process's life; in leases, events and logs. */
@@ -37,7 +37,18 @@ export interface HostModule {
 export interface HostServices {
   readonly config: HostConfig;
   readonly module: () => HostModule;
-  readonly metrics: HostMetrics;
+  readonly metrics: Pick<
+    AgentMetrics,
+    | "turns"
+    | "commits"
+    | "refusedAppends"
+    | "activations"
+    | "hibernations"
+    | "snapshots"
+    | "deadLetters"
+    | "quarantines"
+    | "duplicates"
+  >;
   readonly journal: JournalShape;
   readonly inbox: InboxShape;
   readonly leases: LeasesShape;

@@ -1,0 +1,133 @@
+/**
+ * The gateway process's heart: sockets in, verified inputs to the inbox, calls to hosts, answers out. It
+ * runs the module's routing code, never an agent's; it touches no journal.
+ *
+ * 1. Its lease `gateway.<id>` tells hosts that its sockets live; when it was lost (the broker was
+ *    away) and is claimed anew, hosts are told of every socket again.
+ * 2. A shard that changes hands ends the calls that wait for its old owner.
+ */
+import { Effect, type Scope } from "effect";
+import type { Exchange, HttpHandlers } from "../../core/http/HttpServer.ts";
+import type { ShardId } from "../../schemas/Address.ts";
+import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";
+import type { GatewayServices } from "./GatewayServices.ts";
+import { pathOf, plain, toHttpResponse, toRequest, urlOf } from "./requests.ts";
+import { routeRequest } from "./routeRequest.ts";
+import { serveCensus, SocketTable } from "./SocketTable.ts";
+import { decideUpgrade } from "./upgrade.ts";
+import { WebhookEndpoint } from "./WebhookEndpoint.ts";
+
+export class Gateway {
+  private readonly services: GatewayServices;
+  private readonly webhooks: WebhookEndpoint;
+  readonly sockets: SocketTable;
+  private readonly closers: Array<() => void> = [];
+  private readonly watching = new AbortController();
+  private readonly owners = new Map<string, string>();
+  private lease: Lease | undefined;
+
+  private constructor(services: GatewayServices) {
+    this.services = services;
+    this.sockets = new SocketTable(services);
+    this.webhooks = new WebhookEndpoint(services);
+    const { bus, config } = services;
+    this.closers.push(
+      () => this.webhooks.close(),
+      bus.subscribe(config.subjects.gateway(config.gatewayId, "frame"), ({ data }) =>
+        this.sockets.receive(data),
+      ),
+      serveCensus(services, this.sockets),
+    );
+  }
+
+  /** Runs until the scope closes. Give `handlers` to an `HttpServer`. */
+  static make(services: GatewayServices): Effect.Effect<Gateway, never, Scope.Scope> {
+    return Effect.acquireRelease(
+      Effect.promise(async () => {
+        const gateway = new Gateway(services);
+        await services.leases.watch((c) => gateway.changed(c), gateway.watching.signal);
+        await gateway.renew();
+        gateway.renewLater();
+        return gateway;
+      }),
+      (gateway) => Effect.promise(() => gateway.stop()),
+    );
+  }
+
+  get connected(): boolean {
+    return this.services.bus.connected() && this.lease !== undefined;
+  }
+
+  /** Shards that have an owner now. */
+  get shardsOwned(): number {
+    return this.owners.size;
+  }
+
+  readonly handlers: HttpHandlers = {
+    limitBody: (request) =>
+      this.services.module().routes.match(pathOf(request.target))?.route.bodyBytesMax ??
+      this.services.config.bodyBytesMax,
+    onRequest: (exchange) => {
+      const match = this.services.module().routes.match(pathOf(exchange.request.target));
+      if (match !== undefined) this.webhooks.handle(exchange, match);
+      else void this.request(exchange);
+    },
+    onUpgrade: (request, aborted) => decideUpgrade(this.services, this.sockets, request, aborted),
+  };
+
+  private async request(exchange: Exchange): Promise<void> {
+    const { config } = this.services;
+    let request: Request;
+    try {
+      request = toRequest(
+        exchange.request,
+        urlOf(exchange.request, config.publicUrl),
+        exchange.body,
+      );
+    } catch {
+      return exchange.respond(plain(400, "Invalid request"));
+    }
+    exchange.respond(await toHttpResponse(await routeRequest(this.services, request)));
+  }
+
+  private changed({ key, value }: LeaseChange): void {
+    if (!key.startsWith("shard.")) return;
+    const before = this.owners.get(key);
+    if (value === undefined) this.owners.delete(key);
+    else this.owners.set(key, value);
+    // Rule 2.
+    if (before !== undefined && before !== value)
+      this.services.calls.shardMoved(Number(key.slice("shard.".length)) as ShardId);
+  }
+
+  /** Rule 1. */
+  private async renew(): Promise<void> {
+    const { leases, config, log } = this.services;
+    try {
+      if (this.lease && (await leases.renew(this.lease))._tag === "Renewed") return;
+      const again = this.lease !== undefined;
+      this.lease = undefined;
+      const claim = await leases.claim(`gateway.${config.gatewayId}`, config.gatewayId);
+      if (claim._tag === "Claimed") this.lease = claim.lease;
+      if (again) await this.sockets.resumeAll();
+    } catch (error) {
+      log.warn("the gateway's lease could not be renewed", { error: String(error) });
+    }
+  }
+
+  private renewLater(): void {
+    const { time, leases } = this.services;
+    if (this.watching.signal.aborted) return;
+    const cancel = time.after(
+      leases.ttlMs / 3,
+      () => void this.renew().then(() => this.renewLater()),
+    );
+    this.watching.signal.addEventListener("abort", cancel, { once: true });
+  }
+
+  private async stop(): Promise<void> {
+    this.watching.abort();
+    for (const close of this.closers) close();
+    if (this.lease) await this.services.leases.release(this.lease).catch(() => undefined);
+  }
+}

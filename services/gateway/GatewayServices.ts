@@ -1,0 +1,83 @@
+/** Everything a gateway stands on, as one record: the ports, the module, and the gateway's bounds. */
+import { Effect } from "effect";
+import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
+import { Bus, type BusShape } from "../../core/bus/Bus.ts";
+import type { CallClient } from "../../core/call/CallClient.ts";
+import { Inbox, type InboxShape } from "../../core/inbox/Inbox.ts";
+import { Leases, type LeasesShape } from "../../core/lease/Leases.ts";
+import { Log, type LogShape } from "../../core/log/Log.ts";
+import type { AgentMetrics } from "../../core/metrics/AgentMetrics.ts";
+import { Time, type TimeShape } from "../../core/time/Time.ts";
+import type { RouteTable } from "../../core/webhook/RouteTable.ts";
+import type { Subjects } from "../../schemas/Subjects.ts";
+
+export interface GatewayConfig {
+  /** Unique for the process's life; in subjects, leases and logs. */
+  readonly gatewayId: string;
+  readonly subjects: Subjects;
+  /** As provisioned. */
+  readonly shards: number;
+  /** Scheme and authority that callers use, e.g. `https://hooks.example.com`; without it the request's own. */
+  readonly publicUrl?: string;
+  /** Largest body of a request that is no declared webhook, bytes. */
+  readonly bodyBytesMax: number;
+  /** How long an HTTP request to an agent may take, moves of the agent included. */
+  readonly requestDeadlineMs: number;
+  /** Webhooks stored or being stored whose answer is awaited; past it callers get 429. */
+  readonly webhooksWaitingMax: number;
+}
+
+export const GATEWAY_BOUNDS_DEFAULT = {
+  bodyBytesMax: 25 * 1024 * 1024,
+  requestDeadlineMs: 60_000,
+  /** At 10,000 webhooks a second this is two seconds of backlog. */
+  webhooksWaitingMax: 20_000,
+} as const;
+
+/** The third argument of a module's `fetch`. */
+export interface FetchContext {
+  readonly waitUntil: (promise: Promise<unknown>) => void;
+  readonly passThroughOnException: () => void;
+}
+
+/** What a module gives a gateway. A function: `agents dev` replaces the module while the gateway runs. */
+export interface GatewayModule {
+  readonly routes: RouteTable;
+  /** Bindings (agent namespaces by class name) and secrets. */
+  readonly env: Readonly<Record<string, unknown>>;
+  readonly fetch?: (
+    request: Request,
+    env: Readonly<Record<string, unknown>>,
+    context: FetchContext,
+  ) => Response | Promise<Response>;
+}
+
+export interface GatewayServices {
+  readonly config: GatewayConfig;
+  readonly module: () => GatewayModule;
+  readonly calls: CallClient;
+  readonly metrics: Pick<AgentMetrics, "webhooks">;
+  readonly inbox: InboxShape;
+  readonly leases: LeasesShape;
+  readonly blobs: BlobsShape;
+  readonly bus: BusShape;
+  readonly time: TimeShape;
+  readonly log: LogShape;
+}
+
+/** The ports from the context, beside what the process decides. */
+export const gatewayServices = (
+  own: Pick<GatewayServices, "config" | "module" | "calls" | "metrics">,
+) =>
+  Effect.gen(function* () {
+    const services: GatewayServices = {
+      ...own,
+      inbox: yield* Inbox,
+      leases: yield* Leases,
+      blobs: yield* Blobs,
+      bus: yield* Bus,
+      time: yield* Time,
+      log: yield* Log,
+    };
+    return services;
+  });

@@ -1,0 +1,33 @@
+/** Requests that are no declared webhook: the module's own `fetch`, else `routeAgentRequest`, else 404. */
+import { routeAgentRequest } from "../../core/agent/routeAgentRequest.ts";
+import { AgentUnreachable } from "../../core/call/CallClient.ts";
+import type { GatewayServices } from "./GatewayServices.ts";
+
+/** Never rejects: an error of the module's is a plain 500, an agent out of reach a 503. */
+export async function routeRequest(services: GatewayServices, request: Request): Promise<Response> {
+  const { module, log } = services;
+  const { env, fetch } = module();
+  try {
+    if (fetch === undefined)
+      return (await routeAgentRequest(request, env)) ?? new Response("Not found", { status: 404 });
+    const response: unknown = await fetch(request, env, {
+      waitUntil: (promise) =>
+        void promise.catch((error: unknown) =>
+          log.error("a waitUntil promise rejected", { error: String(error) }),
+        ),
+      passThroughOnException: () => undefined,
+    });
+    if (response instanceof Response) return response;
+    throw new TypeError(`the module's fetch returned ${String(response)}, not a Response`);
+  } catch (error) {
+    if (error instanceof AgentUnreachable) {
+      log.warn("an agent can't be reached", { url: request.url, error: error.message });
+      return new Response("Service Unavailable", { status: 503, headers: { "retry-after": "1" } });
+    }
+    log.error("the module's fetch failed", {
+      url: request.url,
+      error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    });
+    return new Response("Internal Server Error", { status: 500 });
+  }
+}

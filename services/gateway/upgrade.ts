@@ -1,0 +1,79 @@
+/**
+ * A WebSocket upgrade: routed like any request (the module's `fetch`, else `routeAgentRequest`), then
+ * the agent runs its connect sequence, and only then is the 101 sent (`protocol.md` §2.3), so a
+ * client's message can never come before `onConnect` has finished.
+ */
+import { upgradeTarget } from "../../core/agent/upgradeResponse.ts";
+import type { HttpRequest, UpgradeDecision } from "../../core/http/HttpServer.ts";
+import { AgentUnreachable } from "../../core/call/CallClient.ts";
+import type { SocketInfo } from "../../schemas/Call.ts";
+import type { GatewayServices } from "./GatewayServices.ts";
+import { headerPairs, plain, toHttpResponse, toRequest, urlOf } from "./requests.ts";
+import { routeRequest } from "./routeRequest.ts";
+import type { SocketTable } from "./SocketTable.ts";
+
+export async function decideUpgrade(
+  services: GatewayServices,
+  sockets: SocketTable,
+  http: HttpRequest,
+  aborted: AbortSignal,
+): Promise<UpgradeDecision> {
+  const { config, calls, log, time } = services;
+  const url = urlOf(http, config.publicUrl);
+  const response = await routeRequest(services, toRequest(http, url, new Uint8Array(0)));
+  const target = upgradeTarget(response);
+  if (target === undefined) return { _tag: "Refuse", response: await toHttpResponse(response) };
+  const pk = new URL(target.url).searchParams.get("_pk");
+  const info: SocketInfo = {
+    gateway: config.gatewayId,
+    sid: time.id(),
+    id: pk === null || pk === "" ? time.id() : pk,
+    url: target.url,
+    headers: headerPairs(http),
+  };
+  const entry = sockets.add(target.id, info);
+  const props = target.props === undefined ? {} : { props: target.props };
+  try {
+    const { reply } = await calls.call(
+      target.id,
+      { kind: "connect", socket: info, ...props },
+      { deadlineMs: config.requestDeadlineMs, repeatable: true },
+    );
+    if (aborted.aborted && reply.kind === "connected")
+      sockets.closed(entry, { code: 1006, reason: "", wasClean: false });
+    if (reply.kind === "connected") {
+      entry.attachment = reply.attachment;
+      const { close } = reply;
+      return {
+        _tag: "Accept",
+        open: (socket) => {
+          const handlers = sockets.opened(entry, socket);
+          if (close !== undefined) {
+            // The agent never had this socket: nothing more is to be told of it.
+            sockets.remove(entry);
+            socket.close(close.code, close.reason);
+            return { onMessage: () => undefined, onClose: () => undefined };
+          }
+          return handlers;
+        },
+      };
+    }
+    sockets.remove(entry);
+    return setupFailed();
+  } catch (error) {
+    sockets.remove(entry);
+    if (!(error instanceof AgentUnreachable)) throw error;
+    log.warn("a socket's agent can't be reached", { ...target.id, error: error.message });
+    return { _tag: "Refuse", response: plain(503, "Service Unavailable", [["retry-after", "1"]]) };
+  }
+}
+
+/** The agent could not be started: the client learns it by a frame and 1011, as in the reference. */
+const setupFailed = (): UpgradeDecision => ({
+  _tag: "Accept",
+  open: (socket) => {
+    socket.send(JSON.stringify({ error: "Internal Server Error" }));
+    socket.close(1011, "Uncaught exception during session setup");
+    return { onMessage: () => undefined, onClose: () => undefined };
+  },
+});
