@@ -69,6 +69,8 @@ export interface Verifier {
    * through to `verify`, and a `Verified` for it is answered 405.
    */
   readonly handshakeMethods?: ReadonlyArray<string>;
+  /** Environment variables that it takes its secrets from; `agents dev` makes up the ones not set. Absent: none. */
+  readonly secretNames?: ReadonlyArray<string>;
   /** Pure and synchronous; never throws for any bytes a caller may send. */
   readonly verify: (request: WebhookRequest) => Verdict;
 }

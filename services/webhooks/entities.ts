@@ -1,0 +1,148 @@
+/**
+ * Where a webhook's agent gets its name from: the four sources of `interface.md` §4.1 and the `slug`
+ * transform. Built by users in their routes; resolved by the gateway after verification.
+ *
+ * 1. Nothing a caller sends makes `resolve` throw, nor does a transform that throws.
+ * 2. Two entities never share an agent by accident: a number that JSON cannot hold exactly and a
+ *    string that is not well-formed Unicode are refused, not rounded or replaced.
+ */
+import { INVALID_JSON } from "../../core/webhook/answers.ts";
+import {
+  InvalidWebhook,
+  type EntityResult,
+  type EntitySource,
+  type WebhookRequest,
+} from "../../core/webhook/WebhookRoute.ts";
+import { AGENT_NAME_BYTES_MAX } from "../../schemas/Address.ts";
+import { parsedBody, valueAt } from "./ParsedBody.ts";
+
+/** Makes the agent's name of the value that was found. Pure; "" counts as missing. */
+export type Transform = (value: string) => string;
+
+export interface EntityOptions {
+  /**
+   * Accept the value although the provider's signature does not cover it: whoever can send one valid
+   * request can then send it to any agent. For URLs that are secret, or that a proxy of yours sets.
+   */
+  readonly trust?: boolean;
+  /** What a 400 `Missing <name>` calls the value. */
+  readonly name?: string;
+}
+
+/** Lower case, each `/` a `-`: `Acme/Widgets` → `acme-widgets`. */
+export const slug: Transform = (value) => value.toLowerCase().replaceAll("/", "-");
+
+type Arguments =
+  | readonly [transform?: Transform, options?: EntityOptions]
+  | readonly [options: EntityOptions, transform?: Transform];
+
+/**
+ * A field of the body (JSON, or a form) by dotted path, array indexes included:
+ * `body("repository.full_name", slug)`. Strings and numbers name an agent; anything else, and "", is
+ * `Missing`, called by the first of one or two segments (`repository`), by the last of more (`customer`).
+ */
+export function body(field: string, ...args: Arguments): EntitySource {
+  const segments = field.split(".");
+  if (segments.includes(""))
+    throw new InvalidWebhook({
+      message: `body("${field}"): write a field's path, like "repository.full_name"`,
+    });
+  const label = segments.length <= 2 ? segments[0]! : segments.at(-1)!;
+  return source("body", field, label, args, (request) => {
+    const parsed = parsedBody(request);
+    return parsed._tag === "Unreadable"
+      ? { invalid: INVALID_JSON }
+      : { value: valueAt(parsed, field) };
+  });
+}
+
+/** A parameter of the route's path: `path("customer")` for `/webhooks/stripe/:customer`. */
+export function path(parameter: string, ...args: Arguments): EntitySource {
+  return source("path", parameter, parameter, args, ({ params }) => ({
+    value: Object.hasOwn(params, parameter) ? params[parameter] : undefined,
+  }));
+}
+
+/** A request header; one that was sent twice is refused, since it names two agents. */
+export function header(name: string, ...args: Arguments): EntitySource {
+  const key = name.toLowerCase();
+  if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(key))
+    throw new InvalidWebhook({ message: `header("${name}"): not a header's name` });
+  return source("header", key, key, args, ({ headers }) => {
+    const values = Object.hasOwn(headers, key) ? headers[key] : undefined;
+    return values !== undefined && values.length > 1
+      ? { invalid: `Header ${key} was sent ${values.length} times` }
+      : { value: values?.[0] };
+  });
+}
+
+/** One agent for all requests of the route. */
+export function constant(name: string): EntitySource {
+  const result = named(name, "name");
+  if (result._tag !== "Entity")
+    throw new InvalidWebhook({
+      message: `constant("${name.slice(0, 40)}"): ${result._tag === "Invalid" ? result.message : "a name has at least one character"}`,
+    });
+  return { from: "constant", trust: false, key: name, resolve: () => result };
+}
+
+/** What is there, or why the request can't be read. */
+type Reading = { readonly value: unknown } | { readonly invalid: string };
+
+function source(
+  from: "body" | "path" | "header",
+  key: string,
+  label: string,
+  args: Arguments,
+  read: (request: WebhookRequest) => Reading,
+): EntitySource {
+  let transform: Transform | undefined;
+  let options: EntityOptions = {};
+  for (const argument of args) {
+    if (typeof argument === "function") transform = argument;
+    else if (argument !== undefined) options = argument;
+  }
+  const field = options.name ?? label;
+  return {
+    from,
+    trust: options.trust ?? false,
+    key,
+    resolve: (request) => {
+      const reading = read(request);
+      if ("invalid" in reading) return { _tag: "Invalid", message: reading.invalid };
+      const text = textOf(reading.value, field);
+      if (typeof text !== "string") return text;
+      if (transform === undefined || text === "") return named(text, field);
+      try {
+        return named(transform(text), field);
+      } catch {
+        // The user's function does not take this value: the sender is told which one (1).
+        return { _tag: "Invalid", message: `Invalid ${field}` };
+      }
+    },
+  };
+}
+
+function textOf(value: unknown, field: string): string | EntityResult {
+  if (typeof value === "string") return value;
+  if (typeof value !== "number" || !Number.isFinite(value)) return { _tag: "Missing", field };
+  if (Math.abs(value) > Number.MAX_SAFE_INTEGER)
+    return {
+      _tag: "Invalid",
+      message: `Invalid ${field}: a number past 2^53 is not exact; send it as a string`,
+    };
+  return String(value);
+}
+
+function named(name: unknown, field: string): EntityResult {
+  if (typeof name !== "string" || name === "") return { _tag: "Missing", field };
+  if (!name.isWellFormed())
+    return { _tag: "Invalid", message: `Invalid ${field}: not well-formed Unicode` };
+  const bytes = Buffer.byteLength(name);
+  if (bytes > AGENT_NAME_BYTES_MAX)
+    return {
+      _tag: "Invalid",
+      message: `Invalid ${field}: ${bytes} bytes long; the limit is ${AGENT_NAME_BYTES_MAX} bytes of UTF-8`,
+    };
+  return { _tag: "Entity", name };
+}

@@ -1,0 +1,56 @@
+/**
+ * The signed time of a request: how providers write it, and whether it is near enough to now. Fed by
+ * the verifier, with the clock of the request.
+ */
+
+/** `s` and `ms`: decimal digits since the epoch. `iso`: ISO 8601 with a zone. */
+export type TimestampUnit = "s" | "ms" | "iso";
+
+/** Eleven digits of seconds reach the year 5138; more could not be told from noise. */
+const SECONDS = /^\d{1,11}$/;
+const MILLISECONDS = /^\d{1,14}$/;
+const ISO_8601 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/;
+
+/** Milliseconds since the epoch; undefined for what is not a time in that unit. */
+export function parseTimestampMs(text: string, unit: TimestampUnit): number | undefined {
+  switch (unit) {
+    case "s":
+      return SECONDS.test(text) ? Number(text) * 1000 : undefined;
+    case "ms":
+      return MILLISECONDS.test(text) ? Number(text) : undefined;
+    case "iso": {
+      const ms = ISO_8601.test(text) ? Date.parse(text) : NaN;
+      return Number.isNaN(ms) ? undefined : ms;
+    }
+  }
+}
+
+export function formatTimestamp(ms: number, unit: TimestampUnit): string {
+  switch (unit) {
+    case "s":
+      return String(Math.floor(ms / 1000));
+    case "ms":
+      return String(Math.floor(ms));
+    case "iso":
+      return new Date(ms).toISOString();
+  }
+}
+
+/**
+ * Why a signed time is refused; undefined when it is within `toleranceSeconds` of now, both ends
+ * included. Now is cut to the provider's unit first, as vendors' libraries do: a request signed
+ * exactly 300 seconds ago is in time until its second is over.
+ */
+export function refuseTimestamp(
+  text: string,
+  unit: TimestampUnit,
+  options: { readonly nowMs: number; readonly toleranceSeconds: number },
+): string | undefined {
+  const signedMs = parseTimestampMs(text, unit);
+  if (signedMs === undefined) return "the timestamp is not a time";
+  const nowMs = unit === "s" ? Math.floor(options.nowMs / 1000) * 1000 : options.nowMs;
+  const ageSeconds = (nowMs - signedMs) / 1000;
+  if (ageSeconds > options.toleranceSeconds) return `the timestamp is ${ageSeconds} s old`;
+  if (-ageSeconds > options.toleranceSeconds) return `the timestamp is ${-ageSeconds} s ahead`;
+  return undefined;
+}

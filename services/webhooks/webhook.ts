@@ -1,0 +1,109 @@
+/**
+ * `webhook(path, options)`: one declared route. Everything that can be wrong with a declaration is said
+ * here, when the module is loaded, not when the first request comes. The gateway serves the routes
+ * (`RouteTable`), hosts run the agents that they name.
+ */
+import { parsePathPattern, type PathSegment } from "../../core/webhook/RouteTable.ts";
+import {
+  InvalidWebhook,
+  WEBHOOK_BODY_BYTES_MAX,
+  type EntitySource,
+  type Verifier,
+  type WebhookRoute,
+} from "../../core/webhook/WebhookRoute.ts";
+
+/** A class of agents, for its name. */
+export type AgentReference = string | (abstract new (...args: never[]) => object);
+
+export interface WebhookOptions {
+  /** The class, or its name. */
+  readonly agent: AgentReference;
+  /** Who may call: `github({ secret })`, …, or `unsigned()`. */
+  readonly verify: Verifier;
+  /** Which agent of the class: `body(…)`, `path(…)`, `header(…)` or `constant(…)`. */
+  readonly entity: EntitySource;
+  /**
+   * `agent` (default): answer what the agent answers, or 202 `Accepted` once `deadlineMs` has passed.
+   * `stored`: 202 as soon as the request is stored.
+   */
+  readonly answer?: "agent" | "stored";
+  /** Milliseconds to wait for the agent's own answer; the provider's unless said otherwise. */
+  readonly deadlineMs?: number;
+  /** Largest body, bytes; a larger one is answered 413. 25 MiB unless said otherwise. */
+  readonly bodyBytesMax?: number;
+}
+
+/** No known provider waits longer than 30 s; twice that covers tools that do. */
+const DEADLINE_MS_MAX = 60_000;
+
+/** Throws `InvalidWebhook`, whose message names the route and the remedy. */
+export function webhook(path: string, options: WebhookOptions): WebhookRoute {
+  const wrong = (why: string) => new InvalidWebhook({ message: `webhook("${path}"): ${why}` });
+  const segments = parsePathPattern(path);
+  const { verify: verifier, entity, answer = "agent" } = options;
+  if (typeof verifier?.verify !== "function")
+    throw wrong("verify: give a verifier, like github({ secret }), or unsigned()");
+  if (typeof entity?.resolve !== "function")
+    throw wrong(`entity: give its source, like body("repository.full_name", slug)`);
+  if (answer !== "agent" && answer !== "stored")
+    throw wrong(`answer is "agent" or "stored", not "${String(answer)}"`);
+  const refusal = refuseEntity(entity, verifier, segments);
+  if (refusal !== undefined) throw wrong(refusal);
+
+  const within = (name: "deadlineMs" | "bodyBytesMax", usual: number, max: number): number => {
+    const value = options[name] ?? usual;
+    if (Number.isInteger(value) && value >= 1 && value <= max) return value;
+    throw wrong(`${name} is ${value}: give a whole number from 1 to ${max}`);
+  };
+  return {
+    path,
+    agent: agentName(options.agent, wrong),
+    verifier,
+    entity,
+    answer,
+    deadlineMs: within("deadlineMs", verifier.deadlineMs, DEADLINE_MS_MAX),
+    bodyBytesMax: within("bodyBytesMax", WEBHOOK_BODY_BYTES_MAX, WEBHOOK_BODY_BYTES_MAX),
+  };
+}
+
+function agentName(agent: AgentReference, wrong: (why: string) => InvalidWebhook): string {
+  const name = typeof agent === "function" ? agent.name : agent;
+  if (typeof name === "string" && /^[A-Za-z_$][\w$]*$/.test(name)) return name;
+  throw wrong(
+    typeof agent === "function"
+      ? "agent: the class has no name; declare it with one, or give the name as a string"
+      : "agent: give a class, or its name as a string",
+  );
+}
+
+const COVERED_BY = { body: "body", path: "url", header: "headers" } as const;
+
+/** Why this entity must not choose the agent; undefined when it may. */
+function refuseEntity(
+  entity: EntitySource,
+  verifier: Verifier,
+  segments: ReadonlyArray<PathSegment>,
+): string | undefined {
+  const { from, key = "…" } = entity;
+  if (from === "constant") return undefined;
+  const written = `${from}("${key}")`;
+  if (
+    from === "path" &&
+    entity.key !== undefined &&
+    !segments.some((s) => s._tag === "Parameter" && s.name === key)
+  )
+    return `entity ${written}: the path has no parameter ":${key}"`;
+  if (entity.trust || verifier.signs.includes(COVERED_BY[from])) return undefined;
+  const cause =
+    verifier.signs.length === 0
+      ? `${verifier.provider} checks no signature, so any caller chooses the agent`
+      : `${verifier.provider} signs the ${verifier.signs.join(" and the ")} only, so the ${from} can be changed ` +
+        "under a valid signature and any such request be sent to any agent";
+  return (
+    `entity ${written}: ${cause}. ` +
+    (verifier.signs.includes("body")
+      ? "Take it from the body, or accept that with "
+      : "Accept that with ") +
+    `${from}("${key}", { trust: true })`
+  );
+}

@@ -1,0 +1,162 @@
+/** Where an agent's name comes from, and what happens when it is not there. */
+import { describe, expect, test } from "vitest";
+import { answerOfEntity } from "../../core/webhook/answers.ts";
+import { body, constant, header, path, slug } from "../../services/webhooks/index.ts";
+import { requestOf } from "./requests.ts";
+
+const FORM = { "Content-Type": "application/x-www-form-urlencoded; charset=utf-8" };
+const json = (value: unknown) => requestOf({ body: JSON.stringify(value) });
+const entity = (name: string) => ({ _tag: "Entity", name });
+const missing = (field: string) => ({ _tag: "Missing", field });
+
+describe("body", () => {
+  test("follows a dotted path, array indexes included, and applies the transform", () => {
+    const request = json({ repository: { full_name: "Acme/Web/X" }, items: [{ id: "a" }, "b"] });
+    expect(body("repository.full_name").resolve(request)).toEqual(entity("Acme/Web/X"));
+    expect(body("repository.full_name", slug).resolve(request)).toEqual(entity("acme-web-x"));
+    expect(body("items.0.id").resolve(request)).toEqual(entity("a"));
+    expect(body("items.1", (s) => `x-${s}`).resolve(request)).toEqual(entity("x-b"));
+  });
+
+  test("a string or a number names an agent; anything else, and nothing, is missing", () => {
+    for (const [value, name] of [
+      [7, "7"],
+      [-1.5, "-1.5"],
+      [0, "0"],
+      [Number.MAX_SAFE_INTEGER, "9007199254740991"],
+      [" ", " "],
+      ["žluť/🐎", "žluť/🐎"],
+    ] as const)
+      expect(body("a").resolve(json({ a: value }))).toEqual(entity(name));
+    for (const value of ["", null, true, {}, [], [1], undefined])
+      expect(body("a").resolve(json({ a: value })), String(value)).toEqual(missing("a"));
+    for (const root of [null, 5, "text", [], true])
+      expect(body("a").resolve(json(root))).toEqual(missing("a"));
+  });
+
+  test("a number that JSON can't hold exactly is refused: two entities would share an agent", () => {
+    const result = body("id").resolve(requestOf({ body: '{"id":12345678901234567890}' }));
+    expect(result).toMatchObject({ _tag: "Invalid", message: expect.stringContaining("2^53") });
+  });
+
+  test("what is missing is called by the first of two segments, the last of more, or its given name", () => {
+    const nothing = json({});
+    expect(body("repository").resolve(nothing)).toEqual(missing("repository"));
+    expect(body("repository.full_name").resolve(nothing)).toEqual(missing("repository"));
+    expect(body("data.object.customer").resolve(nothing)).toEqual(missing("customer"));
+    for (const source of [body("a.b", slug, { name: "b" }), body("a.b", { name: "b" }, slug)])
+      expect(answerOfEntity(source.resolve(nothing))).toMatchObject({
+        status: 400,
+        body: "Missing b",
+      });
+    expect(body("a.b", { name: "b" }, slug).resolve(json({ a: { b: "X/Y" } }))).toEqual(
+      entity("x-y"),
+    );
+  });
+
+  test("names that JavaScript gives to objects, arrays and strings are not followed", () => {
+    const request = requestOf({ body: '{"a":[1],"s":"text","__proto__":{"polluted":"x"}}' });
+    for (const field of [
+      "constructor.name",
+      "toString",
+      "a.length",
+      "a.constructor.name",
+      "a.00",
+      "a.-1",
+      "s.length",
+      "s.0",
+      "polluted",
+      "__proto__.constructor.name",
+    ])
+      expect(body(field).resolve(request)._tag, field).toBe("Missing");
+    expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
+  });
+
+  test("a body that is not JSON, or not UTF-8, is answered 400 Invalid JSON", () => {
+    for (const bytes of ["", "{", "{'a':1}", Uint8Array.of(0x22, 0xff, 0x22)]) {
+      const answer = answerOfEntity(body("a").resolve(requestOf({ body: bytes })));
+      expect(answer).toMatchObject({ status: 400, body: "Invalid JSON" });
+    }
+  });
+
+  test("a form's fields are read, and the JSON in its payload field before them", () => {
+    const form = (text: string) => requestOf({ body: text, headers: FORM });
+    expect(body("team_id").resolve(form("team_id=T1&team_id=T2"))).toEqual(entity("T1"));
+    const payload = encodeURIComponent(JSON.stringify({ team: { id: "T3" }, team_id: "T4" }));
+    expect(body("team.id").resolve(form(`payload=${payload}`))).toEqual(entity("T3"));
+    expect(body("team_id").resolve(form(`team_id=T1&payload=${payload}`))).toEqual(entity("T4"));
+    expect(body("other").resolve(form(`other=o&payload=${payload}`))).toEqual(entity("o"));
+    expect(body("payload").resolve(form("payload=plain"))).toEqual(entity("plain"));
+    expect(body("a").resolve(form(""))).toEqual(missing("a"));
+  });
+
+  test("the body is parsed once for all that read it", () => {
+    const request = json({ a: "1", b: "2" });
+    const parse = JSON.parse;
+    let parses = 0;
+    JSON.parse = (...args: Parameters<typeof parse>) => (parses++, parse(...args));
+    try {
+      expect(body("a").resolve(request)).toEqual(entity("1"));
+      expect(body("b").resolve(request)).toEqual(entity("2"));
+    } finally {
+      JSON.parse = parse;
+    }
+    expect(parses).toBe(1);
+  });
+
+  test("a transform that throws or gives no text never breaks the request", () => {
+    const request = json({ a: "x" });
+    const throwing = body("a", () => {
+      throw new Error("no");
+    });
+    expect(throwing.resolve(request)).toEqual({ _tag: "Invalid", message: "Invalid a" });
+    expect(body("a", () => "").resolve(request)).toEqual(missing("a"));
+    expect(body("a", () => 5 as unknown as string).resolve(request)).toEqual(missing("a"));
+  });
+
+  test("a name is at most 1,024 bytes of well-formed Unicode", () => {
+    expect(body("a").resolve(json({ a: "é".repeat(512) }))._tag).toBe("Entity");
+    expect(body("a").resolve(json({ a: "é".repeat(512) + "x" }))).toEqual({
+      _tag: "Invalid",
+      message: "Invalid a: 1025 bytes long; the limit is 1024 bytes of UTF-8",
+    });
+    expect(body("a").resolve(requestOf({ body: '{"a":"\\ud800"}' }))).toEqual({
+      _tag: "Invalid",
+      message: "Invalid a: not well-formed Unicode",
+    });
+  });
+
+  test("a path that names nothing is refused when it is declared", () => {
+    for (const field of ["", ".", "a..b", "a."])
+      expect(() => body(field)).toThrow(/write a field's path/);
+  });
+});
+
+describe("the other sources", () => {
+  test("path reads the route's own parameter, and nothing inherited", () => {
+    const request = requestOf({ params: { customer: "Acme/1" } });
+    expect(path("customer").resolve(request)).toEqual(entity("Acme/1"));
+    expect(path("customer", { trust: true }, slug).resolve(request)).toEqual(entity("acme-1"));
+    expect(path("constructor").resolve(request)).toEqual(missing("constructor"));
+    expect(path("customer", { trust: true }).trust).toBe(true);
+    expect(path("customer").trust).toBe(false);
+  });
+
+  test("header reads one value, whatever the case of its name, and refuses two", () => {
+    const request = requestOf({ headers: { "X-Workspace-Id": "W1", "X-Two": ["a", "b"] } });
+    expect(header("X-Workspace-ID").resolve(request)).toEqual(entity("W1"));
+    expect(header("x-none").resolve(request)).toEqual(missing("x-none"));
+    expect(header("x-none", { name: "workspace" }).resolve(request)).toEqual(missing("workspace"));
+    expect(answerOfEntity(header("x-two").resolve(request))).toMatchObject({
+      status: 400,
+      body: "Header x-two was sent 2 times",
+    });
+    expect(() => header("x two")).toThrow(/not a header's name/);
+  });
+
+  test("constant is one agent, and checked when it is declared", () => {
+    expect(constant("all").resolve(requestOf({}))).toEqual(entity("all"));
+    expect(() => constant("")).toThrow(/at least one character/);
+    expect(() => constant("x".repeat(1025))).toThrow(/1025 bytes long/);
+  });
+});

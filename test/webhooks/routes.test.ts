@@ -1,0 +1,181 @@
+/** What may be declared, and which declaration a request belongs to. */
+import { describe, expect, test } from "vitest";
+import { RouteTable } from "../../core/webhook/RouteTable.ts";
+import { WEBHOOK_BODY_BYTES_MAX } from "../../core/webhook/WebhookRoute.ts";
+import {
+  body,
+  constant,
+  github,
+  header,
+  hmac,
+  InvalidWebhook,
+  path,
+  slack,
+  slug,
+  stripe,
+  unsigned,
+  webhook,
+  type EntitySource,
+  type Verifier,
+  type WebhookOptions,
+} from "../../services/webhooks/index.ts";
+
+class RepoAgent {
+  constructor(readonly name: string) {}
+}
+const verify = github({ secret: "GITHUB_WEBHOOK_SECRET" });
+const entity = body("repository.full_name", slug);
+const to = (pattern: string) =>
+  webhook(pattern, { agent: "A", verify: unsigned(), entity: constant("a") });
+const table = (...patterns: string[]) => new RouteTable(patterns.map(to));
+
+describe("webhook", () => {
+  test("a route takes what it is not told from its provider", () => {
+    expect(webhook("/webhooks/github", { agent: RepoAgent, verify, entity })).toEqual({
+      path: "/webhooks/github",
+      agent: "RepoAgent",
+      verifier: verify,
+      entity,
+      answer: "agent",
+      deadlineMs: 9500,
+      bodyBytesMax: WEBHOOK_BODY_BYTES_MAX,
+    });
+    expect(slack({ secret: "S" }).deadlineMs).toBe(2500);
+    expect(stripe({ secret: "S" }).deadlineMs).toBe(5000);
+    const options = { answer: "stored", deadlineMs: 1000, bodyBytesMax: 1024 } as const;
+    expect(webhook("/w", { agent: "A", verify, entity, ...options })).toMatchObject(options);
+  });
+
+  test.each([
+    [{ agent: [class {}][0] }, /the class has no name/],
+    [{ agent: "not a class" }, /give a class, or its name/],
+    [{ agent: undefined }, /give a class, or its name/],
+    [{ verify: undefined }, /verify: give a verifier/],
+    [{ entity: undefined }, /entity: give its source/],
+    [{ answer: "later" }, /answer is "agent" or "stored", not "later"/],
+    [{ deadlineMs: 0 }, /deadlineMs is 0: give a whole number from 1 to 60000/],
+    [{ deadlineMs: 60_001 }, /deadlineMs is 60001/],
+    [{ deadlineMs: 1.5 }, /deadlineMs is 1.5/],
+    [{ bodyBytesMax: 0 }, /bodyBytesMax is 0/],
+    [{ bodyBytesMax: WEBHOOK_BODY_BYTES_MAX + 1 }, /from 1 to 26214400/],
+  ])("%o is refused with the route's path and the remedy", (over, message) => {
+    const options = { agent: "A", verify, entity, ...over } as unknown as WebhookOptions;
+    expect(() => webhook("/webhooks/github", options)).toThrow(InvalidWebhook);
+    expect(() => webhook("/webhooks/github", options)).toThrow(message);
+    expect(() => webhook("/webhooks/github", options)).toThrow(/^webhook\("\/webhooks\/github"\)/);
+  });
+
+  const declare = (pattern: string, verifier: Verifier, source: EntitySource) => () =>
+    webhook(pattern, { agent: "A", verify: verifier, entity: source });
+
+  test("an entity that the signature does not cover needs trust, and the error says why", () => {
+    expect(declare("/s/:customer", verify, path("customer"))).toThrow(
+      /path\("customer"\): github signs the body only, so the path can be changed under a valid signature .*path\("customer", \{ trust: true \}\)/,
+    );
+    expect(declare("/s", verify, header("X-Team"))).toThrow(
+      /header\("x-team"\): github signs the body only.*header\("x-team", \{ trust: true \}\)/,
+    );
+    expect(declare("/s", unsigned(), body("id"))).toThrow(
+      /unsigned checks no signature, so any caller chooses the agent.*body\("id", \{ trust: true \}\)/,
+    );
+    expect(declare("/s/:customer", verify, path("customer", { trust: true }))).not.toThrow();
+    expect(declare("/s", verify, header("x-team", { trust: true }))).not.toThrow();
+    expect(declare("/s", unsigned(), body("id", { trust: true }))).not.toThrow();
+    expect(declare("/s", unsigned(), constant("all"))).not.toThrow();
+  });
+
+  test("a provider that signs the URL covers the path; one that signs only that doesn't cover the body", () => {
+    const both = hmac({ secret: "S", template: "{url}{body}" });
+    expect(declare("/s/:customer", both, path("customer"))).not.toThrow();
+    expect(declare("/s/:customer", both, header("x-team"))).toThrow(/body and the url only/);
+    const url = hmac({ secret: "S", template: "{url}" });
+    expect(declare("/s", url, body("id"))).toThrow(/signs the url only/);
+  });
+
+  test("a path entity must be a parameter of the path", () => {
+    expect(declare("/s/:customer", verify, path("costumer", { trust: true }))).toThrow(
+      /the path has no parameter ":costumer"/,
+    );
+  });
+
+  test.each([
+    ["webhooks", /starts with "\/"/],
+    ["", /starts with "\/"/],
+    ["/a//b", /empty segment/],
+    ["//", /empty segment/],
+    ["/a/../b", /"\.\." is not a usable segment/],
+    ["/a?b=c", /no query/],
+    ["/a#b", /no fragment/],
+    ["/a/*", /"\*" is not supported/],
+    ["/a/:", /":" is not a parameter/],
+    ["/a/:b-c", /":b-c" is not a parameter/],
+    ["/:a/x/:a", /":a" is there twice/],
+    ["/a/%zz", /broken percent-escape/],
+  ])("the path %s is refused", (pattern, message) => {
+    expect(() => to(pattern)).toThrow(message);
+  });
+});
+
+describe("RouteTable", () => {
+  const matched = (routes: RouteTable, target: string) => {
+    const match = routes.match(target);
+    return match && [match.route.path, { ...match.params }];
+  };
+
+  test("a literal wins over a parameter, and gives way when it leads nowhere", () => {
+    const routes = table("/w/:a", "/w/github", "/w/github/x", "/w/:a/:b", "/w/:a/x", "/");
+    expect(matched(routes, "/w/github")).toEqual(["/w/github", {}]);
+    expect(matched(routes, "/w/stripe")).toEqual(["/w/:a", { a: "stripe" }]);
+    expect(matched(routes, "/w/github/x")).toEqual(["/w/github/x", {}]);
+    expect(matched(routes, "/w/github/y")).toEqual(["/w/:a/:b", { a: "github", b: "y" }]);
+    expect(matched(routes, "/w/stripe/x")).toEqual(["/w/:a/x", { a: "stripe" }]);
+    expect(matched(routes, "/")).toEqual(["/", {}]);
+    for (const target of ["/w", "/w/a/b/c", "/W/github", "w/github", "", "*"])
+      expect(routes.match(target), target).toBeUndefined();
+  });
+
+  test("one trailing slash and a query are ignored; an empty segment matches nothing", () => {
+    const routes = table("/w/github", "/w/s/:id", "/t/");
+    for (const target of ["/w/github/", "/w/github?x=/y", "/w/github/?x", "/w/github#f"])
+      expect(matched(routes, target), target).toEqual(["/w/github", {}]);
+    expect(matched(routes, "/w/s/1/?a=b")).toEqual(["/w/s/:id", { id: "1" }]);
+    expect(matched(routes, "/t")).toEqual(["/t/", {}]);
+    for (const target of ["/w/github//", "/w//github", "/w/s//", "/w/s/", "//"])
+      expect(routes.match(target), target).toBeUndefined();
+  });
+
+  test("segments are decoded one by one; a broken escape matches nothing", () => {
+    const routes = table("/w/:id", "/w/a%20b", "/w/x y");
+    expect(matched(routes, "/w/Acme%2FWeb%20%F0%9F%90%8E")).toEqual([
+      "/w/:id",
+      { id: "Acme/Web 🐎" },
+    ]);
+    expect(matched(routes, "/w/%61%20b")).toEqual(["/w/a%20b", {}]);
+    expect(matched(routes, "/w/x%20y")).toEqual(["/w/x y", {}]);
+    for (const target of ["/w/%", "/w/%zz", "/w/%ff", "/%/a"])
+      expect(routes.match(target), target).toBeUndefined();
+  });
+
+  test("two routes of one shape are refused, whatever their parameters are called", () => {
+    expect(() => table("/w/:a/x", "/w/:b/x")).toThrow(
+      `webhook("/w/:b/x") and webhook("/w/:a/x") match the same requests`,
+    );
+    expect(() => table("/w/x", "/w/x/")).toThrow(/match the same requests/);
+    expect(() => table("/w/x", "/w/%78")).toThrow(/match the same requests/);
+    expect(() => table("/w/:a/x", "/w/:b/y")).not.toThrow();
+  });
+
+  test("parameters of two routes keep their own names, and have no prototype", () => {
+    const routes = table("/w/:a/x", "/w/:b/y", "/p/:__proto__");
+    expect(matched(routes, "/w/1/x")).toEqual(["/w/:a/x", { a: "1" }]);
+    expect(matched(routes, "/w/1/y")).toEqual(["/w/:b/y", { b: "1" }]);
+    const params = routes.match("/p/1")!.params;
+    expect(Object.getPrototypeOf(params)).toBeNull();
+    expect(Object.keys(params)).toEqual(["__proto__"]);
+  });
+
+  test("a path of a hundred thousand segments is answered without harm", () => {
+    const routes = table("/:a/:b", "/a/:b/c", "/:a/b/:c");
+    expect(routes.match("/a".repeat(100_000))).toBeUndefined();
+  });
+});

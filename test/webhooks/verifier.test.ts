@@ -1,0 +1,458 @@
+/** The rules that hold for every provider's row: headers, times, secrets, encodings, handshakes. */
+import { createHmac, createHash } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { answerOfVerdict } from "../../core/webhook/answers.ts";
+import { allowsMethod } from "../../core/webhook/WebhookRoute.ts";
+import {
+  constant,
+  github,
+  hmac,
+  shopify,
+  sign,
+  slack,
+  standardWebhooks,
+  stripe,
+  svix,
+  unsigned,
+  webhook,
+  type HmacScheme,
+  type Secret,
+  type Sign,
+  type TimestampedOptions,
+  type Verifier,
+} from "../../services/webhooks/index.ts";
+import { NOW_MS, requestOf, type Sent } from "./requests.ts";
+
+const SECRET = "whsec_c2VjcmV0IG9uZQ==";
+const OTHER = "whsec_c2VjcmV0IHR3bw==";
+const ENV = { SECRET, OTHER };
+const BODY = '{"id":"evt_1","type":"thing.made"}';
+
+const timestamped: ReadonlyArray<
+  readonly [string, (options: TimestampedOptions) => Verifier, Sign]
+> = [
+  ["stripe", stripe, sign.stripe],
+  ["slack", slack, sign.slack],
+  ["standardWebhooks", standardWebhooks, sign.standardWebhooks],
+  ["svix", svix, sign.svix],
+];
+const all = [
+  ...timestamped,
+  ["github", github, sign.github] as const,
+  ["shopify", shopify, sign.shopify] as const,
+  ["hmac", hmac, sign.hmac] as const,
+];
+
+const verdictOf = (verifier: Verifier, sent: Sent) =>
+  verifier.verify(requestOf({ env: ENV, body: BODY, ...sent }));
+/** The reason of a rejection; fails when it was none. */
+function reasonOf(verifier: Verifier, sent: Sent): string {
+  const verdict = verdictOf(verifier, sent);
+  if (verdict._tag !== "Rejected") throw new Error(`not rejected: ${JSON.stringify(verdict)}`);
+  return verdict.reason;
+}
+
+describe.each(all)("%s", (_, make, signer) => {
+  const signed = (secret: string, body: string | Uint8Array = BODY) =>
+    signer(body, secret, { nowMs: NOW_MS });
+
+  test("accepts its own signature over any bytes, and refuses any other bytes or secret", () => {
+    const binary = Uint8Array.from({ length: 1000 }, (__, i) => (i * 7) % 256);
+    for (const body of [BODY, "", "é🐎", binary]) {
+      const verifier = make({ secret: "SECRET" });
+      const headers = signed(SECRET, body);
+      expect(verdictOf(verifier, { body, headers })._tag).toBe("Verified");
+      expect(reasonOf(verifier, { body, headers: signed(OTHER, body) })).toMatch("no signature");
+      const longer = Buffer.concat([Buffer.from(body), Buffer.from("\n")]);
+      expect(reasonOf(verifier, { body: longer, headers })).toMatch("no signature matches");
+    }
+    const flipped = binary.with(500, binary[500]! ^ 1);
+    expect(
+      reasonOf(make({ secret: "SECRET" }), { body: flipped, headers: signed(SECRET, binary) }),
+    ).toBe("no signature matches");
+  });
+
+  test("refuses a request when any header of the signature is missing, empty or repeated", () => {
+    const headers = signed(SECRET);
+    const verifier = make({ secret: "SECRET" });
+    const unsignedId = /^x-(github|shopify)/;
+    for (const name of Object.keys(headers)) {
+      if (!unsignedId.test(name) || name.includes("hmac")) {
+        const { [name]: __, ...rest } = headers;
+        expect(reasonOf(verifier, { headers: rest }), name).toMatch(/^no /);
+        expect(reasonOf(verifier, { headers: { ...headers, [name]: "" } }), name).toMatch(/^no /);
+      }
+      const twice = { ...headers, [name]: [headers[name]!, headers[name]!] };
+      expect(reasonOf(verifier, { headers: twice }), name).toMatch("more than once");
+      const joined = { ...headers, [name]: `${headers[name]}, ${headers[name]}` };
+      if (!unsignedId.test(name) || name.includes("hmac"))
+        expect(verdictOf(verifier, { headers: joined })._tag, name).toBe("Rejected");
+    }
+  });
+
+  test("refuses another spelling of the right signature", () => {
+    const headers = signed(SECRET);
+    const name = Object.keys(headers).find((n) => /sign|hmac/.test(n))!;
+    const value = headers[name]!;
+    for (const other of [value.toUpperCase(), value.slice(0, -1), `${value}0`, ` ${value}`])
+      expect(
+        verdictOf(make({ secret: "SECRET" }), { headers: { ...headers, [name]: other } })._tag,
+        other,
+      ).toBe("Rejected");
+  });
+
+  test("two live secrets both verify, so a secret can be rotated without a gap", () => {
+    const verifier = make({ secret: ["SECRET", { value: OTHER }] });
+    for (const secret of [SECRET, OTHER])
+      expect(verdictOf(verifier, { headers: signed(secret) })._tag).toBe("Verified");
+    expect(reasonOf(verifier, { headers: signed("whsec_dGhyZWU=") })).toMatch("no signature");
+  });
+
+  test("a secret that is not set is Misconfigured, and the variable's name never is the secret", () => {
+    const verifier = make({ secret: "THE_WEBHOOK_SECRET" });
+    for (const env of [{}, { THE_WEBHOOK_SECRET: "" }, { THE_WEBHOOK_SECRET: { get: 1 } }]) {
+      const verdict = verdictOf(verifier, {
+        headers: sign.github(BODY, "THE_WEBHOOK_SECRET"),
+        env,
+      });
+      expect(verdict).toMatchObject({
+        _tag: "Misconfigured",
+        message: expect.stringContaining("THE_WEBHOOK_SECRET"),
+      });
+      expect(answerOfVerdict(verdict)?.status).toBe(500);
+    }
+  });
+
+  test("a secret that changes in the environment counts from the next request", () => {
+    const verifier = make({ secret: "SECRET" });
+    const headers = signed(OTHER);
+    expect(reasonOf(verifier, { headers })).toMatch("no signature");
+    expect(verdictOf(verifier, { headers, env: { SECRET: OTHER } })._tag).toBe("Verified");
+    expect(reasonOf(verifier, { headers })).toMatch("no signature");
+    expect(verdictOf(verifier, { headers, env: {} })._tag).toBe("Misconfigured");
+  });
+
+  test("the replay guard's id is the hash of the raw body, and there is none without the guard", () => {
+    const headers = signed(SECRET);
+    expect(verdictOf(make({ secret: "SECRET", replayGuard: true }), { headers })).toMatchObject({
+      replayId: createHash("sha256").update(BODY).digest("hex"),
+    });
+    expect(verdictOf(make({ secret: "SECRET" }), { headers })).not.toHaveProperty("replayId");
+  });
+});
+
+describe.each(timestamped)("the signed time of %s", (_, make, signer) => {
+  const at = (signedMs: number) => ({ headers: signer(BODY, SECRET, { nowMs: signedMs }) });
+
+  test("may be as far from now as the tolerance, either way, and no further", () => {
+    for (const [options, seconds] of [
+      [{}, 300],
+      [{ toleranceSeconds: 10 }, 10],
+    ] as const) {
+      const verifier = make({ secret: "SECRET", ...options });
+      for (const sense of [1, -1]) {
+        expect(verdictOf(verifier, at(NOW_MS + sense * seconds * 1000))._tag).toBe("Verified");
+        expect(reasonOf(verifier, at(NOW_MS + sense * (seconds + 1) * 1000))).toMatch(
+          sense > 0 ? "s ahead" : "s old",
+        );
+      }
+    }
+  });
+
+  test("must be digits, even under a right signature", () => {
+    const seconds = String(Math.floor(NOW_MS / 1000));
+    for (const wrong of [
+      "",
+      "now",
+      "-1",
+      "1e9",
+      `${seconds}.5`,
+      `${seconds}x`,
+      ` ${seconds}`,
+      "NaN",
+    ]) {
+      const headers = at(NOW_MS).headers;
+      for (const name of Object.keys(headers))
+        headers[name] = headers[name]!.replace(seconds, wrong);
+      expect(reasonOf(make({ secret: "SECRET" }), { headers }), wrong).toMatch(/timestamp|header/);
+    }
+  });
+
+  test("a tolerance that can't be meant is refused when it is declared", () => {
+    for (const toleranceSeconds of [0, -1, NaN, Infinity, 8 * 24 * 3600])
+      expect(() => make({ secret: "SECRET", toleranceSeconds })).toThrow(
+        /give 1 to 604800 seconds/,
+      );
+  });
+});
+
+test("a tolerance for a provider that signs no time is refused when it is declared", () => {
+  expect(() => github({ secret: "S", toleranceSeconds: 60 } as TimestampedOptions)).toThrow(
+    /signs no timestamp.*replayGuard/,
+  );
+});
+
+describe("secrets", () => {
+  test("a string that can't be a variable's name is refused, and not repeated", () => {
+    for (const secret of ["It's a secret", "whsec_abc", "9f86d081", "", "a-b"]) {
+      let message = "";
+      try {
+        github({ secret });
+      } catch (error) {
+        message = (error as Error).message;
+      }
+      expect(message, secret).toMatch(/name of an environment variable.*\{ value: … \}/);
+      if (secret !== "") expect(message).not.toContain(secret);
+    }
+  });
+
+  test("a message never holds what may be a secret given as a name", () => {
+    const verdict = verdictOf(github({ secret: "d41d8cd98f00b204e9800998ecf8427e" }), {});
+    expect(JSON.stringify(verdict)).toContain("d41…");
+    expect(JSON.stringify(verdict)).not.toContain("d41d8");
+  });
+
+  test("a literal that is empty, or not base64 where base64 is due, is refused when it is declared", () => {
+    expect(() => github({ secret: { value: " " } })).toThrow(/is empty/);
+    expect(() => svix({ secret: { value: "whsec_not base64" } })).toThrow(/is not base64/);
+    expect(() => svix({ secret: { value: "whsec_" } })).toThrow(/is not base64/);
+    const none: ReadonlyArray<Secret> = [];
+    expect(() => github({ secret: none })).toThrow(/give 1 to 8 secrets/);
+  });
+
+  test("in a list, an unset variable is passed over while another is set; an empty one never is", () => {
+    const verifier = github({ secret: ["NEW", "OLD"] });
+    const headers = sign.github(BODY, SECRET);
+    expect(verdictOf(verifier, { headers, env: { NEW: SECRET } })._tag).toBe("Verified");
+    expect(verdictOf(verifier, { headers, env: { OLD: SECRET } })._tag).toBe("Verified");
+    expect(verdictOf(verifier, { headers, env: {} })).toMatchObject({
+      _tag: "Misconfigured",
+      message: expect.stringContaining("NEW and OLD are not set"),
+    });
+    expect(verdictOf(verifier, { headers, env: { NEW: SECRET, OLD: "" } })).toMatchObject({
+      _tag: "Misconfigured",
+      message: expect.stringContaining("OLD is empty"),
+    });
+  });
+
+  test("white space around a secret is part of it, and the log says that it is there", () => {
+    const env = { SECRET: `${SECRET}\n` };
+    const verifier = github({ secret: "SECRET" });
+    expect(reasonOf(verifier, { env, headers: sign.github(BODY, SECRET) })).toMatch(
+      "SECRET begins or ends with white space",
+    );
+    expect(verdictOf(verifier, { env, headers: sign.github(BODY, `${SECRET}\n`) })._tag).toBe(
+      "Verified",
+    );
+  });
+});
+
+describe("ids and types", () => {
+  test("an id that would not be safe in a key is replaced by its hash", () => {
+    const verifier = github({ secret: "SECRET" });
+    const idOf = (id: string) =>
+      verdictOf(verifier, {
+        headers: { ...sign.github(BODY, SECRET), "x-github-delivery": id },
+      });
+    expect(idOf("a-1")).toMatchObject({ dedupId: "a-1" });
+    for (const id of ["a b", "a\r\nb", "é", "x".repeat(257)])
+      expect(idOf(id)).toMatchObject({
+        dedupId: `sha256:${createHash("sha256").update(id).digest("hex")}`,
+      });
+    expect(idOf("")).not.toHaveProperty("dedupId");
+  });
+
+  test("a body without the provider's id or type is verified without them", () => {
+    for (const body of ["[]", "null", "not json", '{"id":null,"type":{"a":1}}']) {
+      const headers = sign.stripe(body, SECRET, { nowMs: NOW_MS });
+      expect(verdictOf(stripe({ secret: "SECRET" }), { body, headers })).toEqual({
+        _tag: "Verified",
+      });
+    }
+  });
+});
+
+describe("Slack's handshakes", () => {
+  const verifier = slack({ secret: "SECRET" });
+  const challenge = '{"type":"url_verification","challenge":"3eZbrw1a <b>","token":"x"}';
+
+  test("the challenge is answered once its signature was found right, and never before", () => {
+    const headers = sign.slack(challenge, SECRET, { nowMs: NOW_MS });
+    expect(verdictOf(verifier, { body: challenge, headers })).toEqual({
+      _tag: "Handshake",
+      answer: {
+        status: 200,
+        headers: {
+          "content-type": "text/plain; charset=utf-8",
+          "x-content-type-options": "nosniff",
+        },
+        body: "3eZbrw1a <b>",
+      },
+    });
+    expect(verdictOf(verifier, { body: challenge })._tag).toBe("Rejected");
+    const forged = sign.slack(challenge, OTHER, { nowMs: NOW_MS });
+    expect(verdictOf(verifier, { body: challenge, headers: forged })._tag).toBe("Rejected");
+  });
+
+  test("the certificate check is answered 200; an event is not a handshake", () => {
+    const form = { "content-type": "application/x-www-form-urlencoded" };
+    const check = "ssl_check=1&token=abc";
+    expect(
+      verdictOf(verifier, {
+        body: check,
+        headers: { ...sign.slack(check, SECRET, { nowMs: NOW_MS }), ...form },
+      }),
+    ).toMatchObject({ _tag: "Handshake", answer: { status: 200, body: "" } });
+    const event =
+      '{"type":"event_callback","event_id":"Ev1","event":{"type":"app_mention"},"challenge":"x"}';
+    const headers = {
+      ...sign.slack(event, SECRET, { nowMs: NOW_MS }),
+      "X-Slack-Retry-Num": "2",
+      "X-Slack-Retry-Reason": "http_timeout",
+    };
+    expect(verdictOf(verifier, { body: event, headers })).toEqual({
+      _tag: "Verified",
+      dedupId: "Ev1",
+      eventType: "app_mention",
+      attempt: 3,
+    });
+  });
+});
+
+describe("hmac", () => {
+  const secret = "SECRET";
+  const digest = (algorithm: string, text: string, encoding: "hex" | "base64") =>
+    createHmac(algorithm, SECRET).update(text).digest(encoding);
+
+  test("with only a secret it is the reference scheme", () => {
+    const headers = {
+      "X-Hub-Signature-256": `sha256=${digest("sha256", BODY, "hex")}`,
+      "X-Event-Type": "push",
+    };
+    expect(verdictOf(hmac({ secret }), { headers })).toEqual({
+      _tag: "Verified",
+      eventType: "push",
+    });
+    expect(hmac({ secret })).toMatchObject({ provider: "hmac", deadlineMs: 5000, signs: ["body"] });
+  });
+
+  const seconds = String(Math.floor(NOW_MS / 1000));
+  const iso = new Date(NOW_MS).toISOString();
+  const schemes: ReadonlyArray<readonly [string, HmacScheme, Record<string, string>]> = [
+    [
+      "sha1, base64, no prefix",
+      { algorithm: "sha1", header: "X-Sig", prefix: "", encoding: "base64" },
+      { "X-Sig": digest("sha1", BODY, "base64") },
+    ],
+    [
+      "sha512 with its own prefix",
+      { algorithm: "sha512" },
+      { "X-Hub-Signature-256": `sha512=${digest("sha512", BODY, "hex")}` },
+    ],
+    [
+      "a time in milliseconds before the body",
+      { template: "{timestamp}{body}", timestamp: { header: "X-Time", unit: "ms" } },
+      {
+        "X-Time": String(NOW_MS),
+        "X-Hub-Signature-256": `sha256=${digest("sha256", `${NOW_MS}${BODY}`, "hex")}`,
+      },
+    ],
+    [
+      "an ISO 8601 time",
+      { template: "{timestamp}{body}", timestamp: { header: "X-Time", unit: "iso" } },
+      {
+        "X-Time": iso,
+        "X-Hub-Signature-256": `sha256=${digest("sha256", iso + BODY, "hex")}`,
+      },
+    ],
+    [
+      "time and signature in one list",
+      {
+        header: "Calendly-Webhook-Signature",
+        separator: ",",
+        prefix: "v1=",
+        template: "{timestamp}.{body}",
+        timestamp: { item: "t=" },
+      },
+      {
+        "Calendly-Webhook-Signature": `t=${seconds},v1=${digest("sha256", `${seconds}.${BODY}`, "hex")}`,
+      },
+    ],
+    [
+      "method, URL and id in the template",
+      { template: "{method} {url}|{id}|{body}", id: { header: "X-Id" }, prefix: "" },
+      {
+        "X-Id": "i1",
+        "X-Hub-Signature-256": digest(
+          "sha256",
+          `POST https://example.test/webhooks/x|i1|${BODY}`,
+          "hex",
+        ),
+      },
+    ],
+  ];
+  test.each(schemes)(
+    "verifies %s, and what sign.hmac makes of the same options",
+    (_, scheme, sent) => {
+      const verifier = hmac({ secret, ...scheme });
+      expect(verdictOf(verifier, { headers: sent })._tag).toBe("Verified");
+      expect(verdictOf(verifier, { headers: sent, body: `${BODY} ` })._tag).toBe("Rejected");
+      const ours = sign.hmac(BODY, SECRET, {
+        scheme,
+        nowMs: NOW_MS,
+        url: "https://example.test/webhooks/x",
+      });
+      expect(verdictOf(verifier, { headers: ours })._tag).toBe("Verified");
+    },
+  );
+
+  test("its id and type come from where the options say", () => {
+    const headers = { ...sign.hmac(BODY, SECRET), "X-Delivery": "d1", "X-Kind": "k" };
+    const from = (options: HmacScheme) => verdictOf(hmac({ secret, ...options }), { headers });
+    expect(from({ id: { header: "X-Delivery" }, event: { header: "X-Kind" } })).toMatchObject({
+      dedupId: "d1",
+      eventType: "k",
+    });
+    expect(from({ id: { field: "id" }, event: { field: "type" } })).toMatchObject({
+      dedupId: "evt_1",
+      eventType: "thing.made",
+    });
+  });
+
+  test("options that contradict each other are refused when they are declared", () => {
+    const wrong: ReadonlyArray<readonly [HmacScheme, RegExp]> = [
+      [{ template: "{timestamp}.{body}" }, /say where it is/],
+      [{ timestamp: { header: "X-Time" } }, /not signed proves nothing/],
+      [{ template: "{timestamp}{body}", timestamp: { item: "t=" } }, /needs its separator/],
+      [{ template: "{id}.{body}" }, /say which header/],
+      [{ template: "{id}.{body}", id: { field: "id" } }, /say which header/],
+      [{ template: "{nonce}{body}" }, /"\{nonce\}" is not one of/],
+      [{ template: "{method}" }, /neither \{body\} nor \{url\}/],
+      [{ provider: "a:b" }, /letters, digits/],
+    ];
+    for (const [options, message] of wrong)
+      expect(() => hmac({ secret, ...options }), JSON.stringify(options)).toThrow(message);
+  });
+});
+
+describe("unsigned", () => {
+  test("lets requests through with their id and type, and refuses an id sent twice", () => {
+    const verifier = unsigned({ id: { header: "X-Id" }, replayGuard: true });
+    expect(verdictOf(verifier, { headers: { "x-id": "1", "x-event-type": "a" } })).toEqual({
+      _tag: "Verified",
+      dedupId: "1",
+      eventType: "a",
+      replayId: createHash("sha256").update(BODY).digest("hex"),
+    });
+    expect(reasonOf(verifier, { headers: { "x-id": ["1", "2"] } })).toMatch("more than once");
+    expect(verifier.signs).toEqual([]);
+  });
+});
+
+test("POST is allowed everywhere, another method only where the provider's handshake uses it", () => {
+  const route = webhook("/w", { agent: "A", verify: unsigned(), entity: constant("a") });
+  expect(allowsMethod(route, "POST")).toBe(true);
+  for (const method of ["GET", "PUT", "post"]) expect(allowsMethod(route, method)).toBe(false);
+  const handshaking = { ...route, verifier: { ...route.verifier, handshakeMethods: ["GET"] } };
+  expect(allowsMethod(handshaking, "GET")).toBe(true);
+});
