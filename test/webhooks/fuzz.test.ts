@@ -23,9 +23,8 @@ import {
   type Sign,
   type Verifier,
 } from "../../services/webhooks/index.ts";
-import { NOW_MS, requestOf } from "./requests.ts";
+import { NOW_MS, requestOf, SECRET } from "./requests.ts";
 
-const SECRET = "whsec_c2VjcmV0IG9uZQ==";
 const env = { SECRET };
 const secret = "SECRET";
 const providers: ReadonlyArray<readonly [string, Verifier, Sign]> = [

@@ -1,8 +1,14 @@
 /** Requests as the gateway would give them to a verifier, from what a sender sends. */
-import type { WebhookRequest } from "../../core/webhook/WebhookRoute.ts";
+import type { Verdict, Verifier, WebhookRequest } from "../../core/webhook/WebhookRoute.ts";
 
 /** A fixed now: 2026-01-02T03:04:05.678Z. */
 export const NOW_MS = 1767323045678;
+
+/** Two secrets that every provider takes, and the environment that has them under these names. */
+export const SECRET = "whsec_c2VjcmV0IG9uZQ==";
+export const OTHER = "whsec_c2VjcmV0IHR3bw==";
+const ENV = { SECRET, OTHER };
+export const BODY = '{"id":"evt_1","type":"thing.made"}';
 
 export interface Sent {
   readonly body?: string | Uint8Array;
@@ -28,4 +34,15 @@ export function requestOf(sent: Sent): WebhookRequest {
     nowMs: sent.nowMs ?? NOW_MS,
     env: sent.env ?? {},
   };
+}
+
+/** With `BODY` and both secrets unless `sent` says otherwise. */
+export const verdictOf = (verifier: Verifier, sent: Sent): Verdict =>
+  verifier.verify(requestOf({ env: ENV, body: BODY, ...sent }));
+
+/** The reason of a rejection; throws when it was none. */
+export function reasonOf(verifier: Verifier, sent: Sent): string {
+  const verdict = verdictOf(verifier, sent);
+  if (verdict._tag !== "Rejected") throw new Error(`not rejected: ${JSON.stringify(verdict)}`);
+  return verdict.reason;
 }

@@ -1,5 +1,5 @@
 /** The rules that hold for every provider's row: headers, times, secrets, encodings, handshakes. */
-import { createHmac, createHash } from "node:crypto";
+import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { answerOfVerdict } from "../../core/webhook/answers.ts";
 import { allowsMethod } from "../../core/webhook/WebhookRoute.ts";
@@ -15,18 +15,12 @@ import {
   svix,
   unsigned,
   webhook,
-  type HmacScheme,
   type Secret,
   type Sign,
   type TimestampedOptions,
   type Verifier,
 } from "../../services/webhooks/index.ts";
-import { NOW_MS, requestOf, type Sent } from "./requests.ts";
-
-const SECRET = "whsec_c2VjcmV0IG9uZQ==";
-const OTHER = "whsec_c2VjcmV0IHR3bw==";
-const ENV = { SECRET, OTHER };
-const BODY = '{"id":"evt_1","type":"thing.made"}';
+import { BODY, NOW_MS, OTHER, reasonOf, SECRET, verdictOf } from "./requests.ts";
 
 const timestamped: ReadonlyArray<
   readonly [string, (options: TimestampedOptions) => Verifier, Sign]
@@ -42,15 +36,6 @@ const all = [
   ["shopify", shopify, sign.shopify] as const,
   ["hmac", hmac, sign.hmac] as const,
 ];
-
-const verdictOf = (verifier: Verifier, sent: Sent) =>
-  verifier.verify(requestOf({ env: ENV, body: BODY, ...sent }));
-/** The reason of a rejection; fails when it was none. */
-function reasonOf(verifier: Verifier, sent: Sent): string {
-  const verdict = verdictOf(verifier, sent);
-  if (verdict._tag !== "Rejected") throw new Error(`not rejected: ${JSON.stringify(verdict)}`);
-  return verdict.reason;
-}
 
 describe.each(all)("%s", (_, make, signer) => {
   const signed = (secret: string, body: string | Uint8Array = BODY) =>
@@ -235,6 +220,11 @@ describe("secrets", () => {
     });
   });
 
+  test("the verifier tells the names of its variables, and no literal", () => {
+    expect(github({ secret: ["NEW", { value: "x" }, "OLD"] }).secretNames).toEqual(["NEW", "OLD"]);
+    expect(unsigned().secretNames).toBeUndefined();
+  });
+
   test("white space around a secret is part of it, and the log says that it is there", () => {
     const env = { SECRET: `${SECRET}\n` };
     const verifier = github({ secret: "SECRET" });
@@ -316,136 +306,6 @@ describe("Slack's handshakes", () => {
       eventType: "app_mention",
       attempt: 3,
     });
-  });
-});
-
-describe("hmac", () => {
-  const secret = "SECRET";
-  const digest = (algorithm: string, text: string, encoding: "hex" | "base64") =>
-    createHmac(algorithm, SECRET).update(text).digest(encoding);
-
-  test("with only a secret it is the reference scheme", () => {
-    const headers = {
-      "X-Hub-Signature-256": `sha256=${digest("sha256", BODY, "hex")}`,
-      "X-Event-Type": "push",
-    };
-    expect(verdictOf(hmac({ secret }), { headers })).toEqual({
-      _tag: "Verified",
-      eventType: "push",
-    });
-    expect(hmac({ secret })).toMatchObject({ provider: "hmac", deadlineMs: 5000, signs: ["body"] });
-  });
-
-  const seconds = String(Math.floor(NOW_MS / 1000));
-  const iso = new Date(NOW_MS).toISOString();
-  const schemes: ReadonlyArray<readonly [string, HmacScheme, Record<string, string>]> = [
-    [
-      "sha1, base64, no prefix",
-      { algorithm: "sha1", header: "X-Sig", prefix: "", encoding: "base64" },
-      { "X-Sig": digest("sha1", BODY, "base64") },
-    ],
-    [
-      "sha512 with its own prefix",
-      { algorithm: "sha512" },
-      { "X-Hub-Signature-256": `sha512=${digest("sha512", BODY, "hex")}` },
-    ],
-    [
-      "a time in milliseconds before the body",
-      { template: "{timestamp}{body}", timestamp: { header: "X-Time", unit: "ms" } },
-      {
-        "X-Time": String(NOW_MS),
-        "X-Hub-Signature-256": `sha256=${digest("sha256", `${NOW_MS}${BODY}`, "hex")}`,
-      },
-    ],
-    [
-      "an ISO 8601 time",
-      { template: "{timestamp}{body}", timestamp: { header: "X-Time", unit: "iso" } },
-      {
-        "X-Time": iso,
-        "X-Hub-Signature-256": `sha256=${digest("sha256", iso + BODY, "hex")}`,
-      },
-    ],
-    [
-      "time and signature in one list",
-      {
-        header: "Calendly-Webhook-Signature",
-        separator: ",",
-        prefix: "v1=",
-        template: "{timestamp}.{body}",
-        timestamp: { item: "t=" },
-      },
-      {
-        "Calendly-Webhook-Signature": `t=${seconds},v1=${digest("sha256", `${seconds}.${BODY}`, "hex")}`,
-      },
-    ],
-    [
-      "method, URL and id in the template",
-      { template: "{method} {url}|{id}|{body}", id: { header: "X-Id" }, prefix: "" },
-      {
-        "X-Id": "i1",
-        "X-Hub-Signature-256": digest(
-          "sha256",
-          `POST https://example.test/webhooks/x|i1|${BODY}`,
-          "hex",
-        ),
-      },
-    ],
-  ];
-  test.each(schemes)(
-    "verifies %s, and what sign.hmac makes of the same options",
-    (_, scheme, sent) => {
-      const verifier = hmac({ secret, ...scheme });
-      expect(verdictOf(verifier, { headers: sent })._tag).toBe("Verified");
-      expect(verdictOf(verifier, { headers: sent, body: `${BODY} ` })._tag).toBe("Rejected");
-      const ours = sign.hmac(BODY, SECRET, {
-        scheme,
-        nowMs: NOW_MS,
-        url: "https://example.test/webhooks/x",
-      });
-      expect(verdictOf(verifier, { headers: ours })._tag).toBe("Verified");
-    },
-  );
-
-  test("its id and type come from where the options say", () => {
-    const headers = { ...sign.hmac(BODY, SECRET), "X-Delivery": "d1", "X-Kind": "k" };
-    const from = (options: HmacScheme) => verdictOf(hmac({ secret, ...options }), { headers });
-    expect(from({ id: { header: "X-Delivery" }, event: { header: "X-Kind" } })).toMatchObject({
-      dedupId: "d1",
-      eventType: "k",
-    });
-    expect(from({ id: { field: "id" }, event: { field: "type" } })).toMatchObject({
-      dedupId: "evt_1",
-      eventType: "thing.made",
-    });
-  });
-
-  test("options that contradict each other are refused when they are declared", () => {
-    const wrong: ReadonlyArray<readonly [HmacScheme, RegExp]> = [
-      [{ template: "{timestamp}.{body}" }, /say where it is/],
-      [{ timestamp: { header: "X-Time" } }, /not signed proves nothing/],
-      [{ template: "{timestamp}{body}", timestamp: { item: "t=" } }, /needs its separator/],
-      [{ template: "{id}.{body}" }, /say which header/],
-      [{ template: "{id}.{body}", id: { field: "id" } }, /say which header/],
-      [{ template: "{nonce}{body}" }, /"\{nonce\}" is not one of/],
-      [{ template: "{method}" }, /neither \{body\} nor \{url\}/],
-      [{ provider: "a:b" }, /letters, digits/],
-    ];
-    for (const [options, message] of wrong)
-      expect(() => hmac({ secret, ...options }), JSON.stringify(options)).toThrow(message);
-  });
-});
-
-describe("unsigned", () => {
-  test("lets requests through with their id and type, and refuses an id sent twice", () => {
-    const verifier = unsigned({ id: { header: "X-Id" }, replayGuard: true });
-    expect(verdictOf(verifier, { headers: { "x-id": "1", "x-event-type": "a" } })).toEqual({
-      _tag: "Verified",
-      dedupId: "1",
-      eventType: "a",
-      replayId: createHash("sha256").update(BODY).digest("hex"),
-    });
-    expect(reasonOf(verifier, { headers: { "x-id": ["1", "2"] } })).toMatch("more than once");
-    expect(verifier.signs).toEqual([]);
   });
 });
 

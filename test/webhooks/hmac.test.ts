@@ -1,0 +1,135 @@
+/** Senders without a row of their own: `hmac`, whose options are one, and `unsigned`. */
+import { createHash, createHmac } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { hmac, sign, unsigned, type HmacScheme } from "../../services/webhooks/index.ts";
+import { BODY, NOW_MS, reasonOf, SECRET, verdictOf } from "./requests.ts";
+
+describe("hmac", () => {
+  const secret = "SECRET";
+  const digest = (algorithm: string, text: string, encoding: "hex" | "base64") =>
+    createHmac(algorithm, SECRET).update(text).digest(encoding);
+
+  test("with only a secret it is the reference scheme", () => {
+    const headers = {
+      "X-Hub-Signature-256": `sha256=${digest("sha256", BODY, "hex")}`,
+      "X-Event-Type": "push",
+    };
+    expect(verdictOf(hmac({ secret }), { headers })).toEqual({
+      _tag: "Verified",
+      eventType: "push",
+    });
+    expect(hmac({ secret })).toMatchObject({ provider: "hmac", deadlineMs: 5000, signs: ["body"] });
+  });
+
+  const seconds = String(Math.floor(NOW_MS / 1000));
+  const iso = new Date(NOW_MS).toISOString();
+  const schemes: ReadonlyArray<readonly [string, HmacScheme, Record<string, string>]> = [
+    [
+      "sha1, base64, no prefix",
+      { algorithm: "sha1", header: "X-Sig", prefix: "", encoding: "base64" },
+      { "X-Sig": digest("sha1", BODY, "base64") },
+    ],
+    [
+      "sha512 with its own prefix",
+      { algorithm: "sha512" },
+      { "X-Hub-Signature-256": `sha512=${digest("sha512", BODY, "hex")}` },
+    ],
+    [
+      "a time in milliseconds before the body",
+      { template: "{timestamp}{body}", timestamp: { header: "X-Time", unit: "ms" } },
+      {
+        "X-Time": String(NOW_MS),
+        "X-Hub-Signature-256": `sha256=${digest("sha256", `${NOW_MS}${BODY}`, "hex")}`,
+      },
+    ],
+    [
+      "an ISO 8601 time",
+      { template: "{timestamp}{body}", timestamp: { header: "X-Time", unit: "iso" } },
+      {
+        "X-Time": iso,
+        "X-Hub-Signature-256": `sha256=${digest("sha256", iso + BODY, "hex")}`,
+      },
+    ],
+    [
+      "time and signature in one list",
+      {
+        header: "Calendly-Webhook-Signature",
+        separator: ",",
+        prefix: "v1=",
+        template: "{timestamp}.{body}",
+        timestamp: { item: "t=" },
+      },
+      {
+        "Calendly-Webhook-Signature": `t=${seconds},v1=${digest("sha256", `${seconds}.${BODY}`, "hex")}`,
+      },
+    ],
+    [
+      "method, URL and id in the template",
+      { template: "{method} {url}|{id}|{body}", id: { header: "X-Id" }, prefix: "" },
+      {
+        "X-Id": "i1",
+        "X-Hub-Signature-256": digest(
+          "sha256",
+          `POST https://example.test/webhooks/x|i1|${BODY}`,
+          "hex",
+        ),
+      },
+    ],
+  ];
+  test.each(schemes)(
+    "verifies %s, and what sign.hmac makes of the same options",
+    (_, scheme, sent) => {
+      const verifier = hmac({ secret, ...scheme });
+      expect(verdictOf(verifier, { headers: sent })._tag).toBe("Verified");
+      expect(verdictOf(verifier, { headers: sent, body: `${BODY} ` })._tag).toBe("Rejected");
+      const ours = sign.hmac(BODY, SECRET, {
+        scheme,
+        nowMs: NOW_MS,
+        url: "https://example.test/webhooks/x",
+      });
+      expect(verdictOf(verifier, { headers: ours })._tag).toBe("Verified");
+    },
+  );
+
+  test("its id and type come from where the options say", () => {
+    const headers = { ...sign.hmac(BODY, SECRET), "X-Delivery": "d1", "X-Kind": "k" };
+    const from = (options: HmacScheme) => verdictOf(hmac({ secret, ...options }), { headers });
+    expect(from({ id: { header: "X-Delivery" }, event: { header: "X-Kind" } })).toMatchObject({
+      dedupId: "d1",
+      eventType: "k",
+    });
+    expect(from({ id: { field: "id" }, event: { field: "type" } })).toMatchObject({
+      dedupId: "evt_1",
+      eventType: "thing.made",
+    });
+  });
+
+  test("options that contradict each other are refused when they are declared", () => {
+    const wrong: ReadonlyArray<readonly [HmacScheme, RegExp]> = [
+      [{ template: "{timestamp}.{body}" }, /say where it is/],
+      [{ timestamp: { header: "X-Time" } }, /not signed proves nothing/],
+      [{ template: "{timestamp}{body}", timestamp: { item: "t=" } }, /needs its separator/],
+      [{ template: "{id}.{body}" }, /say which header/],
+      [{ template: "{id}.{body}", id: { field: "id" } }, /say which header/],
+      [{ template: "{nonce}{body}" }, /"\{nonce\}" is not one of/],
+      [{ template: "{method}" }, /neither \{body\} nor \{url\}/],
+      [{ provider: "a:b" }, /letters, digits/],
+    ];
+    for (const [options, message] of wrong)
+      expect(() => hmac({ secret, ...options }), JSON.stringify(options)).toThrow(message);
+  });
+});
+
+describe("unsigned", () => {
+  test("lets requests through with their id and type, and refuses an id sent twice", () => {
+    const verifier = unsigned({ id: { header: "X-Id" }, replayGuard: true });
+    expect(verdictOf(verifier, { headers: { "x-id": "1", "x-event-type": "a" } })).toEqual({
+      _tag: "Verified",
+      dedupId: "1",
+      eventType: "a",
+      replayId: createHash("sha256").update(BODY).digest("hex"),
+    });
+    expect(reasonOf(verifier, { headers: { "x-id": ["1", "2"] } })).toMatch("more than once");
+    expect(verifier.signs).toEqual([]);
+  });
+});
