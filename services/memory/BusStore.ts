@@ -1,0 +1,51 @@
+/** The subscriptions of a `MemoryBroker` and the matching of subjects, with NATS's wildcards and queue groups. */
+import type { BusMessage } from "../../core/bus/Bus.ts";
+
+export interface Subscription {
+  readonly subject: string;
+  readonly queue: string | undefined;
+  /** False while its connection is down: it does not exist for the broker then. */
+  readonly reachable: () => boolean;
+  readonly deliver: (message: BusMessage) => void;
+}
+
+export class BusStore {
+  private readonly subscriptions = new Set<Subscription>();
+  private turn = 0;
+
+  add(subscription: Subscription): () => void {
+    this.subscriptions.add(subscription);
+    return () => this.subscriptions.delete(subscription);
+  }
+
+  /** Gives it to every match, and to one member of each queue group in turn. Returns how many got it. */
+  publish(message: BusMessage): number {
+    const groups = new Map<string, Subscription[]>();
+    const receivers: Subscription[] = [];
+    for (const subscription of this.subscriptions) {
+      if (!subscription.reachable() || !matches(subscription.subject, message.subject)) continue;
+      if (subscription.queue === undefined) receivers.push(subscription);
+      else {
+        const key = `${subscription.queue} ${subscription.subject}`;
+        groups.set(key, [...(groups.get(key) ?? []), subscription]);
+      }
+    }
+    for (const members of groups.values()) {
+      const member = members[this.turn++ % members.length];
+      if (member !== undefined) receivers.push(member);
+    }
+    for (const receiver of receivers) receiver.deliver(message);
+    return receivers.length;
+  }
+}
+
+/** `*` is one token, a last `>` one or more. */
+export function matches(pattern: string, subject: string): boolean {
+  const wanted = pattern.split(".");
+  const tokens = subject.split(".");
+  for (let i = 0; i < wanted.length; i++) {
+    if (wanted[i] === ">") return tokens.length > i;
+    if (i >= tokens.length || (wanted[i] !== "*" && wanted[i] !== tokens[i])) return false;
+  }
+  return wanted.length === tokens.length;
+}

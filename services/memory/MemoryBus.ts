@@ -1,0 +1,69 @@
+/** The bus in memory: `BusStore` seen through a connection. Messages arrive in a later microtask, in order. */
+import { Layer } from "effect";
+import { Bus, type BusReply, type BusShape } from "../../core/bus/Bus.ts";
+import { away } from "./MemoryBroker.ts";
+import type { MemoryConnection } from "./MemoryConnection.ts";
+
+export function makeMemoryBus(connection: MemoryConnection): BusShape {
+  const { bus, payloadBytesMax, time } = connection.broker;
+  const checkSize = (subject: string, data: Uint8Array): void => {
+    if (data.length > payloadBytesMax)
+      throw new RangeError(
+        `${data.length} bytes to ${subject}: the broker's limit is ${payloadBytesMax} bytes a message`,
+      );
+  };
+  const subscribe: BusShape["subscribe"] = (subject, handler, options) => {
+    let open = true;
+    const remove = bus.add({
+      subject,
+      queue: options?.queue,
+      reachable: () => connection.connected,
+      deliver: (message) =>
+        queueMicrotask(() => {
+          if (open && connection.connected) handler(message);
+        }),
+    });
+    return () => {
+      open = false;
+      remove();
+    };
+  };
+  return {
+    payloadBytesMax,
+    connected: () => connection.connected,
+    subscribe,
+    publish: (subject, data, reply) => {
+      checkSize(subject, data);
+      if (connection.connected) bus.publish({ subject, data: data.slice(), reply });
+    },
+    request: (subject, data, { timeoutMs, signal }) => {
+      checkSize(subject, data);
+      return new Promise<BusReply>((resolve) => {
+        const reply = `_INBOX.${time.id()}`;
+        const finish = (answer: BusReply): void => {
+          cancel();
+          close();
+          offChange();
+          signal?.removeEventListener("abort", onAbort);
+          resolve(answer);
+        };
+        const onAbort = (): void => finish({ _tag: "TimedOut" });
+        const cancel = time.after(timeoutMs, onAbort);
+        const close = subscribe(reply, (message) => finish({ _tag: "Reply", data: message.data }));
+        const offChange = connection.onChange((up) => {
+          if (!up) onAbort();
+        });
+        signal?.addEventListener("abort", onAbort);
+        if (!connection.connected || signal?.aborted === true) return onAbort();
+        if (bus.publish({ subject, data: data.slice(), reply }) === 0)
+          queueMicrotask(() => finish({ _tag: "NoResponders" }));
+      });
+    },
+    flush: async () => {
+      if (!connection.connected) throw away();
+    },
+  };
+}
+
+export const layer = (connection: MemoryConnection): Layer.Layer<Bus> =>
+  Layer.succeed(Bus, makeMemoryBus(connection));

@@ -1,0 +1,117 @@
+/**
+ * The inbox in memory: `InboxStore` seen through a connection. Deliveries begin in a later
+ * microtask, never inside `publish` or `consume`. After a lost connection the lane is offered everything
+ * again and hands on what its host does not hold, as `services/nats/ShardLane` does.
+ */
+import { Layer } from "effect";
+import { Inbox, type Delivery, type InboxShape } from "../../core/inbox/Inbox.ts";
+import { addressKey, type Sequence, type ShardId } from "../../schemas/Address.ts";
+import type { StoredInput } from "./InboxStore.ts";
+import type { MemoryConnection } from "./MemoryConnection.ts";
+
+export function makeMemoryInbox(connection: MemoryConnection): InboxShape {
+  const { inbox } = connection.broker;
+  return {
+    publish: async (id, data, { signal }) => {
+      let message = "not tried";
+      while (!signal.aborted) {
+        try {
+          await connection.operation("publish", addressKey(id));
+          return { _tag: "Stored", seq: inbox.publish(id, data) };
+        } catch (error) {
+          message = String(error);
+          await connection.pause(signal);
+        }
+      }
+      return { _tag: "Unavailable", message };
+    },
+    consume: async (shard, handler) => {
+      await connection.operation("consume", String(shard));
+      const lane = new MemoryLane(connection, shard, handler);
+      inbox.takeOver(lane);
+      return lane;
+    },
+    get: async (seq) => {
+      await connection.operation("get", String(seq));
+      return inbox.get(seq)?.data.slice();
+    },
+    depth: async () => {
+      await connection.operation("depth", "");
+      return inbox.depth;
+    },
+  };
+}
+
+interface Held {
+  deliveries: number;
+  state: "held" | "putOff" | "acked";
+}
+
+class MemoryLane {
+  readonly shard: ShardId;
+  private readonly connection: MemoryConnection;
+  private readonly handler: (delivery: Delivery) => void;
+  private readonly held = new Map<Sequence, Held>();
+  private readonly offChange: () => void;
+  private stopped = false;
+
+  constructor(connection: MemoryConnection, shard: ShardId, handler: (delivery: Delivery) => void) {
+    this.connection = connection;
+    this.shard = shard;
+    this.handler = handler;
+    this.offChange = connection.onChange((up) => {
+      if (up) this.store.offerAll(this);
+    });
+  }
+
+  private get store() {
+    return this.connection.broker.inbox;
+  }
+
+  offer(input: StoredInput): void {
+    queueMicrotask(() => this.deliver(input));
+  }
+
+  async stop(): Promise<void> {
+    this.stopped = true;
+    this.offChange();
+    this.store.leave(this);
+  }
+
+  private deliver({ id, seq, data }: StoredInput): void {
+    // Offered while the connection was down: offered again when it is back.
+    if (this.stopped || !this.connection.connected || !this.store.owns(this)) return;
+    const entry = this.held.get(seq) ?? { deliveries: 0, state: "putOff" };
+    if (entry.state === "acked") return this.store.ack(this, seq); // the first ack was lost
+    if (entry.state === "held") return;
+    this.held.set(seq, entry);
+    entry.state = "held";
+    entry.deliveries++;
+    this.handler({
+      id,
+      seq,
+      deliveries: entry.deliveries,
+      data: data.slice(),
+      ack: () => {
+        entry.state = "acked";
+        this.send("ack", seq, () => {
+          this.store.ack(this, seq);
+          this.held.delete(seq);
+        });
+      },
+      nak: (delayMs) => {
+        if (entry.state !== "held") return;
+        entry.state = "putOff";
+        this.send("nak", seq, () => this.store.putOff(this, seq, delayMs));
+      },
+    });
+  }
+
+  /** Fire and forget: what can't be sent, or is intercepted with a rejection, is lost. */
+  private send(kind: string, seq: Sequence, arrive: () => void): void {
+    void this.connection.operation(kind, String(seq)).then(arrive, () => undefined);
+  }
+}
+
+export const layer = (connection: MemoryConnection): Layer.Layer<Inbox> =>
+  Layer.succeed(Inbox, makeMemoryInbox(connection));

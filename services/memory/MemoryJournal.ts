@@ -1,0 +1,45 @@
+/**
+ * The journal in memory: `JournalStore` seen through a connection. An append is stored in one step, so
+ * it is never ambiguous by itself; one that `intercept` cuts after the fact is a fault hook's doing.
+ */
+import { Layer } from "effect";
+import { Journal, type JournalShape } from "../../core/journal/Journal.ts";
+import { addressKey } from "../../schemas/Address.ts";
+import type { MemoryConnection } from "./MemoryConnection.ts";
+
+export function makeMemoryJournal(connection: MemoryConnection): JournalShape {
+  const { journal } = connection.broker;
+  return {
+    append: async (id, data, { expectedSeq, signal }) => {
+      let message = "not tried";
+      while (!signal.aborted) {
+        try {
+          await connection.operation("append", addressKey(id));
+          const seq = journal.append(id, data, expectedSeq);
+          return seq === undefined ? { _tag: "Conflict" } : { _tag: "Stored", seq };
+        } catch (error) {
+          message = String(error);
+          await connection.pause(signal);
+        }
+      }
+      return { _tag: "Unknown", message };
+    },
+    read: async function* (id, { fromSeq, toSeq = Infinity }) {
+      await connection.operation("read", addressKey(id));
+      for (const event of journal.eventsOf(id).filter((e) => e.seq >= fromSeq && e.seq <= toSeq))
+        yield { ...event, data: event.data.slice() };
+    },
+    last: async (id) => {
+      await connection.operation("last", addressKey(id));
+      return journal.last(id);
+    },
+    list: async function* (className) {
+      await connection.operation("list", className ?? "");
+      for (const entry of journal.entries())
+        if (className === undefined || entry.id.class === className) yield entry;
+    },
+  };
+}
+
+export const layer = (connection: MemoryConnection): Layer.Layer<Journal> =>
+  Layer.succeed(Journal, makeMemoryJournal(connection));

@@ -1,0 +1,79 @@
+/** Leases in memory: `LeaseStore` seen through a connection. A watch that was cut off lists again. */
+import { Layer } from "effect";
+import { Leases, type LeaseChange, type LeasesShape } from "../../core/lease/Leases.ts";
+import type { MemoryConnection } from "./MemoryConnection.ts";
+
+export function makeMemoryLeases(connection: MemoryConnection): LeasesShape {
+  const { leases, leaseTtlMs } = connection.broker;
+  return {
+    ttlMs: leaseTtlMs,
+    claim: async (key, value) => {
+      await connection.operation("claim", key);
+      const lease = leases.claim(key, value);
+      return lease === undefined ? { _tag: "Held" } : { _tag: "Claimed", lease };
+    },
+    renew: async (lease, value) => {
+      await connection.operation("renew", lease.key);
+      return { _tag: leases.renew(lease, value ?? lease.value) ? "Renewed" : "Lost" };
+    },
+    release: async (lease) => {
+      // Best effort: a lease that can't be released now expires.
+      await connection.operation("release", lease.key).then(
+        () => leases.release(lease),
+        () => undefined,
+      );
+    },
+    watch: (onChange, signal) => watch(connection, onChange, signal),
+    list: async (prefix) => {
+      await connection.operation("list", prefix);
+      return leases.live().flatMap(({ lease }) => (lease.key.startsWith(prefix) ? [lease] : []));
+    },
+  };
+}
+
+function watch(
+  connection: MemoryConnection,
+  onChange: (change: LeaseChange) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const { leases } = connection.broker;
+  const known = new Map<string, { value: string; revision: number }>();
+  const report = ({ key, value, revision }: LeaseChange): void => {
+    const before = known.get(key)?.value;
+    if (value === undefined) known.delete(key);
+    else known.set(key, { value, revision });
+    if (before !== value) onChange({ key, value, revision });
+  };
+  return new Promise((resolve) => {
+    const list = (): void => {
+      if (!connection.connected || signal.aborted) return;
+      const live = leases.live();
+      const keys = new Set(live.map(({ lease }) => lease.key));
+      for (const { lease, revision } of live)
+        report({ key: lease.key, value: lease.value, revision });
+      for (const [key, { revision }] of known)
+        if (!keys.has(key)) report({ key, value: undefined, revision });
+      resolve();
+    };
+    // News travel: a change is never reported inside the call that made it.
+    const offStore = leases.watch((change) =>
+      queueMicrotask(() => {
+        if (connection.connected && !signal.aborted) report(change);
+      }),
+    );
+    const offChange = connection.onChange((up) => {
+      if (up) queueMicrotask(list);
+    });
+    const stop = (): void => {
+      offStore();
+      offChange();
+      resolve();
+    };
+    signal.addEventListener("abort", stop, { once: true });
+    if (signal.aborted) stop();
+    else queueMicrotask(list);
+  });
+}
+
+export const layer = (connection: MemoryConnection): Layer.Layer<Leases> =>
+  Layer.succeed(Leases, makeMemoryLeases(connection));

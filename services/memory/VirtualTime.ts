@@ -1,0 +1,101 @@
+/**
+ * Time that a test moves by hand: `await time.advance(ms)` runs what falls due, in order, each with
+ * the clocks at its own instant. Nothing here ever looks at the machine's clock.
+ *
+ * 1. Timers run by due time; equal ones in the order in which they were set.
+ * 2. Before the first, between two and after the last, all promise work that can go on does, so a timer
+ *    that such work sets within the span runs in the same `advance`.
+ * 3. Ids and randomness come from the seed: one seed, one run.
+ */
+import { setImmediate as afterMicrotasks } from "node:timers/promises";
+import { Layer } from "effect";
+import { Time, type TimeShape } from "../../core/time/Time.ts";
+
+/** 2025-01-01T00:00:00Z: any fixed instant that looks like one. */
+const START_MS = 1_735_689_600_000;
+/** A loop that sets itself again with no delay would never end. */
+const TIMERS_PER_ADVANCE_MAX = 1_000_000;
+
+interface Timer {
+  readonly dueMs: number;
+  readonly order: number;
+  readonly run: () => void;
+}
+
+export class VirtualTime implements TimeShape {
+  private elapsedMs = 0;
+  private wallOffsetMs: number;
+  private order = 0;
+  private ids = 0;
+  private randomState: number;
+  private readonly timers = new Map<number, Timer>();
+
+  constructor(options: { readonly startMs?: number; readonly seed?: number } = {}) {
+    this.wallOffsetMs = options.startMs ?? START_MS;
+    this.randomState = (options.seed ?? 1) >>> 0;
+  }
+
+  // Arrow properties: callers take the functions off the record.
+  readonly nowMs = (): number => this.wallOffsetMs + this.elapsedMs;
+  readonly monotonicMs = (): number => this.elapsedMs;
+  readonly after = (ms: number, f: () => void): (() => void) => {
+    const order = ++this.order;
+    this.timers.set(order, { dueMs: this.elapsedMs + Math.max(0, ms), order, run: f });
+    return () => this.timers.delete(order);
+  };
+  readonly id = (): string => {
+    const noise = Math.floor(this.random() * 2 ** 32).toString(36);
+    return `id-${(++this.ids).toString(36).padStart(8, "0")}-${noise.padStart(7, "0")}`;
+  };
+  /** The mulberry32 generator: 32 bits of state are enough for a test. */
+  readonly random = (): number => {
+    this.randomState = (this.randomState + 0x6d2b79f5) >>> 0;
+    let t = this.randomState;
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+
+  /** Timers that have not run yet. */
+  get pending(): number {
+    return this.timers.size;
+  }
+
+  /** Moves both clocks by `ms` and runs what falls due on the way. */
+  async advance(ms: number): Promise<void> {
+    const endMs = this.elapsedMs + ms;
+    await this.settle();
+    for (let ran = 0; ; ran++) {
+      const next = this.nextTimer();
+      if (next === undefined || next.dueMs > endMs) break;
+      if (ran === TIMERS_PER_ADVANCE_MAX)
+        throw new Error(
+          `${ran} timers ran within ${ms} ms: one of them sets itself without a delay`,
+        );
+      this.elapsedMs = Math.max(this.elapsedMs, next.dueMs);
+      this.timers.delete(next.order);
+      next.run();
+      await this.settle();
+    }
+    this.elapsedMs = endMs;
+  }
+
+  /** Lets all promise work go on that waits for no timer. */
+  async settle(): Promise<void> {
+    await afterMicrotasks();
+  }
+
+  /** Moves the wall clock alone, forwards or back, as an operator or NTP might. */
+  jump(ms: number): void {
+    this.wallOffsetMs += ms;
+  }
+
+  private nextTimer(): Timer | undefined {
+    let next: Timer | undefined;
+    for (const timer of this.timers.values())
+      if (next === undefined || timer.dueMs < next.dueMs) next = timer;
+    return next;
+  }
+}
+
+export const layer = (time: VirtualTime): Layer.Layer<Time> => Layer.succeed(Time, time);

@@ -1,0 +1,24 @@
+/** All ports of one connection to a `MemoryBroker`, as one layer: what tests provide in `natsLayer`'s place. */
+import { Layer } from "effect";
+import { Time } from "../../core/time/Time.ts";
+import { layer as blobs } from "./MemoryBlobs.ts";
+import { layer as bus } from "./MemoryBus.ts";
+import type { MemoryConnection } from "./MemoryConnection.ts";
+import { layer as deadLetters } from "./MemoryDeadLetters.ts";
+import { layer as inbox } from "./MemoryInbox.ts";
+import { layer as journal } from "./MemoryJournal.ts";
+import { layer as leases } from "./MemoryLeases.ts";
+import { layer as snapshots } from "./MemorySnapshots.ts";
+
+/** `Time` is the broker's. */
+export const memoryLayer = (connection: MemoryConnection) =>
+  Layer.mergeAll(
+    journal(connection),
+    inbox(connection),
+    leases(connection),
+    snapshots(connection),
+    blobs(connection),
+    deadLetters(connection),
+    bus(connection),
+    Layer.succeed(Time, connection.time),
+  );

@@ -1,0 +1,83 @@
+/**
+ * The JetStream API as JSON over `ReplyInbox`: streams, consumers, messages by the leader. The one
+ * place where the broker's refusals become errors of ours, by code and never by text.
+ */
+import type { Msg } from "@nats-io/nats-core";
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import { isNoResponders, type ReplyInbox } from "./ReplyInbox.ts";
+import { Data } from "effect";
+
+/** `err_code`s of the server that this project decides on. */
+export const ApiCode = {
+  consumerNotFound: 10014,
+  noMessageFound: 10037,
+  streamNameInUse: 10058,
+  streamNotFound: 10059,
+  consumerNotUnique: 10100,
+} as const;
+
+/** The broker understood and said no. */
+export class ApiRefusal extends Data.TaggedError("ApiRefusal")<{
+  readonly code: number;
+  readonly message: string;
+}> {}
+
+/** A stream's creation in a loaded cluster takes a second or two; everything else milliseconds. */
+const API_TIMEOUT_MS = 5_000;
+const encoder = new TextEncoder();
+
+interface Answer {
+  readonly error?: {
+    readonly code: number;
+    readonly err_code?: number;
+    readonly description: string;
+  };
+}
+
+export class JetStreamApi {
+  private readonly replies: ReplyInbox;
+
+  constructor(replies: ReplyInbox) {
+    this.replies = replies;
+  }
+
+  /** `verb` as in `STREAM.INFO.<name>`. Rejects with `ApiRefusal` or `BrokerUnavailable`. */
+  async call<A>(verb: string, body?: object): Promise<A> {
+    const data = body === undefined ? new Uint8Array(0) : encoder.encode(JSON.stringify(body));
+    const message = await this.request(`$JS.API.${verb}`, data);
+    const answer = JSON.parse(message.string()) as Answer;
+    if (answer.error !== undefined)
+      throw new ApiRefusal({
+        code: answer.error.err_code ?? answer.error.code,
+        message: answer.error.description,
+      });
+    return answer as A;
+  }
+
+  /** One request, one answer, whatever it is made of. Rejects with `BrokerUnavailable`. */
+  request(subject: string, data: Uint8Array): Promise<Msg> {
+    return new Promise((resolve, reject) => {
+      this.replies.send(
+        subject,
+        data,
+        {
+          reply: (message) => {
+            if (isNoResponders(message))
+              reject(new BrokerUnavailable({ message: `nothing serves ${subject} now` }));
+            else resolve(message);
+            return true;
+          },
+          lost: (why) =>
+            reject(new BrokerUnavailable({ message: `no answer to ${subject} (${why})` })),
+        },
+        { timeoutMs: API_TIMEOUT_MS },
+      );
+    });
+  }
+}
+
+/** Any error of the adapters as the port's: refusals that nobody decided on are "retry later". */
+export const unavailable = (error: unknown): BrokerUnavailable =>
+  error instanceof BrokerUnavailable
+    ? error
+    : new BrokerUnavailable({ message: error instanceof Error ? error.message : String(error) });

@@ -1,0 +1,190 @@
+/**
+ * One watch of the leases: every live one, then each change, for as long as the signal lets it.
+ *
+ * 1. Each round is a new ordered push consumer that begins with the last message of every key, so
+ *    nothing that happened between two rounds is missed: a key that was known and is not there any more is
+ *    reported as gone once the round's list is complete.
+ * 2. A round ends when a message is missing (the consumer numbers them), when heartbeats stay out, or with the
+ *    connection. The next one begins when the broker is back.
+ */
+import { createInbox, type Msg, type Subscription } from "@nats-io/nats-core";
+import type { LeaseChange } from "../../core/lease/Leases.ts";
+import { isLive, leaseKey } from "./leaseMessage.ts";
+import type { NatsShape } from "./Nats.ts";
+import { retryPause } from "./retryPause.ts";
+import { NANOS_PER_MS } from "./streamConfigs.ts";
+
+const HEARTBEAT_MS = 1_000;
+/** Three heartbeats: a change is then at most this late, well within a lease's usual TTL. */
+const SILENCE_MAX_MS = 3_000;
+/** The server removes the consumer of a watcher that is gone. */
+const ABANDONED_MS = 60_000;
+
+interface ConsumerInfo {
+  readonly name: string;
+  readonly num_pending: number;
+  readonly delivered: { readonly consumer_seq: number };
+}
+
+export class LeaseWatch {
+  private readonly nats: NatsShape;
+  private readonly stream: string;
+  private readonly prefix: string;
+  private readonly onChange: (change: LeaseChange) => void;
+  private readonly signal: AbortSignal;
+  /** Live keys as last heard of. */
+  private readonly known = new Map<string, { value: string; revision: number }>();
+
+  constructor(
+    nats: NatsShape,
+    stream: string,
+    prefix: string,
+    onChange: (change: LeaseChange) => void,
+    signal: AbortSignal,
+  ) {
+    this.nats = nats;
+    this.stream = stream;
+    this.prefix = prefix;
+    this.onChange = onChange;
+    this.signal = signal;
+  }
+
+  /** Resolves when every live lease was reported once, or the signal fires; goes on until it fires. */
+  start(): Promise<void> {
+    return new Promise((resolve) => {
+      void this.run(resolve).finally(resolve);
+    });
+  }
+
+  private async run(onListed: () => void): Promise<void> {
+    for (let attempt = 0; !this.signal.aborted; attempt++) {
+      try {
+        await this.round(() => {
+          attempt = 0;
+          onListed();
+        });
+      } catch (error) {
+        this.nats.connection.log("warn", "the watch of leases begins again", {
+          error: String(error),
+        });
+      }
+      if (!this.signal.aborted) await retryPause(this.nats.connection, attempt, this.signal);
+    }
+  }
+
+  private async round(onListed: () => void): Promise<void> {
+    const inbox = createInbox();
+    const round = new Round(this.signal, this.nats);
+    const unlisted = new Set(this.known.keys());
+    let expected = 1;
+    let left = Infinity;
+    const listed = (): void => {
+      left = 0;
+      // Gone while nobody looked: after what was known of it, and before any later claim.
+      for (const key of unlisted) this.report(key, undefined, this.known.get(key)?.revision ?? 0);
+      onListed();
+    };
+    const receive = (message: Msg): void => {
+      round.heard();
+      if (message.subject === inbox) return; // a heartbeat
+      const numbers = message.reply?.split(".") ?? [];
+      if (Number(numbers.at(-3)) !== expected) return round.end("a change was lost on the way");
+      expected++;
+      const header = (name: string): string | undefined => message.headers?.get(name) || undefined;
+      const key = leaseKey(message.subject, this.prefix);
+      unlisted.delete(key);
+      this.report(key, isLive({ header }) ? message.string() : undefined, Number(numbers.at(-4)));
+      if (left > 0 && --left === 0) listed();
+    };
+    const subscription: Subscription = this.nats.connection.client.subscribe(inbox, {
+      callback: (error, message) => {
+        if (error === null) round.guard(() => receive(message));
+        else round.end(String(error));
+      },
+    });
+    try {
+      const info = await this.createConsumer(inbox);
+      // Some may have come before this answer; `expected` counts them.
+      left = info.num_pending + info.delivered.consumer_seq - (expected - 1);
+      if (left <= 0) listed();
+      await round.ended;
+      if (this.signal.aborted && this.nats.connection.connected())
+        // Only spares the server a minute of an abandoned consumer.
+        await this.nats.api
+          .call(`CONSUMER.DELETE.${this.stream}.${info.name}`)
+          .catch(() => undefined);
+    } finally {
+      round.end("over");
+      subscription.unsubscribe();
+    }
+  }
+
+  private createConsumer(inbox: string): Promise<ConsumerInfo> {
+    return this.nats.api.call(`CONSUMER.CREATE.${this.stream}`, {
+      stream_name: this.stream,
+      config: {
+        deliver_subject: inbox,
+        deliver_policy: "last_per_subject",
+        filter_subject: `${this.prefix}>`,
+        ack_policy: "none",
+        max_deliver: 1,
+        mem_storage: true,
+        num_replicas: 1,
+        idle_heartbeat: HEARTBEAT_MS * NANOS_PER_MS,
+        inactive_threshold: ABANDONED_MS * NANOS_PER_MS,
+      },
+    });
+  }
+
+  private report(key: string, value: string | undefined, revision: number): void {
+    const before = this.known.get(key)?.value;
+    if (value === undefined) this.known.delete(key);
+    else this.known.set(key, { value, revision });
+    // Equal: renewed, or a tombstone of what was gone before.
+    if (before !== value) this.onChange({ key, revision, value });
+  }
+}
+
+/** Ends once: by silence, by a lost connection, by the signal, or by `end`. */
+class Round {
+  readonly ended: Promise<void>;
+  readonly end: (why: string) => void;
+  private heardMs = performance.now();
+
+  constructor(signal: AbortSignal, nats: NatsShape) {
+    let resolve: () => void = () => undefined;
+    this.ended = new Promise((r) => {
+      resolve = r;
+    });
+    const onAbort = (): void => this.end("stopped");
+    const offChange = nats.connection.onChange((up) => {
+      if (!up) this.end("disconnected");
+    });
+    const watchdog = setInterval(() => {
+      if (performance.now() - this.heardMs > SILENCE_MAX_MS) this.end("the broker is silent");
+    }, HEARTBEAT_MS);
+    this.end = () => {
+      clearInterval(watchdog);
+      offChange();
+      signal.removeEventListener("abort", onAbort);
+      resolve();
+    };
+    signal.addEventListener("abort", onAbort);
+    if (signal.aborted) this.end("stopped");
+  }
+
+  heard(): void {
+    this.heardMs = performance.now();
+  }
+
+  /** A throw would end the client's reading loop without a word: make it fatal instead. */
+  guard(f: () => void): void {
+    try {
+      f();
+    } catch (error) {
+      queueMicrotask(() => {
+        throw error;
+      });
+    }
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * What the NATS adapters share: the connection, the ways to ask and to publish, and what the
+ * installation was provisioned with. Built once a process by `natsLayer`; the adapters are plain
+ * functions of it.
+ */
+import { Context, Effect, Layer } from "effect";
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import { Subjects } from "../../schemas/Subjects.ts";
+import { AckPublisher, HEADER_BYTES_MAX } from "./AckPublisher.ts";
+import { JetStreamApi, unavailable } from "./JetStreamApi.ts";
+import { NatsConnection, type NatsConnectionShape } from "./NatsConnection.ts";
+import {
+  NotProvisioned,
+  provision,
+  ProvisioningRefused,
+  readInstallation,
+  ShardCountMismatch,
+  type ProvisionOptions,
+} from "./provision.ts";
+import { ReplyInbox } from "./ReplyInbox.ts";
+import { StreamReader } from "./StreamReader.ts";
+
+export interface NatsShape {
+  readonly connection: NatsConnectionShape;
+  readonly subjects: Subjects;
+  readonly replies: ReplyInbox;
+  readonly publisher: AckPublisher;
+  readonly api: JetStreamApi;
+  readonly reader: StreamReader;
+  readonly shards: number;
+  readonly leaseTtlMs: number;
+  /** Bytes of the largest message that goes into a stream as it is; more becomes a claim check. */
+  readonly messageBytesMax: number;
+}
+
+/**
+ * With `provision` it creates or completes the installation first; without, it must be there.
+ * Rejects with `NotProvisioned`, `ShardCountMismatch`, `ProvisioningRefused` or `BrokerUnavailable`.
+ */
+export async function openNats(
+  connection: NatsConnectionShape,
+  subjects: Subjects,
+  options: { readonly provision?: ProvisionOptions } = {},
+): Promise<NatsShape> {
+  const replies = new ReplyInbox(connection);
+  const api = new JetStreamApi(replies);
+  const installation =
+    options.provision === undefined
+      ? await readInstallation(api, subjects)
+      : await provision(api, subjects, options.provision);
+  return {
+    connection,
+    subjects,
+    replies,
+    api,
+    publisher: new AckPublisher(replies),
+    reader: new StreamReader(replies, api),
+    ...installation,
+    messageBytesMax: payloadBytesMax(connection) - HEADER_BYTES_MAX,
+  };
+}
+
+/** nats-server's default, for a server that does not say. */
+const PAYLOAD_BYTES_DEFAULT = 1024 * 1024;
+
+export const payloadBytesMax = (connection: NatsConnectionShape): number =>
+  connection.client.info?.max_payload ?? PAYLOAD_BYTES_DEFAULT;
+
+export type OpenError =
+  BrokerUnavailable | NotProvisioned | ShardCountMismatch | ProvisioningRefused;
+
+export class Nats extends Context.Service<Nats, NatsShape>()("agents/services/nats/Nats") {}
+
+export const layer = (options: {
+  readonly namespace?: string;
+  readonly provision?: ProvisionOptions;
+}): Layer.Layer<Nats, OpenError, NatsConnection> =>
+  Layer.effect(
+    Nats,
+    Effect.flatMap(NatsConnection, (connection) =>
+      Effect.tryPromise({
+        try: () => openNats(connection, new Subjects(options.namespace), options),
+        catch: (error) =>
+          error instanceof NotProvisioned ||
+          error instanceof ShardCountMismatch ||
+          error instanceof ProvisioningRefused
+            ? error
+            : unavailable(error),
+      }),
+    ),
+  );

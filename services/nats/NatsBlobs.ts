@@ -1,0 +1,150 @@
+/**
+ * Blobs in an object store, in the layout that the NATS tools read: chunks under
+ * `$O.<bucket>.C.<id>`, then one entry under `$O.<bucket>.M.<name>` that makes them the object.
+ * Written by hand because chunks then go many at a time through `AckPublisher` and a lost connection is noticed;
+ * the client library waits for each chunk and may wait for ever.
+ *
+ * 1. The entry is stored after all chunks: an object is whole or not there.
+ * 2. The digest in the entry is checked on each read.
+ * 3. Chunks of a replaced or refused object are purged; a crash in between leaves garbage, never a wrong object.
+ */
+import { createHash, randomUUID } from "node:crypto";
+import { Effect, Layer } from "effect";
+import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import { CorruptFrame } from "../../schemas/Frame.ts";
+import { unavailable } from "./JetStreamApi.ts";
+import { headers } from "./ReplyInbox.ts";
+import { Nats, type NatsShape } from "./Nats.ts";
+
+/** The object store's usual chunk: small enough for any payload limit in use. */
+const CHUNK_BYTES = 128 * 1024;
+/** 4 MiB on their way: enough to hide the round trip. */
+const CHUNKS_IN_FLIGHT = 32;
+/** An entry's subject has to fit into the server's control line (4 KiB by default) in base64. */
+const NAME_BYTES_MAX = 2_048;
+const NAME_BYTES_KEPT = 512;
+/** Tries while one is replaced under a reader's hands. */
+const READS_MAX = 3;
+
+interface Entry {
+  readonly name: string;
+  readonly bucket: string;
+  readonly nuid: string;
+  readonly size: number;
+  readonly chunks: number;
+  readonly digest: string;
+  readonly deleted?: boolean;
+  readonly options: { readonly max_chunk_size: number };
+}
+
+export function makeNatsBlobs(nats: NatsShape): BlobsShape {
+  const bucket = nats.subjects.bucket.blobs;
+  const stream = `OBJ_${bucket}`;
+  const chunksOf = (nuid: string): string => `$O.${bucket}.C.${nuid}`;
+  const entryOf = (name: string): string =>
+    `$O.${bucket}.M.${base64Url(Buffer.from(storedName(name)))}`;
+
+  const readEntry = async (name: string): Promise<Entry | undefined> => {
+    const found = await nats.reader.byLeader(stream, { last_by_subj: entryOf(name) });
+    if (found === undefined) return undefined;
+    const entry = JSON.parse(Buffer.from(found.data).toString()) as Entry;
+    return entry.deleted === true ? undefined : entry;
+  };
+  const writeEntry = async (entry: Entry): Promise<void> => {
+    const outcome = await nats.publisher.publish(
+      entryOf(entry.name),
+      Buffer.from(JSON.stringify({ ...entry, name: storedName(entry.name) })),
+      { headers: headers(["Nats-Rollup", "sub"]) },
+    );
+    if (outcome._tag !== "Stored") throw new BrokerUnavailable({ message: outcome.message });
+  };
+  const purge = (nuid: string): Promise<unknown> =>
+    nats.api.call(`STREAM.PURGE.${stream}`, { filter: chunksOf(nuid) });
+
+  const putChunks = async (nuid: string, data: Uint8Array): Promise<number> => {
+    const bytes = Math.min(CHUNK_BYTES, nats.messageBytesMax);
+    for (let at = 0; at < data.length; at += CHUNKS_IN_FLIGHT * bytes) {
+      const group = [];
+      for (let i = at; i < Math.min(data.length, at + CHUNKS_IN_FLIGHT * bytes); i += bytes)
+        group.push(nats.publisher.publish(chunksOf(nuid), data.subarray(i, i + bytes)));
+      for (const outcome of await Promise.all(group))
+        if (outcome._tag !== "Stored") throw new BrokerUnavailable({ message: outcome.message });
+    }
+    return Math.ceil(data.length / bytes);
+  };
+
+  const readChunks = async (entry: Entry): Promise<Uint8Array | undefined> => {
+    const data = new Uint8Array(entry.size);
+    const hash = createHash("sha256");
+    let at = 0;
+    for await (const chunk of nats.reader.messages(stream, chunksOf(entry.nuid), { fromSeq: 1 })) {
+      if (at + chunk.data.length > data.length) return undefined;
+      data.set(chunk.data, at);
+      hash.update(chunk.data);
+      at += chunk.data.length;
+    }
+    return at === entry.size && digestOf(hash.digest()) === entry.digest ? data : undefined;
+  };
+
+  return {
+    put: async (name, data) => {
+      const nuid = randomUUID().replaceAll("-", "");
+      try {
+        const before = await readEntry(name);
+        const chunks = await putChunks(nuid, data);
+        const digest = digestOf(createHash("sha256").update(data).digest());
+        const options = { max_chunk_size: CHUNK_BYTES };
+        await writeEntry({ name, bucket, nuid, size: data.length, chunks, digest, options });
+        // The object is there; what is left of the one before it is only garbage.
+        if (before !== undefined) await purge(before.nuid).catch(() => undefined);
+      } catch (error) {
+        throw unavailable(error);
+      }
+    },
+    get: async (name) => {
+      try {
+        let entry = await readEntry(name);
+        for (let read = 1; entry !== undefined; read++) {
+          const data = await readChunks(entry);
+          if (data !== undefined) return data;
+          const now = await readEntry(name);
+          if (now?.nuid === entry.nuid || read === READS_MAX)
+            throw new CorruptFrame({ message: `the blob ${name} does not match its digest` });
+          entry = now; // replaced while we read it
+        }
+        return undefined;
+      } catch (error) {
+        throw error instanceof CorruptFrame ? error : unavailable(error);
+      }
+    },
+    remove: async (name) => {
+      try {
+        const entry = await readEntry(name);
+        if (entry === undefined) return;
+        await writeEntry({ ...entry, name, size: 0, chunks: 0, digest: "", deleted: true });
+        await purge(entry.nuid);
+      } catch (error) {
+        throw unavailable(error);
+      }
+    },
+  };
+}
+
+/** Long names (a long agent name in token form) keep their start and are told apart by a hash. */
+function storedName(name: string): string {
+  const bytes = Buffer.from(name);
+  if (bytes.length <= NAME_BYTES_MAX) return name;
+  const hash = createHash("sha256").update(bytes).digest("hex");
+  return `${bytes.subarray(0, NAME_BYTES_KEPT).toString("latin1")}~${hash}`;
+}
+
+/** URL-safe, with padding, as the NATS tools write it. */
+const base64Url = (bytes: Uint8Array): string =>
+  Buffer.from(bytes).toString("base64").replaceAll("+", "-").replaceAll("/", "_");
+const digestOf = (hash: Uint8Array): string => `SHA-256=${base64Url(hash)}`;
+
+export const layer: Layer.Layer<Blobs, never, Nats> = Layer.effect(
+  Blobs,
+  Effect.map(Nats, makeNatsBlobs),
+);

@@ -1,0 +1,101 @@
+/**
+ * The bus over core NATS. Requests go through `ReplyInbox`: one subscription for all answers, and a
+ * broken connection ends them at once. While the broker is away, what is published is dropped here:
+ * the client would keep it without a bound, and send some of it when nobody waits for it any more.
+ */
+import { Effect, Layer } from "effect";
+import { Bus, BrokerUnavailable, type BusReply, type BusShape } from "../../core/bus/Bus.ts";
+import { Nats, payloadBytesMax, type NatsShape } from "./Nats.ts";
+import { isNoResponders } from "./ReplyInbox.ts";
+
+/** A healthy broker answers a ping within milliseconds. */
+const FLUSH_TIMEOUT_MS = 5_000;
+
+export function makeNatsBus({ connection, replies }: NatsShape): BusShape {
+  const { client } = connection;
+  const bytesMax = payloadBytesMax(connection);
+  const checkSize = (subject: string, data: Uint8Array): void => {
+    if (data.length > bytesMax)
+      throw new RangeError(
+        `${data.length} bytes to ${subject}: the broker's limit is ${bytesMax} bytes a message`,
+      );
+  };
+  return {
+    payloadBytesMax: bytesMax,
+    connected: connection.connected,
+    publish: (subject, data, reply) => {
+      checkSize(subject, data);
+      if (!connection.connected()) return;
+      client.publish(subject, data, reply === undefined ? {} : { reply });
+    },
+    subscribe: (subject, handler, options) => {
+      const subscription = client.subscribe(subject, {
+        ...(options?.queue === undefined ? {} : { queue: options.queue }),
+        callback: (error, message) => {
+          if (error !== null) {
+            connection.log("error", "a subscription has ended", { subject, error: String(error) });
+            return;
+          }
+          try {
+            const { data, reply } = message;
+            handler({ subject: message.subject, data, reply: reply === "" ? undefined : reply });
+          } catch (thrown) {
+            // A throw here would end the client's reading loop without a word: make it fatal instead.
+            queueMicrotask(() => {
+              throw thrown;
+            });
+          }
+        },
+      });
+      return () => {
+        if (!subscription.isClosed()) subscription.unsubscribe();
+      };
+    },
+    request: (subject, data, { timeoutMs, signal }) => {
+      checkSize(subject, data);
+      return new Promise<BusReply>((resolve) => {
+        replies.send(
+          subject,
+          data,
+          {
+            reply: (message) => {
+              resolve(
+                isNoResponders(message)
+                  ? { _tag: "NoResponders" }
+                  : { _tag: "Reply", data: message.data },
+              );
+              return true;
+            },
+            lost: () => resolve({ _tag: "TimedOut" }),
+          },
+          signal === undefined ? { timeoutMs } : { timeoutMs, signal },
+        );
+      });
+    },
+    flush: async () => {
+      if (!connection.connected())
+        throw new BrokerUnavailable({ message: "the connection to the broker is down" });
+      let timer: NodeJS.Timeout | undefined;
+      const timeout = new Promise<never>((_, reject) => {
+        timer = setTimeout(
+          () => reject(new BrokerUnavailable({ message: "the broker does not answer" })),
+          FLUSH_TIMEOUT_MS,
+        );
+      });
+      try {
+        await Promise.race([client.flush(), timeout]);
+      } catch (error) {
+        throw error instanceof BrokerUnavailable
+          ? error
+          : new BrokerUnavailable({ message: String(error) });
+      } finally {
+        clearTimeout(timer);
+      }
+    },
+  };
+}
+
+export const layer: Layer.Layer<Bus, never, Nats> = Layer.effect(
+  Bus,
+  Effect.map(Nats, makeNatsBus),
+);

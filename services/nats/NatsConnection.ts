@@ -1,0 +1,183 @@
+/**
+ * The one connection to the broker that all NATS adapters of a process share. Owns: dialling,
+ * credentials, reconnecting for ever, and the news of both. Leaves to `ReplyInbox` what becomes of
+ * requests in flight, to `ShardLane` and `LeaseWatch` how they heal after a reconnect.
+ *
+ * While the broker is away `connected()` is false and nothing may be published: the client would
+ * keep it in memory without a bound and send some of it later.
+ */
+import { readFileSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
+import { credsAuthenticator, type NatsConnection as Client } from "@nats-io/nats-core";
+import { connect } from "@nats-io/transport-node";
+import { Context, Effect, Layer } from "effect";
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+
+/** Between two dials of one server: short, because every turn waits for it. */
+const RECONNECT_WAIT_MS = 200;
+const RECONNECT_JITTER_MS = 100;
+/** A silent server is given up after two of these: sooner than the operating system would notice. */
+const PING_INTERVAL_MS = 5_000;
+const PINGS_UNANSWERED_MAX = 2;
+/** One dial: more than a slow TLS handshake needs. */
+const DIAL_TIMEOUT_MS = 5_000;
+/** How long the first connection is tried before the process says that it can't: a composed start
+ *  brings the broker up at the same time. */
+const CONNECT_TIMEOUT_MS_DEFAULT = 15_000;
+
+export type Log = (level: "info" | "warn" | "error", message: string, fields?: object) => void;
+
+export interface NatsConnectionOptions {
+  /** `nats://host:4222`, `tls://…`; user and password, or a token, as `nats://user:password@…`, `nats://token@…`. */
+  readonly servers: string | readonly string[];
+  /** Shown by the server's tools. */
+  readonly name?: string;
+  /** A `.creds` file (decentralised authentication). Read once, at the start. */
+  readonly credentialsFile?: string;
+  readonly connectTimeoutMs?: number;
+}
+
+export interface NatsConnectionShape {
+  readonly client: Client;
+  readonly connected: () => boolean;
+  /** Calls `f` with each change. Returns the function that stops it. */
+  readonly onChange: (f: (connected: boolean) => void) => () => void;
+  /** Resolves when connected, when `signal` fires, or after `timeoutMs`: look at `connected()` then. */
+  readonly untilConnected: (timeoutMs: number, signal?: AbortSignal) => Promise<void>;
+  readonly log: Log;
+  readonly close: () => Promise<void>;
+}
+
+/** Rejects with `BrokerUnavailable` when no server answers within `connectTimeoutMs`. */
+export async function openConnection(
+  options: NatsConnectionOptions,
+  log: Log,
+): Promise<NatsConnectionShape> {
+  const client = await dial(options);
+  const listeners = new Set<(connected: boolean) => void>();
+  let up = true;
+  const change = (connected: boolean): void => {
+    if (up === connected) return;
+    up = connected;
+    for (const f of listeners) f(connected);
+  };
+  void watchStatus(client, change, log);
+  return {
+    client,
+    log,
+    connected: () => up && !client.isClosed(),
+    onChange: (f) => {
+      listeners.add(f);
+      return () => listeners.delete(f);
+    },
+    untilConnected: (timeoutMs, signal) =>
+      new Promise((resolve) => {
+        if (up || signal?.aborted === true) return resolve();
+        const finish = (): void => {
+          clearTimeout(timer);
+          listeners.delete(finish);
+          signal?.removeEventListener("abort", finish);
+          resolve();
+        };
+        const timer = setTimeout(finish, timeoutMs);
+        listeners.add(finish);
+        signal?.addEventListener("abort", finish);
+      }),
+    close: async () => {
+      change(false);
+      await client.close();
+    },
+  };
+}
+
+async function dial(options: NatsConnectionOptions): Promise<Client> {
+  const { servers, login, tls } = readServers(options.servers);
+  const creds = options.credentialsFile;
+  const deadline = performance.now() + (options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS_DEFAULT);
+  for (;;) {
+    try {
+      return await connect({
+        servers,
+        ...login,
+        ...(tls ? { tls: {} } : {}),
+        ...(creds === undefined ? {} : { authenticator: credsAuthenticator(readFileSync(creds)) }),
+        name: options.name ?? "agents",
+        noAsyncTraces: true, // else each request captures a stack: half of the throughput
+        maxReconnectAttempts: -1,
+        reconnectTimeWait: RECONNECT_WAIT_MS,
+        reconnectJitter: RECONNECT_JITTER_MS,
+        ignoreAuthErrorAbort: true, // a rotated credential must not end the process's connection
+        pingInterval: PING_INTERVAL_MS,
+        maxPingOut: PINGS_UNANSWERED_MAX,
+        timeout: DIAL_TIMEOUT_MS,
+      });
+    } catch (error) {
+      if (performance.now() >= deadline)
+        throw new BrokerUnavailable({
+          message: `no answer from ${servers.join(", ")}: ${String(error)}; is nats-server running there?`,
+        });
+      await delay(RECONNECT_WAIT_MS);
+    }
+  }
+}
+
+/** The client takes bare `host:port`s and one login for all of them. */
+function readServers(given: string | readonly string[]): {
+  readonly servers: string[];
+  readonly login: { user?: string; pass?: string; token?: string };
+  readonly tls: boolean;
+} {
+  const urls = (typeof given === "string" ? given.split(",") : given).map(
+    (s) => new URL(s.includes("://") ? s.trim() : `nats://${s.trim()}`),
+  );
+  const first = urls.find((u) => u.username !== "");
+  const user = decodeURIComponent(first?.username ?? "");
+  const pass = decodeURIComponent(first?.password ?? "");
+  return {
+    servers: urls.map((u) => `${u.hostname}:${u.port === "" ? 4222 : u.port}`),
+    login: user === "" ? {} : pass === "" ? { token: user } : { user, pass },
+    tls: urls.some((u) => u.protocol === "tls:"),
+  };
+}
+
+async function watchStatus(client: Client, change: (up: boolean) => void, log: Log): Promise<void> {
+  for await (const status of client.status()) {
+    if (status.type === "disconnect") {
+      log("warn", "broker connection lost; reconnecting", { server: status.server });
+      change(false);
+    } else if (status.type === "reconnect") {
+      log("info", "broker connection restored", { server: status.server });
+      change(true);
+    } else if (status.type === "error")
+      log("warn", "broker reported an error", { error: String(status.error) });
+    else if (status.type === "close") change(false);
+  }
+}
+
+export class NatsConnection extends Context.Service<NatsConnection, NatsConnectionShape>()(
+  "agents/services/nats/NatsConnection",
+) {}
+
+/** Connects while the layer is built; closes with its scope. Fails with `BrokerUnavailable`. */
+export const layer = (
+  options: NatsConnectionOptions,
+): Layer.Layer<NatsConnection, BrokerUnavailable> =>
+  Layer.effect(
+    NatsConnection,
+    Effect.gen(function* () {
+      const run = Effect.runForkWith(yield* Effect.context<never>());
+      const levels = { info: Effect.logInfo, warn: Effect.logWarning, error: Effect.logError };
+      const log: Log = (level, message, fields = {}) =>
+        void run(Effect.annotateLogs(levels[level](message), fields as Record<string, unknown>));
+      return yield* Effect.acquireRelease(
+        Effect.tryPromise({
+          try: () => openConnection(options, log),
+          catch: (error) =>
+            error instanceof BrokerUnavailable
+              ? error
+              : new BrokerUnavailable({ message: String(error) }),
+        }),
+        (connection) => Effect.promise(() => connection.close()),
+      );
+    }),
+  );

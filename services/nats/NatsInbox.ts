@@ -1,0 +1,94 @@
+/**
+ * The inbox in a work-queue stream, one subject an agent within its shard's lane. Publishing is
+ * here; consuming is `ShardLane`.
+ *
+ * Envelopes past the payload limit are claims (`claims.ts`). Their blobs stay when the input is acked: the journal's
+ * event may name the same body, and erasing an agent finds them by their prefix.
+ */
+import { Effect, Layer } from "effect";
+import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
+import { Inbox, type InboxShape, type PublishResult } from "../../core/inbox/Inbox.ts";
+import { shardOf } from "../../schemas/Address.ts";
+import { CorruptFrame } from "../../schemas/Frame.ts";
+import { newClaim, resolveClaim } from "./claims.ts";
+import { unavailable } from "./JetStreamApi.ts";
+import { Nats, type NatsShape } from "./Nats.ts";
+import { retryPause } from "./retryPause.ts";
+import { ShardLane } from "./ShardLane.ts";
+
+export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
+  const stream = nats.subjects.stream.inbox;
+  return {
+    publish: async (id, data, { signal }) => {
+      const subject = nats.subjects.inbox(shardOf(id, nats.shards), id);
+      if (data.length <= nats.messageBytesMax) return publish(nats, subject, data, signal);
+      const { claim, frame } = newClaim("inbox", id, data);
+      for (let attempt = 0; ; attempt++) {
+        try {
+          await blobs.put(claim.blob, data);
+          return await publish(nats, subject, frame, signal);
+        } catch (error) {
+          await retryPause(nats.connection, attempt, signal);
+          if (signal.aborted) return { _tag: "Unavailable", message: String(error) };
+        }
+      }
+    },
+    consume: async (shard, handler) => {
+      const lane = new ShardLane(nats, blobs, shard, handler);
+      try {
+        await lane.takeOver();
+      } catch (error) {
+        await lane.stop();
+        throw unavailable(error);
+      }
+      return lane;
+    },
+    get: async (seq) => {
+      try {
+        // A replica that lags knows nothing of a new message; only the leader may say that it is gone.
+        const found =
+          (await nats.reader.direct(stream, { seq })) ??
+          (await nats.reader.byLeader(stream, { seq }));
+        return found === undefined ? undefined : await resolveClaim(blobs, found.data);
+      } catch (error) {
+        throw error instanceof CorruptFrame ? error : unavailable(error);
+      }
+    },
+    depth: async () => {
+      try {
+        // Timers lie in the same stream and are no inputs yet; there is one message a timer.
+        const info = await nats.api.call<{ total?: number; state: { messages: number } }>(
+          `STREAM.INFO.${stream}`,
+          { subjects_filter: `${nats.subjects.namespace}.timer.>` },
+        );
+        return info.state.messages - (info.total ?? 0);
+      } catch (error) {
+        throw unavailable(error);
+      }
+    },
+  };
+}
+
+async function publish(
+  nats: NatsShape,
+  subject: string,
+  data: Uint8Array,
+  signal: AbortSignal,
+): Promise<PublishResult> {
+  let message = "not tried";
+  for (let attempt = 0; !signal.aborted; attempt++) {
+    const outcome = await nats.publisher.publish(subject, data, { signal });
+    if (outcome._tag === "Stored") return outcome;
+    // An ambiguous one may then be stored twice: its key tells the host, as with any repeated webhook.
+    message = outcome.message;
+    await retryPause(nats.connection, attempt, signal);
+  }
+  return { _tag: "Unavailable", message };
+}
+
+export const layer: Layer.Layer<Inbox, never, Nats | Blobs> = Layer.effect(
+  Inbox,
+  Effect.gen(function* () {
+    return makeNatsInbox(yield* Nats, yield* Blobs);
+  }),
+);

@@ -1,0 +1,140 @@
+/**
+ * Leases in a key-value bucket whose age limit is their TTL. The port's rules, and how they hold:
+ *
+ * 1. Claiming, renewing and releasing each publish with the sequence of the key's last message:
+ *    the stream refuses all but one. The current message is asked of the leader.
+ * 2. The epoch is the sequence of the claim's message in the stream: it only grows, whatever
+ *    expires or is purged in between. Renewals carry it in a header.
+ * 3. The age limit removes a lease that is not renewed and leaves a marker, which watchers receive.
+ *
+ * Each write carries a unique mark, so that one whose ack was lost is recognised when it is read back.
+ * Sequences of renewals are kept here, by key: a lease can be renewed only by the process that claimed it.
+ */
+import { randomUUID } from "node:crypto";
+import { Effect, Layer } from "effect";
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import { Leases, type Lease, type LeasesShape, type RenewResult } from "../../core/lease/Leases.ts";
+import { encodeToken, type Epoch, type Sequence } from "../../schemas/Address.ts";
+import { expectLast, type PublishOutcome } from "./AckPublisher.ts";
+import { unavailable } from "./JetStreamApi.ts";
+import { LeaseWatch } from "./LeaseWatch.ts";
+import { isLive, leaseKey, leaseOf, LeaseHeader } from "./leaseMessage.ts";
+import { Nats, type NatsShape } from "./Nats.ts";
+import { headers } from "./ReplyInbox.ts";
+import type { StoredMessage } from "./StreamReader.ts";
+
+/** A write that keeps being overtaken by its own earlier, ambiguous ones. */
+const WRITES_MAX = 5;
+const encoder = new TextEncoder();
+const EMPTY = new Uint8Array(0);
+
+export function makeNatsLeases(nats: NatsShape): LeasesShape {
+  const bucket = nats.subjects.bucket.leases;
+  const stream = `KV_${bucket}`;
+  const prefix = `$KV.${bucket}.`;
+  /** Last sequence of each lease that was claimed here. */
+  const held = new Map<string, { readonly epoch: Epoch; revision: Sequence }>();
+  const subjectOf = (key: string): string => prefix + key.split(".").map(encodeToken).join(".");
+  const current = (key: string): Promise<StoredMessage | undefined> =>
+    nats.reader.byLeader(stream, { last_by_subj: subjectOf(key) });
+
+  const write = async (
+    key: string,
+    value: Uint8Array,
+    after: Sequence,
+    ...lines: ReadonlyArray<readonly [string, string]>
+  ): Promise<{ readonly outcome: PublishOutcome; readonly mark: string }> => {
+    const mark = randomUUID();
+    const block = headers(expectLast(after), [LeaseHeader.mark, mark], ...lines);
+    return {
+      mark,
+      outcome: await nats.publisher.publish(subjectOf(key), value, { headers: block }),
+    };
+  };
+
+  const claim: LeasesShape["claim"] = async (key, value) => {
+    try {
+      const before = await current(key);
+      if (before !== undefined && isLive(before)) return { _tag: "Held" };
+      const after = before?.seq ?? (0 as Sequence);
+      const { outcome, mark } = await write(key, encoder.encode(value), after);
+      let seq: number | undefined = outcome._tag === "Stored" ? outcome.seq : undefined;
+      if (outcome._tag === "NotSent") throw new BrokerUnavailable({ message: outcome.message });
+      if (seq === undefined) {
+        const found = await current(key);
+        if (found?.header(LeaseHeader.mark) === mark) seq = found.seq;
+        else if (outcome._tag === "Refused") return { _tag: "Held" };
+        // Ambiguous and not there yet: whoever claims again meets it, if it is stored after all.
+        else throw new BrokerUnavailable({ message: `the claim of ${key} was not acked` });
+      }
+      const epoch = seq as Epoch;
+      held.set(key, { epoch, revision: seq as Sequence });
+      return { _tag: "Claimed", lease: { key, value, epoch } };
+    } catch (error) {
+      throw unavailable(error);
+    }
+  };
+
+  /** Writes over our own lease; `Lost` when it is not ours any more. */
+  const rewrite = async (
+    lease: Lease,
+    value: Uint8Array,
+    ...lines: ReadonlyArray<readonly [string, string]>
+  ): Promise<RenewResult> => {
+    const mine = held.get(lease.key);
+    if (mine === undefined || mine.epoch !== lease.epoch) return { _tag: "Lost" };
+    for (let attempt = 1; attempt <= WRITES_MAX; attempt++) {
+      const { outcome } = await write(lease.key, value, mine.revision, ...lines, [
+        LeaseHeader.epoch,
+        String(lease.epoch),
+      ]);
+      if (outcome._tag === "Stored") {
+        mine.revision = outcome.seq;
+        return { _tag: "Renewed" };
+      }
+      if (outcome._tag === "NotSent") throw new BrokerUnavailable({ message: outcome.message });
+      // An earlier renewal of ours may have been stored without our knowing.
+      const found = await current(lease.key);
+      if (found === undefined || !isLive(found) || leaseOf(found, prefix).epoch !== lease.epoch) {
+        held.delete(lease.key);
+        return { _tag: "Lost" };
+      }
+      mine.revision = found.seq;
+    }
+    throw new BrokerUnavailable({ message: `${lease.key} could not be written` });
+  };
+
+  return {
+    ttlMs: nats.leaseTtlMs,
+    claim,
+    renew: async (lease, value) => {
+      try {
+        return await rewrite(lease, encoder.encode(value ?? lease.value));
+      } catch (error) {
+        throw unavailable(error);
+      }
+    },
+    release: async (lease) => {
+      // Best effort: a lease that can't be released now expires.
+      await rewrite(lease, EMPTY, [LeaseHeader.operation, "DEL"]).catch(() => undefined);
+      if (held.get(lease.key)?.epoch === lease.epoch) held.delete(lease.key);
+    },
+    watch: (onChange, signal) => new LeaseWatch(nats, stream, prefix, onChange, signal).start(),
+    list: async (keyPrefix) => {
+      try {
+        const leases: Lease[] = [];
+        for await (const found of nats.reader.messages(stream, `${prefix}>`, { fromSeq: 1 }))
+          if (isLive(found) && leaseKey(found.subject, prefix).startsWith(keyPrefix))
+            leases.push(leaseOf(found, prefix));
+        return leases;
+      } catch (error) {
+        throw unavailable(error);
+      }
+    },
+  };
+}
+
+export const layer: Layer.Layer<Leases, never, Nats> = Layer.effect(
+  Leases,
+  Effect.map(Nats, makeNatsLeases),
+);

@@ -1,0 +1,107 @@
+/**
+ * Snapshots in a stream that keeps the last few of each subject. From `DEFLATE_BYTES_MIN` on they
+ * are compressed here, inside a frame `{"enc":"deflate","bytes":n}` (the stream itself is not: see `streamConfigs`); what is
+ * still past the payload limit becomes a claim, and its blob is removed when newer ones push it out.
+ */
+import { promisify } from "node:util";
+import { deflate, inflate } from "node:zlib";
+import { Effect, Layer } from "effect";
+import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import { Snapshots, SNAPSHOTS_KEPT, type SnapshotsShape } from "../../core/snapshot/Snapshots.ts";
+import type { AgentId } from "../../schemas/Address.ts";
+import { CorruptFrame, decodeFrame, encodeFrame, FRAME_VERSION } from "../../schemas/Frame.ts";
+import { newClaim, readClaim, resolveClaim, type Claim } from "./claims.ts";
+import { unavailable } from "./JetStreamApi.ts";
+import { Nats, type NatsShape } from "./Nats.ts";
+import type { StoredMessage } from "./StreamReader.ts";
+
+/** Smaller ones are sent faster than they are packed. */
+const DEFLATE_BYTES_MIN = 32 * 1024;
+/** The fastest: pages of a database shrink to a third with it, and little more with the slowest. */
+const DEFLATE_LEVEL = 1;
+const deflated = promisify<Uint8Array, { level: number }, Buffer>(deflate);
+const inflated = promisify<Uint8Array, { maxOutputLength: number }, Buffer>(inflate);
+
+export function makeNatsSnapshots(nats: NatsShape, blobs: BlobsShape): SnapshotsShape {
+  const stream = nats.subjects.stream.snapshots;
+  const stored = async (id: AgentId): Promise<StoredMessage[]> => {
+    const found: StoredMessage[] = [];
+    const subject = nats.subjects.snapshot(id);
+    for await (const message of nats.reader.messages(stream, subject, { fromSeq: 1 }))
+      found.push(message);
+    return found;
+  };
+  return {
+    put: async (id, data) => {
+      try {
+        const packed = await pack(data);
+        const claims = claimsOf(await stored(id));
+        const big =
+          packed.length > nats.messageBytesMax ? newClaim("snapshot", id, packed) : undefined;
+        if (big !== undefined) await blobs.put(big.claim.blob, packed);
+        const message = big?.frame ?? packed;
+        const outcome = await nats.publisher.publish(nats.subjects.snapshot(id), message);
+        if (outcome._tag !== "Stored") throw new BrokerUnavailable({ message: outcome.message });
+        // A blob that stays behind when this fails costs room and nothing else.
+        for (const claim of claims.slice(0, -(SNAPSHOTS_KEPT - 1)))
+          if (claim !== undefined) await blobs.remove(claim.blob).catch(() => undefined);
+      } catch (error) {
+        throw unavailable(error);
+      }
+    },
+    newestFirst: async function* (id) {
+      try {
+        for (const message of (await stored(id)).toReversed()) {
+          const data = await unpack(blobs, message.data);
+          if (data !== undefined) yield data;
+        }
+      } catch (error) {
+        throw unavailable(error);
+      }
+    },
+  };
+}
+
+async function pack(data: Uint8Array): Promise<Uint8Array> {
+  if (data.length < DEFLATE_BYTES_MIN) return data;
+  const body = await deflated(data, { level: DEFLATE_LEVEL });
+  return encodeFrame({ enc: "deflate", bytes: data.length }, body);
+}
+
+/** Undefined when it is damaged: the one before it serves. */
+async function unpack(blobs: BlobsShape, message: Uint8Array): Promise<Uint8Array | undefined> {
+  try {
+    const data = await resolveClaim(blobs, message);
+    if (!isPacked(data)) return data;
+    const { head, body } = decodeFrame(data);
+    return await inflated(body, { maxOutputLength: Number(head["bytes"]) });
+  } catch (error) {
+    if (error instanceof BrokerUnavailable) throw error;
+    return undefined;
+  }
+}
+
+const encoder = new TextEncoder();
+const PACKED_AT = encoder.encode(`{"v":${FRAME_VERSION},"crc":"`).length + 8;
+const PACKED = encoder.encode(`","enc":`);
+const isPacked = (data: Uint8Array): boolean =>
+  Buffer.compare(data.subarray(PACKED_AT, PACKED_AT + PACKED.length), PACKED) === 0;
+
+/** One element a snapshot, oldest first: undefined for one that needs no blob, or is damaged. */
+const claimsOf = (messages: readonly StoredMessage[]): ReadonlyArray<Claim | undefined> =>
+  messages.map((message) => {
+    try {
+      return readClaim(message.data);
+    } catch (error) {
+      if (error instanceof CorruptFrame) return undefined;
+      throw error;
+    }
+  });
+
+export const layer: Layer.Layer<Snapshots, never, Nats | Blobs> = Layer.effect(
+  Snapshots,
+  Effect.gen(function* () {
+    return makeNatsSnapshots(yield* Nats, yield* Blobs);
+  }),
+);

@@ -1,0 +1,287 @@
+/**
+ * One shard's lane of the inbox while this process consumes it: a pull consumer, its deliveries, and how it
+ * heals. Fed by `NatsInbox`, feeds the host's mailboxes.
+ *
+ * 1. Taking over is a new consumer under a new name, after deleting the one before it. Resetting the
+ *    old one is not enough: pull requests of a frozen host outlive a reset (measured on 2.15.1), and what
+ *    it then pulls is lost to everybody until `ack_wait`. A work queue allows one consumer a subject, so the older
+ *    lane can't come back while this one is there (`consumerNotUnique`): it stands by until stopped.
+ * 2. Unacked messages stay in the stream, so a new consumer delivers them all, at once and in order.
+ * 3. Healing (connection lost, consumer gone, broker silent) is taking over from oneself: what was
+ *    lost on the way comes again. What the host still holds comes again too and is not handed on
+ *    twice: the lane knows it by its sequence, and knows what it acked or put off.
+ * 4. A delivery whose bytes are a claim is fetched before it is handed on, and what follows waits.
+ */
+import { createInbox, type Msg, type Subscription } from "@nats-io/nats-core";
+import { randomUUID } from "node:crypto";
+import type { BlobsShape } from "../../core/blob/Blobs.ts";
+import type { Delivery } from "../../core/inbox/Inbox.ts";
+import type { ShardId } from "../../schemas/Address.ts";
+import { CorruptFrame } from "../../schemas/Frame.ts";
+import { readClaim, resolveClaim } from "./claims.ts";
+import { ApiCode, ApiRefusal } from "./JetStreamApi.ts";
+import { LaneLedger } from "./LaneLedger.ts";
+import type { NatsShape } from "./Nats.ts";
+import { retryPause } from "./retryPause.ts";
+import { NANOS_PER_MS } from "./streamConfigs.ts";
+
+/** Nothing waits for it: take-over and healing redeliver at once. It only frees what a bug might leave
+ *  unacked for ever, and must be longer than the slowest turn and the longest put-off. */
+const ACK_WAIT_MS = 60 * 60 * 1_000;
+/** A slow agent must not stall its shard; past a few in memory the host keeps sequence numbers only. */
+const ACK_PENDING_MAX = 100_000;
+const PULL_MESSAGES = 512;
+/** Bounds what the server queues for this connection: past 64 MiB it would cut it. */
+const PULL_BYTES = 4 * 1024 * 1024;
+const PULL_EXPIRES_MS = 30_000;
+const HEARTBEAT_MS = 5_000;
+/** Two heartbeats and some. */
+const SILENCE_MAX_MS = 12_000;
+/** How long an overtaken or deleted lane waits, so that whoever takes it over is first. */
+const STAND_BY_ATTEMPT = 10;
+/** Two hosts that take one lane over at once: each try deletes the other's. */
+const TAKE_OVERS_MAX = 20;
+/** For acks that are on their way to be counted before a stopped lane's consumer is deleted. */
+const STOP_DRAIN_MS = 1_000;
+const STOP_POLL_MS = 10;
+
+export class ShardLane {
+  private readonly nats: NatsShape;
+  private readonly blobs: BlobsShape;
+  private readonly shard: ShardId;
+  private readonly handler: (delivery: Delivery) => void;
+  private readonly ledger = new LaneLedger();
+  private readonly stopping = new AbortController();
+  private readonly offChange: () => void;
+  private readonly watchdog: NodeJS.Timeout;
+  private consumer = "";
+  private subscription: Subscription | undefined;
+  private wanted = 0;
+  private heardMs = performance.now();
+  private healing: Promise<void> | undefined;
+  /** Set while a claim is fetched: deliveries behind it. */
+  private waiting: Delivery[] | undefined;
+
+  constructor(
+    nats: NatsShape,
+    blobs: BlobsShape,
+    shard: ShardId,
+    handler: (delivery: Delivery) => void,
+  ) {
+    this.nats = nats;
+    this.blobs = blobs;
+    this.shard = shard;
+    this.handler = handler;
+    this.offChange = nats.connection.onChange((up) => {
+      if (up) this.heal("reconnected");
+    });
+    this.watchdog = setInterval(() => {
+      if (performance.now() - this.heardMs > SILENCE_MAX_MS) this.heal("the broker is silent");
+    }, HEARTBEAT_MS);
+  }
+
+  /** Takes the lane from whoever has it. Rejects with `BrokerUnavailable` or `ApiRefusal`. */
+  async takeOver(): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      for (const name of await this.consumersOfShard()) await this.deleteConsumer(name);
+      try {
+        return await this.createConsumer();
+      } catch (error) {
+        if (!isNotUnique(error) || attempt === TAKE_OVERS_MAX) throw error;
+      }
+    }
+  }
+
+  async stop(): Promise<void> {
+    if (this.stopping.signal.aborted) return;
+    this.stopping.abort();
+    this.offChange();
+    clearInterval(this.watchdog);
+    await this.healing;
+    if (this.consumer === "") return;
+    try {
+      await this.drainAcks();
+      await this.deleteConsumer(this.consumer);
+    } catch (error) {
+      // The next owner deletes the consumer anyway; acks that were not counted are redeliveries.
+      this.nats.connection.log("warn", "a lane was left unfinished", {
+        shard: this.shard,
+        error: String(error),
+      });
+    }
+    this.subscription?.unsubscribe();
+  }
+
+  /** Acks are counted by the server in its own time; a consumer deleted before that forgets them. */
+  private async drainAcks(): Promise<void> {
+    const deadline = performance.now() + STOP_DRAIN_MS;
+    while (performance.now() < deadline) {
+      const info = await this.nats.api.call<{ num_ack_pending: number }>(
+        `CONSUMER.INFO.${this.nats.subjects.stream.inbox}.${this.consumer}`,
+      );
+      if (info.num_ack_pending <= this.ledger.unacked) return;
+      await new Promise((resolve) => setTimeout(resolve, STOP_POLL_MS));
+    }
+  }
+
+  private async createConsumer(): Promise<void> {
+    const { stream } = this.nats.subjects;
+    const name = `${this.namePrefix}${randomUUID()}`;
+    await this.nats.api.call(`CONSUMER.CREATE.${stream.inbox}.${name}`, {
+      stream_name: stream.inbox,
+      action: "create",
+      config: {
+        name,
+        durable_name: name,
+        filter_subject: this.nats.subjects.inboxOfShard(this.shard),
+        deliver_policy: "all",
+        ack_policy: "explicit",
+        ack_wait: ACK_WAIT_MS * NANOS_PER_MS,
+        max_deliver: -1,
+        max_ack_pending: ACK_PENDING_MAX,
+      },
+    });
+    this.consumer = name;
+    this.subscription?.unsubscribe();
+    const inbox = createInbox();
+    this.subscription = this.nats.connection.client.subscribe(inbox, {
+      callback: (error, message) => {
+        if (error === null) this.receive(message, inbox);
+        else this.heal(String(error));
+      },
+    });
+    this.heardMs = performance.now();
+    this.wanted = 0;
+    this.pull(inbox);
+  }
+
+  private pull(inbox: string): void {
+    if (this.stopping.signal.aborted) return;
+    const batch = PULL_MESSAGES - this.wanted;
+    this.wanted = PULL_MESSAGES;
+    this.nats.connection.client.publish(
+      `$JS.API.CONSUMER.MSG.NEXT.${this.nats.subjects.stream.inbox}.${this.consumer}`,
+      JSON.stringify({
+        batch,
+        max_bytes: Math.max(PULL_BYTES, 2 * this.nats.messageBytesMax),
+        expires: PULL_EXPIRES_MS * NANOS_PER_MS,
+        idle_heartbeat: HEARTBEAT_MS * NANOS_PER_MS,
+      }),
+      { reply: inbox },
+    );
+  }
+
+  private receive(message: Msg, inbox: string): void {
+    this.heardMs = performance.now();
+    if (message.subject === inbox) return this.receiveStatus(message, inbox);
+    this.wanted--;
+    const delivery = this.ledger.take(message, this.nats);
+    if (delivery !== undefined) this.handOn(delivery);
+    if (this.wanted <= PULL_MESSAGES / 2) this.pull(inbox);
+  }
+
+  private receiveStatus(message: Msg, inbox: string): void {
+    const code = message.headers?.code;
+    if (code === 100) return; // a heartbeat
+    const left = message.headers?.get("Nats-Pending-Messages") ?? "";
+    // This pull is over (expired, complete, full by bytes, leader changed) and says what is left of
+    // it. One without that says that the consumer is gone, or that nobody serves it.
+    if (left === "") return this.heal(`status ${code}`);
+    this.wanted = Math.max(0, this.wanted - Number(left));
+    if (this.wanted <= PULL_MESSAGES / 2) this.pull(inbox);
+  }
+
+  private handOn(delivery: Delivery): void {
+    if (this.stopping.signal.aborted) return;
+    if (this.waiting !== undefined) this.waiting.push(delivery);
+    else if (readClaim(delivery.data) === undefined) this.give(delivery);
+    else {
+      this.waiting = [delivery];
+      void this.handOnWaiting(this.waiting);
+    }
+  }
+
+  private async handOnWaiting(queue: Delivery[]): Promise<void> {
+    for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
+      const data = await this.fetchClaim(next);
+      if (this.stopping.signal.aborted) return;
+      this.give({ ...next, data });
+    }
+    this.waiting = undefined;
+  }
+
+  private async fetchClaim(delivery: Delivery): Promise<Uint8Array> {
+    for (let attempt = 0; !this.stopping.signal.aborted; attempt++) {
+      try {
+        return await resolveClaim(this.blobs, delivery.data);
+      } catch (error) {
+        // The host finds no envelope in a claim's frame and puts the input aside as corrupt.
+        if (error instanceof CorruptFrame) break;
+        await retryPause(this.nats.connection, attempt, this.stopping.signal);
+      }
+    }
+    return delivery.data;
+  }
+
+  private give(delivery: Delivery): void {
+    try {
+      this.handler(delivery);
+    } catch (error) {
+      // A throw here would end the client's reading loop without a word: make it fatal instead.
+      queueMicrotask(() => {
+        throw error;
+      });
+    }
+  }
+
+  private heal(why: string): void {
+    if (this.stopping.signal.aborted || this.healing !== undefined) return;
+    this.nats.connection.log("warn", "a lane begins again", { shard: this.shard, why });
+    this.healing = this.beginAgain(why === "reconnected" ? 0 : STAND_BY_ATTEMPT).finally(() => {
+      this.healing = undefined;
+    });
+  }
+
+  private async beginAgain(firstAttempt: number): Promise<void> {
+    const { signal } = this.stopping;
+    for (let attempt = firstAttempt; !signal.aborted; attempt++) {
+      await retryPause(this.nats.connection, attempt, signal);
+      try {
+        await this.deleteConsumer(this.consumer);
+        return await this.createConsumer();
+      } catch (error) {
+        if (isNotUnique(error)) attempt = STAND_BY_ATTEMPT; // another host has the lane now
+      }
+    }
+  }
+
+  private get namePrefix(): string {
+    return `shard-${this.shard}-`;
+  }
+
+  private async consumersOfShard(): Promise<readonly string[]> {
+    const names: string[] = [];
+    for (let offset = 0; ;) {
+      const page = await this.nats.api.call<{ total: number; consumers: string[] | null }>(
+        `CONSUMER.NAMES.${this.nats.subjects.stream.inbox}`,
+        { offset },
+      );
+      const found = page.consumers ?? [];
+      names.push(...found);
+      offset += found.length;
+      if (found.length === 0 || offset >= page.total)
+        return names.filter((name) => name.startsWith(this.namePrefix));
+    }
+  }
+
+  private async deleteConsumer(name: string): Promise<void> {
+    try {
+      await this.nats.api.call(`CONSUMER.DELETE.${this.nats.subjects.stream.inbox}.${name}`);
+    } catch (error) {
+      if (!(error instanceof ApiRefusal) || error.code !== ApiCode.consumerNotFound) throw error;
+    }
+  }
+}
+
+const isNotUnique = (error: unknown): boolean =>
+  error instanceof ApiRefusal && error.code === ApiCode.consumerNotUnique;

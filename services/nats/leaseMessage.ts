@@ -1,0 +1,34 @@
+/**
+ * How a lease lies in its bucket: the value as the message's data, the rest in headers. Written by
+ * `NatsLeases`, read by it and by `LeaseWatch`.
+ */
+import type { Lease } from "../../core/lease/Leases.ts";
+import { decodeToken, type Epoch } from "../../schemas/Address.ts";
+import type { StoredMessage } from "./StreamReader.ts";
+
+export const LeaseHeader = {
+  /** Unique for each write. */
+  mark: "Agents-Mark",
+  /** Of a renewal: the sequence of its claim. A claim has none: its own sequence is the epoch. */
+  epoch: "Agents-Epoch",
+  /** As in any key-value bucket: `DEL` and `PURGE` are tombstones. */
+  operation: "KV-Operation",
+  /** The server's own tombstone, e.g. when the age limit removed the lease. */
+  marker: "Nats-Marker-Reason",
+} as const;
+
+type Message = Pick<StoredMessage, "subject" | "seq" | "data" | "header">;
+
+export const isLive = (message: Pick<Message, "header">): boolean =>
+  message.header(LeaseHeader.operation) === undefined &&
+  message.header(LeaseHeader.marker) === undefined;
+
+/** The key of a subject; `prefix` is `$KV.<bucket>.`. */
+export const leaseKey = (subject: string, prefix: string): string =>
+  subject.slice(prefix.length).split(".").map(decodeToken).join(".");
+
+export const leaseOf = (message: Message, prefix: string): Lease => ({
+  key: leaseKey(message.subject, prefix),
+  value: Buffer.from(message.data).toString(),
+  epoch: Number(message.header(LeaseHeader.epoch) ?? message.seq) as Epoch,
+});

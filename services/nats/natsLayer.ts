@@ -1,0 +1,38 @@
+/** All ports over one NATS connection, as one layer: what each `main.ts` provides. */
+import { Layer } from "effect";
+import type { Blobs } from "../../core/blob/Blobs.ts";
+import type { BrokerUnavailable, Bus } from "../../core/bus/Bus.ts";
+import type { DeadLetters } from "../../core/dead/DeadLetters.ts";
+import type { Inbox } from "../../core/inbox/Inbox.ts";
+import type { Journal } from "../../core/journal/Journal.ts";
+import type { Leases } from "../../core/lease/Leases.ts";
+import type { Snapshots } from "../../core/snapshot/Snapshots.ts";
+import { layer as natsCore, type Nats, type OpenError } from "./Nats.ts";
+import { layer as blobs } from "./NatsBlobs.ts";
+import { layer as bus } from "./NatsBus.ts";
+import { layer as connection, type NatsConnectionOptions } from "./NatsConnection.ts";
+import { layer as deadLetters } from "./NatsDeadLetters.ts";
+import { layer as inbox } from "./NatsInbox.ts";
+import { layer as journal } from "./NatsJournal.ts";
+import { layer as leases } from "./NatsLeases.ts";
+import { layer as snapshots } from "./NatsSnapshots.ts";
+import type { ProvisionOptions } from "./provision.ts";
+
+export interface NatsOptions extends NatsConnectionOptions {
+  /** Default `agents`. */
+  readonly namespace?: string;
+  /** Given: the installation is created or completed first. Left out: it must be there (`NotProvisioned`). */
+  readonly provision?: ProvisionOptions;
+}
+
+export type Ports = Journal | Inbox | Leases | Snapshots | Blobs | Bus | DeadLetters;
+
+/** `Nats` is provided too: it knows the number of shards. */
+export const natsLayer = (
+  options: NatsOptions,
+): Layer.Layer<Ports | Nats, OpenError | BrokerUnavailable> =>
+  Layer.mergeAll(journal, inbox, leases, snapshots, bus, deadLetters).pipe(
+    Layer.provideMerge(blobs),
+    Layer.provideMerge(natsCore(options)),
+    Layer.provide(connection(options)),
+  );

@@ -1,0 +1,173 @@
+/**
+ * Creates what an installation keeps in the broker, or checks and completes what is there: four
+ * streams, the bucket of leases, the bucket of blobs. Safe to run again, and by several processes at
+ * once: each creation either is ours, or meets another's and is looked at again.
+ *
+ * Consumers are not made here: each shard's is made by the host that takes the shard (`ShardLane`).
+ * The number of shards is written into the inbox's metadata and never changes: `shardOf` is part of
+ * the stored format.
+ */
+import { Data } from "effect";
+import { SHARDS_DEFAULT } from "../../schemas/Address.ts";
+import type { Subjects } from "../../schemas/Subjects.ts";
+import { ApiCode, ApiRefusal, type JetStreamApi } from "./JetStreamApi.ts";
+import { NANOS_PER_MS, SHARDS_KEY, streamConfigs, type StreamConfig } from "./streamConfigs.ts";
+
+/** A dead host's agents move after this long; shorter, and a busy one is taken for dead. */
+export const LEASE_TTL_MS_DEFAULT = 5_000;
+
+export interface ProvisionOptions {
+  /** Fixed by the first provisioning; undefined takes what is there, or 64. */
+  readonly shards?: number;
+  /** Copies of each stream; undefined leaves what is there, or 1. */
+  readonly replicas?: number;
+  /** Of new streams only. `memory` is for tests: a restart forgets everything. */
+  readonly storage?: "file" | "memory";
+  /** Undefined leaves what is there, or 5,000. */
+  readonly leaseTtlMs?: number;
+}
+
+/** What an installation was provisioned with. */
+export interface Installation {
+  readonly shards: number;
+  readonly leaseTtlMs: number;
+}
+
+/** Agents were placed by another number of shards: it can't change any more. */
+export class ShardCountMismatch extends Data.TaggedError("ShardCountMismatch")<{
+  readonly provisioned: number;
+  readonly requested: number;
+  readonly message: string;
+}> {}
+
+/** The broker holds no installation of this namespace: run `agents provision`. */
+export class NotProvisioned extends Data.TaggedError("NotProvisioned")<{
+  readonly namespace: string;
+  readonly message: string;
+}> {}
+
+/** The broker can't keep the stream as it must be kept; `message` has the server's reason. */
+export class ProvisioningRefused extends Data.TaggedError("ProvisioningRefused")<{
+  readonly stream: string;
+  readonly code: number;
+  readonly message: string;
+}> {}
+
+interface StreamInfo {
+  readonly config: StreamConfig & { readonly metadata?: Readonly<Record<string, string>> };
+}
+
+/** Rejects with `ShardCountMismatch`, `ProvisioningRefused` or `BrokerUnavailable`. */
+export async function provision(
+  api: JetStreamApi,
+  subjects: Subjects,
+  options: ProvisionOptions = {},
+): Promise<Installation> {
+  const shards = options.shards ?? SHARDS_DEFAULT;
+  if (!Number.isInteger(shards) || shards < 1)
+    throw new RangeError(`shards must be a whole number above 0, not ${shards}`);
+  const wanted = streamConfigs(subjects, {
+    shards,
+    replicas: options.replicas ?? 1,
+    storage: options.storage ?? "file",
+    leaseTtlMs: options.leaseTtlMs ?? LEASE_TTL_MS_DEFAULT,
+  });
+  // The inbox comes first: it holds the number of shards, which decides whether to go on.
+  for (const config of wanted) {
+    const found = await createOrFind(api, config);
+    if (found === undefined) continue;
+    if (config.name === subjects.stream.inbox && options.shards !== undefined)
+      checkShards(shardsOf(found.config), options.shards, subjects.namespace);
+    await complete(api, config, found.config, options);
+  }
+  return readInstallation(api, subjects);
+}
+
+/** Rejects with `NotProvisioned` or `BrokerUnavailable`. */
+export async function readInstallation(
+  api: JetStreamApi,
+  subjects: Subjects,
+): Promise<Installation> {
+  const inbox = await info(api, subjects.stream.inbox);
+  const leases = await info(api, `KV_${subjects.bucket.leases}`);
+  const shards = inbox === undefined ? 0 : shardsOf(inbox.config);
+  if (leases === undefined || !(shards > 0))
+    throw new NotProvisioned({
+      namespace: subjects.namespace,
+      message: `nothing is provisioned under "${subjects.namespace}" on this broker: run "agents provision" once`,
+    });
+  return { shards, leaseTtlMs: Number(leases.config["max_age"]) / NANOS_PER_MS };
+}
+
+/** Undefined when it was created as wanted. */
+async function createOrFind(
+  api: JetStreamApi,
+  config: StreamConfig,
+): Promise<StreamInfo | undefined> {
+  const found = await info(api, config.name);
+  if (found !== undefined) return found;
+  try {
+    await api.call(`STREAM.CREATE.${config.name}`, config);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof ApiRefusal)) throw error;
+    // Somebody else made it between our look and our creation.
+    const other = error.code === ApiCode.streamNameInUse ? await info(api, config.name) : undefined;
+    if (other !== undefined) return other;
+    throw refused(config.name, error);
+  }
+}
+
+async function info(api: JetStreamApi, stream: string): Promise<StreamInfo | undefined> {
+  try {
+    return await api.call<StreamInfo>(`STREAM.INFO.${stream}`);
+  } catch (error) {
+    if (error instanceof ApiRefusal && error.code === ApiCode.streamNotFound) return undefined;
+    throw error;
+  }
+}
+
+/** Brings a stream of an earlier release, or with other choices, to what is wanted now. */
+async function complete(
+  api: JetStreamApi,
+  wanted: StreamConfig,
+  found: StreamConfig,
+  options: ProvisionOptions,
+): Promise<void> {
+  const kept = new Set(["metadata", "storage"]); // the first provisioning's, for ever
+  if (options.replicas === undefined) kept.add("num_replicas");
+  if (options.leaseTtlMs === undefined) kept.add("max_age").add("duplicate_window");
+  // Limits that an operator set are theirs.
+  for (const limit of ["max_msgs", "max_bytes"]) kept.add(limit);
+  const changes = Object.entries(wanted).filter(
+    ([key, value]) => !kept.has(key) && !same(found[key], value),
+  );
+  if (changes.length === 0) return;
+  try {
+    await api.call(`STREAM.UPDATE.${wanted.name}`, { ...found, ...Object.fromEntries(changes) });
+  } catch (error) {
+    throw error instanceof ApiRefusal ? refused(wanted.name, error) : error;
+  }
+}
+
+/** The server leaves out what is zero or false. */
+const same = (found: unknown, wanted: unknown): boolean =>
+  JSON.stringify(found ?? 0) === JSON.stringify(wanted) || (!found && !wanted);
+
+const shardsOf = (config: StreamInfo["config"]): number => Number(config.metadata?.[SHARDS_KEY]);
+
+function checkShards(provisioned: number, requested: number, namespace: string): void {
+  if (provisioned === requested) return;
+  throw new ShardCountMismatch({
+    provisioned,
+    requested,
+    message: `"${namespace}" was provisioned with ${provisioned} shards and ${requested} were asked for; the number can't change: leave it out, or use another namespace`,
+  });
+}
+
+const refused = (stream: string, error: ApiRefusal): ProvisioningRefused =>
+  new ProvisioningRefused({
+    stream,
+    code: error.code,
+    message: `the broker refuses the stream ${stream}: ${error.message} (${error.code}); nats-server 2.12.14 or 2.14.4, or newer, is needed`,
+  });

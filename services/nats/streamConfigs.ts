@@ -1,0 +1,97 @@
+/**
+ * What each stream of an installation looks like, and why. Read by `provision`; nothing else sets
+ * a stream's configuration.
+ */
+import { SNAPSHOTS_KEPT } from "../../core/snapshot/Snapshots.ts";
+import type { Subjects } from "../../schemas/Subjects.ts";
+
+export interface StreamChoices {
+  readonly shards: number;
+  readonly replicas: number;
+  readonly storage: "file" | "memory";
+  readonly leaseTtlMs: number;
+}
+
+/** A stream's configuration as the JetStream API spells it (durations in nanoseconds). */
+export type StreamConfig = { readonly name: string } & Readonly<Record<string, unknown>>;
+
+export const NANOS_PER_MS = 1_000_000;
+/** Where the number of shards is written: metadata of the inbox. */
+export const SHARDS_KEY = "agents.shards";
+/** Expiry markers tell those who watch, at once; who was away lists again, so a minute is plenty. */
+const MARKER_TTL_MS = 60_000;
+
+export function streamConfigs(subjects: Subjects, choices: StreamChoices): readonly StreamConfig[] {
+  const { namespace, stream, bucket } = subjects;
+  const common = {
+    storage: choices.storage,
+    num_replicas: choices.replicas,
+    allow_direct: true,
+    // A cold read of one subject must not unpack a whole block (p50 6 ms instead of 0.2).
+    compression: "none",
+    max_msgs: -1,
+    max_bytes: -1,
+    max_age: 0,
+  };
+  return [
+    {
+      ...common,
+      name: stream.inbox,
+      subjects: [`${namespace}.inbox.>`, `${namespace}.timer.>`],
+      retention: "workqueue",
+      // The server refuses scheduled messages where new ones are discarded; there is no limit that could bite.
+      discard: "old",
+      allow_msg_schedules: true,
+      metadata: { [SHARDS_KEY]: String(choices.shards) },
+    },
+    {
+      ...common,
+      name: stream.journal,
+      subjects: [`${namespace}.journal.>`],
+      retention: "limits",
+      // Whatever limit an operator may set: a full journal refuses, it never forgets.
+      discard: "new",
+    },
+    {
+      ...common,
+      name: stream.snapshots,
+      subjects: [`${namespace}.snapshot.>`],
+      retention: "limits",
+      discard: "old",
+      max_msgs_per_subject: SNAPSHOTS_KEPT,
+    },
+    {
+      ...common,
+      name: stream.dead,
+      subjects: [`${namespace}.dead.>`],
+      retention: "limits",
+      discard: "new",
+    },
+    {
+      // A key-value bucket, as the NATS tools know it. Its age limit is the leases' TTL: each renewal is
+      // a new message and starts it again, while a TTL of the message itself would be lost by an update.
+      ...common,
+      name: `KV_${bucket.leases}`,
+      subjects: [`$KV.${bucket.leases}.>`],
+      retention: "limits",
+      discard: "new",
+      max_msgs_per_subject: 1,
+      allow_rollup_hdrs: true,
+      deny_delete: true,
+      max_age: choices.leaseTtlMs * NANOS_PER_MS,
+      allow_msg_ttl: true,
+      subject_delete_marker_ttl: MARKER_TTL_MS * NANOS_PER_MS,
+      // An age limit shorter than this window is refused.
+      duplicate_window: Math.min(choices.leaseTtlMs, 120_000) * NANOS_PER_MS,
+    },
+    {
+      // An object store, as the NATS tools know it.
+      ...common,
+      name: `OBJ_${bucket.blobs}`,
+      subjects: [`$O.${bucket.blobs}.C.>`, `$O.${bucket.blobs}.M.>`],
+      retention: "limits",
+      discard: "new",
+      allow_rollup_hdrs: true,
+    },
+  ];
+}

@@ -1,0 +1,38 @@
+/** The ambient-context port on AsyncLocalStorage; and `getCurrentAgent()`, which reads it. */
+import { AsyncLocalStorage } from "node:async_hooks";
+import { Layer } from "effect";
+import { Ambient, type AmbientShape } from "../../core/ambient/Ambient.ts";
+import { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
+import type { Agent } from "../../core/agent/Agent.ts";
+import type { Connection } from "../../core/agent/Connection.ts";
+import type { Turn } from "../../core/turn/Turn.ts";
+
+// One store for the process: user code asks for the current agent without holding anything of ours.
+const storage = new AsyncLocalStorage<Turn>();
+
+export const asyncAmbient: AmbientShape = {
+  run: (turn, f) => storage.run(turn, f),
+  current: () => storage.getStore(),
+};
+
+export const asyncAmbientLayer = Layer.succeed(Ambient, asyncAmbient);
+
+/** Which agent the running code belongs to, and in whose context (`protocol.md` §6.6). */
+export interface CurrentAgent {
+  readonly agent: Agent | undefined;
+  readonly connection: Connection | undefined;
+  readonly request: Request | undefined;
+  readonly email: undefined;
+}
+
+/** Every field is undefined outside of a turn. */
+export function getCurrentAgent(): CurrentAgent {
+  const turn = storage.getStore();
+  const owner = turn?.owner;
+  return {
+    agent: owner instanceof ActiveAgent ? owner.agent : undefined,
+    connection: turn?.connection,
+    request: turn?.request,
+    email: undefined,
+  };
+}

@@ -1,0 +1,28 @@
+/** The machine's clock, timers and randomness as `core/time/Time`: what processes run on. */
+import { randomBytes } from "node:crypto";
+import { Layer } from "effect";
+import { Time, type TimeShape } from "../../core/time/Time.ts";
+
+/** Node runs longer timers at once; a longer wait is made of several. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+const ID_BYTES = 16;
+
+export const machineTime: TimeShape = {
+  nowMs: () => Date.now(),
+  monotonicMs: () => performance.now(),
+  after: (ms, f) => {
+    let timer: NodeJS.Timeout;
+    const arm = (leftMs: number): void => {
+      timer =
+        leftMs > TIMER_MS_MAX
+          ? setTimeout(() => arm(leftMs - TIMER_MS_MAX), TIMER_MS_MAX)
+          : setTimeout(f, Math.max(0, leftMs));
+    };
+    arm(ms);
+    return () => clearTimeout(timer);
+  },
+  id: () => randomBytes(ID_BYTES).toString("base64url"),
+  random: () => Math.random(),
+};
+
+export const layer: Layer.Layer<Time> = Layer.succeed(Time, machineTime);
