@@ -60,7 +60,7 @@ let binary: Promise<string> | undefined;
 
 /** Where the nats-server binary is; found once a worker. */
 export function natsServerBinary(): Promise<string> {
-  return (binary ??= Effect.runPromise(findNatsServer(process.env)).then((found) => found.path));
+  return (binary ??= Effect.runPromise(findNatsServer()).then((found) => found.path));
 }
 
 /** Resolves when the server accepts clients and JetStream is up. */
