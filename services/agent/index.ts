@@ -19,3 +19,4 @@ export { AgentDiscarded, ReadonlyConnection, SqlError } from "../../core/agent/e
 export { routeAgentRequest, type RouteOptions } from "../../core/agent/routeAgentRequest.ts";
 export { AgentUnreachable } from "../../core/call/CallClient.ts";
 export { camelCaseToKebabCase, InvalidAddress } from "../../schemas/Address.ts";
+export { getCurrentAgent, type CurrentAgent } from "../node/AsyncAmbient.ts";

@@ -13,12 +13,13 @@ import {
   answerOfVerdict,
   METHOD_NOT_ALLOWED,
 } from "../../core/webhook/answers.ts";
-import { allowsMethod, type RouteMatch } from "../../core/webhook/RouteTable.ts";
-import type {
-  PlainAnswer,
-  Verdict,
-  WebhookRequest,
-  WebhookRoute,
+import type { RouteMatch } from "../../core/webhook/RouteTable.ts";
+import {
+  allowsMethod,
+  type PlainAnswer,
+  type Verdict,
+  type WebhookRequest,
+  type WebhookRoute,
 } from "../../core/webhook/WebhookRoute.ts";
 import { agentId, InvalidAddress, type AgentId } from "../../schemas/Address.ts";
 import { decodeMessage, type InputAnswer } from "../../schemas/Call.ts";

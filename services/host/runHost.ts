@@ -1,0 +1,39 @@
+/**
+ * A host in a scope: the ports from the context, a module, an id; claims its shards and runs agents
+ * until the scope closes. Used by `agents host`, `agents dev` and tests, which differ only in layers.
+ */
+import { Effect } from "effect";
+import type { AgentMetrics } from "../../core/metrics/AgentMetrics.ts";
+import type { Subjects } from "../../schemas/Subjects.ts";
+import { Host } from "./Host.ts";
+import { hostServices, type HostModule } from "./HostServices.ts";
+
+/** Longer than most handlers; what is not done by then runs again on the next host. */
+export const DRAIN_TIMEOUT_MS_DEFAULT = 10_000;
+
+export interface RunHostOptions {
+  readonly hostId: string;
+  readonly subjects: Subjects;
+  readonly shards: number;
+  readonly module: () => HostModule;
+  readonly metrics: AgentMetrics;
+  readonly drainTimeoutMs?: number;
+}
+
+export const runHost = (options: RunHostOptions) =>
+  Effect.gen(function* () {
+    const services = yield* hostServices({
+      config: {
+        hostId: options.hostId,
+        subjects: options.subjects,
+        shards: options.shards,
+        drainTimeoutMs: options.drainTimeoutMs ?? DRAIN_TIMEOUT_MS_DEFAULT,
+      },
+      module: options.module,
+      metrics: options.metrics,
+    });
+    const host = yield* Host.make(services);
+    options.metrics.active(() => host.agentsActive);
+    options.metrics.inboxLag(() => services.inbox.depth());
+    return host;
+  });

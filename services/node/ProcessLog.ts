@@ -1,0 +1,62 @@
+/**
+ * The log of a process: one JSON object a line, or on a terminal a line for people. To standard error,
+ * so that what a command prints stays clean for scripts.
+ */
+import { Layer } from "effect";
+import { Log, type LogFields, type LogShape } from "../../core/log/Log.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
+import { machineTime } from "./MachineTime.ts";
+
+export type LogLevel = "debug" | "info" | "warn" | "error";
+const LEVELS: ReadonlyArray<LogLevel> = ["debug", "info", "warn", "error"];
+
+export interface ProcessLogOptions {
+  /** Lines below it are dropped. Default `info`. */
+  readonly level?: LogLevel;
+  /** Default: `text` on a terminal, else `json`. */
+  readonly format?: "json" | "text";
+  readonly write?: (line: string) => void;
+  readonly time?: TimeShape;
+}
+
+export function processLog(options: ProcessLogOptions = {}): LogShape {
+  const {
+    level = "info",
+    format = process.stderr.isTTY ? "text" : "json",
+    write = (line: string) => void process.stderr.write(line),
+    time = machineTime,
+  } = options;
+  const from = LEVELS.indexOf(level);
+  const at =
+    (name: LogLevel, rank: number) =>
+    (message: string, fields: LogFields = {}): void => {
+      if (rank < from) return;
+      const iso = new Date(time.nowMs()).toISOString();
+      write(
+        format === "json"
+          ? jsonLine(iso, name, message, fields)
+          : textLine(iso, name, message, fields),
+      );
+    };
+  return { debug: at("debug", 0), info: at("info", 1), warn: at("warn", 2), error: at("error", 3) };
+}
+
+export const layer = (options: ProcessLogOptions = {}): Layer.Layer<Log> =>
+  Layer.succeed(Log, processLog(options));
+
+function jsonLine(time: string, level: LogLevel, message: string, fields: LogFields): string {
+  try {
+    return JSON.stringify({ time, level, message, ...fields }) + "\n";
+  } catch {
+    // A field that JSON can't carry must not cost the line.
+    return JSON.stringify({ time, level, message, fields: String(fields) }) + "\n";
+  }
+}
+
+function textLine(iso: string, level: LogLevel, message: string, fields: LogFields): string {
+  const rest = Object.entries(fields)
+    .map(([name, value]) => ` ${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)
+    .join("");
+  const mark = level === "info" ? "" : `${level.toUpperCase()} `;
+  return `${iso.slice(11, 19)} ${mark}${message}${rest}\n`;
+}

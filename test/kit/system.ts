@@ -1,0 +1,184 @@
+/**
+ * A whole system in the test's process: gateway and hosts on a real nats-server, each host and gateway
+ * with its own connection and scope, so that a test can stop one and start another.
+ */
+import { Effect, Exit, Layer, Scope } from "effect";
+import { Blobs } from "../../core/blob/Blobs.ts";
+import { Bus } from "../../core/bus/Bus.ts";
+import { CallClient } from "../../core/call/CallClient.ts";
+import { Journal } from "../../core/journal/Journal.ts";
+import { Log, type LogShape } from "../../core/log/Log.ts";
+import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
+import { Snapshots } from "../../core/snapshot/Snapshots.ts";
+import { Time } from "../../core/time/Time.ts";
+import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
+import { RouteTable } from "../../core/webhook/RouteTable.ts";
+import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
+import { Subjects } from "../../schemas/Subjects.ts";
+import { PrometheusMetrics } from "../../services/admin/PrometheusMetrics.ts";
+import type { GatewayModule } from "../../services/gateway/GatewayServices.ts";
+import { runGateway } from "../../services/gateway/runGateway.ts";
+import { runHost } from "../../services/host/runHost.ts";
+import { bindEnv } from "../../services/module/bindEnv.ts";
+import { Nats } from "../../services/nats/Nats.ts";
+import { natsLayer } from "../../services/nats/natsLayer.ts";
+import { asyncAmbientLayer } from "../../services/node/AsyncAmbient.ts";
+import { machineTime } from "../../services/node/MachineTime.ts";
+import { httpServerLayer, type HttpServerChoice } from "../../services/nodeHttp/httpServerLayer.ts";
+import { sqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
+
+export interface TestModule {
+  readonly agents: Readonly<Record<string, AgentClassType>>;
+  readonly webhooks?: ReadonlyArray<WebhookRoute>;
+  readonly env?: Readonly<Record<string, unknown>>;
+  readonly fetch?: GatewayModule["fetch"];
+}
+
+export interface LogLine {
+  readonly level: string;
+  readonly message: string;
+  readonly fields: unknown;
+}
+
+/** Collects lines; `AGENTS_TEST_LOG=1` prints them too. */
+export function collectingLog(lines: LogLine[] = []): LogShape & { readonly lines: LogLine[] } {
+  const at = (level: string) => (message: string, fields?: unknown) => {
+    lines.push({ level, message, fields });
+    if (process.env["AGENTS_TEST_LOG"]) console.error(level, message, fields ?? "");
+  };
+  return { lines, debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
+}
+
+export interface SystemOptions {
+  readonly nats: string;
+  readonly module: TestModule;
+  readonly namespace?: string;
+  readonly shards?: number;
+  readonly leaseTtlMs?: number;
+  readonly http?: HttpServerChoice;
+}
+
+/** One process's worth of layers, open until `close`. */
+async function openPorts(options: SystemOptions, folder: string | undefined, log: LogShape) {
+  const scope = await Effect.runPromise(Scope.make());
+  const layer = Layer.mergeAll(
+    natsLayer({
+      servers: options.nats,
+      name: "test",
+      ...(options.namespace === undefined ? {} : { namespace: options.namespace }),
+      provision: {
+        ...(options.shards === undefined ? {} : { shards: options.shards }),
+        ...(options.leaseTtlMs === undefined ? {} : { leaseTtlMs: options.leaseTtlMs }),
+      },
+    }),
+    sqliteDatabases({ folder }),
+    asyncAmbientLayer,
+    Layer.succeed(Time, machineTime),
+    Layer.succeed(Log, log),
+    httpServerLayer(options.http ?? "auto"),
+  );
+  const context = await Effect.runPromise(Layer.buildWithScope(layer, scope));
+  const metrics = new PrometheusMetrics();
+  return {
+    scope,
+    context,
+    metrics,
+    close: () => Effect.runPromise(Scope.close(scope, Exit.void)),
+  };
+}
+
+type Opened = Awaited<ReturnType<typeof openPorts>>;
+
+const run = <A, E>(opened: Opened, effect: Effect.Effect<A, E, never>): Promise<A> =>
+  Effect.runPromise(effect);
+
+function callClient(opened: Opened, subjects: Subjects, shards: number): Promise<CallClient> {
+  return run(
+    opened,
+    Effect.gen(function* () {
+      return new CallClient({
+        bus: yield* Bus,
+        blobs: yield* Blobs,
+        time: yield* Time,
+        subjects,
+        shards,
+      });
+    }).pipe(Effect.provide(opened.context)),
+  );
+}
+
+export async function startTestHost(options: SystemOptions, hostId: string, folder?: string) {
+  const log = collectingLog();
+  const opened = await openPorts(options, folder, log);
+  const nats = await run(opened, Effect.provide(Nats, opened.context));
+  const subjects = new Subjects(options.namespace);
+  const calls = await callClient(opened, subjects, nats.shards);
+  const agents = new Map(Object.entries(options.module.agents));
+  const env = bindEnv(options.module.env ?? {}, agents.keys(), () => calls);
+  const host = await run(
+    opened,
+    runHost({
+      hostId,
+      subjects,
+      shards: nats.shards,
+      module: () => ({ agents, env }),
+      metrics: agentMetrics(opened.metrics),
+    }).pipe(Effect.provide(opened.context), Effect.provideService(Scope.Scope, opened.scope)),
+  );
+  return { host, log, metrics: opened.metrics, stop: opened.close };
+}
+
+export async function startTestGateway(options: SystemOptions, gatewayId: string) {
+  const log = collectingLog();
+  const opened = await openPorts(options, undefined, log);
+  const nats = await run(opened, Effect.provide(Nats, opened.context));
+  const subjects = new Subjects(options.namespace);
+  const calls = await callClient(opened, subjects, nats.shards);
+  const env = bindEnv(options.module.env ?? {}, Object.keys(options.module.agents), () => calls);
+  const routes = new RouteTable(options.module.webhooks ?? []);
+  const { fetch } = options.module;
+  const gateway = await run(
+    opened,
+    runGateway({
+      gatewayId,
+      subjects,
+      shards: nats.shards,
+      hostname: "127.0.0.1",
+      port: 0,
+      module: () => ({ routes, env, ...(fetch === undefined ? {} : { fetch }) }),
+      calls,
+      metrics: agentMetrics(opened.metrics),
+    }).pipe(Effect.provide(opened.context), Effect.provideService(Scope.Scope, opened.scope)),
+  );
+  return {
+    ...gateway,
+    env,
+    url: `http://127.0.0.1:${gateway.port}`,
+    log,
+    metrics: opened.metrics,
+    stop: opened.close,
+  };
+}
+
+/** Ports for looking at what is stored. */
+export async function openInspector(options: SystemOptions) {
+  const opened = await openPorts(options, undefined, collectingLog());
+  const journal = await run(opened, Effect.provide(Journal, opened.context));
+  const snapshots = await run(opened, Effect.provide(Snapshots, opened.context));
+  return { journal, snapshots, close: opened.close };
+}
+
+/** One gateway and one host. */
+export async function startSystem(options: SystemOptions & { readonly folder?: string }) {
+  const host = await startTestHost(options, "host-a", options.folder);
+  const gateway = await startTestGateway(options, "gateway-a");
+  return {
+    host,
+    gateway,
+    url: gateway.url,
+    stop: async () => {
+      await gateway.stop();
+      await host.stop();
+    },
+  };
+}
