@@ -1,0 +1,82 @@
+/**
+ * What the command line needs from the rest of the system, as ports: `main.ts` joins them with the
+ * adapters, tests with doubles. Nothing here knows NATS, SQLite or sockets.
+ */
+import type { DatabasesShape } from "../../core/database/Databases.ts";
+import type { JournalShape } from "../../core/journal/Journal.ts";
+import type { LeasesShape } from "../../core/lease/Leases.ts";
+import type { LogShape } from "../../core/log/Log.ts";
+import type { MetricsShape } from "../../core/metrics/Metrics.ts";
+import type { SnapshotsShape } from "../../core/snapshot/Snapshots.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
+import type { Readiness } from "../admin/AdminServer.ts";
+import type { LoadedModule } from "../module/LoadedModule.ts";
+
+/** A broker and the installation on it. */
+export interface Target {
+  readonly natsUrl: string;
+  readonly namespace: string;
+}
+
+/** What commands that read need. `databases` are throw-away copies: nothing that is done to one stays. */
+export interface ReadPorts {
+  readonly journal: JournalShape;
+  readonly snapshots: SnapshotsShape;
+  readonly databases: DatabasesShape;
+  readonly leases: Pick<LeasesShape, "list">;
+  readonly shards: number;
+  readonly close: () => Promise<void>;
+}
+
+export interface ProvisionSettings {
+  readonly shards: number | undefined;
+  readonly replicas: number | undefined;
+  readonly leaseTtlMs: number | undefined;
+}
+
+/** Everything that a process is told from outside. */
+export interface ProcessSettings {
+  readonly role: "dev" | "gateway" | "host";
+  readonly module: LoadedModule;
+  /** Secrets and settings for verifiers and agents. */
+  readonly env: Readonly<Record<string, unknown>>;
+  /** Undefined in `dev`: a server of its own, as a child process with its data in `dataFolder`. */
+  readonly natsUrl: string | undefined;
+  readonly namespace: string;
+  /** Absolute; exists. */
+  readonly dataFolder: string;
+  /** Where the gateway listens; a host ignores both. */
+  readonly hostname: string;
+  readonly port: number;
+  /** `https://hooks.example.com`: how callers see the gateway, where a proxy is in front of it. */
+  readonly publicUrl: string | undefined;
+  readonly requireDurable: boolean;
+  readonly provision: ProvisionSettings;
+  readonly log: LogShape;
+  readonly metrics: MetricsShape;
+  /** One line on what takes longer than a second, e.g. a download. */
+  readonly progress: (line: string) => void;
+}
+
+export interface RunningProcess {
+  /** Port the gateway listens on; undefined for a host. */
+  readonly port: number | undefined;
+  readonly natsUrl: string;
+  /** For people, e.g. `2.14.5, own child process, data in .agents/nats`. */
+  readonly natsSummary: string;
+  readonly readiness: () => Readiness;
+  /** Runs new code from the next turn on; sockets stay open. */
+  readonly reload: (module: LoadedModule) => Promise<void>;
+  /** Graceful: finishes turns, hands over, closes. */
+  readonly stop: () => Promise<void>;
+  /** Rejects when the process can't go on; never resolves otherwise. */
+  readonly failed: Promise<never>;
+}
+
+export interface Joins {
+  readonly time: TimeShape;
+  readonly openReader: (target: Target) => Promise<ReadPorts>;
+  /** Resolves to lines for people: what was created, what was there. */
+  readonly provision: (target: Target, settings: ProvisionSettings) => Promise<readonly string[]>;
+  readonly start: (settings: ProcessSettings) => Promise<RunningProcess>;
+}

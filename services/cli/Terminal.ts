@@ -1,0 +1,31 @@
+/**
+ * Where a command writes and what surrounds it: two streams, the environment, the folder. `main`
+ * gives the process's own; tests give one that collects. Results go to `out` and everything else to
+ * `err`, so that a pipe gets results only.
+ */
+export interface Terminal {
+  /** Writes one line of result. */
+  readonly out: (line: string) => void;
+  /** Writes one line for people: progress, hints, errors. */
+  readonly err: (line: string) => void;
+  /** People read `out` (it is a terminal, not a pipe). */
+  readonly interactive: boolean;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+}
+
+export function processTerminal(): Terminal {
+  // A reader that has seen enough (`agents list | head`) is no failure of ours.
+  for (const stream of [process.stdout, process.stderr])
+    stream.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "EPIPE") process.exit(0);
+      throw error;
+    });
+  return {
+    out: (line) => void process.stdout.write(line + "\n"),
+    err: (line) => void process.stderr.write(line + "\n"),
+    interactive: process.stdout.isTTY === true,
+    env: process.env,
+    cwd: process.cwd(),
+  };
+}

@@ -1,0 +1,118 @@
+/**
+ * `agents dev [module]`: everything in one process beside a broker of its own, for one folder. Loads
+ * the module again when its files change; a load that fails leaves the running code as it is.
+ */
+import { relative } from "node:path";
+import { loadModule } from "../../module/loadModule.ts";
+import { ModuleError, type LoadedModule } from "../../module/LoadedModule.ts";
+import { watchModule } from "../../module/watchModule.ts";
+import { failed } from "../CliError.ts";
+import { findDev, removeDevFile, writeDevFile } from "../devFile.ts";
+import { devGreeting } from "../devGreeting.ts";
+import type { Joins, RunningProcess } from "../Joins.ts";
+import { prepare } from "../prepare.ts";
+import { serve } from "../serve.ts";
+import type { Terminal } from "../Terminal.ts";
+import type { ServingOptions } from "./serveRole.ts";
+
+export async function dev(
+  joins: Joins,
+  terminal: Terminal,
+  options: ServingOptions,
+): Promise<void> {
+  const { dataFolder, adminHostname, adminPort } = options;
+  await refuseSecond(terminal, dataFolder);
+  const prepared = await prepare(terminal, {
+    role: "dev",
+    module: options.module,
+    dataFolder,
+    newId: joins.time.id,
+  });
+  const settings = { ...options, module: prepared.module, env: prepared.env };
+  await serve(joins, { settings, adminHostname, adminPort }, ({ running, adminPort: port }) => {
+    const url = `http://${printable(options.hostname)}:${running.port}`;
+    writeDevFile(dataFolder, {
+      url,
+      natsUrl: running.natsUrl,
+      pid: process.pid,
+      port: running.port ?? 0,
+      adminPort: port,
+      namespace: options.namespace,
+    });
+    const admin = `http://${printable(adminHostname)}:${port}`;
+    const greeting = devGreeting({
+      ...prepared, url, admin, nats: running.natsSummary, dataFolder, cwd: terminal.cwd,
+      nowSeconds: Math.floor(joins.time.nowMs() / 1000),
+    }); // prettier-ignore
+    for (const line of greeting) terminal.out(line);
+    const watch = keepLoaded(joins, terminal, prepared.module, running);
+    return () => {
+      terminal.out("Stopping …");
+      watch.close();
+      removeDevFile(dataFolder, process.pid);
+    };
+  });
+  terminal.out(`Stopped. The data stays in ${relative(terminal.cwd, dataFolder) || "."}.`);
+}
+
+/** A live server's admin port answers at once; a process that only has its old number does not. */
+const PROBE_TIMEOUT_MS = 1_000;
+
+/** Two on one data folder would be two brokers on the same files. */
+async function refuseSecond(terminal: Terminal, dataFolder: string): Promise<void> {
+  const found = findDev(dataFolder);
+  if (found._tag !== "Running") return;
+  const { pid, url, adminPort } = found.dev;
+  const answers = await fetch(`http://127.0.0.1:${adminPort}/healthz`, {
+    signal: AbortSignal.timeout(PROBE_TIMEOUT_MS),
+  }).then(
+    (response) => response.ok,
+    () => false,
+  );
+  if (!answers) return;
+  throw failed(
+    `A dev server (process ${pid}, ${url}) already has its data in ${relative(terminal.cwd, dataFolder) || "."}. Stop it, or give this one another folder (--data).`,
+  );
+}
+
+/** Loads again after each change, one load at a time, the last change last. */
+function keepLoaded(
+  joins: Pick<Joins, "time">,
+  terminal: Terminal,
+  module: LoadedModule,
+  running: RunningProcess,
+): { readonly close: () => void } {
+  let loading = Promise.resolve();
+  const watch = watchModule({
+    files: module.files,
+    time: joins.time,
+    onChange: (changed) => {
+      loading = loading.then(() => reload(changed));
+    },
+  });
+  const reload = async (changed: ReadonlyArray<string>): Promise<void> => {
+    const names = changed.map((file) => relative(terminal.cwd, file)).join(", ");
+    try {
+      const next = await loadModule(module.file);
+      watch.follow(next.files);
+      await running.reload(next);
+      terminal.out(`${names} changed: loaded again`);
+    } catch (error) {
+      if (error instanceof ModuleError)
+        watch.follow([...new Set([...module.files, ...error.files])]);
+      const message = error instanceof Error ? error.message : String(error);
+      terminal.err(
+        `${names} changed, and can't be loaded. The code from before runs on.\n${message}`,
+      );
+    }
+  };
+  return watch;
+}
+
+/** An address that a browser understands. */
+const printable = (hostname: string): string =>
+  hostname === "0.0.0.0" || hostname === "::"
+    ? "localhost"
+    : hostname.includes(":")
+      ? `[${hostname}]`
+      : hostname;

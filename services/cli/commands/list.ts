@@ -1,0 +1,98 @@
+/**
+ * `agents list [class]`: which agents exist, how long their journals are, who runs them now.
+ * Streams: an installation may hold a million.
+ */
+import { shardOf } from "../../../schemas/Address.ts";
+import { decodeEvent } from "../../../schemas/JournalEvent.ts";
+import type { JournalEntry } from "../../../core/journal/Journal.ts";
+import { findClass } from "../findAgent.ts";
+import type { ReadPorts } from "../Joins.ts";
+import type { Terminal } from "../Terminal.ts";
+
+/** Last events asked for at once: hides the broker's round trip without loading it. */
+const LOOKUPS_MAX = 32;
+
+/** One line of `--json`. `owner`: the host that holds the agent's shard now. */
+export interface ListedAgent {
+  readonly class: string;
+  readonly name: string;
+  readonly events: number;
+  readonly lastSeq: number;
+  /** ISO 8601, when the last event was written. */
+  readonly time: string;
+  readonly owner?: string;
+}
+
+export interface ListOptions {
+  readonly className: string | undefined;
+  readonly json: boolean;
+}
+
+export async function list(
+  ports: ReadPorts,
+  terminal: Terminal,
+  options: ListOptions,
+): Promise<void> {
+  const { className } = options;
+  const stored = className === undefined ? undefined : await findClass(ports.journal, className);
+  let count = 0;
+  if (className === undefined || stored !== undefined) {
+    const owners = await shardOwners(ports);
+    for await (const agent of listed(ports, stored, owners)) {
+      if (options.json) terminal.out(JSON.stringify(agent));
+      else terminal.out(line(agent));
+      count++;
+    }
+  }
+  if (options.json) return;
+  const what = className === undefined ? "agents" : `agents of class ${stored ?? className}`;
+  terminal.err(count === 0 ? `No ${what} yet.` : `${count} ${count === 1 ? "agent" : "agents"}`);
+}
+
+async function* listed(
+  ports: ReadPorts,
+  className: string | undefined,
+  owners: ReadonlyMap<string, string>,
+): AsyncGenerator<ListedAgent> {
+  const pending: Array<Promise<ListedAgent | undefined>> = [];
+  for await (const entry of ports.journal.list(className)) {
+    pending.push(describe(ports, entry, owners));
+    if (pending.length < LOOKUPS_MAX) continue;
+    const next = await pending.shift();
+    if (next !== undefined) yield next;
+  }
+  for (const rest of pending) {
+    const next = await rest;
+    if (next !== undefined) yield next;
+  }
+}
+
+/** Undefined when the journal went away since it was listed. */
+async function describe(
+  ports: ReadPorts,
+  { id, events }: JournalEntry,
+  owners: ReadonlyMap<string, string>,
+): Promise<ListedAgent | undefined> {
+  const last = await ports.journal.last(id);
+  if (last === undefined) return undefined;
+  const owner = owners.get(`shard.${shardOf(id, ports.shards)}`);
+  return {
+    class: id.class,
+    name: id.name,
+    events,
+    lastSeq: last.seq,
+    time: new Date(decodeEvent(last.data).head.time).toISOString(),
+    ...(owner !== undefined && { owner }),
+  };
+}
+
+async function shardOwners(ports: ReadPorts): Promise<ReadonlyMap<string, string>> {
+  const leases = await ports.leases.list("shard.");
+  return new Map(leases.map(({ key, value }) => [key, value]));
+}
+
+function line(agent: ListedAgent): string {
+  const events = `${agent.events} ${agent.events === 1 ? "event" : "events"}`;
+  const owner = agent.owner === undefined ? "no host" : agent.owner;
+  return `${agent.class} ${agent.name}\n    ${events}, last ${agent.lastSeq} at ${agent.time}, ${owner}`;
+}

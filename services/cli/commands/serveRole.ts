@@ -1,0 +1,43 @@
+/**
+ * `agents gateway [module]` and `agents host [module]`: one process of an installation, on a broker
+ * that is already there.
+ */
+import { relative } from "node:path";
+import type { Joins, ProcessSettings } from "../Joins.ts";
+import { prepare } from "../prepare.ts";
+import { serve } from "../serve.ts";
+import type { Terminal } from "../Terminal.ts";
+
+/** A serving command's options, as `program` parsed them. */
+export interface ServingOptions extends Omit<ProcessSettings, "module" | "env" | "metrics"> {
+  readonly module: string | undefined;
+  readonly adminHostname: string;
+  readonly adminPort: number;
+}
+
+export async function serveRole(
+  joins: Joins,
+  terminal: Terminal,
+  options: ServingOptions,
+): Promise<void> {
+  const { role, log, adminHostname, adminPort, dataFolder } = options;
+  const prepared = await prepare(terminal, {
+    role,
+    module: options.module,
+    dataFolder,
+    newId: joins.time.id,
+  });
+  const settings = { ...options, module: prepared.module, env: prepared.env };
+  await serve(joins, { settings, adminHostname, adminPort }, ({ running, adminPort: port }) => {
+    log.info(`${role} serves`, {
+      module: relative(terminal.cwd, prepared.module.file),
+      agents: [...prepared.module.agents.keys()].join(","),
+      ...(running.port !== undefined && { url: `http://${options.hostname}:${running.port}` }),
+      nats: running.natsSummary,
+      namespace: options.namespace,
+      admin: `http://${adminHostname}:${port}`,
+    });
+    return () => log.info(`${role} stops`);
+  });
+  log.info(`${role} stopped`);
+}

@@ -1,0 +1,65 @@
+/**
+ * `<data>/dev.json`: how other commands in a folder find its running dev server. Written by
+ * `agents dev` once it serves, removed when it stops; a leftover of a killed one is told by its pid.
+ * Only its owner may read it: the broker's URL can hold a token.
+ */
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+export interface DevFile {
+  /** The gateway's, e.g. `http://127.0.0.1:8787`. */
+  readonly url: string;
+  readonly natsUrl: string;
+  readonly pid: number;
+  readonly port: number;
+  readonly adminPort: number;
+  readonly namespace: string;
+}
+
+export type FoundDev =
+  | { readonly _tag: "Running"; readonly dev: DevFile }
+  /** Its process has ended without tidying up. */
+  | { readonly _tag: "Stale"; readonly pid: number }
+  | { readonly _tag: "None" };
+
+const devPath = (dataFolder: string): string => join(dataFolder, "dev.json");
+
+export function writeDevFile(dataFolder: string, dev: DevFile): void {
+  mkdirSync(dataFolder, { recursive: true });
+  const path = devPath(dataFolder);
+  // Renamed into place: a reader never sees half of it.
+  writeFileSync(`${path}.new`, JSON.stringify(dev, undefined, 2) + "\n", { mode: 0o600 });
+  renameSync(`${path}.new`, path);
+}
+
+/** Removes the file if it is still `pid`'s. */
+export function removeDevFile(dataFolder: string, pid: number): void {
+  if (readDevJson(dataFolder)?.pid === pid) rmSync(devPath(dataFolder), { force: true });
+}
+
+export function findDev(dataFolder: string): FoundDev {
+  const dev = readDevJson(dataFolder);
+  if (dev === undefined) return { _tag: "None" };
+  return isAlive(dev.pid) ? { _tag: "Running", dev } : { _tag: "Stale", pid: dev.pid };
+}
+
+/** Undefined when there is none, or it is not one that we wrote. */
+function readDevJson(dataFolder: string): DevFile | undefined {
+  try {
+    const dev = JSON.parse(readFileSync(devPath(dataFolder), "utf8")) as Partial<DevFile>;
+    const whole = typeof dev.natsUrl === "string" && Number.isInteger(dev.pid);
+    return whole ? (dev as DevFile) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // It lives but is somebody else's.
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}

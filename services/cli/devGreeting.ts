@@ -1,0 +1,57 @@
+/**
+ * What `agents dev` prints when it serves: where everything is, and one signed request to paste.
+ * Pure text; `dev` prints it.
+ */
+import { basename, relative } from "node:path";
+import type { LoadedModule } from "../module/LoadedModule.ts";
+import { devSecretsPath } from "./devSecrets.ts";
+import { signedCurl } from "./signedCurl.ts";
+
+export interface Greeting {
+  readonly module: LoadedModule;
+  readonly env: Readonly<Record<string, string>>;
+  readonly envFiles: ReadonlyArray<string>;
+  readonly devSecrets: ReadonlyArray<string>;
+  readonly url: string;
+  readonly admin: string;
+  readonly nats: string;
+  readonly dataFolder: string;
+  readonly cwd: string;
+  readonly nowSeconds: number;
+}
+
+export function devGreeting(greeting: Greeting): ReadonlyArray<string> {
+  const { module, url, cwd, dataFolder } = greeting;
+  const short = (path: string): string => relative(cwd, path) || ".";
+  const row = (name: string, text: string): string => `  ${name.padEnd(13)}${text}`;
+  const curl = module.webhooks
+    .map((route) => signedCurl(route, { url, env: greeting.env, nowSeconds: greeting.nowSeconds }))
+    .find((command) => command !== undefined);
+  const envFiles = greeting.envFiles.filter((file) => basename(file) !== "dev-secrets.env");
+  return [
+    `agents dev: ${short(module.file)}`,
+    "",
+    row("url", url),
+    ...module.webhooks.map((route) =>
+      row("webhook", `POST ${url}${route.path} → ${route.agent} (${route.verifier.provider})`),
+    ),
+    row("agents", [...module.agents.keys()].join(", ")),
+    row("nats-server", greeting.nats),
+    row("metrics", `${greeting.admin}/metrics`),
+    row("data", short(dataFolder)),
+    ...(envFiles.length > 0 ? [row("environment", envFiles.map(short).join(", "))] : []),
+    ...(greeting.devSecrets.length > 0
+      ? [
+          row(
+            "secrets",
+            `${greeting.devSecrets.join(", ")}: made up for development, in ${short(devSecretsPath(dataFolder))}`,
+          ),
+        ]
+      : []),
+    ...(curl === undefined
+      ? []
+      : ["", "A signed webhook to paste into another terminal:", "", curl]),
+    "",
+    "Ctrl-C stops it.",
+  ];
+}

@@ -1,0 +1,73 @@
+/**
+ * From what people type (`repo-agent octo-demo`) to an agent that has a journal. A class may be given
+ * by its name or in kebab case, as in URLs; kebab case has no one inverse, so it is matched against
+ * the classes that exist.
+ */
+import {
+  agentId,
+  camelCaseToKebabCase,
+  InvalidAddress,
+  type AgentId,
+} from "../../schemas/Address.ts";
+import type { JournalShape } from "../../core/journal/Journal.ts";
+import { notFound, usage } from "./CliError.ts";
+
+/** Throws `CliError` where there is no such agent. */
+export async function findAgent(
+  journal: JournalShape,
+  className: string,
+  name: string,
+): Promise<AgentId> {
+  for (const candidate of await classCandidates(journal, className, name)) {
+    const id = address(candidate, name);
+    if ((await journal.last(id)) !== undefined) return id;
+  }
+  throw notFound(
+    `There is no agent ${className} "${name}": nothing has been stored for it yet. "agents list" shows those that exist.`,
+  );
+}
+
+/** The class as stored, or undefined when no agent of it exists. */
+export async function findClass(
+  journal: JournalShape,
+  className: string,
+): Promise<string | undefined> {
+  const exact = pascalCase(className);
+  for (const candidate of new Set([className, exact])) {
+    if (!isClassName(candidate)) continue;
+    for await (const _ of journal.list(candidate)) return candidate;
+  }
+  for await (const { id } of journal.list())
+    if (camelCaseToKebabCase(id.class) === className) return id.class;
+  return undefined;
+}
+
+/** Cheap guesses first; every class is looked through only when they fail. */
+async function classCandidates(
+  journal: JournalShape,
+  className: string,
+  name: string,
+): Promise<ReadonlyArray<string>> {
+  const guesses = [...new Set([className, pascalCase(className)])].filter(isClassName);
+  for (const guess of guesses)
+    if ((await journal.last(address(guess, name))) !== undefined) return [guess];
+  const found = await findClass(journal, className);
+  return found === undefined ? [] : [found];
+}
+
+const isClassName = (text: string): boolean => /^[A-Za-z_$][\w$]*$/.test(text);
+
+const pascalCase = (kebab: string): string =>
+  kebab
+    .split("-")
+    .map((word) => word.slice(0, 1).toUpperCase() + word.slice(1))
+    .join("");
+
+function address(className: string, name: string): AgentId {
+  try {
+    return agentId(className, name);
+  } catch (error) {
+    if (error instanceof InvalidAddress) throw usage(error.message);
+    throw error;
+  }
+}

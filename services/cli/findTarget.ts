@@ -1,0 +1,37 @@
+/**
+ * Which broker a command that reads is about: the one that it is given, else the running dev server
+ * of this folder. The error says which were looked for.
+ */
+import { relative } from "node:path";
+import { failed } from "./CliError.ts";
+import { findDev } from "./devFile.ts";
+import type { Target } from "./Joins.ts";
+
+export interface TargetOptions {
+  /** `--nats` or `NATS_URL`. */
+  readonly nats: string | undefined;
+  /** Undefined: the dev server's own, or the default. */
+  readonly namespace: string | undefined;
+  /** Absolute. */
+  readonly dataFolder: string;
+  readonly cwd: string;
+}
+
+export const NAMESPACE_FALLBACK = "agents";
+
+/** Throws `CliError`. */
+export function findTarget(options: TargetOptions): Target {
+  if (options.nats !== undefined)
+    return { natsUrl: options.nats, namespace: options.namespace ?? NAMESPACE_FALLBACK };
+  const found = findDev(options.dataFolder);
+  const folder = relative(options.cwd, options.dataFolder) || ".";
+  const remedy = `Start it (agents dev), name its folder (--data), or name a broker (--nats nats://…)`;
+  if (found._tag === "None")
+    throw failed(`No dev server runs with its data in ${folder}. ${remedy}.`);
+  if (found._tag === "Stale")
+    throw failed(`The dev server of ${folder} (process ${found.pid}) has ended. ${remedy}.`);
+  return {
+    natsUrl: found.dev.natsUrl,
+    namespace: options.namespace ?? found.dev.namespace,
+  };
+}

@@ -1,0 +1,49 @@
+#!/usr/bin/env node
+/**
+ * `agents`: joins the command line with the adapters and runs it. Adapters are imported when a
+ * command needs them, so that `--help` is quick.
+ */
+import { readFileSync } from "node:fs";
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import { machineTime } from "../node/MachineTime.ts";
+import { CliError, EXIT_FAILED, failed } from "./CliError.ts";
+import type { Joins } from "./Joins.ts";
+import { runProgram } from "./program.ts";
+import { processTerminal } from "./Terminal.ts";
+
+const joins: Joins = {
+  time: machineTime,
+  openReader: () => Promise.reject(failed("reading is not joined yet")),
+  provision: () => Promise.reject(failed("provisioning is not joined yet")),
+  start: () => Promise.reject(failed("serving is not joined yet")),
+};
+
+/** Expected failures are their message; a stack is for defects. */
+function explain(error: unknown): string {
+  if (error instanceof BrokerUnavailable) return `The broker can't be reached: ${error.message}`;
+  if (error instanceof Error && "_tag" in error && error.message !== "") return error.message;
+  return error instanceof Error ? (error.stack ?? String(error)) : String(error);
+}
+
+function packageVersion(): string {
+  // Beside services/ in the sources, two folders up from dist/services.
+  for (const path of ["../../package.json", "../../../package.json"])
+    try {
+      const manifest = JSON.parse(readFileSync(new URL(path, import.meta.url), "utf8")) as {
+        readonly name?: string;
+        readonly version?: string;
+      };
+      if (manifest.name === "agents") return manifest.version ?? "0.0.0";
+    } catch {
+      continue; // not in this layout
+    }
+  return "0.0.0";
+}
+
+const terminal = processTerminal();
+try {
+  process.exitCode = await runProgram(process.argv.slice(2), joins, terminal, packageVersion());
+} catch (error) {
+  terminal.err(`agents: ${explain(error)}`);
+  process.exitCode = error instanceof CliError ? error.exitCode : EXIT_FAILED;
+}

@@ -1,0 +1,106 @@
+/**
+ * The options that commands share, each with its environment variable and default, and how their
+ * text becomes a value. One place, so that `--help` and behaviour agree everywhere.
+ */
+import { InvalidArgumentError, Option } from "commander";
+import { LOG_LEVELS } from "./consoleLog.ts";
+import { NAMESPACE_FALLBACK } from "./findTarget.ts";
+
+const PORT_MAX = 65_535; // TCP's
+/** GitHub's and most tutorials' port for local servers is taken by others; wrangler's users know this one. */
+const GATEWAY_PORT_DEFAULT = 8787;
+
+export const nats = (): Option =>
+  new Option("--nats <url>", "NATS server or cluster; several URLs with commas").env("NATS_URL");
+
+export const namespace = (): Option =>
+  new Option(
+    "--namespace <name>",
+    `start of every subject and stream (default: ${NAMESPACE_FALLBACK})`,
+  )
+    .env("AGENTS_NAMESPACE")
+    .argParser((text: string) => {
+      if (/^[A-Za-z0-9_-]+$/.test(text)) return text;
+      throw new InvalidArgumentError("Use letters, digits, _ and - only.");
+    });
+
+export const data = (): Option =>
+  new Option("--data <folder>", "where local data is kept").env("AGENTS_DATA").default(".agents");
+
+export const json = (): Option => new Option("--json", "machine-readable output on stdout");
+
+export const at = (): Option =>
+  new Option("--at <point>", "as it was after this journal sequence, or at this time (ISO 8601)");
+
+export const port = (): Option =>
+  new Option("--port <port>", "port for HTTP and WebSockets; 0: any free one")
+    .env("PORT")
+    .default(GATEWAY_PORT_DEFAULT)
+    .argParser(readPort);
+
+export const hostname = (fallback: string): Option =>
+  new Option("--hostname <address>", "address to listen on")
+    .env("AGENTS_HOSTNAME")
+    .default(fallback);
+
+export const publicUrl = (): Option =>
+  new Option("--public-url <url>", "how callers see the gateway, where a proxy is in front of it")
+    .env("AGENTS_PUBLIC_URL")
+    .argParser((text: string) => {
+      if (/^https?:\/\/[^/?#]+\/?$/.test(text)) return text.replace(/\/$/, "");
+      throw new InvalidArgumentError("Give scheme and host only, like https://hooks.example.com.");
+    });
+
+export const adminPort = (): Option =>
+  new Option("--admin-port <port>", "private port: /healthz, /readyz, /metrics; 0: any free one")
+    .env("AGENTS_ADMIN_PORT")
+    .default(0)
+    .argParser(readPort);
+
+export const adminHostname = (): Option =>
+  new Option("--admin-hostname <address>", "address of the private port")
+    .env("AGENTS_ADMIN_HOSTNAME")
+    .default("127.0.0.1");
+
+export const requireDurable = (): Option =>
+  new Option(
+    "--require-durable",
+    "refuse a broker that could lose acknowledged messages in a power failure",
+  ).env("AGENTS_REQUIRE_DURABLE");
+
+export const leaseTtl = (): Option =>
+  new Option("--lease-ttl <ms>", "milliseconds after which a dead host's agents move")
+    .env("AGENTS_LEASE_TTL")
+    .argParser((text: string) => readWhole(text, 500, 600_000));
+
+export const shards = (): Option =>
+  new Option(
+    "--shards <count>",
+    "units of ownership; fixed for ever by the first run (64 if not said)",
+  ).argParser((text: string) => readWhole(text, 1, 4096));
+
+export const replicas = (): Option =>
+  new Option("--replicas <count>", "copies of each stream: 3 on a cluster").argParser(
+    (text: string) => readWhole(text, 1, 5),
+  );
+
+export const logLevel = (): Option =>
+  new Option("--log-level <level>", "least severe lines to log")
+    .env("AGENTS_LOG_LEVEL")
+    .choices(LOG_LEVELS)
+    .default("info");
+
+export const logFormat = (): Option =>
+  new Option("--log-format <format>", "json, or text for people (default: text on a terminal)")
+    .env("AGENTS_LOG_FORMAT")
+    .choices(["text", "json"]);
+
+export const readWhole = (text: string, min: number, max: number): number => {
+  const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= min && value <= max) return value;
+  throw new InvalidArgumentError(`Give a whole number from ${min} to ${max}.`);
+};
+
+function readPort(text: string): number {
+  return readWhole(text, 0, PORT_MAX);
+}

@@ -1,0 +1,75 @@
+/**
+ * What every serving command does before it starts: find the module, read its environment, load it.
+ * Feeds `serve`; the options come from `program`.
+ */
+import { existsSync, mkdirSync } from "node:fs";
+import { join, relative, resolve } from "node:path";
+import { loadEnv } from "../env/loadEnv.ts";
+import { loadModule } from "../module/loadModule.ts";
+import type { LoadedModule } from "../module/LoadedModule.ts";
+import { failed, usage } from "./CliError.ts";
+import { devSecretsPath, makeDevSecrets, secretNames } from "./devSecrets.ts";
+import type { Terminal } from "./Terminal.ts";
+
+/** Where a module usually lies; the first that exists is taken when none is named. */
+export const MODULE_CANDIDATES = [
+  "server.ts", "src/server.ts", "server.js", "src/server.js", "agents.ts", "src/agents.ts",
+  "index.ts", "src/index.ts", "index.js", "src/index.js",
+] as const; // prettier-ignore
+
+export interface PrepareOptions {
+  readonly role: "dev" | "gateway" | "host";
+  /** As given on the command line. */
+  readonly module: string | undefined;
+  /** Absolute. */
+  readonly dataFolder: string;
+  /** Gives at least 128 random bits. */
+  readonly newId: () => string;
+}
+
+export interface Prepared {
+  readonly module: LoadedModule;
+  readonly env: Readonly<Record<string, string>>;
+  /** Files that the environment was read from. */
+  readonly envFiles: ReadonlyArray<string>;
+  /** Secrets that are only this folder's, made up now or at an earlier start. Empty outside `dev`. */
+  readonly devSecrets: ReadonlyArray<string>;
+}
+
+/** Rejects with `CliError`, `ModuleError` or `EnvFileUnreadable`. Creates the data folder. */
+export async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Prepared> {
+  const file = findModule(terminal, options.module);
+  mkdirSync(options.dataFolder, { recursive: true });
+  const isDev = options.role === "dev";
+  const sources = { module: file, cwd: terminal.cwd, processEnv: terminal.env };
+  const before = loadEnv(sources);
+  const module = await loadModule(file);
+  const names = secretNames(module.webhooks);
+  if (!isDev) {
+    const missing = names.filter((name) => before.env[name] === undefined);
+    if (options.role === "gateway" && missing.length > 0)
+      throw failed(
+        `${missing.join(", ")} not set: ${relative(terminal.cwd, file)} verifies webhooks with ${missing.length === 1 ? "it" : "them"}. Set ${missing.length === 1 ? "it" : "them"} in the environment or in a .env file beside the module.`,
+      );
+    return { module, env: before.env, envFiles: before.files, devSecrets: [] };
+  }
+  const fallbackFiles = [devSecretsPath(options.dataFolder)];
+  const known = loadEnv({ ...sources, fallbackFiles });
+  const made = makeDevSecrets(options.dataFolder, names, known.env, options.newId);
+  return {
+    module,
+    env: { ...made, ...known.env },
+    envFiles: known.files,
+    devSecrets: names.filter((name) => before.env[name] === undefined),
+  };
+}
+
+/** Absolute. Throws `CliError` when there is none to find. */
+export function findModule(terminal: Pick<Terminal, "cwd">, given: string | undefined): string {
+  if (given !== undefined) return resolve(terminal.cwd, given);
+  const found = MODULE_CANDIDATES.map((name) => join(terminal.cwd, name)).find(existsSync);
+  if (found !== undefined) return found;
+  throw usage(
+    `No module given and none found here (looked for ${MODULE_CANDIDATES.join(", ")}). Name the file that exports your agents: agents dev src/my-agents.ts`,
+  );
+}

@@ -1,0 +1,26 @@
+/**
+ * `--at`: the point in an agent's history that a command is about. A whole number is a journal
+ * sequence; anything else is a time, as `history` and `state` print it.
+ */
+import { usage } from "./CliError.ts";
+
+export type Point = { readonly atSeq?: number; readonly atTimeMs?: number };
+
+/** Throws `CliError` for what is neither. Undefined: now. */
+export function readAt(text: string | undefined): Point {
+  if (text === undefined) return {};
+  if (/^\d+$/.test(text)) return { atSeq: Number(text) };
+  const atTimeMs = /^\d{4}-\d{2}/.test(text) ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(atTimeMs))
+    throw usage(
+      `--at ${text}: give a journal sequence (--at 42) or a time (--at 2026-03-01T09:30:00Z)`,
+    );
+  return { atTimeMs };
+}
+
+export const describePoint = (point: Point): string =>
+  point.atSeq !== undefined
+    ? `at sequence ${point.atSeq}`
+    : point.atTimeMs !== undefined
+      ? `at ${new Date(point.atTimeMs).toISOString()}`
+      : "";

@@ -1,0 +1,154 @@
+/**
+ * The commands that look at agents: `list`, `history`, `state`, `sql`. Adds them to the program;
+ * the work is in `commands/`. They read the broker and disturb nobody.
+ */
+import { resolve } from "node:path";
+import { Option, type Command } from "commander";
+import { history } from "./commands/history.ts";
+import { list } from "./commands/list.ts";
+import { sql } from "./commands/sql.ts";
+import { state } from "./commands/state.ts";
+import { findTarget } from "./findTarget.ts";
+import type { Joins, ReadPorts } from "./Joins.ts";
+import * as options from "./options.ts";
+import type { Terminal } from "./Terminal.ts";
+
+const CLASS_HELP = "agent class, as in code or in URLs: RepoAgent, repo-agent";
+const NAME_HELP = "name of the agent";
+
+export function addReadingCommands(program: Command, joins: Joins, terminal: Terminal): void {
+  const reading = (name: string, summary: string): Command =>
+    program
+      .command(name)
+      .summary(summary)
+      .addOption(options.json())
+      .addOption(options.nats())
+      .addOption(options.namespace())
+      .addOption(options.data());
+  const withPorts = async (given: Given, use: (ports: ReadPorts) => Promise<void>) => {
+    const ports = await joins.openReader(
+      findTarget({
+        nats: given.nats,
+        namespace: given.namespace,
+        dataFolder: resolve(terminal.cwd, given.data),
+        cwd: terminal.cwd,
+      }),
+    );
+    try {
+      await use(ports);
+    } finally {
+      await ports.close();
+    }
+  };
+  const flags = (given: Given) => ({ json: given.json === true, at: given.at });
+
+  reading("list", "which agents exist, of one class or all")
+    .description(
+      "Lists the agents that exist: their events, when the last was, and which host runs them.",
+    )
+    .argument("[class]", CLASS_HELP)
+    .addHelpText(
+      "after",
+      `
+--json prints one object a line: {class, name, events, lastSeq, time, owner?}
+
+Examples:
+  agents list
+  agents list repo-agent --json | jq -r .name`,
+    )
+    .action((className: string | undefined, given: Given) =>
+      withPorts(given, (ports) => list(ports, terminal, { className, ...flags(given) })),
+    );
+
+  reading("history", "what happened to an agent, turn by turn")
+    .description("Shows an agent's journal: what came in, what changed, who did it.")
+    .argument("<class>", CLASS_HELP)
+    .argument("<name>", NAME_HELP)
+    .addOption(
+      new Option("--limit <count>", "only the last so many turns").argParser((text: string) =>
+        options.readWhole(text, 1, Number.MAX_SAFE_INTEGER),
+      ),
+    )
+    .addOption(
+      new Option("--from <seq>", "only from this journal sequence on").argParser((text: string) =>
+        options.readWhole(text, 0, Number.MAX_SAFE_INTEGER),
+      ),
+    )
+    .addHelpText(
+      "after",
+      `
+--json prints one object a line, oldest first:
+  {seq, time, cause, state?, sql?, schedules?, queue?, done?, host, epoch}
+cause has kind, id, provider, type, headers and body of what came in; state is the state after
+the turn, where the turn changed it.
+
+Examples:
+  agents history repo-agent octocat-hello-world
+  agents history RepoAgent octocat-hello-world --limit 20
+  agents history RepoAgent octocat-hello-world --json | jq 'select(.cause.type == "push")'`,
+    )
+    .action((className: string, name: string, given: Given) =>
+      withPorts(given, (ports) =>
+        history(ports, terminal, {
+          className,
+          name,
+          json: given.json === true,
+          limit: given.limit,
+          fromSeq: given.from,
+        }),
+      ),
+    );
+
+  reading("state", "an agent's state, now or at any point of its history")
+    .description(
+      "Prints an agent's state, rebuilt from its journal. The running agent is not disturbed.",
+    )
+    .argument("<class>", CLASS_HELP)
+    .argument("<name>", NAME_HELP)
+    .addOption(options.at())
+    .addHelpText(
+      "after",
+      `
+--json prints {class, name, seq, time, state}
+
+Examples:
+  agents state repo-agent octocat-hello-world
+  agents state repo-agent octocat-hello-world --at 42
+  agents state repo-agent octocat-hello-world --at 2026-03-01T09:30:00Z --json`,
+    )
+    .action((className: string, name: string, given: Given) =>
+      withPorts(given, (ports) => state(ports, terminal, { className, name, ...flags(given) })),
+    );
+
+  reading("sql", "query an agent's database, now or at any point of its history")
+    .description("Runs a query on a copy of an agent's database, rebuilt from its journal.")
+    .argument("<class>", CLASS_HELP)
+    .argument("<name>", NAME_HELP)
+    .argument("<query>", "one SQLite statement that reads")
+    .addOption(options.at())
+    .addHelpText(
+      "after",
+      `
+--json prints an array of rows, objects by column; blobs are base64.
+
+Examples:
+  agents sql repo-agent octocat-hello-world "SELECT type, count(*) FROM events GROUP BY type"
+  agents sql repo-agent octocat-hello-world "SELECT * FROM events" --at 42 --json`,
+    )
+    .action((className: string, name: string, query: string, given: Given) =>
+      withPorts(given, (ports) =>
+        sql(ports, terminal, { className, name, query, ...flags(given) }),
+      ),
+    );
+}
+
+/** What commander gives for the options above. */
+interface Given {
+  readonly json?: boolean;
+  readonly nats?: string;
+  readonly namespace?: string;
+  readonly data: string;
+  readonly at?: string;
+  readonly limit?: number;
+  readonly from?: number;
+}

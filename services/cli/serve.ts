@@ -1,0 +1,77 @@
+/**
+ * The life of a serving command (`dev`, `gateway`, `host`): admin port, start, a word to the person
+ * who started it, then until a signal, and an orderly stop. `prepare` comes before; `Joins.start`
+ * is the process itself.
+ */
+import { Effect, Exit, Scope } from "effect";
+import { serveAdmin, type Readiness } from "../admin/AdminServer.ts";
+import { PrometheusMetrics } from "../admin/PrometheusMetrics.ts";
+import { CliError, failed } from "./CliError.ts";
+import type { Joins, ProcessSettings, RunningProcess } from "./Joins.ts";
+import { stopSignals } from "./untilStopped.ts";
+
+export interface ServeOptions {
+  readonly settings: Omit<ProcessSettings, "metrics">;
+  readonly adminHostname: string;
+  readonly adminPort: number;
+}
+
+/** What is known once it serves. */
+export interface Served {
+  readonly running: RunningProcess;
+  readonly adminPort: number;
+}
+
+/**
+ * Resolves when it has stopped after a signal. `onServing` runs once it serves; what it returns runs
+ * first when it stops. Rejects with what made it fail.
+ */
+export async function serve(
+  joins: Pick<Joins, "start" | "time">,
+  { settings, adminHostname, adminPort }: ServeOptions,
+  onServing: (served: Served) => (() => void) | void,
+): Promise<void> {
+  const signals = stopSignals(joins.time);
+  const metrics = new PrometheusMetrics();
+  const scope = Effect.runSync(Scope.make());
+  let readiness = (): Readiness => ({ ready: false, reason: "starting" });
+  try {
+    const admin = await listenAdmin(scope, {
+      hostname: adminHostname,
+      port: adminPort,
+      readiness: () => readiness(),
+      metrics: () => metrics.render(),
+    });
+    const starting = joins.start({ ...settings, metrics });
+    const first = await Promise.race([starting, signals.stopped]);
+    if (typeof first === "string") {
+      // Asked to stop while starting: let it come up, so that it goes down in order.
+      await starting.then((running) => running.stop()).catch(() => undefined);
+      return;
+    }
+    readiness = () => first.readiness();
+    const cleanUp = onServing({ running: first, adminPort: admin.port });
+    try {
+      await Promise.race([signals.stopped, first.failed]);
+    } finally {
+      readiness = () => ({ ready: false, reason: "stopping" });
+      cleanUp?.();
+      await first.stop();
+    }
+  } finally {
+    await Effect.runPromise(Scope.close(scope, Exit.void));
+    signals.release();
+  }
+}
+
+function listenAdmin(
+  scope: Scope.Scope,
+  options: Parameters<typeof serveAdmin>[0],
+): Promise<{ readonly port: number }> {
+  return Effect.runPromise(
+    serveAdmin(options).pipe(
+      Scope.provide(scope),
+      Effect.catch((error) => Effect.fail<CliError>(failed(error.message))),
+    ),
+  );
+}

@@ -1,0 +1,166 @@
+/**
+ * The commands that run something: `dev`, `gateway`, `host`, `provision`. Adds them to the program;
+ * the work is in `commands/`.
+ */
+import { resolve } from "node:path";
+import type { Command } from "commander";
+import { usage } from "./CliError.ts";
+import { dev } from "./commands/dev.ts";
+import { provision } from "./commands/provision.ts";
+import { serveRole, type ServingOptions } from "./commands/serveRole.ts";
+import { consoleLog, type LogLevel } from "./consoleLog.ts";
+import { NAMESPACE_FALLBACK } from "./findTarget.ts";
+import type { Joins } from "./Joins.ts";
+import * as options from "./options.ts";
+import type { Terminal } from "./Terminal.ts";
+
+const MODULE_HELP = "file that exports the agents (default: server.ts, src/server.ts, …)";
+
+export function addServingCommands(program: Command, joins: Joins, terminal: Terminal): void {
+  program
+    .command("dev")
+    .summary("run everything for one folder, and load the module again when it changes")
+    .description(
+      "Runs gateway and host in one process, beside a nats-server of its own (or the one that --nats names). Reads .env files, makes up webhook secrets that are not set, and loads the module again when its files change.",
+    )
+    .argument("[module]", MODULE_HELP)
+    .addOption(options.port())
+    .addOption(options.hostname("127.0.0.1"))
+    .addOption(options.data())
+    .addOption(options.nats())
+    .addOption(options.namespace())
+    .addOption(options.publicUrl())
+    .addOption(options.adminPort())
+    .addOption(options.adminHostname())
+    .addOption(options.leaseTtl())
+    .addOption(options.logLevel())
+    .addOption(options.logFormat())
+    .addHelpText(
+      "after",
+      `
+Examples:
+  agents dev                          the module is found here
+  agents dev src/agents.ts --port 9000
+  agents dev --data /tmp/try          data elsewhere; --data with a new folder starts empty
+
+The data is found again at the next start. Webhook secrets come from the environment or from
+.env, .env.local and .dev.vars beside the module or here.`,
+    )
+    .action(async (module: string | undefined, given: Given) => {
+      await dev(joins, terminal, servingOptions("dev", module, given, joins, terminal));
+    });
+
+  const role = (name: "gateway" | "host", summary: string, description: string): Command =>
+    program
+      .command(name)
+      .summary(summary)
+      .description(description)
+      .argument("[module]", MODULE_HELP)
+      .addOption(options.nats())
+      .addOption(options.namespace())
+      .addOption(options.data())
+      .addOption(options.adminPort())
+      .addOption(options.adminHostname())
+      .addOption(options.requireDurable())
+      .addOption(options.logLevel())
+      .addOption(options.logFormat())
+      .action(async (module: string | undefined, given: Given) => {
+        if (given.nats === undefined)
+          throw usage(
+            `agents ${name} needs a broker: --nats nats://… or NATS_URL. ("agents dev" brings its own.)`,
+          );
+        await serveRole(joins, terminal, servingOptions(name, module, given, joins, terminal));
+      });
+  role(
+    "gateway",
+    "serve HTTP, WebSockets and webhooks",
+    "Takes HTTP, WebSockets and webhooks, verifies and stores them, and passes them to the hosts. Runs no agent code. Any number of gateways can run.",
+  )
+    .addOption(options.port())
+    .addOption(options.hostname("0.0.0.0"))
+    .addOption(options.publicUrl())
+    .addHelpText(
+      "after",
+      "\nExample:\n  agents gateway dist/server.js --nats nats://nats:4222 --port 80",
+    );
+  role(
+    "host",
+    "run agents",
+    "Runs agents: claims a share of them, takes over from hosts that end. Any number of hosts can run; each needs its own --data folder, which is only a cache.",
+  )
+    .addOption(options.leaseTtl())
+    .addHelpText(
+      "after",
+      "\nExample:\n  agents host dist/server.js --nats nats://nats:4222 --data /var/lib/agents",
+    );
+
+  program
+    .command("provision")
+    .summary("create an installation's streams on a broker")
+    .description(
+      "Creates what an installation keeps in the broker: streams, leases, blobs. Safe to run again: it completes what is missing and changes nothing else.",
+    )
+    .addOption(options.nats().makeOptionMandatory())
+    .addOption(options.namespace())
+    .addOption(options.shards())
+    .addOption(options.replicas())
+    .addOption(options.leaseTtl())
+    .addOption(options.json())
+    .addHelpText("after", "\nExample:\n  agents provision --nats nats://nats:4222 --replicas 3")
+    .action(async (given: Given) => {
+      const target = { natsUrl: given.nats!, namespace: given.namespace ?? NAMESPACE_FALLBACK };
+      const json = given.json === true;
+      await provision(joins, terminal, { target, settings: provisioning(given), json });
+    });
+}
+
+/** What commander gives for the options above. */
+interface Given {
+  readonly nats?: string;
+  readonly namespace?: string;
+  readonly data: string;
+  readonly port?: number;
+  readonly hostname?: string;
+  readonly publicUrl?: string;
+  readonly adminPort: number;
+  readonly adminHostname: string;
+  readonly requireDurable?: boolean;
+  readonly leaseTtl?: number;
+  readonly shards?: number;
+  readonly replicas?: number;
+  readonly json?: boolean;
+  readonly logLevel: LogLevel;
+  readonly logFormat?: "text" | "json";
+}
+
+const provisioning = (given: Given): ServingOptions["provision"] => ({
+  shards: given.shards,
+  replicas: given.replicas,
+  leaseTtlMs: given.leaseTtl,
+});
+
+function servingOptions(
+  role: ServingOptions["role"],
+  module: string | undefined,
+  given: Given,
+  joins: Pick<Joins, "time">,
+  terminal: Terminal,
+): ServingOptions {
+  const format = given.logFormat ?? (terminal.interactive ? "text" : "json");
+  return {
+    role,
+    module,
+    natsUrl: given.nats,
+    namespace: given.namespace ?? NAMESPACE_FALLBACK,
+    dataFolder: resolve(terminal.cwd, given.data),
+    hostname: given.hostname ?? "127.0.0.1",
+    port: given.port ?? 0,
+    publicUrl: given.publicUrl,
+    requireDurable: given.requireDurable ?? false,
+    provision: provisioning(given),
+    adminHostname: given.adminHostname,
+    adminPort: given.adminPort,
+    log: consoleLog(terminal, joins.time, { level: given.logLevel, format }),
+    progress: terminal.err,
+  };
+}

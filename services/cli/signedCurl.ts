@@ -1,0 +1,46 @@
+/**
+ * A `curl` command that sends one signed webhook to a route, to try it without the provider. Only
+ * for GitHub's routes: other providers' events have no field that says which agent they are for in
+ * every module alike.
+ */
+import { sign } from "../webhooks/sign.ts";
+import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
+
+export interface CurlOptions {
+  /** The gateway's. */
+  readonly url: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly nowSeconds: number;
+}
+
+/** Undefined where the route is not GitHub's, has parameters, or its secret is not known. */
+export function signedCurl(route: WebhookRoute, options: CurlOptions): string | undefined {
+  const secretName = route.verifier.secretNames?.[0];
+  const secret = secretName === undefined ? undefined : options.env[secretName];
+  if (route.verifier.provider !== "github" || secret === undefined || route.path.includes(":"))
+    return undefined;
+  const body = JSON.stringify(sampleStar());
+  // Unique per start: the same command pasted twice is a redelivery, and is answered as one.
+  const id = `try-${options.nowSeconds}`;
+  const headers = {
+    "content-type": "application/json",
+    ...sign.github(body, secret, { id, event: "star" }),
+  };
+  const lines = [
+    `curl -i ${options.url}${route.path}`,
+    ...Object.entries(headers).map(([name, value]) => `-H '${name}: ${value}'`),
+    `-d '${body}'`,
+  ];
+  return lines.map((line, i) => (i === 0 ? "  " : "    ") + line).join(" \\\n");
+}
+
+/** The part of GitHub's `star` event that routing and the example read; no quote that a shell minds. */
+const sampleStar = () => ({
+  action: "created",
+  starred_at: "2026-01-01T00:00:00Z",
+  repository: {
+    full_name: "octocat/hello-world",
+    html_url: "https://github.com/octocat/hello-world",
+  },
+  sender: { login: "octocat" },
+});

@@ -1,0 +1,42 @@
+/**
+ * Waits until somebody wants a process to stop, and lets it stop once. The first Ctrl-C or SIGTERM
+ * is a wish; a second Ctrl-C ends the process at once.
+ */
+import type { TimeShape } from "../../core/time/Time.ts";
+import { EXIT_FORCED } from "./CliError.ts";
+
+/**
+ * Two signals within this are one key press: npm passes the terminal's Ctrl-C on to a child that has
+ * already had it.
+ */
+const ONE_PRESS_MS = 500;
+
+export interface StopSignals {
+  /** Resolves at the first signal. */
+  readonly stopped: Promise<NodeJS.Signals>;
+  /** Stops listening. */
+  readonly release: () => void;
+}
+
+export function stopSignals(
+  time: Pick<TimeShape, "monotonicMs">,
+  force: () => void = () => process.exit(EXIT_FORCED),
+): StopSignals {
+  let firstMs: number | undefined;
+  let resolve: (signal: NodeJS.Signals) => void;
+  const stopped = new Promise<NodeJS.Signals>((done) => (resolve = done));
+  const onSignal = (signal: NodeJS.Signals): void => {
+    if (firstMs === undefined) {
+      firstMs = time.monotonicMs();
+      resolve(signal);
+    } else if (signal === "SIGINT" && time.monotonicMs() - firstMs > ONE_PRESS_MS) force();
+  };
+  const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+  for (const signal of signals) process.on(signal, onSignal);
+  return {
+    stopped,
+    release: () => {
+      for (const signal of signals) process.off(signal, onSignal);
+    },
+  };
+}

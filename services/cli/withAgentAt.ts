@@ -1,0 +1,42 @@
+/**
+ * Rebuilds an agent at a point of its history for a command that looks at it, and lets go of it
+ * afterwards. The copy is private to the command: the running agent is not asked and not touched.
+ */
+import { addressKey, type AgentId } from "../../schemas/Address.ts";
+import { rebuildAgent, type Rebuilt } from "../../core/turn/rebuild.ts";
+import { notFound } from "./CliError.ts";
+import { findAgent } from "./findAgent.ts";
+import type { ReadPorts } from "./Joins.ts";
+import { describePoint, readAt } from "./readAt.ts";
+
+export interface AgentAt {
+  readonly className: string;
+  readonly name: string;
+  /** `--at`; undefined: now. */
+  readonly at: string | undefined;
+}
+
+/** Throws `CliError` where there is no such agent, or none yet at that point. */
+export async function withAgentAt<A>(
+  ports: ReadPorts,
+  wanted: AgentAt,
+  look: (id: AgentId, agent: Rebuilt) => A,
+): Promise<A> {
+  const point = readAt(wanted.at);
+  const id = await findAgent(ports.journal, wanted.className, wanted.name);
+  const agent = await rebuildAgent(id, {
+    journal: ports.journal,
+    snapshots: ports.snapshots,
+    databases: ports.databases,
+    ...point,
+  });
+  try {
+    if (agent.seq === 0)
+      throw notFound(
+        `${addressKey(id)} had no event ${describePoint(point)}. "agents history" shows where it begins.`,
+      );
+    return look(id, agent);
+  } finally {
+    agent.database.close();
+  }
+}
