@@ -4,6 +4,7 @@
  */
 import { Data } from "effect";
 
+/** Done. */
 export const EXIT_OK = 0;
 /** It was understood, tried, and failed. */
 export const EXIT_FAILED = 1;

@@ -90,7 +90,8 @@ function betweenServices(path: string, from: string, target: string): string | u
     return `only main.ts and cli/dev.ts start processes: ${kind === "process" ? "share it through core" : `${kind}s don't know them`}`;
   if (kind === "process" && toKind === "adapter")
     return "a process knows ports only: take the port, and let main.ts provide the adapter";
-  if (kind === "entry" && toKind === "adapter")
+  // Node itself is always there.
+  if (kind === "entry" && toKind === "adapter" && to !== "node")
     return "what users import must not pull an adapter in: take the port";
   return undefined;
 }

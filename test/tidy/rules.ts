@@ -23,6 +23,8 @@ export interface Rule {
 /** Think again at 300 (rule 5); past this the file has more than one reason to exist. */
 const LINES_MAX = 400;
 const HEADER_LINES_MIN = 3; // rule 13, delimiters included
+/** One line says all of a file that fits on a screen. */
+const SMALL_FILE_LINES = 80;
 /** Rule 13 says 12; the two delimiters come on top. */
 const HEADER_LINES_MAX = 14;
 /** With numbered invariants (rule 14), which belong in the header. */
@@ -98,10 +100,12 @@ function places(text: string, pattern: RegExp, remedy: string): Omit<Finding, "p
 
 function header({ path, text }: SourceFile): Omit<Finding, "path">[] {
   if (!/^(?:core|services)\//.test(path) || !path.endsWith(".ts")) return [];
-  const comment = /^(?:#!.*\n)?(\/\*\*\n[^]*?\*\/)/.exec(text)?.[1];
+  const comment = /^(?:#!.*\n)?(\/\*\*\s[^]*?\*\/)/.exec(text)?.[1];
   const lines = comment?.split("\n").length ?? 0;
+  const isSmall = text.split("\n").length <= SMALL_FILE_LINES;
+  const min = isSmall ? 1 : HEADER_LINES_MIN;
   const max = / \* 1\. /.test(comment ?? "") ? HEADER_LINES_NUMBERED_MAX : HEADER_LINES_MAX;
-  if (lines >= HEADER_LINES_MIN && lines <= max) return [];
+  if (lines >= min && lines <= max) return [];
   const what = comment === undefined ? "no header" : `a header of ${lines} lines`;
   return [
     at(
