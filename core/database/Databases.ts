@@ -14,7 +14,7 @@
  *
  * `services/sqlite` implements it on sqlite-wasm with a page VFS; `core` gives the pages meaning.
  */
-import { Context } from "effect";
+import { Context, Data } from "effect";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 
 export type SqlValue = null | number | bigint | string | Uint8Array;
@@ -27,6 +27,16 @@ export interface SqlResult {
   /** Rows that INSERT, UPDATE or DELETE changed. */
   readonly rowsWritten: number;
 }
+
+/**
+ * A page of the local cache is not what was written (I12). Any call on the database may throw it, and
+ * then all do: close it without `keep`, which removes the cache, and rebuild the agent.
+ */
+export class LocalImageCorrupt extends Data.TaggedError("LocalImageCorrupt")<{
+  readonly id: AgentId;
+  readonly page: number;
+  readonly message: string;
+}> {}
 
 export interface AgentDatabase {
   /**

@@ -77,13 +77,7 @@ export const subprotocol = (
     : undefined;
 };
 
-const NON_ASCII = /[^\x00-\x7f]+/g;
+const ORIGIN_TARGET = /^\/[!-~]*$/;
 
-/**
- * The target as sent, except that bytes which no target may contain (some clients send raw UTF-8)
- * are percent-encoded, as every URL parser would. Undefined when it is not a path: `*`, a full URL.
- */
-export const originTarget = (target: string): string | undefined => {
-  if (target.charCodeAt(0) !== 0x2f) return undefined;
-  return target.replace(NON_ASCII, encodeURIComponent);
-};
+/** Whether the target is a path as a URL spells it: not `*`, not a full URL, no raw UTF-8. */
+export const isOriginTarget = (target: string): boolean => ORIGIN_TARGET.test(target);

@@ -138,11 +138,12 @@ async function connect(
     if (await agent.handleError(error)) return connected(connection);
     agent.sockets.delete(socketKey(socket));
     agent.sendText(connection, JSON.stringify({ error: "Internal Server Error" }));
-    const close = { code: 1011, reason: "Uncaught exception during session setup" };
-    return { ...connected(connection), close };
+    return { ...connected(connection), close: SETUP_FAILED };
   }
   return connected(connection);
 }
+
+const SETUP_FAILED = { code: 1011, reason: "Uncaught exception during session setup" };
 
 const connected = (connection: Connection): CallReply & { kind: "connected" } => ({
   kind: "connected",

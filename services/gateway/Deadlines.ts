@@ -9,7 +9,8 @@ const SLICE_MS = 50;
 
 export interface Deadline {
   readonly signal: AbortSignal;
-  readonly then: (f: () => void) => void;
+  /** Runs `f` when the deadline passes. */
+  readonly onPassed: (f: () => void) => void;
 }
 
 export class Deadlines {
@@ -45,7 +46,7 @@ class Slice implements Deadline {
     return this.controller.signal;
   }
 
-  readonly then = (f: () => void): void => {
+  readonly onPassed = (f: () => void): void => {
     this.waiters.push(f);
   };
 

@@ -145,7 +145,7 @@ export class WebhookEndpoint {
     };
     this.waiting.set(replyId, finish);
     const deadline = this.deadlines.in(route.deadlineMs);
-    deadline.then(() =>
+    deadline.onPassed(() =>
       finish(stored ? toHttp(ACCEPTED) : plain(503, "Service Unavailable", [["retry-after", "1"]])),
     );
     inbox.publish(id, encodeEnvelope(head, request.body), { signal: deadline.signal }).then(
