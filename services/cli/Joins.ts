@@ -12,6 +12,14 @@ import type { TimeShape } from "../../core/time/Time.ts";
 import type { Readiness } from "../admin/AdminServer.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 
+export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
+
+export interface LogOptions {
+  /** What is below is dropped. */
+  readonly level: (typeof LOG_LEVELS)[number];
+  readonly format: "text" | "json";
+}
+
 /** A broker and the installation on it. */
 export interface Target {
   readonly natsUrl: string;
@@ -75,6 +83,7 @@ export interface RunningProcess {
 
 export interface Joins {
   readonly time: TimeShape;
+  readonly log: (options: LogOptions) => LogShape;
   readonly openReader: (target: Target) => Promise<ReadPorts>;
   /** Resolves to lines for people: what was created, what was there. */
   readonly provision: (target: Target, settings: ProvisionSettings) => Promise<readonly string[]>;

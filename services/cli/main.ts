@@ -6,16 +6,19 @@
 import { readFileSync } from "node:fs";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { machineTime } from "../node/MachineTime.ts";
-import { CliError, EXIT_FAILED, failed } from "./CliError.ts";
+import { processLog } from "../node/ProcessLog.ts";
+import { CliError, EXIT_FAILED } from "./CliError.ts";
 import type { Joins } from "./Joins.ts";
 import { runProgram } from "./program.ts";
 import { processTerminal } from "./Terminal.ts";
 
 const joins: Joins = {
   time: machineTime,
-  openReader: () => Promise.reject(failed("reading is not joined yet")),
-  provision: () => Promise.reject(failed("provisioning is not joined yet")),
-  start: () => Promise.reject(failed("serving is not joined yet")),
+  log: processLog,
+  openReader: async (target) => (await import("./joinReader.ts")).openReader(target),
+  provision: async (target, settings) =>
+    (await import("./joinReader.ts")).provisionTarget(target, settings),
+  start: async (settings) => (await import("./joinProcess.ts")).startProcess(settings),
 };
 
 /** Expected failures are their message; a stack is for defects. */

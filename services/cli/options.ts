@@ -3,8 +3,8 @@
  * text becomes a value. One place, so that `--help` and behaviour agree everywhere.
  */
 import { InvalidArgumentError, Option } from "commander";
-import { LOG_LEVELS } from "./consoleLog.ts";
 import { NAMESPACE_FALLBACK } from "./findTarget.ts";
+import { LOG_LEVELS } from "./Joins.ts";
 
 const PORT_MAX = 65_535; // TCP's
 /** GitHub's and most tutorials' port for local servers is taken by others; wrangler's users know this one. */

@@ -8,9 +8,8 @@ import { usage } from "./CliError.ts";
 import { dev } from "./commands/dev.ts";
 import { provision } from "./commands/provision.ts";
 import { serveRole, type ServingOptions } from "./commands/serveRole.ts";
-import { consoleLog, type LogLevel } from "./consoleLog.ts";
 import { NAMESPACE_FALLBACK } from "./findTarget.ts";
-import type { Joins } from "./Joins.ts";
+import type { Joins, LogOptions } from "./Joins.ts";
 import * as options from "./options.ts";
 import type { Terminal } from "./Terminal.ts";
 
@@ -129,8 +128,8 @@ interface Given {
   readonly shards?: number;
   readonly replicas?: number;
   readonly json?: boolean;
-  readonly logLevel: LogLevel;
-  readonly logFormat?: "text" | "json";
+  readonly logLevel: LogOptions["level"];
+  readonly logFormat?: LogOptions["format"];
 }
 
 const provisioning = (given: Given): ServingOptions["provision"] => ({
@@ -143,7 +142,7 @@ function servingOptions(
   role: ServingOptions["role"],
   module: string | undefined,
   given: Given,
-  joins: Pick<Joins, "time">,
+  joins: Pick<Joins, "log">,
   terminal: Terminal,
 ): ServingOptions {
   const format = given.logFormat ?? (terminal.interactive ? "text" : "json");
@@ -160,7 +159,7 @@ function servingOptions(
     provision: provisioning(given),
     adminHostname: given.adminHostname,
     adminPort: given.adminPort,
-    log: consoleLog(terminal, joins.time, { level: given.logLevel, format }),
+    log: joins.log({ level: given.logLevel, format }),
     progress: terminal.err,
   };
 }

@@ -31,6 +31,11 @@ import { SnapshotPolicy } from "./SnapshotPolicy.ts";
 const REACTIVATE_MS_MIN = 200;
 const REACTIVATE_MS_MAX = 30_000;
 
+/** How often a leaving agent is looked at. */
+const IDLE_POLL_MS = 5;
+/** An agent busier than this on new code's arrival keeps the old until it rests. */
+const RECYCLE_WAIT_MS = 5_000;
+
 export interface SlotOwner {
   readonly services: HostServices;
   readonly epoch: Epoch;
@@ -140,8 +145,23 @@ export class AgentSlot {
     this.live?.mailbox.stop();
     const { time } = this.owner.services;
     while (this.live !== undefined && !(this.live.agent.idle && this.live.mailbox.idle))
-      await new Promise<void>((resolve) => time.after(5, resolve));
+      await new Promise<void>((resolve) => time.after(IDLE_POLL_MS, resolve));
     if (this.live !== undefined) this.leave(this.live);
+  }
+
+  /** Leaves memory as soon as it is idle, and comes back on the module's new code when something waits. */
+  async recycle(): Promise<void> {
+    const { time } = this.owner.services;
+    const endMs = time.monotonicMs() + RECYCLE_WAIT_MS;
+    const { live } = this;
+    while (live !== undefined && this.live === live && time.monotonicMs() < endMs) {
+      if (live.agent.idle && live.mailbox.idle) {
+        this.leave(live);
+        if (this.outstanding.size > 0) this.wake();
+        return;
+      }
+      await new Promise<void>((resolve) => time.after(IDLE_POLL_MS, resolve));
+    }
   }
 
   /** The shard is lost: nothing leaves any more. */

@@ -64,6 +64,11 @@ export class Host {
     return this.hostLease !== undefined && this.holders.size > 0 && this.shardsFree().length === 0;
   }
 
+  /** The module was replaced: agents go on with its classes from their next turn. */
+  async recycle(): Promise<void> {
+    await Promise.all([...this.owned.values()].map((shard) => shard.recycle()));
+  }
+
   private async start(): Promise<void> {
     const { leases, bus, config } = this.services;
     await leases.watch((change) => this.changed(change), this.watching.signal);

@@ -103,6 +103,11 @@ export class Shard {
     }
   }
 
+  /** New code: every agent leaves memory as soon as it can. */
+  async recycle(): Promise<void> {
+    await Promise.all([...this.slots.values()].map((slot) => slot.recycle()));
+  }
+
   /** A gateway is gone with its sockets: each is closed as a peer that vanished. */
   gatewayGone(gateway: string): void {
     for (const slot of this.slots.values())

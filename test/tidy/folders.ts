@@ -54,4 +54,4 @@ export const CLOCK_FILES: Readonly<Record<string, string>> = {
 
 /** Files of a process that join it with adapters. */
 export const isJoin = (path: string): boolean =>
-  /^services\/[^/]+\/main\.ts$/.test(path) || path === "services/cli/dev.ts";
+  /^services\/[^/]+\/main\.ts$/.test(path) || /^services\/cli\/join\w+\.ts$/.test(path);

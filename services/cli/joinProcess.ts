@@ -1,0 +1,195 @@
+/**
+ * Joins a serving process with its adapters: the broker (found, started or given), the ports over
+ * it, then a gateway, a host, or both in one (`dev`). `main.ts` hands `startProcess` to the commands.
+ */
+import { mkdirSync } from "node:fs";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { Effect, Exit, Layer, Scope } from "effect";
+import { Blobs } from "../../core/blob/Blobs.ts";
+import { Bus } from "../../core/bus/Bus.ts";
+import { CallClient } from "../../core/call/CallClient.ts";
+import { Log } from "../../core/log/Log.ts";
+import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
+import { Time } from "../../core/time/Time.ts";
+import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
+import { RouteTable } from "../../core/webhook/RouteTable.ts";
+import { Subjects } from "../../schemas/Subjects.ts";
+import type { Readiness } from "../admin/AdminServer.ts";
+import { runGateway } from "../gateway/runGateway.ts";
+import { runHost } from "../host/runHost.ts";
+import { bindEnv } from "../module/bindEnv.ts";
+import type { LoadedModule } from "../module/LoadedModule.ts";
+import { Nats } from "../nats/Nats.ts";
+import { natsLayer } from "../nats/natsLayer.ts";
+import { findNatsServer } from "../natsServer/findNatsServer.ts";
+import { lockDataFolder, type DataFolderLock } from "../natsServer/DataFolderLock.ts";
+import { startNatsServer } from "../natsServer/NatsServer.ts";
+import { asyncAmbientLayer } from "../node/AsyncAmbient.ts";
+import { installGatedFetch } from "../node/gatedFetch.ts";
+import { layer as machineTimeLayer, machineTime } from "../node/MachineTime.ts";
+import { httpServerLayer } from "../nodeHttp/httpServerLayer.ts";
+import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
+import type { ProcessSettings, RunningProcess } from "./Joins.ts";
+
+/** Hosts of one data folder at a time: more would share two cores hundreds of times. */
+const HOSTS_PER_FOLDER_MAX = 256;
+
+/** Rejects with a tagged error whose message is for people. */
+export async function startProcess(settings: ProcessSettings): Promise<RunningProcess> {
+  const scope = Effect.runSync(Scope.make());
+  const stop = () => Effect.runPromise(Scope.close(scope, Exit.void));
+  try {
+    return { ...(await Effect.runPromise(Scope.provide(start(settings), scope))), stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+const start = (settings: ProcessSettings) =>
+  Effect.gen(function* () {
+    const broker = yield* openBroker(settings);
+    const folder = settings.role === "gateway" ? undefined : yield* hostFolder(settings.dataFolder);
+    const context = yield* Layer.build(portsLayer(settings, broker.url, folder));
+    return yield* Effect.provide(serveRoles(settings, broker), context);
+  });
+
+interface Broker {
+  readonly url: string;
+  readonly summary: string;
+}
+
+/** The one that was named, or a server of our own as a child process. */
+const openBroker = (settings: ProcessSettings) =>
+  Effect.gen(function* () {
+    if (settings.natsUrl !== undefined)
+      return { url: settings.natsUrl, summary: withoutSecrets(settings.natsUrl) };
+    const found = yield* findNatsServer({ onProgress: settings.progress });
+    const server = yield* startNatsServer({
+      binary: found.path,
+      folder: join(settings.dataFolder, "nats"),
+    }).pipe(Effect.provideService(Log, settings.log));
+    return {
+      url: server.url,
+      summary: `${server.url} (nats-server ${found.version} from ${found.source}, stopped with this process)`,
+    };
+  });
+
+/** A folder of this host's own for its local images: two hosts never share one. */
+const hostFolder = (dataFolder: string) =>
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.promise(async (): Promise<DataFolderLock & { folder: string }> => {
+        for (let n = 0; n < HOSTS_PER_FOLDER_MAX; n++) {
+          const folder = join(dataFolder, "hosts", String(n));
+          mkdirSync(folder, { recursive: true });
+          const lock = await lockDataFolder(folder).catch(() => undefined);
+          if (lock !== undefined) return { ...lock, folder };
+        }
+        throw new Error(`${dataFolder}/hosts: ${HOSTS_PER_FOLDER_MAX} hosts run on it already`);
+      }),
+      (lock) => Effect.sync(() => lock.release()),
+    ),
+    ({ folder }) => join(folder, "images"),
+  );
+
+const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string | undefined) => {
+  const { provision, namespace, log } = settings;
+  return Layer.mergeAll(
+    natsLayer({
+      servers: natsUrl.split(","),
+      name: `agents ${settings.role}`,
+      namespace,
+      provision: {
+        ...(provision.shards === undefined ? {} : { shards: provision.shards }),
+        ...(provision.replicas === undefined ? {} : { replicas: provision.replicas }),
+        ...(provision.leaseTtlMs === undefined ? {} : { leaseTtlMs: provision.leaseTtlMs }),
+      },
+    }),
+    sqliteDatabases({ folder }),
+    asyncAmbientLayer,
+    machineTimeLayer,
+    Layer.succeed(Log, log),
+    httpServerLayer("auto"),
+  );
+};
+
+const serveRoles = (settings: ProcessSettings, broker: Broker) =>
+  Effect.gen(function* () {
+    const { role, log, namespace } = settings;
+    const { shards } = yield* Nats;
+    const bus = yield* Bus;
+    const subjects = new Subjects(namespace);
+    const calls = new CallClient({
+      bus,
+      blobs: yield* Blobs,
+      time: yield* Time,
+      subjects,
+      shards,
+    });
+    let code = codeOf(settings.module, settings.env, calls);
+    const metrics = agentMetrics(settings.metrics);
+    const id = `${role}-${hostname()}-${machineTime.id().slice(0, 8)}`;
+    installGatedFetch();
+    const host =
+      role === "gateway"
+        ? undefined
+        : yield* runHost({ hostId: id, subjects, shards, module: () => code.host, metrics });
+    const gateway =
+      role === "host"
+        ? undefined
+        : yield* runGateway({
+            gatewayId: id,
+            subjects,
+            shards,
+            hostname: settings.hostname,
+            port: settings.port,
+            ...(settings.publicUrl === undefined ? {} : { publicUrl: settings.publicUrl }),
+            module: () => code.gateway,
+            calls,
+            metrics,
+          });
+    if (gateway !== undefined) log.debug("gateway listens", { server: gateway.server });
+    return {
+      port: gateway?.port,
+      natsUrl: broker.url,
+      natsSummary: broker.summary,
+      readiness: (): Readiness => {
+        if (!bus.connected()) return { ready: false, reason: "the broker can't be reached" };
+        if (host !== undefined && !host.ready)
+          return { ready: false, reason: "shards are still being claimed" };
+        if (gateway !== undefined && gateway.gateway.shardsOwned < shards)
+          return { ready: false, reason: "some shards have no host" };
+        return { ready: true };
+      },
+      reload: async (module: LoadedModule) => {
+        code = codeOf(module, settings.env, calls);
+        await host?.recycle();
+      },
+      // A process that can't go on exits by its own defects; nothing here gives up for good.
+      failed: new Promise<never>(() => undefined),
+    };
+  });
+
+/** What gateway and host take from a module. */
+function codeOf(
+  module: LoadedModule,
+  variables: Readonly<Record<string, unknown>>,
+  calls: CallClient,
+) {
+  const env = bindEnv(variables, module.agents.keys(), () => calls);
+  const { fetch } = module;
+  return {
+    // The mark on a class says that it is one of ours: `readModule` has checked it.
+    host: { agents: module.agents as ReadonlyMap<string, AgentClassType>, env },
+    gateway: {
+      routes: new RouteTable(module.webhooks),
+      env,
+      ...(fetch === undefined ? {} : { fetch }),
+    },
+  };
+}
+
+/** A URL as it may be shown: without user, password or token. */
+const withoutSecrets = (url: string): string => url.replace(/\/\/[^@/,]*@/g, "//");
