@@ -1,8 +1,8 @@
 /**
  * One run of a nats-server child process, from its start to its end. Owns starting it (in a session
- * of its own, its output appended to a log file, guarded by a watchdog), knowing when it really
- * serves, and ending it. Leaves to `NatsServer` (and the test kit) which binary and configuration, and
- * what to do when it dies.
+ * of its own, its output appended to a log file), knowing when it really serves, and ending it. Leaves
+ * to `NatsServer` and the test kit which binary and configuration, who guards it (`Watchdog`), and what
+ * to do when it dies.
  *
  * It is in its own session so that a Ctrl-C reaches us and not it: hosts hand over through it while
  * they stop.
@@ -12,7 +12,6 @@ import { closeSync, openSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { Data } from "effect";
 import { lastLines } from "./runProgram.ts";
-import type { Watchdog } from "./Watchdog.ts";
 
 export interface ServerProcessOptions {
   readonly binary: string;
@@ -20,19 +19,21 @@ export interface ServerProcessOptions {
   /** Appended to, and read back for the reason if the server does not come up. */
   readonly logFile: string;
   readonly port: number;
+  /** As in the configuration: by it we know that what answers on the port is this server. */
   readonly serverName: string;
-  readonly readyTimeoutMs: number;
-  readonly watchdog: Watchdog;
 }
 
 export interface ServerProcess {
-  readonly pid: number;
-  /** Resolves when the process has ended, with how: never rejects. */
+  /** Undefined if it could not even be started; `exited` then says why. */
+  readonly pid: number | undefined;
+  /** Resolves when the process has ended, with how, in words; never rejects. */
   readonly exited: Promise<string>;
   /** Sends a signal; false if it has already ended. */
   readonly signal: (signal: NodeJS.Signals) => boolean;
   /** SIGTERM, SIGKILL after `graceMs`; resolves when it has ended. Fine after its end. */
   readonly stop: (graceMs: number) => Promise<void>;
+  /** Resolves once it greets clients; after its end or `timeoutMs` it rejects, `ServerDidNotStart`. */
+  readonly serves: (timeoutMs: number) => Promise<void>;
 }
 
 /** The server process ended or stayed silent before it served; `why` has the end of its log. */
@@ -53,8 +54,8 @@ const GREETING_TIMEOUT_MS = 1_000;
 /** The reason is nearly always in its last two lines. */
 const LOG_LINES_SHOWN = 3;
 
-/** Resolves once the server greets clients under its name; rejects with `ServerDidNotStart`. */
-export async function startServerProcess(options: ServerProcessOptions): Promise<ServerProcess> {
+/** Returns at once: the process may not serve yet (`serves`), or may already have failed. */
+export function spawnServer(options: ServerProcessOptions): ServerProcess {
   const log = openSync(options.logFile, "a");
   const child = spawn(options.binary, ["-c", options.configFile], {
     stdio: ["ignore", log, log],
@@ -62,7 +63,6 @@ export async function startServerProcess(options: ServerProcessOptions): Promise
     windowsHide: true,
   });
   closeSync(log);
-  if (child.pid !== undefined) options.watchdog.guard(child.pid);
   child.unref(); // what keeps us alive is our own affair, not that a server runs
 
   let ended: string | undefined;
@@ -74,29 +74,33 @@ export async function startServerProcess(options: ServerProcessOptions): Promise
     );
   });
   const signal = (name: NodeJS.Signals): boolean => ended === undefined && child.kill(name);
-  const stop = async (graceMs: number): Promise<void> => {
-    if (ended !== undefined) return;
-    signal("SIGTERM");
-    const timer = setTimeout(() => signal("SIGKILL"), graceMs);
-    await exited;
-    clearTimeout(timer);
-  };
 
-  const deadlineMs = performance.now() + options.readyTimeoutMs;
-  while (!(await greetsAs(options.serverName, options.port))) {
-    // A turn of the loop first: an early end is reported only there.
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-    const why = ended ?? (performance.now() > deadlineMs ? "it greets no clients" : undefined);
-    if (why === undefined) continue;
-    await stop(0);
-    const said = lastLines(readFileSync(options.logFile, "utf8"), LOG_LINES_SHOWN);
-    throw new ServerDidNotStart({
-      binary: options.binary,
-      why: said === "" ? why : `${why} (${said})`,
-      logFile: options.logFile,
-    });
-  }
-  return { pid: child.pid ?? 0, exited, signal, stop };
+  return {
+    pid: child.pid,
+    exited,
+    signal,
+    stop: async (graceMs) => {
+      signal("SIGTERM");
+      const timer = setTimeout(() => signal("SIGKILL"), graceMs);
+      await exited;
+      clearTimeout(timer);
+    },
+    serves: async (timeoutMs) => {
+      const deadlineMs = performance.now() + timeoutMs;
+      while (!(await greetsAs(options.serverName, options.port))) {
+        const late = performance.now() > deadlineMs ? "it greets no clients" : undefined;
+        const why = ended ?? late;
+        if (why !== undefined) throw didNotStart(options, why);
+        await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+      }
+    },
+  };
+}
+
+function didNotStart(options: ServerProcessOptions, why: string): ServerDidNotStart {
+  const said = lastLines(readFileSync(options.logFile, "utf8"), LOG_LINES_SHOWN);
+  const { binary, logFile } = options;
+  return new ServerDidNotStart({ binary, why: said === "" ? why : `${why} (${said})`, logFile });
 }
 
 /**

@@ -8,16 +8,12 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Effect } from "effect";
 import { findNatsServer } from "../../services/natsServer/findNatsServer.ts";
-import { pickPort } from "../../services/natsServer/pickPort.ts";
+import { isPortFree, pickPort } from "../../services/natsServer/pickPort.ts";
 import {
   MAX_PAYLOAD_BYTES_DEFAULT,
   serverConfigText,
 } from "../../services/natsServer/ServerConfig.ts";
-import {
-  ServerDidNotStart,
-  startServerProcess,
-  type ServerProcess,
-} from "../../services/natsServer/ServerProcess.ts";
+import { spawnServer, type ServerProcess } from "../../services/natsServer/ServerProcess.ts";
 import { startWatchdog } from "../../services/natsServer/Watchdog.ts";
 import { tempFolder } from "./tempFolder.ts";
 
@@ -73,7 +69,7 @@ export async function startNats(options: TestNatsOptions = {}): Promise<TestNats
   const logFile = join(folder.path, "server.log");
   const watchdog = startWatchdog();
 
-  const start = (port: number): Promise<ServerProcess> => {
+  const start = async (port: number): Promise<ServerProcess> => {
     const serverName = `test-${process.pid}-${port}`;
     writeFileSync(
       configFile,
@@ -86,15 +82,15 @@ export async function startNats(options: TestNatsOptions = {}): Promise<TestNats
         extra: options.configExtra,
       }),
     );
-    return startServerProcess({
-      binary: path,
-      configFile,
-      logFile,
-      port,
-      serverName,
-      readyTimeoutMs: READY_TIMEOUT_MS,
-      watchdog,
-    });
+    const started = spawnServer({ binary: path, configFile, logFile, port, serverName });
+    if (started.pid !== undefined) watchdog.guard(started.pid);
+    try {
+      await started.serves(READY_TIMEOUT_MS);
+    } catch (error) {
+      await started.stop(0);
+      throw error;
+    }
+    return started;
   };
 
   let port = options.port ?? (await pickPort());
@@ -104,7 +100,7 @@ export async function startNats(options: TestNatsOptions = {}): Promise<TestNats
       server = await start(port);
     } catch (error) {
       const mayRetry = options.port === undefined && attempt < START_ATTEMPTS_MAX;
-      if (!mayRetry || !(error instanceof ServerDidNotStart) || !/in use/.test(error.why)) {
+      if (!mayRetry || (await isPortFree(port))) {
         watchdog.release();
         folder.remove();
         throw error;
@@ -122,7 +118,7 @@ export async function startNats(options: TestNatsOptions = {}): Promise<TestNats
     url: `nats://127.0.0.1:${port}`,
     port,
     get pid() {
-      return current.pid;
+      return current.pid ?? 0;
     },
     storeDir,
     logFile,
@@ -133,7 +129,7 @@ export async function startNats(options: TestNatsOptions = {}): Promise<TestNats
     },
     kill: async () => {
       current.signal("SIGKILL");
-      await current.exited;
+      await current.stop(STOP_GRACE_MS);
     },
     restart: async () => {
       await end();

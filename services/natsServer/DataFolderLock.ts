@@ -1,0 +1,173 @@
+/**
+ * At most one nats-server of ours on one data folder: two would destroy each other's streams. Owns the
+ * lock file, which names its holder and the server that the holder runs.
+ *
+ * 1. A lock is held iff its file names a process that still lives (pid and start time).
+ * 2. A dead holder's lock is taken over; its file is first renamed away, which only one taker can do.
+ * 3. Before a taken-over folder is used, the dead holder's server is waited for, and killed if its
+ *    watchdog does not end it in time.
+ */
+import { randomUUID } from "node:crypto";
+import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Data } from "effect";
+import { identityOf, stillLives, type ProcessIdentity } from "./ProcessIdentity.ts";
+
+/** Another living process runs its nats-server on this folder. */
+export class DataFolderInUse extends Data.TaggedError("DataFolderInUse")<{
+  readonly folder: string;
+  /** Undefined if the lock file can be neither read nor moved. */
+  readonly pid: number | undefined;
+  readonly lockFile: string;
+}> {
+  override get message(): string {
+    const holder = this.pid === undefined ? "another process" : `process ${this.pid}`;
+    return (
+      `${this.folder} is in use by ${holder}, which runs a nats-server on it. ` +
+      `Stop that one first, or choose another data folder. (If ${holder} is none of yours, ` +
+      `delete ${this.lockFile}.)`
+    );
+  }
+}
+
+export interface LockContent {
+  readonly holder: ProcessIdentity;
+  /** The server's process, once it has been started. */
+  readonly server?: ProcessIdentity;
+  readonly port?: number;
+}
+
+export interface DataFolderLock {
+  /** Notes the server that now runs on the folder, for whoever comes after us. */
+  readonly note: (server: { readonly pid: number; readonly port: number }) => void;
+  /** Gives the folder up: only when the server has ended. */
+  readonly release: () => void;
+}
+
+/** Longer than the watchdog's grace for the server: normally it is the one that ends it. */
+const ORPHAN_TIMEOUT_MS = 8_000;
+const POLL_MS = 50;
+/** Each further attempt means that another taker came in between. */
+const ATTEMPTS_MAX = 10;
+
+/** `folder` must exist. Rejects with `DataFolderInUse`; takes seconds only after a crash. */
+export async function lockDataFolder(folder: string): Promise<DataFolderLock> {
+  const lockFile = lockFileOf(folder);
+  const holder = identityOf(process.pid) ?? { pid: process.pid, startedAt: "" };
+  for (let attempt = 1; ; attempt += 1) {
+    if (tryCreate(lockFile, { holder })) break;
+    const seen = readLock(folder);
+    const isHeld = seen !== undefined && stillLives(seen.holder);
+    if (isHeld || attempt >= ATTEMPTS_MAX) {
+      throw new DataFolderInUse({ folder, pid: seen?.holder.pid, lockFile });
+    }
+    await takeAway(lockFile, seen);
+  }
+  return {
+    note: ({ pid, port }) => {
+      const server = identityOf(pid);
+      replace(lockFile, { holder, port, ...(server === undefined ? {} : { server }) });
+    },
+    release: () => rmSync(lockFile, { force: true }),
+  };
+}
+
+/** The living holder's lock and server; undefined if nobody holds the folder. */
+export function runningOn(folder: string): LockContent | undefined {
+  const content = readLock(folder);
+  return content !== undefined && stillLives(content.holder) ? content : undefined;
+}
+
+/** Ends what a dead holder's lock speaks of, then moves the lock out of the way (invariants 2, 3). */
+async function takeAway(lockFile: string, seen: LockContent | undefined): Promise<void> {
+  if (seen?.server !== undefined) await endOrphan(seen.server);
+  const aside = `${lockFile}.${randomUUID()}`;
+  try {
+    renameSync(lockFile, aside);
+  } catch {
+    return; // another taker was first, or the file is gone: the next attempt shows which
+  }
+  const moved = parse(readFileSync(aside, "utf8"));
+  if (moved !== undefined && stillLives(moved.holder)) {
+    // Between our look and the rename another taker made it his: his it stays.
+    try {
+      linkSync(aside, lockFile);
+    } catch {
+      // A third taker has made one meanwhile. The server's fixed port decides between the two.
+    }
+  }
+  rmSync(aside, { force: true });
+}
+
+async function endOrphan(server: ProcessIdentity): Promise<void> {
+  const deadlineMs = performance.now() + ORPHAN_TIMEOUT_MS;
+  while (stillLives(server)) {
+    if (performance.now() > deadlineMs) {
+      try {
+        process.kill(server.pid, "SIGKILL");
+      } catch {
+        return; // it has just ended
+      }
+    }
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
+function lockFileOf(folder: string): string {
+  return join(folder, "lock.json");
+}
+
+function readLock(folder: string): LockContent | undefined {
+  try {
+    return parse(readFileSync(lockFileOf(folder), "utf8"));
+  } catch {
+    return undefined; // no such file: nobody's
+  }
+}
+
+/** Undefined if it is no lock of ours: then nobody is named who could hold it. */
+function parse(text: string): LockContent | undefined {
+  try {
+    const content = JSON.parse(text) as Partial<LockContent>;
+    return typeof content.holder?.pid === "number"
+      ? { ...content, holder: content.holder }
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Appears complete or not at all: written aside, then linked, which fails if one is there. */
+function tryCreate(lockFile: string, content: LockContent): boolean {
+  const aside = writeAside(lockFile, content);
+  try {
+    linkSync(aside, lockFile);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    // A disk without hard links (exFAT, some shared folders): exclusive creation is nearly as good.
+    return createExclusively(lockFile, content);
+  } finally {
+    rmSync(aside, { force: true });
+  }
+}
+
+function createExclusively(lockFile: string, content: LockContent): boolean {
+  try {
+    writeFileSync(lockFile, JSON.stringify(content), { flag: "wx" });
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw error;
+  }
+}
+
+function replace(lockFile: string, content: LockContent): void {
+  renameSync(writeAside(lockFile, content), lockFile);
+}
+
+function writeAside(lockFile: string, content: LockContent): string {
+  const aside = `${lockFile}.${randomUUID()}`;
+  writeFileSync(aside, JSON.stringify(content));
+  return aside;
+}

@@ -1,0 +1,234 @@
+/**
+ * The nats-server of a laptop: a supervised child process on a data folder of ours. Owns its
+ * configuration, its port, its log, and that it runs as long as the scope is open and not longer.
+ * Servers that others run (`--nats`, `NATS_URL`) are not its business; `findNatsServer` gives it the
+ * binary, `cli/dev.ts` opens and closes it.
+ *
+ * 1. One server at a time on a folder: the folder is locked first and given up last.
+ * 2. If it dies it is started again on the same port and store, with growing pauses, and the log says
+ *    so: clients just reconnect.
+ * 3. It never outlives us: the scope's end stops it in order; if we are killed, the watchdog does.
+ * 4. A folder keeps its port, so that what was configured against it still fits the next time.
+ */
+import { randomBytes } from "node:crypto";
+import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { Context, Effect, Layer, type Scope } from "effect";
+import { Log, type LogShape } from "../../core/log/Log.ts";
+import {
+  lockDataFolder,
+  runningOn,
+  DataFolderInUse,
+  type DataFolderLock,
+} from "./DataFolderLock.ts";
+import { isPortFree, pickPort } from "./pickPort.ts";
+import { MAX_PAYLOAD_BYTES_DEFAULT, serverConfigText } from "./ServerConfig.ts";
+import { ServerDidNotStart, spawnServer, type ServerProcess } from "./ServerProcess.ts";
+import { startWatchdog, type Watchdog } from "./Watchdog.ts";
+
+export interface NatsServerOptions {
+  /** From `findNatsServer`. */
+  readonly binary: string;
+  /** Ours alone; made if it is not there. */
+  readonly folder: string;
+  /** Must be free, else the start fails. Default: the folder's own, chosen free at its first start. */
+  readonly port?: number | undefined;
+  /** Each message is on the disk before its ack: safe against power loss, slower. Default: false. */
+  readonly syncAlways?: boolean | undefined;
+}
+
+export interface NatsServerShape {
+  /** `nats://127.0.0.1:<port>`; stays the same across restarts. */
+  readonly url: string;
+  readonly port: number;
+  readonly logFile: string;
+  /** Of the run that is on now, or was last. */
+  readonly pid: () => number | undefined;
+}
+
+export class NatsServer extends Context.Service<NatsServer, NatsServerShape>()(
+  "agents/services/natsServer/NatsServer",
+) {}
+
+/** A store of many gigabytes is read through before the server greets anybody. */
+const READY_TIMEOUT_MS = 60_000;
+/** It has to flush its stores; past this, what it acked is in the system's hands anyway. */
+const STOP_GRACE_MS = 10_000;
+const RESTART_PAUSE_MIN_MS = 100;
+/** Retried without end: nothing works without it, and each failure is logged. */
+const RESTART_PAUSE_MAX_MS = 5_000;
+/** A server that lived this long did not die of its start. */
+const HEALTHY_AFTER_MS = 10_000;
+/** Months of a laptop's log; the one before is kept beside it. */
+const LOG_BYTES_MAX = 10 * 1024 * 1024;
+/** Somebody can take a free port between our choice and the server's listening; not this often. */
+const PORT_ATTEMPTS_MAX = 5;
+
+/** Succeeds when the server serves; it then runs until the scope closes. */
+export const startNatsServer = (
+  options: NatsServerOptions,
+): Effect.Effect<NatsServerShape, DataFolderInUse | ServerDidNotStart, Scope.Scope | Log> =>
+  Effect.gen(function* () {
+    const log = yield* Log;
+    const folder = resolve(options.folder);
+    const lock = yield* Effect.acquireRelease(lockFolder(folder), (held) =>
+      Effect.sync(held.release),
+    );
+    const watchdog = yield* Effect.acquireRelease(
+      Effect.sync(() => startWatchdog()),
+      (helper) => Effect.sync(helper.release),
+    );
+    const runner = yield* Effect.acquireRelease(
+      Effect.sync(() => makeRunner(options, folder, lock, watchdog)),
+      (owned) => Effect.promise(owned.stop),
+    );
+    const port = yield* firstStart(options, folder, runner, log);
+    yield* Effect.forkScoped(supervise(runner, port, log));
+    return {
+      url: `nats://127.0.0.1:${port}`,
+      port,
+      logFile: join(folder, "server.log"),
+      pid: runner.pid,
+    };
+  });
+
+/** The URL of the server that another living process runs on this folder; undefined if none does. */
+export function urlOfRunning(folder: string): string | undefined {
+  const port = runningOn(resolve(folder))?.port;
+  return port === undefined ? undefined : `nats://127.0.0.1:${port}`;
+}
+
+const lockFolder = (folder: string): Effect.Effect<DataFolderLock, DataFolderInUse> =>
+  Effect.tryPromise({
+    try: async () => {
+      mkdirSync(folder, { recursive: true });
+      return lockDataFolder(folder);
+    },
+    catch: (error) => error,
+  }).pipe(
+    Effect.catch((error) =>
+      error instanceof DataFolderInUse ? Effect.fail(error) : Effect.die(error),
+    ),
+  );
+
+interface Runner {
+  /** Spawns a server on this port; it is `current` from the same tick on. */
+  readonly spawn: (port: number) => ServerProcess;
+  readonly pid: () => number | undefined;
+  /** Resolves with how, when the current one has ended. */
+  readonly ended: () => Promise<string>;
+  readonly stop: () => Promise<void>;
+}
+
+function makeRunner(
+  options: NatsServerOptions,
+  folder: string,
+  lock: DataFolderLock,
+  watchdog: Watchdog,
+): Runner {
+  const serverName = `agents-${randomBytes(6).toString("hex")}`;
+  const configFile = join(folder, "server.conf");
+  const logFile = join(folder, "server.log");
+  let current: ServerProcess | undefined;
+  return {
+    spawn: (port) => {
+      rotateLog(logFile);
+      const config = {
+        serverName,
+        port,
+        storeDir: join(folder, "store"),
+        maxPayloadBytes: MAX_PAYLOAD_BYTES_DEFAULT,
+        syncAlways: options.syncAlways ?? false,
+      };
+      writeFileSync(configFile, serverConfigText(config));
+      current = spawnServer({ binary: options.binary, configFile, logFile, port, serverName });
+      if (current.pid !== undefined) {
+        watchdog.guard(current.pid);
+        lock.note({ pid: current.pid, port });
+      }
+      return current;
+    },
+    pid: () => current?.pid,
+    ended: async () => (await current?.exited) ?? "it was never started",
+    stop: async () => current?.stop(STOP_GRACE_MS),
+  };
+}
+
+/** The first start decides the port; its failure is the caller's to report. */
+const firstStart = (
+  options: NatsServerOptions,
+  folder: string,
+  runner: Runner,
+  log: LogShape,
+): Effect.Effect<number, ServerDidNotStart> =>
+  Effect.gen(function* () {
+    const portFile = join(folder, "port");
+    const kept = keptPort(portFile);
+    let port = options.port ?? kept ?? (yield* Effect.promise(pickPort));
+    for (let attempt = 1; ; attempt += 1) {
+      const started = yield* Effect.result(serve(runner.spawn(port)));
+      if (started._tag === "Success") break;
+      const isTaken = !(yield* Effect.promise(() => isPortFree(port)));
+      if (options.port !== undefined || !isTaken || attempt >= PORT_ATTEMPTS_MAX) {
+        return yield* Effect.fail(started.failure);
+      }
+      const taken = port;
+      port = yield* Effect.promise(pickPort);
+      if (taken === kept) log.warn("another program has this folder's port", { taken, port });
+    }
+    if (options.port === undefined && port !== kept) writeFileSync(portFile, `${port}\n`);
+    return port;
+  });
+
+/** Runs until interrupted: waits for the server's end and starts it again (invariant 2). */
+const supervise = (runner: Runner, port: number, log: LogShape): Effect.Effect<never> =>
+  Effect.gen(function* () {
+    let pauseMs = RESTART_PAUSE_MIN_MS;
+    let startedAtMs = performance.now();
+    let how = yield* Effect.promise(runner.ended);
+    for (;;) {
+      if (performance.now() - startedAtMs > HEALTHY_AFTER_MS) pauseMs = RESTART_PAUSE_MIN_MS;
+      log.warn("nats-server died; starting it again", { how, port, pauseMs });
+      yield* Effect.sleep(pauseMs);
+      pauseMs = Math.min(pauseMs * 2, RESTART_PAUSE_MAX_MS);
+      startedAtMs = performance.now();
+      const next = runner.spawn(port);
+      const started = yield* Effect.result(serve(next));
+      if (started._tag === "Success") {
+        log.info("nats-server is back", { port, pid: next.pid });
+        how = yield* Effect.promise(() => next.exited);
+      } else how = started.failure.why;
+    }
+  });
+
+/** Waits until it serves; one that does not in time is ended. */
+const serve = (server: ServerProcess): Effect.Effect<void, ServerDidNotStart> =>
+  Effect.tryPromise({
+    try: () => server.serves(READY_TIMEOUT_MS),
+    catch: (error) => error,
+  }).pipe(
+    Effect.catch((error) =>
+      error instanceof ServerDidNotStart ? Effect.fail(error) : Effect.die(error),
+    ),
+    Effect.onError(() => Effect.promise(() => server.stop(STOP_GRACE_MS))),
+  );
+
+function keptPort(portFile: string): number | undefined {
+  try {
+    const port = Number(readFileSync(portFile, "utf8"));
+    return Number.isInteger(port) && port > 0 && port < 65_536 ? port : undefined;
+  } catch {
+    return undefined; // the folder's first start
+  }
+}
+
+function rotateLog(logFile: string): void {
+  const bytes = statSync(logFile, { throwIfNoEntry: false })?.size ?? 0;
+  if (bytes > LOG_BYTES_MAX) renameSync(logFile, `${logFile}.1`);
+}
+
+/** `startNatsServer` as a layer. */
+export const natsServerLayer = (
+  options: NatsServerOptions,
+): Layer.Layer<NatsServer, DataFolderInUse | ServerDidNotStart, Log> =>
+  Layer.effect(NatsServer, startNatsServer(options));
