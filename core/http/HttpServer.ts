@@ -60,7 +60,8 @@ export interface SocketHandlers {
   readonly onMessage: (data: string | Uint8Array) => void;
   /**
    * Called once, never inside `send` or `close`. `wasClean`: the peer sent a close frame, `code` 1006
-   * when it did not, 1005 when it had no code (uWebSockets.js: nor one of 1012-1014, 3000-3999).
+   * when it did not, 1005 when it had no code. (uWebSockets.js takes a close with a code of 1012 to
+   * 1014 or 3000 to 3999 for a broken one: 1006.)
    * When this side closes, it follows at once with the code and reason of that side, clean; with
    * 1009 and 1013, which the server chose by itself, not clean.
    */

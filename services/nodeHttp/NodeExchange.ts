@@ -1,0 +1,151 @@
+/**
+ * One HTTP exchange on node:http: gathers the body, hands itself to the handler, writes the answer.
+ * NodeServer.ts creates it from the head of a request; the handler answers it.
+ *
+ * A refusal that comes while the caller still sends is delivered by lingering: the answer is written
+ * whole, but the response is ended, and with it the connection, only when the caller has finished or
+ * the server's linger time is over. To close at once would reset the connection, and the reset would
+ * throw the answer away before the caller has read it.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { AbortSource } from "../../core/http/AbortSource.ts";
+import { BodyBuffer } from "../../core/http/BodyBuffer.ts";
+import type { Exchange, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
+import {
+  bodiless,
+  headerEncoding,
+  headerOwner,
+  reasonPhrase,
+} from "../../core/http/responseHead.ts";
+
+/** What an exchange needs of its server. */
+export interface ExchangeOwner {
+  readonly onRequest: (exchange: Exchange) => void;
+  readonly started: () => void;
+  /** Called once, when nothing more will be written. */
+  readonly finished: () => void;
+  readonly lingering: (exchange: NodeExchange) => void;
+  /** Whether connections are to end with their current answer. */
+  readonly stopping: boolean;
+}
+
+const NO_BODY = new Uint8Array(0);
+
+// A caller that takes none of its answer for this long is cut off, as uWebSockets.js does it.
+const WRITE_STALL_MS = 10_000;
+// Answers up to this size disappear into the kernel's buffers; timing them would only cost.
+const WATCHED_BYTES_MIN = 64 * 1024;
+
+export class NodeExchange implements Exchange {
+  readonly request: HttpRequest;
+  body: Uint8Array = NO_BODY;
+  readonly #owner: ExchangeOwner;
+  readonly #req: IncomingMessage;
+  readonly #res: ServerResponse;
+  readonly #abort = new AbortSource();
+  #responded = false;
+  #delivered = false;
+
+  constructor(
+    owner: ExchangeOwner,
+    request: HttpRequest,
+    req: IncomingMessage,
+    res: ServerResponse,
+  ) {
+    this.#owner = owner;
+    this.request = request;
+    this.#req = req;
+    this.#res = res;
+    // node:http also "finishes" a response whose connection was destroyed under it.
+    res.once("finish", () => (this.#delivered = !req.socket.destroyed));
+    res.once("close", () => this.#closed());
+  }
+
+  get aborted(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  /** `declared`: the body's length by its head; undefined when it comes in chunks. */
+  readBody(limit: number, declared: number | undefined): void {
+    const gathered = new BodyBuffer(limit, declared);
+    const req = this.#req;
+    req.on("data", (piece: Buffer) => {
+      if (this.#responded || gathered.add(piece)) return;
+      this.refuse(413, "Content too large", "linger");
+    });
+    req.once("end", () => {
+      if (this.#responded || this.#abort.fired) return;
+      this.body = gathered.take();
+      this.start();
+    });
+  }
+
+  start(): void {
+    this.#owner.onRequest(this);
+  }
+
+  respond(response: HttpResponse): void {
+    if (this.#responded) throw new Error(`respond was called twice for ${this.request.target}`);
+    const reason = reasonPhrase(response.status);
+    const head = headerLines(response, this.#owner.stopping);
+    this.#responded = true;
+    // After an abort there is nobody to answer (rule 3 of HttpServer.ts).
+    if (this.#abort.fired) return;
+    const body = response.body;
+    const res = this.#res;
+    res.writeHead(response.status, reason, head);
+    if (bodiless(response.status) || this.request.method === "HEAD") {
+      res.end();
+      return;
+    }
+    if (body.length > WATCHED_BYTES_MIN) res.socket?.setTimeout(WRITE_STALL_MS);
+    res.end(body);
+  }
+
+  /** Answers instead of the handler. `linger`: what the caller still sends is read and dropped. */
+  refuse(status: number, text: string, after: "close" | "linger"): void {
+    this.#responded = true;
+    if (this.#abort.fired) return;
+    const res = this.#res;
+    res.writeHead(status, reasonPhrase(status), {
+      "content-type": "text/plain;charset=UTF-8",
+      "content-length": Buffer.byteLength(text),
+      connection: "close",
+    });
+    if (after === "close" || this.#req.complete) {
+      res.end(text);
+      return;
+    }
+    res.write(text);
+    this.#req.once("end", () => res.end());
+    this.#req.resume();
+    this.#owner.lingering(this);
+  }
+
+  /** The linger time is over. */
+  cut(): void {
+    this.#res.destroy();
+  }
+
+  #closed(): void {
+    if (!this.#delivered) this.#abort.fire();
+    this.#owner.finished();
+  }
+}
+
+/** Names and values in turn, the form in which node:http keeps repeated names apart. */
+const headerLines = (response: HttpResponse, stopping: boolean): string[] => {
+  const lines: string[] = [];
+  let close = stopping;
+  for (const [name, value] of response.headers) {
+    headerEncoding(name, value);
+    const owner = headerOwner(name);
+    if (owner === "connection") close ||= value.toLowerCase() === "close";
+    if (owner === "handler") lines.push(name, value);
+  }
+  if (close) lines.push("connection", "close");
+  if (!bodiless(response.status)) {
+    lines.push("content-length", String(Buffer.byteLength(response.body)));
+  }
+  return lines;
+};

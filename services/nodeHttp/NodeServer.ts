@@ -1,0 +1,232 @@
+/**
+ * The HttpServer port on node:http and ws: listens, reads heads, refuses what may not pass, and
+ * hands requests to NodeExchange.ts and sockets to NodeSocket.ts. It runs wherever Node runs; the
+ * gateway uses it where the native uWebSockets.js can't load.
+ *
+ * node:http enforces the head's size and time itself (431, 408). Its clock for a body starts with
+ * the head, so a body may take `bodyTimeoutMs` plus what its head left of `headerTimeoutMs`.
+ *
+ * 1. The number of open exchanges is exact: stopping waits for it to reach zero.
+ */
+import { Effect, Layer, type Scope } from "effect";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import {
+  HttpServer,
+  type HttpHandlers,
+  type HttpRequest,
+  type HttpServerOptions,
+  type HttpServerShape,
+  type ListenFailed,
+} from "../../core/http/HttpServer.ts";
+import { TimeoutQueue, sweepIntervalMs } from "../../core/http/TimeoutQueue.ts";
+import {
+  addHeader,
+  bodyFraming,
+  emptyHeaders,
+  handshake,
+  isOriginTarget,
+} from "../../core/http/requestHead.ts";
+import { textResponse } from "../../core/http/responseHead.ts";
+import { NodeExchange, type ExchangeOwner } from "./NodeExchange.ts";
+import { NodeUpgrades } from "./NodeUpgrades.ts";
+import { listenFailed } from "./explainListen.ts";
+
+export const makeNodeServer = (): HttpServerShape => ({
+  name: "node:http",
+  listen: Effect.fnUntraced(function* (options, handlers) {
+    const server = yield* Effect.acquireRelease(open(options, handlers), (opened) =>
+      Effect.promise(() => opened.stop()),
+    );
+    return { port: server.port };
+  }),
+});
+
+// How long requests in flight may take to be answered once the server stops: above the longest
+// deadline that a webhook's route has (9.5 s).
+const DRAIN_MS = 10_000;
+// Above the 60 s that load balancers keep idle connections for: the side that closes first should be
+// theirs, or a request meets a connection that is just being closed.
+const KEEP_ALIVE_MS = 65_000;
+// What a caller that was refused in the middle of its body gets to finish sending it.
+const LINGER_MS = 2_000;
+
+class Listener implements ExchangeOwner {
+  stopping = false;
+  readonly #server: Server;
+  readonly #options: HttpServerOptions;
+  readonly #handlers: HttpHandlers;
+  readonly #upgrades: NodeUpgrades;
+  readonly #lingering = new TimeoutQueue<NodeExchange>(LINGER_MS, (exchange) => exchange.cut());
+  readonly #sweeper: NodeJS.Timeout;
+  #exchanges = 0;
+  #drained: (() => void) | undefined;
+
+  constructor(options: HttpServerOptions, handlers: HttpHandlers) {
+    this.#options = options;
+    this.#handlers = handlers;
+    this.#server = createServer({
+      maxHeaderSize: options.headerBytesMax,
+      headersTimeout: options.headerTimeoutMs,
+      requestTimeout: options.headerTimeoutMs + options.bodyTimeoutMs,
+      connectionsCheckingInterval: sweepIntervalMs(
+        Math.min(options.headerTimeoutMs, options.bodyTimeoutMs),
+      ),
+      keepAliveTimeout: KEEP_ALIVE_MS,
+    });
+    this.#server.maxConnections = options.connectionsMax;
+    // The count is bounded by the head's size; node:http would drop the headers past its default.
+    this.#server.maxHeadersCount = 0;
+    this.#upgrades = new NodeUpgrades(options, this, handlers.onUpgrade);
+    this.#server.on("request", (req, res) => this.#requested(req, res, false));
+    this.#server.on("checkContinue", (req, res) => this.#requested(req, res, true));
+    // Expectations other than 100-continue are ignored, as the other adapter ignores them.
+    this.#server.on("checkExpectation", (req, res) => this.#requested(req, res, false));
+    this.#server.on("upgrade", (req, socket, head) => this.#upgrade(req, socket, head));
+    this.#sweeper = setInterval(() => this.#sweep(), sweepIntervalMs(LINGER_MS)).unref();
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  /** Succeeds with the code of the error when the address can't be had. */
+  listen(): Promise<string | undefined> {
+    return new Promise((resolve) => {
+      const failed = (cause: NodeJS.ErrnoException): void => {
+        clearInterval(this.#sweeper);
+        resolve(cause.code ?? "unknown");
+      };
+      this.#server.once("error", failed);
+      const { hostname: host, port } = this.#options;
+      this.#server.listen({ host, port, exclusive: true }, () => {
+        this.#server.off("error", failed);
+        resolve(undefined);
+      });
+    });
+  }
+
+  async stop(): Promise<void> {
+    this.stopping = true;
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    const drained = new Promise<void>((resolve) => (this.#drained = resolve));
+    const sockets = this.#upgrades.stop();
+    if (this.#exchanges > 0) await within(DRAIN_MS, drained);
+    await sockets;
+    this.#server.closeAllConnections();
+    clearInterval(this.#sweeper);
+    await closed;
+  }
+
+  readonly onRequest: HttpHandlers["onRequest"] = (exchange) => this.#handlers.onRequest(exchange);
+
+  // Invariant 1: each exchange calls both once.
+  started(): void {
+    this.#exchanges += 1;
+  }
+
+  finished(): void {
+    this.#exchanges -= 1;
+    if (this.#exchanges === 0) this.#drained?.();
+  }
+
+  lingering(exchange: NodeExchange): void {
+    this.#lingering.add(exchange, performance.now());
+  }
+
+  #sweep(): void {
+    const now = performance.now();
+    this.#lingering.sweep(now);
+    this.#upgrades.sweep(now);
+  }
+
+  #requested(req: IncomingMessage, res: ServerResponse, expects: boolean): void {
+    const request = readHead(req);
+    this.started();
+    const exchange = new NodeExchange(this, request, req, res);
+    if (this.stopping) return exchange.refuse(503, "Server is stopping", "linger");
+    if (!isOriginTarget(request.target)) return exchange.refuse(400, "Bad request", "close");
+    const framing = bodyFraming(request.headers);
+    if (framing._tag === "Malformed") return exchange.refuse(400, "Bad request", "close");
+    if (framing._tag === "None") return exchange.start();
+    const limit = this.#handlers.limitBody(request);
+    const declared = framing._tag === "Length" ? framing.bytes : undefined;
+    if (declared !== undefined && declared > limit) {
+      return exchange.refuse(413, "Content too large", "linger");
+    }
+    if (expects) res.writeContinue();
+    exchange.readBody(limit, declared);
+  }
+
+  #upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
+    const request = readHead(req);
+    const kind = handshake(request.method, request.headers);
+    if (kind === "none") return this.#serveAsPlain(req, socket, head);
+    if (kind === "websocket" && !this.stopping) {
+      return this.#upgrades.decide(req, request, socket as Socket, head);
+    }
+    this.#upgrades.refuse(req, request, socket as Socket, this.stopping ? STOPPING : BAD_HANDSHAKE);
+  }
+
+  /**
+   * A request that offers another protocol (Java's client offers `h2c` with each) is served as if it
+   * did not: node:http has given its connection away, so it gets it back with the offer taken out.
+   */
+  #serveAsPlain(req: IncomingMessage, socket: Duplex, rest: Buffer): void {
+    const lines = [`${req.method} ${req.url} HTTP/${req.httpVersion}`];
+    for (let index = 0; index + 1 < req.rawHeaders.length; index += 2) {
+      const name = req.rawHeaders[index] ?? "";
+      if (OFFER.test(name)) continue;
+      lines.push(`${name}: ${req.rawHeaders[index + 1]}`);
+    }
+    const head = Buffer.from(`${lines.join("\r\n")}\r\n\r\n`, "latin1");
+    socket.unshift(Buffer.concat([head, rest]));
+    this.#server.emit("connection", socket);
+  }
+}
+
+const STOPPING = textResponse(503, "Server is stopping");
+const BAD_HANDSHAKE = textResponse(400, "Bad WebSocket handshake");
+
+const OFFER = /^(upgrade|connection|http2-settings)$/i;
+
+const readHead = (req: IncomingMessage): HttpRequest => {
+  const headers = emptyHeaders();
+  const raw = req.rawHeaders;
+  for (let index = 0; index + 1 < raw.length; index += 2) {
+    addHeader(headers, (raw[index] as string).toLowerCase(), raw[index + 1] as string);
+  }
+  return {
+    method: req.method ?? "",
+    target: req.url ?? "",
+    headers,
+    remoteAddress: (req.socket.remoteAddress ?? "").replace(MAPPED, ""),
+    secure: false,
+  };
+};
+
+// An IPv4 caller on a dual-stack socket.
+const MAPPED = /^::ffff:(?=\d+\.)/;
+
+const within = async (ms: number, done: Promise<void>): Promise<void> => {
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise<void>((resolve) => (timer = setTimeout(resolve, ms)));
+  await Promise.race([done, over]);
+  clearTimeout(timer);
+};
+
+const open = (
+  options: HttpServerOptions,
+  handlers: HttpHandlers,
+): Effect.Effect<Listener, ListenFailed, Scope.Scope> =>
+  Effect.suspend(() => {
+    const listener = new Listener(options, handlers);
+    return Effect.flatMap(
+      Effect.promise(() => listener.listen()),
+      (code) =>
+        code === undefined ? Effect.succeed(listener) : Effect.fail(listenFailed(options, code)),
+    );
+  });
+
+export const layer: Layer.Layer<HttpServer> = Layer.sync(HttpServer, makeNodeServer);

@@ -1,0 +1,46 @@
+/**
+ * Says why an address can't be listened on, in words that name the remedy. NodeServer.ts passes the
+ * error that node:net gave; uWebSockets.js gives none, so for it the address is tried once more with
+ * node:net, just to learn the reason.
+ */
+import { Effect } from "effect";
+import { createServer } from "node:net";
+import { ListenFailed } from "../../core/http/HttpServer.ts";
+
+interface ListenAddress {
+  readonly hostname: string;
+  readonly port: number;
+}
+
+export const listenFailed = ({ hostname, port }: ListenAddress, code: string): ListenFailed => {
+  const address = `${hostname}:${port}`;
+  return new ListenFailed({ port, message: explain(address, code) });
+};
+
+/** Tries the address and succeeds with the reason, also when it has become free meanwhile. */
+export const explainListen = (address: ListenAddress): Effect.Effect<ListenFailed> =>
+  Effect.callback((resume) => {
+    const probe = createServer();
+    probe.once("error", (cause: NodeJS.ErrnoException) =>
+      resume(Effect.succeed(listenFailed(address, cause.code ?? "unknown"))),
+    );
+    probe.listen({ host: address.hostname, port: address.port, exclusive: true }, () =>
+      probe.close(() => resume(Effect.succeed(listenFailed(address, "unknown")))),
+    );
+  });
+
+const explain = (address: string, code: string): string => {
+  switch (code) {
+    case "EADDRINUSE":
+      return `${address} is in use by another process: stop it, or choose another port`;
+    case "EACCES":
+      return `${address} may not be listened on by this user: choose a port of 1024 or above`;
+    case "EADDRNOTAVAIL":
+      return `${address} is not an address of this machine: choose one that is, or 0.0.0.0`;
+    case "ENOTFOUND":
+    case "EAI_AGAIN":
+      return `${address} names no known host: check the host name`;
+    default:
+      return `${address} can't be listened on (${code})`;
+  }
+};

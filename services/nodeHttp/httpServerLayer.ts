@@ -1,0 +1,24 @@
+/**
+ * Chooses the gateway's HTTP server: uWebSockets.js, several times faster, or node:http, which runs
+ * everywhere. The processes' main files call it; `auto` never fails, `uws` fails where it can't load.
+ */
+import { Effect, Layer } from "effect";
+import type { HttpServer } from "../../core/http/HttpServer.ts";
+import * as UwsServer from "../uws/UwsServer.ts";
+import { loadUws } from "../uws/loadUws.ts";
+import * as NodeServer from "./NodeServer.ts";
+
+export type HttpServerChoice = "auto" | "uws" | "node";
+
+export const httpServerLayer = (
+  choice: HttpServerChoice,
+  load = loadUws,
+): Layer.Layer<HttpServer, UwsServer.UwsUnavailable> => {
+  if (choice === "node") return NodeServer.layer;
+  if (choice === "uws") return UwsServer.layer(load);
+  const fallback = (cause: UwsServer.UwsUnavailable) =>
+    Layer.unwrap(
+      Effect.as(Effect.logWarning(`${cause.message}; using node:http`), NodeServer.layer),
+    );
+  return Layer.catchTag(UwsServer.layer(load), "UwsUnavailable", fallback);
+};

@@ -1,0 +1,56 @@
+/**
+ * Copies the head of a request out of uWebSockets.js, which frees it when the callback returns. One
+ * reader serves a server: reading never waits, so its record is one at a time, and the callback that
+ * the library calls for each header is made once and not per request.
+ */
+import type { HttpRequest as UwsRequest, HttpResponse as UwsResponse } from "uWebSockets.js";
+import type { HttpRequest } from "../../core/http/HttpServer.ts";
+import { addHeader, emptyHeaders, type HeaderRecord } from "../../core/http/requestHead.ts";
+import { remoteAddress } from "./remoteAddress.ts";
+
+const NON_ASCII = /[\u0080-\uffff]/;
+
+// What a header line has besides its name and value: the colon, the space and the line's end.
+const LINE_BYTES = 4;
+
+export class HeadReader {
+  /** The size of the head that was read last. */
+  bytes = 0;
+  #headers: HeaderRecord = emptyHeaders();
+  readonly #nonAscii = new Set<string>();
+
+  read(res: UwsResponse, req: UwsRequest): HttpRequest {
+    const headers = (this.#headers = emptyHeaders());
+    const path = req.getUrl();
+    // Undefined without a question mark, which the declarations don't say.
+    const query = req.getQuery() as string | undefined;
+    const target = query === undefined ? path : `${path}?${query}`;
+    this.bytes = target.length;
+    req.forEach(this.#add);
+    if (this.#nonAscii.size > 0) this.#exactBytes(req);
+    return {
+      method: req.getCaseSensitiveMethod(),
+      target,
+      headers,
+      remoteAddress: remoteAddress(res.getRemoteAddress()),
+      secure: false,
+    };
+  }
+
+  readonly #add = (name: string, value: string): void => {
+    addHeader(this.#headers, name, value);
+    this.bytes += name.length + value.length + LINE_BYTES;
+    if (NON_ASCII.test(value)) this.#nonAscii.add(name);
+  };
+
+  /** The library decodes values as UTF-8; header values are bytes, one character each, as in `Headers`. */
+  #exactBytes(req: UwsRequest): void {
+    for (const name of this.#nonAscii) {
+      const values = this.#headers[name] ?? [];
+      // getHeader gives the bytes of the first; the rest can only be turned back from what was decoded.
+      const rest = values.slice(1).map((value) => Buffer.from(value, "utf8").toString("latin1"));
+      this.#headers[name] = [req.getHeader(name), ...rest];
+    }
+    this.#nonAscii.clear();
+  }
+}

@@ -1,0 +1,89 @@
+/**
+ * A WebSocket handshake that waits for its decision on uWebSockets.js: keeps what the library needs
+ * to upgrade later, and answers 101 or a plain response unless the caller has gone meanwhile.
+ * UwsServer.ts creates it; on acceptance UwsSocket.ts takes over.
+ *
+ * `res` is never touched after it was ended, upgraded or aborted: the library frees it.
+ */
+import type { HttpResponse as UwsResponse, us_socket_context_t } from "uWebSockets.js";
+import { AbortSource } from "../../core/http/AbortSource.ts";
+import type {
+  HttpHandlers,
+  HttpRequest,
+  HttpResponse,
+  UpgradeDecision,
+} from "../../core/http/HttpServer.ts";
+import { subprotocol } from "../../core/http/requestHead.ts";
+import { textResponse } from "../../core/http/responseHead.ts";
+import { UwsExchange, type ExchangeOwner } from "./UwsExchange.ts";
+import { UwsSocket, type SocketData, type SocketLimits } from "./UwsSocket.ts";
+
+const STOPPING = textResponse(503, "Server is stopping");
+const FAILED = textResponse(500, "Internal error");
+
+export class UwsUpgrade {
+  readonly #owner: ExchangeOwner;
+  readonly #request: HttpRequest;
+  readonly #context: us_socket_context_t;
+  readonly #limits: SocketLimits;
+  readonly #abort = new AbortSource();
+  #res: UwsResponse | undefined;
+
+  constructor(
+    owner: ExchangeOwner,
+    request: HttpRequest,
+    res: UwsResponse,
+    context: us_socket_context_t,
+    limits: SocketLimits,
+  ) {
+    this.#owner = owner;
+    this.#request = request;
+    this.#res = res;
+    this.#context = context;
+    this.#limits = limits;
+    res.onAborted(() => {
+      this.#res = undefined;
+      this.#abort.fire();
+      owner.finished();
+    });
+  }
+
+  decide(onUpgrade: HttpHandlers["onUpgrade"]): void {
+    void onUpgrade(this.#request, this.#abort.signal).then(
+      (decision) => this.#apply(decision),
+      (cause: unknown) => {
+        this.#refuse(FAILED);
+        // A decision that throws is a defect: answered, and then left to stop the process.
+        throw cause;
+      },
+    );
+  }
+
+  #apply(decision: UpgradeDecision): void {
+    if (this.#abort.fired) return;
+    if (decision._tag === "Refuse") this.#refuse(decision.response);
+    else if (this.#owner.stopping) this.#refuse(STOPPING);
+    else this.#accept(decision);
+  }
+
+  #accept(decision: Extract<UpgradeDecision, { _tag: "Accept" }>): void {
+    const res = this.#res;
+    if (res === undefined) return;
+    this.#res = undefined;
+    const { headers } = this.#request;
+    const socket = new UwsSocket(this.#request, this.#limits, decision.open);
+    const key = headers["sec-websocket-key"]?.[0] ?? "";
+    const protocol = subprotocol(headers, decision.protocol) ?? "";
+    const data: SocketData = { socket };
+    res.cork(() => res.upgrade(data, key, protocol, "", this.#context));
+    this.#owner.finished();
+  }
+
+  /** The rules for writing a response are an exchange's; it takes over `res` and the count. */
+  #refuse(response: HttpResponse): void {
+    const res = this.#res;
+    if (res === undefined) return;
+    this.#res = undefined;
+    new UwsExchange(this.#owner, this.#request, res).respond(response);
+  }
+}

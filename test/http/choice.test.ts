@@ -1,0 +1,57 @@
+/** Which server a process gets, and what it is told when the native one can't load. */
+import { Effect, Exit } from "effect";
+import { expect, it } from "vitest";
+import { HttpServer } from "../../core/http/HttpServer.ts";
+import { httpServerLayer } from "../../services/nodeHttp/httpServerLayer.ts";
+import { loadUws, UwsUnavailable } from "../../services/uws/loadUws.ts";
+
+const nameOf = (layer: ReturnType<typeof httpServerLayer>) =>
+  Effect.provide(
+    Effect.map(HttpServer, (server) => server.name),
+    layer,
+  );
+
+const missing = () =>
+  loadUws(() => {
+    throw Object.assign(new Error("Cannot find module"), { code: "MODULE_NOT_FOUND" });
+  });
+
+const unloadable = () =>
+  loadUws(() => {
+    throw new Error("This version of uWS.js supports only …");
+  });
+
+it("node is node:http, whatever is installed", async () => {
+  expect(await Effect.runPromise(nameOf(httpServerLayer("node")))).toBe("node:http");
+});
+
+it("auto is uWebSockets.js where it loads", async () => {
+  const expected = loadUws() instanceof UwsUnavailable ? "node:http" : "uWebSockets.js";
+  expect(await Effect.runPromise(nameOf(httpServerLayer("auto")))).toBe(expected);
+});
+
+it("auto falls back on node:http where it does not load", async () => {
+  for (const load of [missing, unloadable]) {
+    expect(await Effect.runPromise(nameOf(httpServerLayer("auto", load)))).toBe("node:http");
+  }
+});
+
+it("uws fails where it does not load, and says why", async () => {
+  const reasons = [];
+  for (const load of [missing, unloadable]) {
+    const exit = await Effect.runPromiseExit(nameOf(httpServerLayer("uws", load)));
+    expect(Exit.isFailure(exit)).toBe(true);
+    const failure = await Effect.runPromise(Effect.flip(nameOf(httpServerLayer("uws", load))));
+    reasons.push([failure.reason, failure.message]);
+  }
+  expect(reasons).toEqual([
+    ["notInstalled", expect.stringContaining("is not installed")],
+    ["noBinary", expect.stringContaining(`${process.platform} ${process.arch} with Node`)],
+  ]);
+});
+
+it("loading leaves the environment as it was", () => {
+  const before = { ...process.env };
+  loadUws();
+  expect(process.env).toEqual(before);
+});

@@ -1,0 +1,51 @@
+/**
+ * The rules of the port that take real seconds to see, all at once: uWebSockets.js takes up to 12 s
+ * to give up on a head or on a dead socket, whatever it is told.
+ */
+import { describe, it } from "vitest";
+import { WebSocket } from "ws";
+import { adapters, RawClient } from "./kit.ts";
+import { counting } from "./limitRules.ts";
+import { accepting, client, closeOf } from "./socketRules.ts";
+
+const SLOW_MS = 20_000;
+
+describe.concurrent.each(adapters)("$name", (adapter) => {
+  const heads = [
+    ["never begins", ""],
+    ["stops in the middle", "GET / HTTP/1.1\r\nHost: h\r\nX-Slow: "],
+    ["holds what no head may", "GET / HTTP/1.1\r\nHost: h\r\nX : y\r\n\r\n"],
+  ] as const;
+  it.for(heads)(
+    "a head that %s ends with its connection closed",
+    async ([what, sent], { expect }) => {
+      const { handled, server } = await counting(adapter, { headerTimeoutMs: 500 });
+      await using _server = server;
+      using raw = await RawClient.connect(server.port);
+      raw.send(sent);
+      await raw.untilClosed(SLOW_MS);
+      expect(raw.text, what).toMatch(/^(HTTP\/1\.1 (408|400) |$)/);
+      expect(handled).toEqual([]);
+    },
+  );
+
+  it("a head that trickles in does not gain time by it", async ({ expect }) => {
+    const { handled, server } = await counting(adapter, { headerTimeoutMs: 500 });
+    await using _server = server;
+    using raw = await RawClient.connect(server.port);
+    raw.send("GET / HTTP/1.1\r\nHost: h\r\n");
+    const trickle = setInterval(() => raw.send("X-A: b\r\n"), 200);
+    await raw.untilClosed(SLOW_MS).finally(() => clearInterval(trickle));
+    expect(handled).toEqual([]);
+  });
+
+  it("a peer that answers no ping is cut off, and one that does is kept", async ({ expect }) => {
+    const { server, sockets } = await accepting(adapter, { socketIdleMs: 12_000 });
+    await using _server = server;
+    using alive = await client(server.port);
+    using dead = await client(server.port, { autoPong: false });
+    expect((await closeOf(dead, SLOW_MS))[0]).toBe(1006);
+    expect(await sockets.firstClose()).toEqual([1006, "", false]);
+    expect(alive.ws.readyState).toBe(WebSocket.OPEN);
+  });
+});
