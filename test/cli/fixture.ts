@@ -1,0 +1,140 @@
+/**
+ * An installation to look at from the command line: a broker in memory with a few agents' journals,
+ * and a terminal that collects. The database is a double: what it answers is in its deltas.
+ */
+import { agentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
+import { encodeEvent, type JournalHead, type TurnRecord } from "../../schemas/JournalEvent.ts";
+import type { AgentDatabase } from "../../core/database/Databases.ts";
+import type { Joins, Target } from "../../services/cli/Joins.ts";
+import type { Terminal } from "../../services/cli/Terminal.ts";
+import { runProgram } from "../../services/cli/program.ts";
+import { CliError } from "../../services/cli/CliError.ts";
+import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
+import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
+import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
+import { machineTime } from "../../services/node/MachineTime.ts";
+
+/** 2026-03-01T09:00:00Z; event n of an agent is n minutes later. */
+export const START_MS = Date.UTC(2026, 2, 1, 9);
+const MINUTE_MS = 60_000;
+
+export interface Ran {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+export class CliFixture {
+  readonly broker = new MemoryBroker({ time: machineTime });
+  readonly targets: Target[] = [];
+  opened = 0;
+  private readonly journal = makeMemoryJournal(this.broker.connect());
+
+  /** Appends one event; each turn is given as what changed. */
+  async append(
+    className: string,
+    name: string,
+    turns: ReadonlyArray<Partial<TurnRecord>>,
+    more: Partial<JournalHead> & { readonly delta?: string } = {},
+  ): Promise<number> {
+    const id = agentId(className, name);
+    const last = await this.journal.last(id);
+    const { delta = "", ...head } = more;
+    let count = 0;
+    for await (const _ of this.journal.read(id, { fromSeq: 1 as Sequence })) count++;
+    const event: JournalHead = {
+      id: `${className}/${name}/${count}`,
+      agent: [className, name],
+      kind: "turns",
+      host: "host-1",
+      epoch: 1 as Epoch,
+      time: START_MS + count * MINUTE_MS,
+      turns: turns.map((turn) => ({ cause: { kind: "request" }, ...turn })),
+      ...head,
+    };
+    const stored = await this.journal.append(id, encodeEvent(event, Buffer.from(delta)), {
+      expectedSeq: last?.seq ?? (0 as Sequence),
+      signal: AbortSignal.timeout(1_000),
+    });
+    if (stored._tag !== "Stored") throw new Error(`not stored: ${stored._tag}`);
+    return stored.seq;
+  }
+
+  /** Runs one command line. */
+  async run(args: ReadonlyArray<string>, terminal: Partial<Terminal> = {}): Promise<Ran> {
+    const out: string[] = [];
+    const err: string[] = [];
+    const io: Terminal = {
+      out: (line) => out.push(line),
+      err: (line) => err.push(line),
+      interactive: false,
+      env: {},
+      cwd: "/nowhere",
+      ...terminal,
+    };
+    let code: number;
+    try {
+      code = await runProgram(args, this.joins, io, "1.2.3");
+    } catch (error) {
+      if (!(error instanceof CliError)) throw error;
+      err.push(error.message);
+      code = error.exitCode;
+    }
+    return { code, out: out.join("\n"), err: err.join("\n") };
+  }
+
+  private readonly joins: Joins = {
+    time: machineTime,
+    log: () => ({ debug() {}, info() {}, warn() {}, error() {} }),
+    openReader: async (target) => {
+      this.targets.push(target);
+      this.opened++;
+      return {
+        journal: this.journal,
+        snapshots: makeMemorySnapshots(this.broker.connect()),
+        databases: { open: () => ({ database: doubleDatabase() }), discard: () => {} },
+        leases: {
+          list: async (prefix) =>
+            Array.from({ length: this.broker.shards }, (_, shard) => ({
+              key: `${prefix}${shard}`,
+              value: `owner-of-${shard}`,
+              epoch: 1 as Epoch,
+            })),
+        },
+        shards: this.broker.shards,
+        close: async () => void this.opened--,
+      };
+    },
+    provision: async (target, settings) => [
+      `${target.natsUrl} ${target.namespace} ${JSON.stringify(settings)}`,
+    ],
+    start: () => Promise.reject(new Error("not in these tests")),
+  };
+}
+
+/** `query` answers one row per applied delta, in order; `WRITE` pretends to have written, `FAIL` throws. */
+function doubleDatabase(): AgentDatabase {
+  const deltas: string[] = [];
+  return {
+    query: (sql) => {
+      if (sql === "FAIL") throw new Error("no such table: events");
+      const rows = deltas.map((delta, i) => [i, delta, null, new Uint8Array([1, 2]), 2n ** 60n]);
+      return {
+        columns: ["n", "text", "none", "blob", "big"],
+        rows,
+        wrote: sql === "WRITE",
+        rowsWritten: 0,
+      };
+    },
+    transaction: (f) => f(),
+    dirty: false,
+    freeze: () => undefined,
+    committed: () => {},
+    apply: (delta) => void deltas.push(Buffer.from(delta).toString()),
+    restore: () => {},
+    image: () => new Uint8Array(0),
+    imageBytes: 0,
+    memoryBytes: 0,
+    close: () => {},
+  };
+}

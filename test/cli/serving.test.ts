@@ -1,0 +1,171 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createHmac } from "node:crypto";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { DevProcess } from "./DevProcess.ts";
+
+const MODULE = (says: string): string => `
+  import { Agent } from "agents";
+  import { webhook, github, stripe, body, path } from "agents/webhooks";
+  export class Repo extends Agent { static says = ${JSON.stringify(says)}; }
+  export default { webhooks: [
+    webhook("/webhooks/github", { agent: Repo, verify: github({ secret: "GITHUB_WEBHOOK_SECRET" }), entity: body("repository.full_name") }),
+    webhook("/webhooks/stripe/:id", { agent: Repo, verify: stripe({ secret: "SECRET" }), entity: path("id", { trust: true }) }),
+  ] };
+`;
+const FREE = ["--port", "0", "--admin-port", "0"];
+
+let folder: string;
+let running: DevProcess[];
+const start = (args: readonly string[], env: Readonly<Record<string, string>> = {}): DevProcess => {
+  const process_ = new DevProcess(args, folder, env);
+  running.push(process_);
+  return process_;
+};
+const at = (path: string): string => join(folder, path);
+const get = async (url: string): Promise<unknown> => (await fetch(url)).json();
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "agents-dev-"));
+  running = [];
+  writeFileSync(at("server.ts"), MODULE("one"));
+});
+afterEach(async () => {
+  await Promise.all(running.map((process_) => process_.kill()));
+  rmSync(folder, { recursive: true });
+});
+
+describe("agents dev", () => {
+  it("finds the module, says where everything is, and leaves a note for other commands while it runs", async () => {
+    const dev = start(["dev", ...FREE]);
+    const url = await dev.printed(/^ {2}url +(\S+)/m);
+    const metrics = await dev.printed(/^ {2}metrics +(\S+)/m);
+    await dev.printed(/Ctrl-C stops it/);
+    expect(await get(url)).toMatchObject({ says: "one" });
+    expect(await (await fetch(metrics)).text()).toContain("starts_total 1");
+    expect((await fetch(metrics.replace("metrics", "readyz"))).status).toBe(200);
+    const note = JSON.parse(readFileSync(at(".agents/dev.json"), "utf8")) as Record<
+      string,
+      unknown
+    >;
+    expect(note).toEqual({
+      url, natsUrl: "nats://own", pid: dev.child.pid, namespace: "agents",
+      port: Number(new URL(url).port), adminPort: Number(new URL(metrics).port),
+    }); // prettier-ignore
+
+    dev.child.kill("SIGINT");
+    expect(await dev.ended).toBe(0);
+    expect(dev.out).toMatch(/Stopping …\nstop\nStopped\. The data stays in \.agents\.\n$/);
+    expect(existsSync(at(".agents/dev.json"))).toBe(false);
+    expect(dev.err).toBe("");
+  });
+
+  it("makes up the secrets that nothing sets, keeps them, and prints a curl signed with them", async () => {
+    writeFileSync(at(".env"), "SECRET=from-file");
+    const first = start(["dev", ...FREE]);
+    const url = await first.printed(/^ {2}url +(\S+)/m);
+    await first.printed(/Ctrl-C stops it/);
+    expect(await get(url)).toMatchObject({ env: "from-file" });
+    const kept = readFileSync(at(".agents/dev-secrets.env"), "utf8");
+    expect(kept).toMatch(/^GITHUB_WEBHOOK_SECRET=[A-Za-z0-9+/]{40}\n$/);
+    expect(statSync(at(".agents/dev-secrets.env")).mode & 0o077).toBe(0);
+    const secret = kept.trim().split("=")[1]!;
+    const body = /-d '(.*)'/.exec(first.out)![1]!;
+    const signature = createHmac("sha256", secret).update(body).digest("hex");
+    expect(first.out).toContain(`curl -i ${url}/webhooks/github`);
+    expect(first.out).toContain(`-H 'x-hub-signature-256: sha256=${signature}'`);
+    first.child.kill("SIGTERM");
+    expect(await first.ended).toBe(0);
+
+    const second = start(["dev", ...FREE]);
+    await second.printed(/secrets +(GITHUB_WEBHOOK_SECRET): made up/);
+    expect(readFileSync(at(".agents/dev-secrets.env"), "utf8")).toBe(kept);
+  });
+
+  it("loads the module again when it changes, and runs on with the old code while it can't be loaded", async () => {
+    const dev = start(["dev", ...FREE]);
+    const url = await dev.printed(/^ {2}url +(\S+)/m);
+    await dev.printed(/Ctrl-C stops it/);
+    writeFileSync(at("server.ts"), MODULE("two"));
+    await dev.printed(/server\.ts changed: loaded again/);
+    expect(await get(url)).toMatchObject({ says: "two" });
+    writeFileSync(at("server.ts"), "export class {");
+    await dev.printed(
+      /can't be loaded\. The code from before runs on\.\nsyntax error\n.*server\.ts:1:/,
+    );
+    expect(await get(url)).toMatchObject({ says: "two" });
+    writeFileSync(at("server.ts"), MODULE("three"));
+    await vi.waitFor(async () => expect(await get(url)).toMatchObject({ says: "three" }), 10_000);
+  });
+
+  it("a second Ctrl-C ends it at once; two signals of one key press are one", async () => {
+    const dev = start(["dev", ...FREE], { HANG: "1" });
+    await dev.printed(/Ctrl-C stops it/);
+    dev.child.kill("SIGINT");
+    dev.child.kill("SIGINT");
+    await dev.printed(/^stop$/m);
+    // Presses until one counts as a second: how far apart two must be is the process's to say.
+    const pressing = setInterval(() => dev.child.kill("SIGINT"), 50);
+    const code = await dev.ended.finally(() => clearInterval(pressing));
+    expect(code).toBe(130);
+  });
+
+  it("two on one data folder are refused; a note left by a killed one is not in the way", async () => {
+    const first = start(["dev", ...FREE]);
+    await first.printed(/Ctrl-C stops it/);
+    const second = start(["dev", ...FREE]);
+    expect(await second.ended).toBe(1);
+    expect(second.err).toContain(`process ${first.child.pid}`);
+    await first.kill();
+    expect(existsSync(at(".agents/dev.json"))).toBe(true);
+    await start(["dev", ...FREE]).printed(/Ctrl-C stops it/);
+  });
+
+  it("a module that is not there or not right is an error with the remedy", async () => {
+    writeFileSync(at("server.ts"), "export const a = 1;");
+    const wrong = start(["dev", ...FREE]);
+    expect(await wrong.ended).toBe(1);
+    expect(wrong.err).toContain("no agent class is exported");
+    rmSync(at("server.ts"));
+    const none = start(["dev", ...FREE]);
+    expect(await none.ended).toBe(2);
+    expect(none.err).toContain("No module given and none found here");
+  });
+
+  it("a start that fails is exit code 1, and frees the admin port", async () => {
+    const dev = start(["dev", ...FREE], { FAIL_START: "1" });
+    expect(await dev.ended).toBe(1);
+    expect(dev.err).toContain("no broker");
+  });
+});
+
+describe("agents gateway and host", () => {
+  const args = ["--nats", "nats://x", "--admin-port", "0"];
+
+  it("log one JSON object a line on stderr, and stop on SIGTERM with exit code 0", async () => {
+    const gateway = start(["gateway", "server.ts", "--port", "0", ...args], { SECRET: "s", GITHUB_WEBHOOK_SECRET: "g" }); // prettier-ignore
+    const line = JSON.parse(await gateway.printed(/^\{.*gateway serves.*\}$/m)) as Record<
+      string,
+      unknown
+    >;
+    expect(line).toMatchObject({
+      level: "info",
+      module: "server.ts",
+      agents: "Repo",
+      namespace: "agents",
+    });
+    gateway.child.kill("SIGTERM");
+    expect(await gateway.ended).toBe(0);
+    expect(gateway.err).toContain('"message":"gateway stopped"');
+    expect(gateway.out).toBe("stop\n");
+    expect(existsSync(at(".agents/dev.json"))).toBe(false);
+  });
+
+  it("a gateway without the secrets that it verifies with does not start; a host needs none", async () => {
+    const gateway = start(["gateway", "server.ts", "--port", "0", ...args], { SECRET: "s" });
+    expect(await gateway.ended).toBe(1);
+    expect(gateway.err).toMatch(/^GITHUB_WEBHOOK_SECRET not set: server\.ts verifies/);
+    await start(["host", "server.ts", ...args]).printed(/host serves/);
+  });
+});
