@@ -193,7 +193,9 @@ export class Committer {
 function takeRecord(turn: Turn): CommitTurn | undefined {
   const { state, sql } = turn;
   const outcome = turn.ended ? turn.outcome : undefined;
-  if (state === undefined && sql.length === 0 && outcome === undefined) return undefined;
+  if (state === undefined && sql.length === 0 && outcome === undefined && !turn.announced)
+    return undefined;
+  turn.announced = false;
   turn.state = undefined;
   turn.sql = [];
   const record = { turn, state, sql, outcome, told: turn.told };

@@ -26,8 +26,12 @@ import { Turn } from "./Turn.ts";
 const TURNS_MAX = 256;
 /** Inputs of one agent held with their bytes while they wait. */
 const HELD_MAX = 64;
-/** From this delivery on, an input is journaled as begun before it runs: it may be what kills hosts. */
-const SUSPECT_DELIVERIES = 4;
+/**
+ * The first input of an activation that is older than this may be what killed the host before: it is
+ * journaled as begun before it runs, so that its attempts count even when nobody lives to tell. One
+ * at a time is enough: the next activation meets the next suspect first.
+ */
+const SUSPECT_AGE_MS = 3_000;
 
 export interface MailboxHost {
   /** Stored bytes of an input that was held by number only; undefined when it was acked meanwhile. */
@@ -54,6 +58,7 @@ export class Mailbox {
   private withBytes = 0;
   private running = 0;
   private pumping = false;
+  private begunAny = false;
   /** Keys that run now, with the repetitions that wait for them. */
   private readonly inProgress = new Map<string, Held[]>();
 
@@ -204,9 +209,11 @@ export class Mailbox {
         error: "its attempts are exhausted; the last one did not end",
       });
     }
-    if (delivery.deliveries >= SUSPECT_DELIVERIES) {
+    const first = !this.begunAny;
+    this.begunAny = true;
+    if (first && agent.time.nowMs() - head.time > SUSPECT_AGE_MS) {
+      turn.announced = true;
       agent.committer.touch(turn);
-      turn.sql.push("-- begun: delivered several times before without an outcome");
       await agent.committer.flush();
     }
     this.host.onTurn();

@@ -30,6 +30,8 @@ export class Turn {
   ended = false;
   /** Set when a durable turn ends. */
   outcome: InputOutcome | undefined;
+  /** The journal is to know that it has begun, whether it writes or not. */
+  announced = false;
   /** A commit has already told the journal the whole cause: later ones only name it. */
   told = false;
 
