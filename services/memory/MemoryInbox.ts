@@ -53,6 +53,7 @@ class MemoryLane {
   private readonly handler: (delivery: Delivery) => void;
   private readonly held = new Map<Sequence, Held>();
   private readonly offChange: () => void;
+  private readonly sending = new Set<Promise<void>>();
   private stopped = false;
 
   constructor(connection: MemoryConnection, shard: ShardId, handler: (delivery: Delivery) => void) {
@@ -75,6 +76,7 @@ class MemoryLane {
   async stop(): Promise<void> {
     this.stopped = true;
     this.offChange();
+    await Promise.all(this.sending); // acks given before the stop count
     this.store.leave(this);
   }
 
@@ -109,7 +111,9 @@ class MemoryLane {
 
   /** Fire and forget: what can't be sent, or is intercepted with a rejection, is lost. */
   private send(kind: string, seq: Sequence, arrive: () => void): void {
-    void this.connection.operation(kind, String(seq)).then(arrive, () => undefined);
+    const sent = this.connection.operation(kind, String(seq)).then(arrive, () => undefined);
+    this.sending.add(sent);
+    void sent.finally(() => this.sending.delete(sent));
   }
 }
 

@@ -8,6 +8,7 @@ import type { Msg } from "@nats-io/nats-core";
 import type { Delivery } from "../../core/inbox/Inbox.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { NatsShape } from "./Nats.ts";
+import { plain } from "./ReplyInbox.ts";
 import { NANOS_PER_MS } from "./streamConfigs.ts";
 
 interface Entry {
@@ -76,7 +77,7 @@ export class LaneLedger {
       id,
       seq: seq as Sequence,
       deliveries: entry.deliveries,
-      data: message.data,
+      data: plain(message.data),
       ack: () => {
         if (!this.held.delete(seq)) return;
         this.rememberAck(seq);

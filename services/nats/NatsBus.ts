@@ -6,7 +6,7 @@
 import { Effect, Layer } from "effect";
 import { Bus, BrokerUnavailable, type BusReply, type BusShape } from "../../core/bus/Bus.ts";
 import { Nats, payloadBytesMax, type NatsShape } from "./Nats.ts";
-import { isNoResponders } from "./ReplyInbox.ts";
+import { isNoResponders, plain } from "./ReplyInbox.ts";
 
 /** A healthy broker answers a ping within milliseconds. */
 const FLUSH_TIMEOUT_MS = 5_000;
@@ -37,8 +37,8 @@ export function makeNatsBus({ connection, replies }: NatsShape): BusShape {
             return;
           }
           try {
-            const { data, reply } = message;
-            handler({ subject: message.subject, data, reply: reply === "" ? undefined : reply });
+            const reply = message.reply === "" ? undefined : message.reply;
+            handler({ subject: message.subject, data: plain(message.data), reply });
           } catch (thrown) {
             // A throw here would end the client's reading loop without a word: make it fatal instead.
             queueMicrotask(() => {
@@ -62,7 +62,7 @@ export function makeNatsBus({ connection, replies }: NatsShape): BusShape {
               resolve(
                 isNoResponders(message)
                   ? { _tag: "NoResponders" }
-                  : { _tag: "Reply", data: message.data },
+                  : { _tag: "Reply", data: plain(message.data) },
               );
               return true;
             },

@@ -14,6 +14,7 @@ import { CorruptFrame, decodeFrame, encodeFrame, FRAME_VERSION } from "../../sch
 import { newClaim, readClaim, resolveClaim, type Claim } from "./claims.ts";
 import { unavailable } from "./JetStreamApi.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
+import { plain } from "./ReplyInbox.ts";
 import type { StoredMessage } from "./StreamReader.ts";
 
 /** Smaller ones are sent faster than they are packed. */
@@ -75,7 +76,7 @@ async function unpack(blobs: BlobsShape, message: Uint8Array): Promise<Uint8Arra
     const data = await resolveClaim(blobs, message);
     if (!isPacked(data)) return data;
     const { head, body } = decodeFrame(data);
-    return await inflated(body, { maxOutputLength: Number(head["bytes"]) });
+    return plain(await inflated(body, { maxOutputLength: Number(head["bytes"]) }));
   } catch (error) {
     if (error instanceof BrokerUnavailable) throw error;
     return undefined;

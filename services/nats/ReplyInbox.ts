@@ -52,6 +52,10 @@ export function headers(...lines: ReadonlyArray<readonly [string, string]>): Hea
 export const clientHeaders = (block: HeaderBlock): MsgHdrs =>
   ({ encode: () => block }) as unknown as MsgHdrs;
 
+/** A message's data as a plain array: the client gives Node buffers, whose `slice` copies nothing. */
+export const plain = (data: Uint8Array): Uint8Array =>
+  new Uint8Array(data.buffer, data.byteOffset, data.length);
+
 export const isNoResponders = (message: Msg): boolean =>
   message.headers?.code === 503 && message.data.length === 0;
 

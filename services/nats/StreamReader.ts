@@ -13,7 +13,7 @@ import type { Msg } from "@nats-io/nats-core";
 import type { Sequence } from "../../schemas/Address.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { ApiCode, ApiRefusal, type JetStreamApi } from "./JetStreamApi.ts";
-import { isNoResponders, type ReplyInbox } from "./ReplyInbox.ts";
+import { isNoResponders, plain, type ReplyInbox } from "./ReplyInbox.ts";
 
 export interface StoredMessage {
   readonly subject: string;
@@ -163,7 +163,7 @@ function readDirectMessage(message: Msg): StoredMessage {
     subject: found?.get("Nats-Subject") ?? "",
     seq: Number(found?.get("Nats-Sequence")) as Sequence,
     storedMs: Date.parse(found?.get("Nats-Time-Stamp") ?? ""),
-    data: message.data,
+    data: plain(message.data),
     header: (name) => {
       const value = found?.get(name);
       return value === "" ? undefined : value;
@@ -188,7 +188,7 @@ function readLeaderMessage(message: LeaderMessage): StoredMessage {
     subject: message.subject,
     seq: message.seq as Sequence,
     storedMs: Date.parse(message.time),
-    data: Buffer.from(message.data ?? "", "base64"),
+    data: plain(Buffer.from(message.data ?? "", "base64")),
     header: (name) => {
       const line = lines.find((l) => l.startsWith(`${name}: `) || l.startsWith(`${name}:`));
       return line?.slice(name.length + 1).trim();

@@ -1,0 +1,157 @@
+/** The rules of `core/bus/Bus`, for any adapter. */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { BrokerUnavailable, type BusReply } from "../../core/bus/Bus.ts";
+import type { Backend, Ports } from "./Backend.ts";
+
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+const text = (data: Uint8Array): string => new TextDecoder().decode(data);
+
+export function busRules(makeBackend: () => Promise<Backend>): void {
+  describe("the bus", () => {
+    let backend: Backend;
+    let a: Ports;
+    let b: Ports;
+    beforeAll(async () => {
+      backend = await makeBackend();
+      [a, b] = [await backend.open(), await backend.open()];
+    });
+    afterAll(() => backend.close());
+
+    const collect = async (ports: Ports, subject: string, queue?: string) => {
+      const got: string[] = [];
+      const close = ports.bus.subscribe(
+        subject,
+        (m) => got.push(`${m.subject} ${text(m.data)}`),
+        queue === undefined ? {} : { queue },
+      );
+      await ports.bus.flush();
+      return { got, close };
+    };
+    /** Awaited the backend's way: under virtual time nothing passes by itself. */
+    const settled = async (request: Promise<BusReply>): Promise<BusReply> => {
+      let reply: BusReply | undefined;
+      void request.then((r) => (reply = r));
+      return backend.until("the request's end", () => reply);
+    };
+
+    it("delivers in order to every subscriber, by exact subject and by wildcards", async () => {
+      const exact = await collect(b, "bus.order.x");
+      const one = await collect(b, "bus.order.*");
+      const rest = await collect(a, "bus.>");
+      const other = await collect(a, "bus.order.*.deep");
+      for (let n = 0; n < 100; n++) a.bus.publish("bus.order.x", bytes(String(n)));
+      a.bus.publish("bus.order.x.deep", bytes("d"));
+      await backend.until("all of it", () => rest.got.length === 101 && one.got.length === 100);
+      const wanted = Array.from({ length: 100 }, (_, n) => `bus.order.x ${n}`);
+      expect(exact.got).toEqual(wanted);
+      expect(one.got).toEqual(wanted);
+      expect(rest.got).toEqual([...wanted, "bus.order.x.deep d"]);
+      expect(other.got).toEqual(["bus.order.x.deep d"]);
+      for (const { close } of [exact, one, rest, other]) close();
+    });
+
+    it("gives each message to one member of a queue group", async () => {
+      const [one, two, all] = [
+        await collect(a, "bus.queue", "workers"),
+        await collect(b, "bus.queue", "workers"),
+        await collect(b, "bus.queue"),
+      ];
+      for (let n = 0; n < 50; n++) a.bus.publish("bus.queue", bytes(String(n)));
+      await backend.until("all of it", () => all.got.length === 50);
+      await backend.until("each once", () => one.got.length + two.got.length === 50);
+      expect(new Set([...one.got, ...two.got]).size).toBe(50);
+      for (const { close } of [one, two, all]) close();
+    });
+
+    it("delivers nothing to a closed subscription, and closing twice is fine", async () => {
+      const closed = await collect(b, "bus.closed");
+      closed.close();
+      closed.close();
+      const open = await collect(b, "bus.closed");
+      a.bus.publish("bus.closed", bytes("x"));
+      await backend.until("the message", () => open.got.length === 1);
+      expect(closed.got).toEqual([]);
+      open.close();
+    });
+
+    it("answers a request with the first reply; many at once get each their own", async () => {
+      const close = b.bus.subscribe("bus.echo", ({ data, reply }) => {
+        if (reply !== undefined) b.bus.publish(reply, bytes(`echo ${text(data)}`));
+      });
+      await b.bus.flush();
+      const replies = await settledAll(
+        Array.from({ length: 50 }, (_, n) =>
+          a.bus.request("bus.echo", bytes(String(n)), { timeoutMs: 5_000 }),
+        ),
+      );
+      expect(replies.map((r) => (r._tag === "Reply" ? text(r.data) : r._tag))).toEqual(
+        Array.from({ length: 50 }, (_, n) => `echo ${n}`),
+      );
+      close();
+    });
+    const settledAll = async (requests: Promise<BusReply>[]): Promise<BusReply[]> => {
+      const replies = [];
+      for (const request of requests) replies.push(await settled(request));
+      return replies;
+    };
+
+    it("a request that nobody listens to ends with NoResponders, long before its timeout", async () => {
+      const startedMs = backend.nowMs();
+      const reply = await settled(a.bus.request("bus.nobody", bytes(""), { timeoutMs: 10_000 }));
+      expect(reply).toEqual({ _tag: "NoResponders" });
+      expect(backend.nowMs() - startedMs).toBeLessThan(2_000);
+    });
+
+    it("a request that nobody answers ends with TimedOut, after its timeout or its signal", async () => {
+      const silent = await collect(b, "bus.silent");
+      const startedMs = backend.nowMs();
+      const request = a.bus.request("bus.silent", bytes(""), { timeoutMs: 200 });
+      expect(await settled(request)).toEqual({ _tag: "TimedOut" });
+      expect(backend.nowMs() - startedMs).toBeGreaterThanOrEqual(195);
+      const stop = new AbortController();
+      const aborted = a.bus.request("bus.silent", bytes(""), {
+        timeoutMs: 60_000,
+        signal: stop.signal,
+      });
+      stop.abort();
+      expect(await settled(aborted)).toEqual({ _tag: "TimedOut" });
+      silent.close();
+    });
+
+    it("throws RangeError past the payload limit and takes a message just at it", async () => {
+      const sink = await collect(b, "bus.large");
+      const most = new Uint8Array(a.bus.payloadBytesMax);
+      expect(() => a.bus.publish("bus.large", new Uint8Array(most.length + 1))).toThrow(RangeError);
+      a.bus.publish("bus.large", most);
+      await backend.until("the message", () => sink.got.length === 1);
+      sink.close();
+    });
+
+    it("broker away: requests end at once, publishing is dropped, flush rejects; then all is well", async () => {
+      const sink = await collect(b, "bus.away");
+      const silent = await collect(b, "bus.away.silent");
+      const inFlight = a.bus.request("bus.away.silent", bytes(""), { timeoutMs: 60_000 });
+      await backend.until("the request's arrival", () => silent.got.length === 1);
+      await backend.kill();
+      expect(await settled(inFlight)).toEqual({ _tag: "TimedOut" });
+      await backend.until(
+        "the loss of the connections",
+        () => !a.bus.connected() && !b.bus.connected(),
+      );
+      for (let n = 0; n < 100; n++) a.bus.publish("bus.away", bytes("dropped"));
+      await expect(a.bus.flush()).rejects.toBeInstanceOf(BrokerUnavailable);
+      const startedMs = backend.nowMs();
+      const request = a.bus.request("bus.away", bytes(""), { timeoutMs: 10_000 });
+      expect(await settled(request)).toEqual({ _tag: "TimedOut" });
+      expect(backend.nowMs() - startedMs).toBeLessThan(2_000);
+      await backend.restart();
+      await backend.until("the connections", () => a.bus.connected() && b.bus.connected());
+      await b.bus.flush();
+      a.bus.publish("bus.away", bytes("back"));
+      await backend.until("a message", () => sink.got.length > 0);
+      expect(sink.got).toEqual(["bus.away back"]);
+      sink.close();
+      silent.close();
+    });
+  });
+}

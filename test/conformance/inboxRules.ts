@@ -1,0 +1,270 @@
+/** The rules of `core/inbox/Inbox`, for any adapter. */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import type { Delivery, PublishResult } from "../../core/inbox/Inbox.ts";
+import { agentId, shardOf, type AgentId, type Sequence } from "../../schemas/Address.ts";
+import { decodeFrame } from "../../schemas/Frame.ts";
+import {
+  LARGE_BYTES,
+  message,
+  newShard,
+  ODD_NAMES,
+  patient,
+  SHARDS,
+  type Backend,
+  type Ports,
+} from "./Backend.ts";
+
+const labelOf = (delivery: Delivery): string => String(decodeFrame(delivery.data).head["id"]);
+
+export function inboxRules(makeBackend: () => Promise<Backend>): void {
+  describe("the inbox", () => {
+    let backend: Backend;
+    let a: Ports;
+    let b: Ports;
+    beforeAll(async () => {
+      backend = await makeBackend();
+      [a, b] = [await backend.open(), await backend.open()];
+    });
+    afterAll(() => backend.close());
+
+    const publish = async (id: AgentId, data: Uint8Array): Promise<Sequence> => {
+      const result = await a.inbox.publish(id, data, { signal: patient() });
+      if (result._tag !== "Stored") throw new Error(`not stored: ${result.message}`);
+      return result.seq;
+    };
+    const publishAll = async (id: AgentId, labels: readonly string[]): Promise<void> => {
+      for (const label of labels) await publish(id, message(label));
+    };
+    const got = (deliveries: readonly Delivery[], count: number) =>
+      backend.until(`${count} deliveries`, () =>
+        deliveries.length >= count
+          ? { done: true as const, value: deliveries }
+          : { done: false as const, saw: deliveries.map(labelOf) },
+      );
+
+    it("delivers everything stored, before and after consuming began, in order for each agent", async () => {
+      const { shard, agent } = newShard();
+      const [x, y] = [agent("x"), agent("y")];
+      await publishAll(x, ["x1", "x2"]);
+      await publishAll(y, ["y1"]);
+      const deliveries: Delivery[] = [];
+      const consumer = await b.inbox.consume(shard, (d) => deliveries.push(d));
+      await publishAll(x, ["x3", "x4"]);
+      await publishAll(y, ["y2"]);
+      await got(deliveries, 6);
+      const of = (id: AgentId) => deliveries.filter((d) => d.id.name === id.name).map(labelOf);
+      expect(of(x)).toEqual(["x1", "x2", "x3", "x4"]);
+      expect(of(y)).toEqual(["y1", "y2"]);
+      expect(deliveries.map((d) => d.deliveries)).toEqual([1, 1, 1, 1, 1, 1]);
+      expect(deliveries[0]?.id).toEqual(x);
+      for (const d of deliveries) d.ack();
+      await consumer.stop();
+    });
+
+    it("delivers nothing of another shard", async () => {
+      const [one, other] = [newShard(), newShard()];
+      const deliveries: Delivery[] = [];
+      const consumer = await a.inbox.consume(one.shard, (d) => deliveries.push(d));
+      await publish(other.agent("o"), message("theirs"));
+      await publish(one.agent("m"), message("mine"));
+      await got(deliveries, 1);
+      expect(deliveries.map(labelOf)).toEqual(["mine"]);
+      deliveries[0]?.ack();
+      await consumer.stop();
+    });
+
+    it("take-over: what the consumer before held is delivered again at once, acked ones never", async () => {
+      const { shard, agent } = newShard();
+      const id = agent("t");
+      await publishAll(id, ["1", "2", "3", "4", "5"]);
+      const before: Delivery[] = [];
+      await a.inbox.consume(shard, (d) => before.push(d));
+      await got(before, 5);
+      before[0]?.ack();
+      before[2]?.ack();
+      await backend.until("the acks", async () => {
+        const left = await Promise.all(before.map((d) => b.inbox.get(d.seq)));
+        return left.filter((data) => data === undefined).length === 2;
+      });
+      const startedMs = backend.nowMs();
+      const after: Delivery[] = [];
+      const consumer = await b.inbox.consume(shard, (d) => after.push(d));
+      await got(after, 3);
+      // Nothing that waits for a timeout of the broker's comes this soon.
+      expect(backend.nowMs() - startedMs).toBeLessThan(2_000);
+      expect(after.map(labelOf)).toEqual(["2", "4", "5"]);
+
+      await publishAll(id, ["6", "7"]);
+      await got(after, 5);
+      expect(after.map(labelOf)).toEqual(["2", "4", "5", "6", "7"]);
+      // The one before it pulls no more, though it was never told to stop.
+      expect(before.map(labelOf)).toEqual(["1", "2", "3", "4", "5"]);
+      for (const d of after) d.ack();
+      await consumer.stop();
+    });
+
+    it("the last of several that take one shard over at once gets everything", async () => {
+      const { shard, agent } = newShard();
+      const id = agent("race");
+      await publishAll(id, ["1", "2", "3"]);
+      const lanes: Delivery[][] = [[], [], [], []];
+      await Promise.all(
+        lanes.map((lane, n) => (n % 2 ? a : b).inbox.consume(shard, (d) => lane.push(d))),
+      );
+      const winner = await backend.until("one that has all", () =>
+        lanes.find((lane) => lane.length === 3),
+      );
+      await publish(id, message("4"));
+      const owner = await backend.until("the owner of the next", () =>
+        lanes.find((lane) => lane.some((d) => labelOf(d) === "4")),
+      );
+      expect(owner.map(labelOf)).toEqual(["1", "2", "3", "4"]);
+      expect(winner.length).toBeGreaterThanOrEqual(3);
+      for (const d of owner) d.ack();
+    });
+
+    it("stop: no delivery begins after it, and what was not acked is the next consumer's", async () => {
+      const { shard, agent } = newShard();
+      const id = agent("s");
+      await publishAll(id, ["1", "2", "3"]);
+      const before: Delivery[] = [];
+      const first = await a.inbox.consume(shard, (d) => before.push(d));
+      await got(before, 3);
+      before[1]?.ack();
+      await first.stop();
+      await publish(id, message("4"));
+      const after: Delivery[] = [];
+      const second = await a.inbox.consume(shard, (d) => after.push(d));
+      await got(after, 3);
+      expect(after.map(labelOf)).toEqual(["1", "3", "4"]);
+      expect(before).toHaveLength(3);
+      for (const d of after) d.ack();
+      await second.stop();
+    });
+
+    it("nak: delivers again after the delay, not sooner, and counts it", async () => {
+      const { shard, agent } = newShard();
+      await publish(agent("n"), message("later"));
+      const deliveries: Delivery[] = [];
+      const consumer = await a.inbox.consume(shard, (d) => deliveries.push(d));
+      await got(deliveries, 1);
+      const putOffMs = backend.nowMs();
+      deliveries[0]?.nak(300);
+      await got(deliveries, 2);
+      expect(backend.nowMs() - putOffMs).toBeGreaterThanOrEqual(290);
+      expect(deliveries[1]?.deliveries).toBe(2);
+      deliveries[1]?.nak(0);
+      await got(deliveries, 3);
+      expect(deliveries[2]?.deliveries).toBe(3);
+      deliveries[2]?.ack();
+      await consumer.stop();
+    });
+
+    it("get gives a stored envelope again by its sequence, and nothing once it is acked", async () => {
+      const { shard, agent } = newShard();
+      const seq = await publish(agent("g"), message("again"));
+      expect(await b.inbox.get(seq)).toEqual(message("again"));
+      const deliveries: Delivery[] = [];
+      const consumer = await a.inbox.consume(shard, (d) => deliveries.push(d));
+      await got(deliveries, 1);
+      expect(deliveries[0]?.seq).toBe(seq);
+      expect(await b.inbox.get(seq)).toEqual(message("again"));
+      deliveries[0]?.ack();
+      await backend.until("the ack", async () => (await b.inbox.get(seq)) === undefined);
+      expect(await b.inbox.get((seq + 1_000_000) as Sequence)).toBeUndefined();
+      await consumer.stop();
+    });
+
+    it("depth counts what is stored and not acked", async () => {
+      const { shard, agent } = newShard();
+      const before = await a.inbox.depth();
+      await publishAll(agent("d"), ["1", "2", "3"]);
+      expect(await a.inbox.depth()).toBe(before + 3);
+      const consumer = await a.inbox.consume(shard, (d) => d.ack());
+      await backend.until("the acks", async () => (await a.inbox.depth()) === before);
+      await consumer.stop();
+    });
+
+    it("an envelope past the payload limit arrives whole and in its place", async () => {
+      const { shard, agent } = newShard();
+      const id = agent("large");
+      const large = message("large", LARGE_BYTES);
+      const deliveries: Delivery[] = [];
+      const consumer = await b.inbox.consume(shard, (d) => deliveries.push(d));
+      await publish(id, message("before"));
+      const seq = await publish(id, large);
+      await publish(id, message("after"));
+      await got(deliveries, 3);
+      expect(deliveries.map(labelOf)).toEqual(["before", "large", "after"]);
+      expect(Buffer.compare(deliveries[1]?.data ?? new Uint8Array(0), large)).toBe(0);
+      expect((await a.inbox.get(seq))?.length).toBe(large.length);
+      for (const d of deliveries) d.ack();
+      await consumer.stop();
+    });
+
+    it.each(ODD_NAMES)("delivers to an agent whose name has %s", async (_, name) => {
+      const id = agentId("Odd_Class$", name);
+      const deliveries: Delivery[] = [];
+      const consumer = await b.inbox.consume(shardOf(id, SHARDS), (d) => {
+        if (d.id.class === id.class) deliveries.push(d);
+      });
+      await publish(id, message("odd"));
+      await publish(id, message("large", LARGE_BYTES / 2));
+      await got(deliveries, 2);
+      expect(deliveries.map((d) => d.id)).toEqual([id, id]);
+      for (const d of deliveries) d.ack();
+      await consumer.stop();
+    });
+
+    it("broker killed in the middle: everything stored arrives, held and acked ones only once", async () => {
+      const { shard, agent } = newShard();
+      const id = agent("k");
+      const labels = (from: number, to: number): string[] =>
+        Array.from({ length: to - from }, (_, n) => String(from + n));
+      await publishAll(id, labels(0, 100));
+      const deliveries: Delivery[] = [];
+      const consumer = await b.inbox.consume(shard, (d) => deliveries.push(d));
+      await got(deliveries, 100);
+      for (const d of deliveries.slice(0, 50)) d.ack();
+      await backend.kill();
+      await backend.until(
+        "the loss of the connections",
+        () => !a.bus.connected() && !b.bus.connected(),
+      );
+      for (const d of deliveries.slice(50, 60)) d.ack(); // these acks are lost
+      let late: PublishResult | undefined;
+      void a.inbox.publish(id, message("100"), { signal: patient() }).then((r) => (late = r));
+      await backend.restart();
+      expect((await backend.until("the late publish", () => late))._tag).toBe("Stored");
+      await publishAll(id, labels(101, 150));
+      await got(deliveries, 150);
+      expect(deliveries.map(labelOf)).toEqual(labels(0, 150));
+      for (const d of deliveries) d.ack();
+      await backend.until("an empty inbox of this agent", async () => {
+        const left = await Promise.all(deliveries.map((d) => b.inbox.get(d.seq)));
+        const count = left.filter((data) => data !== undefined).length;
+        return count === 0 ? { done: true, value: 0 } : { done: false, saw: `${count} left` };
+      });
+      await consumer.stop();
+    });
+
+    it("publish says Unavailable when the signal fires while the broker is away", async () => {
+      const { shard, agent } = newShard();
+      const id = agent("u");
+      await backend.kill();
+      await backend.until("the loss of the connection", () => !a.bus.connected());
+      const stop = new AbortController();
+      let result: PublishResult | undefined;
+      void a.inbox.publish(id, message("x"), { signal: stop.signal }).then((r) => (result = r));
+      stop.abort();
+      expect((await backend.until("its end", () => result))._tag).toBe("Unavailable");
+      await expect(a.inbox.get(1 as Sequence)).rejects.toBeInstanceOf(BrokerUnavailable);
+      await expect(a.inbox.consume(shard, () => undefined)).rejects.toBeInstanceOf(
+        BrokerUnavailable,
+      );
+      await backend.restart();
+      await backend.until("the connection", () => a.bus.connected());
+    });
+  });
+}

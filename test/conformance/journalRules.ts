@@ -1,0 +1,211 @@
+/** The rules of `core/journal/Journal`, for any adapter. */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import type { AppendResult, StoredEvent } from "../../core/journal/Journal.ts";
+import { agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";
+import {
+  LARGE_BYTES,
+  message,
+  newAgent,
+  ODD_NAMES,
+  patient,
+  type Backend,
+  type Ports,
+} from "./Backend.ts";
+
+const NONE = 0 as Sequence;
+const FIRST = 1 as Sequence;
+
+export function journalRules(makeBackend: () => Promise<Backend>): void {
+  describe("the journal", () => {
+    let backend: Backend;
+    let a: Ports;
+    let b: Ports;
+    beforeAll(async () => {
+      backend = await makeBackend();
+      [a, b] = [await backend.open(), await backend.open()];
+    });
+    afterAll(() => backend.close());
+
+    const append = (ports: Ports, id: AgentId, data: Uint8Array, expectedSeq: Sequence) =>
+      ports.journal.append(id, data, { expectedSeq, signal: patient() });
+    const stored = async (result: Promise<AppendResult>): Promise<Sequence> => {
+      const found = await result;
+      if (found._tag !== "Stored")
+        throw new Error(`expected Stored, found ${JSON.stringify(found)}`);
+      return found.seq;
+    };
+    const read = async (id: AgentId, fromSeq = FIRST, toSeq?: Sequence): Promise<StoredEvent[]> => {
+      const events = [];
+      const range = toSeq === undefined ? { fromSeq } : { fromSeq, toSeq };
+      for await (const event of b.journal.read(id, range)) events.push(event);
+      return events;
+    };
+    const write = async (id: AgentId, count: number, label = "e"): Promise<Sequence[]> => {
+      const seqs: Sequence[] = [];
+      for (let i = 0; i < count; i++)
+        seqs.push(await stored(append(a, id, message(`${label}${i}`), seqs.at(-1) ?? NONE)));
+      return seqs;
+    };
+
+    it("stores an event iff the agent's last sequence is the expected one", async () => {
+      const id = newAgent();
+      const first = await stored(append(a, id, message("1"), NONE));
+      expect(await append(b, id, message("2"), NONE)).toEqual({ _tag: "Conflict" });
+      const second = await stored(append(b, id, message("3"), first));
+      expect(second).toBeGreaterThan(first);
+      expect(await append(a, id, message("4"), first)).toEqual({ _tag: "Conflict" });
+      const future = (second + 1_000) as Sequence;
+      expect(await append(a, id, message("5"), future)).toEqual({ _tag: "Conflict" });
+      expect((await read(id)).map((e) => e.data)).toEqual([message("1"), message("3")]);
+    });
+
+    it("lets exactly one of many that append after the same event go on", async () => {
+      const id = newAgent();
+      const results = await Promise.all(
+        Array.from({ length: 20 }, (_, n) => append(n % 2 ? a : b, id, message(`${n}`), NONE)),
+      );
+      expect(results.filter((r) => r._tag === "Stored")).toHaveLength(1);
+      expect(results.filter((r) => r._tag === "Conflict")).toHaveLength(19);
+      expect(await read(id)).toHaveLength(1);
+    });
+
+    it("refuses by one agent's sequence and not by another's", async () => {
+      const [one, two] = [newAgent(), newAgent()];
+      await write(one, 3);
+      await write(two, 2);
+      expect(await read(one)).toHaveLength(3);
+      expect(await read(two)).toHaveLength(2);
+    });
+
+    it("reads events in order, without a gap, as they were appended", async () => {
+      const id = newAgent();
+      const noise = newAgent();
+      const seqs: Sequence[] = [];
+      for (let i = 0; i < 30; i++) {
+        seqs.push(await stored(append(a, id, message(`${i}`), seqs.at(-1) ?? NONE)));
+        if (i === 10) await write(noise, 5);
+      }
+      const events = await read(id);
+      expect(events.map((e) => e.seq)).toEqual(seqs);
+      expect(events.map((e) => e.data)).toEqual(seqs.map((_, i) => message(`${i}`)));
+      for (const event of events) expect(event.storedMs).toBeGreaterThan(1_600_000_000_000);
+    });
+
+    it("reads only what lies within the range, both ends included", async () => {
+      const id = newAgent();
+      const seqs = await write(id, 5);
+      const at = (n: number): Sequence => seqs[n] as Sequence;
+      const seqsOf = async (from: Sequence, to?: Sequence) =>
+        (await read(id, from, to)).map((e) => e.seq);
+      expect(await seqsOf(at(1), at(3))).toEqual(seqs.slice(1, 4));
+      expect(await seqsOf(at(3))).toEqual(seqs.slice(3));
+      expect(await seqsOf((at(4) + 1) as Sequence)).toEqual([]);
+      expect(await seqsOf(at(2), at(2))).toEqual([at(2)]);
+    });
+
+    it("gives the last event, and none for an agent without a journal", async () => {
+      const id = newAgent();
+      expect(await a.journal.last(id)).toBeUndefined();
+      expect(await read(id)).toEqual([]);
+      const seqs = await write(id, 3);
+      expect(await b.journal.last(id)).toMatchObject({ seq: seqs[2], data: message("e2") });
+    });
+
+    it("stores an event past the payload limit whole, and refuses it by the same rule", async () => {
+      const id = newAgent();
+      const large = message("large", LARGE_BYTES);
+      const first = await stored(append(a, id, message("small"), NONE));
+      expect(await append(a, id, large, NONE)).toEqual({ _tag: "Conflict" });
+      const second = await stored(append(a, id, large, first));
+      await stored(append(a, id, message("after"), second));
+      const events = await read(id);
+      expect(events.map((e) => e.data.length)).toEqual([
+        message("small").length,
+        large.length,
+        message("after").length,
+      ]);
+      expect(Buffer.compare(events[1]?.data ?? large.subarray(1), large)).toBe(0);
+    });
+
+    it.each([-1, 0, 1])("stores an event at the payload limit (%i bytes off)", async (off) => {
+      const id = newAgent();
+      const overhead = message("edge", 0).length;
+      const data = message("edge", a.bus.payloadBytesMax - overhead + off);
+      await stored(append(a, id, data, NONE));
+      const [event] = await read(id);
+      expect(Buffer.compare(event?.data ?? new Uint8Array(0), data)).toBe(0);
+      const last = await a.journal.last(id);
+      expect(Buffer.compare(last?.data ?? new Uint8Array(0), data)).toBe(0);
+    });
+
+    it.each(ODD_NAMES)("keeps a journal under a name with %s", async (_, name) => {
+      const id = agentId("Odd_Class$", name);
+      await write(id, 2);
+      expect(await read(id)).toHaveLength(2);
+      const large = message("large", LARGE_BYTES / 2);
+      await stored(append(a, id, large, (await read(id))[1]?.seq ?? NONE));
+      expect((await b.journal.last(id))?.data.length).toBe(large.length);
+      const listed = [];
+      for await (const entry of a.journal.list("Odd_Class$")) listed.push(entry);
+      expect(listed).toContainEqual({ id, events: 3 });
+    });
+
+    it("lists the agents of one class, or of all, with the number of their events", async () => {
+      const one = agentId("Listed", "x");
+      const other = agentId("Listed2", "x");
+      await write(one, 2);
+      await write(other, 1);
+      const list = async (className?: string) => {
+        const found = [];
+        for await (const entry of b.journal.list(className)) found.push(entry);
+        return found;
+      };
+      expect(await list("Listed")).toEqual([{ id: one, events: 2 }]);
+      expect(await list("Nobody")).toEqual([]);
+      expect(await list()).toEqual(
+        expect.arrayContaining([
+          { id: one, events: 2 },
+          { id: other, events: 1 },
+        ]),
+      );
+    });
+
+    it("keeps everything when the broker is killed, and appends go on by themselves", async () => {
+      const id = newAgent();
+      const seqs = await write(id, 5);
+      await backend.kill();
+      const waiting = append(a, id, message("while away"), seqs[4] as Sequence);
+      await backend.until("the loss of the connection", () => !a.bus.connected());
+      await backend.restart();
+      let result: AppendResult | undefined;
+      void waiting.then((r) => (result = r));
+      const found = await backend.until("the append's result", () => result);
+      expect(found._tag).toBe("Stored");
+      expect((await read(id)).map((e) => e.data)).toEqual([
+        ...seqs.map((_, i) => message(`e${i}`)),
+        message("while away"),
+      ]);
+    });
+
+    it("says Unknown when the signal fires before the outcome is known", async () => {
+      const id = newAgent();
+      await backend.kill();
+      await backend.until("the loss of the connection", () => !a.bus.connected());
+      const stop = new AbortController();
+      let result: AppendResult | undefined;
+      void a.journal
+        .append(id, message("never"), { expectedSeq: NONE, signal: stop.signal })
+        .then((r) => (result = r));
+      stop.abort();
+      expect((await backend.until("the append's end", () => result))._tag).toBe("Unknown");
+      await expect(a.journal.last(id)).rejects.toBeInstanceOf(BrokerUnavailable);
+      await expect(
+        a.journal.read(id, { fromSeq: FIRST })[Symbol.asyncIterator]().next(),
+      ).rejects.toBeInstanceOf(BrokerUnavailable);
+      await backend.restart();
+      await backend.until("the connections", () => a.bus.connected() && b.bus.connected());
+      expect(await read(id)).toEqual([]);
+    });
+  });
+}

@@ -1,0 +1,185 @@
+/** The rules of `core/lease/Leases`, for any adapter. */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";
+import { LEASE_TTL_MS, type Backend, type Ports } from "./Backend.ts";
+
+export function leaseRules(makeBackend: () => Promise<Backend>): void {
+  describe("leases", () => {
+    let backend: Backend;
+    let a: Ports;
+    let b: Ports;
+    let keys = 0;
+    const newKey = (): string => `shard.${++keys}`;
+    beforeAll(async () => {
+      backend = await makeBackend();
+      [a, b] = [await backend.open(), await backend.open()];
+    });
+    afterAll(() => backend.close());
+
+    const claim = async (ports: Ports, key: string, value: string): Promise<Lease> => {
+      const result = await ports.leases.claim(key, value);
+      if (result._tag !== "Claimed") throw new Error(`${key} is held`);
+      return result.lease;
+    };
+    const watch = async (ports: Ports, key: string) => {
+      const stop = new AbortController();
+      const changes: LeaseChange[] = [];
+      let begun = false;
+      void ports.leases
+        .watch((change) => {
+          if (change.key === key) changes.push(change);
+        }, stop.signal)
+        .then(() => (begun = true));
+      await backend.until("the watch's first list", () => begun);
+      const values = () => changes.map((c) => c.value);
+      const saw = (count: number) =>
+        backend.until(`${count} changes of ${key}`, () =>
+          changes.length >= count
+            ? { done: true as const, value: changes }
+            : { done: false as const, saw: values() },
+        );
+      return { changes, values, saw, stop: () => stop.abort() };
+    };
+    const whenFree = (ports: Ports, key: string, value: string) =>
+      backend.until(`${key} to be free`, async () => {
+        const result = await ports.leases.claim(key, value);
+        return result._tag === "Claimed" && result.lease;
+      });
+
+    it("gives a key to one of those who claim it at once", async () => {
+      const key = newKey();
+      const results = await Promise.all(
+        Array.from({ length: 10 }, (_, n) => (n % 2 ? a : b).leases.claim(key, `h${n}`)),
+      );
+      expect(results.filter((r) => r._tag === "Claimed")).toHaveLength(1);
+      expect(await a.leases.claim(key, "late")).toEqual({ _tag: "Held" });
+    });
+
+    it("keeps a renewed lease past its TTL, with its epoch", async () => {
+      const key = newKey();
+      const lease = await claim(a, key, "h1");
+      const endMs = backend.nowMs() + 2.5 * LEASE_TTL_MS;
+      let renewedMs = -Infinity;
+      await backend.until("two and a half TTLs", async () => {
+        if (backend.nowMs() - renewedMs > LEASE_TTL_MS / 5) {
+          renewedMs = backend.nowMs();
+          expect(await a.leases.renew(lease)).toEqual({ _tag: "Renewed" });
+          expect(await b.leases.claim(key, "h2")).toEqual({ _tag: "Held" });
+        }
+        return backend.nowMs() > endMs;
+      });
+      expect(await b.leases.list(key)).toEqual([lease]);
+      await a.leases.release(lease);
+    });
+
+    it("expires when it is not renewed; a watcher is told, and the next epoch is larger", async () => {
+      const key = newKey();
+      const watching = await watch(b, key);
+      const claimedMs = backend.nowMs();
+      const lease = await claim(a, key, "h1");
+      const changes = await watching.saw(2);
+      const toldMs = backend.nowMs() - claimedMs;
+      expect(watching.values()).toEqual(["h1", undefined]);
+      expect(changes[0]?.revision).toBe(lease.epoch);
+      expect(changes[1]?.revision).toBeGreaterThanOrEqual(lease.epoch);
+      expect(toldMs).toBeGreaterThanOrEqual(LEASE_TTL_MS * 0.9);
+      expect(toldMs).toBeLessThan(LEASE_TTL_MS + 1_500);
+      const next = await claim(b, key, "h2");
+      expect(next.epoch).toBeGreaterThan(lease.epoch);
+      expect(await a.leases.renew(lease)).toEqual({ _tag: "Lost" });
+      await watching.saw(3);
+      expect(watching.values()).toEqual(["h1", undefined, "h2"]);
+      watching.stop();
+      await b.leases.release(next);
+    });
+
+    it("epochs grow over many claims, however they end", async () => {
+      const key = newKey();
+      const epochs: number[] = [];
+      for (let n = 0; n < 4; n++) {
+        const lease = await whenFree(n % 2 ? a : b, key, `h${n}`);
+        epochs.push(lease.epoch);
+        if (n % 2 === 0) await (n % 2 ? a : b).leases.release(lease);
+      }
+      expect(epochs).toEqual(epochs.toSorted((x, y) => x - y));
+      expect(new Set(epochs).size).toBe(epochs.length);
+    });
+
+    it("release frees it at once, tells watchers, and does nothing to somebody else's", async () => {
+      const key = newKey();
+      const watching = await watch(a, key);
+      const first = await claim(a, key, "h1");
+      await a.leases.release(first);
+      const second = await claim(b, key, "h2");
+      await watching.saw(3);
+      expect(watching.values()).toEqual(["h1", undefined, "h2"]);
+      await a.leases.release(first);
+      expect(await a.leases.renew(first)).toEqual({ _tag: "Lost" });
+      expect(await b.leases.renew(second)).toEqual({ _tag: "Renewed" });
+      watching.stop();
+      await b.leases.release(second);
+    });
+
+    it("a renewal can change the value; one that does not is no change", async () => {
+      const key = newKey();
+      const lease = await claim(a, key, "one");
+      const watching = await watch(b, key);
+      expect(watching.values()).toEqual(["one"]);
+      await a.leases.renew(lease);
+      await a.leases.renew(lease, "two");
+      await watching.saw(2);
+      expect(watching.values()).toEqual(["one", "two"]);
+      expect(await b.leases.list(key)).toEqual([{ ...lease, value: "two" }]);
+      watching.stop();
+      await a.leases.release(lease);
+    });
+
+    it("lists live leases by prefix", async () => {
+      const one = await claim(a, "host.one.x", "1");
+      const two = await claim(b, "host.two", JSON.stringify({ at: "10.0.0.1", odd: "ü\n" }));
+      const listed = await a.leases.list("host.");
+      expect(listed.toSorted((x, y) => (x.key < y.key ? -1 : 1))).toEqual([one, two]);
+      expect(await a.leases.list("host.t")).toEqual([two]);
+      await a.leases.release(one);
+      expect(await b.leases.list("host.one")).toEqual([]);
+      await b.leases.release(two);
+    });
+
+    it("a watch misses nothing that happened while the broker was away", async () => {
+      const [gone, kept] = [newKey(), newKey()];
+      const lease = await claim(a, gone, "h1");
+      const watchingGone = await watch(b, gone);
+      const watchingKept = await watch(b, kept);
+      expect(watchingGone.values()).toEqual(["h1"]);
+      await backend.kill();
+      await backend.until(
+        "the loss of the connections",
+        () => !a.bus.connected() && !b.bus.connected(),
+      );
+      await expect(a.leases.claim(kept, "x")).rejects.toBeInstanceOf(BrokerUnavailable);
+      await expect(a.leases.renew(lease)).rejects.toBeInstanceOf(BrokerUnavailable);
+      await backend.restart();
+      await backend.until("the connections", () => a.bus.connected() && b.bus.connected());
+      const next = await claim(a, kept, "h2");
+      await watchingKept.saw(1);
+      await watchingGone.saw(2);
+      expect(watchingGone.values()).toEqual(["h1", undefined]);
+      expect(watchingKept.values()[0]).toBe("h2");
+      watchingGone.stop();
+      watchingKept.stop();
+      await a.leases.release(next);
+    });
+
+    it("tells nothing more once the signal has fired", async () => {
+      const key = newKey();
+      const watching = await watch(b, key);
+      watching.stop();
+      const other = await watch(b, key);
+      await claim(a, key, "h1");
+      await other.saw(2); // and its expiry
+      expect(watching.changes).toEqual([]);
+      other.stop();
+    });
+  });
+}

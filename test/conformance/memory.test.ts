@@ -1,0 +1,61 @@
+/** The memory adapters against the rules of the ports. */
+import { describe, expect, it } from "vitest";
+import { VirtualTime } from "../../services/memory/VirtualTime.ts";
+import { busRules } from "./busRules.ts";
+import { inboxRules } from "./inboxRules.ts";
+import { journalRules } from "./journalRules.ts";
+import { leaseRules } from "./leaseRules.ts";
+import { memoryBackend } from "./memoryBackend.ts";
+import { storeRules } from "./storeRules.ts";
+import { timeRules } from "./timeRules.ts";
+
+describe("memory", () => {
+  journalRules(memoryBackend);
+  inboxRules(memoryBackend);
+  leaseRules(memoryBackend);
+  storeRules(memoryBackend);
+  busRules(memoryBackend);
+  const time = new VirtualTime();
+  timeRules(time, (ms) => time.advance(ms));
+});
+
+describe("virtual time", () => {
+  it("runs promise work between two timers, and timers that it sets within the span", async () => {
+    const time = new VirtualTime();
+    const seen: string[] = [];
+    const sleep = (ms: number): Promise<void> =>
+      new Promise((resolve) => void time.after(ms, resolve));
+    void (async () => {
+      for (let n = 1; n <= 3; n++) {
+        await sleep(10);
+        seen.push(`loop ${time.monotonicMs()}`);
+      }
+    })();
+    time.after(15, () => seen.push("timer 15"));
+    await time.advance(25);
+    expect(seen).toEqual(["loop 10", "timer 15", "loop 20"]);
+    expect(time.monotonicMs()).toBe(25);
+    expect(time.pending).toBe(1);
+  });
+
+  it("one seed gives one sequence of ids and random numbers, another seed another", () => {
+    const draw = (seed: number): unknown[] => {
+      const time = new VirtualTime({ seed });
+      return [time.id(), time.random(), time.id(), time.random()];
+    };
+    expect(draw(7)).toEqual(draw(7));
+    expect(draw(7)).not.toEqual(draw(8));
+  });
+
+  it("a jump of the wall clock moves neither timers nor the steady clock", async () => {
+    const time = new VirtualTime({ startMs: 1_000 });
+    let ran = false;
+    time.after(100, () => (ran = true));
+    time.jump(-3_600_000);
+    expect(time.nowMs()).toBe(1_000 - 3_600_000);
+    await time.advance(99);
+    expect(ran).toBe(false);
+    await time.advance(1);
+    expect(ran).toBe(true);
+  });
+});

@@ -1,0 +1,20 @@
+/** The NATS adapters against the rules of the ports, on a real nats-server; and the machine's time. */
+import { setTimeout as pass } from "node:timers/promises";
+import { describe } from "vitest";
+import { machineTime } from "../../services/node/MachineTime.ts";
+import { busRules } from "./busRules.ts";
+import { inboxRules } from "./inboxRules.ts";
+import { journalRules } from "./journalRules.ts";
+import { leaseRules } from "./leaseRules.ts";
+import { natsBackend } from "./natsBackend.ts";
+import { storeRules } from "./storeRules.ts";
+import { timeRules } from "./timeRules.ts";
+
+describe("nats", () => {
+  journalRules(natsBackend);
+  inboxRules(natsBackend);
+  leaseRules(natsBackend);
+  storeRules(natsBackend);
+  busRules(natsBackend);
+  timeRules(machineTime, (ms) => pass(ms));
+});

@@ -1,0 +1,56 @@
+/** The NATS adapters as a conformance backend, on a nats-server of its own. */
+import { Subjects } from "../../schemas/Subjects.ts";
+import { openNats } from "../../services/nats/Nats.ts";
+import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
+import { makeNatsBus } from "../../services/nats/NatsBus.ts";
+import { openConnection, type NatsConnectionShape } from "../../services/nats/NatsConnection.ts";
+import { makeNatsDeadLetters } from "../../services/nats/NatsDeadLetters.ts";
+import { makeNatsInbox } from "../../services/nats/NatsInbox.ts";
+import { makeNatsJournal } from "../../services/nats/NatsJournal.ts";
+import { makeNatsLeases } from "../../services/nats/NatsLeases.ts";
+import { makeNatsSnapshots } from "../../services/nats/NatsSnapshots.ts";
+import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { LEASE_TTL_MS, PAYLOAD_BYTES_MAX, SHARDS, type Backend, type Ports } from "./Backend.ts";
+
+export interface NatsBackend extends Backend {
+  readonly server: TestNats;
+  /** Ports over another address, e.g. a proxy in front of the server. */
+  readonly openAt: (url: string) => Promise<Ports>;
+}
+
+export async function natsBackend(): Promise<NatsBackend> {
+  const server = await startNats({ maxPayload: PAYLOAD_BYTES_MAX });
+  const connections: NatsConnectionShape[] = [];
+  const openAt = async (url: string): Promise<Ports> => {
+    const connection = await openConnection({ servers: url }, () => undefined);
+    connections.push(connection);
+    const nats = await openNats(connection, new Subjects(), {
+      provision: { shards: SHARDS, leaseTtlMs: LEASE_TTL_MS },
+    });
+    const blobs = makeNatsBlobs(nats);
+    return {
+      blobs,
+      journal: makeNatsJournal(nats, blobs),
+      inbox: makeNatsInbox(nats, blobs),
+      leases: makeNatsLeases(nats),
+      snapshots: makeNatsSnapshots(nats, blobs),
+      deadLetters: makeNatsDeadLetters(nats, blobs),
+      bus: makeNatsBus(nats),
+    };
+  };
+  return {
+    name: "nats",
+    server,
+    openAt,
+    open: () => openAt(server.url),
+    kill: server.kill,
+    restart: server.restart,
+    nowMs: () => performance.now(),
+    until: (what, check) => pollUntil(what, check, { timeoutMs: 20_000, intervalMs: 10 }),
+    close: async () => {
+      for (const connection of connections) await connection.close();
+      await server.stop();
+    },
+  };
+}

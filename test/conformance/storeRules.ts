@@ -1,0 +1,125 @@
+/** The contracts of `core/snapshot/Snapshots`, `core/blob/Blobs` and `core/dead/DeadLetters`, for any adapter. */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import { SNAPSHOTS_KEPT } from "../../core/snapshot/Snapshots.ts";
+import { agentId, type AgentId } from "../../schemas/Address.ts";
+import { encodeFrame } from "../../schemas/Frame.ts";
+import { LARGE_BYTES, message, newAgent, ODD_NAMES, type Backend, type Ports } from "./Backend.ts";
+
+export function storeRules(makeBackend: () => Promise<Backend>): void {
+  describe("snapshots, blobs and dead letters", () => {
+    let backend: Backend;
+    let a: Ports;
+    let b: Ports;
+    beforeAll(async () => {
+      backend = await makeBackend();
+      [a, b] = [await backend.open(), await backend.open()];
+    });
+    afterAll(() => backend.close());
+
+    const snapshots = async (id: AgentId): Promise<Uint8Array[]> => {
+      const found = [];
+      for await (const data of b.snapshots.newestFirst(id)) found.push(data);
+      return found;
+    };
+    const equal = (x: Uint8Array | undefined, y: Uint8Array): boolean =>
+      x !== undefined && Buffer.compare(x, y) === 0;
+
+    it("gives the last few snapshots, newest first", async () => {
+      const id = newAgent();
+      expect(await snapshots(id)).toEqual([]);
+      const all = ["1", "2", "3", "4"].map((n) => message(n));
+      for (const data of all) await a.snapshots.put(id, data);
+      expect(await snapshots(id)).toEqual(all.slice(-SNAPSHOTS_KEPT).toReversed());
+    });
+
+    it.each([
+      ["that compresses well", encodeFrame({ id: "c" }, new Uint8Array(LARGE_BYTES))],
+      ["that does not compress", message("n", LARGE_BYTES)],
+      ["just large enough to be packed", message("p", 33 * 1024)],
+    ])("keeps a snapshot %s byte for byte", async (_, data) => {
+      const id = newAgent();
+      await a.snapshots.put(id, message("small"));
+      for (let n = 0; n < SNAPSHOTS_KEPT + 1; n++) await a.snapshots.put(id, data);
+      const found = await snapshots(id);
+      expect(found).toHaveLength(SNAPSHOTS_KEPT);
+      for (const snapshot of found) expect(equal(snapshot, data)).toBe(true);
+    });
+
+    it.each(ODD_NAMES)("keeps snapshots under a name with %s", async (_, name) => {
+      const id = agentId("Odd_Class$", name);
+      const large = message("large", LARGE_BYTES / 2);
+      await a.snapshots.put(id, large);
+      expect(equal((await snapshots(id))[0], large)).toBe(true);
+    });
+
+    it("keeps a blob byte for byte, replaces it whole, removes it", async () => {
+      const name = "request/Repo/x=2Fy/1";
+      expect(await a.blobs.get(name)).toBeUndefined();
+      await a.blobs.remove(name);
+      for (const bytes of [LARGE_BYTES, 0, 1, 128 * 1024, 128 * 1024 + 1]) {
+        await a.blobs.put(name, message("b", bytes));
+        expect(equal(await b.blobs.get(name), message("b", bytes))).toBe(true);
+      }
+      await a.blobs.put(name, new Uint8Array(0));
+      expect(await b.blobs.get(name)).toEqual(new Uint8Array(0));
+      await b.blobs.remove(name);
+      expect(await a.blobs.get(name)).toBeUndefined();
+    });
+
+    it("a reader of a blob that is being replaced gets the old or the new one, never a mix", async () => {
+      const name = "request/Repo/replaced";
+      const versions = [0, 1, 2, 3].map((n) => message(`version ${n}`, 700_000 + n));
+      await a.blobs.put(name, versions[0] as Uint8Array);
+      let writing = true;
+      const writer = (async () => {
+        for (let n = 0; n < 12; n++) await a.blobs.put(name, versions[n % 4] as Uint8Array);
+        writing = false;
+      })();
+      let reads = 0;
+      while (writing || reads === 0) {
+        const found = await b.blobs.get(name);
+        reads++;
+        expect(versions.some((version) => equal(found, version))).toBe(true);
+      }
+      await writer;
+    });
+
+    it("tells long blob names apart, however late they differ", async () => {
+      const long = `journal/Repo/${"=C3=BC".repeat(512)}/`;
+      await a.blobs.put(`${long}1`, message("1"));
+      await a.blobs.put(`${long}2`, message("2"));
+      expect(await b.blobs.get(`${long}1`)).toEqual(message("1"));
+      expect(await b.blobs.get(`${long}2`)).toEqual(message("2"));
+    });
+
+    it("counts dead letters, large ones too", async () => {
+      const before = await b.deadLetters.count();
+      await a.deadLetters.put(newAgent(), message("dead"));
+      await a.deadLetters.put(newAgent(), message("dead", LARGE_BYTES));
+      expect(await b.deadLetters.count()).toBe(before + 2);
+    });
+
+    it("survives a kill of the broker, and says BrokerUnavailable while it is away", async () => {
+      const id = newAgent();
+      await a.snapshots.put(id, message("kept", LARGE_BYTES));
+      await a.blobs.put("kept", message("kept", LARGE_BYTES));
+      await backend.kill();
+      await backend.until(
+        "the loss of the connections",
+        () => !a.bus.connected() && !b.bus.connected(),
+      );
+      await expect(a.snapshots.put(id, message("x"))).rejects.toBeInstanceOf(BrokerUnavailable);
+      await expect(snapshots(id)).rejects.toBeInstanceOf(BrokerUnavailable);
+      await expect(a.blobs.put("x", message("x"))).rejects.toBeInstanceOf(BrokerUnavailable);
+      await expect(b.blobs.get("kept")).rejects.toBeInstanceOf(BrokerUnavailable);
+      await expect(b.blobs.remove("kept")).rejects.toBeInstanceOf(BrokerUnavailable);
+      await expect(a.deadLetters.put(id, message("x"))).rejects.toBeInstanceOf(BrokerUnavailable);
+      await expect(a.deadLetters.count()).rejects.toBeInstanceOf(BrokerUnavailable);
+      await backend.restart();
+      await backend.until("the connections", () => a.bus.connected() && b.bus.connected());
+      expect(equal((await snapshots(id))[0], message("kept", LARGE_BYTES))).toBe(true);
+      expect(equal(await b.blobs.get("kept"), message("kept", LARGE_BYTES))).toBe(true);
+    });
+  });
+}

@@ -1,0 +1,61 @@
+/** The contract of `core/time/Time`, for any adapter. */
+import { describe, expect, it } from "vitest";
+import type { TimeShape } from "../../core/time/Time.ts";
+
+/** `pass` lets `ms` go by, and returns when what was due by then has run. */
+export function timeRules(time: TimeShape, pass: (ms: number) => Promise<void>): void {
+  describe("time", () => {
+    it("both clocks move with what passes", async () => {
+      const [wall, steady] = [time.nowMs(), time.monotonicMs()];
+      await pass(30);
+      expect(time.nowMs() - wall).toBeGreaterThanOrEqual(29);
+      expect(time.monotonicMs() - steady).toBeGreaterThanOrEqual(29);
+    });
+
+    it("runs a timer once, when it is due and not before", async () => {
+      const ran: number[] = [];
+      const startMs = time.monotonicMs();
+      time.after(20, () => ran.push(time.monotonicMs() - startMs));
+      expect(ran).toEqual([]);
+      await pass(80);
+      expect(ran).toHaveLength(1);
+      expect(ran[0]).toBeGreaterThanOrEqual(19);
+    });
+
+    it("runs timers in the order in which they fall due", async () => {
+      const ran: string[] = [];
+      time.after(40, () => ran.push("later"));
+      time.after(10, () => ran.push("sooner"));
+      time.after(0, () => ran.push("now"));
+      await pass(90);
+      expect(ran).toEqual(["now", "sooner", "later"]);
+    });
+
+    it("a cancelled timer never runs, and cancelling twice is fine", async () => {
+      let ran = false;
+      const cancel = time.after(5, () => (ran = true));
+      cancel();
+      cancel();
+      await pass(30);
+      expect(ran).toBe(false);
+    });
+
+    it("a timer of more than 24 days does not run at once", async () => {
+      let ran = false;
+      const cancel = time.after(2 ** 31 + 1_000, () => (ran = true));
+      await pass(20);
+      expect(ran).toBe(false);
+      cancel();
+    });
+
+    it("ids are unique and made of token characters; random is within [0, 1)", () => {
+      const ids = Array.from({ length: 1_000 }, () => time.id());
+      expect(new Set(ids).size).toBe(ids.length);
+      for (const id of ids) expect(id).toMatch(/^[A-Za-z0-9_-]{16,}$/);
+      for (let n = 0; n < 1_000; n++) {
+        const x = time.random();
+        expect(x >= 0 && x < 1).toBe(true);
+      }
+    });
+  });
+}
