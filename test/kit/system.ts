@@ -89,12 +89,8 @@ async function openPorts(options: SystemOptions, folder: string | undefined, log
 
 type Opened = Awaited<ReturnType<typeof openPorts>>;
 
-const run = <A, E>(opened: Opened, effect: Effect.Effect<A, E, never>): Promise<A> =>
-  Effect.runPromise(effect);
-
 function callClient(opened: Opened, subjects: Subjects, shards: number): Promise<CallClient> {
-  return run(
-    opened,
+  return Effect.runPromise(
     Effect.gen(function* () {
       return new CallClient({
         bus: yield* Bus,
@@ -110,13 +106,12 @@ function callClient(opened: Opened, subjects: Subjects, shards: number): Promise
 export async function startTestHost(options: SystemOptions, hostId: string, folder?: string) {
   const log = collectingLog();
   const opened = await openPorts(options, folder, log);
-  const nats = await run(opened, Effect.provide(Nats, opened.context));
+  const nats = await Effect.runPromise(Effect.provide(Nats, opened.context));
   const subjects = new Subjects(options.namespace);
   const calls = await callClient(opened, subjects, nats.shards);
   const agents = new Map(Object.entries(options.module.agents));
   const env = bindEnv(options.module.env ?? {}, agents.keys(), () => calls);
-  const host = await run(
-    opened,
+  const host = await Effect.runPromise(
     runHost({
       hostId,
       subjects,
@@ -131,14 +126,13 @@ export async function startTestHost(options: SystemOptions, hostId: string, fold
 export async function startTestGateway(options: SystemOptions, gatewayId: string) {
   const log = collectingLog();
   const opened = await openPorts(options, undefined, log);
-  const nats = await run(opened, Effect.provide(Nats, opened.context));
+  const nats = await Effect.runPromise(Effect.provide(Nats, opened.context));
   const subjects = new Subjects(options.namespace);
   const calls = await callClient(opened, subjects, nats.shards);
   const env = bindEnv(options.module.env ?? {}, Object.keys(options.module.agents), () => calls);
   const routes = new RouteTable(options.module.webhooks ?? []);
   const { fetch } = options.module;
-  const gateway = await run(
-    opened,
+  const gateway = await Effect.runPromise(
     runGateway({
       gatewayId,
       subjects,
@@ -163,8 +157,8 @@ export async function startTestGateway(options: SystemOptions, gatewayId: string
 /** Ports for looking at what is stored. */
 export async function openInspector(options: SystemOptions) {
   const opened = await openPorts(options, undefined, collectingLog());
-  const journal = await run(opened, Effect.provide(Journal, opened.context));
-  const snapshots = await run(opened, Effect.provide(Snapshots, opened.context));
+  const journal = await Effect.runPromise(Effect.provide(Journal, opened.context));
+  const snapshots = await Effect.runPromise(Effect.provide(Snapshots, opened.context));
   return { journal, snapshots, close: opened.close };
 }
 
