@@ -166,6 +166,20 @@ describe("while the scope is open", () => {
     expect(said.filter((line) => line === "nats-server died; starting it again")).toHaveLength(2);
   });
 
+  test.each(["before", "while"])(
+    "a scope closed %s a dead server is started again leaves no server",
+    async (moment) => {
+      const { server, said, close } = await open();
+      const first = server.pid() ?? 0;
+      process.kill(first, "SIGKILL");
+      if (moment === "while")
+        await pollUntil("a new server starts", () => server.pid() !== first, { intervalMs: 1 });
+      await close();
+      expect(isGone(server.pid() ?? 0), said.join("; ")).toBe(true);
+      expect(existsSync(join(folder.path, "lock.json"))).toBe(false);
+    },
+  );
+
   test("a second start on a folder in use is refused and does the first no harm", async () => {
     const { server } = await open();
     await store(server.url);
@@ -177,7 +191,7 @@ describe("while the scope is open", () => {
     expect(await storedMessages(server.url)).toBe(1);
   });
 
-  test("with syncAlways the server syncs each message", async () => {
+  test("only with syncAlways is the server told to sync each message", async () => {
     const { server } = await open({ syncAlways: true });
     expect(readFileSync(join(folder.path, "server.conf"), "utf8")).toContain(
       "sync_interval: always",

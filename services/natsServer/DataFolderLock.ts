@@ -1,6 +1,7 @@
 /**
- * At most one nats-server of ours on one data folder: two would destroy each other's streams. Owns the
- * lock file, which names its holder and the server that the holder runs.
+ * At most one process of ours on one data folder: two nats-servers would destroy each other's streams,
+ * two hosts each other's images. Owns the lock file, which names its holder and the nats-server that
+ * the holder runs, if it runs one.
  *
  * 1. A lock is held iff its file names a process that still lives (pid and start time).
  * 2. A dead holder's lock is taken over; its file is first renamed away, which only one taker can do.
@@ -13,7 +14,7 @@ import { join } from "node:path";
 import { Data } from "effect";
 import { identityOf, stillLives, type ProcessIdentity } from "./ProcessIdentity.ts";
 
-/** Another living process runs its nats-server on this folder. */
+/** Another living process holds this folder. */
 export class DataFolderInUse extends Data.TaggedError("DataFolderInUse")<{
   readonly folder: string;
   /** Undefined if the lock file can be neither read nor moved. */
@@ -23,7 +24,7 @@ export class DataFolderInUse extends Data.TaggedError("DataFolderInUse")<{
   override get message(): string {
     const holder = this.pid === undefined ? "another process" : `process ${this.pid}`;
     return (
-      `${this.folder} is in use by ${holder}, which runs a nats-server on it. ` +
+      `${this.folder} is in use by ${holder}. ` +
       `Stop that one first, or choose another data folder. (If ${holder} is none of yours, ` +
       `delete ${this.lockFile}.)`
     );

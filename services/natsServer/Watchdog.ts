@@ -25,6 +25,7 @@ export interface Watchdog {
 /** A helper that dies is started again; one that keeps dying is a broken machine. */
 const RESTARTS_MAX = 5;
 
+/** No process has this pid. */
 const NOTHING = 0;
 
 // One number a line: the pid to guard from now on. End of input: its guardian is gone.
