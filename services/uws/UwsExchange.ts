@@ -3,8 +3,9 @@
  * answer. UwsServer.ts creates it from the head of a request; the handler answers it.
  *
  * This is the gateway's hottest path, so it is plain code (measured: 0.6 of the rate of a bare
- * server that looks at no header; copying the headers is most of the rest): three closures a request (the
- * library's callbacks), one copy of the body (the library reuses its buffer), no signal until asked for, no timer: a slow body stands in the server's TimeoutQueue.
+ * server that looks at no header, and copying the headers is most of the rest): three closures a
+ * request (the library's callbacks), one copy of the body (the library reuses its buffer), no signal
+ * until asked for, no timer (a slow body stands in the server's TimeoutQueue).
  *
  * 1. `res` is never touched after it was ended or aborted: the library frees what it points to.
  * 2. The server's count of open exchanges goes up once and down once for each.
