@@ -187,7 +187,7 @@ export class Agent<
   }
 
   /** The runtime's entry for a state that a client sent. Throws `ReadonlyConnection`, or what the validator throws. */
-  static changeFromClient(agent: Agent, state: unknown, connection: Connection): void {
+  static changeFromClient(agent: Agent<unknown>, state: unknown, connection: Connection): void {
     if (agent.isConnectionReadonly(connection)) throw new ReadonlyConnection();
     agent.#change(state, connection, connection);
   }

@@ -25,7 +25,7 @@ import type { AgentImage } from "./AgentImage.ts";
 import type { Committer } from "./Committer.ts";
 import { Turn } from "./Turn.ts";
 
-export type AgentClassType = (new (ctx: AgentContext, env: never) => Agent) & {
+export type AgentClassType = (new (ctx: AgentContext, env: never) => Agent<unknown>) & {
   options?: AgentStaticOptions;
 };
 
@@ -62,7 +62,7 @@ export class ActiveAgent implements AgentRuntime {
   /** By gateway and sid. */
   readonly sockets = new Map<string, Connection>();
   /** The user's object; set when its constructor has run. */
-  agent!: Agent;
+  agent!: Agent<unknown>;
   /** Turns running or waiting for their commit, and `waitUntil` promises. */
   busy = 0;
   /** Monotonic, of the last turn that began or ended. */
@@ -128,14 +128,20 @@ export class ActiveAgent implements AgentRuntime {
     return this.#blocked !== undefined;
   }
 
-  /** Routes an error of user code to `onError`. True when `onError` returned: it is suppressed. */
-  async handleError(error: unknown, connection?: Connection): Promise<boolean> {
+  /**
+   * Routes an error of user code to `onError`, in the turn that failed: what it writes is part of it.
+   * True when `onError` returned: the error is suppressed.
+   */
+  async handleError(turn: Turn, error: unknown): Promise<boolean> {
+    this.busy++;
     try {
-      await (connection ? this.agent.onError(connection, error) : this.agent.onError(error));
+      await this.#parts.ambient.run(turn, () => this.agent.onError(error));
       return true;
     } catch {
       // The default `onError` logs and throws the error on: it stays what it is, a failure.
       return false;
+    } finally {
+      this.busy--;
     }
   }
 
@@ -167,7 +173,7 @@ export class ActiveAgent implements AgentRuntime {
     this.#live = text === undefined ? undefined : { value: next, text };
     const turn = this.turn();
     turn.state = { text };
-    this.committer.touch(turn);
+    this.committer.touch(turn, { last: true });
     const except = options.except;
     this.committer.afterCommit((seq) => {
       this.#castState(text, except);
@@ -346,7 +352,7 @@ export class ActiveAgent implements AgentRuntime {
     queueMicrotask(() => {
       Promise.resolve()
         .then(() => this.#parts.ambient.run(turn, f))
-        .catch((error: unknown) => this.handleError(error))
+        .catch((error: unknown) => this.handleError(turn, error))
         .finally(() => this.busy--);
     });
   }

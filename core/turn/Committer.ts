@@ -7,8 +7,10 @@
  * 3. **The output gate.** `afterCommit(f)` runs `f` once everything written before the call is stored,
  *    in the order of the calls. So no answer, frame or ack ever tells of a write that a crash could undo.
  * 4. The writes of a durable turn gather until it ends: one durable turn, one commit. They go
- *    earlier only when something forces it: `flush()` (an outgoing call), another turn's commit, or
- *    `GATHER_MS` since the first write.
+ *    earlier only when something forces it: `flush()` (an outgoing call), or `GATHER_MS` since its first
+ *    write. Another turn's commit waits for it that long (pages can't be told apart by turn, and
+ *    half a turn that is stored is applied twice if the host then dies); `holding` asks
+ *    the mailbox to begin nothing meanwhile, so that the wait ends.
  * 5. Once an append is refused or its outcome is unknown nothing more runs: `onFailed` is told once,
  *    outputs are dropped, and waiters are rejected. The journal was the fence.
  *
@@ -29,8 +31,11 @@ export const GATHER_MS = 50;
 
 type Output = (seq: Sequence) => void;
 
+/** `whole`: once every durable turn in it has ended; `now`: as it is. */
+type Flush = "whole" | "now";
+
 interface Batch {
-  /** Turns that wrote or ended, in order of their last write: later ones win a state. */
+  /** Turns that wrote or ended, in order of their last `setState`: the last one's state stands. */
   readonly turns: Set<Turn>;
   readonly outputs: Output[];
 }
@@ -53,9 +58,10 @@ export class Committer {
   private readonly rejects = new Set<(error: unknown) => void>();
   private pending: Batch | undefined;
   private inFlight: Batch | undefined;
-  private flushWanted = false;
+  private wanted: Flush | undefined;
   private failed = false;
   private cancelGather: (() => void) | undefined;
+  private released: Array<() => void> = [];
 
   constructor(host: CommitterHost) {
     this.host = host;
@@ -66,23 +72,35 @@ export class Committer {
     return this.pending === undefined && this.inFlight === undefined;
   }
 
-  /** Something was written in this turn. */
-  touch(turn: Turn): void {
+  /** A commit waits for durable turns that have written and not ended: begin no more of them. */
+  get holding(): boolean {
+    return this.wanted !== undefined && this.inFlight === undefined && this.pending !== undefined;
+  }
+
+  /** Runs `f` when `holding` ends, unless the agent is discarded first. */
+  whenReleased(f: () => void): void {
+    this.released.push(f);
+  }
+
+  /** Something was written in this turn; `last`: its state follows those of the other turns. */
+  touch(turn: Turn, { last = false } = {}): void {
     const batch = this.batch();
-    batch.turns.delete(turn);
+    if (last) batch.turns.delete(turn);
     batch.turns.add(turn);
-    if (!turn.durable || turn.ended) {
-      // Writes made without an await between them form one commit.
-      if (!this.flushWanted) queueMicrotask(() => this.startFlush());
-      this.flushWanted = true;
-    } else this.gather();
+    if (isOpen(turn)) {
+      turn.wroteMs ??= this.host.time.monotonicMs();
+      return this.gather(GATHER_MS);
+    }
+    // Writes made without an await between them form one commit.
+    if (this.wanted === undefined) queueMicrotask(() => this.startFlush("whole"));
+    this.wanted ??= "whole";
   }
 
   /** The turn is over. A durable one is committed now, whether it wrote or not; its outcome is set. */
   end(turn: Turn): void {
     turn.ended = true;
     if (turn.durable) this.batch().turns.add(turn);
-    if (this.pending?.turns.has(turn)) this.startFlush();
+    if (this.pending?.turns.has(turn)) this.startFlush("whole");
   }
 
   /** Rule 3. */
@@ -92,7 +110,7 @@ export class Committer {
     if (batch === undefined) output(this.host.image.seq);
     else {
       batch.outputs.push(output);
-      if (batch === this.pending) this.gather();
+      if (batch === this.pending) this.gather(GATHER_MS);
     }
   }
 
@@ -111,7 +129,7 @@ export class Committer {
   /** Commits now what is written. Resolves when it is stored; rejects with `AgentDiscarded`. */
   flush(): Promise<void> {
     const stored = this.stored();
-    this.startFlush();
+    this.startFlush("now");
     return stored;
   }
 
@@ -121,6 +139,7 @@ export class Committer {
     this.failed = true;
     this.cancelGather?.();
     this.pending = undefined;
+    this.released = [];
     for (const reject of this.rejects) reject(new AgentDiscarded());
     this.rejects.clear();
   }
@@ -129,29 +148,43 @@ export class Committer {
     return (this.pending ??= { turns: new Set(), outputs: [] });
   }
 
-  private gather(): void {
-    this.cancelGather ??= this.host.time.after(GATHER_MS, () => {
+  private gather(ms: number): void {
+    this.cancelGather ??= this.host.time.after(ms, () => {
       this.cancelGather = undefined;
-      this.startFlush();
+      this.gathered(ms);
     });
   }
 
-  private startFlush(): void {
+  /** Rule 4: the oldest had its time. Those that began meanwhile get theirs, once, and no more begin. */
+  private gathered(ms: number): void {
+    const nowMs = this.host.time.monotonicMs();
+    let leftMs = 0;
+    for (const turn of this.pending?.turns ?? [])
+      if (isOpen(turn)) leftMs = Math.max(leftMs, (turn.wroteMs ?? 0) + GATHER_MS - nowMs);
+    if (leftMs <= 0 || ms < GATHER_MS || this.inFlight !== undefined) return this.startFlush("now");
+    this.wanted ??= "whole";
+    this.gather(Math.min(leftMs, GATHER_MS - 1));
+  }
+
+  private startFlush(how: Flush): void {
     if (this.failed || this.pending === undefined) {
-      this.flushWanted = false;
+      this.wanted = undefined;
       return;
     }
-    if (this.inFlight !== undefined) {
-      this.flushWanted = true;
-      return;
-    }
-    this.flushWanted = false;
+    if (this.wanted !== "now") this.wanted = how;
+    // Tried again when the append is answered, when the turn ends, when it had its time.
+    if (this.inFlight !== undefined) return;
+    if (this.wanted === "whole" && some(this.pending.turns, isOpen)) return;
+    this.wanted = undefined;
     this.cancelGather?.();
     this.cancelGather = undefined;
     const batch = this.pending;
     this.pending = undefined;
     this.inFlight = batch;
     this.commit(batch).catch((error: unknown) => this.fail("Defect", error));
+    const released = this.released;
+    this.released = [];
+    for (const f of released) f();
   }
 
   private async commit(batch: Batch): Promise<void> {
@@ -178,7 +211,7 @@ export class Committer {
     }
     this.inFlight = undefined;
     for (const output of batch.outputs) output(image.seq);
-    if (this.flushWanted) this.startFlush();
+    if (this.wanted !== undefined) this.startFlush(this.wanted);
   }
 
   private fail(outcome: AppendResult["_tag"] | "Defect", error: unknown): void {
@@ -187,6 +220,14 @@ export class Committer {
     this.abandon();
     this.host.onFailed(outcome, error);
   }
+}
+
+/** It has an input of its own to finish and goes on writing. */
+const isOpen = (turn: Turn): boolean => turn.durable && !turn.ended;
+
+function some<A>(items: Iterable<A>, test: (item: A) => boolean): boolean {
+  for (const item of items) if (test(item)) return true;
+  return false;
 }
 
 /** What the turn has to tell the journal now, taken from it; undefined when that is nothing. */
@@ -198,6 +239,7 @@ function takeRecord(turn: Turn): CommitTurn | undefined {
   turn.announced = false;
   turn.state = undefined;
   turn.sql = [];
+  turn.wroteMs = undefined;
   const record = { turn, state, sql, outcome, told: turn.told };
   turn.told = true;
   return record;

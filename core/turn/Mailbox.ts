@@ -223,7 +223,7 @@ export class Mailbox {
       response = await agent.run(turn, () => runWebhook(agent, turn, envelope.head, body));
     } catch (error) {
       if (agent.discarded) return;
-      const suppressed = await agent.handleError(error);
+      const suppressed = await agent.handleError(turn, error);
       failure = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
       if (suppressed) response = INTERNAL_ERROR;
     }

@@ -38,6 +38,8 @@ export class Turn {
   /** The last state it set since its last commit; `undefined` inside means "unset". */
   state: { readonly text: string | undefined } | undefined;
   sql: string[] = [];
+  /** Monotonic, of its first write since its last commit; kept for durable turns only. */
+  wroteMs: number | undefined;
 
   constructor(options: {
     readonly cause: Cause;

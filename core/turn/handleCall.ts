@@ -97,7 +97,7 @@ async function runRequest(
     return await agent.run(turn, async () => responseParts(await agent.agent.onRequest(request)));
   } catch (error) {
     // Suppressed or not, the caller sees the same plain 500; `onError` has had its say.
-    if (!agent.discarded) await agent.handleError(error);
+    if (!agent.discarded) await agent.handleError(turn, error);
     return INTERNAL_ERROR;
   }
 }
@@ -135,7 +135,7 @@ async function connect(
     });
   } catch (error) {
     if (agent.discarded) throw error;
-    if (await agent.handleError(error)) return connected(connection);
+    if (await agent.handleError(turn, error)) return connected(connection);
     agent.sockets.delete(socketKey(socket));
     agent.sendText(connection, JSON.stringify({ error: "Internal Server Error" }));
     return { ...connected(connection), close: SETUP_FAILED };
@@ -187,7 +187,7 @@ async function receive(
         : agent.agent.onMessage(connection, message),
     );
   } catch (error) {
-    if (!agent.discarded) await agent.handleError(error);
+    if (!agent.discarded) await agent.handleError(turn, error);
   }
 }
 
@@ -211,12 +211,13 @@ async function close(agent: ActiveAgent, call: Call & { kind: "close" }): Promis
   agent.sockets.delete(socketKey(call));
   Connection.internals(connection).closed();
   const cause = { kind: "close" as const, id: connection.id, time: agent.time.nowMs() };
+  const turn = agent.newTurn(cause, { connection });
   try {
-    await agent.run(agent.newTurn(cause, { connection }), () =>
+    await agent.run(turn, () =>
       agent.agent.onClose(connection, call.code, call.reason, call.wasClean),
     );
   } catch (error) {
-    if (!agent.discarded) await agent.handleError(error);
+    if (!agent.discarded) await agent.handleError(turn, error);
   }
   return { kind: "taken" };
 }

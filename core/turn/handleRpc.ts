@@ -51,7 +51,7 @@ export async function runRpc(agent: ActiveAgent, call: Call & { kind: "rpc" }): 
   }
 }
 
-function publicMethod(agent: Agent, name: string): Method {
+function publicMethod(agent: Agent<unknown>, name: string): Method {
   const method = (agent as unknown as Record<string, unknown>)[name];
   if (typeof method !== "function" || name.startsWith("_") || name === "constructor")
     throw new Error(`Method ${name} does not exist`);

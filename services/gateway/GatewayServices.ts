@@ -27,12 +27,15 @@ export interface GatewayConfig {
   readonly webhooksWaitingMax: number;
 }
 
-export const GATEWAY_BOUNDS_DEFAULT = {
+export const GATEWAY_BOUNDS_DEFAULT: Pick<
+  GatewayConfig,
+  "bodyBytesMax" | "requestDeadlineMs" | "webhooksWaitingMax"
+> = {
   bodyBytesMax: 25 * 1024 * 1024,
   requestDeadlineMs: 60_000,
   /** At 10,000 webhooks a second this is two seconds of backlog. */
   webhooksWaitingMax: 20_000,
-} as const;
+};
 
 /** The third argument of a module's `fetch`. */
 export interface FetchContext {

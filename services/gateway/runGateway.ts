@@ -32,6 +32,7 @@ export interface RunGatewayOptions {
   readonly calls: CallClient;
   readonly metrics: AgentMetrics;
   readonly http?: Partial<HttpServerOptions>;
+  readonly bounds?: Partial<typeof GATEWAY_BOUNDS_DEFAULT>;
 }
 
 export const runGateway = (options: RunGatewayOptions) =>
@@ -42,6 +43,7 @@ export const runGateway = (options: RunGatewayOptions) =>
         subjects: options.subjects,
         shards: options.shards,
         ...GATEWAY_BOUNDS_DEFAULT,
+        ...options.bounds,
         ...(options.publicUrl === undefined ? {} : { publicUrl: options.publicUrl }),
       },
       module: options.module,

@@ -19,13 +19,15 @@ export const asyncAmbientLayer = Layer.succeed(Ambient, asyncAmbient);
 
 /** Which agent the running code belongs to, and in whose context (`protocol.md` §6.6). */
 export interface CurrentAgent {
-  readonly agent: Agent | undefined;
+  readonly agent: Agent<unknown> | undefined;
   readonly connection: Connection | undefined;
   readonly request: Request | undefined;
   readonly email: undefined;
+  /** Which run of a durable input this is, from 1: past 1, an earlier one failed or its host died. */
+  readonly attempt: number;
 }
 
-/** Every field is undefined outside of a turn. */
+/** Every field is undefined (`attempt` 1) outside of a turn. */
 export function getCurrentAgent(): CurrentAgent {
   const turn = storage.getStore();
   const owner = turn?.owner;
@@ -34,5 +36,6 @@ export function getCurrentAgent(): CurrentAgent {
     connection: turn?.connection,
     request: turn?.request,
     email: undefined,
+    attempt: turn?.cause.attempt ?? 1,
   };
 }

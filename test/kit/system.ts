@@ -17,7 +17,7 @@ import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { PrometheusMetrics } from "../../services/admin/PrometheusMetrics.ts";
 import type { GatewayModule } from "../../services/gateway/GatewayServices.ts";
-import { runGateway } from "../../services/gateway/runGateway.ts";
+import { runGateway, type RunGatewayOptions } from "../../services/gateway/runGateway.ts";
 import { runHost } from "../../services/host/runHost.ts";
 import { bindEnv } from "../../services/module/bindEnv.ts";
 import { Nats } from "../../services/nats/Nats.ts";
@@ -56,6 +56,7 @@ export interface SystemOptions {
   readonly shards?: number;
   readonly leaseTtlMs?: number;
   readonly http?: HttpServerChoice;
+  readonly gateway?: RunGatewayOptions["bounds"];
 }
 
 /** One process's worth of layers, open until `close`. */
@@ -142,6 +143,7 @@ export async function startTestGateway(options: SystemOptions, gatewayId: string
       module: () => ({ routes, env, ...(fetch === undefined ? {} : { fetch }) }),
       calls,
       metrics: agentMetrics(opened.metrics),
+      ...(options.gateway === undefined ? {} : { bounds: options.gateway }),
     }).pipe(Effect.provide(opened.context), Effect.provideService(Scope.Scope, opened.scope)),
   );
   return {

@@ -42,7 +42,7 @@ export function useSystems(natsOptions: TestNatsOptions = {}): Systems {
     nats = await startNats(natsOptions);
   });
   afterAll(async () => {
-    for (const stop of stops.reverse()) await stop();
+    for (const stop of stops.toReversed()) await stop();
     await nats?.stop();
   });
   const options = (module: TestModule, more: StartOptions = {}): SystemOptions => ({
