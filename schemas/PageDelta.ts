@@ -1,0 +1,306 @@
+/**
+ * The change of a database from one commit to the next: the changed byte ranges of changed pages.
+ * It is the body of a journal event; the event's frame carries its checksum. Layout, version 1:
+ *
+ *     u8      version
+ *     u8      log2 of the page size (9 to 16)
+ *     varint  pagesBefore   size of the database that it applies to
+ *     varint  pagesKept     first pages of it that stay; the others are dropped before anything else
+ *     varint  pages         size after it; pages that were not kept begin as zeros
+ *     varint  changed       how many pages follow, in ascending order, each:
+ *       varint  number - number of the page before it (the first: its number; pages count from 1)
+ *       varint  how many ranges follow, at least 1, in ascending order, each:
+ *         varint  offset - end of the range before it (the first: its offset)
+ *         varint  length - 1
+ *         bytes   the new content
+ *
+ * A varint is unsigned LEB128 of at most 5 bytes. `PageDeltaWriter` compares pre-image and page by
+ * two 32-bit words a step, which beats one BigInt word (0.8 against 0.9 µs for 4 KiB, Node 20).
+ * Every bound is checked before a reader is given anything, so a damaged delta changes nothing.
+ */
+import { CorruptFrame, UnknownVersion } from "./Frame.ts";
+
+export const PAGE_DELTA_VERSION = 1;
+/** Bytes of the largest database: an image must fit in one buffer, and a delta's count be refused before it is allocated. */
+export const IMAGE_BYTES_MAX = 2 ** 30;
+
+/** SQLite's limits of a page size. */
+const PAGE_SIZE_LOG2_MIN = 9;
+const PAGE_SIZE_LOG2_MAX = 16;
+/** Bytes of two words, the step of the comparison: ranges closer than this are one. */
+const STEP = 8;
+/** Five counts of at most 5 bytes and two bytes before them. */
+const HEAD_BYTES_MAX = 27;
+
+/** Where a page lies: `words` and `bytes` are views of one buffer, `at` a byte offset divisible by 4. */
+export interface PageView {
+  readonly bytes: Uint8Array;
+  readonly words: Int32Array;
+  readonly at: number;
+}
+
+export interface PageDelta {
+  readonly pageSize: number;
+  readonly pagesBefore: number;
+  readonly pagesKept: number;
+  readonly pages: number;
+  /** How many pages have changed ranges. */
+  readonly changed: number;
+  /** Calls `write` for each range, in order: `length` bytes of the delta from `from` go to `offset` in `page`. */
+  readonly forEach: (write: WriteRange) => void;
+}
+
+export type WriteRange = (page: number, offset: number, from: number, length: number) => void;
+
+/** Encodes deltas, one after the other: `begin`, `add` for each page in ascending order, `finish`. */
+export class PageDeltaWriter {
+  private readonly pageSize: number;
+  private body = new Uint8Array(1 << 14);
+  private size = 0;
+  private lastPage = 0;
+  private changed = 0;
+
+  constructor(pageSize: number) {
+    this.pageSize = pageSize;
+  }
+
+  begin(): void {
+    this.size = 0;
+    this.lastPage = 0;
+    this.changed = 0;
+  }
+
+  /** Adds what differs in `page` from `before` to `after`; false when nothing does. */
+  add(page: number, before: PageView, after: PageView): boolean {
+    const { pageSize } = this;
+    // At worst every second step differs: 8 bytes and 4 of range head for 16 of page.
+    this.reserve(pageSize + HEAD_BYTES_MAX);
+    const start = this.size;
+    const words = pageSize >> 2;
+    const a = before.words;
+    const b = after.words;
+    const aAt = before.at >> 2;
+    const bAt = after.at >> 2;
+    let ranges = 0;
+    let end = 0;
+    for (let i = 0; i < words; i += 2) {
+      if (((a[aAt + i]! ^ b[bAt + i]!) | (a[aAt + i + 1]! ^ b[bAt + i + 1]!)) === 0) continue;
+      if (ranges === 0) this.beginPage(page);
+      const first = i;
+      do i += 2;
+      while (
+        i < words &&
+        ((a[aAt + i]! ^ b[bAt + i]!) | (a[aAt + i + 1]! ^ b[bAt + i + 1]!)) !== 0
+      );
+      end = this.range(before, after, first << 2, i << 2, end);
+      ranges++;
+    }
+    if (ranges === 0) return false;
+    this.endPage(page, start, ranges);
+    return true;
+  }
+
+  /** The delta: a new buffer. */
+  finish(counts: Pick<PageDelta, "pagesBefore" | "pagesKept" | "pages">): Uint8Array {
+    const head = new Uint8Array(HEAD_BYTES_MAX);
+    head[0] = PAGE_DELTA_VERSION;
+    head[1] = Math.log2(this.pageSize);
+    let at = putVarint(head, 2, counts.pagesBefore);
+    at = putVarint(head, at, counts.pagesKept);
+    at = putVarint(head, at, counts.pages);
+    at = putVarint(head, at, this.changed);
+    const delta = new Uint8Array(at + this.size);
+    delta.set(head.subarray(0, at));
+    delta.set(this.body.subarray(0, this.size), at);
+    return delta;
+  }
+
+  private beginPage(page: number): void {
+    this.size = putVarint(this.body, this.size, page - this.lastPage);
+    // Two bytes for the number of ranges, which is known at the end (at most 4,096 for 64 KiB).
+    this.size += 2;
+  }
+
+  private endPage(page: number, start: number, ranges: number): void {
+    const at = start + varintBytes(page - this.lastPage);
+    if (ranges < 0x80) {
+      this.body[at] = ranges;
+      this.body.copyWithin(at + 1, at + 2, this.size--);
+    } else {
+      this.body[at] = (ranges & 0x7f) | 0x80;
+      this.body[at + 1] = ranges >> 7;
+    }
+    this.lastPage = page;
+    this.changed++;
+  }
+
+  /** Writes the range `[from, to)` without the equal bytes at its ends; returns its end. */
+  private range(
+    before: PageView,
+    after: PageView,
+    from: number,
+    to: number,
+    lastEnd: number,
+  ): number {
+    let first = from;
+    while (before.bytes[before.at + first] === after.bytes[after.at + first]) first++;
+    let end = to;
+    while (before.bytes[before.at + end - 1] === after.bytes[after.at + end - 1]) end--;
+    const { body } = this;
+    let at = putVarint(body, this.size, first - lastEnd);
+    at = putVarint(body, at, end - first - 1);
+    if (end - first <= STEP * 2)
+      for (let i = first; i < end; i++) body[at++] = after.bytes[after.at + i]!;
+    else {
+      body.set(after.bytes.subarray(after.at + first, after.at + end), at);
+      at += end - first;
+    }
+    this.size = at;
+    return end;
+  }
+
+  private reserve(bytes: number): void {
+    if (this.size + bytes <= this.body.length) return;
+    const larger = new Uint8Array(Math.max(this.body.length * 2, this.size + bytes));
+    larger.set(this.body.subarray(0, this.size));
+    this.body = larger;
+  }
+}
+
+/** Checks a whole delta. Throws `CorruptFrame` or `UnknownVersion`. */
+export function decodePageDelta(bytes: Uint8Array): PageDelta {
+  if (bytes.length < 2) throw corrupt("it is cut off");
+  const version = bytes[0]!;
+  if (version !== PAGE_DELTA_VERSION)
+    throw new UnknownVersion({
+      version,
+      message: `page delta of version ${version}; this release reads version ${PAGE_DELTA_VERSION}: upgrade it`,
+    });
+  const log2 = bytes[1]!;
+  if (log2 < PAGE_SIZE_LOG2_MIN || log2 > PAGE_SIZE_LOG2_MAX) throw corrupt("no page size");
+  const pageSize = 1 << log2;
+  const reader = new Reader(bytes, 2);
+  const pagesMax = IMAGE_BYTES_MAX / pageSize;
+  const pagesBefore = reader.varint(pagesMax, "pages before");
+  const pagesKept = reader.varint(pagesBefore, "pages kept");
+  const pages = reader.varint(pagesMax, "pages");
+  if (pagesKept > pages) throw corrupt(`keeps ${pagesKept} pages of ${pages}`);
+  const changed = reader.varint(pages, "changed pages");
+  const head = { pageSize, pages, changed };
+  const bodyAt = reader.at;
+  walk(reader, head, () => {});
+  return {
+    ...head,
+    pagesBefore,
+    pagesKept,
+    forEach: (write) => walk(new Reader(bytes, bodyAt), head, write),
+  };
+}
+
+/** The numbers of the pages that a delta changes, counted from 1, for people. Throws as `decodePageDelta`. */
+export function changedPages(bytes: Uint8Array): number[] {
+  const pages = new Set<number>();
+  decodePageDelta(bytes).forEach((page) => pages.add(page));
+  return [...pages];
+}
+
+/** The image after a delta, as a new buffer: replay in its plainest form. Throws as `decodePageDelta`. */
+export function applyPageDelta(image: Uint8Array, bytes: Uint8Array): Uint8Array {
+  const delta = decodePageDelta(bytes);
+  const { pageSize } = delta;
+  checkPagesBefore(delta, image.length / pageSize);
+  const next = new Uint8Array(delta.pages * pageSize);
+  next.set(image.subarray(0, delta.pagesKept * pageSize));
+  delta.forEach((page, offset, from, length) =>
+    next.set(bytes.subarray(from, from + length), (page - 1) * pageSize + offset),
+  );
+  return next;
+}
+
+/** A delta fits only the image that it was made from. Throws `CorruptFrame`. */
+export function checkPagesBefore(delta: PageDelta, pages: number): void {
+  if (delta.pagesBefore !== pages)
+    throw corrupt(`it applies to ${delta.pagesBefore} pages, and there are ${pages}`);
+}
+
+function walk(
+  reader: Reader,
+  { pageSize, pages, changed }: Pick<PageDelta, "pageSize" | "pages" | "changed">,
+  write: WriteRange,
+): void {
+  let page = 0;
+  for (let i = 0; i < changed; i++) {
+    const step = reader.varint(pages - page, "page number");
+    if (step === 0) throw corrupt(`page ${page} comes twice`);
+    page += step;
+    const ranges = reader.varint(pageSize, "ranges");
+    if (ranges === 0) throw corrupt(`page ${page} has no ranges`);
+    let offset = 0;
+    for (let r = 0; r < ranges; r++) {
+      offset += reader.varint(pageSize - 1 - offset, "offset");
+      const length = reader.varint(pageSize - 1 - offset, "length") + 1;
+      const from = reader.skip(length);
+      write(page, offset, from, length);
+      offset += length;
+    }
+  }
+  reader.end();
+}
+
+class Reader {
+  private readonly bytes: Uint8Array;
+  at: number;
+
+  constructor(bytes: Uint8Array, at: number) {
+    this.bytes = bytes;
+    this.at = at;
+  }
+
+  varint(max: number, what: string): number {
+    let value = 0;
+    let unit = 1;
+    for (let i = 0; i < 5; i++) {
+      const byte = this.bytes[this.at++];
+      if (byte === undefined) throw corrupt("it is cut off");
+      value += (byte & 0x7f) * unit;
+      if (byte < 0x80) {
+        if (value > max) throw corrupt(`${what}: ${value} is past ${max}`);
+        return value;
+      }
+      unit *= 0x80;
+    }
+    throw corrupt(`${what}: the number is too long`);
+  }
+
+  /** Passes over `length` bytes; returns where they begin. */
+  skip(length: number): number {
+    const from = this.at;
+    this.at += length;
+    if (this.at > this.bytes.length) throw corrupt("it is cut off");
+    return from;
+  }
+
+  end(): void {
+    if (this.at !== this.bytes.length)
+      throw corrupt(`${this.bytes.length - this.at} bytes follow its end`);
+  }
+}
+
+function putVarint(into: Uint8Array, at: number, value: number): number {
+  let rest = value;
+  while (rest >= 0x80) {
+    into[at++] = (rest & 0x7f) | 0x80;
+    rest = Math.floor(rest / 0x80);
+  }
+  into[at++] = rest;
+  return at;
+}
+
+function varintBytes(value: number): number {
+  let bytes = 1;
+  for (let rest = value; rest >= 0x80; rest = Math.floor(rest / 0x80)) bytes++;
+  return bytes;
+}
+
+const corrupt = (what: string): CorruptFrame =>
+  new CorruptFrame({ message: `damaged page delta: ${what}` });

@@ -1,0 +1,154 @@
+/**
+ * The SQLite engine: one WebAssembly instance a process, used by its raw exports (the package's
+ * wrappers convert every argument, which costs more than most calls do).
+ *
+ * Owns the heap's views, scratch memory for arguments, and the two callbacks that SQLite has into
+ * us: the page VFS and the authorizer, installed once for all databases. `Connection` and
+ * `Statement` are its users; nothing else touches the heap.
+ */
+import init, { type Sqlite3Static } from "@sqlite.org/sqlite-wasm";
+import type { EngineExports } from "./EngineExports.ts";
+import { refusal } from "./authorize.ts";
+import type { PageFile } from "./PageFile.ts";
+import { installPageVfs } from "./pageVfs.ts";
+
+export const SQLITE_OK = 0;
+const SQLITE_DENY = 1;
+
+/** Scratch for statements and parameters; what does not fit is allocated for the call. */
+const SCRATCH_BYTES = 64 * 1024;
+/** UTF-8 takes at most this many bytes for a UTF-16 unit. */
+const UTF8_BYTES_PER_UNIT = 3;
+
+export class Engine {
+  readonly exports: EngineExports;
+  /** C string: the name of the page VFS. */
+  readonly vfsName: number;
+  /** Function pointer for `sqlite3_set_authorizer`. */
+  readonly authorizer: number;
+  /** What the authorizer said about the statement that was refused last. */
+  refused: string | undefined;
+  /** Ours: the authorizer lets everything pass. */
+  internal = false;
+  /** A statement runs: SQL that SQLite itself prepares now (VACUUM, FTS5) may do more than a user's. */
+  stepping = false;
+
+  private readonly memory: WebAssembly.Memory;
+  private heap: Buffer;
+  private readonly files = new Map<string, PageFile>();
+  private nextName = 1;
+  private readonly scratch: number;
+  private scratchUsed = 0;
+  private readonly allocated: number[] = [];
+
+  constructor(sqlite3: Sqlite3Static) {
+    const { wasm } = sqlite3;
+    this.exports = wasm.exports as unknown as EngineExports;
+    this.memory = (wasm as unknown as { readonly memory: WebAssembly.Memory }).memory;
+    this.heap = Buffer.from(this.memory.buffer);
+    this.scratch = this.allocate(SCRATCH_BYTES);
+    this.vfsName = installPageVfs(sqlite3, this, (name) => this.files.get(name));
+    this.authorizer = wasm.installFunction(
+      "ipipppp" as never,
+      ((_: number, action: number, first: number, second: number) =>
+        this.authorize(action, first, second)) as never,
+    ) as unknown as number;
+  }
+
+  /** The heap as it is now: it moves when it grows, so it is asked for after every call that may allocate. */
+  get bytes(): Buffer {
+    if (this.heap.buffer !== this.memory.buffer) this.heap = Buffer.from(this.memory.buffer);
+    return this.heap;
+  }
+
+  /** Bytes that SQLite has allocated, of all databases. */
+  get memoryUsed(): number {
+    const at = this.scratch;
+    this.exports.sqlite3_status64(0, at, at + 8, 0);
+    return Number(this.bytes.readBigInt64LE(at));
+  }
+
+  /** Lets SQLite open `file` under the name that is returned. */
+  addFile(file: PageFile): string {
+    const name = `agent-${this.nextName++}`;
+    this.files.set(name, file);
+    return name;
+  }
+
+  removeFile(name: string): void {
+    this.files.delete(name);
+  }
+
+  readInt(at: number): number {
+    return this.bytes.readInt32LE(at);
+  }
+
+  readText(at: number, length: number): string {
+    return length === 0 ? "" : this.bytes.toString("utf8", at, at + length);
+  }
+
+  readCString(at: number): string {
+    if (at === 0) return "";
+    const { bytes } = this;
+    return bytes.toString("utf8", at, bytes.indexOf(0, at));
+  }
+
+  /** Writes text and a NUL, until `release`. */
+  putText(text: string): { readonly at: number; readonly length: number } {
+    const at = this.put(text.length * UTF8_BYTES_PER_UNIT + 1);
+    const length = this.bytes.write(text, at, "utf8");
+    this.bytes[at + length] = 0;
+    return { at, length };
+  }
+
+  putBytes(bytes: Uint8Array): number {
+    const at = this.put(bytes.length + 1);
+    this.bytes.set(bytes, at);
+    return at;
+  }
+
+  /** Memory until `release`, divisible by 8. */
+  put(bytes: number): number {
+    const size = (bytes + 7) & ~7;
+    if (this.scratchUsed + size <= SCRATCH_BYTES) {
+      const at = this.scratch + this.scratchUsed;
+      this.scratchUsed += size;
+      return at;
+    }
+    const at = this.allocate(size);
+    this.allocated.push(at);
+    return at;
+  }
+
+  /** Frees everything that was put since the last call. */
+  release(): void {
+    this.scratchUsed = 0;
+    while (this.allocated.length > 0) this.exports.sqlite3_free(this.allocated.pop()!);
+  }
+
+  private allocate(bytes: number): number {
+    const at = this.exports.sqlite3_malloc(bytes);
+    if (at === 0) throw new RangeError(`SQLite's heap has no room for ${bytes} bytes`);
+    return at;
+  }
+
+  private authorize(action: number, first: number, second: number): number {
+    if (this.internal) return SQLITE_OK;
+    const message = refusal(
+      action,
+      () => this.readCString(first),
+      second === 0 ? undefined : () => this.readCString(second),
+      this.stepping,
+    );
+    if (message === undefined) return SQLITE_OK;
+    this.refused = message;
+    return SQLITE_DENY;
+  }
+}
+
+/** One heap serves all databases of the process, whatever the number of layers: it never shrinks, and loading takes a while. */
+let loaded: Promise<Engine> | undefined;
+
+export function loadEngine(): Promise<Engine> {
+  return (loaded ??= init().then((sqlite3) => new Engine(sqlite3)));
+}

@@ -1,0 +1,78 @@
+/**
+ * The engine's raw exports that we call, typed: pointers and ints are numbers, 64-bit ints bigints.
+ * A pointer that SQLite takes "or null" is 0. See sqlite.org/c3ref for what each does.
+ */
+export interface EngineExports {
+  readonly sqlite3_malloc: (bytes: number) => number;
+  readonly sqlite3_free: (at: number) => void;
+  readonly sqlite3_status64: (op: number, current: number, high: number, reset: number) => number;
+  readonly sqlite3_open_v2: (name: number, db: number, flags: number, vfs: number) => number;
+  readonly sqlite3_close_v2: (db: number) => number;
+  readonly sqlite3_exec: (db: number, sql: number, f: number, arg: number, error: number) => number;
+  readonly sqlite3_errmsg: (db: number) => number;
+  readonly sqlite3_extended_errcode: (db: number) => number;
+  readonly sqlite3_get_autocommit: (db: number) => number;
+  readonly sqlite3_changes: (db: number) => number;
+  readonly sqlite3_total_changes: (db: number) => number;
+  readonly sqlite3_db_status: (
+    db: number,
+    op: number,
+    current: number,
+    high: number,
+    reset: number,
+  ) => number;
+  readonly sqlite3_set_authorizer: (db: number, f: number, arg: number) => number;
+  readonly sqlite3__wasm_db_config_ip: (
+    db: number,
+    op: number,
+    value: number,
+    result: number,
+  ) => number;
+  readonly sqlite3__wasm_db_config_pii: (
+    db: number,
+    op: number,
+    at: number,
+    size: number,
+    count: number,
+  ) => number;
+  readonly sqlite3_prepare_v3: (
+    db: number,
+    sql: number,
+    bytes: number,
+    flags: number,
+    statement: number,
+    tail: number,
+  ) => number;
+  readonly sqlite3_finalize: (statement: number) => number;
+  readonly sqlite3_step: (statement: number) => number;
+  readonly sqlite3_reset: (statement: number) => number;
+  readonly sqlite3_clear_bindings: (statement: number) => number;
+  readonly sqlite3_stmt_readonly: (statement: number) => number;
+  readonly sqlite3_stmt_status: (statement: number, op: number, reset: number) => number;
+  readonly sqlite3_bind_parameter_count: (statement: number) => number;
+  readonly sqlite3_bind_null: (statement: number, index: number) => number;
+  readonly sqlite3_bind_int: (statement: number, index: number, value: number) => number;
+  readonly sqlite3_bind_int64: (statement: number, index: number, value: bigint) => number;
+  readonly sqlite3_bind_double: (statement: number, index: number, value: number) => number;
+  readonly sqlite3_bind_text: (
+    statement: number,
+    index: number,
+    at: number,
+    bytes: number,
+    free: number,
+  ) => number;
+  readonly sqlite3_bind_blob: (
+    statement: number,
+    index: number,
+    at: number,
+    bytes: number,
+    free: number,
+  ) => number;
+  readonly sqlite3_column_count: (statement: number) => number;
+  readonly sqlite3_column_name: (statement: number, column: number) => number;
+  readonly sqlite3_column_type: (statement: number, column: number) => number;
+  readonly sqlite3_column_double: (statement: number, column: number) => number;
+  readonly sqlite3_column_text: (statement: number, column: number) => number;
+  readonly sqlite3_column_blob: (statement: number, column: number) => number;
+  readonly sqlite3_column_bytes: (statement: number, column: number) => number;
+}

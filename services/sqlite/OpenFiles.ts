@@ -1,0 +1,54 @@
+/**
+ * File descriptors of the cache's page files: opened when they are needed, at most `OPEN_FILES_MAX` at
+ * a time whatever the number of agents, the longest unused closed first.
+ */
+import { closeSync, constants, mkdirSync, openSync } from "node:fs";
+import { dirname } from "node:path";
+
+/** Well below the usual limit of 1,024 a process; sockets and the broker need theirs. */
+const OPEN_FILES_MAX = 128;
+
+export class OpenFiles {
+  private readonly open = new Map<string, number>();
+
+  /** A descriptor for reading and writing, valid until the next call; the file is made when absent. */
+  use(path: string): number {
+    const known = this.open.get(path);
+    if (known !== undefined) {
+      this.open.delete(path);
+      this.open.set(path, known);
+      return known;
+    }
+    if (this.open.size >= OPEN_FILES_MAX) this.close(this.open.keys().next().value!);
+    const fd = openOrMake(path);
+    this.open.set(path, fd);
+    return fd;
+  }
+
+  /** Nothing happens when it is not open. */
+  close(path: string): void {
+    const fd = this.open.get(path);
+    if (fd === undefined) return;
+    this.open.delete(path);
+    closeSync(fd);
+  }
+
+  closeAll(): void {
+    for (const path of this.open.keys()) this.close(path);
+  }
+
+  get size(): number {
+    return this.open.size;
+  }
+}
+
+function openOrMake(path: string): number {
+  const flags = constants.O_RDWR | constants.O_CREAT;
+  try {
+    return openSync(path, flags, 0o600);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    mkdirSync(dirname(path), { recursive: true });
+    return openSync(path, flags, 0o600);
+  }
+}

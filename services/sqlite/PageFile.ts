@@ -1,0 +1,161 @@
+/**
+ * The file that SQLite sees: layers of written pages over the committed image.
+ *
+ *     transaction   writes inside `transaction()`, until its end
+ *     overlay       writes since the last freeze
+ *     frozen        the delta in flight, until `committed()`
+ *     image         committed pages
+ *
+ * 1. A layer is never changed by the ones above it, so what lies below the overlay is the pre-image of
+ *    each of its pages, and `freeze` compares without copies, looking at written pages only.
+ * 2. A freeze in the middle of a transaction takes what was written before it (its layer stays apart),
+ *    so a delta never holds half a transaction.
+ * 3. An error is kept in `failure` and told to SQLite as an I/O error: no exception may cross the
+ *    engine's stack. Whoever called SQLite throws it.
+ *
+ * Fed by `pageVfs` (reads, writes) and `SqliteDatabase` (freeze, commit).
+ */
+import type { PageDeltaWriter, PageView } from "../../schemas/PageDelta.ts";
+import type { PageImage } from "./PageImage.ts";
+import { PageLayer } from "./PageLayer.ts";
+import { PAGE_SIZE, pageBytes, type PagePool } from "./PagePool.ts";
+
+export class PageFile {
+  readonly image: PageImage;
+  private readonly pool: PagePool;
+  private readonly writer: PageDeltaWriter;
+  private transaction: PageLayer | undefined;
+  private overlay: PageLayer | undefined;
+  private frozen: PageLayer | undefined;
+  /** Rule 3. */
+  failure: unknown;
+
+  constructor(image: PageImage, pool: PagePool, writer: PageDeltaWriter) {
+    this.image = image;
+    this.pool = pool;
+    this.writer = writer;
+  }
+
+  /** Pages, as SQLite sees them. */
+  get count(): number {
+    return (this.transaction ?? this.overlay ?? this.frozen ?? this.image).count;
+  }
+
+  get dirty(): boolean {
+    return this.overlay !== undefined || this.transaction !== undefined;
+  }
+
+  /** Bytes in memory. */
+  get bytes(): number {
+    const { transaction, overlay, frozen } = this;
+    return (
+      this.image.bytes + (transaction?.bytes ?? 0) + (overlay?.bytes ?? 0) + (frozen?.bytes ?? 0)
+    );
+  }
+
+  /** Copies bytes from `offset` on into `into`, zeros past the end; false when the end was passed. */
+  read(into: Uint8Array, to: number, length: number, offset: number): boolean {
+    let at = 0;
+    while (at < length) {
+      const position = offset + at;
+      const within = position % PAGE_SIZE;
+      const size = Math.min(PAGE_SIZE - within, length - at);
+      const { bytes, at: from } = this.view((position - within) / PAGE_SIZE + 1);
+      into.set(bytes.subarray(from + within, from + within + size), to + at);
+      at += size;
+    }
+    return offset + length <= this.count * PAGE_SIZE;
+  }
+
+  write(from: Uint8Array, start: number, length: number, offset: number): void {
+    let at = 0;
+    while (at < length) {
+      const position = offset + at;
+      const within = position % PAGE_SIZE;
+      const size = Math.min(PAGE_SIZE - within, length - at);
+      const page = (position - within) / PAGE_SIZE + 1;
+      const to = this.writable(page, size === PAGE_SIZE);
+      to.bytes.set(from.subarray(start + at, start + at + size), to.at + within);
+      at += size;
+    }
+  }
+
+  truncate(bytes: number): void {
+    const count = Math.ceil(bytes / PAGE_SIZE);
+    if (count !== this.count) this.top().truncate(count);
+  }
+
+  beginTransaction(): void {
+    this.transaction = new PageLayer(this.pool, this.count);
+  }
+
+  endTransaction(keep: boolean): void {
+    const layer = this.transaction;
+    this.transaction = undefined;
+    if (layer === undefined) return;
+    if (!keep || (layer.slots.size === 0 && layer.count === this.count)) layer.drop();
+    else if (this.overlay === undefined) this.overlay = layer;
+    else this.overlay.merge(layer);
+  }
+
+  /** The delta of the overlay, which is then in flight; undefined when no byte changed. */
+  freeze(): { readonly delta: Uint8Array; readonly pages: number } | undefined {
+    if (this.frozen !== undefined) throw new Error("freeze: a delta is in flight already");
+    const layer = this.overlay;
+    if (layer === undefined) return undefined;
+    const { image, pool, writer } = this;
+    writer.begin();
+    for (const page of [...layer.slots.keys()].toSorted((a, b) => a - b)) {
+      const slot = layer.slots.get(page)!;
+      const before = page <= layer.kept ? image.view(page) : pool.zeros;
+      if (writer.add(page, before, pool.view(slot))) continue;
+      layer.slots.delete(page);
+      pool.give(slot);
+    }
+    this.overlay = undefined;
+    if (layer.slots.size === 0 && layer.kept === image.count && layer.count === image.count)
+      return undefined;
+    this.frozen = layer;
+    const counts = { pagesBefore: image.count, pagesKept: layer.kept, pages: layer.count };
+    return { delta: writer.finish(counts), pages: layer.count };
+  }
+
+  committed(): void {
+    if (this.frozen === undefined) throw new Error("committed: no delta is in flight");
+    this.image.merge(this.frozen);
+    this.frozen = undefined;
+  }
+
+  /** Drops everything that is not committed. */
+  abandon(): void {
+    for (const layer of [this.transaction, this.overlay, this.frozen]) layer?.drop();
+    this.transaction = this.overlay = this.frozen = undefined;
+  }
+
+  private view(page: number): PageView {
+    const { transaction, overlay, frozen } = this;
+    return (
+      transaction?.find(page) ?? overlay?.find(page) ?? frozen?.find(page) ?? this.image.view(page)
+    );
+  }
+
+  private top(): PageLayer {
+    return (
+      this.transaction ??
+      (this.overlay ??= new PageLayer(this.pool, (this.frozen ?? this.image).count))
+    );
+  }
+
+  /** The page in the top layer; its old content is there only when not `whole`. */
+  private writable(page: number, whole: boolean): PageView {
+    const layer = this.top();
+    const known = layer.slots.get(page);
+    if (known !== undefined) return this.pool.view(known);
+    const old = whole ? undefined : this.view(page);
+    const slot = this.pool.take();
+    const view = this.pool.view(slot);
+    if (old !== undefined) view.bytes.set(pageBytes(old), view.at);
+    layer.put(page, slot);
+    return view;
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * Memory for pages: 4 KiB slots in slabs, given out by number and given back by hand.
+ *
+ * A buffer of its own for each page costs a quarter more memory and makes the garbage collector
+ * walk every page of every agent; a slot costs neither. A slab whose slots are all free is dropped,
+ * so what a large transaction took is returned. Feeds `PageLayer` and `PageImage`; one per process layer.
+ */
+import type { PageView } from "../../schemas/PageDelta.ts";
+
+/** SQLite's usual page size; also the filesystem's block. The engine sets it before the first table. */
+export const PAGE_SIZE = 4096;
+
+/** A page's place in the pool. */
+export type Slot = number;
+
+/** Pages a slab: 256 KiB, small enough that one page that stays wastes little. */
+const SLAB_PAGES = 64;
+const SLAB_SHIFT = 6;
+
+interface Slab {
+  readonly bytes: Uint8Array;
+  readonly words: Int32Array;
+  readonly free: number[];
+}
+
+export class PagePool {
+  private readonly slabs: (Slab | undefined)[] = [];
+  /** Numbers of the slabs that have room; the last is filled first. */
+  private roomy: number[] = [];
+  /** A page of zeros, for what was never written. */
+  readonly zeros: PageView = viewOf(new ArrayBuffer(PAGE_SIZE));
+  /** A page for whoever needs one until its next call. */
+  readonly scratch: PageView = viewOf(new ArrayBuffer(PAGE_SIZE));
+
+  /** A slot with any content. */
+  take(): Slot {
+    const number = this.roomy.at(-1) ?? this.addSlab();
+    const { free } = this.slabs[number]!;
+    const slot = free.pop()!;
+    if (free.length === 0) this.roomy.pop();
+    return (number << SLAB_SHIFT) | slot;
+  }
+
+  give(slot: Slot): void {
+    const number = slot >> SLAB_SHIFT;
+    const slab = this.slabs[number]!;
+    slab.free.push(slot & (SLAB_PAGES - 1));
+    if (slab.free.length === 1) this.roomy.push(number);
+    // The last is kept: a single page that comes and goes must not cost a slab each time.
+    else if (slab.free.length === SLAB_PAGES && this.roomy.at(-1) !== number) this.dropSlab(number);
+  }
+
+  view(slot: Slot): PageView {
+    const slab = this.slabs[slot >> SLAB_SHIFT]!;
+    return {
+      bytes: slab.bytes,
+      words: slab.words,
+      at: (slot & (SLAB_PAGES - 1)) * PAGE_SIZE,
+    };
+  }
+
+  /** Bytes that the pool holds, used or not. */
+  get bytes(): number {
+    let slabs = 0;
+    for (const slab of this.slabs) if (slab !== undefined) slabs++;
+    return slabs * SLAB_PAGES * PAGE_SIZE;
+  }
+
+  private addSlab(): number {
+    let number = this.slabs.indexOf(undefined);
+    if (number < 0) number = this.slabs.length;
+    const { bytes, words } = viewOf(new ArrayBuffer(SLAB_PAGES * PAGE_SIZE));
+    const free = Array.from({ length: SLAB_PAGES }, (_, i) => SLAB_PAGES - 1 - i);
+    this.slabs[number] = { bytes, words, free };
+    this.roomy.push(number);
+    return number;
+  }
+
+  private dropSlab(number: number): void {
+    this.slabs[number] = undefined;
+    this.roomy = this.roomy.filter((other) => other !== number);
+  }
+}
+
+/** The bytes of a page, as a view. */
+export const pageBytes = (view: PageView): Uint8Array =>
+  view.bytes.subarray(view.at, view.at + PAGE_SIZE);
+
+function viewOf(buffer: ArrayBuffer): PageView {
+  return { bytes: new Uint8Array(buffer), words: new Int32Array(buffer), at: 0 };
+}

@@ -1,0 +1,355 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { AgentDatabase, DatabasesShape } from "../../core/database/Databases.ts";
+import { applyPageDelta } from "../../schemas/PageDelta.ts";
+import { hashImage } from "../../services/sqlite/hashImage.ts";
+import { column, commit, openLayer, REPO } from "./kit.ts";
+
+let databases: DatabasesShape;
+let closeLayer: () => void;
+let db: AgentDatabase;
+
+beforeAll(async () => ({ databases, close: closeLayer } = await openLayer()));
+afterAll(() => closeLayer());
+beforeEach(() => {
+  db = databases.open(REPO).database;
+  return () => db.close();
+});
+
+describe("a query", () => {
+  it("runs several statements: parameters go to the first, rows come from the last", () => {
+    db.query("CREATE TABLE t (a)", []);
+    const result = db.query(
+      "INSERT INTO t VALUES (?); SELECT a AS x, a + 1 AS y FROM t; -- end\n",
+      [5],
+    );
+    expect(result).toEqual({ columns: ["x", "y"], rows: [[5, 6]], wrote: true, rowsWritten: 1 });
+  });
+
+  it("gives back each kind of value as it was bound", () => {
+    const blob = Uint8Array.of(0, 1, 255);
+    const values = [null, 1, -1.5, 2 ** 40, "żółć \0 😀", blob, true, false, 2n ** 40n, ""];
+    const sql = `SELECT ${values.map(() => "?").join(",")}`;
+    expect(db.query(sql, values).rows).toEqual([
+      [null, 1, -1.5, 2 ** 40, "żółć \0 😀", blob, 1, 0, 2 ** 40, ""],
+    ]);
+    expect(column(db, "SELECT typeof(x'') || length(x'')")).toEqual(["blob0"]);
+    expect(db.query("SELECT typeof(?), typeof(?)", [1, 1.5]).rows).toEqual([["integer", "real"]]);
+    expect(db.query("SELECT ?", [new Uint8Array(0)]).rows).toEqual([[new Uint8Array(0)]]);
+  });
+
+  it("gives integers past 2^53 as the nearest number, and keeps all of a bigint that it stores", () => {
+    db.query("CREATE TABLE t (a); ", []);
+    db.query("INSERT INTO t VALUES (?)", [2n ** 53n + 1n]);
+    expect(db.query("SELECT a, CAST(a AS TEXT) FROM t", []).rows).toEqual([
+      [2 ** 53, "9007199254740993"],
+    ]);
+    expect(() => db.query("SELECT ?", [2n ** 63n])).toThrow("does not fit in 64 bits");
+  });
+
+  it("refuses a wrong number of parameters and values that SQLite has no type for", () => {
+    expect(() => db.query("SELECT ?", [])).toThrow("Wrong number of parameter bindings");
+    expect(() => db.query("SELECT ?", [1, 2])).toThrow("Wrong number of parameter bindings");
+    expect(() => db.query("SELECT ?", [{} as never])).toThrow("Parameter 1 is object");
+  });
+
+  it("that fails changes nothing, says why with SQLite's code, and leaves the database usable", () => {
+    db.query("CREATE TABLE t (a UNIQUE CHECK (a < 10))", []);
+    expect(() => db.query("INSERT INTO t VALUES (1), (2), (1)", [])).toThrow(
+      expect.objectContaining({ message: "UNIQUE constraint failed: t.a", resultCode: 2067 }),
+    );
+    expect(() => db.query("SELECT * FROM nowhere", [])).toThrow(
+      expect.objectContaining({ message: "no such table: nowhere", resultCode: 1 }),
+    );
+    expect(column(db, "SELECT count(*) FROM t")).toEqual([0]);
+    expect(db.query("DROP TABLE t", []).wrote).toBe(true);
+  });
+
+  it("of many rows that stops in the middle with an error leaves no statement open", () => {
+    db.query("CREATE TABLE t (a); INSERT INTO t VALUES ('1'), ('x')", []);
+    const sql = "SELECT json_extract(CASE a WHEN 'x' THEN '{' ELSE '[1]' END, '$') FROM t";
+    for (let i = 0; i < 3; i++) expect(() => db.query(sql, [])).toThrow("malformed JSON");
+    expect(() => db.query("VACUUM", [])).not.toThrow();
+  });
+
+  it("prepared before a schema change sees the new columns", () => {
+    db.query("CREATE TABLE t (a); INSERT INTO t VALUES (1)", []);
+    expect(db.query("SELECT * FROM t", []).columns).toEqual(["a"]);
+    db.query("ALTER TABLE t ADD COLUMN b DEFAULT 2", []);
+    expect(db.query("SELECT * FROM t", [])).toMatchObject({ columns: ["a", "b"], rows: [[1, 2]] });
+    db.query("ALTER TABLE t RENAME COLUMN b TO c", []);
+    expect(db.query("SELECT * FROM t", []).columns).toEqual(["a", "c"]);
+  });
+
+  it("counts the rows that it changed, not those of the statement before it", () => {
+    db.query("CREATE TABLE t (a); INSERT INTO t VALUES (1), (2), (3)", []);
+    expect(db.query("UPDATE t SET a = 0 WHERE a > 1", []).rowsWritten).toBe(2);
+    expect(db.query("DELETE FROM t WHERE a = 9", []).rowsWritten).toBe(0);
+    expect(db.query("CREATE INDEX i ON t (a)", []).rowsWritten).toBe(0);
+    expect(db.query("SELECT * FROM t", [])).toMatchObject({ wrote: false, rowsWritten: 0 });
+  });
+
+  it("runs any number of different statements with a bounded cache of prepared ones", () => {
+    db.query("SELECT 1", []);
+    const before = db.memoryBytes;
+    for (let i = 0; i < 2_000; i++) db.query(`SELECT ${i} AS c${i}`, []);
+    expect(db.memoryBytes - before).toBeLessThan(250_000);
+  });
+
+  it("has FTS5, JSON, mathematics, window functions, R-trees, and real time and randomness", () => {
+    db.query("CREATE VIRTUAL TABLE f USING fts5(body); INSERT INTO f VALUES ('hello world')", []);
+    expect(column(db, "SELECT body FROM f WHERE f MATCH 'hello'")).toEqual(["hello world"]);
+    expect(column(db, "SELECT json_extract('{\"a\":[1,2]}', '$.a[1]')")).toEqual([2]);
+    expect(column(db, "SELECT round(sqrt(2) * 100)")).toEqual([141]);
+    expect(column(db, "SELECT row_number() OVER (ORDER BY value) FROM json_each('[3,4]')")).toEqual(
+      [1, 2],
+    );
+    db.query("CREATE VIRTUAL TABLE r USING rtree(id, x0, x1); INSERT INTO r VALUES (1, 0, 2)", []);
+    expect(column(db, "SELECT id FROM r WHERE x0 <= 1")).toEqual([1]);
+    expect(Math.abs(Number(column(db, "SELECT unixepoch()")[0]) * 1000 - Date.now())).toBeLessThan(
+      5000,
+    );
+    expect(column(db, "SELECT random()")).not.toEqual(column(db, "SELECT random()"));
+  });
+
+  it("enforces foreign keys", () => {
+    db.query("CREATE TABLE p (id PRIMARY KEY); CREATE TABLE c (p REFERENCES p)", []);
+    expect(() => db.query("INSERT INTO c VALUES (1)", [])).toThrow("FOREIGN KEY constraint failed");
+  });
+});
+
+describe("SQL that would break the journal", () => {
+  it.each([
+    "BEGIN", "BEGIN IMMEDIATE", "COMMIT", "END", "ROLLBACK", "SAVEPOINT s", "RELEASE s",
+  ])("%s is refused, and the message names transactionSync", (sql) => {
+    expect(() => db.query(sql, [])).toThrow(
+      expect.objectContaining({ message: expect.stringContaining("ctx.storage.transactionSync"), resultCode: 23 }),
+    );
+  }); // prettier-ignore
+
+  it.each([
+    "PRAGMA journal_mode = WAL", "PRAGMA page_size = 8192", "PRAGMA locking_mode = NORMAL",
+    "PRAGMA mmap_size = 1000", "PRAGMA writable_schema = ON", "PRAGMA schema_version = 7",
+    "PRAGMA hard_heap_limit = 1", "PRAGMA temp_store = FILE", "PRAGMA max_page_count = 5",
+    "PRAGMA main.synchronous(FULL)", "PRAGMA wal_checkpoint(FULL)", "PRAGMA cache_size = 100000",
+    "PRAGMA trusted_schema = ON",
+  ])("%s is refused", (sql) => {
+    expect(() => db.query(sql, [])).toThrow(/PRAGMA \w+ can't be set/);
+  }); // prettier-ignore
+
+  it.each([
+    "ATTACH '' AS other", "ATTACH 'x.db' AS other", "DETACH main", "VACUUM INTO 'x.db'",
+    "SELECT load_extension('x')",
+    "UPDATE sqlite_schema SET sql = ''", "UPDATE sqlite_dbpage SET data = x'00' WHERE pgno = 1",
+  ])("%s is refused", (sql) => {
+    db.query("CREATE TABLE t (a)", []);
+    expect(() => db.query(sql, [])).toThrow(/not allowed|no such function|may not be modified|read-only/);
+  }); // prettier-ignore
+
+  it.each([
+    "PRAGMA table_info(t)", "PRAGMA foreign_keys", "PRAGMA foreign_keys = OFF",
+    "PRAGMA user_version = 3", "PRAGMA user_version", "PRAGMA index_list(t)", "PRAGMA table_list",
+    "PRAGMA integrity_check", "PRAGMA quick_check(1)", "PRAGMA journal_mode", "PRAGMA page_size",
+    "PRAGMA defer_foreign_keys = ON", "PRAGMA optimize", "SELECT * FROM pragma_table_info('t')",
+    "ANALYZE", "REINDEX", "VACUUM", "EXPLAIN QUERY PLAN SELECT * FROM t",
+    "CREATE TEMP TABLE s AS SELECT 1",
+  ])("%s works", (sql) => {
+    db.query("CREATE TABLE t (a)", []);
+    expect(() => db.query(sql, [])).not.toThrow();
+  }); // prettier-ignore
+});
+
+describe("a transaction", () => {
+  beforeEach(() => void db.query("CREATE TABLE t (a UNIQUE)", []));
+  const add = (a: number): unknown => db.query("INSERT INTO t VALUES (?)", [a]);
+  const rows = (): unknown[] => column(db, "SELECT a FROM t ORDER BY a");
+
+  it("keeps all that its function wrote and returns what it returned", () => {
+    expect(db.transaction(() => (add(1), add(2), "done"))).toBe("done");
+    expect(rows()).toEqual([1, 2]);
+  });
+
+  it("whose function throws undoes all and throws the same", () => {
+    const error = new Error("no");
+    expect(() => db.transaction(() => (add(1), raise(error)))).toThrow(error);
+    expect(rows()).toEqual([]);
+  });
+
+  it("within another undoes its own part only", () => {
+    db.transaction(() => {
+      add(1);
+      expect(() => db.transaction(() => (add(2), raise(new Error("inner"))))).toThrow("inner");
+      db.transaction(() => add(3));
+    });
+    expect(rows()).toEqual([1, 3]);
+  });
+
+  it("goes on after a failed statement, without it", () => {
+    db.transaction(() => {
+      add(1);
+      expect(() => add(1)).toThrow("UNIQUE");
+      add(2);
+    });
+    expect(rows()).toEqual([1, 2]);
+  });
+
+  it("that SQLite rolled back takes no more statements and fails as a whole", () => {
+    add(1);
+    expect(() =>
+      db.transaction(() => {
+        add(2);
+        expect(() => db.query("INSERT OR ROLLBACK INTO t VALUES (1)", [])).toThrow("UNIQUE");
+        expect(() => add(3)).toThrow("was rolled back");
+      }),
+    ).toThrow("was rolled back");
+    expect(rows()).toEqual([1]);
+    db.transaction(() => add(4));
+    expect(rows()).toEqual([1, 4]);
+  });
+
+  it("that breaks a deferred constraint fails at its end and undoes all", () => {
+    db.query("CREATE TABLE c (a REFERENCES t (a) DEFERRABLE INITIALLY DEFERRED)", []);
+    expect(() => db.transaction(() => void db.query("INSERT INTO c VALUES (7)", []))).toThrow(
+      "FOREIGN KEY",
+    );
+    expect(column(db, "SELECT count(*) FROM c")).toEqual([0]);
+  });
+
+  it("of an async function is refused and undone", () => {
+    expect(() => db.transaction(async () => void add(1))).toThrow("synchronous");
+    expect(rows()).toEqual([]);
+  });
+
+  it("larger than every cache is undone byte for byte", () => {
+    db.query("CREATE TABLE b (x)", []);
+    db.query(
+      "INSERT INTO b SELECT randomblob(3000) FROM generate(300)".replace("generate(300)", SERIES),
+      [],
+    );
+    commit(db);
+    const before = hashImage(db.image());
+    expect(() =>
+      db.transaction(() => {
+        db.query("UPDATE b SET x = randomblob(5000)", []);
+        db.query("DELETE FROM b WHERE rowid % 2", []);
+        raise(new Error("no"));
+      }),
+    ).toThrow("no");
+    expect(db.freeze()).toBeUndefined();
+    expect(hashImage(db.image())).toBe(before);
+    expect(column(db, "PRAGMA integrity_check")).toEqual(["ok"]);
+  });
+});
+
+describe("a freeze", () => {
+  it("takes what was written since the last one, and only that is committed", () => {
+    db.query("CREATE TABLE t (a)", []);
+    expect(db.dirty).toBe(true);
+    const first = db.freeze()!;
+    expect(db.dirty).toBe(false);
+    db.query("INSERT INTO t VALUES (1)", []);
+    expect(db.imageBytes).toBe(0);
+    db.committed();
+    const image = applyPageDelta(new Uint8Array(0), first.delta);
+    expect(hashImage(db.image())).toBe(hashImage(image));
+    expect(first.pages * 4096).toBe(db.imageBytes);
+    const second = commit(db)!;
+    expect(hashImage(db.image())).toBe(hashImage(applyPageDelta(image, second)));
+  });
+
+  it("is undefined when nothing was written, or what was written is what was there", () => {
+    db.query("CREATE TABLE t (a); INSERT INTO t VALUES (1)", []);
+    commit(db);
+    expect(db.freeze()).toBeUndefined();
+    db.query("UPDATE t SET a = 1", []);
+    expect(db.freeze()).toBeUndefined();
+    expect(db.dirty).toBe(false);
+  });
+
+  it("in the middle of a transaction takes what was written before it", () => {
+    db.query("CREATE TABLE t (a); INSERT INTO t VALUES (1)", []);
+    db.transaction(() => {
+      db.query("INSERT INTO t VALUES (2)", []);
+      db.query(
+        "CREATE TABLE b AS SELECT randomblob(2000) FROM generate(400)".replace(
+          "generate(400)",
+          SERIES,
+        ),
+        [],
+      );
+      commit(db);
+    });
+    const early = databases.open(REPO).database;
+    early.restore(db.image());
+    expect(column(early, "SELECT a FROM t")).toEqual([1]);
+    expect(column(early, "PRAGMA integrity_check")).toEqual(["ok"]);
+    early.close();
+    expect(db.dirty).toBe(true);
+    commit(db);
+    const late = databases.open(REPO).database;
+    late.restore(db.image());
+    expect(column(late, "SELECT a FROM t")).toEqual([1, 2]);
+    late.close();
+  });
+
+  it("may not follow another one that is in flight, and a commit needs one", () => {
+    db.query("CREATE TABLE t (a)", []);
+    db.freeze();
+    db.query("INSERT INTO t VALUES (1)", []);
+    expect(() => db.freeze()).toThrow("in flight");
+    db.committed();
+    expect(() => db.committed()).toThrow("no delta is in flight");
+  });
+
+  it("of a small change in a large row is small", () => {
+    db.query("CREATE TABLE t (id INTEGER PRIMARY KEY, n, x)", []);
+    db.query("INSERT INTO t VALUES (1, 0, randomblob(2000000))", []);
+    commit(db);
+    db.query("UPDATE t SET n = 1", []);
+    expect(commit(db)!.length).toBeLessThan(200);
+  });
+});
+
+describe("replay", () => {
+  it("is refused once the database was used, for SQLite has pages in its cache", () => {
+    db.query("CREATE TABLE t (a)", []);
+    const { delta } = db.freeze()!;
+    expect(() => db.apply(delta)).toThrow("only before the first query");
+    expect(() => db.restore(new Uint8Array(0))).toThrow("only before the first query");
+  });
+
+  it("refuses an image that is not whole pages, and a delta for another image", () => {
+    expect(() => db.restore(new Uint8Array(5000))).toThrow("5000 bytes");
+    const other = databases.open(REPO).database;
+    other.query("CREATE TABLE t (a)", []);
+    const delta = commit(other)!;
+    other.close();
+    db.apply(delta);
+    expect(() => db.apply(delta)).toThrow("damaged page delta");
+    expect(column(db, "SELECT count(*) FROM t")).toEqual([0]);
+  });
+
+  it("costs no SQLite until the first query", () => {
+    const other = databases.open(REPO).database;
+    other.query("CREATE TABLE t (a)", []);
+    db.apply(commit(other)!);
+    other.close();
+    expect(db.memoryBytes).toBeLessThan(16_000);
+  });
+});
+
+it("a closed database refuses everything", () => {
+  const closed = databases.open(REPO).database;
+  closed.query("CREATE TABLE t (a)", []);
+  closed.close();
+  closed.close();
+  expect(() => closed.query("SELECT 1", [])).toThrow("closed");
+  expect(() => closed.image()).toThrow("closed");
+});
+
+/** 300 rows and more. */
+const SERIES =
+  "(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400) SELECT i FROM n)";
+
+function raise(error: Error): never {
+  throw error;
+}

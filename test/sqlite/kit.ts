@@ -1,0 +1,31 @@
+/** Databases for the tests of the sqlite adapter: in memory, or with a cache folder that goes afterwards. */
+import { agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";
+import type { AgentDatabase, DatabasesShape } from "../../core/database/Databases.ts";
+import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
+
+export const REPO: AgentId = agentId("RepoAgent", "octocat/hello-world");
+
+export const seq = (n: number): Sequence => n as Sequence;
+
+/** A layer of databases as a process has it; another `openLayer` on the folder is that process restarted. */
+export async function openLayer(
+  folder?: string,
+  residentBytesMax?: number,
+): Promise<{ readonly databases: DatabasesShape; readonly close: () => void }> {
+  return openSqliteDatabases({
+    folder,
+    ...(residentBytesMax === undefined ? {} : { residentBytesMax }),
+  });
+}
+
+/** Freezes and commits what was written; the delta, as the journal would store it. */
+export function commit(database: AgentDatabase): Uint8Array | undefined {
+  const frozen = database.freeze();
+  if (frozen === undefined) return undefined;
+  database.committed();
+  return frozen.delta;
+}
+
+/** First column of the last statement's rows. */
+export const column = (database: AgentDatabase, sql: string, params: never[] = []): unknown[] =>
+  database.query(sql, params).rows.map((row) => row[0]);
