@@ -1,9 +1,10 @@
 /** Requests that are no declared webhook: the module's own `fetch`, else `routeAgentRequest`, else 404. */
 import { routeAgentRequest } from "../../core/agent/routeAgentRequest.ts";
 import { AgentUnreachable } from "../../core/call/CallClient.ts";
+import { InvalidAddress } from "../../schemas/Address.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 
-/** Never rejects: an error of the module's is a plain 500, an agent out of reach a 503. */
+/** Never rejects: an error of the module's is a plain 500, a name that can't be one a 400, an agent out of reach a 503. */
 export async function routeRequest(services: GatewayServices, request: Request): Promise<Response> {
   const { module, log } = services;
   const { env, fetch } = module();
@@ -20,6 +21,8 @@ export async function routeRequest(services: GatewayServices, request: Request):
     if (response instanceof Response) return response;
     throw new TypeError(`the module's fetch returned ${String(response)}, not a Response`);
   } catch (error) {
+    // The caller chose the name: told what is wrong with it.
+    if (error instanceof InvalidAddress) return new Response(error.message, { status: 400 });
     if (error instanceof AgentUnreachable) {
       log.warn("an agent can't be reached", { url: request.url, error: error.message });
       return new Response("Service Unavailable", { status: 503, headers: { "retry-after": "1" } });

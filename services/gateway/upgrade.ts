@@ -20,7 +20,13 @@ export async function decideUpgrade(
 ): Promise<UpgradeDecision> {
   const { config, calls, log, time } = services;
   const url = urlOf(http, config.publicUrl);
-  const response = await routeRequest(services, toRequest(http, url, new Uint8Array(0)));
+  let request: Request;
+  try {
+    request = toRequest(http, url, new Uint8Array(0));
+  } catch {
+    return { _tag: "Refuse", response: plain(400, "Invalid request") };
+  }
+  const response = await routeRequest(services, request);
   const target = upgradeTarget(response);
   if (target === undefined) return { _tag: "Refuse", response: await toHttpResponse(response) };
   const pk = new URL(target.url).searchParams.get("_pk");
