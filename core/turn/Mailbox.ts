@@ -26,6 +26,8 @@ import { Turn } from "./Turn.ts";
 const TURNS_MAX = 256;
 /** Inputs of one agent held with their bytes while they wait. */
 const HELD_MAX = 64;
+/** An input that could not be read (the broker is away) is asked for again after this. */
+const REREAD_MS = 1000;
 /**
  * The first input of an activation that is older than this may be what killed the host before: it is
  * journaled as begun before it runs, so that its attempts count even when nobody lives to tell. One
@@ -59,6 +61,7 @@ export class Mailbox {
   private running = 0;
   private pumping = false;
   private begunAny = false;
+  private announcing = false;
   /** Keys that run now, with the repetitions that wait for them. */
   private readonly inProgress = new Map<string, Held[]>();
 
@@ -92,6 +95,11 @@ export class Mailbox {
     try {
       while (this.waiting.length > 0 && this.running < TURNS_MAX && !this.agent.discarded) {
         const held = this.waiting[0]!;
+        if (this.announcing) return;
+        if (this.agent.committer.holding) {
+          this.agent.committer.whenReleased(() => this.pump());
+          return;
+        }
         if (held.data === undefined || this.agent.isBlocked) {
           void this.pumpLater(held);
           return;
@@ -112,21 +120,24 @@ export class Mailbox {
       await this.agent.unblocked();
       if (held.data === undefined) {
         const data = await this.host.read(held.delivery.seq);
-        if (data === undefined) this.waiting.shift();
-        else {
+        if (this.waiting[0] !== held) return; // stopped meanwhile
+        if (data === undefined) {
+          this.waiting.shift();
+          held.delivery.ack(); // it is not stored any more: only its handle is let go
+        } else {
           held.data = data;
           this.withBytes++;
         }
       }
     } catch (error) {
       // The broker is away or the agent was discarded: the input stays stored and comes again.
-      if (!this.agent.discarded) {
+      if (!this.agent.discarded && this.waiting[0] === held) {
         this.agent.log.warn("an input could not be read again; it will be redelivered", {
           seq: held.delivery.seq,
           error: String(error),
         });
         this.waiting.shift();
-        held.delivery.nak(1000);
+        held.delivery.nak(REREAD_MS);
       }
     } finally {
       this.loading = false;
@@ -141,7 +152,7 @@ export class Mailbox {
       envelope = decodeEnvelope(data);
     } catch (error) {
       if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
-      void this.bury(held, error.message);
+      this.bury(held, error.message).catch(() => held.delivery.nak(REREAD_MS));
       return;
     }
     const { head } = envelope;
@@ -156,13 +167,16 @@ export class Mailbox {
       this.answerDuplicate(envelope, doneAt);
       return;
     }
-    const others = this.inProgress.get(head.key);
-    if (others !== undefined) {
+    const keys = [head.key, ...(head.alsoKeys ?? [])];
+    for (const key of keys) {
+      const others = this.inProgress.get(key);
+      if (others === undefined) continue;
       held.data = data;
       others.push(held);
       return;
     }
-    this.inProgress.set(head.key, []);
+    const repeated: Held[] = [];
+    for (const key of keys) this.inProgress.set(key, repeated);
     this.running++;
     this.runInput(held, envelope)
       .catch((error: unknown) => {
@@ -171,8 +185,7 @@ export class Mailbox {
       })
       .finally(() => {
         this.running--;
-        const repeated = this.inProgress.get(head.key) ?? [];
-        this.inProgress.delete(head.key);
+        for (const key of keys) this.inProgress.delete(key);
         if (this.agent.discarded) return;
         for (const again of repeated) this.begin(again, again.data!);
         this.pump();
@@ -214,7 +227,10 @@ export class Mailbox {
     if (first && agent.time.nowMs() - head.time > SUSPECT_AGE_MS) {
       turn.announced = true;
       agent.committer.touch(turn);
-      await agent.committer.flush();
+      // The others keep their place behind it (rule 1).
+      this.announcing = true;
+      await agent.committer.flush().finally(() => (this.announcing = false));
+      queueMicrotask(() => this.pump());
     }
     this.host.onTurn();
     let response: ResponseParts | undefined;

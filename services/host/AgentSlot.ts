@@ -232,7 +232,6 @@ export class AgentSlot {
           if (this.live?.agent === self) this.live.snapshots.committed(bytes);
         },
         onFailed: (self, outcome, error) => {
-          if (outcome === "Conflict") services.metrics.refusedAppends();
           services.log.warn("an append was not stored; the agent is thrown away", {
             ...this.id,
             outcome,

@@ -76,8 +76,12 @@ export async function activate(
         time,
         host: config.hostId,
         epoch: options.epoch,
-        append: (data, expectedSeq) =>
-          journal.append(id, data, { expectedSeq, signal: options.signal }),
+        append: async (data, expectedSeq) => {
+          const result = await journal.append(id, data, { expectedSeq, signal: options.signal });
+          // Counted here: by the time that it is known the committer may have been abandoned.
+          if (result._tag === "Conflict") services.metrics.refusedAppends();
+          return result;
+        },
         onCommitted: (bytes) => options.onCommitted(self, bytes),
         onFailed: (outcome, error) => options.onFailed(self, outcome, error),
       }),
