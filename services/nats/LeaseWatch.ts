@@ -14,6 +14,7 @@ import type { NatsShape } from "./Nats.ts";
 import { retryPause } from "./retryPause.ts";
 import { NANOS_PER_MS } from "./streamConfigs.ts";
 
+/** Small beside a lease's usual TTL of five seconds, and one message a second costs nothing. */
 const HEARTBEAT_MS = 1_000;
 /** Three heartbeats: a change is then at most this late, well within a lease's usual TTL. */
 const SILENCE_MAX_MS = 3_000;

@@ -182,6 +182,7 @@ export function journalRules(makeBackend: () => Promise<Backend>): void {
       void waiting.then((r) => (result = r));
       const found = await backend.until("the append's result", () => result);
       expect(found._tag).toBe("Stored");
+      await backend.until("the other connection", () => b.bus.connected());
       expect((await read(id)).map((e) => e.data)).toEqual([
         ...seqs.map((_, i) => message(`e${i}`)),
         message("while away"),

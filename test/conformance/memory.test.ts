@@ -1,6 +1,13 @@
 /** The memory adapters against the rules of the ports. */
+import { Effect } from "effect";
 import { describe, expect, it } from "vitest";
+import { Journal } from "../../core/journal/Journal.ts";
+import { Time } from "../../core/time/Time.ts";
+import { agentId, type Sequence } from "../../schemas/Address.ts";
+import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
+import { memoryLayer } from "../../services/memory/memoryLayer.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
+import { message, patient } from "./Backend.ts";
 import { busRules } from "./busRules.ts";
 import { inboxRules } from "./inboxRules.ts";
 import { journalRules } from "./journalRules.ts";
@@ -57,5 +64,53 @@ describe("virtual time", () => {
     expect(ran).toBe(false);
     await time.advance(1);
     expect(ran).toBe(true);
+  });
+});
+
+describe("the memory broker", () => {
+  const append = (layer: ReturnType<typeof memoryLayer>, expectedSeq: number) =>
+    Effect.runPromise(
+      Effect.gen(function* () {
+        const journal = yield* Journal;
+        const options = { expectedSeq: expectedSeq as Sequence, signal: patient() };
+        return yield* Effect.promise(() =>
+          journal.append(agentId("A", "x"), message("1"), options),
+        );
+      }).pipe(Effect.provide(layer)),
+    );
+
+  it("is one broker for several processes, each with all ports as a layer", async () => {
+    const time = new VirtualTime();
+    const broker = new MemoryBroker({ time });
+    const [one, two] = [memoryLayer(broker.connect()), memoryLayer(broker.connect())];
+    expect((await append(one, 0))._tag).toBe("Stored");
+    expect((await append(two, 0))._tag).toBe("Conflict");
+    expect(await Effect.runPromise(Effect.provide(Time, one))).toBe(time);
+  });
+
+  it("cuts one process off while the others go on", async () => {
+    const time = new VirtualTime();
+    const broker = new MemoryBroker({ time });
+    const [cut, other] = [broker.connect(), broker.connect()];
+    cut.disconnect();
+    const waiting = append(memoryLayer(cut), 0);
+    expect((await append(memoryLayer(other), 0))._tag).toBe("Stored");
+    cut.reconnect();
+    await time.advance(1_000);
+    expect((await waiting)._tag).toBe("Conflict");
+  });
+
+  it("shows every operation to the interceptor, which can refuse it", async () => {
+    const time = new VirtualTime();
+    const broker = new MemoryBroker({ time });
+    const seen: string[] = [];
+    broker.intercept = ({ kind, connection, key }) => {
+      seen.push(`${connection} ${kind} ${key}`);
+      if (seen.length === 1) throw new Error("lost on the way");
+    };
+    const waiting = append(memoryLayer(broker.connect("host-1")), 0);
+    await time.advance(1_000);
+    expect((await waiting)._tag).toBe("Stored");
+    expect(seen).toEqual(["host-1 append A/x", "host-1 append A/x"]);
   });
 });

@@ -71,17 +71,15 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
       const name = "request/Repo/replaced";
       const versions = [0, 1, 2, 3].map((n) => message(`version ${n}`, 700_000 + n));
       await a.blobs.put(name, versions[0] as Uint8Array);
-      let writing = true;
+      const state = { writing: true };
       const writer = (async () => {
         for (let n = 0; n < 12; n++) await a.blobs.put(name, versions[n % 4] as Uint8Array);
-        writing = false;
+        state.writing = false;
       })();
-      let reads = 0;
-      while (writing || reads === 0) {
+      do {
         const found = await b.blobs.get(name);
-        reads++;
         expect(versions.some((version) => equal(found, version))).toBe(true);
-      }
+      } while (state.writing);
       await writer;
     });
 
