@@ -1,0 +1,47 @@
+/**
+ * The module that the webhook bench runs: each delivery changes the state, inserts one row and is
+ * answered by the agent. A GET tells what it counted, in state and in SQL, so that the bench can check.
+ */
+import { Agent, routeAgentRequest } from "agents";
+import { body, github, slug, webhook } from "agents/webhooks";
+
+interface Counted {
+  readonly count: number;
+  readonly last: string | null;
+}
+
+export class CountingAgent extends Agent<unknown, Counted> {
+  // The process that rests while another is measured must not use the cores to put agents to bed.
+  static override options = { hibernateAfterSeconds: 3600 };
+  override initialState: Counted = { count: 0, last: null };
+
+  override onStart(): void {
+    this.sql`CREATE TABLE IF NOT EXISTS deliveries (id TEXT PRIMARY KEY, event TEXT, number TEXT)`;
+  }
+
+  override async onRequest(request: Request): Promise<Response> {
+    if (request.method === "GET") {
+      const [row] = this.sql<{ rows: number }>`SELECT count(*) AS rows FROM deliveries`;
+      return Response.json({ count: this.state.count, rows: row?.rows });
+    }
+    const event = (await request.json()) as { readonly number: string };
+    const id = request.headers.get("x-github-delivery");
+    const type = request.headers.get("x-github-event");
+    this.sql`INSERT INTO deliveries (id, event, number) VALUES (${id}, ${type}, ${event.number})`;
+    this.setState({ count: this.state.count + 1, last: id });
+    return new Response("OK");
+  }
+}
+
+export default {
+  webhooks: [
+    webhook("/webhooks/github", {
+      agent: CountingAgent,
+      verify: github({ secret: "GITHUB_WEBHOOK_SECRET" }),
+      entity: body("repository.full_name", slug),
+    }),
+  ],
+  async fetch(request: Request, env: unknown): Promise<Response> {
+    return (await routeAgentRequest(request, env)) ?? new Response("Not found", { status: 404 });
+  },
+};

@@ -1,0 +1,74 @@
+/**
+ * `npm run bench [-- name …] [options]`: runs benches one after another and prints each result as a
+ * table and as JSON. What each measures is in the file of its name.
+ */
+import { appendFileSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { activation } from "./activation.ts";
+import { BenchFailed, type Bench, type BenchOptions } from "./Bench.ts";
+import { describeMachine } from "./describeMachine.ts";
+import { printResult } from "./printResult.ts";
+import { replay } from "./replay.ts";
+import { webhooks } from "./webhooks.ts";
+
+const BENCHES: ReadonlyArray<Bench> = [webhooks, activation, replay];
+
+const HELP = `npm run bench [-- name …] [options]
+
+${BENCHES.map((bench) => `  ${bench.name.padEnd(12)}${bench.about}`).join("\n")}
+
+  --rounds <n>        interleaved repeats (default 3)
+  --seconds <n>       of one measurement (default 6)
+  --form <name>       only this form of a bench; may be repeated
+  --sync-always       the broker fsyncs each message before its ack
+  --profile <folder>  CPU profiles of our processes
+  --json <file>       append each result's JSON there too`;
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    rounds: { type: "string", default: "3" },
+    seconds: { type: "string", default: "6" },
+    form: { type: "string", multiple: true, default: [] },
+    "sync-always": { type: "boolean", default: false },
+    profile: { type: "string" },
+    json: { type: "string" },
+    help: { type: "boolean", default: false },
+  },
+});
+
+const options: BenchOptions = {
+  rounds: positive("rounds", values.rounds),
+  seconds: positive("seconds", values.seconds),
+  syncAlways: values["sync-always"],
+  forms: values.form,
+  profile: values.profile,
+  say: (line) => void process.stderr.write(`${line}\n`),
+};
+
+function positive(name: string, text: string): number {
+  const value = Number(text);
+  if (Number.isInteger(value) && value > 0) return value;
+  throw new BenchFailed(`--${name} ${text}: give a whole number above 0`);
+}
+
+async function runAll(): Promise<void> {
+  if (values.help) return console.log(HELP);
+  const unknown = positionals.filter((name) => !BENCHES.some((bench) => bench.name === name));
+  if (unknown.length > 0) throw new BenchFailed(`no bench "${unknown.join(", ")}".\n\n${HELP}`);
+  for (const bench of BENCHES) {
+    if (positionals.length > 0 && !positionals.includes(bench.name)) continue;
+    const machine = describeMachine();
+    const result = await bench.run(options);
+    printResult(bench.name, machine, result, console.log);
+    if (values.json !== undefined)
+      appendFileSync(values.json, `${JSON.stringify({ bench: bench.name, machine, ...result })}\n`);
+  }
+}
+
+try {
+  await runAll();
+} catch (error) {
+  console.error(error instanceof BenchFailed ? error.message : error);
+  process.exitCode = 1;
+}

@@ -1,0 +1,96 @@
+/**
+ * Ours as a subject: the built `agents` command on a broker of its own, in one process (`agents dev`)
+ * or in two (`agents gateway` and `agents host`).
+ */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { pickPort } from "../../services/natsServer/pickPort.ts";
+import { startNats } from "../kit/natsServer.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
+import { BenchFailed, type BenchOptions } from "./Bench.ts";
+import { ROOT } from "./findFloor.ts";
+import { cpuSeconds, ServerProcess } from "./ServerProcess.ts";
+import type { Subject } from "./Subject.ts";
+
+const MODULE = fileURLToPath(new URL("countingAgents.ts", import.meta.url));
+const COMMAND = join(ROOT, "dist/services/cli/main.js");
+/** What `presign.mjs` signs with. */
+const SECRET = "topsecret";
+
+export type Form = "one process" | "two processes";
+
+export async function startOurs(form: Form, options: BenchOptions): Promise<Subject> {
+  if (!existsSync(COMMAND)) throw new BenchFailed("There is no build to measure: npm run build");
+  const nats = await startNats({ syncAlways: options.syncAlways });
+  const folder = tempFolder("bench");
+  const [port, admin, hostAdmin] = [await pickPort(), await pickPort(), await pickPort()];
+  const start = (role: "dev" | "gateway" | "host", adminPort: number): ServerProcess =>
+    new ServerProcess({
+      name: `agents ${role}`,
+      cwd: folder.path,
+      args: [
+        ...(options.profile === undefined
+          ? []
+          : [
+              "--cpu-prof",
+              `--cpu-prof-dir=${options.profile}`,
+              `--cpu-prof-name=${role}-${Date.now()}.cpuprofile`,
+            ]),
+        COMMAND,
+        role,
+        MODULE,
+        "--nats", nats.url, "--data", join(folder.path, "data"),
+        "--admin-port", String(adminPort), "--log-level", "warn",
+        ...(role === "host" ? [] : ["--port", String(port), "--hostname", "127.0.0.1"]),
+      ], // prettier-ignore
+      env: { GITHUB_WEBHOOK_SECRET: SECRET },
+    });
+  const processes =
+    form === "one process"
+      ? [start("dev", admin)]
+      : // The host creates the installation, so it comes first.
+        [start("host", hostAdmin)];
+  const stop = async (): Promise<void> => {
+    await Promise.all(processes.map((server) => server.stop()));
+    await nats.stop();
+    folder.remove();
+  };
+  try {
+    if (form === "two processes") {
+      await processes[0]!.ready(() => isReady(hostAdmin));
+      processes.push(start("gateway", admin));
+    }
+    await processes.at(-1)!.ready(() => isReady(admin));
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return {
+    name: form,
+    broker: nats.url,
+    url: `http://127.0.0.1:${port}`,
+    target: { PATH_FIXED: "/webhooks/github" },
+    cpuSeconds: () => ({
+      node: processes.reduce((sum, server) => sum + (server.cpuSeconds ?? NaN), 0),
+      broker: cpuSeconds(nats.pid) ?? NaN,
+    }),
+    answers: () => answersOf(admin),
+    stop,
+  };
+}
+
+async function isReady(adminPort: number): Promise<boolean> {
+  try {
+    return (await fetch(`http://127.0.0.1:${adminPort}/readyz`)).ok;
+  } catch {
+    return false; // not listening yet
+  }
+}
+
+/** The gateway's own count of answers, by status: exact, answers to callers that had gone included. */
+async function answersOf(adminPort: number): Promise<ReadonlyMap<number, number>> {
+  const text = await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text();
+  const found = text.matchAll(/^agents_webhooks_total\{.*status="(\d+)".*\} (\d+)$/gm);
+  return new Map(Array.from(found, ([, status, count]) => [Number(status), Number(count)]));
+}
