@@ -19,7 +19,7 @@ export interface RepoState {
 }
 
 /** A row of `events`, without its payload. */
-export interface RecordedEvent extends Summary {
+export interface RecordedEvent extends Omit<Summary, "repository"> {
   readonly id: string;
   readonly type: string;
   /** ISO 8601, when it was recorded. */
@@ -90,7 +90,8 @@ export class RepoAgent extends Agent<Record<string, unknown>, RepoState> {
     const { id, type, text, summary } = given;
     // The gateway drops redeliveries for seven days; the table knows its rows for as long as it has them.
     if (this.sql`SELECT 1 FROM events WHERE id = ${id}`.length > 0) return;
-    const event: RecordedEvent = { id, type, ...summary, timestamp: new Date().toISOString() };
+    const { repository, ...about } = summary;
+    const event: RecordedEvent = { id, type, ...about, timestamp: new Date().toISOString() };
     const { action, title, description, url, actor, timestamp } = event;
     this
       .sql`INSERT INTO events (id, type, action, title, description, url, actor, payload, timestamp)
@@ -99,7 +100,7 @@ export class RepoAgent extends Agent<Record<string, unknown>, RepoState> {
       SELECT rowid FROM events ORDER BY timestamp DESC, rowid DESC LIMIT ${EVENTS_KEPT})`;
     const { total, counts } = this.state;
     this.setState({
-      repository: summary.repository ?? this.state.repository,
+      repository: repository ?? this.state.repository,
       total: total + 1,
       counts: { ...counts, [type]: (counts[type] ?? 0) + 1 },
       lastEvent: event,

@@ -3,6 +3,8 @@
  * gives the process's own; tests give one that collects. Results go to `out` and everything else to
  * `err`, so that a pipe gets results only.
  */
+import { relative } from "node:path";
+
 export interface Terminal {
   /** Writes one line of result. */
   readonly out: (line: string) => void;
@@ -28,4 +30,10 @@ export function processTerminal(): Terminal {
     env: process.env,
     cwd: process.cwd(),
   };
+}
+
+/** A path as people want to read it: relative where it lies below the folder that they are in. */
+export function shownPath(cwd: string, path: string): string {
+  const below = relative(cwd, path);
+  return below.startsWith("..") ? path : below || ".";
 }

@@ -2,10 +2,11 @@
  * What `agents dev` prints when it serves: where everything is, and one signed request to paste.
  * Pure text; `dev` prints it.
  */
-import { basename, relative } from "node:path";
+import { basename } from "node:path";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 import { devSecretsPath } from "./devSecrets.ts";
 import { signedCurl } from "./signedCurl.ts";
+import { shownPath } from "./Terminal.ts";
 
 export interface Greeting {
   readonly module: LoadedModule;
@@ -22,7 +23,7 @@ export interface Greeting {
 
 export function devGreeting(greeting: Greeting): ReadonlyArray<string> {
   const { module, url, cwd, dataFolder } = greeting;
-  const short = (path: string): string => relative(cwd, path) || ".";
+  const short = (path: string): string => shownPath(cwd, path);
   const row = (name: string, text: string): string => `  ${name.padEnd(13)}${text}`;
   const curl = module.webhooks
     .map((route) => signedCurl(route, { url, env: greeting.env, nowSeconds: greeting.nowSeconds }))

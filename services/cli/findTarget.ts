@@ -2,10 +2,10 @@
  * Which broker a command that reads is about: the one that it is given, else the running dev server
  * of this folder. The error says which were looked for.
  */
-import { relative } from "node:path";
 import { failed } from "./CliError.ts";
 import { findDev } from "./devFile.ts";
 import type { Target } from "./Joins.ts";
+import { shownPath } from "./Terminal.ts";
 
 export interface TargetOptions {
   /** `--nats` or `NATS_URL`. */
@@ -24,7 +24,7 @@ export function findTarget(options: TargetOptions): Target {
   if (options.nats !== undefined)
     return { natsUrl: options.nats, namespace: options.namespace ?? NAMESPACE_FALLBACK };
   const found = findDev(options.dataFolder);
-  const folder = relative(options.cwd, options.dataFolder) || ".";
+  const folder = shownPath(options.cwd, options.dataFolder);
   const remedy = `Start it (agents dev), name its folder (--data), or name a broker (--nats nats://…)`;
   if (found._tag === "None")
     throw failed(`No dev server runs with its data in ${folder}. ${remedy}.`);

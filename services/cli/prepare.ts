@@ -3,13 +3,13 @@
  * Feeds `serve`; the options come from `program`.
  */
 import { existsSync, mkdirSync } from "node:fs";
-import { join, relative, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { loadEnv } from "../env/loadEnv.ts";
 import { loadModule } from "../module/loadModule.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 import { failed, usage } from "./CliError.ts";
 import { devSecretsPath, makeDevSecrets, secretNames } from "./devSecrets.ts";
-import type { Terminal } from "./Terminal.ts";
+import { shownPath, type Terminal } from "./Terminal.ts";
 
 /** Where a module usually lies; the first that exists is taken when none is named. */
 export const MODULE_CANDIDATES = [
@@ -49,7 +49,7 @@ export async function prepare(terminal: Terminal, options: PrepareOptions): Prom
     const missing = names.filter((name) => before.env[name] === undefined);
     if (options.role === "gateway" && missing.length > 0)
       throw failed(
-        `${missing.join(", ")} not set: ${relative(terminal.cwd, file)} verifies webhooks with ${missing.length === 1 ? "it" : "them"}. Set ${missing.length === 1 ? "it" : "them"} in the environment or in a .env file beside the module.`,
+        `${missing.join(", ")} not set: ${shownPath(terminal.cwd, file)} verifies webhooks with ${missing.length === 1 ? "it" : "them"}. Set ${missing.length === 1 ? "it" : "them"} in the environment or in a .env file beside the module.`,
       );
     return { module, env: before.env, envFiles: before.files, devSecrets: [] };
   }

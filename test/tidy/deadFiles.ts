@@ -17,6 +17,10 @@ export function deadFiles(
   for (const file of files)
     for (const { target } of importsOf(file))
       if (target !== undefined && target !== file.path) used.add(target);
+  // Configuration names files by their path from the root.
+  for (const { path, uncommented } of files.filter((file) => !file.path.includes("/")))
+    for (const [, named] of uncommented.matchAll(/["'](?:\.\/)?([\w./-]+\.ts)["']/g))
+      if (named !== path) used.add(named!);
   return files
     .filter(({ path }) => !used.has(path) && !STARTED.test(path))
     .map(({ path }) => ({ path, line: 1, message: "nothing imports it: use it or delete it" }));

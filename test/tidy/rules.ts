@@ -115,25 +115,44 @@ function header({ path, text }: SourceFile): Omit<Finding, "path">[] {
   ];
 }
 
+/** How a name ends that holds a limit, a time or a default: a number that somebody chose. */
+const CHOSEN = /_(?:MS|SECONDS|BYTES|MAX|MIN|DEFAULT|LINES|ROWS|KEPT|TIMES|COUNT|SIZE)$/;
+
 /**
  * Simple form: a constant in capitals with a number has a comment on its line or right above it or
- * its group. A version, a character code (0x…) and a conversion (…_PER_…) are what their name says.
+ * its group. What its name says is enough for a version, a character code (0x…), a conversion
+ * (…_PER_…), and a list of another's codes: several in a row, none of them a chosen number.
  */
 function constants({ path, text }: SourceFile): Omit<Finding, "path">[] {
   if (!inSource(path)) return [];
-  const lines = text.split("\n");
-  const isConstant = (line: string): boolean =>
-    /^\s*(?:export |static |readonly )*(?:const )?[A-Z][A-Z0-9_]+\s*=\s*-?[\d.]/.test(line) &&
-    !/_VERSION\b|_PER_|= 0x/.test(line);
-  return lines.flatMap((line, index) => {
-    if (!isConstant(line) || /\/[/*]/.test(line)) return [];
-    let above = index - 1;
-    while (above >= 0 && isConstant(lines[above]!) && !/\/[/*]/.test(lines[above]!)) above--;
-    if (above >= 0 && /(?:\*\/|\/\/.*|\/\*.*)\s*$/.test(lines[above]!)) return [];
-    return [
-      at(index + 1, `${line.trim()} has no reason: say why this number, in a comment above it`),
-    ];
-  });
+  const findings: Omit<Finding, "path">[] = [];
+  let group: Array<{ readonly line: number; readonly text: string; readonly name: string }> = [];
+  let before = "";
+  for (const [index, line] of [...text.split("\n"), ""].entries()) {
+    const name = constantIn(line);
+    if (name !== undefined && !/\/[/*]/.test(line)) {
+      group.push({ line: index + 1, text: line.trim(), name });
+      continue;
+    }
+    const isExplained = /(?:\*\/|\/\/.*|\/\*.*)\s*$/.test(before);
+    const isList = group.length > 1 && !group.some((each) => CHOSEN.test(each.name));
+    if (!isExplained && !isList)
+      for (const each of group)
+        findings.push(
+          at(each.line, `${each.text} has no reason: say why this number, in a comment above it`),
+        );
+    group = [];
+    before = line;
+  }
+  return findings;
+}
+
+function constantIn(line: string): string | undefined {
+  const pattern = /^\s*(?:export |static |readonly )*(?:const )?([A-Z][A-Z0-9_]+)\s*=\s*-?[\d.]/;
+  const name = pattern.exec(line)?.[1];
+  return name === undefined || /_VERSION$|_PER_/.test(name) || line.includes("= 0x")
+    ? undefined
+    : name;
 }
 
 const CLOCK =

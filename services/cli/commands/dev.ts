@@ -2,7 +2,6 @@
  * `agents dev [module]`: everything in one process beside a broker of its own, for one folder. Loads
  * the module again when its files change; a load that fails leaves the running code as it is.
  */
-import { relative } from "node:path";
 import { loadModule } from "../../module/loadModule.ts";
 import { ModuleError, type LoadedModule } from "../../module/LoadedModule.ts";
 import { watchModule } from "../../module/watchModule.ts";
@@ -12,7 +11,7 @@ import { devGreeting } from "../devGreeting.ts";
 import type { Joins, RunningProcess } from "../Joins.ts";
 import { prepare } from "../prepare.ts";
 import { serve } from "../serve.ts";
-import type { Terminal } from "../Terminal.ts";
+import { shownPath, type Terminal } from "../Terminal.ts";
 import type { ServingOptions } from "./serveRole.ts";
 
 export async function dev(
@@ -52,7 +51,7 @@ export async function dev(
       removeDevFile(dataFolder, process.pid);
     };
   });
-  terminal.out(`Stopped. The data stays in ${relative(terminal.cwd, dataFolder) || "."}.`);
+  terminal.out(`Stopped. The data stays in ${shownPath(terminal.cwd, dataFolder)}.`);
 }
 
 /** A live server's admin port answers at once; a process that only has its old number does not. */
@@ -71,7 +70,7 @@ async function refuseSecond(terminal: Terminal, dataFolder: string): Promise<voi
   );
   if (!answers) return;
   throw failed(
-    `A dev server (process ${pid}, ${url}) already has its data in ${relative(terminal.cwd, dataFolder) || "."}. Stop it, or give this one another folder (--data).`,
+    `A dev server (process ${pid}, ${url}) already has its data in ${shownPath(terminal.cwd, dataFolder)}. Stop it, or give this one another folder (--data).`,
   );
 }
 
@@ -91,7 +90,7 @@ function keepLoaded(
     },
   });
   const reload = async (changed: ReadonlyArray<string>): Promise<void> => {
-    const names = changed.map((file) => relative(terminal.cwd, file)).join(", ");
+    const names = changed.map((file) => shownPath(terminal.cwd, file)).join(", ");
     try {
       const next = await loadModule(module.file);
       watch.follow(next.files);

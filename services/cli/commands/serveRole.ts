@@ -2,11 +2,10 @@
  * `agents gateway [module]` and `agents host [module]`: one process of an installation, on a broker
  * that is already there.
  */
-import { relative } from "node:path";
 import type { Joins, ProcessSettings } from "../Joins.ts";
 import { prepare } from "../prepare.ts";
 import { serve } from "../serve.ts";
-import type { Terminal } from "../Terminal.ts";
+import { shownPath, type Terminal } from "../Terminal.ts";
 
 /** A serving command's options, as `program` parsed them. */
 export interface ServingOptions extends Omit<ProcessSettings, "module" | "env" | "metrics"> {
@@ -30,7 +29,7 @@ export async function serveRole(
   const settings = { ...options, module: prepared.module, env: prepared.env };
   await serve(joins, { settings, adminHostname, adminPort }, ({ running, adminPort: port }) => {
     log.info(`${role} serves`, {
-      module: relative(terminal.cwd, prepared.module.file),
+      module: shownPath(terminal.cwd, prepared.module.file),
       agents: [...prepared.module.agents.keys()].join(","),
       ...(running.port !== undefined && { url: `http://${options.hostname}:${running.port}` }),
       nats: running.natsSummary,
