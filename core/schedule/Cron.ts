@@ -1,0 +1,23 @@
+/**
+ * The cron port: when an expression is due next. Five fields `minute hour day month weekday`, or six
+ * with seconds first; names, 0-7 weekdays and `@hourly` and the like (`protocol.md` §6.3). Day and
+ * weekday both restricted means either.
+ *
+ * In a time zone with clock changes: a time that the clock skips is due at the first instant after the
+ * gap; one that it shows twice is due once, the first time, unless every hour is meant (then each hour
+ * is an hour). `services/cronParser` implements it.
+ */
+import { Context, Data } from "effect";
+
+/** The expression or its time zone can't be used; `message` says which and why. */
+export class InvalidCron extends Data.TaggedError("InvalidCron")<{ readonly message: string }> {}
+
+export interface CronShape {
+  /**
+   * The first due instant after `afterMs`, milliseconds since the epoch. `timezone` is an IANA name;
+   * undefined is UTC. Throws `InvalidCron`, also for a date that never comes.
+   */
+  readonly next: (expression: string, afterMs: number, timezone: string | undefined) => number;
+}
+
+export class Cron extends Context.Service<Cron, CronShape>()("agents/core/schedule/Cron") {}

@@ -1,0 +1,115 @@
+/**
+ * Schedules as users see them, and their two call shapes (`interface.md` §4.4, `protocol.md` table at
+ * the top and §6.3) brought to one. Pure.
+ */
+import type { RetryOptions } from "../agent/Agent.ts";
+
+export type ScheduleType = "scheduled" | "delayed" | "cron" | "interval";
+
+/** What a schedule does about instants that passed while nothing ran: only the last, each, or none. */
+export type Misfire = "latest" | "all" | "skip";
+
+export interface Schedule<T = unknown> {
+  readonly id: string;
+  /** Name of the method. */
+  readonly callback: string;
+  readonly payload?: T;
+  readonly retry?: RetryOptions;
+  readonly type: ScheduleType;
+  /** Next due time, seconds since the epoch; never later than the callback runs. */
+  readonly time: number;
+  readonly delayInSeconds?: number;
+  readonly cron?: string;
+  readonly intervalSeconds?: number;
+}
+
+export interface ScheduleSettings<T = unknown> {
+  readonly payload?: T;
+  readonly retry?: RetryOptions;
+  /** The same call again gives the schedule that is there. Default: true for cron and interval, else false. */
+  readonly idempotent?: boolean;
+  /** IANA time zone of `cron`; default UTC. */
+  readonly timezone?: string;
+  /** Default `latest`. */
+  readonly misfire?: Misfire;
+}
+
+/** The second argument of `schedule(callback, options)`: exactly one of the four fields. */
+export type ScheduleOptions<T = unknown> = ScheduleSettings<T> & {
+  readonly time?: Date;
+  readonly delayInSeconds?: number;
+  readonly cron?: string;
+  readonly intervalSeconds?: number;
+};
+
+export type When =
+  | { readonly type: "scheduled"; readonly atMs: number }
+  | { readonly type: "delayed"; readonly delayInSeconds: number }
+  | { readonly type: "cron"; readonly cron: string }
+  | { readonly type: "interval"; readonly intervalSeconds: number };
+
+/** One call, whichever shape it came in. */
+export interface ScheduleCall {
+  readonly callback: string;
+  readonly when: When;
+  readonly settings: ScheduleSettings;
+  /** The shape decides what the caller gets: the id, or the whole schedule. */
+  readonly shape: "interface" | "reference";
+}
+
+/** 30 days (`protocol.md` §0, limits). */
+export const INTERVAL_SECONDS_MAX = 2_592_000;
+
+/** Throws `TypeError` or `RangeError` that says what a schedule takes. */
+export function readScheduleCall(args: ReadonlyArray<unknown>): ScheduleCall {
+  const [first, second, third, fourth] = args;
+  if (typeof first === "string" && typeof second === "object" && second !== null) {
+    const options = second as ScheduleOptions;
+    return { callback: first, when: readOptions(options), settings: options, shape: "interface" };
+  }
+  if (typeof second !== "string")
+    throw new TypeError(
+      "schedule(callback, { time | delayInSeconds | cron | intervalSeconds }) or schedule(when, callback, payload): the callback is the name of a method",
+    );
+  const settings = {
+    ...(fourth as ScheduleSettings | undefined),
+    ...(third === undefined ? {} : { payload: third }),
+  };
+  return { callback: second, when: readWhen(first), settings, shape: "reference" };
+}
+
+function readOptions(options: ScheduleOptions): When {
+  const given = (["time", "delayInSeconds", "cron", "intervalSeconds"] as const).filter(
+    (name) => options[name] !== undefined,
+  );
+  if (given.length !== 1)
+    throw new TypeError(
+      `schedule: give exactly one of time, delayInSeconds, cron and intervalSeconds; got ${given.length === 0 ? "none" : given.join(" and ")}`,
+    );
+  if (options.intervalSeconds !== undefined) return readInterval(options.intervalSeconds);
+  return readWhen(options.time ?? options.delayInSeconds ?? options.cron);
+}
+
+function readWhen(when: unknown): When {
+  if (when instanceof Date) {
+    if (Number.isNaN(when.getTime())) throw new RangeError("Invalid job time: NaN");
+    return { type: "scheduled", atMs: when.getTime() };
+  }
+  if (typeof when === "number") {
+    if (!Number.isFinite(when)) throw new RangeError(`Invalid job time: ${when}`);
+    return { type: "delayed", delayInSeconds: when };
+  }
+  if (typeof when === "string") return { type: "cron", cron: when };
+  throw new TypeError("schedule: `when` is a Date, a number of seconds or a cron expression");
+}
+
+export function readInterval(intervalSeconds: unknown): When {
+  if (
+    typeof intervalSeconds !== "number" ||
+    !(intervalSeconds > 0 && intervalSeconds <= INTERVAL_SECONDS_MAX)
+  )
+    throw new RangeError(
+      `intervalSeconds must be more than 0 and at most ${INTERVAL_SECONDS_MAX} (30 days); it is ${String(intervalSeconds)}`,
+    );
+  return { type: "interval", intervalSeconds };
+}

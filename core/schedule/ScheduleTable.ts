@@ -1,0 +1,185 @@
+/**
+ * `svc_agents_schedules` (`interface.md` §2.4): the agent's schedules as rows that users may read,
+ * change and delete. Reads and writes of the runtime's own go past the turn's record of SQL: what they
+ * mean is in the event's `schedules`.
+ *
+ * Beyond the interface's columns: `due_ms` (the exact due time; `time` is it rounded up to a second, so
+ * that nothing is early), `timezone`, `misfire`, `started_ms` (of the run that is on), `idempotent`.
+ */
+import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
+import type { RetryOptions } from "../agent/Agent.ts";
+import type { Misfire, Schedule, ScheduleType } from "./Schedule.ts";
+
+export const SCHEDULE_TABLE = "svc_agents_schedules";
+
+const DDL = `CREATE TABLE IF NOT EXISTS ${SCHEDULE_TABLE} (
+  id TEXT PRIMARY KEY NOT NULL DEFAULT (lower(hex(randomblob(9)))),
+  callback TEXT,
+  payload TEXT,
+  type TEXT NOT NULL CHECK (type IN ('scheduled', 'delayed', 'cron', 'interval')),
+  time INTEGER,
+  delayInSeconds INTEGER,
+  cron TEXT,
+  intervalSeconds INTEGER,
+  running INTEGER DEFAULT 0,
+  retry_options TEXT,
+  created_at INTEGER DEFAULT (unixepoch()),
+  due_ms INTEGER,
+  timezone TEXT,
+  misfire TEXT,
+  started_ms INTEGER,
+  idempotent INTEGER
+)`;
+
+const COLUMNS =
+  "id, callback, payload, type, time, delayInSeconds, cron, intervalSeconds, running, retry_options, due_ms, timezone, misfire, started_ms";
+
+export interface ScheduleRow {
+  readonly id: string;
+  readonly callback: string;
+  /** JSON text; null when there is none. */
+  readonly payload: string | null;
+  readonly type: ScheduleType;
+  readonly time: number | null;
+  readonly delayInSeconds: number | null;
+  readonly cron: string | null;
+  readonly intervalSeconds: number | null;
+  readonly running: boolean;
+  /** JSON text. */
+  readonly retryOptions: string | null;
+  readonly dueMs: number | null;
+  readonly timezone: string | null;
+  readonly misfire: Misfire;
+  readonly startedMs: number | null;
+}
+
+export class ScheduleTable {
+  private readonly database: AgentDatabase;
+  private made = false;
+
+  constructor(database: AgentDatabase) {
+    this.database = database;
+  }
+
+  /** Whether it is there, without making it. */
+  get exists(): boolean {
+    this.made ||=
+      this.database.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [
+        SCHEDULE_TABLE,
+      ]).rows.length > 0;
+    return this.made;
+  }
+
+  make(): void {
+    if (this.made) return;
+    this.database.query(DDL, []);
+    this.made = true;
+  }
+
+  /** The user dropped it, or a transaction that made it was rolled back. */
+  forget(): void {
+    this.made = false;
+  }
+
+  all(): ReadonlyArray<ScheduleRow> {
+    return this.exists ? this.select("", []) : [];
+  }
+
+  get(id: string): ScheduleRow | undefined {
+    return this.exists ? this.select("WHERE id = ?", [id])[0] : undefined;
+  }
+
+  /** A row of the same meaning, for idempotent registration. `payload` undefined and null differ. */
+  same(row: ScheduleRow): ScheduleRow | undefined {
+    if (!this.exists) return undefined;
+    return this.select(
+      `WHERE type = ? AND callback = ? AND payload IS ? AND cron IS ? AND intervalSeconds IS ?
+       AND timezone IS ? AND idempotent = 1`,
+      [row.type, row.callback, row.payload, row.cron, row.intervalSeconds, row.timezone],
+    )[0];
+  }
+
+  insert(row: ScheduleRow, idempotent: boolean): void {
+    this.make();
+    this.database.query(
+      `INSERT INTO ${SCHEDULE_TABLE} (${COLUMNS}, idempotent) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+      [
+        row.id, row.callback, row.payload, row.type, row.time, row.delayInSeconds, row.cron,
+        row.intervalSeconds, row.running, row.retryOptions, row.dueMs, row.timezone, row.misfire,
+        row.startedMs, idempotent,
+      ], // prettier-ignore
+    );
+  }
+
+  remove(id: string): boolean {
+    if (!this.exists) return false;
+    return this.database.query(`DELETE FROM ${SCHEDULE_TABLE} WHERE id = ?`, [id]).rowsWritten > 0;
+  }
+
+  setDue(id: string, dueMs: number): void {
+    this.update(id, "time = ?, due_ms = ?", [Math.ceil(dueMs / 1000), dueMs]);
+  }
+
+  setRunning(id: string, startedMs: number | null): void {
+    this.update(id, "running = ?, started_ms = ?", [startedMs !== null, startedMs]);
+  }
+
+  private update(id: string, set: string, values: ReadonlyArray<SqlValue | boolean>): void {
+    this.database.query(`UPDATE ${SCHEDULE_TABLE} SET ${set} WHERE id = ?`, [...values, id]);
+  }
+
+  private select(where: string, params: ReadonlyArray<SqlValue>): ReadonlyArray<ScheduleRow> {
+    const { rows } = this.database.query(
+      `SELECT ${COLUMNS} FROM ${SCHEDULE_TABLE} ${where}`,
+      params,
+    );
+    return rows.map(toRow);
+  }
+}
+
+const numberOf = (value: SqlValue): number | null =>
+  typeof value === "number" || typeof value === "bigint" ? Number(value) : null;
+const textOf = (value: SqlValue): string | null => (value === null ? null : String(value));
+
+function toRow(values: ReadonlyArray<SqlValue>): ScheduleRow {
+  const [id, callback, payload, type, time, delay, cron, interval, running, retry] = values as [
+    SqlValue, SqlValue, SqlValue, SqlValue, SqlValue, SqlValue, SqlValue, SqlValue, SqlValue, SqlValue,
+  ]; // prettier-ignore
+  const [due, timezone, misfire, started] = values.slice(10) as [
+    SqlValue,
+    SqlValue,
+    SqlValue,
+    SqlValue,
+  ];
+  return {
+    id: String(id),
+    callback: textOf(callback) ?? "",
+    payload: textOf(payload),
+    type: String(type) as ScheduleType,
+    time: numberOf(time),
+    delayInSeconds: numberOf(delay),
+    cron: textOf(cron),
+    intervalSeconds: numberOf(interval),
+    running: Boolean(running),
+    retryOptions: textOf(retry),
+    dueMs: numberOf(due),
+    timezone: textOf(timezone),
+    misfire: misfire === "all" || misfire === "skip" ? misfire : "latest",
+    startedMs: numberOf(started),
+  };
+}
+
+/** As users get it: keys that say nothing are absent (`protocol.md` §5). */
+export function toSchedule(row: ScheduleRow): Schedule {
+  return {
+    id: row.id,
+    callback: row.callback,
+    ...(row.payload === null ? {} : { payload: JSON.parse(row.payload) as unknown }),
+    ...(row.retryOptions === null ? {} : { retry: JSON.parse(row.retryOptions) as RetryOptions }),
+    type: row.type,
+    time: row.time ?? 0,
+    ...(row.delayInSeconds === null ? {} : { delayInSeconds: row.delayInSeconds }),
+    ...(row.cron === null ? {} : { cron: row.cron }),
+    ...(row.intervalSeconds === null ? {} : { intervalSeconds: row.intervalSeconds }),
+  };
+}

@@ -1,0 +1,20 @@
+/**
+ * The timer port: an envelope that comes to an agent's inbox at a time, whoever lives then.
+ *
+ * 1. Never early; at most a few hundred milliseconds late while the broker is up.
+ * 2. One timer a name: arming it again replaces it, disarming an unknown one does nothing.
+ * 3. It fires at most once, into the inbox, where it is an input like any other.
+ *
+ * `services/nats/NatsTimers` (scheduled messages), `services/memory/MemoryTimers`.
+ */
+import { Context } from "effect";
+import type { AgentId } from "../../schemas/Address.ts";
+
+export interface TimersShape {
+  /** Stored when it resolves. A time in the past fires at once. Rejects with `BrokerUnavailable`. */
+  readonly arm: (id: AgentId, name: string, atMs: number, envelope: Uint8Array) => Promise<void>;
+  /** Best effort: what fires all the same is stale, and dropped by its reader. */
+  readonly disarm: (id: AgentId, name: string) => Promise<void>;
+}
+
+export class Timers extends Context.Service<Timers, TimersShape>()("agents/core/schedule/Timers") {}
