@@ -117,7 +117,16 @@ export type GatewayMessage =
       readonly protocol: boolean;
     }
   | { readonly op: "close"; readonly sid: string; readonly code: number; readonly reason: string }
-  | { readonly op: "attach"; readonly sid: string; readonly attachment: SocketAttachment };
+  /**
+   * `begin`: the connect sequence starts. From here on the socket takes part in casts; frames of an
+   * earlier attempt to connect it (its host was lost) are forgotten.
+   */
+  | {
+      readonly op: "attach";
+      readonly sid: string;
+      readonly attachment: SocketAttachment;
+      readonly begin?: true;
+    };
 
 /** Answer to a durable input, on the envelope's `reply.subject`; the body is the response's. */
 export interface InputAnswer {

@@ -108,6 +108,7 @@ export interface HttpServerOptions {
   readonly socketIdleMs?: number;
 }
 
+/** Two pings unanswered, and below the 60 s after which proxies drop quiet connections. */
 export const SOCKET_IDLE_MS = 32_000;
 
 /** The address is taken or not allowed; `message` says which and what to do. */

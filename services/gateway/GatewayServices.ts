@@ -1,4 +1,8 @@
-/** Everything a gateway stands on, as one record: the ports, the module, and the gateway's bounds. */
+/**
+ * Everything a gateway stands on, as one record: the ports, the module, and the gateway's bounds.
+ * `runGateway` builds it from the context; `Gateway` and its parts (`WebhookEndpoint`, `SocketTable`,
+ * `upgrade`) use it.
+ */
 import { Effect } from "effect";
 import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
 import { Bus, type BusShape } from "../../core/bus/Bus.ts";
