@@ -245,14 +245,25 @@ export class ActiveAgent implements AgentRuntime {
   }
 
   attach(connection: Connection): void {
+    const { info } = Connection.internals(connection);
+    // Not in its connect sequence yet: `join` will tell.
+    if (this.sockets.get(socketKey(info)) === connection) this.#tellAttachment(connection, {});
+  }
+
+  /** The connection takes part from here on: casts of earlier changes do not reach it, later ones do. */
+  join(connection: Connection): void {
+    this.sockets.set(socketKey(Connection.internals(connection).info), connection);
+    this.#tellAttachment(connection, { begin: true });
+  }
+
+  #tellAttachment(connection: Connection, begin: { readonly begin?: true }): void {
     const { info, attachment } = Connection.internals(connection);
-    // Not yet accepted: the reply to `connect` carries the attachment.
-    if (this.sockets.get(socketKey(info)) !== connection) return;
     this.committer.afterCommit(() =>
       this.#parts.outlet.toGateway(info.gateway, {
         op: "attach",
         sid: info.sid,
         attachment: attachment(),
+        ...begin,
       }),
     );
   }

@@ -128,9 +128,8 @@ async function connect(
       const flags = Connection.internals(connection);
       flags.readonly = agent.agent.shouldConnectionBeReadonly(connection, ctx);
       flags.protocol = agent.agent.shouldSendProtocolMessages(connection, ctx);
+      agent.join(connection);
       if (flags.protocol) sendProtocolFrames(agent, connection);
-      agent.sockets.set(socketKey(socket), connection);
-      agent.attach(connection);
       await agent.agent.onConnect(connection, ctx);
     });
   } catch (error) {

@@ -6,6 +6,7 @@
  *    agent they wait here, up to `QUEUE_MAX`, and then the socket is closed with 1013.
  * 2. A host that does not know a socket is told all about it (`resume`) and asked again.
  * 3. Frames for a socket whose upgrade is not finished wait for it: the client sees them in order.
+ *    Casts reach a socket from its agent's `begin` on, so none comes before its identity frame.
  */
 import { AgentUnreachable } from "../../core/call/CallClient.ts";
 import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
@@ -112,8 +113,10 @@ export class SocketTable {
     if (head.op === "cast") return this.cast(head, body);
     const entry = this.entries.get(head.sid);
     if (entry === undefined) return;
-    if (head.op === "attach") entry.attachment = head.attachment;
-    else if (head.op === "send") {
+    if (head.op === "attach") {
+      entry.attachment = head.attachment;
+      if (head.begin) entry.early.length = 0;
+    } else if (head.op === "send") {
       const payload = payloadOf(body, head.text);
       toSocket(entry, (socket) => socket.send(payload));
     } else toSocket(entry, (socket) => socket.close(head.code, head.reason));
@@ -149,8 +152,9 @@ export class SocketTable {
     if (of === undefined) return;
     const payload = payloadOf(body, head.text);
     for (const entry of of) {
+      if (entry.attachment === undefined) continue;
       if (head.except.length > 0 && head.except.includes(entry.info.id)) continue;
-      if (head.protocol && entry.attachment?.protocol === false) continue;
+      if (head.protocol && !entry.attachment.protocol) continue;
       toSocket(entry, (socket) => socket.send(payload));
     }
   }
