@@ -23,7 +23,11 @@ import type { LoadedModule } from "../module/LoadedModule.ts";
 import { Nats } from "../nats/Nats.ts";
 import { natsLayer } from "../nats/natsLayer.ts";
 import { findNatsServer } from "../natsServer/findNatsServer.ts";
-import { lockDataFolder, type DataFolderLock } from "../natsServer/DataFolderLock.ts";
+import {
+  DataFolderInUse,
+  lockDataFolder,
+  type DataFolderLock,
+} from "../natsServer/DataFolderLock.ts";
 import { startNatsServer } from "../natsServer/NatsServer.ts";
 import { asyncAmbientLayer } from "../node/AsyncAmbient.ts";
 import { installGatedFetch } from "../node/gatedFetch.ts";
@@ -84,7 +88,10 @@ const hostFolder = (dataFolder: string) =>
         for (let n = 0; n < HOSTS_PER_FOLDER_MAX; n++) {
           const folder = join(dataFolder, "hosts", String(n));
           mkdirSync(folder, { recursive: true });
-          const lock = await lockDataFolder(folder).catch(() => undefined);
+          const lock = await lockDataFolder(folder).catch((error: unknown) => {
+            if (error instanceof DataFolderInUse) return undefined;
+            throw error;
+          });
           if (lock !== undefined) return { ...lock, folder };
         }
         throw new Error(`${dataFolder}/hosts: ${HOSTS_PER_FOLDER_MAX} hosts run on it already`);
