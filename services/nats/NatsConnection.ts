@@ -12,6 +12,7 @@ import { credsAuthenticator, type NatsConnection as Client } from "@nats-io/nats
 import { connect } from "@nats-io/transport-node";
 import { Context, Effect, Layer } from "effect";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import type { LogShape } from "../../core/log/Log.ts";
 
 /** Between two dials of one server: short, because every turn waits for it. */
 const RECONNECT_WAIT_MS = 200;
@@ -35,6 +36,8 @@ export interface NatsConnectionOptions {
   /** A `.creds` file (decentralised authentication). Read once, at the start. */
   readonly credentialsFile?: string;
   readonly connectTimeoutMs?: number;
+  /** Where the layer's news go; left out: Effect's own logger. */
+  readonly log?: LogShape;
 }
 
 export interface NatsConnectionShape {
@@ -154,6 +157,19 @@ async function watchStatus(client: Client, change: (up: boolean) => void, log: L
   }
 }
 
+const portLog =
+  (log: LogShape): Log =>
+  (level, message, fields = {}) =>
+    log[level](message, { ...fields });
+
+const effectLog = Effect.gen(function* () {
+  const run = Effect.runForkWith(yield* Effect.context<never>());
+  const levels = { info: Effect.logInfo, warn: Effect.logWarning, error: Effect.logError };
+  const log: Log = (level, message, fields = {}) =>
+    void run(Effect.annotateLogs(levels[level](message), { ...fields }));
+  return log;
+});
+
 export class NatsConnection extends Context.Service<NatsConnection, NatsConnectionShape>()(
   "agents/services/nats/NatsConnection",
 ) {}
@@ -165,10 +181,7 @@ export const layer = (
   Layer.effect(
     NatsConnection,
     Effect.gen(function* () {
-      const run = Effect.runForkWith(yield* Effect.context<never>());
-      const levels = { info: Effect.logInfo, warn: Effect.logWarning, error: Effect.logError };
-      const log: Log = (level, message, fields = {}) =>
-        void run(Effect.annotateLogs(levels[level](message), fields as Record<string, unknown>));
+      const log = options.log === undefined ? yield* effectLog : portLog(options.log);
       return yield* Effect.acquireRelease(
         Effect.tryPromise({
           try: () => openConnection(options, log),

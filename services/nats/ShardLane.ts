@@ -44,6 +44,7 @@ const TAKE_OVERS_MAX = 20;
 /** For acks that are on their way to be counted before a stopped lane's consumer is deleted. */
 const STOP_DRAIN_MS = 1_000;
 const STOP_POLL_MS = 10;
+const RECONNECTED = "reconnected";
 
 export class ShardLane {
   private readonly nats: NatsShape;
@@ -73,7 +74,7 @@ export class ShardLane {
     this.shard = shard;
     this.handler = handler;
     this.offChange = nats.connection.onChange((up) => {
-      if (up) this.heal("reconnected");
+      if (up) this.heal(RECONNECTED);
     });
     this.watchdog = setInterval(() => {
       if (performance.now() - this.heardMs > SILENCE_MAX_MS) this.heal("the broker is silent");
@@ -103,16 +104,19 @@ export class ShardLane {
       await this.drainAcks();
       await this.deleteConsumer(this.consumer);
     } catch (error) {
+      if (isNotFound(error)) return; // the next owner has deleted it already
       // The next owner deletes the consumer anyway; acks that were not counted are redeliveries.
       this.nats.connection.log("warn", "a lane was left unfinished", {
         shard: this.shard,
         error: String(error),
       });
+    } finally {
+      this.subscription?.unsubscribe();
     }
-    this.subscription?.unsubscribe();
   }
 
-  /** Acks are counted by the server in its own time; a consumer deleted before that forgets them. */
+  /** Acks are counted by the server in its own time; a consumer deleted before that forgets them.
+   *  What still arrives is counted in the ledger, and handed on to nobody. */
   private async drainAcks(): Promise<void> {
     const deadline = performance.now() + STOP_DRAIN_MS;
     while (performance.now() < deadline) {
@@ -236,8 +240,9 @@ export class ShardLane {
 
   private heal(why: string): void {
     if (this.stopping.signal.aborted || this.healing !== undefined) return;
-    this.nats.connection.log("warn", "a lane begins again", { shard: this.shard, why });
-    this.healing = this.beginAgain(why === "reconnected" ? 0 : STAND_BY_ATTEMPT).finally(() => {
+    const level = why === RECONNECTED ? "info" : "warn";
+    this.nats.connection.log(level, "a lane begins again", { shard: this.shard, why });
+    this.healing = this.beginAgain(why === RECONNECTED ? 0 : STAND_BY_ATTEMPT).finally(() => {
       this.healing = undefined;
     });
   }
@@ -278,10 +283,13 @@ export class ShardLane {
     try {
       await this.nats.api.call(`CONSUMER.DELETE.${this.nats.subjects.stream.inbox}.${name}`);
     } catch (error) {
-      if (!(error instanceof ApiRefusal) || error.code !== ApiCode.consumerNotFound) throw error;
+      if (!isNotFound(error)) throw error;
     }
   }
 }
+
+const isNotFound = (error: unknown): boolean =>
+  error instanceof ApiRefusal && error.code === ApiCode.consumerNotFound;
 
 const isNotUnique = (error: unknown): boolean =>
   error instanceof ApiRefusal && error.code === ApiCode.consumerNotUnique;

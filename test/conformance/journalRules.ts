@@ -104,6 +104,30 @@ export function journalRules(makeBackend: () => Promise<Backend>): void {
       expect(await seqsOf(at(2), at(2))).toEqual([at(2)]);
     });
 
+    it("reads a long journal whole, and stops early when its reader does", async () => {
+      const [id, noise] = [newAgent("long"), newAgent("noise")];
+      const [, seqs] = await Promise.all([write(noise, 1_300, "n"), write(id, 2_300)]);
+      const events = await read(id);
+      expect(events.map((e) => e.seq)).toEqual(seqs);
+      expect(events[2_299]?.data).toEqual(message("e2299"));
+      let seen = 0;
+      for await (const event of b.journal.read(id, { fromSeq: FIRST })) {
+        expect(event.seq).toBe(seqs[seen]);
+        if (++seen === 1_500) break;
+      }
+      expect(await read(id, seqs[2_290])).toHaveLength(10);
+    });
+
+    it("reads a journal of large events whole", async () => {
+      const id = newAgent("heavy");
+      const data = message("heavy", 700_000);
+      let last = NONE;
+      for (let n = 0; n < 15; n++) last = await stored(append(a, id, data, last));
+      const events = await read(id);
+      expect(events).toHaveLength(15);
+      for (const event of events) expect(Buffer.compare(event.data, data)).toBe(0);
+    });
+
     it("gives the last event, and none for an agent without a journal", async () => {
       const id = newAgent();
       expect(await a.journal.last(id)).toBeUndefined();

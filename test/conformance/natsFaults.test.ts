@@ -4,6 +4,9 @@ import type { Delivery } from "../../core/inbox/Inbox.ts";
 import type { AppendResult } from "../../core/journal/Journal.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { decodeFrame } from "../../schemas/Frame.ts";
+import { Subjects } from "../../schemas/Subjects.ts";
+import { openNats } from "../../services/nats/Nats.ts";
+import { openConnection } from "../../services/nats/NatsConnection.ts";
 import { faultyLink, type FaultyLink } from "./FaultyLink.ts";
 import { LARGE_BYTES, message, newAgent, newShard, patient, type Ports } from "./Backend.ts";
 import { natsBackend, type NatsBackend } from "./natsBackend.ts";
@@ -237,6 +240,30 @@ describe("nats, faults", () => {
       deliveries[1]?.ack();
       await consumer.stop();
     });
+  });
+
+  it("a watch that was cut off learns that a lease is gone, even without any trace of it", async () => {
+    await healed();
+    const claimed = await direct.leases.claim("shard.traceless", "h1");
+    expect(claimed._tag).toBe("Claimed");
+    const stop = new AbortController();
+    const values: Array<string | undefined> = [];
+    await linked.leases.watch(({ key, value }) => {
+      if (key === "shard.traceless") values.push(value);
+    }, stop.signal);
+    expect(values).toEqual(["h1"]);
+    link.swallow("toClient", "toServer");
+    const admin = await openConnection({ servers: backend.server.url }, () => undefined);
+    const nats = await openNats(admin, new Subjects());
+    const { leases } = nats.subjects.bucket;
+    await nats.api.call(`STREAM.PURGE.KV_${leases}`, { filter: `$KV.${leases}.shard.traceless` });
+    await admin.close();
+    await cutAndHeal();
+    await backend.until("the news", () =>
+      values.length > 1 ? { done: true as const, value: 0 } : { done: false as const, saw: values },
+    );
+    expect(values).toEqual(["h1", undefined]);
+    stop.abort();
   });
 
   it("a renewal whose ack was lost does not lose the lease", async () => {
