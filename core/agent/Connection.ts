@@ -52,6 +52,8 @@ export class Connection<TState = unknown> {
   }
 
   /** Sets the connection's own state, to a value or by a function of the one before; gives it back. */
+  setState(change: (previous: TState | null) => TState | null): TState | null;
+  setState(next: TState | null): TState | null;
   setState(next: TState | null | ((previous: TState | null) => TState | null)): TState | null {
     this.#state =
       typeof next === "function"

@@ -1,0 +1,193 @@
+/**
+ * Sockets outlive what is behind them: hibernation, hosts, the broker.
+ */
+import { describe, expect, test } from "vitest";
+import { Agent, type Connection, type ConnectionContext } from "agents";
+import { pollUntil } from "../kit/poll.ts";
+import { startTestGateway, startTestHost } from "../kit/system.ts";
+import { TestSocket, useSystems } from "./kit.ts";
+
+interface Env {
+  readonly log: string[];
+}
+
+class SleeperAgent extends Agent<Env, { readonly n: number }> {
+  static override options = { hibernateAfterSeconds: 0.2 };
+  override initialState = { n: 0 };
+
+  override onStart() {
+    this.env.log.push(`start ${this.name}`);
+  }
+  override onConnect(connection: Connection, { request }: ConnectionContext) {
+    this.env.log.push(`connect ${connection.id}`);
+    connection.setState({ role: new URL(request.url).searchParams.get("role") });
+    this.setConnectionReadonly(connection, connection.id === "reader");
+  }
+  override onMessage(connection: Connection, message: string) {
+    if (message === "bump") return this.setState({ n: this.state.n + 1 });
+    if (message === "all") return this.broadcast(`all ${[...this.getConnections()].length}`);
+    connection.send(
+      JSON.stringify({
+        message,
+        id: connection.id,
+        uri: new URL(connection.uri).search,
+        tags: connection.tags,
+        state: connection.state,
+        readonly: this.isConnectionReadonly(connection),
+      }),
+    );
+    connection.setState((before) => ({ ...(before as object), last: message }));
+  }
+  override onClose(connection: Connection, code: number) {
+    this.env.log.push(`close ${connection.id} ${code}`);
+  }
+  override getConnectionTags(connection: Connection) {
+    return [`tag-${connection.id}`];
+  }
+  override onRequest() {
+    return Response.json({ state: this.state, connections: [...this.getConnections()].length });
+  }
+}
+
+const systems = useSystems();
+const make = () => {
+  const log: string[] = [];
+  return {
+    log,
+    options: systems.options({ agents: { SleeperAgent }, env: { log } }, { leaseTtlMs: 2000 }),
+  };
+};
+const open = async (url: string, query: string) => {
+  const socket = await TestSocket.open(`${url}/agents/sleeper-agent/s?${query}`);
+  await socket.first(3);
+  socket.frames.length = 0;
+  return socket;
+};
+const ask = async (socket: TestSocket, message: string) => {
+  const before = socket.frames.length;
+  socket.send(message);
+  await socket.first(before + 1);
+  return JSON.parse(String(socket.frames[before])) as Record<string, unknown>;
+};
+
+describe("a socket", () => {
+  test("stays open while its agent hibernates, and keeps id, URL, tags, state and flags", async () => {
+    const { log, options } = make();
+    const host = await startTestHost(options, "host-a");
+    const gateway = await startTestGateway(options, "gateway-a");
+    const socket = await open(gateway.url, "_pk=reader&role=admin");
+    const first = await ask(socket, "one");
+    expect(first).toEqual({
+      message: "one",
+      id: "reader",
+      uri: "?_pk=reader&role=admin",
+      tags: ["reader", "tag-reader"],
+      state: { role: "admin" },
+      readonly: true,
+    });
+    for (let round = 1; round <= 2; round++) {
+      await pollUntil("it hibernates", () => host.host.agentsActive === 0);
+      expect(await ask(socket, `round ${round}`)).toEqual({
+        ...first,
+        message: `round ${round}`,
+        state: { role: "admin", last: round === 1 ? "one" : "round 1" },
+      });
+    }
+    expect(log).toEqual(["start s", "connect reader", "start s", "start s"]);
+    await pollUntil("it hibernates", () => host.host.agentsActive === 0);
+    await socket.close(4005);
+    await pollUntil("onClose ran", () => log.includes("close reader 4005"));
+    await gateway.stop();
+    await host.stop();
+  });
+
+  test("hears of what happens while its agent woke for another, all sockets counted", async () => {
+    const { options } = make();
+    const host = await startTestHost(options, "host-a");
+    const gateway = await startTestGateway(options, "gateway-a");
+    const [a, b] = [await open(gateway.url, "_pk=a"), await open(gateway.url, "_pk=b")];
+    await pollUntil("it hibernates", () => host.host.agentsActive === 0);
+    a.send("bump");
+    await b.first(1);
+    expect(b.states).toEqual([{ n: 1 }]);
+    await pollUntil("it hibernates", () => host.host.agentsActive === 0);
+    b.send("all");
+    expect(await a.first(2)).toEqual([a.frames[0], "all 2"]);
+    await a.close();
+    await b.close();
+    await gateway.stop();
+    await host.stop();
+  });
+
+  test("goes on when its host hands over: it stays open, nothing is lost, onConnect does not run again", async () => {
+    const { log, options } = make();
+    const hostA = await startTestHost(options, "host-a");
+    const gateway = await startTestGateway(options, "gateway-a");
+    const socket = await open(gateway.url, "_pk=w");
+    const other = await open(gateway.url, "_pk=o");
+    const hostB = await startTestHost(options, "host-b");
+    for (let i = 0; i < 300; i++) socket.send("bump");
+    await socket.first(1);
+    await hostA.stop();
+    await socket.first(300);
+    expect(socket.states).toEqual(Array.from({ length: 300 }, (_, i) => ({ n: i + 1 })));
+    await other.first(300);
+    expect(other.states).toEqual(socket.states);
+    expect(log.filter((line) => line.startsWith("connect"))).toEqual(["connect w", "connect o"]);
+    expect(log.filter((line) => line.startsWith("close"))).toEqual([]);
+    expect(hostB.host.agentsActive).toBe(1);
+    for (const each of [socket, other]) await each.close();
+    await gateway.stop();
+    await hostB.stop();
+  });
+
+  test("and what is sent on it outlive the broker", async () => {
+    const { options } = make();
+    const host = await startTestHost(options, "host-a");
+    const gateway = await startTestGateway(options, "gateway-a");
+    const socket = await open(gateway.url, "_pk=w");
+    await systems.nats.kill();
+    socket.send("bump");
+    await systems.nats.restart();
+    await socket.until("the state", () => socket.states.length >= 1);
+    socket.send("bump");
+    await socket.until("the next state", () =>
+      socket.states.some((s) => (s as { n: number }).n === 2),
+    );
+    expect(socket.states).toEqual([{ n: 1 }, { n: 2 }]);
+    await socket.close();
+    await gateway.stop();
+    await host.stop();
+  });
+
+  test("of a gateway that stops is closed for the agent", async () => {
+    const { log, options } = make();
+    const host = await startTestHost(options, "host-a");
+    const gateway = await startTestGateway(options, "gateway-a");
+    const socket = await open(gateway.url, "_pk=gone");
+    await gateway.stop();
+    await socket.until("it is closed", () => socket.closed !== undefined);
+    await pollUntil("onClose ran", () => log.some((line) => line.startsWith("close gone")));
+    const another = await startTestGateway(options, "gateway-b");
+    const seen = await (await fetch(`${another.url}/agents/sleeper-agent/s`)).json();
+    expect(seen).toEqual({ state: { n: 0 }, connections: 0 });
+    await another.stop();
+    await host.stop();
+  });
+
+  test("of one gateway and of another belong to one agent", async () => {
+    const { options } = make();
+    const host = await startTestHost(options, "host-a");
+    const gateways = [
+      await startTestGateway(options, "gateway-a"),
+      await startTestGateway(options, "gateway-b"),
+    ] as const;
+    const [a, b] = [await open(gateways[0].url, "_pk=a"), await open(gateways[1].url, "_pk=b")];
+    a.send("all");
+    expect(await a.first(1)).toEqual(["all 2"]);
+    expect(await b.first(1)).toEqual(["all 2"]);
+    for (const each of [a, b]) await each.close();
+    for (const each of gateways) await each.stop();
+    await host.stop();
+  });
+});
