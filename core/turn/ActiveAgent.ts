@@ -14,13 +14,14 @@ import type { Cause } from "../../schemas/JournalEvent.ts";
 import { Agent, type AgentStaticOptions } from "../agent/Agent.ts";
 import { AgentContext } from "../agent/AgentContext.ts";
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
-import { Connection, type ConnectionMessage } from "../agent/Connection.ts";
+import type { Connection, ConnectionMessage } from "../agent/Connection.ts";
 import { AgentDiscarded } from "../agent/errors.ts";
 import { stateFrame } from "../agent/protocol.ts";
 import type { AmbientShape } from "../ambient/Ambient.ts";
 import type { AgentDatabase, SqlResult, SqlValue } from "../database/Databases.ts";
 import type { LogShape } from "../log/Log.ts";
 import type { TimeShape } from "../time/Time.ts";
+import { AgentSockets } from "./AgentSockets.ts";
 import type { AgentImage } from "./AgentImage.ts";
 import type { Committer } from "./Committer.ts";
 import { Turn } from "./Turn.ts";
@@ -59,8 +60,7 @@ export class ActiveAgent implements AgentRuntime {
   readonly time: TimeShape;
   readonly committer: Committer;
   readonly ctx: AgentContext;
-  /** By gateway and sid. */
-  readonly sockets = new Map<string, Connection>();
+  readonly sockets: AgentSockets;
   /** The user's object; set when its constructor has run. */
   agent!: Agent<unknown>;
   /** Turns running or waiting for their commit, and `waitUntil` promises. */
@@ -82,18 +82,20 @@ export class ActiveAgent implements AgentRuntime {
     this.lastActiveMs = parts.time.monotonicMs();
     const text = parts.image.state;
     this.#live = text === undefined ? undefined : { value: JSON.parse(text), text };
+    this.sockets = new AgentSockets(this.id, parts.outlet, () => this.committer);
     this.committer = parts.makeCommitter(this);
     this.ctx = new AgentContext(this);
   }
 
   /** Constructs the user's object and runs `onStart` (rule 1). Rejects with what they throw. */
   async start(props: unknown): Promise<void> {
-    await this.run(new Turn({ cause: { kind: "start" }, owner: this }), async () => {
+    const turn = new Turn({ cause: { kind: "start" }, owner: this });
+    await this.run(turn, async () => {
       this.agent = new this.#parts.agentClass(this.ctx, this.#parts.env as never);
       await this.#blocked;
       await this.agent.onStart(props as never);
     });
-    await this.committer.flush();
+    await this.committer.flush(turn);
   }
 
   get options(): AgentStaticOptions {
@@ -203,8 +205,7 @@ export class ActiveAgent implements AgentRuntime {
   }
 
   broadcast(message: ConnectionMessage, except: ReadonlyArray<string>): void {
-    const { text, bytes } = encodeMessage(message);
-    this.#cast(bytes, { except, text, protocol: false });
+    this.sockets.broadcast(message, except);
   }
 
   currentConnection(): Connection | undefined {
@@ -218,7 +219,7 @@ export class ActiveAgent implements AgentRuntime {
   }
 
   flush(): Promise<void> {
-    return this.committer.flush();
+    return this.committer.flush(this.turn());
   }
 
   waitUntil(promise: Promise<unknown>): void {
@@ -245,68 +246,11 @@ export class ActiveAgent implements AgentRuntime {
   }
 
   attach(connection: Connection): void {
-    const { info } = Connection.internals(connection);
-    // Not in its connect sequence yet: `join` will tell.
-    if (this.sockets.get(socketKey(info)) === connection) this.#tellAttachment(connection, {});
-  }
-
-  /** The connection takes part from here on: casts of earlier changes do not reach it, later ones do. */
-  join(connection: Connection): void {
-    this.sockets.set(socketKey(Connection.internals(connection).info), connection);
-    this.#tellAttachment(connection, { begin: true });
-  }
-
-  #tellAttachment(connection: Connection, begin: { readonly begin?: true }): void {
-    const { info, attachment } = Connection.internals(connection);
-    this.committer.afterCommit(() =>
-      this.#parts.outlet.toGateway(info.gateway, {
-        op: "attach",
-        sid: info.sid,
-        attachment: attachment(),
-        ...begin,
-      }),
-    );
+    this.sockets.attach(connection);
   }
 
   abort(reason: string): void {
     this.#parts.onAbort(reason);
-  }
-
-  // Connections
-
-  /** Makes a connection object of this agent; it counts once it is in `sockets`. */
-  makeConnection(
-    info: import("../../schemas/Call.ts").SocketInfo,
-    tags?: ReadonlyArray<string>,
-  ): Connection {
-    return new Connection(
-      info,
-      {
-        send: (connection, message) => {
-          const { text, bytes } = encodeMessage(message);
-          this.sendTo(connection, bytes, text);
-        },
-        close: (connection, code, reason) => {
-          const { gateway, sid } = Connection.internals(connection).info;
-          this.committer.afterCommit(() =>
-            this.#parts.outlet.toGateway(gateway, { op: "close", sid, code, reason }),
-          );
-        },
-        attach: (connection) => this.attach(connection),
-      },
-      tags,
-    );
-  }
-
-  sendTo(connection: Connection, bytes: Uint8Array, text: boolean): void {
-    const { gateway, sid } = Connection.internals(connection).info;
-    this.committer.afterCommit(() =>
-      this.#parts.outlet.toGateway(gateway, { op: "send", sid, text }, bytes),
-    );
-  }
-
-  sendText(connection: Connection, frame: string): void {
-    this.sendTo(connection, encoder.encode(frame), true);
   }
 
   /** JSON text of the live state. */
@@ -326,34 +270,11 @@ export class ActiveAgent implements AgentRuntime {
 
   #castState(text: string | undefined, except: Connection | undefined): void {
     if (this.sockets.size === 0) return;
-    this.#castNow(encoder.encode(stateFrame(text ?? "null")), {
+    this.sockets.castNow(encoder.encode(stateFrame(text ?? "null")), {
       except: except === undefined ? [] : [except.id],
       text: true,
       protocol: true,
     });
-  }
-
-  #cast(
-    bytes: Uint8Array,
-    how: { except: ReadonlyArray<string>; text: boolean; protocol: boolean },
-  ): void {
-    this.committer.afterCommit(() => this.#castNow(bytes, how));
-  }
-
-  /** One message for each gateway that holds sockets of this agent. */
-  #castNow(
-    bytes: Uint8Array,
-    how: { except: ReadonlyArray<string>; text: boolean; protocol: boolean },
-  ): void {
-    const gateways = new Set<string>();
-    for (const connection of this.sockets.values())
-      gateways.add(Connection.internals(connection).info.gateway);
-    for (const gateway of gateways)
-      this.#parts.outlet.toGateway(
-        gateway,
-        { op: "cast", agent: [this.id.class, this.id.name], ...how },
-        bytes,
-      );
   }
 
   /** User code that follows a commit (`onStateChanged`): in its turn's context, its errors to `onError`. */
@@ -371,16 +292,4 @@ export class ActiveAgent implements AgentRuntime {
   #assertLive(): void {
     if (this.discarded) throw new AgentDiscarded();
   }
-}
-
-export const socketKey = (info: { readonly gateway: string; readonly sid: string }): string =>
-  `${info.gateway}/${info.sid}`;
-
-function encodeMessage(message: ConnectionMessage): { text: boolean; bytes: Uint8Array } {
-  if (typeof message === "string") return { text: true, bytes: encoder.encode(message) };
-  const bytes = ArrayBuffer.isView(message)
-    ? new Uint8Array(message.buffer, message.byteOffset, message.byteLength)
-    : new Uint8Array(message);
-  // Copied: it leaves after the commit, and the caller may reuse its buffer meanwhile.
-  return { text: false, bytes: bytes.slice() };
 }

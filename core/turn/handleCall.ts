@@ -16,7 +16,8 @@ import {
   stateErrorFrame,
   stateFrame,
 } from "../agent/protocol.ts";
-import { socketKey, type ActiveAgent } from "./ActiveAgent.ts";
+import type { ActiveAgent } from "./ActiveAgent.ts";
+import { socketKey } from "./AgentSockets.ts";
 import { causeOfRequest } from "./causeOf.ts";
 import { handleRpcFrame, runRpc } from "./handleRpc.ts";
 import { INTERNAL_ERROR } from "./Mailbox.ts";
@@ -57,7 +58,7 @@ async function dispatch(agent: ActiveAgent, call: Call, body: Uint8Array): Promi
       return { reply: await connect(agent, call.socket) };
     case "resume": {
       const key = socketKey(call.socket);
-      if (!agent.sockets.has(key)) agent.sockets.set(key, agent.makeConnection(call.socket));
+      if (!agent.sockets.has(key)) agent.sockets.set(key, agent.sockets.make(call.socket));
       return { reply: { kind: "taken" } };
     }
     case "message": {
@@ -112,7 +113,7 @@ async function connect(
     body: new Uint8Array(0),
   });
   const ctx = { request };
-  let connection = agent.makeConnection(socket);
+  let connection = agent.sockets.make(socket);
   const cause = {
     kind: "connect" as const,
     id: socket.id,
@@ -123,12 +124,12 @@ async function connect(
   try {
     await agent.run(turn, async () => {
       const tags = checkTags(socket.id, await agent.agent.getConnectionTags(connection, ctx));
-      connection = agent.makeConnection(socket, tags);
+      connection = agent.sockets.make(socket, tags);
       turn.connection = connection;
       const flags = Connection.internals(connection);
       flags.readonly = agent.agent.shouldConnectionBeReadonly(connection, ctx);
       flags.protocol = agent.agent.shouldSendProtocolMessages(connection, ctx);
-      agent.join(connection);
+      agent.sockets.join(connection);
       if (flags.protocol) sendProtocolFrames(agent, connection);
       await agent.agent.onConnect(connection, ctx);
     });
@@ -136,7 +137,7 @@ async function connect(
     if (agent.discarded) throw error;
     if (await agent.handleError(turn, error)) return connected(connection);
     agent.sockets.delete(socketKey(socket));
-    agent.sendText(connection, JSON.stringify({ error: "Internal Server Error" }));
+    agent.sockets.sendText(connection, JSON.stringify({ error: "Internal Server Error" }));
     return { ...connected(connection), close: SETUP_FAILED };
   }
   return connected(connection);
@@ -154,9 +155,9 @@ function sendProtocolFrames(agent: ActiveAgent, connection: Connection): void {
   void agent.agent.state;
   const state = agent.stateText;
   if (agent.options.sendIdentityOnConnect !== false)
-    agent.sendText(connection, identityFrame(agent.id, state !== undefined));
-  if (state !== undefined) agent.sendText(connection, stateFrame(state));
-  agent.sendText(connection, mcpServersFrame());
+    agent.sockets.sendText(connection, identityFrame(agent.id, state !== undefined));
+  if (state !== undefined) agent.sockets.sendText(connection, stateFrame(state));
+  agent.sockets.sendText(connection, mcpServersFrame());
 }
 
 async function receive(
@@ -197,7 +198,7 @@ function setStateFromClient(agent: ActiveAgent, state: unknown, connection: Conn
   } catch (error) {
     const refused = error instanceof ReadonlyConnection;
     if (!refused) agent.log.warn("a client's state update was rejected", { error: String(error) });
-    agent.sendText(
+    agent.sockets.sendText(
       connection,
       stateErrorFrame(refused ? "Connection is readonly" : "State update rejected"),
     );

@@ -6,33 +6,40 @@ import type { Call, CallReply } from "../../schemas/Call.ts";
 import { Agent } from "../agent/Agent.ts";
 import { callableMetadata } from "../agent/callable.ts";
 import type { Connection } from "../agent/Connection.ts";
-import { rpcFrame, type ClientFrame } from "../agent/protocol.ts";
+import { rpcFrame, type ClientFrame, type RpcReply } from "../agent/protocol.ts";
+import { StreamingResponse } from "../agent/StreamingResponse.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import type { Turn } from "./Turn.ts";
 
 type Method = (...args: unknown[]) => unknown;
 
+/** Replies go to the calling connection only; calls of one connection run side by side. */
 export async function handleRpcFrame(
   agent: ActiveAgent,
   turn: Turn,
   connection: Connection,
   frame: ClientFrame & { _tag: "Rpc" },
 ): Promise<void> {
-  let text: string;
+  const reply = (what: RpcReply): void => agent.sendText(connection, rpcFrame(frame.id, what));
+  const stream = new StreamingResponse({ reply, isOpen: () => connection.readyState === OPEN });
   try {
     const method = (agent.agent as unknown as Record<string, unknown>)[frame.method];
     if (typeof method !== "function") throw new Error(`Method ${frame.method} does not exist`);
-    if (callableMetadata(method) === undefined)
-      throw new Error(`Method ${frame.method} is not callable`);
-    const result = await agent.run(turn, () => (method as Method).apply(agent.agent, frame.args));
-    text = rpcFrame(frame.id, { success: true, result, done: true });
+    const metadata = callableMetadata(method);
+    if (metadata === undefined) throw new Error(`Method ${frame.method} is not callable`);
+    const streams = metadata.streaming === true;
+    const args = streams ? [stream, ...frame.args] : frame.args;
+    const result = await agent.run(turn, () => (method as Method).apply(agent.agent, args));
+    // A streaming method answers by its stream alone: one that never ends it leaves the call open.
+    if (!streams) reply({ success: true, result, done: true });
   } catch (error) {
     if (agent.discarded) return;
-    const message = error instanceof Error ? error.message : "Unknown error occurred";
-    text = rpcFrame(frame.id, { success: false, error: message });
+    stream.error(error instanceof Error ? error.message : "Unknown error occurred");
   }
-  agent.sendText(connection, text);
 }
+
+/** `readyState` of a connection whose socket is open. */
+const OPEN = 1;
 
 /** A stub's call. What the base class has, names that start with `_` and what is no method are refused. */
 export async function runRpc(agent: ActiveAgent, call: Call & { kind: "rpc" }): Promise<CallReply> {

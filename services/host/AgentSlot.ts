@@ -19,7 +19,8 @@ import { Connection } from "../../core/agent/Connection.ts";
 import { AgentDiscarded } from "../../core/agent/errors.ts";
 import { AGENT_STATIC_OPTIONS_DEFAULT } from "../../core/agent/Agent.ts";
 import type { Delivery } from "../../core/inbox/Inbox.ts";
-import { socketKey, type ActiveAgent } from "../../core/turn/ActiveAgent.ts";
+import type { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
+import { socketKey } from "../../core/turn/AgentSockets.ts";
 import { handleCall, type CallAnswer } from "../../core/turn/handleCall.ts";
 import { Mailbox, type InputHandle } from "../../core/turn/Mailbox.ts";
 import { activate } from "./activate.ts";
@@ -116,7 +117,7 @@ export class AgentSlot {
     const { live } = this;
     if (live === undefined) this.sockets.set(socketKey(info), info);
     else if (!live.agent.sockets.has(socketKey(info)))
-      live.agent.sockets.set(socketKey(info), live.agent.makeConnection(info));
+      live.agent.sockets.set(socketKey(info), live.agent.sockets.make(info));
   }
 
   /** Every socket of a gateway that is gone. */
@@ -225,7 +226,7 @@ export class AgentSlot {
         agentClass,
         props,
         prepare: (self) => {
-          for (const [key, info] of this.sockets) self.sockets.set(key, self.makeConnection(info));
+          for (const [key, info] of this.sockets) self.sockets.set(key, self.sockets.make(info));
         },
         onCommitted: (self, bytes) => {
           services.metrics.commits(bytes);

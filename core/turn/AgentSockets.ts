@@ -1,0 +1,139 @@
+/**
+ * The WebSocket connections of an agent in memory, and what goes out to them. The sockets live at their
+ * gateways; every frame passes the output gate on its way there.
+ *
+ * One message goes to each gateway that holds sockets of the agent, on one ordered stream a gateway:
+ * a client sees frames in the order in which the agent's commits let them leave.
+ */
+import type { AgentId } from "../../schemas/Address.ts";
+import type { SocketInfo } from "../../schemas/Call.ts";
+import { Connection, type ConnectionMessage } from "../agent/Connection.ts";
+import type { AgentOutlet } from "./ActiveAgent.ts";
+import type { Committer } from "./Committer.ts";
+
+export interface CastOptions {
+  /** Connection ids that do not get it. */
+  readonly except: ReadonlyArray<string>;
+  readonly text: boolean;
+  /** Only connections that take protocol frames. */
+  readonly protocol: boolean;
+}
+
+const encoder = new TextEncoder();
+
+export class AgentSockets {
+  private readonly id: AgentId;
+  private readonly outlet: AgentOutlet;
+  /** Looked up late: the committer is made after this. */
+  private readonly committer: () => Committer;
+  /** By `socketKey`. */
+  private readonly byKey = new Map<string, Connection>();
+
+  constructor(id: AgentId, outlet: AgentOutlet, committer: () => Committer) {
+    this.id = id;
+    this.outlet = outlet;
+    this.committer = committer;
+  }
+
+  get size(): number {
+    return this.byKey.size;
+  }
+  get(key: string): Connection | undefined {
+    return this.byKey.get(key);
+  }
+  has(key: string): boolean {
+    return this.byKey.has(key);
+  }
+  set(key: string, connection: Connection): void {
+    this.byKey.set(key, connection);
+  }
+  delete(key: string): void {
+    this.byKey.delete(key);
+  }
+  values(): IterableIterator<Connection> {
+    return this.byKey.values();
+  }
+  [Symbol.iterator](): IterableIterator<[string, Connection]> {
+    return this.byKey.entries();
+  }
+
+  /** Makes a connection object of this agent; it counts once it is in here. */
+  make(info: SocketInfo, tags?: ReadonlyArray<string>): Connection {
+    return new Connection(
+      info,
+      {
+        send: (connection, message) => {
+          const { text, bytes } = encodeMessage(message);
+          this.send(connection, bytes, text);
+        },
+        close: (connection, code, reason) => {
+          const { gateway, sid } = Connection.internals(connection).info;
+          this.gated(() => this.outlet.toGateway(gateway, { op: "close", sid, code, reason }));
+        },
+        attach: (connection) => this.attach(connection),
+      },
+      tags,
+    );
+  }
+
+  /** The connection takes part from here on: casts of earlier changes do not reach it, later ones do. */
+  join(connection: Connection): void {
+    this.byKey.set(socketKey(Connection.internals(connection).info), connection);
+    this.tellAttachment(connection, { begin: true });
+  }
+
+  /** Its state or flags changed: the gateway keeps them. */
+  attach(connection: Connection): void {
+    const { info } = Connection.internals(connection);
+    // Not in its connect sequence yet: `join` will tell.
+    if (this.byKey.get(socketKey(info)) === connection) this.tellAttachment(connection, {});
+  }
+
+  send(connection: Connection, bytes: Uint8Array, text: boolean): void {
+    const { gateway, sid } = Connection.internals(connection).info;
+    this.gated(() => this.outlet.toGateway(gateway, { op: "send", sid, text }, bytes));
+  }
+
+  sendText(connection: Connection, frame: string): void {
+    this.send(connection, encoder.encode(frame), true);
+  }
+
+  broadcast(message: ConnectionMessage, except: ReadonlyArray<string>): void {
+    const { text, bytes } = encodeMessage(message);
+    this.gated(() => this.castNow(bytes, { except, text, protocol: false }));
+  }
+
+  /** Past the gate already. */
+  castNow(bytes: Uint8Array, how: CastOptions): void {
+    const gateways = new Set<string>();
+    for (const connection of this.byKey.values())
+      gateways.add(Connection.internals(connection).info.gateway);
+    const agent = [this.id.class, this.id.name] as const;
+    for (const gateway of gateways)
+      this.outlet.toGateway(gateway, { op: "cast", agent, ...how }, bytes);
+  }
+
+  private tellAttachment(connection: Connection, begin: { readonly begin?: true }): void {
+    const { info, attachment } = Connection.internals(connection);
+    const { gateway, sid } = info;
+    this.gated(() =>
+      this.outlet.toGateway(gateway, { op: "attach", sid, attachment: attachment(), ...begin }),
+    );
+  }
+
+  private gated(f: () => void): void {
+    this.committer().afterCommit(f);
+  }
+}
+
+export const socketKey = (info: { readonly gateway: string; readonly sid: string }): string =>
+  `${info.gateway}/${info.sid}`;
+
+function encodeMessage(message: ConnectionMessage): { text: boolean; bytes: Uint8Array } {
+  if (typeof message === "string") return { text: true, bytes: encoder.encode(message) };
+  const bytes = ArrayBuffer.isView(message)
+    ? new Uint8Array(message.buffer, message.byteOffset, message.byteLength)
+    : new Uint8Array(message);
+  // Copied: it leaves after the commit, and the caller may reuse its buffer meanwhile.
+  return { text: false, bytes: bytes.slice() };
+}
