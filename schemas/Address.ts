@@ -7,6 +7,8 @@
  */
 import { Brand, Data } from "effect";
 
+export { camelCaseToKebabCase } from "./kebabCase.ts";
+
 export type AgentClass = string & Brand.Brand<"AgentClass">;
 export type AgentName = string & Brand.Brand<"AgentName">;
 export type ShardId = number & Brand.Brand<"ShardId">;
@@ -105,17 +107,3 @@ export function fnv1a32(value: string, seed = 0x811c9dc5): number {
 /** The shard that owns an agent: `fnv1a32(class NUL name) mod shards`. Part of the stored format. */
 export const shardOf = (id: AgentId, shards: number): ShardId =>
   (fnv1a32(id.name, fnv1a32(id.class + "\0")) % shards) as ShardId;
-
-/**
- * Class name to kebab case, as the reference writes it in URLs and identity frames
- * (`protocol.md` §1): an all-capitals name is lowered; else each capital starts a word.
- */
-export function camelCaseToKebabCase(value: string): string {
-  if (value === value.toUpperCase() && value !== value.toLowerCase())
-    return value.toLowerCase().replace(/_/g, "-");
-  return value
-    .replace(/[A-Z]/g, (c) => "-" + c.toLowerCase())
-    .replace(/^-/, "")
-    .replace(/_/g, "-")
-    .replace(/-$/, "");
-}

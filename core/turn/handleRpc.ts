@@ -20,7 +20,8 @@ export async function handleRpcFrame(
   connection: Connection,
   frame: ClientFrame & { _tag: "Rpc" },
 ): Promise<void> {
-  const reply = (what: RpcReply): void => agent.sendText(connection, rpcFrame(frame.id, what));
+  const reply = (what: RpcReply): void =>
+    agent.sockets.sendText(connection, rpcFrame(frame.id, what));
   const stream = new StreamingResponse({ reply, isOpen: () => connection.readyState === OPEN });
   try {
     const method = (agent.agent as unknown as Record<string, unknown>)[frame.method];

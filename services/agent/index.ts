@@ -16,6 +16,7 @@ export { AgentNamespace, getAgentByName, type AgentStub } from "../../core/agent
 export { callable, type CallableMetadata } from "../../core/agent/callable.ts";
 export { Connection, type ConnectionMessage } from "../../core/agent/Connection.ts";
 export { AgentDiscarded, ReadonlyConnection, SqlError } from "../../core/agent/errors.ts";
+export { StreamingResponse } from "../../core/agent/StreamingResponse.ts";
 export { routeAgentRequest, type RouteOptions } from "../../core/agent/routeAgentRequest.ts";
 export { AgentUnreachable } from "../../core/call/CallClient.ts";
 export { camelCaseToKebabCase, InvalidAddress } from "../../schemas/Address.ts";

@@ -1,0 +1,212 @@
+/**
+ * Types drawn from an agent's class: its state, its methods and what calling one takes and gives.
+ * Structural: a page that imports its agent's type pulls nothing of the server in. Which methods are
+ * `@callable()` no type can tell; all but the base class's own are offered.
+ */
+
+/** An agent's instance type, from itself or from its class (`typeof RepoAgent`). */
+export type AgentOf<T> = T extends abstract new (...args: never[]) => infer Instance ? Instance : T;
+
+/** The state of an agent. What is no agent is taken for the state itself: `AgentClient<State>`. */
+export type StateOf<T> = AgentOf<T> extends { readonly state: infer State } ? State : AgentOf<T>;
+
+type IsAny<T> = 0 extends 1 & T ? true : false;
+type AnyMethod = (...args: never[]) => unknown;
+
+/** What every agent has by `Agent`, and is nobody's RPC. A test holds it against the class. */
+export type BaseMember =
+  | "abortSubAgent"
+  | "addMcpServer"
+  | "alarm"
+  | "approveWorkflow"
+  | "broadcast"
+  | "cancelFiber"
+  | "cancelFiberByKey"
+  | "cancelSchedule"
+  | "constructor"
+  | "createMcpOAuthProvider"
+  | "ctx"
+  | "deleteFibers"
+  | "deleteSubAgent"
+  | "deleteWorkflow"
+  | "deleteWorkflows"
+  | "dequeue"
+  | "dequeueAll"
+  | "dequeueAllByCallback"
+  | "destroy"
+  | "dynamicAgents"
+  | "env"
+  | "fetch"
+  | "getCallableMethods"
+  | "getConnection"
+  | "getConnectionTags"
+  | "getConnections"
+  | "getMcpServers"
+  | "getQueue"
+  | "getQueues"
+  | "getSchedule"
+  | "getScheduleById"
+  | "getSchedules"
+  | "getWorkflow"
+  | "getWorkflowStatus"
+  | "getWorkflows"
+  | "hasSubAgent"
+  | "initialState"
+  | "inspectFiber"
+  | "inspectFiberByKey"
+  | "isConnectionProtocolEnabled"
+  | "isConnectionReadonly"
+  | "keepAlive"
+  | "keepAliveWhile"
+  | "lifecycle"
+  | "listFibers"
+  | "listSchedules"
+  | "listSubAgents"
+  | "log"
+  | "mcp"
+  | "migrateWorkflowBinding"
+  | "name"
+  | "observability"
+  | "onBeforeSubAgent"
+  | "onClose"
+  | "onConnect"
+  | "onEmail"
+  | "onError"
+  | "onFiberRecovered"
+  | "onMessage"
+  | "onRequest"
+  | "onStart"
+  | "onStateChanged"
+  | "onStateUpdate"
+  | "onWorkflowCallback"
+  | "onWorkflowComplete"
+  | "onWorkflowError"
+  | "onWorkflowEvent"
+  | "onWorkflowProgress"
+  | "parentAgent"
+  | "parentPath"
+  | "pauseWorkflow"
+  | "queue"
+  | "rejectWorkflow"
+  | "removeMcpServer"
+  | "replyToEmail"
+  | "resolveFiber"
+  | "restartWorkflow"
+  | "resumeWorkflow"
+  | "retry"
+  | "runFiber"
+  | "runWorkflow"
+  | "schedule"
+  | "scheduleEvery"
+  | "scheduleFrom"
+  | "scheduler"
+  | "selfPath"
+  | "sendEmail"
+  | "sendWebhook"
+  | "sendWorkflowEvent"
+  | "setConnectionReadonly"
+  | "setState"
+  | "shouldConnectionBeReadonly"
+  | "shouldSendProtocolMessages"
+  | "sql"
+  | "startFiber"
+  | "stash"
+  | "state"
+  | "subAgent"
+  | "taskDefinitions"
+  | "tasks"
+  | "terminateWorkflow"
+  | "validateStateChange";
+
+/** The methods that a client of this agent may name. */
+export type AgentMethods<T> = {
+  [
+    K in Exclude<keyof AgentOf<T> & string, BaseMember> as AgentOf<T>[K] extends AnyMethod
+      ? K
+      : never
+  ]: AgentOf<T>[K];
+};
+
+/** A streaming method's first parameter, `StreamingResponse`, by its shape. */
+interface StreamShape<Chunk, Final> {
+  send(chunk: Chunk): boolean;
+  end(final?: Final): boolean;
+  readonly isClosed: boolean;
+}
+
+type StreamOf<F> = F extends (...args: infer A) => unknown
+  ? IsAny<A[0]> extends true
+    ? never
+    : A extends [infer First extends StreamShape<never, never>, ...unknown[]]
+      ? First
+      : never
+  : never;
+type ChunkOf<F> = StreamOf<F> extends { send(chunk: infer Chunk): boolean } ? Chunk : unknown;
+type FinalOf<F> = StreamOf<F> extends { end(final?: infer Final): boolean } ? Final : unknown;
+type IsStreaming<F> = [StreamOf<F>] extends [never] ? false : true;
+
+/** The arguments that a client passes: without the `StreamingResponse` of a streaming method. */
+export type ClientParameters<F> = F extends (...args: infer A) => unknown
+  ? IsStreaming<F> extends true
+    ? A extends [unknown, ...infer Rest]
+      ? Rest
+      : A
+    : A
+  : never;
+
+/** What a call resolves to: the method's result, or a stream's final chunk. */
+export type CallResult<F> =
+  IsStreaming<F> extends true
+    ? FinalOf<F> | undefined
+    : F extends (...args: never[]) => infer R
+      ? Awaited<R>
+      : never;
+
+export interface StreamOptions<Chunk = unknown, Final = unknown> {
+  readonly onChunk?: ((chunk: Chunk) => void) | undefined;
+  /** With the final chunk; undefined when the method ended the stream without one. */
+  readonly onDone?: ((finalChunk: Final | undefined) => void) | undefined;
+  readonly onError?: ((error: string) => void) | undefined;
+}
+
+export interface CallOptions<Chunk = unknown, Final = unknown> {
+  /** Milliseconds; 0 means never. Default: the client's, for a call without `stream`. */
+  readonly timeout?: number | undefined;
+  readonly stream?: StreamOptions<Chunk, Final> | undefined;
+}
+
+type OptionsOf<F> = CallOptions<ChunkOf<F>, FinalOf<F>> | StreamOptions<ChunkOf<F>, FinalOf<F>>;
+
+type CallRest<F> =
+  [] extends ClientParameters<F>
+    ? [args?: ClientParameters<F> | undefined, options?: OptionsOf<F>]
+    : [args: ClientParameters<F>, options?: OptionsOf<F>];
+
+type TypedCall<T> = <K extends keyof AgentMethods<T>>(
+  method: K,
+  ...rest: CallRest<AgentMethods<T>[K]>
+) => Promise<CallResult<AgentMethods<T>[K]>>;
+
+export type UntypedCall = <Result = unknown>(
+  method: string,
+  args?: ReadonlyArray<unknown>,
+  options?: CallOptions | StreamOptions,
+) => Promise<Result>;
+
+export type UntypedStub = Record<string, <Result = unknown>(...args: unknown[]) => Promise<Result>>;
+
+type IsUntyped<T> =
+  IsAny<T> extends true ? true : [keyof AgentMethods<T>] extends [never] ? true : false;
+
+/** `call` of an agent; of anything else, by any name. */
+export type AgentCall<T> = IsUntyped<T> extends true ? UntypedCall : TypedCall<T>;
+
+/** `stub` of an agent: its methods, with promises of their results. */
+export type AgentStub<T> =
+  IsUntyped<T> extends true
+    ? UntypedStub
+    : {
+        readonly [K in keyof AgentMethods<T>]: (
+          ...args: ClientParameters<AgentMethods<T>[K]>
+        ) => Promise<CallResult<AgentMethods<T>[K]>>;
+      };
