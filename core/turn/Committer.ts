@@ -8,9 +8,9 @@
  *    in the order of the calls. So no answer, frame or ack ever tells of a write that a crash could undo.
  * 4. The writes of a durable turn gather until it ends: one durable turn, one commit. They go
  *    earlier only when something forces it: `flush()` (an outgoing call), or `GATHER_MS` since its first
- *    write. Another turn's commit waits for it that long (pages can't be told apart by turn, and
- *    half a turn that is stored is applied twice if the host then dies); `holding` asks
- *    the mailbox to begin nothing meanwhile, so that the wait ends.
+ *    write. Another turn's commit waits for it that long: pages can't be told apart by turn, and half
+ *    a turn that is stored is applied twice if the host then dies. `holding` asks the mailbox
+ *    to begin nothing meanwhile, so that the wait ends.
  * 5. Once an append is refused or its outcome is unknown nothing more runs: `onFailed` is told once,
  *    outputs are dropped, and waiters are rejected. The journal was the fence.
  *
@@ -28,11 +28,12 @@ import type { Turn } from "./Turn.ts";
 
 /** A durable turn's writes wait at most this long for its end (architecture: "A turn", 3). */
 export const GATHER_MS = 50;
+/** What a stall of the process held up runs first, before a turn counts as late. */
+const SETTLE_MS = 1;
+/** Times that a commit waits for turns that wrote later than the one it waited for before. */
+const HOLDS_MAX = 3;
 
 type Output = (seq: Sequence) => void;
-
-/** `whole`: once every durable turn in it has ended; `now`: as it is. */
-type Flush = "whole" | "now";
 
 interface Batch {
   /** Turns that wrote or ended, in order of their last `setState`: the last one's state stands. */
@@ -58,7 +59,9 @@ export class Committer {
   private readonly rejects = new Set<(error: unknown) => void>();
   private pending: Batch | undefined;
   private inFlight: Batch | undefined;
-  private wanted: Flush | undefined;
+  /** A commit is due as soon as it may go. */
+  private wanted = false;
+  private holds = 0;
   private failed = false;
   private cancelGather: (() => void) | undefined;
   private released: Array<() => void> = [];
@@ -74,7 +77,7 @@ export class Committer {
 
   /** A commit waits for durable turns that have written and not ended: begin no more of them. */
   get holding(): boolean {
-    return this.wanted !== undefined && this.inFlight === undefined && this.pending !== undefined;
+    return this.wanted && this.pending !== undefined && this.inFlight === undefined;
   }
 
   /** Runs `f` when `holding` ends, unless the agent is discarded first. */
@@ -88,19 +91,22 @@ export class Committer {
     if (last) batch.turns.delete(turn);
     batch.turns.add(turn);
     if (isOpen(turn)) {
-      turn.wroteMs ??= this.host.time.monotonicMs();
-      return this.gather(GATHER_MS);
+      if (turn.wroteMs === undefined) {
+        turn.wroteMs = this.host.time.monotonicMs();
+        turn.late = false;
+      }
+      return this.gather();
     }
     // Writes made without an await between them form one commit.
-    if (this.wanted === undefined) queueMicrotask(() => this.startFlush("whole"));
-    this.wanted ??= "whole";
+    if (!this.wanted) queueMicrotask(() => this.startFlush());
+    this.wanted = true;
   }
 
   /** The turn is over. A durable one is committed now, whether it wrote or not; its outcome is set. */
   end(turn: Turn): void {
     turn.ended = true;
     if (turn.durable) this.batch().turns.add(turn);
-    if (this.pending?.turns.has(turn)) this.startFlush("whole");
+    if (this.pending?.turns.has(turn)) this.startFlush();
   }
 
   /** Rule 3. */
@@ -110,7 +116,7 @@ export class Committer {
     if (batch === undefined) output(this.host.image.seq);
     else {
       batch.outputs.push(output);
-      if (batch === this.pending) this.gather(GATHER_MS);
+      if (batch === this.pending) this.gather();
     }
   }
 
@@ -126,10 +132,11 @@ export class Committer {
     });
   }
 
-  /** Commits now what is written. Resolves when it is stored; rejects with `AgentDiscarded`. */
-  flush(): Promise<void> {
+  /** Commits what is written, by this turn too though it goes on. Resolves when it is stored; rejects with `AgentDiscarded`. */
+  flush(turn: Turn): Promise<void> {
     const stored = this.stored();
-    this.startFlush("now");
+    turn.late = true;
+    this.startFlush();
     return stored;
   }
 
@@ -148,34 +155,42 @@ export class Committer {
     return (this.pending ??= { turns: new Set(), outputs: [] });
   }
 
-  private gather(ms: number): void {
-    this.cancelGather ??= this.host.time.after(ms, () => {
-      this.cancelGather = undefined;
-      this.gathered(ms);
+  private gather(): void {
+    const { time } = this.host;
+    this.cancelGather ??= time.after(GATHER_MS, () => {
+      this.cancelGather = time.after(SETTLE_MS, () => {
+        this.cancelGather = undefined;
+        this.gathered();
+      });
     });
   }
 
-  /** Rule 4: the oldest had its time. Those that began meanwhile get theirs, once, and no more begin. */
-  private gathered(ms: number): void {
+  /** Rule 4: a turn's time is over when a timer says so, not when a stalled process looks at the clock. */
+  private gathered(): void {
     const nowMs = this.host.time.monotonicMs();
-    let leftMs = 0;
     for (const turn of this.pending?.turns ?? [])
-      if (isOpen(turn)) leftMs = Math.max(leftMs, (turn.wroteMs ?? 0) + GATHER_MS - nowMs);
-    if (leftMs <= 0 || ms < GATHER_MS || this.inFlight !== undefined) return this.startFlush("now");
-    this.wanted ??= "whole";
-    this.gather(Math.min(leftMs, GATHER_MS - 1));
+      if (nowMs - (turn.wroteMs ?? nowMs) >= GATHER_MS) turn.late = true;
+    this.startFlush();
   }
 
-  private startFlush(how: Flush): void {
+  private startFlush(): void {
     if (this.failed || this.pending === undefined) {
-      this.wanted = undefined;
+      this.wanted = false;
       return;
     }
-    if (this.wanted !== "now") this.wanted = how;
-    // Tried again when the append is answered, when the turn ends, when it had its time.
+    this.wanted = true;
+    // Tried again when the append is answered.
     if (this.inFlight !== undefined) return;
-    if (this.wanted === "whole" && some(this.pending.turns, isOpen)) return;
-    this.wanted = undefined;
+    if (this.holds <= HOLDS_MAX && some(this.pending.turns, mayEndSoon)) {
+      // Tried again when one ends, and by the timer.
+      if (this.cancelGather === undefined) {
+        this.holds++;
+        this.gather();
+      }
+      return;
+    }
+    this.wanted = false;
+    this.holds = 0;
     this.cancelGather?.();
     this.cancelGather = undefined;
     const batch = this.pending;
@@ -191,7 +206,9 @@ export class Committer {
     const { image, database, time } = this.host;
     const frozen = database.dirty ? database.freeze() : undefined;
     const turns = [...batch.turns];
-    const records = turns.map(takeRecord).filter((r) => r !== undefined);
+    const records = turns
+      .map((turn) => takeRecord(turn, frozen !== undefined))
+      .filter((record) => record !== undefined);
     if (records.length > 0 || frozen !== undefined) {
       const commit = encodeCommit({
         image,
@@ -211,7 +228,7 @@ export class Committer {
     }
     this.inFlight = undefined;
     for (const output of batch.outputs) output(image.seq);
-    if (this.wanted !== undefined) this.startFlush(this.wanted);
+    if (this.wanted) this.startFlush();
   }
 
   private fail(outcome: AppendResult["_tag"] | "Defect", error: unknown): void {
@@ -224,22 +241,28 @@ export class Committer {
 
 /** It has an input of its own to finish and goes on writing. */
 const isOpen = (turn: Turn): boolean => turn.durable && !turn.ended;
+const mayEndSoon = (turn: Turn): boolean => isOpen(turn) && !turn.late;
 
 function some<A>(items: Iterable<A>, test: (item: A) => boolean): boolean {
   for (const item of items) if (test(item)) return true;
   return false;
 }
 
-/** What the turn has to tell the journal now, taken from it; undefined when that is nothing. */
-function takeRecord(turn: Turn): CommitTurn | undefined {
-  const { state, sql } = turn;
+/**
+ * What the turn has to tell the journal now, taken from it; undefined when that is nothing. SQL that
+ * could have written and changed no page (`CREATE TABLE IF NOT EXISTS`) is nothing.
+ */
+function takeRecord(turn: Turn, pagesChanged: boolean): CommitTurn | undefined {
+  const { state } = turn;
+  const sql = pagesChanged ? turn.sql : [];
+  turn.sql = [];
+  turn.wroteMs = undefined;
+  turn.late = false;
   const outcome = turn.ended ? turn.outcome : undefined;
   if (state === undefined && sql.length === 0 && outcome === undefined && !turn.announced)
     return undefined;
   turn.announced = false;
   turn.state = undefined;
-  turn.sql = [];
-  turn.wroteMs = undefined;
   const record = { turn, state, sql, outcome, told: turn.told };
   turn.told = true;
   return record;

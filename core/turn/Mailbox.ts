@@ -229,7 +229,7 @@ export class Mailbox {
       agent.committer.touch(turn);
       // The others keep their place behind it (rule 1).
       this.announcing = true;
-      await agent.committer.flush().finally(() => (this.announcing = false));
+      await agent.committer.flush(turn).finally(() => (this.announcing = false));
       queueMicrotask(() => this.pump());
     }
     this.host.onTurn();

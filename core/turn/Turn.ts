@@ -40,6 +40,8 @@ export class Turn {
   sql: string[] = [];
   /** Monotonic, of its first write since its last commit; kept for durable turns only. */
   wroteMs: number | undefined;
+  /** It had its time to end since then, and did not. */
+  late = false;
 
   constructor(options: {
     readonly cause: Cause;

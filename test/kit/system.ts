@@ -6,7 +6,9 @@ import { Effect, Exit, Layer, Scope } from "effect";
 import { Blobs } from "../../core/blob/Blobs.ts";
 import { Bus } from "../../core/bus/Bus.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
+import { Inbox } from "../../core/inbox/Inbox.ts";
 import { Journal } from "../../core/journal/Journal.ts";
+import { Leases } from "../../core/lease/Leases.ts";
 import { Log, type LogShape } from "../../core/log/Log.ts";
 import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
 import { Snapshots } from "../../core/snapshot/Snapshots.ts";
@@ -161,7 +163,9 @@ export async function openInspector(options: SystemOptions) {
   const opened = await openPorts(options, undefined, collectingLog());
   const journal = await Effect.runPromise(Effect.provide(Journal, opened.context));
   const snapshots = await Effect.runPromise(Effect.provide(Snapshots, opened.context));
-  return { journal, snapshots, close: opened.close };
+  const inbox = await Effect.runPromise(Effect.provide(Inbox, opened.context));
+  const leases = await Effect.runPromise(Effect.provide(Leases, opened.context));
+  return { journal, snapshots, inbox, leases, close: opened.close };
 }
 
 /** One gateway and one host. */

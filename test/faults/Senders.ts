@@ -1,0 +1,125 @@
+/**
+ * Providers that send signed webhooks and retry nothing: a list of deliveries, so many at a time, each
+ * answer kept. The last part is held back until `release`, so that faults always meet load.
+ */
+import { createHmac } from "node:crypto";
+import { Agent as HttpAgent, request } from "node:http";
+import type { SentInput } from "../kit/checkers.ts";
+import { pollUntil } from "../kit/poll.ts";
+
+export interface Delivery {
+  readonly agent: string;
+  readonly id: string;
+}
+
+export interface SendersOptions {
+  readonly url: string;
+  readonly secret: string;
+  readonly deliveries: ReadonlyArray<Delivery>;
+  readonly concurrency: number;
+  /** A sender waits this long between two requests, at least. */
+  readonly paceMs: number;
+  /** Deliveries at the end that wait for `release`. */
+  readonly heldBack: number;
+}
+
+/** Longer than any deadline of a route. */
+const REQUEST_TIMEOUT_MS = 20_000;
+
+export class Senders {
+  readonly finished: Promise<void>;
+  answered = 0;
+  readonly byStatus = new Map<number, number>();
+  private readonly options: SendersOptions;
+  private readonly statuses = new Map<string, { delivery: Delivery; statuses: number[] }>();
+  private readonly http: HttpAgent;
+  private next = 0;
+  private open: number;
+
+  constructor(options: SendersOptions) {
+    this.options = options;
+    this.open = options.deliveries.length - options.heldBack;
+    this.http = new HttpAgent({ keepAlive: true, maxSockets: options.concurrency });
+    this.finished = Promise.all(
+      Array.from({ length: options.concurrency }, () => this.sendSome()),
+    ).then(() => this.http.destroy());
+    // Awaited by the test at its end; a failure before must not end the worker.
+    this.finished.catch(() => undefined);
+  }
+
+  /** Lets the last deliveries go. */
+  release(): void {
+    this.open = this.options.deliveries.length;
+  }
+
+  /** Resolves when so many more were answered. */
+  async more(count: number): Promise<void> {
+    const until = this.answered + count;
+    await pollUntil(
+      `${count} more webhooks are answered`,
+      () => this.answered >= until || { done: false, saw: [this.answered, this.byStatus] },
+      { timeoutMs: 30_000 },
+    );
+  }
+
+  /** Each distinct input with every answer that it got. */
+  get sent(): SentInput[] {
+    return [...this.statuses.values()].map(({ delivery, statuses }) => ({
+      agent: delivery.agent,
+      key: `github:${delivery.id}`,
+      statuses,
+    }));
+  }
+
+  private async sendSome(): Promise<void> {
+    const { deliveries, paceMs } = this.options;
+    while (this.next < deliveries.length) {
+      if (this.next >= this.open) {
+        await pause(paceMs);
+        continue;
+      }
+      const delivery = deliveries[this.next++]!;
+      const startMs = performance.now();
+      const status = await this.send(delivery);
+      this.answered++;
+      this.byStatus.set(status, (this.byStatus.get(status) ?? 0) + 1);
+      const known = this.statuses.get(delivery.id);
+      if (known === undefined) this.statuses.set(delivery.id, { delivery, statuses: [status] });
+      else known.statuses.push(status);
+      await pause(startMs + paceMs - performance.now());
+    }
+  }
+
+  /** The answer's status; 0 when there was none. */
+  private send({ agent, id }: Delivery): Promise<number> {
+    const body = JSON.stringify({ agent, id });
+    const signature = createHmac("sha256", this.options.secret).update(body).digest("hex");
+    return new Promise((resolve) => {
+      const outgoing = request(
+        `${this.options.url}/webhooks/github`,
+        {
+          method: "POST",
+          agent: this.http,
+          timeout: REQUEST_TIMEOUT_MS,
+          headers: {
+            "content-type": "application/json",
+            "content-length": body.length,
+            "x-hub-signature-256": `sha256=${signature}`,
+            "x-github-event": "push",
+            "x-github-delivery": id,
+          },
+        },
+        (response) => {
+          response.resume();
+          response.once("close", () => resolve(response.statusCode ?? 0));
+        },
+      );
+      outgoing.once("timeout", () => outgoing.destroy());
+      outgoing.once("error", () => resolve(0));
+      outgoing.end(body);
+    });
+  }
+}
+
+const pause = (ms: number): Promise<void> =>
+  new Promise((resolve) => setTimeout(resolve, Math.max(0, ms)));

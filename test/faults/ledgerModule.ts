@@ -1,0 +1,63 @@
+/**
+ * The module that the processes of the fault tests run: an agent that counts its webhooks in its state
+ * and writes each one's id to SQL, with no dedup of its own, so that one applied twice or by half shows.
+ *
+ * A host whose `FREEZE_FILE` exists stops itself (SIGSTOP) in the middle of its next turn, after the
+ * writes and before their commit: it is then certain that a stale append follows when it is thawed.
+ */
+import { existsSync, renameSync, writeFileSync } from "node:fs";
+import { Agent } from "agents";
+import { body, github, webhook } from "agents/webhooks";
+
+interface LedgerState {
+  readonly count: number;
+}
+
+export class Ledger extends Agent<unknown, LedgerState> {
+  static override options = { hibernateAfterSeconds: 1, retry: { maxAttempts: 20 } };
+  override initialState = { count: 0 };
+
+  override onStart(): void {
+    this
+      .sql`CREATE TABLE IF NOT EXISTS deliveries (n INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT, noise BLOB)`;
+  }
+
+  override async onRequest(request: Request): Promise<Response> {
+    if (request.method === "GET") {
+      const rows = this.sql<{ id: string }>`SELECT id FROM deliveries ORDER BY n`;
+      return Response.json({ state: this.state, ids: rows.map((row) => row.id) });
+    }
+    const { id } = (await request.json()) as { id: string };
+    await tick();
+    this.setState({ count: this.state.count + 1 });
+    // Random bytes: a rebuild that ran the SQL again would differ.
+    this.sql`INSERT INTO deliveries (id, noise) VALUES (${id}, randomblob(40))`;
+    // Thawed, it goes straight on to its commit: nothing else may be heard first.
+    if (freezeIfAsked(this.name)) return new Response("OK");
+    // Others run and end here: their commit must not take this half of a turn along.
+    await tick();
+    return new Response("OK");
+  }
+}
+
+const tick = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 1));
+
+function freezeIfAsked(agent: string): boolean {
+  const file = process.env["FREEZE_FILE"];
+  if (file === undefined || !existsSync(file)) return false;
+  writeFileSync(`${file}.agent`, agent);
+  renameSync(file, `${file}.taken`);
+  process.kill(process.pid, "SIGSTOP");
+  return true;
+}
+
+export default {
+  webhooks: [
+    webhook("/webhooks/github", {
+      agent: Ledger,
+      verify: github({ secret: "SECRET" }),
+      entity: body("agent"),
+      deadlineMs: 3000,
+    }),
+  ],
+};

@@ -1,0 +1,152 @@
+/**
+ * One `agents` process for tests, from the built package as users run it: a gateway or a host, killed,
+ * frozen, thawed and stopped at will, and gone when the test worker is gone, however it went.
+ */
+import { spawn, type ChildProcess } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { startWatchdog, type Watchdog } from "../../services/natsServer/Watchdog.ts";
+import { pollUntil } from "./poll.ts";
+
+const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+/** A cold start of Node, the module's transform and the first claims, on a machine that is busy. */
+const START_TIMEOUT_MS = 30_000;
+
+export interface AgentsProcessOptions {
+  /** The command and its arguments; `--admin-port 0` and `--log-format json` are added. */
+  readonly args: ReadonlyArray<string>;
+  readonly env?: Readonly<Record<string, string>>;
+  /** Options of Node itself, e.g. `--expose-gc`. */
+  readonly nodeArgs?: ReadonlyArray<string>;
+}
+
+export interface LogEntry {
+  readonly level: string;
+  readonly message: string;
+  readonly [field: string]: unknown;
+}
+
+export class AgentsProcess {
+  readonly lines: LogEntry[] = [];
+  /** What is no JSON line: stack traces of a crash. */
+  noise = "";
+  exitCode: number | null | undefined;
+  private readonly child: ChildProcess;
+  private readonly watchdog: Watchdog;
+  private readonly ended: Promise<void>;
+
+  private constructor(options: AgentsProcessOptions) {
+    const { args, env = {}, nodeArgs = [] } = options;
+    this.child = spawn(
+      process.execPath,
+      [...nodeArgs, MAIN, ...args, "--admin-port", "0", "--log-format", "json"],
+      { env: { PATH: process.env["PATH"] ?? "", ...env }, stdio: ["ignore", "pipe", "pipe"] },
+    );
+    this.watchdog = startWatchdog();
+    if (this.child.pid !== undefined) this.watchdog.guard(this.child.pid);
+    let rest = "";
+    const read = (chunk: Buffer): void => {
+      const texts = (rest + chunk.toString()).split("\n");
+      rest = texts.pop() ?? "";
+      for (const text of texts) this.readLine(text);
+    };
+    this.child.stdout!.on("data", read);
+    this.child.stderr!.on("data", read);
+    this.ended = new Promise((resolve) =>
+      this.child.once("close", (code) => {
+        this.exitCode = code;
+        this.watchdog.release();
+        resolve();
+      }),
+    );
+  }
+
+  /** Resolves when it says that it serves; `ready()` is another matter. */
+  static async start(options: AgentsProcessOptions): Promise<AgentsProcess> {
+    const started = new AgentsProcess(options);
+    try {
+      await pollUntil(
+        `agents ${options.args[0]} serves`,
+        () => {
+          if (started.exitCode !== undefined) throw new Error(`it ended: ${started.told()}`);
+          return started.serving ?? { done: false, saw: started.told() };
+        },
+        { timeoutMs: START_TIMEOUT_MS },
+      );
+    } catch (error) {
+      await started.kill();
+      throw error;
+    }
+    return started;
+  }
+
+  get pid(): number {
+    return this.child.pid ?? 0;
+  }
+
+  /** A gateway's. */
+  get url(): string {
+    return String(this.serving?.["url"]).replace("0.0.0.0", "127.0.0.1");
+  }
+
+  /** Resolves when `/readyz` says so. */
+  async ready(timeoutMs = START_TIMEOUT_MS): Promise<void> {
+    await pollUntil(
+      "the process is ready",
+      async () => {
+        const response = await this.admin("/readyz");
+        return response.status === 200 || { done: false, saw: await response.text() };
+      },
+      { timeoutMs, intervalMs: 50 },
+    );
+  }
+
+  /** Value of a series without labels; 0 when it has none yet. */
+  async metric(name: string): Promise<number> {
+    const text = await (await this.admin("/metrics")).text();
+    const line = new RegExp(`^${name} (\\S+)$`, "m").exec(text);
+    return line === null ? 0 : Number(line[1]);
+  }
+
+  /** SIGSTOP: it does nothing, and its connections stay open. */
+  freeze(): void {
+    this.child.kill("SIGSTOP");
+  }
+  /** SIGCONT. */
+  thaw(): void {
+    this.child.kill("SIGCONT");
+  }
+
+  /** SIGKILL, and waits for its end. */
+  async kill(): Promise<void> {
+    this.child.kill("SIGKILL");
+    await this.ended;
+  }
+
+  /** SIGTERM, and waits for its end in order. */
+  async stop(): Promise<void> {
+    this.child.kill("SIGTERM");
+    await this.ended;
+  }
+
+  /** Its last lines, for errors. */
+  told(): string {
+    return this.lines.slice(-15).map((line) => JSON.stringify(line)).join("\n") + this.noise; // prettier-ignore
+  }
+
+  private get serving(): LogEntry | undefined {
+    return this.lines.find((line) => / serves$/.test(line.message));
+  }
+
+  private admin(path: string): Promise<Response> {
+    return fetch(String(this.serving?.["admin"]) + path, { signal: AbortSignal.timeout(5_000) });
+  }
+
+  private readLine(text: string): void {
+    if (process.env["AGENTS_TEST_LOG"]) console.error(this.pid, text);
+    try {
+      this.lines.push(JSON.parse(text) as LogEntry);
+    } catch {
+      this.noise += text + "\n";
+    }
+  }
+}
