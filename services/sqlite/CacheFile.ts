@@ -137,5 +137,5 @@ function decodeMeta(id: AgentId, bytes: Uint8Array): CacheMeta | undefined {
   const crcs = new Uint32Array(pages);
   const view = new DataView(body.buffer, body.byteOffset, pages * 4);
   for (let i = 0; i < pages; i++) crcs[i] = view.getUint32(i * 4, true);
-  return { seq: seq as Sequence, core: body.slice(pages * 4), crcs };
+  return { seq: seq as Sequence, core: new Uint8Array(body.subarray(pages * 4)), crcs };
 }

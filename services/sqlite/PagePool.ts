@@ -59,11 +59,11 @@ export class PagePool {
     };
   }
 
-  /** Bytes that the pool holds, used or not. */
-  get bytes(): number {
-    let slabs = 0;
-    for (const slab of this.slabs) if (slab !== undefined) slabs++;
-    return slabs * SLAB_PAGES * PAGE_SIZE;
+  /** Pages that were taken and not given back: none when every database is closed. */
+  get used(): number {
+    let pages = 0;
+    for (const slab of this.slabs) if (slab !== undefined) pages += SLAB_PAGES - slab.free.length;
+    return pages;
   }
 
   private addSlab(): number {

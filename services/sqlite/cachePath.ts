@@ -23,5 +23,8 @@ function fileName(value: string): string {
   const token = encodeToken(value);
   const hash = (): string => createHash("sha256").update(token).digest("hex");
   if (token.length > FILE_NAME_MAX) return `~${hash()}`;
-  return /[A-Z]/.test(token) ? `${token}~${hash().slice(0, CAPITALS_HASH_DIGITS)}` : token;
+  // The hex digits of an escape are always capitals, so they tell nothing apart.
+  return /[A-Z]/.test(token.replace(/=../g, ""))
+    ? `${token}~${hash().slice(0, CAPITALS_HASH_DIGITS)}`
+    : token;
 }

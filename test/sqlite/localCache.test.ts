@@ -1,0 +1,345 @@
+import {
+  existsSync,
+  readdirSync,
+  readFileSync,
+  writeSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { LocalImageCorrupt, type AgentDatabase } from "../../core/database/Databases.ts";
+import { agentId, type AgentId } from "../../schemas/Address.ts";
+import { hashImage } from "../../services/sqlite/hashImage.ts";
+import { OpenFiles } from "../../services/sqlite/OpenFiles.ts";
+import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
+import { column, commit, openLayer, REPO, seq } from "./kit.ts";
+
+const CORE = Uint8Array.of(1, 2, 3);
+
+let folder: TempFolder;
+let layer: Awaited<ReturnType<typeof openLayer>>;
+
+beforeEach(async () => {
+  folder = tempFolder("sqlite");
+  layer = await openLayer(folder.path);
+});
+afterEach(() => {
+  layer.close();
+  folder.remove();
+});
+
+const open = (id = REPO) => layer.databases.open(id);
+
+/** The process ends and starts again; `crash` leaves open databases as they are. */
+async function restart(residentBytesMax?: number): Promise<void> {
+  layer.close();
+  layer = await openLayer(folder.path, residentBytesMax);
+}
+
+/** All files below the cache folder, with their paths. */
+const files = (): string[] =>
+  readdirSync(folder.path, { recursive: true, encoding: "utf8" })
+    .map((name) => join(folder.path, name))
+    .filter((path) => statSync(path).isFile());
+const file = (ending: string): string => {
+  const found = files().filter((path) => path.endsWith(ending));
+  expect(found, `files that end in ${ending}: ${files().join(", ")}`).toHaveLength(1);
+  return found[0]!;
+};
+
+/** A committed database of about `kib` KiB; returns the hash of its image. */
+function fill(database: AgentDatabase, kib = 40): string {
+  database.query("CREATE TABLE t (id INTEGER PRIMARY KEY, x)", []);
+  for (let i = 0; i < kib; i++) database.query("INSERT INTO t (x) VALUES (randomblob(1000))", []);
+  commit(database);
+  return hashImage(database.image());
+}
+
+/** A clean cache of `kib` KiB at sequence 7; the hash of its image. */
+function cached(kib?: number): string {
+  const { database } = open();
+  const hash = fill(database, kib);
+  database.close({ seq: seq(7), core: CORE });
+  return hash;
+}
+
+describe("a local cache", () => {
+  it("gives back the image, sequence and core that it was closed with", async () => {
+    const hash = cached();
+    await restart();
+    const { database, cached: found } = open();
+    expect(found).toEqual({ seq: 7, core: CORE });
+    expect(hashImage(database.image())).toBe(hash);
+    expect(column(database, "SELECT count(*) FROM t")).toEqual([40]);
+    database.close();
+  });
+
+  it("keeps the core of an agent that never used its database, in one file", () => {
+    open().database.close({ seq: seq(3), core: CORE });
+    expect(files()).toHaveLength(1);
+    const { database, cached: found } = open();
+    expect(found).toEqual({ seq: 3, core: CORE });
+    expect(database.imageBytes).toBe(0);
+    database.close();
+  });
+
+  it("holds committed pages only: what was written later or is in flight is gone", () => {
+    const { database } = open();
+    const hash = fill(database);
+    database.query("DELETE FROM t WHERE id < 10", []);
+    database.freeze();
+    database.query("DELETE FROM t", []);
+    database.close({ seq: seq(7), core: CORE });
+    const again = open().database;
+    expect(hashImage(again.image())).toBe(hash);
+    again.close();
+  });
+
+  it("is replaced by the next close, and untouched by one at the same sequence", () => {
+    cached();
+    const before = statSync(file(".meta")).ino;
+    open().database.close({ seq: seq(7), core: CORE });
+    expect(statSync(file(".meta")).ino).toBe(before);
+    const { database } = open();
+    database.query("UPDATE t SET x = 1", []);
+    commit(database);
+    const hash = hashImage(database.image());
+    database.close({ seq: seq(9), core: Uint8Array.of(9) });
+    const again = open();
+    expect(again.cached).toEqual({ seq: 9, core: Uint8Array.of(9) });
+    expect(hashImage(again.database.image())).toBe(hash);
+    again.database.close();
+  });
+
+  it("of a database that was emptied has no pages left", () => {
+    cached();
+    const { database } = open();
+    database.restore(new Uint8Array(0));
+    database.close({ seq: seq(8), core: CORE });
+    expect(files()).toHaveLength(1);
+    const again = open();
+    expect(again.cached?.seq).toBe(8);
+    expect(again.database.imageBytes).toBe(0);
+    again.database.close();
+  });
+
+  it("is gone after a close without keep, and after a discard", () => {
+    cached();
+    open().database.close();
+    expect(files()).toEqual([]);
+    cached();
+    layer.databases.discard(REPO);
+    expect(files()).toEqual([]);
+    expect(open().cached).toBeUndefined();
+  });
+
+  it("has no meta while its pages change, so a process that is killed leaves none that lies", async () => {
+    cached(1000);
+    const { database } = open();
+    expect(existsSync(file(".meta"))).toBe(true);
+    // More than stays in memory: pages move to the file.
+    database.query("UPDATE t SET x = randomblob(1000)", []);
+    commit(database);
+    expect(files().filter((path) => path.endsWith(".meta"))).toEqual([]);
+    await restart();
+    expect(open().cached).toBeUndefined();
+  });
+
+  it("stays valid through a kill when the commits since it was opened stayed in memory", async () => {
+    const hash = cached();
+    const { database } = open();
+    database.query("UPDATE t SET x = 1 WHERE id = 1", []);
+    commit(database);
+    await restart();
+    const { database: again, cached: found } = open();
+    expect(found?.seq).toBe(7);
+    expect(hashImage(again.image())).toBe(hash);
+    again.close();
+  });
+
+  it("is not shared by an agent that is opened twice: the second is in memory", () => {
+    const first = open().database;
+    fill(first);
+    const second = open();
+    expect(second.cached).toBeUndefined();
+    second.database.close({ seq: seq(1), core: CORE });
+    expect(files()).toEqual([]);
+    expect(() => layer.databases.discard(REPO)).toThrow("is open");
+    first.close({ seq: seq(7), core: CORE });
+    expect(open().cached?.seq).toBe(7);
+  });
+});
+
+describe("names of agents", () => {
+  const names = [
+    "a",
+    "A",
+    "../../etc/passwd",
+    ".",
+    "ü/ñ 😀",
+    "x".repeat(1024),
+    "ä".repeat(500),
+    "con\0",
+  ];
+
+  it("of any kind have files of their own, inside the folder", () => {
+    const ids: AgentId[] = names.map((name) => agentId("RepoAgent", name));
+    ids.push(agentId("repoAgent", "a"), agentId("C".repeat(300), "a"));
+    ids.forEach((id, i) => open(id).database.close({ seq: seq(i), core: CORE }));
+    ids.forEach((id, i) => expect(open(id).cached?.seq).toBe(i));
+    const lower = files().map((path) => path.toLowerCase());
+    expect(new Set(lower).size).toBe(ids.length);
+    for (const path of files())
+      expect(path.split("/").every((part) => part.length < 255)).toBe(true);
+  });
+
+  it("are checked: a file that lies under another agent's name is not used", () => {
+    open(agentId("RepoAgent", "one")).database.close({ seq: seq(1), core: CORE });
+    open(agentId("RepoAgent", "two")).database.close({ seq: seq(2), core: CORE });
+    const [one, two] = ["one.meta", "two.meta"].map(file) as [string, string];
+    writeFileSync(two, readFileSync(one));
+    expect(open(agentId("RepoAgent", "two")).cached).toBeUndefined();
+  });
+});
+
+describe("damage", () => {
+  it("of any byte of the meta, or a cut, makes the cache empty", () => {
+    cached();
+    const path = file(".meta");
+    const good = readFileSync(path);
+    const check = (bytes: Uint8Array): void => {
+      writeFileSync(path, bytes);
+      // Each opened one stays open, in memory for the second: nothing is written.
+      const { database, cached: found } = open();
+      expect(found).toBeUndefined();
+      expect(database.imageBytes).toBe(0);
+      database.close();
+    };
+    for (let at = 0; at < good.length; at++) {
+      const bad = Uint8Array.from(good);
+      bad[at]! ^= 1 << (at % 8);
+      check(bad);
+    }
+    for (let length = 0; length < good.length; length += 7) check(good.subarray(0, length));
+  });
+
+  it("of a page is found when it is read, by a query, an update or a snapshot", () => {
+    const uses: Record<string, (database: AgentDatabase) => unknown> = {
+      sql: (database) => database.query("SELECT sum(length(x)) FROM t", []),
+      image: (database) => database.image(),
+      update: (database) => database.query("UPDATE t SET x = 0", []),
+    };
+    for (const [name, use] of Object.entries(uses)) {
+      cached();
+      const path = file(".pages");
+      const bytes = readFileSync(path);
+      bytes[4096 * 5 + 3000]! ^= 4;
+      writeFileSync(path, bytes);
+      const { database, cached: found } = open();
+      expect(found, name).toBeDefined();
+      expect(() => use(database), name).toThrow(LocalImageCorrupt);
+      // It is poisoned: nothing goes on from half a database.
+      expect(() => database.query("SELECT 1", []), name).toThrow(LocalImageCorrupt);
+      expect(() => database.freeze(), name).toThrow(LocalImageCorrupt);
+      database.close({ seq: seq(8), core: CORE });
+      expect(files(), name).toEqual([]);
+    }
+  });
+
+  it("of a page that comes while the database is in use is found by freeze", async () => {
+    cached(1000);
+    await restart();
+    const { database } = open();
+    database.query("UPDATE t SET x = 0 WHERE id = 500", []);
+    const path = file(".pages");
+    writeFileSync(path, readFileSync(path).fill(0xee, 4096));
+    expect(() => database.freeze()).toThrow(LocalImageCorrupt);
+    database.close();
+  });
+
+  it("of a page that replay needs is found by apply", () => {
+    const { database: source } = open();
+    fill(source);
+    const before = source.image();
+    source.query("UPDATE t SET x = 0", []);
+    const delta = commit(source)!;
+    source.close();
+    const { database } = open();
+    database.restore(before);
+    database.close({ seq: seq(7), core: CORE });
+    truncateSync(file(".pages"), 4096 * 3);
+    const again = open().database;
+    expect(() => again.apply(delta)).toThrow(LocalImageCorrupt);
+    again.close();
+  });
+
+  it("by a missing pages file is found", () => {
+    cached();
+    writeFileSync(file(".pages"), "");
+    const { database } = open();
+    expect(() => database.query("SELECT * FROM t", [])).toThrow(LocalImageCorrupt);
+    expect(() => database.image()).toThrow(/octocat\/hello-world, page 1/);
+    database.close();
+  });
+});
+
+describe("a database larger than its share of memory", () => {
+  it("keeps the rest in its file, and is the same", async () => {
+    const memory = (await openLayer()).databases.open(REPO).database;
+    const { database } = open();
+    for (const one of [memory, database]) {
+      one.query("CREATE TABLE t (id INTEGER PRIMARY KEY, x)", []);
+      commit(one);
+      for (let i = 0; i < 40; i++) {
+        one.query(`INSERT INTO t (x) VALUES (zeroblob(200000 + ${i}))`, []);
+        one.query(`UPDATE t SET x = hex(zeroblob(30000)) WHERE id = ${i} / 2`, []);
+        commit(one);
+      }
+    }
+    expect(hashImage(database.image())).toBe(hashImage(memory.image()));
+    expect(database.imageBytes).toBeGreaterThan(4_000_000);
+    expect(database.memoryBytes).toBeLessThan(1_000_000);
+    expect(column(database, "PRAGMA integrity_check")).toEqual(["ok"]);
+    database.close();
+    memory.close();
+  });
+
+  it("shares a bounded number of open files with all the others", () => {
+    const open = new OpenFiles();
+    const paths = Array.from({ length: 300 }, (_, i) => join(folder.path, "deep", `${i}.pages`));
+    for (const [i, path] of [...paths, ...paths].entries()) {
+      const fd = open.use(path);
+      writeSync(fd, String(i), 0);
+      expect(open.size).toBeLessThanOrEqual(128);
+    }
+    open.closeAll();
+    expect(open.size).toBe(0);
+    expect(paths.map((path) => readFileSync(path, "utf8"))).toEqual(
+      paths.map((_, i) => `${300 + i}`),
+    );
+  });
+
+  it("can be one of any number that are open at once", () => {
+    const ids = Array.from({ length: 300 }, (_, i) => agentId("RepoAgent", `r${i}`));
+    const all = ids.map((id) => {
+      const { database } = open(id);
+      database.restore(new Uint8Array(4096 * 80).fill(1));
+      return database;
+    });
+    for (const database of all) expect(database.image().length).toBe(4096 * 80);
+    for (const database of all) database.close();
+  });
+
+  it("costs memory and not the agent when the disk refuses", () => {
+    layer.close();
+    folder.remove();
+    writeFileSync(folder.path, "a file where the folder should be");
+    const { database } = open();
+    fill(database, 1000);
+    expect(column(database, "SELECT count(*) FROM t")).toEqual([1000]);
+    expect(() => database.close({ seq: seq(1), core: CORE })).not.toThrow();
+    expect(open().cached).toBeUndefined();
+  });
+});
