@@ -1,0 +1,105 @@
+/**
+ * A WebSocket server whose every frame and close a test decides: for what a real server does seldom or
+ * never (another identity on reconnect, a lost reply, a close code at a chosen moment).
+ */
+import type { IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
+import { WebSocketServer, type WebSocket } from "ws";
+import { pollUntil } from "../kit/poll.ts";
+
+export class FakePeer {
+  readonly url: string;
+  readonly received: string[] = [];
+  readonly #socket: WebSocket;
+  closed: { readonly code: number; readonly reason: string } | undefined;
+
+  constructor(socket: WebSocket, request: IncomingMessage) {
+    this.#socket = socket;
+    this.url = request.url ?? "";
+    socket.on("message", (data) => this.received.push(String(data)));
+    socket.on("close", (code, reason) => (this.closed = { code, reason: String(reason) }));
+    socket.on("error", () => undefined);
+  }
+
+  send(frame: unknown): void {
+    this.#socket.send(
+      typeof frame === "string" || frame instanceof Uint8Array ? frame : JSON.stringify(frame),
+    );
+  }
+  identity(name = "default", more: object = {}): void {
+    this.send({ type: "cf_agent_identity", name, agent: "room-agent", ...more });
+  }
+  state(state: unknown, more: object = {}): void {
+    this.send({ type: "cf_agent_state", state, ...more });
+  }
+  /** The `count`-th call that it got, once there are as many. */
+  async call(count = 1): Promise<{ id: string; method: string; args: unknown[] }> {
+    return pollUntil(
+      `call ${count} arrives`,
+      () => {
+        const calls = this.received
+          .map(
+            (text) =>
+              JSON.parse(text) as { type: string; id: string; method: string; args: unknown[] },
+          )
+          .filter(({ type }) => type === "rpc");
+        const value = calls[count - 1];
+        return value === undefined ? { done: false, saw: this.received } : { done: true, value };
+      },
+      { intervalMs: 2 },
+    );
+  }
+  reply(id: string, more: object): void {
+    this.send({ type: "rpc", id, ...more });
+  }
+  close(code: number, reason = ""): void {
+    this.#socket.close(code, reason);
+  }
+  /** No close frame, as when a network is gone. */
+  drop(): void {
+    this.#socket.terminate();
+  }
+}
+
+export class FakeServer {
+  readonly peers: FakePeer[] = [];
+  /** Refuse upgrades with this HTTP status while set. */
+  refuseWith: number | undefined;
+  refused = 0;
+  readonly #server: WebSocketServer;
+
+  private constructor(server: WebSocketServer) {
+    this.#server = server;
+    server.on("connection", (socket, request) => this.peers.push(new FakePeer(socket, request)));
+  }
+
+  static async start(): Promise<FakeServer> {
+    let fake: FakeServer | undefined;
+    const server = new WebSocketServer({
+      port: 0,
+      host: "127.0.0.1",
+      verifyClient: (_info, answer) => {
+        const status = fake?.refuseWith;
+        if (status !== undefined) fake!.refused += 1;
+        answer(status === undefined, status);
+      },
+    });
+    fake = new FakeServer(server);
+    await new Promise<void>((resolve) => server.once("listening", resolve));
+    return fake;
+  }
+
+  get host(): string {
+    return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** The `count`-th connection, once there are as many. */
+  peer(count = 1): Promise<FakePeer> {
+    return pollUntil(`connection ${count}`, () => this.peers[count - 1], { intervalMs: 2 });
+  }
+
+  async stop(): Promise<void> {
+    for (const peer of this.peers) peer.drop();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+}

@@ -1,0 +1,409 @@
+/**
+ * What a client of agents does on the wire (`protocol.md` §2, §4.1, §13), frame by frame against a server
+ * that the test plays: by ours and by the reference's own client alike.
+ */
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { pollUntil } from "../kit/poll.ts";
+import { ClientPool, CLIENTS, standing, type AnyClient } from "./clients.ts";
+import { FakeServer } from "./FakeServer.ts";
+
+let server: FakeServer;
+beforeEach(async () => {
+  server = await FakeServer.start();
+});
+afterEach(async () => {
+  vi.restoreAllMocks();
+  await server.stop();
+});
+
+const until = (what: string, check: () => boolean) => pollUntil(what, check, { intervalMs: 2 });
+const opened = (client: AnyClient) => until("it is open", () => client.readyState === 1);
+
+describe.each(CLIENTS)("%s", (_name, kind) => {
+  let pool: ClientPool;
+  beforeEach(() => {
+    pool = new ClientPool(kind);
+  });
+  afterEach(() => pool.close());
+
+  describe("addresses", () => {
+    const pathOf = async (options: object): Promise<URL> => {
+      const before = server.peers.length;
+      const client = pool.open({ host: server.host, ...options });
+      const { url } = await server.peer(before + 1);
+      const found = new URL(url, `http://${server.host}`);
+      expect(found.searchParams.get("_pk")).toBe(client.id);
+      return found;
+    };
+
+    it("a class in any case is kebab case in the URL, and the name is default", async () => {
+      expect((await pathOf({})).pathname).toBe("/agents/room-agent/default");
+      expect((await pathOf({ agent: "room-agent", name: "x" })).pathname).toBe(
+        "/agents/room-agent/x",
+      );
+      expect((await pathOf({ agent: "ROOM_AGENT" })).pathname).toBe("/agents/room-agent/default");
+    });
+    it("prefix, path and basePath take their places", async () => {
+      expect((await pathOf({ prefix: "a/b", path: "c/d" })).pathname).toBe(
+        "/a/b/room-agent/default/c/d",
+      );
+      expect((await pathOf({ basePath: "user", path: "settings" })).pathname).toBe(
+        "/user/settings",
+      );
+    });
+    it("a path that starts with a slash is refused", () => {
+      expect(() => pool.open({ host: server.host, path: "/x" })).toThrow(/slash/);
+    });
+    it("query values go along, null and undefined don't", async () => {
+      const url = await pathOf({ query: { token: "a b", none: null, nothing: undefined } });
+      expect(url.search).toMatch(/^\?_pk=[^&]+&token=a\+b$/);
+    });
+    it("an async query is asked again for each connection", async () => {
+      let asked = 0;
+      const query = async () => ({ token: `t${++asked}` });
+      pool.open({ host: server.host, query });
+      (await server.peer()).drop();
+      const again = await server.peer(2);
+      expect(new URL(again.url, "http://x").searchParams.get("token")).toBe("t2");
+    });
+    it("the connection id is kept over a reconnect, and may be chosen", async () => {
+      const client = pool.open({ host: server.host, id: "mine" });
+      (await server.peer()).drop();
+      expect((await server.peer(2)).url).toContain("_pk=mine");
+      expect(client.id).toBe("mine");
+    });
+  });
+
+  describe("identity and ready", () => {
+    it("is ready at the identity when no state follows", async () => {
+      const onIdentity = vi.fn();
+      const client = pool.open({ host: server.host, onIdentity });
+      const peer = await server.peer();
+      expect(client.identified).toBe(false);
+      peer.identity("room-1");
+      await client.ready;
+      expect(client).toMatchObject({ identified: true, name: "room-1", agent: "room-agent" });
+      expect(onIdentity.mock.calls).toEqual([["room-1", "room-agent"]]);
+    });
+    it("is ready only with the state when the identity says that one follows", async () => {
+      const client = pool.open({ host: server.host });
+      const peer = await server.peer();
+      peer.identity("default", { stateFollows: true });
+      peer.send("marker");
+      await marked(client);
+      expect(client.identified).toBe(false);
+      expect(await standing(client.ready)).toBe("pending");
+      peer.state({ n: 1 });
+      await client.ready;
+      expect(client).toMatchObject({ identified: true, state: { n: 1 } });
+    });
+    it("without an identity it has state but is never ready", async () => {
+      const client = pool.open({ host: server.host });
+      (await server.peer()).state({ n: 1 });
+      await until("the state is here", () => client.state !== undefined);
+      expect(await standing(client.ready)).toBe("pending");
+      expect(client.identified).toBe(false);
+    });
+    it("every close makes ready wait again", async () => {
+      const client = pool.open({ host: server.host });
+      (await server.peer()).identity();
+      await client.ready;
+      server.peers[0]!.drop();
+      await until("it is not identified", () => !client.identified);
+      const again = client.ready;
+      expect(await standing(again)).toBe("pending");
+      (await server.peer(2)).identity();
+      await again;
+      expect(client.identified).toBe(true);
+    });
+    it("another identity after a reconnect is told, with both", async () => {
+      const onIdentityChange = vi.fn();
+      const client = pool.open({ host: server.host, onIdentityChange });
+      (await server.peer()).identity("old");
+      await client.ready;
+      server.peers[0]!.drop();
+      (await server.peer(2)).identity("new");
+      await until("the new name is here", () => client.name === "new");
+      expect(onIdentityChange.mock.calls).toEqual([["old", "new", "room-agent", "room-agent"]]);
+    });
+    it("another identity is a warning when nobody asked to be told; the same one is none", async () => {
+      const warn = vi.spyOn(console, "warn").mockImplementation(() => undefined);
+      const client = pool.open({ host: server.host });
+      (await server.peer()).identity("old");
+      await client.ready;
+      server.peers[0]!.drop();
+      (await server.peer(2)).identity("old");
+      await until("it is identified", () => client.identified);
+      expect(warn).not.toHaveBeenCalled();
+      server.peers[1]!.drop();
+      (await server.peer(3)).identity("new");
+      await until("the new name is here", () => client.name === "new");
+      expect(warn).toHaveBeenCalledTimes(1);
+    });
+  });
+
+  describe("state", () => {
+    it("a state set here holds at once, is told as the client's and is sent", async () => {
+      const onStateUpdate = vi.fn();
+      const client = pool.open({ host: server.host, onStateUpdate });
+      const peer = await server.peer();
+      await opened(client);
+      expect(client.state).toBeUndefined();
+      client.setState({ n: 1 });
+      expect(client.state).toEqual({ n: 1 });
+      expect(onStateUpdate.mock.calls).toEqual([[{ n: 1 }, "client"]]);
+      await until("the frame arrives", () => peer.received.length === 1);
+      expect(JSON.parse(peer.received[0]!)).toEqual({ type: "cf_agent_state", state: { n: 1 } });
+    });
+    it("a refused state is told, and kept", async () => {
+      const onStateUpdateError = vi.fn();
+      const client = pool.open({ host: server.host, onStateUpdateError });
+      const peer = await server.peer();
+      client.setState({ n: 1 });
+      peer.send({ type: "cf_agent_state_error", error: "State update rejected" });
+      await until("the refusal is told", () => onStateUpdateError.mock.calls.length > 0);
+      expect(onStateUpdateError.mock.calls).toEqual([["State update rejected"]]);
+      expect(client.state).toEqual({ n: 1 });
+    });
+    it("a falsy state is a state", async () => {
+      const onStateUpdate = vi.fn();
+      const client = pool.open({ host: server.host, onStateUpdate });
+      (await server.peer()).state(null);
+      await until("the state is here", () => client.state === null);
+      expect(onStateUpdate.mock.calls).toEqual([[null, "server"]]);
+    });
+    it("a state set before it is open goes out when it is", async () => {
+      const client = pool.open({ host: server.host });
+      client.setState({ early: true });
+      const peer = await server.peer();
+      await until("the frame arrives", () => peer.received.length === 1);
+    });
+    it("listeners of raw messages see every frame", async () => {
+      const client = pool.open({ host: server.host });
+      const seen: unknown[] = [];
+      client.addEventListener("message", (event) => {
+        seen.push(event.data);
+      });
+      const peer = await server.peer();
+      peer.identity();
+      peer.send({ type: "cf_agent_mcp_servers", mcp: {} });
+      peer.send("plain");
+      await until("three frames", () => seen.length === 3);
+      expect(seen[2]).toBe("plain");
+    });
+  });
+
+  describe("calls", () => {
+    it("a call is one frame with a fresh id, the method and its arguments", async () => {
+      const client = pool.open({ host: server.host });
+      const sum = client.call("add", [1, 2]);
+      const none = client.call("none");
+      const peer = await server.peer();
+      const call = await peer.call();
+      const other = await peer.call(2);
+      expect(call).toEqual({ type: "rpc", id: expect.any(String), method: "add", args: [1, 2] });
+      expect(other).toMatchObject({ method: "none", args: [] });
+      expect(other.id).not.toBe(call.id);
+      peer.reply(call.id, { success: true, result: 3, done: true });
+      expect(await sum).toBe(3);
+      peer.reply(other.id, { success: true, done: true });
+      expect(await none).toBeUndefined();
+    });
+    it("replies find their call in any order, and an error is its text", async () => {
+      const client = pool.open({ host: server.host });
+      const [first, second] = [client.call("a"), client.call("b")];
+      const failed = expect(first).rejects.toThrow("a failed");
+      const peer = await server.peer();
+      const [a, b] = [await peer.call(1), await peer.call(2)];
+      peer.reply(b.id, { success: true, result: "b", done: true });
+      expect(await second).toBe("b");
+      peer.reply(a.id, { success: false, error: "a failed" });
+      await failed;
+    });
+    it("a call that times out says which, and after how long", async () => {
+      const client = pool.open({ host: server.host, defaultCallTimeout: 15 });
+      await expect(client.call("slow")).rejects.toThrow("RPC call to slow timed out after 15ms");
+      await expect(client.call("slow", [], { timeout: 5 })).rejects.toThrow("timed out after 5ms");
+    });
+    it("a reply that nobody waits for is a warning", async () => {
+      const warn = vi.spyOn(console, "warn").mockImplementation(() => undefined);
+      const client = pool.open({ host: server.host });
+      const late = expect(client.call("slow", [], { timeout: 15 })).rejects.toThrow("timed out");
+      const peer = await server.peer();
+      const { id } = await peer.call();
+      await late;
+      peer.reply(id, { success: true, result: 1, done: true });
+      await until("a warning", () => warn.mock.calls.length === 1);
+    });
+    it.each([
+      ["under stream", (stream: object) => ({ stream })],
+      ["bare", (stream: object) => stream],
+    ])("stream callbacks %s get the chunks, and the promise the final one", async (_how, shape) => {
+      const seen: unknown[] = [];
+      const client = pool.open({ host: server.host, defaultCallTimeout: 1 });
+      const done = client.call(
+        "count",
+        [2],
+        shape({
+          onChunk: (chunk: unknown) => seen.push(chunk),
+          onDone: (last: unknown) => seen.push(["done", last]),
+        }),
+      );
+      const peer = await server.peer();
+      const { id } = await peer.call();
+      peer.reply(id, { success: true, result: 1, done: false });
+      peer.reply(id, { success: true, result: 2, done: false });
+      // No default timeout: far more than 1 ms has passed.
+      peer.reply(id, { success: true, result: "end", done: true });
+      expect(await done).toBe("end");
+      await until("onDone ran", () => seen.length === 3);
+      expect(seen).toEqual([1, 2, ["done", "end"]]);
+    });
+    it("a stream that fails tells its callback and rejects", async () => {
+      const onError = vi.fn();
+      const client = pool.open({ host: server.host });
+      const failed = expect(client.call("count", [], { stream: { onError } })).rejects.toThrow(
+        "no",
+      );
+      const peer = await server.peer();
+      peer.reply((await peer.call()).id, { success: false, error: "no" });
+      await failed;
+      await until("onError ran", () => onError.mock.calls.length > 0);
+      expect(onError.mock.calls).toEqual([["no"]]);
+    });
+    it("the stub calls by name, and looking at it calls nothing", async () => {
+      const client = pool.open({ host: server.host });
+      const stub = client.stub as Record<string, (...args: unknown[]) => Promise<unknown>>;
+      for (const probed of ["then", "toJSON", "constructor", "$$typeof", "nodeType"])
+        expect(stub[probed]).toBeUndefined();
+      expect((stub as unknown as Record<symbol, unknown>)[Symbol.iterator]).toBeUndefined();
+      expect(JSON.stringify({ stub: {} })).toBe('{"stub":{}}');
+      const sum = stub["add"]!(1, 2);
+      const peer = await server.peer();
+      const call = await peer.call();
+      expect(call).toMatchObject({ method: "add", args: [1, 2] });
+      peer.reply(call.id, { success: true, result: 3, done: true });
+      expect(await sum).toBe(3);
+      expect(peer.received).toHaveLength(1);
+    });
+  });
+
+  describe("lost connections", () => {
+    it("a call that was transmitted rejects; one still buffered goes out with the next connection", async () => {
+      const client = pool.open({ host: server.host });
+      const peer = await server.peer();
+      await opened(client);
+      const onError = vi.fn();
+      const lost = client.call("lost", [], { stream: { onError } });
+      const rejected = expect(lost).rejects.toThrow("Connection closed");
+      await peer.call();
+      peer.drop();
+      await until("it is closed", () => client.readyState !== 1);
+      const kept = client.call("kept");
+      await rejected;
+      const next = await server.peer(2);
+      const call = await next.call();
+      expect(call.method).toBe("kept");
+      next.reply(call.id, { success: true, result: "here", done: true });
+      expect(await kept).toBe("here");
+      expect(next.received).toHaveLength(1);
+      expect(onError.mock.calls).toEqual([["Connection closed"]]);
+    });
+    it("a buffered call outlives connections that never open", async () => {
+      server.refuseWith = 503;
+      const client = pool.open({ host: server.host });
+      const kept = client.call("kept");
+      await until("several were refused", () => server.refused >= 3);
+      expect(await standing(kept)).toBe("pending");
+      server.refuseWith = undefined;
+      const peer = await server.peer();
+      peer.reply((await peer.call()).id, { success: true, result: 1, done: true });
+      expect(await kept).toBe(1);
+    });
+    it.each([1008, 4000, 4401, 4999])("close code %i is final", async (code) => {
+      const onConnectionError = vi.fn();
+      const client = pool.open({ host: server.host, onConnectionError });
+      const peer = await server.peer();
+      await opened(client);
+      const lost = expect(client.call("lost")).rejects.toThrow("Connection closed");
+      await peer.call();
+      peer.close(code, "go away");
+      await lost;
+      await until("the end is told", () => onConnectionError.mock.calls.length === 1);
+      expect(client.connectionError).toMatchObject({ code, reason: "go away" });
+      expect(onConnectionError.mock.calls[0]![0]).toBe(client.connectionError);
+      expect(client.shouldReconnect).toBe(false);
+      await expect(client.call("later")).rejects.toThrow("Connection closed");
+      expect(server.peers).toHaveLength(1);
+    });
+    it.each([1000, 1001, 1011, 1012, 1013, 3999])(
+      "close code %i is an accident: it reconnects",
+      async (code) => {
+        const client = pool.open({ host: server.host });
+        (await server.peer()).close(code);
+        await server.peer(2);
+        await opened(client);
+        expect(client.connectionError).toBeNull();
+      },
+    );
+    it("shouldReconnectOnClose may end it", async () => {
+      const codes: number[] = [];
+      const shouldReconnectOnClose = ({ code }: { code: number }) => {
+        codes.push(code);
+        return code !== 1011;
+      };
+      const client = pool.open({ host: server.host, shouldReconnectOnClose });
+      (await server.peer()).close(1012);
+      (await server.peer(2)).close(1011);
+      await until("the end is known", () => client.connectionError !== null);
+      expect(client.connectionError).toMatchObject({ code: 1011 });
+      expect(codes).toEqual([1012, 1011]);
+    });
+    it("maxRetries spent is the end, and calls stop waiting", async () => {
+      server.refuseWith = 401;
+      const onConnectionError = vi.fn();
+      const client = pool.open({ host: server.host, maxRetries: 2, onConnectionError });
+      await expect(client.call("lost")).rejects.toThrow("Connection closed");
+      expect(server.refused).toBe(3);
+      expect(client.connectionError).toMatchObject({ code: 1000 });
+      expect(onConnectionError).toHaveBeenCalledTimes(1);
+    });
+    it("close() rejects what waits, buffered or not, and is no error", async () => {
+      const client = pool.open({ host: server.host });
+      await opened(client);
+      const sent = client.call("sent");
+      const peer = await server.peer();
+      await peer.call();
+      client.close();
+      await expect(sent).rejects.toThrow("Connection closed");
+      expect(client.connectionError).toBeNull();
+      await until("the server saw it", () => peer.closed !== undefined);
+      expect(peer.closed!.code).toBe(1000);
+      expect(server.peers).toHaveLength(1);
+    });
+    it("after a final close, reconnect() starts anew and the error goes with the open socket", async () => {
+      const client = pool.open({ host: server.host });
+      (await server.peer()).close(4001);
+      await until("the end is known", () => client.connectionError !== null);
+      client.reconnect();
+      const peer = await server.peer(2);
+      await until("the error is gone", () => client.connectionError === null);
+      const back = client.call("back");
+      peer.reply((await peer.call()).id, { success: true, result: 1, done: true });
+      expect(await back).toBe(1);
+    });
+  });
+
+  it("AgentClient.fetch throws: HTTP is agentFetch's", () => {
+    expect(() => (kind.AgentClient as { fetch: () => unknown }).fetch()).toThrow(/agentFetch/);
+  });
+});
+
+/** Resolves when the peer's "marker" message has been handled. */
+function marked(client: AnyClient): Promise<void> {
+  return new Promise((resolve) =>
+    client.addEventListener("message", (event) => {
+      if (event.data === "marker") resolve();
+    }),
+  );
+}

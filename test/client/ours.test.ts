@@ -1,0 +1,133 @@
+/**
+ * What our client does beyond the reference's, or where that one leaves a call waiting: clear refusals,
+ * a bounded buffer, the journal sequence; and what the entry pulls into a page.
+ */
+import { readFileSync } from "node:fs";
+import { posix } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { AgentClient, agentFetch } from "../../services/client/index.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { importsOf } from "../tidy/layering.ts";
+import { sourceFile } from "../tidy/SourceFile.ts";
+import { ClientPool, standing } from "./clients.ts";
+import { FakeServer } from "./FakeServer.ts";
+
+const pool = new ClientPool({ AgentClient, agentFetch });
+const until = (what: string, check: () => boolean) => pollUntil(what, check, { intervalMs: 2 });
+let server: FakeServer;
+beforeEach(async () => {
+  server = await FakeServer.start();
+});
+afterEach(async () => {
+  pool.close();
+  vi.unstubAllGlobals();
+  await server.stop();
+});
+
+describe("AgentClient", () => {
+  it("without any WebSocket it says so, and what to pass", () => {
+    vi.stubGlobal("WebSocket", undefined);
+    const make = () => new AgentClient({ agent: "RoomAgent", host: server.host });
+    expect(make).toThrow(/no global WebSocket.*option WebSocket/);
+  });
+  it("made closed it needs no WebSocket before reconnect()", () => {
+    vi.stubGlobal("WebSocket", undefined);
+    const client = new AgentClient({ agent: "RoomAgent", host: server.host, startClosed: true });
+    expect(() => client.reconnect()).toThrow(/no global WebSocket/);
+  });
+  it("options that name no agent or no host are refused by name", () => {
+    const options = { agent: "RoomAgent", host: server.host };
+    expect(() => new AgentClient({ ...options, host: "" })).toThrow(/"host" is missing/);
+    expect(() => new AgentClient({ ...options, agent: "" })).toThrow(/"agent" is missing/);
+  });
+  it("made closed it keeps calls for the first connection", async () => {
+    const client = pool.open({ host: server.host, startClosed: true });
+    const early = client.call("early");
+    expect(await standing(early)).toBe("pending");
+    client.reconnect();
+    const peer = await server.peer();
+    peer.reply((await peer.call()).id, { success: true, result: 1, done: true });
+    expect(await early).toBe(1);
+  });
+  it("a call after close() rejects at once", async () => {
+    const client = pool.open({ host: server.host });
+    client.close();
+    await expect(client.call("later")).rejects.toThrow("Connection closed");
+  });
+  it("a call that a full send buffer drops rejects at once", async () => {
+    const client = pool.open({ host: server.host, startClosed: true, maxEnqueuedMessages: 1 });
+    const kept = client.call("kept");
+    await expect(client.call("lost")).rejects.toThrow("RPC call to lost was dropped");
+    expect(await standing(kept)).toBe("pending");
+    client.reconnect();
+    const peer = await server.peer();
+    peer.reply((await peer.call()).id, { success: true, done: true });
+    await kept;
+  });
+  it("arguments that JSON can't carry reject the call and send nothing", async () => {
+    const client = pool.open({ host: server.host });
+    await expect(client.call("big", [1n])).rejects.toThrow(/BigInt/);
+  });
+  it("reconnect() with an application code reconnects", async () => {
+    const client = pool.open({ host: server.host });
+    const peer = await server.peer();
+    await until("it is open", () => client.readyState === 1);
+    client.reconnect(4000, "again");
+    await server.peer(2);
+    await until("the server saw the code", () => peer.closed?.code === 4000);
+    expect(client.connectionError).toBeNull();
+  });
+  it("keeps the journal sequence of the latest state that has one", async () => {
+    const client = pool.open({ host: server.host });
+    expect(client.seq).toBeUndefined();
+    const peer = await server.peer();
+    peer.state({ n: 1 }, { seq: 7 });
+    await until("the sequence is here", () => client.seq === 7);
+    peer.drop();
+    const next = await server.peer(2);
+    expect(client.seq).toBe(7);
+    next.state({ n: 2 }, { seq: 9 });
+    await until("the next is here", () => client.seq === 9);
+  });
+  it("frames of the protocol that are broken break nothing", async () => {
+    const client = pool.open({ host: server.host });
+    const peer = await server.peer();
+    for (const frame of [
+      '{"type":"rpc"}',
+      '{"type":"cf_agent_identity"}',
+      '["type"]',
+      '"type"',
+      '{"type":',
+      new Uint8Array([1, 2]),
+    ])
+      peer.send(frame);
+    peer.identity();
+    await client.ready;
+    expect(client.name).toBe("default");
+  });
+});
+
+describe("agents/client and agents/react", () => {
+  it.each([
+    ["client", ["partysocket"]],
+    ["react", ["partysocket", "react"]],
+  ])("%s pulls in %j and nothing else, nor anything of the server", (entry, packages) => {
+    const { files, outside } = reach(`services/${entry}/index.ts`);
+    expect([...outside].toSorted()).toEqual(packages);
+    for (const file of files) expect(file).toMatch(/^(?:services\/(?:client|react)|schemas)\//);
+  });
+});
+
+/** Everything that an entry imports at run time, and what those import. */
+function reach(entry: string): { files: Set<string>; outside: Set<string> } {
+  const root = fileURLToPath(new URL("../..", import.meta.url));
+  const [files, outside] = [new Set([entry]), new Set<string>()];
+  for (const path of files)
+    for (const { specifier, target } of importsOf(
+      sourceFile(path, readFileSync(root + path, "utf8")),
+    ))
+      if (target === undefined) outside.add(specifier);
+      else files.add(posix.normalize(target));
+  return { files, outside };
+}
