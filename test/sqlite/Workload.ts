@@ -2,7 +2,7 @@
  * Random SQL for the replay property: every kind of statement that makes a database hard to rebuild
  * by running SQL again, and none of which matters to page deltas. A step is data, so fast-check can shrink it.
  */
-import fc from "fast-check";
+import * as fc from "fast-check";
 import type { AgentDatabase } from "../../core/database/Databases.ts";
 
 export type Statement =

@@ -307,15 +307,15 @@ describe("a database larger than its share of memory", () => {
   });
 
   it("shares a bounded number of open files with all the others", () => {
-    const open = new OpenFiles();
+    const shared = new OpenFiles();
     const paths = Array.from({ length: 300 }, (_, i) => join(folder.path, "deep", `${i}.pages`));
     for (const [i, path] of [...paths, ...paths].entries()) {
-      const fd = open.use(path);
+      const fd = shared.use(path);
       writeSync(fd, String(i), 0);
-      expect(open.size).toBeLessThanOrEqual(128);
+      expect(shared.size).toBeLessThanOrEqual(128);
     }
-    open.closeAll();
-    expect(open.size).toBe(0);
+    shared.closeAll();
+    expect(shared.size).toBe(0);
     expect(paths.map((path) => readFileSync(path, "utf8"))).toEqual(
       paths.map((_, i) => `${300 + i}`),
     );
