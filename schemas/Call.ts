@@ -97,7 +97,13 @@ export type CallReply =
       readonly message: string;
       readonly cause?: unknown;
     }
-  | { readonly kind: "state"; readonly seq: number; readonly state?: unknown }
+  /** `seq` and `time` of the last event, 0 when there is none. */
+  | {
+      readonly kind: "state";
+      readonly seq: number;
+      readonly time: number;
+      readonly state?: unknown;
+    }
   /** Not handled here and now (no lease, starting, stopping): nothing was done; try again. */
   | { readonly kind: "notHere" };
 

@@ -29,3 +29,10 @@ export class AgentDiscarded extends Data.TaggedError("AgentDiscarded")<object> {
     return "The agent moved to another host while this was running";
   }
 }
+
+/** `ctx.abort()`, or a defect of ours while committing: running it again at once would end the same way. */
+export class AgentAborted extends Data.TaggedError("AgentAborted")<{ readonly reason: string }> {
+  override get message(): string {
+    return `The agent was aborted: ${this.reason}`;
+  }
+}

@@ -33,7 +33,13 @@ export type AgentClassType = (new (ctx: AgentContext, env: never) => Agent<unkno
 /** Where an agent's outputs go; the host's adapters. Called only after the gate. */
 export interface AgentOutlet {
   readonly toGateway: (gateway: string, message: GatewayMessage, body?: Uint8Array) => void;
-  readonly publishState: (id: AgentId, seq: number, timeMs: number, state: string) => void;
+  /** `state` is JSON text; undefined: unset. */
+  readonly publishState: (
+    id: AgentId,
+    seq: number,
+    timeMs: number,
+    state: string | undefined,
+  ) => void;
 }
 
 export interface ActiveAgentParts {
@@ -68,6 +74,8 @@ export class ActiveAgent implements AgentRuntime {
   /** Monotonic, of the last turn that began or ended. */
   lastActiveMs: number;
   discarded = false;
+  /** Why, when it was discarded by `abort`. */
+  aborted: string | undefined;
   readonly #parts: ActiveAgentParts;
   #live: { value: unknown; text: string } | undefined;
   #blocked: Promise<unknown> | undefined;
@@ -179,7 +187,7 @@ export class ActiveAgent implements AgentRuntime {
     const except = options.except;
     this.committer.afterCommit((seq) => {
       this.#castState(text, except);
-      this.#parts.outlet.publishState(this.id, seq, this.image.timeMs, text ?? "null");
+      this.#parts.outlet.publishState(this.id, seq, this.image.timeMs, text);
       this.#runDeferred(turn, options.changed);
     });
   }
@@ -250,6 +258,8 @@ export class ActiveAgent implements AgentRuntime {
   }
 
   abort(reason: string): void {
+    this.aborted = reason;
+    this.discard();
     this.#parts.onAbort(reason);
   }
 

@@ -3,12 +3,13 @@
  * the current state. Every reply passes the output gate.
  *
  * A call is not a durable input: when the agent is discarded meanwhile the answer is `notHere`, and
- * the caller, which still holds the request, asks the new owner.
+ * the caller, which still holds the request, asks the new owner. Not so when it was aborted while
+ * the call ran: asked again it would abort again.
  */
 import type { Call, CallReply } from "../../schemas/Call.ts";
 import { Agent } from "../agent/Agent.ts";
 import { checkTags, Connection } from "../agent/Connection.ts";
-import { ReadonlyConnection } from "../agent/errors.ts";
+import { AgentAborted, AgentDiscarded, ReadonlyConnection } from "../agent/errors.ts";
 import {
   identityFrame,
   mcpServersFrame,
@@ -28,21 +29,29 @@ export interface CallAnswer {
   readonly body?: Uint8Array | string;
 }
 
-/** Resolves when the answer may leave. Rejects with `AgentDiscarded`. */
+/** Resolves when the answer may leave. Rejects with `AgentDiscarded` or `AgentAborted`. */
 export async function handleCall(
   agent: ActiveAgent,
   call: Call,
   body: Uint8Array,
 ): Promise<CallAnswer> {
   await agent.unblocked();
-  const answer = await dispatch(agent, call, body);
-  await gate(agent);
-  return answer;
+  if (agent.discarded) throw new AgentDiscarded();
+  try {
+    const answer = await dispatch(agent, call, body);
+    await gate(agent);
+    return answer;
+  } catch (error) {
+    if (!agent.discarded) throw error;
+    throw agent.aborted === undefined
+      ? new AgentDiscarded()
+      : new AgentAborted({ reason: agent.aborted });
+  }
 }
 
-/** Resolves when everything the answer may tell of is stored. */
+/** Resolves when everything the answer may tell of is stored. Rejects when that is lost. */
 function gate(agent: ActiveAgent): Promise<void> {
-  return agent.committer.idle ? Promise.resolve() : agent.committer.stored();
+  return agent.committer.idle && !agent.discarded ? Promise.resolve() : agent.committer.stored();
 }
 
 async function dispatch(agent: ActiveAgent, call: Call, body: Uint8Array): Promise<CallAnswer> {
@@ -77,6 +86,7 @@ async function dispatch(agent: ActiveAgent, call: Call, body: Uint8Array): Promi
         reply: {
           kind: "state",
           seq: agent.image.seq,
+          time: agent.image.timeMs,
           ...(agent.image.state === undefined ? {} : { state: JSON.parse(agent.image.state) }),
         },
       };

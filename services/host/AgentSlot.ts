@@ -238,7 +238,9 @@ export class AgentSlot {
             outcome,
             error: error instanceof Error ? error.stack : error,
           });
-          this.dropped(self);
+          // A defect of ours is met again by whoever runs the same again: no call is.
+          if (outcome === "Defect") self.abort("its commit failed");
+          else this.dropped(self);
         },
         onAbort: (reason) => {
           services.log.warn("an agent was aborted", { ...this.id, reason });
@@ -278,6 +280,9 @@ export class AgentSlot {
       this.sockets.set(key, { ...info, attachment: attachment() });
     }
     this.live = undefined;
+    // Begun again counts as delivered again: one that throws the agent out each time ends as a dead letter.
+    for (const [seq, handle] of this.outstanding)
+      this.outstanding.set(seq, { ...handle, deliveries: handle.deliveries + 1 });
     if (!this.owner.signal.aborted && this.outstanding.size > 0) this.wake();
   }
 

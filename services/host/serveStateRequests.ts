@@ -13,7 +13,7 @@ const STATE_TIMEOUT_MS = 2000;
 
 /** Serves until the returned function is called. */
 export function serveStateRequests(services: HostServices): () => void {
-  const { bus, config, log, time } = services;
+  const { bus, config, log } = services;
   const { subjects } = config;
   const encoder = new TextEncoder();
   return bus.subscribe(
@@ -29,7 +29,7 @@ export function serveStateRequests(services: HostServices): () => void {
           const { head } = decodeMessage<CallReply>(answer.data);
           if (head.kind !== "state") return;
           const state = head.state === undefined ? undefined : JSON.stringify(head.state);
-          bus.publish(reply, encoder.encode(stateMessage(id, head.seq, time.nowMs(), state)));
+          bus.publish(reply, encoder.encode(stateMessage(id, head.seq, head.time, state)));
         })
         .catch((error: unknown) => log.warn("a state request failed", { error: String(error) }));
     },
