@@ -3,10 +3,12 @@
  * (`interface.md` §2.1, §4.3, §6.2). Thin: every durable thing is done by the runtime behind `ctx`.
  */
 import type { LogShape } from "../log/Log.ts";
+import { AgentJobs } from "./AgentJobs.ts";
 import { runtimeOf, type AgentContext } from "./AgentContext.ts";
 import type { AgentRuntime } from "./AgentRuntime.ts";
 import { toObject, toSqlValue, type SqlParameter } from "./AgentStorage.ts";
 import { Connection, type ConnectionMessage } from "./Connection.ts";
+import type { Observability } from "./observability.ts";
 import { ReadonlyConnection, SqlError } from "./errors.ts";
 
 /** How loaders know an agent class without importing this file. */
@@ -52,20 +54,22 @@ export class Agent<
   Env = Record<string, unknown>,
   State = unknown,
   Props extends Record<string, unknown> = Record<string, unknown>,
-> {
+> extends AgentJobs {
   static readonly [AGENT_MARK] = true;
   static options: AgentStaticOptions = {};
 
-  readonly ctx: AgentContext;
   readonly env: Env;
   /** The state before anything set it. Overridden by subclasses. */
   initialState: State = UNSET as State;
+  /** Gets the agent's events; `undefined` keeps them to itself. Default: Node's diagnostics channels. */
+  observability: Observability | undefined;
   readonly #runtime: AgentRuntime;
 
   constructor(ctx: AgentContext, env: Env) {
-    this.ctx = ctx;
+    super(ctx);
     this.env = env;
     this.#runtime = runtimeOf(ctx);
+    this.observability = this.#runtime.observability;
   }
 
   /** The name that this instance is addressed by. */

@@ -6,11 +6,41 @@
 import type { AgentId } from "../../schemas/Address.ts";
 import type { SqlResult, SqlValue } from "../database/Databases.ts";
 import type { LogShape } from "../log/Log.ts";
+import type { QueueItem } from "../queue/QueueTable.ts";
+import type { ScheduleCall } from "../schedule/Schedule.ts";
+import type { ScheduleRow, ScheduleTable } from "../schedule/ScheduleTable.ts";
+import type { TimeShape } from "../time/Time.ts";
+import type { RetryOptions } from "./Agent.ts";
+import type { Observability } from "./observability.ts";
 import type { Connection, ConnectionMessage } from "./Connection.ts";
+
+/** `core/turn/Scheduler`, as the API uses it. */
+export interface SchedulesOfAgent {
+  readonly add: (call: ScheduleCall) => ScheduleRow;
+  readonly cancel: (id: string) => boolean;
+  readonly table: Pick<ScheduleTable, "get" | "all">;
+}
+
+/** `core/turn/QueueLane`, as the API uses it. */
+export interface QueueOfAgent {
+  readonly push: (
+    callback: string,
+    payload: unknown,
+    options: { readonly retry?: RetryOptions; readonly id?: string },
+  ) => string;
+  readonly remove: (where: "id = ?" | "callback = ?" | "1", value?: string) => number;
+  readonly get: (id: string) => QueueItem | undefined;
+  readonly matching: (key: string, value: unknown) => ReadonlyArray<QueueItem>;
+}
 
 export interface AgentRuntime {
   readonly id: AgentId;
   readonly log: LogShape;
+  readonly time: TimeShape;
+  readonly observability: Observability;
+  readonly emit: (type: string, payload: Readonly<Record<string, unknown>>) => void;
+  readonly scheduler: SchedulesOfAgent;
+  readonly queue: QueueOfAgent;
   /** The live state: `undefined` when never set. */
   readonly state: unknown;
   readonly hasState: boolean;

@@ -55,30 +55,33 @@ export interface ScheduleRow {
 
 export class ScheduleTable {
   private readonly database: AgentDatabase;
-  private made = false;
+  /** Undefined: not looked yet. It comes only by `make`, which any SQL that names it calls first. */
+  private there: boolean | undefined;
 
   constructor(database: AgentDatabase) {
     this.database = database;
   }
 
-  /** Whether it is there, without making it. */
+  /** Whether it is there, without making it, and without opening a database that holds nothing. */
   get exists(): boolean {
-    this.made ||=
+    if (this.there === undefined && this.database.imageBytes === 0 && !this.database.dirty)
+      return false;
+    this.there ??=
       this.database.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [
         SCHEDULE_TABLE,
       ]).rows.length > 0;
-    return this.made;
+    return this.there;
   }
 
   make(): void {
-    if (this.made) return;
+    if (this.there === true) return;
     this.database.query(DDL, []);
-    this.made = true;
+    this.there = true;
   }
 
-  /** The user dropped it, or a transaction that made it was rolled back. */
+  /** A table was dropped, or a transaction rolled back: look again. */
   forget(): void {
-    this.made = false;
+    this.there = undefined;
   }
 
   all(): ReadonlyArray<ScheduleRow> {

@@ -16,14 +16,19 @@ import { AgentContext } from "../agent/AgentContext.ts";
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import type { Connection, ConnectionMessage } from "../agent/Connection.ts";
 import { AgentDiscarded } from "../agent/errors.ts";
+import type { Observability } from "../agent/observability.ts";
 import { stateFrame } from "../agent/protocol.ts";
 import type { AmbientShape } from "../ambient/Ambient.ts";
 import type { AgentDatabase, SqlResult, SqlValue } from "../database/Databases.ts";
+import { SCHEDULE_TABLE } from "../schedule/ScheduleTable.ts";
 import type { LogShape } from "../log/Log.ts";
 import type { TimeShape } from "../time/Time.ts";
 import { AgentSockets } from "./AgentSockets.ts";
 import type { AgentImage } from "./AgentImage.ts";
 import type { Committer } from "./Committer.ts";
+import { QueueLane } from "./QueueLane.ts";
+import { Scheduler, type SchedulerPorts } from "./Scheduler.ts";
+import type { CommitTriggers } from "./Triggers.ts";
 import { Turn } from "./Turn.ts";
 
 export type AgentClassType = (new (ctx: AgentContext, env: never) => Agent<unknown>) & {
@@ -51,12 +56,16 @@ export interface ActiveAgentParts {
   readonly ambient: AmbientShape;
   readonly log: LogShape;
   readonly outlet: AgentOutlet;
+  /** What an agent's `observability` is unless its class sets another. */
+  readonly observability: Observability;
+  readonly jobs: SchedulerPorts;
   readonly makeCommitter: (agent: ActiveAgent) => Committer;
   /** The agent must leave memory without committing (`ctx.abort`, a broken invariant). */
   readonly onAbort: (reason: string) => void;
 }
 
 const encoder = new TextEncoder();
+const DROPS = /\bdrop\b|\balter\b/i;
 
 export class ActiveAgent implements AgentRuntime {
   readonly id: AgentId;
@@ -66,6 +75,8 @@ export class ActiveAgent implements AgentRuntime {
   readonly time: TimeShape;
   readonly committer: Committer;
   readonly ctx: AgentContext;
+  readonly scheduler: Scheduler;
+  readonly queue: QueueLane;
   readonly sockets: AgentSockets;
   /** The user's object; set when its constructor has run. */
   agent!: Agent<unknown>;
@@ -92,6 +103,8 @@ export class ActiveAgent implements AgentRuntime {
     this.#live = text === undefined ? undefined : { value: JSON.parse(text), text };
     this.sockets = new AgentSockets(this.id, parts.outlet, () => this.committer);
     this.committer = parts.makeCommitter(this);
+    this.scheduler = new Scheduler(this, parts.jobs);
+    this.queue = new QueueLane(this, parts.jobs);
     this.ctx = new AgentContext(this);
   }
 
@@ -155,15 +168,71 @@ export class ActiveAgent implements AgentRuntime {
     }
   }
 
+  /** Rejects with `AgentDiscarded` once it is. */
+  async unlessDiscarded(): Promise<void> {
+    if (this.discarded) throw new AgentDiscarded();
+  }
+
+  /** Resolves after `ms`, unless the agent is discarded meanwhile. */
+  async sleep(ms: number): Promise<void> {
+    await new Promise<void>((resolve) => this.time.after(ms, resolve));
+    await this.unlessDiscarded();
+  }
+
+  /** The running turn wrote, past the agent's own SQL. */
+  touch(): void {
+    this.committer.touch(this.turn());
+  }
+
+  /** What its schedules and queue owe the broker with the next event (`Triggers`). */
+  takeTriggers(): CommitTriggers | undefined {
+    const schedules = this.scheduler.takeTriggers();
+    const queue = this.queue.takeTriggers();
+    if (schedules === undefined || queue === undefined)
+      return schedules ?? (queue && { ...queue, after: () => undefined });
+    return {
+      ...schedules,
+      ...queue,
+      before: async () => {
+        await Promise.all([schedules.before(), queue.before()]);
+      },
+    };
+  }
+
+  /** Leaves memory in order: nothing is lost, nothing runs any more. */
+  retire(): void {
+    this.discarded = true;
+    this.scheduler.stop();
+  }
+
   /** Rule 4. */
   discard(): void {
     if (this.discarded) return;
-    this.discarded = true;
+    this.retire();
     this.committer.abandon();
     this.database.close();
   }
 
   // AgentRuntime
+
+  get observability(): Observability {
+    return this.#parts.observability;
+  }
+
+  emit(type: string, payload: Readonly<Record<string, unknown>>): void {
+    const timestamp = this.time.nowMs();
+    try {
+      this.agent.observability?.emit({
+        type,
+        agent: this.id.class,
+        name: this.id.name,
+        payload,
+        timestamp,
+      });
+    } catch (error) {
+      this.log.warn("an observability event was not taken", { type, error: String(error) });
+    }
+  }
 
   get state(): unknown {
     return this.#live?.value;
@@ -194,10 +263,14 @@ export class ActiveAgent implements AgentRuntime {
 
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>): SqlResult {
     this.#assertLive();
+    if (sql.includes(SCHEDULE_TABLE)) this.scheduler.table.make();
     const result = this.database.query(sql, params);
     if (result.wrote) {
       const turn = this.turn();
       turn.wroteSql(sql);
+      if (DROPS.test(sql)) this.#forgetTables();
+      // Any write may reach the table by a trigger; one that can't costs a comparison at its commit.
+      if (this.scheduler.table.exists) this.scheduler.look();
       this.committer.touch(turn);
     }
     return result;
@@ -205,7 +278,18 @@ export class ActiveAgent implements AgentRuntime {
 
   transaction<A>(f: () => A): A {
     this.#assertLive();
-    return this.database.transaction(f);
+    try {
+      return this.database.transaction(f);
+    } catch (error) {
+      this.#forgetTables();
+      throw error;
+    }
+  }
+
+  /** What is known of the runtime's own tables may be undone. */
+  #forgetTables(): void {
+    this.scheduler.forget();
+    this.queue.forget();
   }
 
   connections(): Iterable<Connection> {

@@ -24,6 +24,7 @@ import { AgentDiscarded } from "../agent/errors.ts";
 import type { AgentImage } from "./AgentImage.ts";
 import { applyEvent } from "./applyEvent.ts";
 import { encodeCommit, type CommitTurn } from "./encodeCommit.ts";
+import type { CommitTriggers } from "./Triggers.ts";
 import type { Turn } from "./Turn.ts";
 
 /** A durable turn's writes wait at most this long for its end (architecture: "A turn", 3). */
@@ -48,6 +49,8 @@ export interface CommitterHost {
   readonly host: string;
   readonly epoch: Epoch;
   readonly append: (data: Uint8Array, expectedSeq: Sequence) => Promise<AppendResult>;
+  /** What the agent's schedules and queue owe the broker with the next event; read just before it. */
+  readonly takeTriggers: () => CommitTriggers | undefined;
   /** An event is stored and applied. */
   readonly onCommitted: (bytes: number, turns: ReadonlyArray<Turn>) => void;
   /** Rule 5. */
@@ -204,12 +207,15 @@ export class Committer {
 
   private async commit(batch: Batch): Promise<void> {
     const { image, database, time } = this.host;
+    const triggers = this.host.takeTriggers();
     const frozen = database.dirty ? database.freeze() : undefined;
     const turns = [...batch.turns];
     const records = turns
       .map((turn) => takeRecord(turn, frozen !== undefined))
       .filter((record) => record !== undefined);
-    if (records.length > 0 || frozen !== undefined) {
+    if (triggers !== undefined) await triggers.before();
+    if (this.failed) return;
+    if (records.length > 0 || frozen !== undefined || triggers !== undefined) {
       const commit = encodeCommit({
         image,
         host: this.host.host,
@@ -218,6 +224,8 @@ export class Committer {
         eventId: time.id(),
         turns: records,
         ...(frozen === undefined ? {} : { frozen }),
+        ...(triggers?.schedules === undefined ? {} : { schedules: triggers.schedules }),
+        ...(triggers?.queue === undefined ? {} : { queue: triggers.queue }),
       });
       const result = await this.host.append(commit.data, image.seq);
       if (this.failed) return;
@@ -225,6 +233,7 @@ export class Committer {
       if (frozen !== undefined) database.committed();
       applyEvent(image, result.seq, commit.head);
       this.host.onCommitted(commit.data.length, turns);
+      triggers?.after();
     }
     this.inFlight = undefined;
     for (const output of batch.outputs) output(image.seq);

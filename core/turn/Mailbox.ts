@@ -167,6 +167,9 @@ export class Mailbox {
       this.answerDuplicate(envelope, doneAt);
       return;
     }
+    // Triggers of jobs: the agent's own tables say what runs.
+    if (head.kind === "queue") return this.agent.queue.offer(head.key, held.delivery);
+    if (head.kind === "schedule") return this.agent.scheduler.offer(head.key, held.delivery);
     const keys = [head.key, ...(head.alsoKeys ?? [])];
     for (const key of keys) {
       const others = this.inProgress.get(key);

@@ -30,11 +30,9 @@ export function applyEvent(image: AgentImage, seq: Sequence, head: JournalHead):
   for (const turn of head.turns) {
     if (turn.state !== undefined) image.state = applyState(image.state, turn.state);
     const key = turn.cause.id;
-    if (key !== undefined && turn.cause.seq !== undefined) {
-      if (turn.done === undefined && turn.dead === undefined)
-        image.begun.set(key, { attempts: turn.cause.attempt ?? 1, inboxSeq: turn.cause.seq });
-      else image.begun.delete(key);
-    }
+    if (key !== undefined && turn.begun === true)
+      image.begun.set(key, { attempts: turn.cause.attempt ?? 1, inboxSeq: turn.cause.seq ?? 0 });
+    else if (key !== undefined) image.begun.delete(key);
     for (const done of turn.done ?? []) image.done.add(done, head.time, seq);
   }
   if (head.pages !== undefined) image.pages = head.pages;

@@ -9,6 +9,7 @@ import { encodeFrameJson } from "../../schemas/Frame.ts";
 import type { Cause, JournalHead, StateChange } from "../../schemas/JournalEvent.ts";
 import type { AgentImage } from "./AgentImage.ts";
 import { diffState } from "./stateChange.ts";
+import type { RowChanges } from "./Triggers.ts";
 import type { InputOutcome, Turn } from "./Turn.ts";
 
 export interface CommitTurn {
@@ -34,8 +35,10 @@ export function encodeCommit(options: {
   readonly eventId: string;
   readonly turns: ReadonlyArray<CommitTurn>;
   readonly frozen?: { readonly delta: Uint8Array; readonly pages: number };
+  readonly schedules?: RowChanges;
+  readonly queue?: RowChanges;
 }): Commit {
-  const { image, frozen } = options;
+  const { image, frozen, schedules, queue } = options;
   let state = image.state;
   const turns: JournalHead["turns"][number][] = [];
   let turnsJson = "";
@@ -53,7 +56,7 @@ export function encodeCommit(options: {
     if (record.sql.length > 0) json += `,"sql":${JSON.stringify(record.sql)}`;
     const flags = {
       ...(outcome !== undefined && outcome.done.length > 0 ? { done: outcome.done } : {}),
-      ...(turn.durable && !turn.ended ? { begun: true as const } : {}),
+      ...(turn.durable && !isOver(turn, outcome) ? { begun: true as const } : {}),
       ...(outcome?.dead ? { dead: true as const } : {}),
       ...(outcome?.error === undefined ? {} : { error: outcome.error }),
     };
@@ -71,7 +74,13 @@ export function encodeCommit(options: {
   const start =
     `{"id":${JSON.stringify(options.eventId)},"agent":${JSON.stringify(agent)},"kind":"turns",` +
     `"host":${JSON.stringify(options.host)},"epoch":${options.epoch},"time":${options.timeMs},"turns":[`;
-  const end = frozen === undefined ? "]}" : `],"pages":${frozen.pages}}`;
+  const rest = {
+    ...(frozen === undefined ? {} : { pages: frozen.pages }),
+    ...(schedules === undefined ? {} : { schedules }),
+    ...(queue === undefined ? {} : { queue }),
+  };
+  const restJson = JSON.stringify(rest);
+  const end = restJson.length > 2 ? `],${restJson.slice(1)}` : "]}";
   return {
     data: encodeFrameJson(start + turnsJson + end, frozen?.delta),
     head: {
@@ -82,7 +91,7 @@ export function encodeCommit(options: {
       epoch: options.epoch,
       time: options.timeMs,
       turns,
-      ...(frozen === undefined ? {} : { pages: frozen.pages }),
+      ...rest,
     },
   };
 }
@@ -94,3 +103,7 @@ const shortCause = (cause: Cause): Cause => ({
   ...(cause.seq === undefined ? {} : { seq: cause.seq }),
   ...(cause.attempt === undefined ? {} : { attempt: cause.attempt }),
 });
+
+/** Its input will not run again by itself: it is done or dead. */
+const isOver = (turn: Turn, outcome: InputOutcome | undefined): boolean =>
+  turn.ended && outcome !== undefined && (outcome.dead || outcome.done.length > 0);

@@ -16,6 +16,7 @@ import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
 import { RouteTable } from "../../core/webhook/RouteTable.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import type { Readiness } from "../admin/AdminServer.ts";
+import { layer as cronLayer } from "../cronParser/CronParser.ts";
 import { runGateway } from "../gateway/runGateway.ts";
 import { runHost } from "../host/runHost.ts";
 import { bindEnv } from "../module/bindEnv.ts";
@@ -33,6 +34,7 @@ import { asyncAmbientLayer } from "../node/AsyncAmbient.ts";
 import { installGatedFetch } from "../node/gatedFetch.ts";
 import { layer as machineTimeLayer, machineTime } from "../node/MachineTime.ts";
 import { httpServerLayer } from "../nodeHttp/httpServerLayer.ts";
+import { genericObservability } from "../observability/index.ts";
 import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
 import type { ProcessSettings, RunningProcess } from "./Joins.ts";
 
@@ -108,6 +110,7 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
       servers: natsUrl.split(","),
       name: `agents ${settings.role}`,
       namespace,
+      log,
       provision: {
         ...(provision.shards === undefined ? {} : { shards: provision.shards }),
         ...(provision.replicas === undefined ? {} : { replicas: provision.replicas }),
@@ -116,6 +119,7 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
     }),
     sqliteDatabases({ folder }),
     asyncAmbientLayer,
+    cronLayer,
     machineTimeLayer,
     Layer.succeed(Log, log),
     httpServerLayer("auto"),
@@ -142,7 +146,14 @@ const serveRoles = (settings: ProcessSettings, broker: Broker) =>
     const host =
       role === "gateway"
         ? undefined
-        : yield* runHost({ hostId: id, subjects, shards, module: () => code.host, metrics });
+        : yield* runHost({
+            hostId: id,
+            subjects,
+            shards,
+            module: () => code.host,
+            metrics,
+            observability: genericObservability,
+          });
     const gateway =
       role === "host"
         ? undefined

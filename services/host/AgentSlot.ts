@@ -12,7 +12,6 @@
  */
 import type { AgentId, Epoch } from "../../schemas/Address.ts";
 import type { Call, SocketInfo } from "../../schemas/Call.ts";
-import { encodeDeadLetter } from "../../schemas/DeadLetter.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { Connection } from "../../core/agent/Connection.ts";
@@ -24,6 +23,7 @@ import { socketKey } from "../../core/turn/AgentSockets.ts";
 import { handleCall, type CallAnswer } from "../../core/turn/handleCall.ts";
 import { Mailbox, type InputHandle } from "../../core/turn/Mailbox.ts";
 import { activate } from "./activate.ts";
+import { bury } from "./bury.ts";
 import type { HostServices } from "./HostServices.ts";
 import { sendAnswer } from "./sendAnswer.ts";
 import { SnapshotPolicy } from "./SnapshotPolicy.ts";
@@ -32,6 +32,8 @@ import { SnapshotPolicy } from "./SnapshotPolicy.ts";
 const REACTIVATE_MS_MIN = 200;
 const REACTIVATE_MS_MAX = 30_000;
 
+/** Inputs kept with their bytes while an agent starts; the rest are read again. */
+const EARLY_MAX = 16;
 /** How often a leaving agent is looked at. */
 const IDLE_POLL_MS = 5;
 /** An agent busier than this on new code's arrival keeps the old until it rests. */
@@ -56,6 +58,8 @@ export class AgentSlot {
   private live: Live | undefined;
   private activating: Promise<Live> | undefined;
   private readonly outstanding = new Map<number, InputHandle>();
+  /** Bytes of the first inputs that came before the agent had started, by sequence. */
+  private readonly early = new Map<number, Uint8Array>();
   /** Sockets of the agent while it is not in memory, by `socketKey`. */
   readonly sockets = new Map<string, SocketInfo>();
   private quarantined: string | undefined;
@@ -103,7 +107,11 @@ export class AgentSlot {
     }
     this.outstanding.set(delivery.seq, handle);
     if (this.live !== undefined) this.live.mailbox.deliver(handle, delivery.data);
-    else this.wake();
+    else {
+      // Kept for the start, so that what wakes an agent is not read twice.
+      if (this.early.size < EARLY_MAX) this.early.set(delivery.seq, delivery.data);
+      this.wake();
+    }
   }
 
   /** Answers a call. Rejects with what makes it impossible here and now. */
@@ -171,6 +179,7 @@ export class AgentSlot {
     this.live?.agent.discard();
     this.live = undefined;
     this.outstanding.clear();
+    this.early.clear();
   }
 
   private leave(live: Live): void {
@@ -180,7 +189,7 @@ export class AgentSlot {
       const { info, attachment } = Connection.internals(connection);
       this.sockets.set(key, { ...info, attachment: attachment() });
     }
-    agent.discarded = true;
+    agent.retire();
     if (agent.image.seq === 0) agent.database.close();
     else agent.database.close({ seq: agent.image.seq, core: agent.image.encode() });
     this.live = undefined;
@@ -260,7 +269,11 @@ export class AgentSlot {
         snapshots: new SnapshotPolicy(agent, services, replayed),
       };
       this.live = live;
-      for (const handle of this.outstanding.values()) live.mailbox.deliver(handle);
+      for (const handle of this.outstanding.values())
+        live.mailbox.deliver(handle, this.early.get(handle.seq));
+      this.early.clear();
+      agent.scheduler.start();
+      agent.queue.kick();
       return live;
     } catch (error) {
       if (error instanceof CorruptFrame || error instanceof UnknownVersion) this.quarantine(error);
@@ -303,17 +316,8 @@ export class AgentSlot {
         ...answer: Parameters<typeof sendAnswer> extends [unknown, ...infer Rest] ? Rest : never
       ) => sendAnswer(services, ...answer),
       bury: async (handle: InputHandle, reason: string) => {
-        const data = await services.inbox.get(handle.seq);
-        const { config, time, metrics, deadLetters } = services;
-        const head = {
-          agent: [this.id.class, this.id.name] as const,
-          seq: handle.seq,
-          reason,
-          host: config.hostId,
-          time: time.nowMs(),
-        };
-        await deadLetters.put(this.id, encodeDeadLetter(head, data ?? new Uint8Array(0)));
-        metrics.deadLetters();
+        const input = (await services.inbox.get(handle.seq)) ?? new Uint8Array(0);
+        await bury(services, this.id, { seq: handle.seq, reason, input });
       },
       onTurn: () => services.metrics.turns(),
       onDuplicate: () => services.metrics.duplicates(),

@@ -4,6 +4,7 @@
  */
 import { Effect } from "effect";
 import { Ambient, type AmbientShape } from "../../core/ambient/Ambient.ts";
+import type { Observability } from "../../core/agent/observability.ts";
 import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
 import { Bus, type BusShape } from "../../core/bus/Bus.ts";
 import { Databases, type DatabasesShape } from "../../core/database/Databases.ts";
@@ -13,6 +14,8 @@ import { Journal, type JournalShape } from "../../core/journal/Journal.ts";
 import { Leases, type LeasesShape } from "../../core/lease/Leases.ts";
 import { Log, type LogShape } from "../../core/log/Log.ts";
 import { Snapshots, type SnapshotsShape } from "../../core/snapshot/Snapshots.ts";
+import { Cron, type CronShape } from "../../core/schedule/Cron.ts";
+import { Timers, type TimersShape } from "../../core/schedule/Timers.ts";
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
@@ -35,6 +38,8 @@ export interface HostModule {
 }
 
 export interface HostServices {
+  /** Of agents whose class sets no other. */
+  readonly observability: Observability;
   readonly config: HostConfig;
   readonly module: () => HostModule;
   readonly metrics: Pick<
@@ -57,13 +62,17 @@ export interface HostServices {
   readonly bus: BusShape;
   readonly databases: DatabasesShape;
   readonly deadLetters: DeadLettersShape;
+  readonly timers: TimersShape;
+  readonly cron: CronShape;
   readonly time: TimeShape;
   readonly ambient: AmbientShape;
   readonly log: LogShape;
 }
 
 /** The ports from the context, beside what the process decides. */
-export const hostServices = (own: Pick<HostServices, "config" | "module" | "metrics">) =>
+export const hostServices = (
+  own: Pick<HostServices, "config" | "module" | "metrics" | "observability">,
+) =>
   Effect.gen(function* () {
     const services: HostServices = {
       ...own,
@@ -75,6 +84,8 @@ export const hostServices = (own: Pick<HostServices, "config" | "module" | "metr
       bus: yield* Bus,
       databases: yield* Databases,
       deadLetters: yield* DeadLetters,
+      timers: yield* Timers,
+      cron: yield* Cron,
       time: yield* Time,
       ambient: yield* Ambient,
       log: yield* Log,

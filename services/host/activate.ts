@@ -19,6 +19,7 @@ import { Committer } from "../../core/turn/Committer.ts";
 import { rebuildAgent, type Rebuilt } from "../../core/turn/rebuild.ts";
 import type { HostServices } from "./HostServices.ts";
 import { agentOutlet } from "./agentOutlet.ts";
+import { bury } from "./bury.ts";
 
 /** Refusals in a row after which somebody else is surely writing: leave the agent to them. */
 const CLAIM_ATTEMPTS_MAX = 5;
@@ -68,6 +69,14 @@ export async function activate(
       error: (message, fields) => log.error(message, { class: id.class, name: id.name, ...fields }),
     },
     outlet: agentOutlet(services),
+    observability: services.observability,
+    jobs: {
+      inbox: services.inbox,
+      timers: services.timers,
+      cron: services.cron,
+      signal: options.signal,
+      bury: (input, reason) => bury(services, id, { seq: 0, reason, input }),
+    },
     onAbort: options.onAbort,
     makeCommitter: (self) =>
       new Committer({
@@ -82,6 +91,7 @@ export async function activate(
           if (result._tag === "Conflict") services.metrics.refusedAppends();
           return result;
         },
+        takeTriggers: () => self.takeTriggers(),
         onCommitted: (bytes) => options.onCommitted(self, bytes),
         onFailed: (outcome, error) => options.onFailed(self, outcome, error),
       }),

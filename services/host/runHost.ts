@@ -3,6 +3,7 @@
  * until the scope closes. Used by `agents host`, `agents dev` and tests, which differ only in layers.
  */
 import { Effect } from "effect";
+import { SILENT, type Observability } from "../../core/agent/observability.ts";
 import type { AgentMetrics } from "../../core/metrics/AgentMetrics.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import { Host } from "./Host.ts";
@@ -17,6 +18,8 @@ export interface RunHostOptions {
   readonly shards: number;
   readonly module: () => HostModule;
   readonly metrics: AgentMetrics;
+  /** Default: nobody is told. */
+  readonly observability?: Observability;
   readonly drainTimeoutMs?: number;
 }
 
@@ -31,6 +34,7 @@ export const runHost = (options: RunHostOptions) =>
       },
       module: options.module,
       metrics: options.metrics,
+      observability: options.observability ?? SILENT,
     });
     const host = yield* Host.make(services);
     options.metrics.active(() => host.agentsActive);

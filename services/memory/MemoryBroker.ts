@@ -51,6 +51,8 @@ export class MemoryBroker {
   readonly snapshots = new Map<string, Uint8Array[]>();
   readonly blobs = new Map<string, Uint8Array>();
   readonly deadLetters: Uint8Array[] = [];
+  /** Armed timers, by agent and name: what cancels each. */
+  readonly timers = new Map<string, () => void>();
   /** Awaited before each operation; a rejection is the operation's. */
   intercept: ((operation: Operation) => void | Promise<void>) | undefined;
   private readonly connections = new Set<MemoryConnection>();

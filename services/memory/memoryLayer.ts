@@ -9,6 +9,7 @@ import { layer as inbox } from "./MemoryInbox.ts";
 import { layer as journal } from "./MemoryJournal.ts";
 import { layer as leases } from "./MemoryLeases.ts";
 import { layer as snapshots } from "./MemorySnapshots.ts";
+import { layer as timers } from "./MemoryTimers.ts";
 
 /** `Time` is the broker's. */
 export const memoryLayer = (connection: MemoryConnection) =>
@@ -20,5 +21,6 @@ export const memoryLayer = (connection: MemoryConnection) =>
     blobs(connection),
     deadLetters(connection),
     bus(connection),
+    timers(connection),
     Layer.succeed(Time, connection.time),
   );

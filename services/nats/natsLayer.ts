@@ -6,6 +6,7 @@ import type { DeadLetters } from "../../core/dead/DeadLetters.ts";
 import type { Inbox } from "../../core/inbox/Inbox.ts";
 import type { Journal } from "../../core/journal/Journal.ts";
 import type { Leases } from "../../core/lease/Leases.ts";
+import type { Timers } from "../../core/schedule/Timers.ts";
 import type { Snapshots } from "../../core/snapshot/Snapshots.ts";
 import { layer as natsCore, type Nats, type OpenError } from "./Nats.ts";
 import { layer as blobs } from "./NatsBlobs.ts";
@@ -16,6 +17,7 @@ import { layer as inbox } from "./NatsInbox.ts";
 import { layer as journal } from "./NatsJournal.ts";
 import { layer as leases } from "./NatsLeases.ts";
 import { layer as snapshots } from "./NatsSnapshots.ts";
+import { layer as timers } from "./NatsTimers.ts";
 import type { ProvisionOptions } from "./provision.ts";
 
 export interface NatsOptions extends NatsConnectionOptions {
@@ -25,13 +27,13 @@ export interface NatsOptions extends NatsConnectionOptions {
   readonly provision?: ProvisionOptions;
 }
 
-export type Ports = Journal | Inbox | Leases | Snapshots | Blobs | Bus | DeadLetters;
+export type Ports = Journal | Inbox | Leases | Snapshots | Blobs | Bus | DeadLetters | Timers;
 
 /** `Nats` is provided too: it knows the number of shards. */
 export const natsLayer = (
   options: NatsOptions,
 ): Layer.Layer<Ports | Nats, OpenError | BrokerUnavailable> =>
-  Layer.mergeAll(journal, inbox, leases, snapshots, bus, deadLetters).pipe(
+  Layer.mergeAll(journal, inbox, leases, snapshots, bus, deadLetters, timers).pipe(
     Layer.provideMerge(blobs),
     Layer.provideMerge(natsCore(options)),
     Layer.provide(connection(options)),

@@ -13,6 +13,8 @@ import { agentId, type AgentId, type Epoch } from "../../schemas/Address.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { Agent } from "../../services/agent/index.ts";
 import { PrometheusMetrics } from "../../services/admin/PrometheusMetrics.ts";
+import { SILENT } from "../../core/agent/observability.ts";
+import { layer as cronLayer } from "../../services/cronParser/CronParser.ts";
 import { activate } from "../../services/host/activate.ts";
 import { hostServices, type HostServices } from "../../services/host/HostServices.ts";
 import { Nats, type NatsShape } from "../../services/nats/Nats.ts";
@@ -66,6 +68,7 @@ export async function openBenchHost({ syncAlways }: BenchOptions): Promise<Bench
     natsLayer({ servers: server.url, name: "bench", provision: {} }),
     sqliteDatabases({ folder: folder.path }),
     asyncAmbientLayer,
+    cronLayer,
     Layer.succeed(Time, machineTime),
     Layer.succeed(Log, processLog({ level: "error" })),
   );
@@ -85,6 +88,7 @@ export async function openBenchHost({ syncAlways }: BenchOptions): Promise<Bench
         },
         module: () => ({ agents: new Map([["RecordingAgent", RecordingAgent]]), env: {} }),
         metrics: agentMetrics(new PrometheusMetrics()),
+        observability: SILENT,
       }),
       context,
     ),

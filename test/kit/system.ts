@@ -27,6 +27,8 @@ import { natsLayer } from "../../services/nats/natsLayer.ts";
 import { asyncAmbientLayer } from "../../services/node/AsyncAmbient.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
 import { httpServerLayer, type HttpServerChoice } from "../../services/nodeHttp/httpServerLayer.ts";
+import { layer as cronLayer } from "../../services/cronParser/CronParser.ts";
+import { genericObservability } from "../../services/observability/index.ts";
 import { sqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 
 export interface TestModule {
@@ -76,6 +78,7 @@ async function openPorts(options: SystemOptions, folder: string | undefined, log
     }),
     sqliteDatabases({ folder }),
     asyncAmbientLayer,
+    cronLayer,
     Layer.succeed(Time, machineTime),
     Layer.succeed(Log, log),
     httpServerLayer(options.http ?? "auto"),
@@ -121,6 +124,7 @@ export async function startTestHost(options: SystemOptions, hostId: string, fold
       shards: nats.shards,
       module: () => ({ agents, env }),
       metrics: agentMetrics(opened.metrics),
+      observability: genericObservability,
     }).pipe(Effect.provide(opened.context), Effect.provideService(Scope.Scope, opened.scope)),
   );
   return { host, log, metrics: opened.metrics, stop: opened.close };

@@ -24,6 +24,7 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   memory: { kind: "adapter", clock: "the virtual clock starts from the machine's" },
   node: { kind: "adapter", clock: "it is the adapter of the Time port" },
   sqlite: { kind: "adapter", clock: machine },
+  cronParser: { kind: "adapter", clock: "dates of the calendar are made here" },
   uws: { kind: "adapter", clock: "socket timeouts are the machine's" },
   nodeHttp: { kind: "adapter", clock: "socket timeouts are the machine's" },
   smtp: { kind: "adapter", clock: machine },

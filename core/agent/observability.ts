@@ -1,0 +1,33 @@
+/**
+ * What an agent tells whoever watches it (`protocol.md` §10): small events, synchronous, best effort.
+ * `services/observability` publishes them to Node's diagnostics channels, which is the default.
+ */
+export interface ObservabilityEvent {
+  /** e.g. `schedule:execute`; the part before the colon names the channel. */
+  readonly type: string;
+  /** Class of the agent. */
+  readonly agent: string;
+  readonly name: string;
+  readonly payload: Readonly<Record<string, unknown>>;
+  /** Milliseconds since the epoch. */
+  readonly timestamp: number;
+}
+
+export interface Observability {
+  readonly emit: (event: ObservabilityEvent) => void;
+}
+
+/** Tells nobody. */
+export const SILENT: Observability = { emit: () => undefined };
+
+/** Channels whose events carry their name as prefix; events of no such prefix go to `lifecycle`. */
+const CHANNELS = [
+  "state", "rpc", "schedule", "queue", "lifecycle", "workflow", "email", "mcp", "webhook",
+] as const; // prettier-ignore
+
+/** The channel of an event type; queue events belong to the schedule channel (`protocol.md` §10). */
+export function channelOf(type: string): string {
+  const prefix = type.split(":", 1)[0]!;
+  if (prefix === "queue") return "schedule";
+  return (CHANNELS as ReadonlyArray<string>).includes(prefix) ? prefix : "lifecycle";
+}

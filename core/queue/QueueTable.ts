@@ -1,0 +1,129 @@
+/**
+ * `svc_agents_queue`: items that wait, in the order they were pushed. Written by the runtime past the turn's
+ * record of SQL; what it means is in the event's `queue`.
+ */
+import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
+import type { ResolvedRetry } from "../turn/retryPolicy.ts";
+
+const TABLE = "svc_agents_queue";
+const DDL = `CREATE TABLE IF NOT EXISTS ${TABLE} (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  uid TEXT NOT NULL,
+  callback TEXT NOT NULL,
+  payload TEXT,
+  retry_options TEXT NOT NULL,
+  created_at INTEGER NOT NULL
+)`;
+
+/** An item as users see it (`protocol.md` §5). */
+export interface QueueItem<T = unknown> {
+  readonly id: string;
+  readonly callback: string;
+  readonly payload: T;
+  /** Seconds since the epoch. */
+  readonly createdAt: number;
+  /** Fully resolved. */
+  readonly retry: ResolvedRetry;
+}
+
+export interface QueueRow {
+  readonly id: string;
+  /** Of this push: an item that replaces another keeps its place and its id, not this. */
+  readonly uid: string;
+  readonly callback: string;
+  /** JSON text; null when there is none. */
+  readonly payload: string | null;
+  readonly retryOptions: string;
+  readonly createdAt: number;
+}
+
+export class QueueTable {
+  private readonly database: AgentDatabase;
+  /** Undefined: not looked yet. */
+  private there: boolean | undefined;
+
+  constructor(database: AgentDatabase) {
+    this.database = database;
+  }
+
+  /** Whether there is one, without opening a database that holds nothing. */
+  get exists(): boolean {
+    if (this.there === undefined && this.database.imageBytes === 0 && !this.database.dirty)
+      return false;
+    this.there ??=
+      this.database.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [TABLE])
+        .rows.length > 0;
+    return this.there;
+  }
+
+  /** A table was dropped, or a transaction rolled back: look again. */
+  forget(): void {
+    this.there = undefined;
+  }
+
+  /** Adds it at the end, or in the place of the item with its id. */
+  push(row: QueueRow): void {
+    if (this.there !== true) this.database.query(DDL, []);
+    this.there = true;
+    this.database.query(
+      `INSERT INTO ${TABLE} (id, uid, callback, payload, retry_options, created_at) VALUES (?,?,?,?,?,?)
+       ON CONFLICT (id) DO UPDATE SET uid = excluded.uid, callback = excluded.callback,
+         payload = excluded.payload, retry_options = excluded.retry_options, created_at = excluded.created_at`,
+      [row.id, row.uid, row.callback, row.payload, row.retryOptions, row.createdAt],
+    );
+  }
+
+  first(): QueueRow | undefined {
+    return this.select("ORDER BY seq LIMIT 1", [])[0];
+  }
+
+  all(): ReadonlyArray<QueueRow> {
+    return this.select("ORDER BY seq", []);
+  }
+
+  get(id: string): QueueRow | undefined {
+    return this.select("WHERE id = ?", [id])[0];
+  }
+
+  hasUid(uid: string): boolean {
+    return this.select("WHERE uid = ?", [uid]).length > 0;
+  }
+
+  /** The ids that were removed. `where` is SQL of this class's callers only. */
+  remove(
+    where: "id = ?" | "uid = ?" | "callback = ?" | "1",
+    params: ReadonlyArray<SqlValue>,
+  ): ReadonlyArray<string> {
+    if (!this.exists) return [];
+    const { rows } = this.database.query(
+      `DELETE FROM ${TABLE} WHERE ${where} RETURNING id`,
+      params,
+    );
+    return rows.map(([id]) => String(id));
+  }
+
+  private select(rest: string, params: ReadonlyArray<SqlValue>): ReadonlyArray<QueueRow> {
+    if (!this.exists) return [];
+    const { rows } = this.database.query(
+      `SELECT id, uid, callback, payload, retry_options, created_at FROM ${TABLE} ${rest}`,
+      params,
+    );
+    return rows.map(([id, uid, callback, payload, retry, created]) => ({
+      id: String(id),
+      uid: String(uid),
+      callback: String(callback),
+      payload: payload === null || payload === undefined ? null : String(payload),
+      retryOptions: String(retry),
+      createdAt: Number(created),
+    }));
+  }
+}
+
+export const toQueueItem = (row: QueueRow): QueueItem => ({
+  id: row.id,
+  callback: row.callback,
+  payload: row.payload === null ? undefined : (JSON.parse(row.payload) as unknown),
+  createdAt: row.createdAt,
+  retry: JSON.parse(row.retryOptions) as ResolvedRetry,
+});

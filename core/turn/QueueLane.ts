@@ -1,0 +1,222 @@
+/**
+ * The agent's queue: one lane, first in first out, one item at a time with all its retries
+ * (`protocol.md` table at the top, §6.4).
+ *
+ * 1. `push` is durable with the commit of the turn that called it; the lane runs the item only after.
+ * 2. Each push has a trigger in the inbox: it wakes the agent on whichever host owns it then. The table,
+ *    not the trigger, says what is to run: one whose row is gone, or was replaced, is dropped.
+ * 3. An item ends by leaving the table in its last commit; a failing one never blocks those behind it
+ *    for longer than its retries.
+ */
+import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
+import type { InboxShape } from "../inbox/Inbox.ts";
+import { BrokerUnavailable } from "../bus/Bus.ts";
+import { QueueTable, toQueueItem, type QueueItem, type QueueRow } from "../queue/QueueTable.ts";
+import type { RetryOptions } from "../agent/Agent.ts";
+import type { ActiveAgent } from "./ActiveAgent.ts";
+import { methodOf } from "./callbacks.ts";
+import type { InputHandle } from "./Mailbox.ts";
+import { resolveRetry } from "./retryPolicy.ts";
+import { runJob } from "./runJob.ts";
+import { HeldTriggers, rowChanges, type CommitTriggers } from "./Triggers.ts";
+
+export interface QueueOptions {
+  readonly retry?: RetryOptions;
+  /** The same id again replaces the item that waits, in its place. */
+  readonly id?: string;
+}
+
+export interface JobPorts {
+  readonly inbox: Pick<InboxShape, "publish">;
+  readonly signal: AbortSignal;
+  /** Stores a dead letter for a job; `input` is what an operator may deliver again. */
+  readonly bury: (input: Uint8Array, reason: string) => Promise<void>;
+}
+
+const encoder = new TextEncoder();
+
+export class QueueLane {
+  private readonly agent: ActiveAgent;
+  private readonly ports: JobPorts;
+  private readonly table: QueueTable;
+  private readonly held = new HeldTriggers();
+  private pushed: QueueRow[] = [];
+  private removed: string[] = [];
+  private running = false;
+
+  constructor(agent: ActiveAgent, ports: JobPorts) {
+    this.agent = agent;
+    this.ports = ports;
+    this.table = new QueueTable(agent.database);
+  }
+
+  /** The id. Throws for a callback that the agent does not have, retry options out of range, a payload that is not JSON. */
+  push(callback: string, payload: unknown, options: QueueOptions): string {
+    const { agent } = this;
+    methodOf(agent.agent, callback, () => new Error(`this.${callback} is not a function`));
+    const retry = resolveRetry(agent.options.retry, options.retry);
+    const row: QueueRow = {
+      id: options.id ?? agent.time.id(),
+      uid: agent.time.id(),
+      callback,
+      payload: toJson(payload),
+      retryOptions: JSON.stringify(retry),
+      createdAt: Math.floor(agent.time.nowMs() / 1000),
+    };
+    this.table.push(row);
+    this.pushed.push(row);
+    agent.touch();
+    agent.committer.afterCommit(() => this.kick());
+    agent.emit("queue:create", { callback, id: row.id });
+    return row.id;
+  }
+
+  /** Removes items that wait; the one that runs goes on. How many there were. */
+  remove(where: "id = ?" | "callback = ?" | "1", value?: string): number {
+    const ids = this.table.remove(where, value === undefined ? [] : [value]);
+    if (ids.length > 0) {
+      this.removed.push(...ids);
+      this.agent.touch();
+    }
+    return ids.length;
+  }
+
+  get(id: string): QueueItem | undefined {
+    const row = this.table.get(id);
+    return row === undefined ? undefined : toQueueItem(row);
+  }
+
+  /** Those whose payload has this value under `key`. */
+  matching(key: string, value: unknown): ReadonlyArray<QueueItem> {
+    return this.table
+      .all()
+      .map(toQueueItem)
+      .filter((item) => (item.payload as Record<string, unknown> | undefined)?.[key] === value);
+  }
+
+  /** A trigger came. */
+  offer(key: string, handle: InputHandle): void {
+    if (!this.table.hasUid(uidOf(key))) return handle.ack();
+    this.held.hold(key, handle);
+    this.kick();
+  }
+
+  /** Runs what waits; called when the agent has started, after a push, for a trigger. */
+  kick(): void {
+    if (this.running || this.agent.discarded || !this.table.exists) return;
+    this.running = true;
+    this.agent.waitUntil(
+      this.drain()
+        .catch((error: unknown) => {
+          if (!this.agent.discarded)
+            this.agent.abort(`a queue item could not be finished: ${messageOf(error)}`);
+        })
+        .finally(() => {
+          this.running = false;
+          if (!this.agent.discarded && this.table.first() !== undefined) this.kick();
+        }),
+    );
+  }
+
+  /** A table was dropped, or a transaction rolled back. */
+  forget(): void {
+    this.table.forget();
+  }
+
+  /** This commit's share (`Triggers`). */
+  takeTriggers(): Pick<CommitTriggers, "before" | "queue"> | undefined {
+    if (this.pushed.length === 0 && this.removed.length === 0) return undefined;
+    const { removed } = this;
+    // Not what a transaction rolled back, or what went again in the same turn.
+    const pushed = this.pushed.filter((row) => this.table.hasUid(row.uid));
+    this.pushed = [];
+    this.removed = [];
+    const changes = rowChanges(pushed.map(toQueueItem), removed);
+    return {
+      before: async () => {
+        await Promise.all(pushed.map((row) => this.publish(row)));
+      },
+      ...(changes === undefined ? {} : { queue: changes }),
+    };
+  }
+
+  private async publish(row: QueueRow): Promise<void> {
+    const { inbox, signal } = this.ports;
+    const data = encodeEnvelope({
+      key: keyOf(row.uid),
+      kind: "queue",
+      type: row.callback,
+      time: this.agent.time.nowMs(),
+    });
+    const result = await inbox.publish(this.agent.id, data, { signal });
+    if (result._tag !== "Stored") throw new BrokerUnavailable({ message: result.message });
+  }
+
+  private async drain(): Promise<void> {
+    // Not before the commit that pushed it (rule 1).
+    await this.agent.committer.stored();
+    for (let row = this.table.first(); row !== undefined; row = this.table.first()) {
+      await this.run(row);
+      this.held.release(keyOf(row.uid));
+    }
+  }
+
+  private run(row: QueueRow): Promise<void> {
+    const { agent } = this;
+    const item = toQueueItem(row);
+    const { callback, id } = row;
+    return runJob(agent, {
+      kind: "queue",
+      key: keyOf(row.uid),
+      callback,
+      payload: row.payload,
+      retry: item.retry,
+      run: () =>
+        methodOf(
+          agent.agent,
+          callback,
+          () => new Error(`this.${callback} is not a function`),
+        )(item.payload, item),
+      settle: () => {
+        this.removed.push(...this.table.remove("uid = ?", [row.uid]));
+        agent.touch();
+      },
+      bury: (reason) =>
+        this.ports.bury(
+          deadInput("queue", row.callback, keyOf(row.uid), row.payload, agent.time.nowMs()),
+          reason,
+        ),
+      onRetry: (attempt) =>
+        agent.emit("queue:retry", { callback, id, attempt, maxAttempts: item.retry.maxAttempts }),
+      onFailed: (error, attempts) =>
+        agent.emit("queue:error", { callback, id, error: messageOf(error), attempts }),
+    });
+  }
+}
+
+const keyOf = (uid: string): string => `queue:${uid}`;
+const uidOf = (key: string): string => key.slice("queue:".length);
+
+/** JSON text; null for `undefined`. Throws `TypeError` for what JSON can't carry. */
+export function toJson(payload: unknown): string | null {
+  if (payload === undefined) return null;
+  const text = JSON.stringify(payload) as string | undefined;
+  if (text === undefined) throw new TypeError(`a payload is JSON; this one is a ${typeof payload}`);
+  return text;
+}
+
+/** A job as an envelope, payload included: what lies in the dead letters. */
+export const deadInput = (
+  kind: "queue" | "schedule",
+  callback: string,
+  key: string,
+  payload: string | null,
+  time: number,
+): Uint8Array =>
+  encodeEnvelope(
+    { key, kind, type: callback, time },
+    payload === null ? undefined : encoder.encode(payload),
+  );
+
+export const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error);

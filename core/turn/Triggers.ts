@@ -1,0 +1,50 @@
+/**
+ * What a commit owes to the broker for its schedules and queue items: **timers and queue messages
+ * first, then the event**. A trigger whose event never committed is harmless, since each is checked against
+ * the agent before it runs; an event without its trigger would be a promise that nobody keeps.
+ *
+ * Also the triggers' deliveries: each is held until its job is settled and stored, then acked.
+ */
+import type { InputHandle } from "./Mailbox.ts";
+
+/** One commit's share: what to store before its event, what to take back after it, and what to tell. */
+export interface CommitTriggers {
+  /** Stores the triggers. Rejects when that can't be known: the commit fails. */
+  readonly before: () => Promise<void>;
+  /** Takes back what is not needed any more; best effort. */
+  readonly after: () => void;
+  /** For the event: rows added and ids removed. */
+  readonly schedules?: RowChanges;
+  readonly queue?: RowChanges;
+}
+
+export interface RowChanges {
+  readonly put?: ReadonlyArray<unknown>;
+  readonly del?: ReadonlyArray<string>;
+}
+
+/** Undefined when nothing changed. */
+export function rowChanges(
+  put: ReadonlyArray<unknown>,
+  del: ReadonlyArray<string>,
+): RowChanges | undefined {
+  if (put.length === 0 && del.length === 0) return undefined;
+  return { ...(put.length > 0 ? { put } : {}), ...(del.length > 0 ? { del } : {}) };
+}
+
+/** Deliveries of triggers, by the key of their job. */
+export class HeldTriggers {
+  private readonly handles = new Map<string, InputHandle[]>();
+
+  hold(key: string, handle: InputHandle): void {
+    const held = this.handles.get(key);
+    if (held === undefined) this.handles.set(key, [handle]);
+    else held.push(handle);
+  }
+
+  /** Its job is settled and stored, or there is none. */
+  release(key: string): void {
+    for (const handle of this.handles.get(key) ?? []) handle.ack();
+    this.handles.delete(key);
+  }
+}

@@ -1,0 +1,103 @@
+/**
+ * Runs one job of an agent (a queue item, a due schedule) as a durable turn, with its attempts.
+ *
+ * 1. The callback's writes, what settles the job (its row deleted or armed anew) and its key in the done
+ *    set are one commit; so a trigger that comes again finds it done.
+ * 2. A failed attempt is journaled, so that attempts count across hosts; the next follows after the
+ *    policy's backoff. Writes of a failed attempt stay, as in the reference.
+ * 3. The last failed attempt goes to the dead letters, then is settled; `onError` hears of it once, and
+ *    what it throws is swallowed.
+ */
+import type { Cause } from "../../schemas/JournalEvent.ts";
+import type { ActiveAgent } from "./ActiveAgent.ts";
+import { backoffMs, type ResolvedRetry } from "./retryPolicy.ts";
+import { Turn } from "./Turn.ts";
+
+export interface Job {
+  readonly kind: "queue" | "schedule";
+  /** Dedup key of this run. */
+  readonly key: string;
+  readonly callback: string;
+  /** JSON text of the payload, for the journal. */
+  readonly payload: string | null;
+  readonly retry: ResolvedRetry;
+  readonly run: () => unknown;
+  /** Writes that belong to the run's last commit. */
+  readonly settle: () => void;
+  /** Stores the dead letter. Rejects with `BrokerUnavailable`. */
+  readonly bury: (reason: string) => Promise<void>;
+  readonly onRetry: (attempt: number) => void;
+  readonly onFailed: (error: unknown, attempts: number) => void;
+}
+
+/** A job nobody knows the end of may have been at its last attempt: one more, marked, at most. */
+const UNKNOWN_ATTEMPTS = 1;
+
+/** Resolves when the job is settled and that is stored. Rejects with `AgentDiscarded` or `BrokerUnavailable`. */
+export async function runJob(agent: ActiveAgent, job: Job): Promise<void> {
+  const before = agent.image.begun.get(job.key)?.attempts ?? 0;
+  for (let attempt = before + 1; ; attempt++) {
+    const turn = new Turn({
+      cause: causeOf(job, attempt, agent.time.nowMs()),
+      owner: agent,
+      durable: true,
+    });
+    if (attempt > job.retry.maxAttempts + UNKNOWN_ATTEMPTS)
+      return fail(
+        agent,
+        job,
+        turn,
+        new Error("its attempts are exhausted; the last one did not end"),
+        attempt - 1,
+      );
+    if (attempt > before + 1) job.onRetry(attempt);
+    try {
+      await agent.run(turn, async () => {
+        await job.run();
+        job.settle();
+      });
+    } catch (error) {
+      await agent.unlessDiscarded();
+      if (attempt >= job.retry.maxAttempts) return fail(agent, job, turn, error, attempt);
+      turn.outcome = { done: [], dead: false, error: describe(error) };
+      await end(agent, turn);
+      await agent.sleep(backoffMs(job.retry, attempt, agent.time.random()));
+      continue;
+    }
+    turn.outcome = { done: [job.key], dead: false, error: undefined };
+    return end(agent, turn);
+  }
+}
+
+async function fail(
+  agent: ActiveAgent,
+  job: Job,
+  turn: Turn,
+  error: unknown,
+  attempts: number,
+): Promise<void> {
+  await job.bury(describe(error));
+  await agent.run(turn, job.settle);
+  turn.outcome = { done: [job.key], dead: true, error: describe(error) };
+  await end(agent, turn);
+  job.onFailed(error, attempts);
+  await agent.handleError(turn, error);
+}
+
+async function end(agent: ActiveAgent, turn: Turn): Promise<void> {
+  await agent.unlessDiscarded();
+  agent.committer.end(turn);
+  await agent.committer.stored();
+}
+
+const causeOf = (job: Job, attempt: number, time: number): Cause => ({
+  kind: job.kind,
+  id: job.key,
+  type: job.callback,
+  time,
+  ...(attempt === 1 ? {} : { attempt }),
+  ...(job.payload === null ? {} : { body: job.payload }),
+});
+
+const describe = (error: unknown): string =>
+  error instanceof Error ? `${error.name}: ${error.message}` : String(error);
