@@ -19,7 +19,12 @@ import { AgentDiscarded } from "../agent/errors.ts";
 import type { Observability } from "../agent/observability.ts";
 import { stateFrame } from "../agent/protocol.ts";
 import type { AmbientShape } from "../ambient/Ambient.ts";
-import type { AgentDatabase, SqlResult, SqlValue } from "../database/Databases.ts";
+import {
+  LocalImageCorrupt,
+  type AgentDatabase,
+  type SqlResult,
+  type SqlValue,
+} from "../database/Databases.ts";
 import { SCHEDULE_TABLE } from "../schedule/ScheduleTable.ts";
 import type { LogShape } from "../log/Log.ts";
 import type { TimeShape } from "../time/Time.ts";
@@ -264,7 +269,7 @@ export class ActiveAgent implements AgentRuntime {
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>): SqlResult {
     this.#assertLive();
     if (sql.includes(SCHEDULE_TABLE)) this.scheduler.table.make();
-    const result = this.database.query(sql, params);
+    const result = this.#checked(() => this.database.query(sql, params));
     if (result.wrote) {
       const turn = this.turn();
       turn.wroteSql(sql);
@@ -279,10 +284,24 @@ export class ActiveAgent implements AgentRuntime {
   transaction<A>(f: () => A): A {
     this.#assertLive();
     try {
-      return this.database.transaction(f);
+      return this.#checked(() => this.database.transaction(f));
     } catch (error) {
       this.#forgetTables();
       throw error;
+    } finally {
+      // A flush inside it has taken only what came before it.
+      if (this.database.dirty) this.touch();
+    }
+  }
+
+  /** A damaged local image costs the agent in memory, nothing else: the journal has it all. */
+  #checked<A>(f: () => A): A {
+    try {
+      return f();
+    } catch (error) {
+      if (!(error instanceof LocalImageCorrupt)) throw error;
+      this.abort(error.message);
+      throw new AgentDiscarded();
     }
   }
 

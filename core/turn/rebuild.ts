@@ -11,7 +11,11 @@ import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import { decodeSnapshot } from "../../schemas/Snapshot.ts";
-import type { AgentDatabase, DatabasesShape } from "../database/Databases.ts";
+import {
+  LocalImageCorrupt,
+  type AgentDatabase,
+  type DatabasesShape,
+} from "../database/Databases.ts";
 import type { JournalShape } from "../journal/Journal.ts";
 import type { SnapshotsShape } from "../snapshot/Snapshots.ts";
 import { AgentImage } from "./AgentImage.ts";
@@ -67,6 +71,8 @@ export async function rebuildAgent(id: AgentId, sources: RebuildSources): Promis
     };
   } catch (error) {
     database.close();
+    // Closed so, a damaged local image is gone: what is stored serves.
+    if (error instanceof LocalImageCorrupt) return rebuildAgent(id, sources);
     throw error;
   }
 }
