@@ -3,7 +3,8 @@
  * Built by users through `agents/webhooks` (`services/webhooks`), served by the gateway.
  *
  * Order of a request (each step answers and stops when it fails): match → method → size → read raw
- * body → verify over the raw bytes → handshake → entity → dedup keys → inbox.
+ * body → prepare → verify over the raw bytes → handshake → entity → dedup keys → inbox. A batch goes
+ * through the last three once for each of its items.
  */
 import { Data } from "effect";
 
@@ -38,23 +39,40 @@ export interface PlainAnswer {
   readonly body: string;
 }
 
+/** What a verifier knows of one event: a request's only one, or one of a batch. */
+export interface EventDetails {
+  /** The provider's event id, if it sent one. */
+  readonly dedupId?: string;
+  readonly eventType?: string;
+  /** Which delivery of this event it is, from 1, by the provider's unsigned word: for logs only. */
+  readonly attempt?: number;
+}
+
+/** One event of a request that holds several. */
+export interface BatchItem extends EventDetails {
+  /** Its part of the signed body, byte for byte: what the entity source and the agent see as the body. */
+  readonly body: Uint8Array;
+}
+
 export type Verdict =
-  | {
+  | ({
       readonly _tag: "Verified";
-      /** The provider's event id, if it sent one. */
-      readonly dedupId?: string;
       /** A further dedup id (hash of the signed body) when the verifier has `replayGuard: true`. */
       readonly replayId?: string;
-      readonly eventType?: string;
-      /** Which delivery of this event it is, from 1, by the provider's unsigned word: for logs only. */
-      readonly attempt?: number;
-    }
+      /**
+       * The request is a batch of these (perhaps none): each is an input of its own, for the agent that
+       * its own body names, and the answer is 200 once all are stored. Absent: it is one event.
+       */
+      readonly items?: ReadonlyArray<BatchItem>;
+    } & EventDetails)
   /** A handshake of the provider's, answered here; it never reaches an agent. */
   | { readonly _tag: "Handshake"; readonly answer: PlainAnswer }
   /** 401 `Invalid signature`. `reason` is for the log, never for the caller. */
   | { readonly _tag: "Rejected"; readonly reason: string }
   /** 500: a secret that the verifier names is not set. `message` says which; logged. */
-  | { readonly _tag: "Misconfigured"; readonly message: string };
+  | { readonly _tag: "Misconfigured"; readonly message: string }
+  /** 503: what it takes to verify (a provider's certificate) can't be had now. `message` is for the log. */
+  | { readonly _tag: "Unavailable"; readonly message: string };
 
 export interface Verifier {
   /** Short name, e.g. `github`; part of the dedup key and of logs. */
@@ -71,7 +89,12 @@ export interface Verifier {
   readonly handshakeMethods?: ReadonlyArray<string>;
   /** Environment variables that it takes its secrets from; `agents dev` makes up the ones not set. Absent: none. */
   readonly secretNames?: ReadonlyArray<string>;
-  /** Pure and synchronous; never throws for any bytes a caller may send. */
+  /**
+   * Gets what `verify` needs from elsewhere and keeps it; undefined when there is nothing to get. The
+   * gateway waits for it within the route's deadline. Never rejects: `verify` says what is missing.
+   */
+  readonly prepare?: (request: WebhookRequest) => Promise<void> | undefined;
+  /** Synchronous, without effects; never throws for any bytes a caller may send. */
   readonly verify: (request: WebhookRequest) => Verdict;
 }
 

@@ -21,10 +21,15 @@ export const BODY_TOO_LARGE = plain(413, "Payload too large");
 export const INVALID_SIGNATURE = plain(401, "Invalid signature");
 /** Says nothing of what is missing: that is for the log. 500, so that the provider tries again. */
 export const MISCONFIGURED = plain(500, "Webhook not configured");
+/** Not known to be stored, or not verifiable now: the provider sends it again. */
+export const UNAVAILABLE = plain(503, "Service Unavailable", { "retry-after": "1" });
 /** Stored; the agent's own answer is not waited for, or did not come within the deadline. */
 export const ACCEPTED = plain(202, "Accepted");
 /** Seen before: a provider must read success, or it would send it again. */
 export const DUPLICATE = plain(200, "OK");
+
+/** Every event of a batch is stored. Its agents' answers are many, and are not waited for. */
+export const BATCH_STORED = plain(200, "OK");
 
 /** The `message` of an `Invalid` entity whose body could not be parsed. */
 export const INVALID_JSON = "Invalid JSON";
@@ -40,6 +45,8 @@ export function answerOfVerdict(verdict: Verdict): PlainAnswer | undefined {
       return INVALID_SIGNATURE;
     case "Misconfigured":
       return MISCONFIGURED;
+    case "Unavailable":
+      return UNAVAILABLE;
   }
 }
 

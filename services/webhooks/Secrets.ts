@@ -8,30 +8,35 @@
  * 2. A value is one secret, whole: free text may hold spaces and commas. Two live secrets are two names.
  * 3. Nothing that may be a secret is put in a message.
  */
-import { createSecretKey, type KeyObject } from "node:crypto";
-import { InvalidWebhook } from "../../core/webhook/WebhookRoute.ts";
+import type { KeyObject } from "node:crypto";
+import { InvalidWebhook, type WebhookRequest } from "../../core/webhook/WebhookRoute.ts";
+import { isPublic, keyOf, type SecretFormat } from "./keyOf.ts";
 
 export type Secret = string | { readonly value: string };
-
-/**
- * `plain`: the key is the secret's UTF-8 bytes. `whsec`: it is the base64 after an optional `whsec_`
- * (Standard Webhooks).
- */
-export type SecretFormat = "plain" | "whsec";
 
 export type Keys =
   /** At least one. `hint`: a likely mistake in a secret, for the log when no signature matches. */
   | { readonly _tag: "Keys"; readonly keys: ReadonlyArray<KeyObject>; readonly hint?: string }
-  | { readonly _tag: "Misconfigured"; readonly message: string };
+  | { readonly _tag: "Misconfigured"; readonly message: string }
+  /** They are to be had from elsewhere, and are not there yet. */
+  | { readonly _tag: "Unavailable"; readonly message: string };
+
+/** Where a verifier has its keys from: `Secrets`, or a provider's certificates. */
+export interface KeySource {
+  /** Environment variables whose values `agents dev` may make up. */
+  readonly names: ReadonlyArray<string>;
+  readonly keysFor: (request: WebhookRequest) => Keys;
+}
 
 /** Two are live in a rotation; each costs a digest per forged request, so the list is bounded. */
 const SECRETS_MAX = 8;
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 /** Names as people write them; anything else is not repeated in a message, as it may be a secret (3). */
 const CONVENTIONAL = /^[A-Z][A-Z0-9_]{0,63}$/;
-const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+/** How Standard Webhooks' secrets begin: such a string is a secret and no variable's name. */
+const SECRET_PREFIX = /^wh(?:sec|pk|sk)_/;
 
-export class Secrets {
+export class Secrets implements KeySource {
   private readonly secrets: ReadonlyArray<Secret>;
   private known: { readonly values: ReadonlyArray<unknown>; readonly keys: Keys } | undefined;
 
@@ -40,17 +45,21 @@ export class Secrets {
     private readonly provider: string,
     secret: Secret | ReadonlyArray<Secret>,
     private readonly format: SecretFormat,
+    /** What the option is called that they were given in. */
+    private readonly option = "secret",
   ) {
     this.secrets = isList(secret) ? secret : [secret];
     if (this.secrets.length === 0 || this.secrets.length > SECRETS_MAX)
-      throw this.wrong(`give 1 to ${SECRETS_MAX} secrets`);
+      throw this.wrong(`give 1 to ${SECRETS_MAX} ${option}s`);
     for (const each of this.secrets) this.check(each);
   }
 
-  /** The environment variables that hold them; literal secrets have none. */
+  /** The environment variables that hold them; literals have none, and a public key can't be made up. */
   get names(): ReadonlyArray<string> {
-    return this.secrets.filter((secret) => typeof secret === "string");
+    return isPublic(this.format) ? [] : this.secrets.filter((each) => typeof each === "string");
   }
+
+  readonly keysFor = (request: WebhookRequest): Keys => this.keys(request.env);
 
   /**
    * The keys as of this environment. In a list a variable that is not set is passed over as long as
@@ -92,7 +101,7 @@ export class Secrets {
 
   private check(secret: Secret): void {
     if (typeof secret === "string") {
-      if (VARIABLE.test(secret) && !secret.startsWith("whsec_")) return;
+      if (VARIABLE.test(secret) && !SECRET_PREFIX.test(secret)) return;
       throw this.wrong(
         "a string is the name of an environment variable, and this is none; to give the secret itself write { value: … }",
       );
@@ -102,13 +111,14 @@ export class Secrets {
   }
 
   private wrong(why: string): InvalidWebhook {
-    return new InvalidWebhook({ message: `${this.provider}({ secret }): ${why}` });
+    return new InvalidWebhook({ message: `${this.provider}({ ${this.option} }): ${why}` });
   }
 
   private misconfigured(what: string): Keys {
+    const noun = this.option === "secret" ? "webhook secret" : this.option;
     return {
       _tag: "Misconfigured",
-      message: `${this.provider}: ${what}: set the provider's webhook secret in the environment`,
+      message: `${this.provider}: ${what}: set the provider's ${noun} in the environment`,
     };
   }
 }
@@ -124,14 +134,4 @@ function valueOf(secret: Secret, env: Readonly<Record<string, unknown>>): unknow
 function labelOf(secret: Secret): string {
   if (typeof secret !== "string") return "a secret given as { value }";
   return CONVENTIONAL.test(secret) ? secret : `the variable "${secret.slice(0, 3)}…"`;
-}
-
-/** The key, or what is wrong with the value. */
-export function keyOf(value: unknown, format: SecretFormat): KeyObject | string {
-  if (typeof value !== "string") return "is not a string";
-  if (value.trim() === "") return "is empty";
-  if (format === "plain") return createSecretKey(Buffer.from(value));
-  const text = value.startsWith("whsec_") ? value.slice("whsec_".length) : value;
-  if (!BASE64.test(text) || text === "") return `is not base64, with or without "whsec_" before it`;
-  return createSecretKey(Buffer.from(text, "base64"));
 }

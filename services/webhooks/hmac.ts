@@ -4,16 +4,12 @@
  */
 import { InvalidWebhook, type Verifier } from "../../core/webhook/WebhookRoute.ts";
 import { DEADLINE_MS_DEFAULT, TOLERANCE_SECONDS_DEFAULT } from "./providers.ts";
-import { parseTemplate, type SignatureEncoding, type SignatureScheme } from "./SignatureScheme.ts";
+import { parseTemplate } from "./signedBytes.ts";
+import type { DetailFields, SignatureScheme } from "./SignatureScheme.ts";
+import type { SignatureEncoding } from "./Signatures.ts";
 import type { TimestampUnit } from "./timestamp.ts";
-import {
-  valuesOf,
-  verified,
-  verifierOf,
-  type DetailFields,
-  type DetailHeaders,
-  type TimestampedOptions,
-} from "./verifierOf.ts";
+import { valuesOf, verified, type DetailHeaders } from "./verified.ts";
+import { verifierOf, type TimestampedOptions, type UrlOptions } from "./verifierOf.ts";
 
 /** Where an unsigned or signed detail is: a header, or a dotted path in the body. */
 export type DetailSource = { readonly header: string } | { readonly field: string };
@@ -43,7 +39,7 @@ export interface HmacScheme {
   readonly secretFormat?: "plain" | "whsec";
 }
 
-export interface HmacOptions extends TimestampedOptions, HmacScheme {}
+export interface HmacOptions extends TimestampedOptions, UrlOptions, HmacScheme {}
 
 /**
  * Any HMAC over a template. With only a secret it is the scheme of `interface.md` §5:
@@ -123,6 +119,8 @@ function checkTemplate(template: string, options: HmacScheme): void {
     throw wrong(`a timestamp in the signature's header needs its separator, like ","`);
   if (parts.includes("id") && !(id !== undefined && "header" in id))
     throw wrong("the template has {id}: say which header it is, id: { header: … }");
+  for (const own of ["form", "crc32", "webhook"] as const)
+    if (parts.includes(own)) throw wrong(`{${own}} is for providers with a row of their own`);
   if (!parts.includes("body") && !parts.includes("url"))
     throw wrong("the template signs neither {body} nor {url}");
 }
@@ -134,7 +132,7 @@ function detailsOf(options: Pick<UnsignedOptions, "id" | "event">): {
   const { id, event = { header: "x-event-type" } } = options;
   return {
     fields: {
-      ...(id !== undefined && "field" in id && { idField: id.field }),
+      ...(id !== undefined && "field" in id && { idFields: [id.field] }),
       ...("field" in event && { eventFields: [event.field] }),
     },
     headers: {

@@ -14,6 +14,36 @@ export {
 } from "./entities.ts";
 export { github, shopify, slack, standardWebhooks, stripe, svix } from "./providers.ts";
 export {
+  attio,
+  bitbucket,
+  calcom,
+  docusign,
+  gitlabToken,
+  intercom,
+  jira,
+  meta,
+  notion,
+  pagerduty,
+  sentry,
+  typeform,
+  vapi,
+  vercel,
+  type MetaOptions,
+} from "./bodySigned.ts";
+export {
+  calendly,
+  elevenlabs,
+  gitlab,
+  linear,
+  retell,
+  workos,
+  zendesk,
+  zoom,
+} from "./timeSigned.ts";
+export { hubspot, square, twilio, type HubspotOptions } from "./urlSigned.ts";
+export { discord, sendgrid, type PublicKeyOptions } from "./keySigned.ts";
+export { paypal, type PaypalOptions } from "./paypal.ts";
+export {
   hmac,
   unsigned,
   type DetailSource,
@@ -23,9 +53,10 @@ export {
 } from "./hmac.ts";
 export { sign, type Sign, type SignOptions } from "./sign.ts";
 export type { Secret } from "./Secrets.ts";
-export type { TimestampedOptions, VerifierOptions } from "./verifierOf.ts";
+export type { TimestampedOptions, UrlOptions, VerifierOptions } from "./verifierOf.ts";
 export {
   InvalidWebhook,
+  type BatchItem,
   type EntityResult,
   type EntitySource,
   type PlainAnswer,

@@ -1,10 +1,11 @@
 /**
- * The providers that are known by name: one row each, and the function that users write in a route.
- * Facts from the vendors' documentation and libraries; each row is tested against what the vendor's own
- * published library signs or accepts. `hmac` and `unsigned` are for everybody else.
+ * The best known providers: one row each, and the function that users write in a route. Others are in
+ * `bodySigned`, `timeSigned`, `urlSigned` and `keySigned`, by what they sign; `hmac` and `unsigned` are
+ * for everybody else. Facts from the vendors' documentation and libraries; `docs/webhooks.md` says what
+ * each row was checked against.
  */
-import type { PlainAnswer, Verifier, WebhookRequest } from "../../core/webhook/WebhookRoute.ts";
-import { parsedBody, valueAt } from "./ParsedBody.ts";
+import type { Verifier } from "../../core/webhook/WebhookRoute.ts";
+import { slackHandshake } from "./handshakes.ts";
 import type { SignatureScheme } from "./SignatureScheme.ts";
 import { verifierOf, type TimestampedOptions, type VerifierOptions } from "./verifierOf.ts";
 
@@ -13,7 +14,8 @@ export const DEADLINE_MS_DEFAULT = 5000;
 /** The vendors' own libraries and the Standard Webhooks document agree on five minutes. */
 export const TOLERANCE_SECONDS_DEFAULT = 300;
 
-const base = {
+/** What most providers have in common. */
+export const base = {
   deadlineMs: DEADLINE_MS_DEFAULT,
   algorithm: "hmac-sha256",
   encoding: "hex",
@@ -39,7 +41,7 @@ export const stripeScheme: SignatureScheme = {
   prefix: "v1=",
   template: "{timestamp}.{body}",
   timestamp: { item: "t=", unit: "s", toleranceSeconds: TOLERANCE_SECONDS_DEFAULT },
-  idField: "id",
+  idFields: ["id"],
   eventFields: ["type"],
 };
 
@@ -52,7 +54,7 @@ export const slackScheme: SignatureScheme = {
   prefix: "v0=",
   template: "v0:{timestamp}:{body}",
   timestamp: { unit: "s", toleranceSeconds: TOLERANCE_SECONDS_DEFAULT },
-  idField: "event_id",
+  idFields: ["event_id"],
   eventFields: ["event.type", "type", "command"],
   retryHeader: "x-slack-retry-num",
   handshake: slackHandshake,
@@ -84,6 +86,7 @@ export const standardWebhooksScheme: SignatureScheme = {
   ],
   separator: " ",
   prefix: "v1,",
+  asymmetric: { algorithm: "ed25519", prefix: "v1a," },
   template: "{id}.{timestamp}.{body}",
   timestamp: { unit: "s", toleranceSeconds: TOLERANCE_SECONDS_DEFAULT },
   secretFormat: "whsec",
@@ -112,23 +115,12 @@ export const slack = (options: TimestampedOptions): Verifier => verifierOf(slack
 /** Shopify, with the app's client secret. Neither the shop's domain nor the id is signed. Deadline 4.5 s. */
 export const shopify = (options: VerifierOptions): Verifier => verifierOf(shopifyScheme, options);
 
-/** Any sender that follows Standard Webhooks, with its `whsec_…` secret. Id, time and body are signed. */
+/**
+ * Any sender that follows Standard Webhooks, with its `whsec_…` secret or its `whpk_…` public key
+ * (Ed25519, `v1a`). Id, time and body are signed.
+ */
 export const standardWebhooks = (options: TimestampedOptions): Verifier =>
   verifierOf(standardWebhooksScheme, options);
 
 /** Senders that use Svix, by either family of header names. */
 export const svix = (options: TimestampedOptions): Verifier => verifierOf(svixScheme, options);
-
-const slackAnswer = (body: string): PlainAnswer => ({
-  status: 200,
-  headers: { "content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff" },
-  body,
-});
-
-function slackHandshake(request: WebhookRequest): PlainAnswer | undefined {
-  const body = parsedBody(request);
-  if (body._tag === "Form" && body.fields.get("ssl_check") === "1") return slackAnswer("");
-  if (valueAt(body, "type") !== "url_verification") return undefined;
-  const challenge = valueAt(body, "challenge");
-  return typeof challenge === "string" ? slackAnswer(challenge) : undefined;
-}

@@ -38,16 +38,17 @@ export function formatTimestamp(ms: number, unit: TimestampUnit): string {
 
 /**
  * Why a signed time is refused; undefined when it is within `toleranceSeconds` of now, both ends
- * included. Now is cut to the provider's unit first, as vendors' libraries do: a request signed
+ * included, or a time at all where there is no tolerance. Now is cut to the provider's unit first, as vendors' libraries do: a request signed
  * exactly 300 seconds ago is in time until its second is over.
  */
 export function refuseTimestamp(
   text: string,
   unit: TimestampUnit,
-  options: { readonly nowMs: number; readonly toleranceSeconds: number },
+  options: { readonly nowMs: number; readonly toleranceSeconds: number | undefined },
 ): string | undefined {
   const signedMs = parseTimestampMs(text, unit);
   if (signedMs === undefined) return "the timestamp is not a time";
+  if (options.toleranceSeconds === undefined) return undefined;
   const nowMs = unit === "s" ? Math.floor(options.nowMs / 1000) * 1000 : options.nowMs;
   const ageSeconds = (nowMs - signedMs) / 1000;
   if (ageSeconds > options.toleranceSeconds) return `the timestamp is ${ageSeconds} s old`;

@@ -2,30 +2,30 @@
  * The one verifier: runs a provider's row (`SignatureScheme`) on a request. Fed by the gateway with
  * raw bytes; what it lets through goes to the route's entity source.
  *
- * 1. Nothing is parsed before the signature over the raw bytes was found right.
+ * 1. Nothing is parsed before the signature over the raw bytes was found right; only a form whose
+ *    fields are what is signed (Twilio) is, within bounds.
  * 2. Every header that takes part is there once or not at all: of two, a proxy and this code could
  *    each believe another.
  * 3. All live secrets are tried against all signatures sent, each comparison in constant time.
  * 4. A missing secret is the operator's fault and says so; it never lets a request through.
  * 5. Never throws, whatever the request.
  */
-import { createHash } from "node:crypto";
+import type { KeyObject } from "node:crypto";
 import {
   InvalidWebhook,
   type Verdict,
   type Verifier,
   type WebhookRequest,
 } from "../../core/webhook/WebhookRoute.ts";
-import { parsedBody, valueAt } from "./ParsedBody.ts";
-import { Secrets, type Secret } from "./Secrets.ts";
-import {
-  parseTemplate,
-  sameSignature,
-  signatureOf,
-  type SignatureHeaders,
-  type SignatureScheme,
-} from "./SignatureScheme.ts";
+import { isPublic } from "./keyOf.ts";
+import { PublicUrl } from "./PublicUrl.ts";
+import { Secrets, type KeySource, type Secret } from "./Secrets.ts";
+import { sentSignatures, type SentSignatures } from "./sentSignatures.ts";
+import { parseTemplate, signedBytes, sortedForm, type SignedParts } from "./signedBytes.ts";
+import type { SignatureHeaders, SignatureScheme } from "./SignatureScheme.ts";
+import { isSignedBy, sameText } from "./Signatures.ts";
 import { refuseTimestamp } from "./timestamp.ts";
+import { firstValue, sha256, textAt, valuesOf, verified } from "./verified.ts";
 
 export interface VerifierOptions {
   /**
@@ -38,161 +38,188 @@ export interface VerifierOptions {
 }
 
 export interface TimestampedOptions extends VerifierOptions {
-  /** How far the signed time may be from now, either way; 300 unless said otherwise. */
+  /** How far the signed time may be from now, either way; the provider's own unless said otherwise. */
   readonly toleranceSeconds?: number;
 }
 
+/** For providers that sign the URL. */
+export interface UrlOptions {
+  /**
+   * The URL that the provider was told, or its origin, or the name of an environment variable that
+   * holds it; the request's own (by the gateway's `publicUrl`) unless given. See `docs/webhooks.md`.
+   */
+  readonly url?: string;
+}
+
+/** What a provider's own function gives besides the user's options. */
+export interface VerifierParts {
+  /** Instead of `secret`. */
+  readonly keys?: KeySource & Pick<Verifier, "prepare">;
+  /** The value of `{webhook}`, by environment. */
+  readonly webhook?: (
+    request: WebhookRequest,
+  ) => string | Extract<Verdict, { _tag: "Misconfigured" }>;
+  /** Answers the provider's unsigned requests by other methods than POST. */
+  readonly greeting?: {
+    readonly methods: ReadonlyArray<string>;
+    readonly secretNames: ReadonlyArray<string>;
+    readonly verdictOn: (request: WebhookRequest) => Verdict;
+  };
+}
+
+type Options = Omit<TimestampedOptions, "secret"> &
+  Partial<Pick<VerifierOptions, "secret">> &
+  UrlOptions;
+
 /** As long as ids are remembered: a longer window would let an old request in twice. */
 const TOLERANCE_SECONDS_MAX = 7 * 24 * 3600;
-/** Providers send one signature per live secret of theirs; more are noise that costs a comparison each. */
-const SIGNATURES_MAX = 16;
-/** Ids past this, or not plain ASCII, are replaced by their hash: they become parts of keys and headers. */
-const PLAIN_ID = /^[\x21-\x7e]{1,256}$/;
-const PLAIN_EVENT_TYPE = /^[\x20-\x7e]{1,256}$/;
 
 const rejected = (reason: string): Verdict => ({ _tag: "Rejected", reason });
-export const sha256 = (data: Uint8Array | string): string =>
-  createHash("sha256").update(data).digest("hex");
 
 /** Throws `InvalidWebhook` for options that can't work. The verifier keeps no state but its keys. */
-export function verifierOf(scheme: SignatureScheme, options: TimestampedOptions): Verifier {
-  const secrets = new Secrets(scheme.provider, options.secret, scheme.secretFormat);
+export function verifierOf(
+  scheme: SignatureScheme,
+  options: Options,
+  parts: VerifierParts = {},
+): Verifier {
+  const keys = parts.keys ?? secretsOf(scheme, options.secret ?? []);
   const template = parseTemplate(scheme.template);
   const toleranceSeconds = checkTolerance(scheme, options.toleranceSeconds);
+  if (options.url !== undefined && !template.includes("url"))
+    throw new InvalidWebhook({ message: `${scheme.provider}({ url }): it does not sign the URL` });
+  const publicUrl = new PublicUrl(scheme.provider, options.url);
+  const { greeting } = parts;
 
   function verify(request: WebhookRequest): Verdict {
-    const found = secrets.keys(request.env);
-    if (found._tag === "Misconfigured") return found; // 4
-    const headers = scheme.headers.find((set) =>
-      valuesOf(request, set.signature).some((value) => value !== ""),
-    );
-    if (headers === undefined) return rejected(`no ${scheme.headers[0]!.signature} header`);
-    const repeated = repeatedHeader(request, headers);
-    if (repeated !== undefined) return rejected(`header ${repeated} came more than once`); // 2
+    if (greeting?.methods.includes(request.method)) return greeting.verdictOn(request);
+    const found = keys.keysFor(request);
+    if (found._tag !== "Keys") return found; // 4
+    const signed = publicUrl.of(request);
+    if (signed._tag === "Misconfigured") return signed;
+    const webhook = parts.webhook?.(request) ?? "";
+    if (typeof webhook !== "string") return webhook;
+
+    const headers = headersOf(scheme, request);
+    if (typeof headers === "string") return rejected(headers);
     const id = firstValue(request, headers.id) ?? "";
     if (id === "" && template.includes("id")) return rejected(`no ${headers.id} header`);
-
-    const sent = signaturesIn(scheme, valuesOf(request, headers.signature)[0]!);
+    const sent = sentSignatures(scheme, valuesOf(request, headers.signature)[0]!);
     if (typeof sent === "string") return rejected(sent);
-    let timestamp = "";
-    if (scheme.timestamp !== undefined) {
-      timestamp = sent.timestamp ?? firstValue(request, headers.timestamp) ?? "";
-      if (timestamp === "") return rejected("no timestamp");
-      const why = refuseTimestamp(timestamp, scheme.timestamp.unit, {
-        nowMs: request.nowMs,
-        toleranceSeconds,
-      });
+    const field = scheme.timestamp?.field;
+    const timestamp =
+      field === undefined ? (sent.timestamp ?? firstValue(request, headers.timestamp) ?? "") : "";
+    if (field === undefined) {
+      const why = refuseTime(scheme, timestamp, request.nowMs, toleranceSeconds);
       if (why !== undefined) return rejected(why);
     }
+    const form = template.includes("form") ? formOf(scheme, request, signed.url) : "";
+    if (form === undefined) return rejected("the body is no form, nor is its hash in the URL");
 
-    const { body, url, method } = request;
-    let matches = false;
-    for (const key of found.keys) {
-      const expected = signatureOf(scheme, template, key, { body, timestamp, id, url, method });
-      for (const given of sent.signatures) if (sameSignature(expected, given)) matches = true; // 3
-    }
-    if (!matches)
+    const { body, method } = request;
+    const known = { body, method, id, timestamp, webhook, form };
+    const urls = scheme.urls?.(signed.url) ?? [signed.url];
+    const key = keyThatSigned(scheme, { keys: found.keys, sent, known, urls });
+    if (key === undefined)
       return rejected(`no signature matches${found.hint === undefined ? "" : ` (${found.hint})`}`);
-    const answer = scheme.handshake?.(request); // 1: from here on the body may be read
+    if (field !== undefined) {
+      // 1: from here on the body may be read
+      const why = refuseTime(scheme, textAt(request, field) ?? "", request.nowMs, toleranceSeconds);
+      if (why !== undefined) return rejected(why);
+    }
+    const answer = scheme.handshake?.(request, key);
     if (answer !== undefined) return { _tag: "Handshake", answer };
-    return verified(scheme, request, {
-      headers,
-      replayGuard: options.replayGuard ?? false,
-    });
+    return verified(scheme, request, { headers, replayGuard: options.replayGuard ?? false });
+  }
+
+  /** 3. The key, of which a handshake may have need. */
+  function keyThatSigned(
+    { algorithm, encoding, asymmetric }: SignatureScheme,
+    given: {
+      readonly keys: ReadonlyArray<KeyObject>;
+      readonly sent: SentSignatures;
+      readonly known: Omit<SignedParts, "url">;
+      readonly urls: ReadonlyArray<string>;
+    },
+  ): KeyObject | undefined {
+    let signer: KeyObject | undefined;
+    for (const url of given.urls) {
+      const message = signedBytes(template, { ...given.known, url });
+      for (const key of given.keys) {
+        const signs =
+          asymmetric !== undefined && key.type === "public"
+            ? isSignedBy(key, { ...asymmetric, encoding }, message, given.sent.asymmetric)
+            : isSignedBy(key, { algorithm, encoding }, message, given.sent.signatures);
+        if (signs) signer ??= key;
+      }
+      if (signer !== undefined) break;
+    }
+    return signer;
   }
 
   return {
     provider: scheme.provider,
     deadlineMs: scheme.deadlineMs,
     signs: [
-      ...(template.includes("body") ? (["body"] as const) : []),
-      ...(template.includes("url") ? (["url"] as const) : []),
+      ...(coversBody(scheme) ? (["body"] as const) : []),
+      ...(template.includes("url") && publicUrl.hasRequestPath ? (["url"] as const) : []),
     ],
-    secretNames: secrets.names,
+    secretNames: [...keys.names, ...(greeting?.secretNames ?? [])],
+    ...(greeting !== undefined && { handshakeMethods: greeting.methods }),
+    ...(keys.prepare !== undefined && { prepare: keys.prepare }),
     verify,
   };
 }
 
-/** The verdict on a request that was let through, with what the row says about ids and types. */
-export function verified(
-  scheme: DetailFields,
-  request: WebhookRequest,
-  options: { readonly headers: DetailHeaders; readonly replayGuard: boolean },
-): Verdict {
-  const { headers } = options;
-  const id = firstValue(request, headers.id) ?? textAt(request, scheme.idField);
-  let eventType = firstValue(request, headers.event);
-  for (const field of scheme.eventFields ?? []) eventType ??= textAt(request, field);
-  const retries = firstValue(request, scheme.retryHeader);
-  return {
-    _tag: "Verified",
-    ...(id !== undefined && { dedupId: PLAIN_ID.test(id) ? id : `sha256:${sha256(id)}` }),
-    ...(options.replayGuard && { replayId: sha256(request.body) }),
-    ...(eventType !== undefined && PLAIN_EVENT_TYPE.test(eventType) && { eventType }),
-    ...(retries !== undefined && /^\d{1,3}$/.test(retries) && { attempt: Number(retries) + 1 }),
-  };
-}
+const secretsOf = (
+  { provider, secretFormat }: SignatureScheme,
+  secret: Secret | ReadonlyArray<Secret>,
+): VerifierParts["keys"] & {} =>
+  new Secrets(provider, secret, secretFormat, isPublic(secretFormat) ? "publicKey" : "secret");
 
-const NONE: ReadonlyArray<string> = [];
+/** A token vouches for whoever sends it, and so for the body, as a secret does for whoever signs with it. */
+const coversBody = ({ template, algorithm }: SignatureScheme): boolean =>
+  algorithm === "token" || /\{(?:body|form|crc32)\}/.test(template);
 
-export type DetailHeaders = Pick<SignatureHeaders, "id" | "event">;
-export type DetailFields = Pick<SignatureScheme, "idField" | "eventFields" | "retryHeader">;
-
-/** A header's values as they came; none when it was not sent. */
-export function valuesOf(request: WebhookRequest, name: string): ReadonlyArray<string> {
-  return Object.hasOwn(request.headers, name) ? (request.headers[name] ?? NONE) : NONE;
-}
-
-/** Undefined when the row names no such header, or it was not sent, or is empty. */
-function firstValue(request: WebhookRequest, name: string | undefined): string | undefined {
-  return name === undefined ? undefined : valuesOf(request, name)[0] || undefined;
-}
-
-function textAt(request: WebhookRequest, field: string | undefined): string | undefined {
-  if (field === undefined) return undefined;
-  const value = valueAt(parsedBody(request), field);
-  if (typeof value === "number") return String(value);
-  return typeof value === "string" && value !== "" ? value : undefined;
-}
-
-function repeatedHeader(request: WebhookRequest, set: SignatureHeaders): string | undefined {
+/** The headers that the signature is in, or why there are none to go by. */
+function headersOf(scheme: SignatureScheme, request: WebhookRequest): SignatureHeaders | string {
+  const set = scheme.headers.find(({ signature }) =>
+    valuesOf(request, signature).some((value) => value !== ""),
+  );
+  if (set === undefined) return `no ${scheme.headers[0]!.signature} header`;
   for (const name of [set.signature, set.timestamp, set.id])
-    if (name !== undefined && valuesOf(request, name).length > 1) return name;
-  return undefined;
+    if (name !== undefined && valuesOf(request, name).length > 1)
+      return `header ${name} came more than once`; // 2
+  return set;
 }
 
-interface Sent {
-  readonly signatures: ReadonlyArray<string>;
-  /** When the row has the time in the list. */
-  readonly timestamp?: string;
+function refuseTime(
+  { timestamp }: SignatureScheme,
+  text: string,
+  nowMs: number,
+  toleranceSeconds: number | undefined,
+): string | undefined {
+  if (timestamp === undefined) return undefined;
+  if (text === "") return "no timestamp";
+  return refuseTimestamp(text, timestamp.unit, { nowMs, toleranceSeconds });
 }
 
-/** The signatures in the header, or why there are none. */
-function signaturesIn(scheme: SignatureScheme, header: string): Sent | string {
-  const { prefix, separator } = scheme;
-  const items = separator === undefined ? [header] : header.split(separator);
-  if (separator !== undefined && items.some(isJoint)) return "the signature header is not one list"; // 2
-  const after = (start: string) =>
-    items.filter((item) => item.startsWith(start)).map((item) => item.slice(start.length));
-  const signatures = after(prefix);
-  if (signatures.length === 0) return `no signature that begins with "${prefix}"`;
-  if (signatures.length > SIGNATURES_MAX) return `${signatures.length} signatures`;
-  const timePrefix = scheme.timestamp?.item;
-  if (timePrefix === undefined) return { signatures };
-  const times = after(timePrefix);
-  return times.length === 1
-    ? { signatures, timestamp: times[0]! }
-    : `${times.length} timestamps in the signature header`; // 2
+/** `{form}`: the body's fields; or nothing when the signed URL has the body's hash; undefined: neither. */
+function formOf(scheme: SignatureScheme, request: WebhookRequest, url: string): string | undefined {
+  const hash = queryOf(url).get(scheme.bodyHashParameter ?? "");
+  if (hash !== null) return sameText(sha256(request.body), hash) ? "" : undefined;
+  if (request.body.length === 0) return "";
+  const type = firstValue(request, "content-type") ?? "";
+  return /^\s*application\/x-www-form-urlencoded\b/i.test(type)
+    ? sortedForm(request.body)
+    : undefined;
 }
 
-/** What is between two headers that a proxy joined with ", "; no provider's own list has it. */
-const isJoint = (item: string): boolean =>
-  item === "" || item !== item.trim() || item.endsWith(",");
+const queryOf = (url: string): URLSearchParams =>
+  new URLSearchParams(url.includes("?") ? url.slice(url.indexOf("?") + 1) : "");
 
-function checkTolerance(scheme: SignatureScheme, given: number | undefined): number {
-  const usual = scheme.timestamp?.toleranceSeconds;
-  if (given === undefined) return usual ?? 0;
-  if (usual === undefined)
+function checkTolerance(scheme: SignatureScheme, given: number | undefined): number | undefined {
+  if (given === undefined) return scheme.timestamp?.toleranceSeconds;
+  if (scheme.timestamp === undefined)
     throw new InvalidWebhook({
       message: `${scheme.provider}({ toleranceSeconds }): it signs no timestamp, so there is nothing to measure; for replays see replayGuard`,
     });

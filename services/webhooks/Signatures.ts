@@ -1,0 +1,100 @@
+/**
+ * The algorithms: the signature that a key makes of some bytes, and whether one that was sent is right.
+ * Fed by `verifierOf` and `sign` with the bytes of `signedBytes`.
+ *
+ * 1. Signatures by shared secrets are made again and compared as text, in constant time.
+ * 2. A signature by a private key is decoded from one spelling only, and what OpenSSL can't read is wrong.
+ */
+import {
+  createHash,
+  createHmac,
+  sign as signBytes,
+  timingSafeEqual,
+  verify as verifyBytes,
+  type KeyObject,
+} from "node:crypto";
+
+export type PublicKeyAlgorithm = "ed25519" | "ecdsa-sha256" | "rsa-sha256";
+
+/**
+ * `secret-sha256`: the plain SHA-256 of the secret and then the message, as HubSpot's old versions have
+ * it. `token`: no signature at all, but the secret itself.
+ */
+export type Algorithm =
+  "hmac-sha256" | "hmac-sha1" | "hmac-sha512" | "secret-sha256" | "token" | PublicKeyAlgorithm;
+
+/** Lower-case hex, or base64 with its padding: compared as text, so there is one spelling of a digest. */
+export type SignatureEncoding = "hex" | "base64";
+
+export interface Signing {
+  readonly algorithm: Algorithm;
+  readonly encoding: SignatureEncoding;
+}
+
+/** A message in pieces, so that a large body is not copied. */
+export type Message = ReadonlyArray<Uint8Array>;
+
+const HMAC = { "hmac-sha256": "sha256", "hmac-sha1": "sha1", "hmac-sha512": "sha512" } as const;
+/** Digest names for `node:crypto`; Ed25519 has its own inside. */
+const DIGEST = { ed25519: null, "ecdsa-sha256": "sha256", "rsa-sha256": "sha256" } as const;
+const SPELLED = { hex: /^(?:[0-9a-f]{2})+$/, base64: /^[A-Za-z0-9+/]+={0,2}$/ } as const;
+
+const isPublicKeyAlgorithm = (algorithm: Algorithm): algorithm is PublicKeyAlgorithm =>
+  Object.hasOwn(DIGEST, algorithm);
+
+/** The signature of a message as text, without its prefix. `key`: a secret, or a private key. */
+export function signatureOf(signing: Signing, message: Message, key: KeyObject): string {
+  const { algorithm, encoding } = signing;
+  if (isPublicKeyAlgorithm(algorithm))
+    return signBytes(DIGEST[algorithm], Buffer.concat(message), key).toString(encoding);
+  if (algorithm === "token") return key.export().toString();
+  const digest =
+    algorithm === "secret-sha256"
+      ? createHash("sha256").update(key.export())
+      : createHmac(HMAC[algorithm], key);
+  for (const part of message) digest.update(part);
+  return digest.digest(encoding);
+}
+
+/** Whether one of the signatures sent is this key's for this message. */
+export function isSignedBy(
+  key: KeyObject,
+  signing: Signing,
+  message: Message,
+  sent: ReadonlyArray<string>,
+): boolean {
+  let matches = false;
+  const { algorithm, encoding } = signing;
+  if (!isPublicKeyAlgorithm(algorithm)) {
+    const expected = signatureOf(signing, message, key);
+    for (const given of sent) if (sameText(expected, given)) matches = true; // 1
+    return matches;
+  }
+  const bytes = message.length === 1 ? message[0]! : Buffer.concat(message);
+  for (const given of sent)
+    if (SPELLED[encoding].test(given))
+      matches ||= verifies(algorithm, bytes, key, Buffer.from(given, encoding)); // 2
+  return matches;
+}
+
+function verifies(
+  algorithm: PublicKeyAlgorithm,
+  bytes: Uint8Array,
+  key: KeyObject,
+  signature: Uint8Array,
+): boolean {
+  try {
+    return verifyBytes(DIGEST[algorithm], bytes, key, signature);
+  } catch {
+    // A key of another kind than the algorithm's, or a signature that is none: wrong either way (2).
+    return false;
+  }
+}
+
+/** Whether two texts are one, in a time that depends on their lengths only. */
+export function sameText(expected: string, given: string): boolean {
+  if (expected.length !== given.length) return false;
+  const a = Buffer.from(expected);
+  const b = Buffer.from(given);
+  return a.length === b.length && timingSafeEqual(a, b);
+}

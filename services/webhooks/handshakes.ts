@@ -1,0 +1,89 @@
+/**
+ * What providers send to see whether an endpoint is there and is ours, and what they want to read.
+ * Named by the providers' rows; asked only once the request's signature was found right, except for
+ * `metaGreeting`, which has none and is checked by its own token.
+ */
+import { createHmac, type KeyObject } from "node:crypto";
+import type { PlainAnswer, WebhookRequest } from "../../core/webhook/WebhookRoute.ts";
+import { parsedBody, valueAt } from "./ParsedBody.ts";
+import { Secrets, type Secret } from "./Secrets.ts";
+import { sameText } from "./Signatures.ts";
+import type { VerifierParts } from "./verifierOf.ts";
+
+const answer = (body: string, contentType = "text/plain; charset=utf-8"): PlainAnswer => ({
+  status: 200,
+  headers: { "content-type": contentType, "x-content-type-options": "nosniff" },
+  body,
+});
+const json = (value: unknown): PlainAnswer => answer(JSON.stringify(value), "application/json");
+
+/** https://docs.slack.dev/reference/events/url_verification; `ssl_check` comes with commands. */
+export function slackHandshake(request: WebhookRequest): PlainAnswer | undefined {
+  const body = parsedBody(request);
+  if (body._tag === "Form" && body.fields.get("ssl_check") === "1") return answer("");
+  if (valueAt(body, "type") !== "url_verification") return undefined;
+  const challenge = valueAt(body, "challenge");
+  return typeof challenge === "string" ? answer(challenge) : undefined;
+}
+
+/**
+ * Discord's two endpoints. Webhook events: `type` 0 is a ping, 1 an event. Interactions: `type` 1 is a
+ * ping, and no interaction has an `event`.
+ */
+export function discordHandshake(request: WebhookRequest): PlainAnswer | undefined {
+  const body = parsedBody(request);
+  const type = valueAt(body, "type");
+  if (type === 0) return { status: 204, headers: {}, body: "" };
+  return type === 1 && valueAt(body, "event") === undefined ? json({ type: 1 }) : undefined;
+}
+
+/** https://developers.zoom.us/docs/api/webhooks/#validate-your-webhook-endpoint; not sample code's way with JSON. */
+export function zoomHandshake(request: WebhookRequest, key: KeyObject): PlainAnswer | undefined {
+  const body = parsedBody(request);
+  if (valueAt(body, "event") !== "endpoint.url_validation") return undefined;
+  const plainToken = valueAt(body, "payload.plainToken");
+  if (typeof plainToken !== "string") return undefined;
+  const encryptedToken = createHmac("sha256", key).update(plainToken).digest("hex");
+  return json({ plainToken, encryptedToken });
+}
+
+/** Intercom's test of a new endpoint is a notification like any other, and about nothing. */
+export const intercomHandshake = (request: WebhookRequest): PlainAnswer | undefined =>
+  valueAt(parsedBody(request), "topic") === "ping" ? answer("OK") : undefined;
+
+/** A number by Meta's word; letters are let through too, markup and line ends are not. */
+const CHALLENGE = /^[\w.-]{1,256}$/;
+
+/** Meta's subscription: a GET with our own token, whose challenge is to be said back. */
+export function metaGreeting(
+  provider: string,
+  verifyToken: Secret | ReadonlyArray<Secret>,
+): NonNullable<VerifierParts["greeting"]> {
+  const tokens = new Secrets(provider, verifyToken, "plain", "verifyToken");
+  return {
+    methods: ["GET"],
+    secretNames: tokens.names,
+    verdictOn: (request) => {
+      const found = tokens.keysFor(request);
+      if (found._tag !== "Keys") return found;
+      const query = new URLSearchParams(request.url.split("?", 2)[1] ?? "");
+      const given = query.getAll("hub.verify_token");
+      let matches = false;
+      for (const key of found.keys)
+        if (given.length === 1 && sameText(key.export().toString(), given[0]!)) matches = true;
+      if (!matches || query.get("hub.mode") !== "subscribe")
+        return { _tag: "Rejected", reason: "no subscription with our verify token" };
+      const challenge = query.get("hub.challenge") ?? "";
+      return CHALLENGE.test(challenge)
+        ? { _tag: "Handshake", answer: answer(challenge) }
+        : { _tag: "Rejected", reason: "a challenge that is no plain word" };
+    },
+  };
+}
+
+/** A probe without a body, answered whoever asks: it tells nothing. */
+export const probeGreeting: NonNullable<VerifierParts["greeting"]> = {
+  methods: ["HEAD"],
+  secretNames: [],
+  verdictOn: () => ({ _tag: "Handshake", answer: answer("") }),
+};

@@ -1,0 +1,124 @@
+/**
+ * What is known of a request that was let through: its event's id, type and delivery count, or those
+ * of each event of a batch, as the provider's row says. Only ever called after the signature was found
+ * right: here the body is parsed.
+ */
+import { createHash } from "node:crypto";
+import { itemRequest } from "../../core/webhook/itemRequest.ts";
+import type {
+  BatchItem,
+  EventDetails,
+  Verdict,
+  WebhookRequest,
+} from "../../core/webhook/WebhookRoute.ts";
+import { jsonElements } from "./jsonElements.ts";
+import { parsedBody, valueAt } from "./ParsedBody.ts";
+import type { DetailFields, SignatureHeaders, SignatureScheme } from "./SignatureScheme.ts";
+
+export type DetailHeaders = Pick<SignatureHeaders, "id" | "event">;
+type VerifiedRow = DetailFields & Pick<SignatureScheme, "batch" | "replayById">;
+
+/** Ids past this, or not plain ASCII, are replaced by their hash: they become parts of keys and headers. */
+const PLAIN_ID = /^[\x21-\x7e]{1,256}$/;
+const PLAIN_EVENT_TYPE = /^[\x20-\x7e]{1,256}$/;
+/** Deliveries are few; what has more digits is no count. */
+const COUNT = /^\d{1,3}$/;
+const NO_HEADERS: DetailHeaders = {};
+const NONE: ReadonlyArray<string> = [];
+
+export const sha256 = (data: Uint8Array | string): string =>
+  createHash("sha256").update(data).digest("hex");
+
+/** The verdict on a request that was let through. */
+export function verified(
+  row: VerifiedRow,
+  request: WebhookRequest,
+  options: { readonly headers: DetailHeaders; readonly replayGuard: boolean },
+): Verdict {
+  const { headers, replayGuard } = options;
+  const sentId = firstValue(request, headers.id);
+  const replayId =
+    row.replayById === true && sentId !== undefined
+      ? plainId(sentId)
+      : replayGuard
+        ? sha256(request.body)
+        : undefined;
+  const items = row.batch && itemsOf(row.batch, request);
+  return {
+    _tag: "Verified",
+    ...detailsOf(row, request, headers),
+    ...(replayId !== undefined && { replayId }),
+    ...(items !== undefined && { items }),
+  };
+}
+
+function detailsOf(
+  row: DetailFields,
+  request: WebhookRequest,
+  headers: DetailHeaders,
+): EventDetails {
+  const id = idInBody(row, request) ?? firstValue(request, headers.id) ?? hashId(row, request);
+  let eventType = firstValue(request, headers.event);
+  for (const field of row.eventFields ?? NONE) eventType ??= textAt(request, field);
+  const attempt = attemptOf(row, request);
+  return {
+    ...(id !== undefined && { dedupId: plainId(id) }),
+    ...(eventType !== undefined && PLAIN_EVENT_TYPE.test(eventType) && { eventType }),
+    ...(attempt !== undefined && { attempt }),
+  };
+}
+
+const plainId = (id: string): string => (PLAIN_ID.test(id) ? id : `sha256:${sha256(id)}`);
+
+function idInBody({ idFields }: DetailFields, request: WebhookRequest): string | undefined {
+  const [first, ...others] = idFields ?? NONE;
+  const id = first === undefined ? undefined : textAt(request, first);
+  if (id === undefined || others.length === 0) return id;
+  return [id, ...others.map((field) => textAt(request, field) ?? "")].join(":");
+}
+
+const hashId = ({ hashId: wanted }: DetailFields, request: WebhookRequest): string | undefined =>
+  wanted === true ? `sha256:${sha256(request.body)}` : undefined;
+
+function attemptOf(row: DetailFields, request: WebhookRequest): number | undefined {
+  const count = (text: string | undefined, first: number): number | undefined =>
+    text !== undefined && COUNT.test(text) ? Number(text) + first : undefined;
+  return (
+    count(firstValue(request, row.attemptHeader), 0) ??
+    count(firstValue(request, row.retryHeader), 1) ??
+    count(row.retryField === undefined ? undefined : textAt(request, row.retryField), 1)
+  );
+}
+
+/** The events of a batch, each with its own bytes; undefined when the body is not a list, or has none. */
+function itemsOf(
+  batch: NonNullable<SignatureScheme["batch"]>,
+  request: WebhookRequest,
+): ReadonlyArray<BatchItem> | undefined {
+  const parsed = parsedBody(request);
+  if (parsed._tag !== "Json") return undefined;
+  const list = batch.member === undefined ? parsed.value : valueAt(parsed, batch.member);
+  const cut = Array.isArray(list) ? jsonElements(request.body, batch.member) : undefined;
+  return cut?.elements.map((element): BatchItem => {
+    const body =
+      batch.member === undefined ? element : Buffer.concat([cut.before, element, cut.after]);
+    return { ...detailsOf(batch, itemRequest(request, body), NO_HEADERS), body };
+  });
+}
+
+/** A header's values as they came; none when it was not sent. */
+export function valuesOf(request: WebhookRequest, name: string): ReadonlyArray<string> {
+  return Object.hasOwn(request.headers, name) ? (request.headers[name] ?? NONE) : NONE;
+}
+
+/** Undefined when the row names no such header, or it was not sent, or is empty. */
+export function firstValue(request: WebhookRequest, name: string | undefined): string | undefined {
+  return name === undefined ? undefined : valuesOf(request, name)[0] || undefined;
+}
+
+/** A text or a number in the body. */
+export function textAt(request: WebhookRequest, field: string): string | undefined {
+  const value = valueAt(parsedBody(request), field);
+  if (typeof value === "number") return String(value);
+  return typeof value === "string" && value !== "" ? value : undefined;
+}
