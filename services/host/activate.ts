@@ -116,6 +116,12 @@ async function rebuildAndClaim(
     const rebuilt = await rebuildAgent(id, { journal, databases, snapshots });
     const { image, database } = rebuilt;
     if (image.seq === 0 || image.epoch === options.epoch) return rebuilt;
+    if (image.epoch > options.epoch) {
+      // A newer owner was here: our lease is gone, though we have not heard of it. Claiming now would
+      // write an epoch that goes back (I3).
+      database.close();
+      throw new AgentDiscarded();
+    }
     const head: JournalHead = {
       id: time.id(),
       agent: [id.class, id.name],
@@ -137,7 +143,6 @@ async function rebuildAndClaim(
     // The cache may be what is wrong (it claims a sequence that the journal never had).
     databases.discard(id);
     if (result._tag === "Conflict") services.metrics.refusedAppends();
-    if (result._tag === "Unknown" || attempt === CLAIM_ATTEMPTS_MAX || image.epoch > options.epoch)
-      throw new AgentDiscarded();
+    if (result._tag === "Unknown" || attempt === CLAIM_ATTEMPTS_MAX) throw new AgentDiscarded();
   }
 }
