@@ -31,6 +31,7 @@ import type { TimeShape } from "../time/Time.ts";
 import { AgentSockets } from "./AgentSockets.ts";
 import type { AgentImage } from "./AgentImage.ts";
 import type { Committer } from "./Committer.ts";
+import { InputGate } from "./InputGate.ts";
 import { QueueLane } from "./QueueLane.ts";
 import { Scheduler, type SchedulerPorts } from "./Scheduler.ts";
 import type { CommitTriggers } from "./Triggers.ts";
@@ -94,7 +95,7 @@ export class ActiveAgent implements AgentRuntime {
   aborted: string | undefined;
   readonly #parts: ActiveAgentParts;
   #live: { value: unknown; text: string } | undefined;
-  #blocked: Promise<unknown> | undefined;
+  readonly #gate = new InputGate();
 
   constructor(parts: ActiveAgentParts) {
     this.#parts = parts;
@@ -118,7 +119,7 @@ export class ActiveAgent implements AgentRuntime {
     const turn = new Turn({ cause: { kind: "start" }, owner: this });
     await this.run(turn, async () => {
       this.agent = new this.#parts.agentClass(this.ctx, this.#parts.env as never);
-      await this.#blocked;
+      await this.#gate.current;
       await this.agent.onStart(props as never);
     });
     await this.committer.flush(turn);
@@ -130,7 +131,7 @@ export class ActiveAgent implements AgentRuntime {
 
   /** May it leave memory now? */
   get idle(): boolean {
-    return this.busy === 0 && this.committer.idle && this.#blocked === undefined;
+    return this.busy === 0 && this.committer.idle && !this.#gate.closed;
   }
 
   /** Runs user code as a turn. Resolves or rejects as `f` does, when the turn has ended. */
@@ -149,11 +150,11 @@ export class ActiveAgent implements AgentRuntime {
 
   /** Resolves when no `blockConcurrencyWhile` holds turns back. */
   async unblocked(): Promise<void> {
-    while (this.#blocked !== undefined) await this.#blocked.catch(() => undefined);
-    if (this.discarded) throw new AgentDiscarded();
+    await this.#gate.open();
+    await this.unlessDiscarded();
   }
   get isBlocked(): boolean {
-    return this.#blocked !== undefined;
+    return this.#gate.closed;
   }
 
   /**
@@ -343,17 +344,7 @@ export class ActiveAgent implements AgentRuntime {
   }
 
   blockConcurrencyWhile<A>(f: () => Promise<A>): Promise<A> {
-    const before = this.#blocked;
-    const block = (async () => {
-      await before?.catch(() => undefined);
-      return f();
-    })();
-    this.#blocked = block;
-    const free = () => {
-      if (this.#blocked === block) this.#blocked = undefined;
-    };
-    block.then(free, free);
-    return block;
+    return this.#gate.while(f);
   }
 
   attach(connection: Connection): void {
