@@ -134,7 +134,7 @@ export class AgentsProcess {
   }
 
   private get serving(): LogEntry | undefined {
-    return this.lines.find((line) => / serves$/.test(line.message));
+    return this.lines.find((line) => line.message.endsWith(" serves"));
   }
 
   private admin(path: string): Promise<Response> {
