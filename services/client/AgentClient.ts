@@ -70,6 +70,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
   #awaitsState = false;
   #ended = false;
   #reconnecting = false;
+  #pausing = false;
   #finalClose: CloseEvent | undefined;
 
   constructor(options: AgentClientOptions<State>) {
@@ -128,6 +129,16 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
       super.reconnect(code, reason);
     } finally {
       this.#reconnecting = false;
+    }
+  }
+
+  /** For a subclass: closes as if the connection were lost, until `reconnect()`; buffered calls wait. */
+  protected pause(): void {
+    this.#pausing = true;
+    try {
+      super.close();
+    } finally {
+      this.#pausing = false;
     }
   }
 
@@ -247,7 +258,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
   #closed(): void {
     const event = this.#finalClose;
     this.#finalClose = undefined;
-    if (event === undefined && this.shouldReconnect) {
+    if (event === undefined && (this.shouldReconnect || this.#pausing)) {
       this.#pending.rejectTransmitted(CLOSED);
       return this.#unready();
     }
@@ -288,7 +299,7 @@ function requireWebSocket(options: Pick<PartySocketOptions, "WebSocket">): void 
   if (options.WebSocket === undefined && typeof globalThis.WebSocket === "undefined")
     throw new TypeError(
       "AgentClient: this runtime has no global WebSocket (Node has one from version 22): pass an " +
-        'implementation as the option WebSocket, e.g. import WebSocket from "ws"',
+        "implementation as the option WebSocket, such as the one of the package ws",
     );
 }
 

@@ -8,7 +8,10 @@
 export type AgentOf<T> = T extends abstract new (...args: never[]) => infer Instance ? Instance : T;
 
 /** The state of an agent. What is no agent is taken for the state itself: `AgentClient<State>`. */
-export type StateOf<T> = AgentOf<T> extends { readonly state: infer State } ? State : AgentOf<T>;
+export type StateOf<T> =
+  AgentOf<T> extends { readonly state: infer State; setState(state: never): void }
+    ? State
+    : AgentOf<T>;
 
 type IsAny<T> = 0 extends 1 & T ? true : false;
 type AnyMethod = (...args: never[]) => unknown;

@@ -297,8 +297,9 @@ describe.each(CLIENTS)("%s", (_name, kind) => {
       const lost = client.call("lost", [], { stream: { onError } });
       const rejected = expect(lost).rejects.toThrow("Connection closed");
       await peer.call();
+      const closed = new Promise((resolve) => client.addEventListener("close", resolve));
       peer.drop();
-      await until("it is closed", () => client.readyState !== 1);
+      await closed;
       const kept = client.call("kept");
       await rejected;
       const next = await server.peer(2);

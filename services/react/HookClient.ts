@@ -1,0 +1,109 @@
+/**
+ * The client that `useAgent` gives a component: an `AgentClient` whose calls and states go through its
+ * session's live client, so that an old reference still reaches the agent, and whose callbacks are those
+ * of the latest render. Made inert; the session connects it.
+ */
+import { AgentClient, type AgentClientOptions, type StateOf } from "../client/index.ts";
+import { chainOf, socketOptions, type McpServersState, type PathStep } from "./agentOptions.ts";
+import type { AgentSession } from "./AgentSession.ts";
+import type { Query } from "./QueryCache.ts";
+
+export class HookClient<AgentT = unknown, State = StateOf<AgentT>> extends AgentClient<
+  AgentT,
+  State
+> {
+  /** Root first, the agent itself last. */
+  readonly chain: ReadonlyArray<PathStep>;
+  /** `call` of this very client. */
+  readonly ownCall: AgentClient<AgentT, State>["call"];
+  readonly #session: AgentSession<AgentT, State>;
+
+  constructor(
+    session: AgentSession<AgentT, State>,
+    options: AgentSession<AgentT, State>["options"],
+    query: Query | (() => Promise<Query>) | undefined,
+  ) {
+    super(clientOptions(session, options, query));
+    this.#session = session;
+    this.chain = chainOf(options);
+    const leaf = this.chain.at(-1)!;
+    this.agent = leaf.agent;
+    this.name = leaf.name;
+    this.ownCall = this.call;
+    this.call = session.call;
+    this.stub = session.stub;
+    // What components know as `path`; PartySocket's own is only read while it is made.
+    (this as unknown as { path: unknown }).path = this.chain;
+    this.addEventListener("open", (event) => session.options.onOpen?.(event));
+    this.addEventListener("close", (event) => {
+      session.closed(this);
+      session.options.onClose?.(event as unknown as CloseEvent);
+    });
+    this.addEventListener("error", (event) => session.options.onError?.(event));
+  }
+
+  /** The agent's address for `fetch`, without a query. */
+  readonly getHttpUrl = (): string => this.roomUrl.replace(/^ws/, "http");
+
+  override setState(state: State): void {
+    const live = this.#session.live(this);
+    if (live === this) super.setState(state);
+    else live.setState(state);
+  }
+
+  /** Shows what the client before showed, while the new connection has nothing yet. */
+  showAs(before: AgentClient<AgentT, State>): void {
+    this.state = before.state;
+    this.seq = before.seq;
+  }
+
+  replaceBy(next: HookClient<AgentT, State>, sameAddress: boolean): void {
+    this.handOver(next, sameAddress);
+  }
+
+  rest(): void {
+    this.pause();
+  }
+
+  protected override changed(): void {
+    this.#session.changed(this);
+  }
+  protected override onMcpServers(mcp: unknown): void {
+    this.#session.options.onMcpUpdate?.(mcp as McpServersState);
+  }
+  protected override onOtherMessage(event: MessageEvent): void {
+    this.#session.options.onMessage?.(event);
+  }
+}
+
+/** Callbacks are read when they are due: each render may bring others. */
+function clientOptions<AgentT, State>(
+  session: AgentSession<AgentT, State>,
+  options: AgentSession<AgentT, State>["options"],
+  query: Query | (() => Promise<Query>) | undefined,
+): AgentClientOptions<State> {
+  const live = {
+    get onStateUpdate() {
+      return session.options.onStateUpdate;
+    },
+    get onStateUpdateError() {
+      return session.options.onStateUpdateError;
+    },
+    get onIdentity() {
+      return session.options.onIdentity;
+    },
+    get onIdentityChange() {
+      return session.options.onIdentityChange;
+    },
+    get onConnectionError() {
+      return session.options.onConnectionError;
+    },
+    get shouldReconnectOnClose() {
+      return session.options.shouldReconnectOnClose ?? (() => true);
+    },
+    get defaultCallTimeout() {
+      return session.options.defaultCallTimeout;
+    },
+  };
+  return Object.assign(live, socketOptions(options), query === undefined ? {} : { query });
+}
