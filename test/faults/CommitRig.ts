@@ -2,12 +2,12 @@
  * One agent's place on a host over a broker in memory, where the test decides what becomes of each append
  * and when, and sees everything that leaves: answers, frames, states, acks, naks, dead letters.
  */
-import { layer as cronLayer } from "../../services/cronParser/CronParser.ts";
 import { Effect, Layer } from "effect";
 import { agentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import { decodeMessage, type GatewayMessage, type InputAnswer } from "../../schemas/Call.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { decodeEvent, encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
+import { SILENT } from "../../core/agent/observability.ts";
 import type { AppendResult, JournalShape } from "../../core/journal/Journal.ts";
 import { Log } from "../../core/log/Log.ts";
 import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
@@ -15,6 +15,7 @@ import { noMetrics } from "../../core/metrics/Metrics.ts";
 import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
 import { AgentSlot } from "../../services/host/AgentSlot.ts";
 import { hostServices, type HostServices } from "../../services/host/HostServices.ts";
+import { layer as cronLayer } from "../../services/cronParser/CronParser.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import { memoryLayer } from "../../services/memory/memoryLayer.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
@@ -65,6 +66,7 @@ export class CommitRig {
       hostServices({
         config: { hostId: "host", subjects, shards, drainTimeoutMs: 1000 },
         module: () => ({ agents: new Map([[ID.class, rig.agentClass]]), env: {} }),
+        observability: SILENT,
         metrics: { ...agentMetrics(noMetrics), refusedAppends: () => rig.refused++ },
       }).pipe(Effect.provide(layer), Effect.scoped),
     );
