@@ -4,14 +4,16 @@
  *
  * 1. Nothing is parsed before its signature is verified; a bad one never reaches an agent (I10).
  * 2. Nothing but a refusal is answered before the input is stored; what can't be stored is 503.
- * 3. While the broker elects or a shard moves, the request is held and tried again within its deadline.
+ * 3. A batch is answered when each of its events is stored (`storeBatch`), not by its agents.
+ * 4. While the broker elects or a shard moves, the request is held and tried again within its deadline.
  */
-import type { Exchange, HttpResponse } from "../../core/http/HttpServer.ts";
+import type { Exchange, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import {
   ACCEPTED,
-  answerOfEntity,
   answerOfVerdict,
+  BODY_TOO_LARGE,
   METHOD_NOT_ALLOWED,
+  UNAVAILABLE,
 } from "../../core/webhook/answers.ts";
 import type { RouteMatch } from "../../core/webhook/RouteTable.ts";
 import {
@@ -21,21 +23,28 @@ import {
   type WebhookRequest,
   type WebhookRoute,
 } from "../../core/webhook/WebhookRoute.ts";
-import { agentId, InvalidAddress, type AgentId } from "../../schemas/Address.ts";
+import type { AgentId } from "../../schemas/Address.ts";
 import { decodeMessage, type InputAnswer } from "../../schemas/Call.ts";
-import { encodeEnvelope, type InboxHead } from "../../schemas/InboxEnvelope.ts";
+import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { Deadlines } from "./Deadlines.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import { headerRecord, messageHeaders, plain, urlOf } from "./requests.ts";
+import { BATCH_ITEMS_MAX, storeBatch } from "./storeBatch.ts";
+import { agentOf, webhookHead } from "./webhookInput.ts";
+
+type Respond = (response: HttpResponse) => void;
+type Verified = Verdict & { readonly _tag: "Verified" };
 
 export class WebhookEndpoint {
   private readonly services: GatewayServices;
   private readonly deadlines: Deadlines;
   private readonly replySubject: string;
   /** Webhooks whose answer is awaited, by reply id. */
-  private readonly waiting = new Map<string, (response: HttpResponse) => void>();
+  private readonly waiting = new Map<string, Respond>();
   private readonly unsubscribe: () => void;
   private nextReply = 0;
+  /** Events of batches that are being stored. */
+  private batchItems = 0;
 
   constructor(services: GatewayServices) {
     this.services = services;
@@ -52,7 +61,7 @@ export class WebhookEndpoint {
   handle(exchange: Exchange, match: RouteMatch): void {
     const { time, metrics, log } = this.services;
     const startMs = time.monotonicMs();
-    const respond = (response: HttpResponse): void => {
+    const respond: Respond = (response) => {
       metrics.webhooks(
         match.route.verifier.provider,
         response.status,
@@ -60,21 +69,25 @@ export class WebhookEndpoint {
       );
       exchange.respond(response);
     };
-    try {
-      this.receive(exchange, match, respond);
-    } catch (error) {
-      log.error("a webhook could not be handled", {
-        route: match.route.path,
-        error: error instanceof Error ? error.stack : String(error),
-      });
-      respond(plain(500, "Internal Server Error"));
-    }
+    const guarded = (step: () => void): void => {
+      try {
+        step();
+      } catch (error) {
+        log.error("a webhook could not be handled", {
+          route: match.route.path,
+          error: error instanceof Error ? error.stack : String(error),
+        });
+        respond(plain(500, "Internal Server Error"));
+      }
+    };
+    guarded(() => this.receive(exchange, match, respond, guarded));
   }
 
   private receive(
     exchange: Exchange,
     { route, params }: RouteMatch,
-    respond: (response: HttpResponse) => void,
+    respond: Respond,
+    guarded: (step: () => void) => void,
   ): void {
     const { config, module, time } = this.services;
     const { request: http, body } = exchange;
@@ -88,24 +101,72 @@ export class WebhookEndpoint {
       nowMs: time.nowMs(),
       env: module().env,
     };
+    const go = () => this.verify(http, route, request, respond);
+    const ready = route.verifier.prepare?.(request);
+    if (ready === undefined) return go();
+    let waits = true;
+    const once = () => {
+      if (!waits) return;
+      waits = false;
+      guarded(go);
+    };
+    // What is not there by the deadline, `verify` misses and says so.
+    this.deadlines.in(route.deadlineMs).onPassed(once);
+    void ready.then(once, once);
+  }
+
+  private verify(
+    http: HttpRequest,
+    route: WebhookRoute,
+    request: WebhookRequest,
+    respond: Respond,
+  ): void {
     const verdict = route.verifier.verify(request);
     if (verdict._tag !== "Verified") {
       this.logRefusal(route, http.remoteAddress, verdict);
       return respond(toHttp(answerOfVerdict(verdict)));
     }
     if (http.method !== "POST") return respond(toHttp(METHOD_NOT_ALLOWED));
-    const entity = route.entity.resolve(request);
-    if (entity._tag !== "Entity") return respond(toHttp(answerOfEntity(entity)));
-    let id: AgentId;
+    const headers = headerRecord(http);
+    if (verdict.items !== undefined)
+      return void this.storeAll(route, request, verdict, verdict.items, headers, respond);
+    const found = agentOf(route, request);
+    if (found._tag === "Refused") return respond(toHttp(found.answer));
+    if (this.isBusy()) return respond(BUSY);
+    this.store(found.id, route, request, verdict, headers, respond);
+  }
+
+  private isBusy(): boolean {
+    return this.waiting.size + this.batchItems >= this.services.config.webhooksWaitingMax;
+  }
+
+  /** Rule 3. */
+  private async storeAll(
+    route: WebhookRoute,
+    request: WebhookRequest,
+    { replayId }: Verified,
+    items: NonNullable<Verified["items"]>,
+    headers: Record<string, string>,
+    respond: Respond,
+  ): Promise<void> {
+    if (items.length > BATCH_ITEMS_MAX) return respond(toHttp(BODY_TOO_LARGE));
+    if (this.isBusy()) return respond(BUSY);
+    const { inbox, log, time } = this.services;
+    const { signal } = this.deadlines.in(route.deadlineMs);
+    const ports = { inbox, log, signal, id: () => time.id() };
+    let answer = UNAVAILABLE;
+    this.batchItems += items.length;
     try {
-      id = agentId(route.agent, entity.name);
+      answer = await storeBatch({ route, request, items, replayId, headers }, ports);
     } catch (error) {
-      if (error instanceof InvalidAddress) return respond(plain(400, error.message));
-      throw error;
+      log.error("a webhook's batch could not be stored", {
+        route: route.path,
+        error: String(error),
+      });
+    } finally {
+      this.batchItems -= items.length;
     }
-    if (this.waiting.size >= config.webhooksWaitingMax)
-      return respond(plain(429, "Too many requests", [["retry-after", "1"]]));
-    this.store(id, route, request, verdict, headerRecord(http), respond);
+    respond(toHttp(answer));
   }
 
   /** Rule 2. The answer may come before the ack of the store does: it is awaited from the start. */
@@ -113,26 +174,17 @@ export class WebhookEndpoint {
     id: AgentId,
     route: WebhookRoute,
     request: WebhookRequest,
-    verdict: Verdict & { _tag: "Verified" },
+    { dedupId, replayId, eventType }: Verified,
     headers: Record<string, string>,
-    respond: (response: HttpResponse) => void,
+    respond: Respond,
   ): void {
     const { inbox, time, log } = this.services;
-    const { provider } = route.verifier;
     const waits = route.answer === "agent";
     const replyId = (++this.nextReply).toString(36);
-    const head: InboxHead = {
-      key: verdict.dedupId === undefined ? `gen:${time.id()}` : `${provider}:${verdict.dedupId}`,
-      kind: "webhook",
-      time: request.nowMs,
-      provider,
-      method: request.method,
-      url: request.url,
-      headers,
-      ...(verdict.replayId === undefined
-        ? {}
-        : { alsoKeys: [`${provider}:replay:${verdict.replayId}`] }),
-      ...(verdict.eventType === undefined ? {} : { type: verdict.eventType }),
+    const { provider } = route.verifier;
+    const parts = { provider, request, headers, dedupId, replayId, eventType };
+    const head = {
+      ...webhookHead({ ...parts, id: () => time.id() }),
       ...(waits ? { reply: { subject: this.replySubject, id: replyId } } : {}),
     };
     let stored = false;
@@ -145,9 +197,7 @@ export class WebhookEndpoint {
     };
     this.waiting.set(replyId, finish);
     const deadline = this.deadlines.in(route.deadlineMs);
-    deadline.onPassed(() =>
-      finish(stored ? toHttp(ACCEPTED) : plain(503, "Service Unavailable", [["retry-after", "1"]])),
-    );
+    deadline.onPassed(() => finish(toHttp(stored ? ACCEPTED : UNAVAILABLE)));
     inbox.publish(id, encodeEnvelope(head, request.body), { signal: deadline.signal }).then(
       (result) => {
         if (result._tag === "Stored") {
@@ -155,12 +205,12 @@ export class WebhookEndpoint {
           if (!waits) finish(toHttp(ACCEPTED));
         } else {
           log.error("a webhook could not be stored", { ...id, why: result.message });
-          finish(NOT_STORED);
+          finish(toHttp(UNAVAILABLE));
         }
       },
       (error: unknown) => {
         log.error("a webhook could not be stored", { ...id, error: String(error) });
-        finish(NOT_STORED);
+        finish(toHttp(UNAVAILABLE));
       },
     );
   }
@@ -169,6 +219,8 @@ export class WebhookEndpoint {
     const { log } = this.services;
     if (verdict._tag === "Misconfigured")
       log.error("a webhook route is misconfigured", { route: route.path, why: verdict.message });
+    else if (verdict._tag === "Unavailable")
+      log.warn("a webhook can't be verified now", { route: route.path, why: verdict.message });
     else if (verdict._tag === "Rejected")
       log.warn("a webhook's signature was rejected", {
         route: route.path,
@@ -201,8 +253,7 @@ export class WebhookEndpoint {
   }
 }
 
-/** 503 where it is not known to be stored: the provider sends it again. */
-const NOT_STORED = plain(503, "Service Unavailable", [["retry-after", "1"]]);
+const BUSY = plain(429, "Too many requests", [["retry-after", "1"]]);
 
 /** Undefined is an `Entity` or `Verified`, which the caller has told apart: a defect. */
 function toHttp(answer: PlainAnswer | undefined): HttpResponse {

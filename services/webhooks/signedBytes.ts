@@ -75,6 +75,8 @@ export function sortedForm(body: Uint8Array): string | undefined {
   }
   return [...values.keys()]
     .toSorted()
-    .map((name) => [...values.get(name)!].toSorted().reduce((text, value) => text + name + value, ""))
+    .map((name) =>
+      [...values.get(name)!].toSorted().reduce((text, value) => text + name + value, ""),
+    )
     .join("");
 }

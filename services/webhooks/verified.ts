@@ -99,10 +99,13 @@ function itemsOf(
   if (parsed._tag !== "Json") return undefined;
   const list = batch.member === undefined ? parsed.value : valueAt(parsed, batch.member);
   const cut = Array.isArray(list) ? jsonElements(request.body, batch.member) : undefined;
-  return cut?.elements.map((element): BatchItem => {
-    const body =
-      batch.member === undefined ? element : Buffer.concat([cut.before, element, cut.after]);
-    return { ...detailsOf(batch, itemRequest(request, body), NO_HEADERS), body };
+  if (cut === undefined) return undefined;
+  const { elements, before, after } = cut;
+  const batchId = `sha256:${sha256(request.body)}`;
+  return elements.map((element, i): BatchItem => {
+    const body = batch.member === undefined ? element : Buffer.concat([before, element, after]);
+    const details = detailsOf(batch, itemRequest(request, body), NO_HEADERS);
+    return { dedupId: `${batchId}#${i}`, ...details, body };
   });
 }
 

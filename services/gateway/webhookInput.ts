@@ -1,0 +1,55 @@
+/**
+ * What a verified webhook becomes: the agent that it is for, and the envelope's head that it is stored
+ * under. Pure. Fed by `WebhookEndpoint`, for a request's one event, and by `storeBatch` for each of several.
+ */
+import { answerOfEntity } from "../../core/webhook/answers.ts";
+import type { PlainAnswer, WebhookRequest, WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
+import { agentId, InvalidAddress, type AgentId } from "../../schemas/Address.ts";
+import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
+
+export type AgentOf =
+  | { readonly _tag: "Agent"; readonly id: AgentId }
+  | { readonly _tag: "Refused"; readonly answer: PlainAnswer };
+
+/** The agent that the route's entity source names, or the answer that says why there is none. */
+export function agentOf(route: WebhookRoute, request: WebhookRequest): AgentOf {
+  const entity = route.entity.resolve(request);
+  const answer = answerOfEntity(entity);
+  if (entity._tag !== "Entity" || answer !== undefined)
+    return { _tag: "Refused", answer: answer ?? invalid("Invalid entity") };
+  try {
+    return { _tag: "Agent", id: agentId(route.agent, entity.name) };
+  } catch (error) {
+    if (error instanceof InvalidAddress) return { _tag: "Refused", answer: invalid(error.message) };
+    throw error;
+  }
+}
+
+const invalid = (body: string): PlainAnswer => ({
+  status: 400,
+  headers: { "content-type": "text/plain;charset=UTF-8" },
+  body,
+});
+
+export interface InputParts {
+  readonly provider: string;
+  readonly request: WebhookRequest;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Where the verdict has none: an id that nothing else has. */
+  readonly dedupId: string | undefined;
+  readonly id: () => string;
+  readonly replayId?: string | undefined;
+  readonly eventType?: string | undefined;
+}
+
+export const webhookHead = ({ provider, request, headers, ...parts }: InputParts): InboxHead => ({
+  key: parts.dedupId === undefined ? `gen:${parts.id()}` : `${provider}:${parts.dedupId}`,
+  kind: "webhook",
+  time: request.nowMs,
+  provider,
+  method: request.method,
+  url: request.url,
+  headers,
+  ...(parts.replayId === undefined ? {} : { alsoKeys: [`${provider}:replay:${parts.replayId}`] }),
+  ...(parts.eventType === undefined ? {} : { type: parts.eventType }),
+});
