@@ -1,6 +1,9 @@
 /**
  * Deadlines for many requests with few timers: all that fall into one slice of time share a timer and
  * an AbortSignal. A hot path: a signal of its own for each webhook would cost more than its signature.
+ *
+ * A slice lives for seconds, the requests in it mostly for milliseconds. So what waits for it is taken
+ * out again when it is done with: else the collector would carry every request of the last seconds.
  */
 import type { TimeShape } from "../../core/time/Time.ts";
 
@@ -9,8 +12,8 @@ const SLICE_MS = 50;
 
 export interface Deadline {
   readonly signal: AbortSignal;
-  /** Runs `f` when the deadline passes. */
-  readonly onPassed: (f: () => void) => void;
+  /** Runs `f` when the deadline passes, unless the returned function was called before. */
+  readonly onPassed: (f: () => void) => () => void;
 }
 
 export class Deadlines {
@@ -40,19 +43,20 @@ export class Deadlines {
 
 class Slice implements Deadline {
   private readonly controller = new AbortController();
-  private readonly waiters: Array<() => void> = [];
+  private readonly waiters = new Set<() => void>();
 
   get signal(): AbortSignal {
     return this.controller.signal;
   }
 
-  readonly onPassed = (f: () => void): void => {
-    this.waiters.push(f);
+  readonly onPassed = (f: () => void): (() => void) => {
+    this.waiters.add(f);
+    return () => this.waiters.delete(f);
   };
 
   pass(): void {
     this.controller.abort();
     for (const waiter of this.waiters) waiter();
-    this.waiters.length = 0;
+    this.waiters.clear();
   }
 }

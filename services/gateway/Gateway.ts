@@ -25,6 +25,7 @@ export class Gateway {
   private readonly watching = new AbortController();
   private readonly owners = new Map<string, string>();
   private lease: Lease | undefined;
+  private cancelRenewal: (() => void) | undefined;
 
   private constructor(services: GatewayServices) {
     this.services = services;
@@ -118,15 +119,15 @@ export class Gateway {
   private renewLater(): void {
     const { time, leases } = this.services;
     if (this.watching.signal.aborted) return;
-    const cancel = time.after(
+    this.cancelRenewal = time.after(
       leases.ttlMs / 3,
       () => void this.renew().then(() => this.renewLater()),
     );
-    this.watching.signal.addEventListener("abort", cancel, { once: true });
   }
 
   private async stop(): Promise<void> {
     this.watching.abort();
+    this.cancelRenewal?.();
     for (const close of this.closers) close();
     if (this.lease) await this.services.leases.release(this.lease).catch(() => undefined);
   }

@@ -108,10 +108,11 @@ export class WebhookEndpoint {
     const once = () => {
       if (!waits) return;
       waits = false;
+      inTime();
       guarded(go);
     };
     // What is not there by the deadline, `verify` misses and says so.
-    this.deadlines.in(route.deadlineMs).onPassed(once);
+    const inTime = this.deadlines.in(route.deadlineMs).onPassed(once);
     void ready.then(once, once);
   }
 
@@ -192,12 +193,13 @@ export class WebhookEndpoint {
     const finish = (response: HttpResponse): void => {
       if (answered) return;
       answered = true;
+      inTime();
       this.waiting.delete(replyId);
       respond(response);
     };
     this.waiting.set(replyId, finish);
     const deadline = this.deadlines.in(route.deadlineMs);
-    deadline.onPassed(() => finish(toHttp(stored ? ACCEPTED : UNAVAILABLE)));
+    const inTime = deadline.onPassed(() => finish(toHttp(stored ? ACCEPTED : UNAVAILABLE)));
     inbox.publish(id, encodeEnvelope(head, request.body), { signal: deadline.signal }).then(
       (result) => {
         if (result._tag === "Stored") {

@@ -1,0 +1,79 @@
+/** The hand-written check of an inbox envelope's head: it must never accept what the schema would not. */
+import { Schema } from "effect";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { CorruptFrame, encodeFrame } from "../../schemas/Frame.ts";
+import {
+  decodeEnvelope,
+  encodeEnvelope,
+  InboxHead,
+  isPlainHead,
+} from "../../schemas/InboxEnvelope.ts";
+
+const decode = Schema.decodeUnknownResult(InboxHead);
+
+const USUAL = {
+  key: "github:1",
+  kind: "webhook",
+  time: 1_700_000_000_000,
+  provider: "github",
+  type: "push",
+  method: "POST",
+  url: "http://localhost/webhooks/github",
+  headers: { "x-github-event": "push" },
+  reply: { subject: "agents.gateway.a.reply", id: "1" },
+} as const;
+
+/** Values right for one field or another, and for none. */
+const value = fc.oneof(
+  fc.string(),
+  fc.constantFrom("webhook", "queue", "nonsense"),
+  fc.integer(),
+  fc.constant(null),
+  fc.array(fc.string(), { maxLength: 2 }),
+  fc.dictionary(fc.string(), fc.oneof(fc.string(), fc.integer()), { maxKeys: 3 }),
+  fc.record({ subject: fc.string(), id: fc.oneof(fc.string(), fc.integer()) }),
+  fc.record({ subject: fc.string(), id: fc.string(), more: fc.string() }),
+);
+/** The usual head with a few fields replaced, added or taken away. */
+const head = fc
+  .tuple(
+    fc.dictionary(fc.constantFrom(...Object.keys(USUAL), "alsoKeys", "other"), value, {
+      maxKeys: 2,
+    }),
+    fc.subarray(Object.keys(USUAL), { maxLength: 2 }),
+  )
+  .map(([other, gone]): Record<string, unknown> => {
+    const made: Record<string, unknown> = { ...USUAL, ...other };
+    for (const name of gone) delete made[name];
+    return made;
+  });
+
+describe("an envelope's head checked by hand", () => {
+  it("what is plain, the schema accepts and leaves as it is", () => {
+    let plain = 0;
+    fc.assert(
+      fc.property(head, (made) => {
+        if (!isPlainHead(made)) return;
+        plain++;
+        const decoded = decode(made);
+        expect(decoded._tag).toBe("Success");
+        if (decoded._tag === "Success") expect(decoded.success).toEqual(made);
+      }),
+      { numRuns: 2_000 },
+    );
+    expect(plain).toBeGreaterThan(100);
+  });
+
+  it("what a gateway writes for a webhook is plain: the fast path is taken", () => {
+    expect(isPlainHead(USUAL)).toBe(true);
+  });
+
+  it("what is not plain is decided by the schema, either way", () => {
+    const replayGuarded = { ...USUAL, alsoKeys: ["github:replay:0"] };
+    expect(isPlainHead(replayGuarded)).toBe(false);
+    expect(decodeEnvelope(encodeEnvelope(replayGuarded)).head).toEqual(replayGuarded);
+    const withoutKey = { kind: "webhook", time: 1 };
+    expect(() => decodeEnvelope(encodeFrame(withoutKey))).toThrow(CorruptFrame);
+  });
+});
