@@ -3,6 +3,7 @@
  * session's live client, so that an old reference still reaches the agent, and whose callbacks are those
  * of the latest render. Made inert; the session connects it.
  */
+import { camelCaseToKebabCase } from "../../schemas/kebabCase.ts";
 import { AgentClient, type AgentClientOptions, type StateOf } from "../client/index.ts";
 import { chainOf, socketOptions, type McpServersState, type PathStep } from "./agentOptions.ts";
 import type { AgentSession } from "./AgentSession.ts";
@@ -27,7 +28,7 @@ export class HookClient<AgentT = unknown, State = StateOf<AgentT>> extends Agent
     this.#session = session;
     this.chain = chainOf(options);
     const leaf = this.chain.at(-1)!;
-    this.agent = leaf.agent;
+    this.agent = camelCaseToKebabCase(leaf.agent);
     this.name = leaf.name;
     this.ownCall = this.call;
     this.call = session.call;
@@ -42,8 +43,14 @@ export class HookClient<AgentT = unknown, State = StateOf<AgentT>> extends Agent
     this.addEventListener("error", (event) => session.options.onError?.(event));
   }
 
-  /** The agent's address for `fetch`, without a query. */
-  readonly getHttpUrl = (): string => this.roomUrl.replace(/^ws/, "http");
+  /**
+   * The socket's URL for `fetch`, its query included (a token may be in it); without one before an
+   * async query has come.
+   */
+  readonly getHttpUrl = (): string => {
+    const url = typeof this._url === "string" ? this._url : this.url || this.roomUrl;
+    return url.replace(/^ws/, "http");
+  };
 
   override setState(state: State): void {
     const live = this.#session.live(this);

@@ -107,11 +107,10 @@ export const queryKey = ({ agent, name, sub, queryDeps }: Options): string =>
 export const cacheTtlMs = ({ cacheTtl }: Options): number => cacheTtl ?? CACHE_TTL_MS_DEFAULT;
 
 /** The agent and the sub-agents below it, root first, as asked for. */
-export const chainOf = ({ agent, name, sub }: Options): ReadonlyArray<PathStep> =>
-  [{ agent, name: name ?? DEFAULT_NAME }, ...(sub ?? [])].map((step) => ({
-    agent: camelCaseToKebabCase(step.agent),
-    name: step.name,
-  }));
+export const chainOf = ({ agent, name, sub }: Options): ReadonlyArray<PathStep> => [
+  { agent, name: name ?? DEFAULT_NAME },
+  ...(sub ?? []),
+];
 
 /** Throws `TypeError` for a path with a leading slash. */
 export function socketOptions(options: Options): SocketOptions {

@@ -15,7 +15,7 @@ export type UseAgentResult<AgentT = unknown, State = StateOf<AgentT>> = Omit<
 > & {
   /** Root first, the agent itself last. */
   readonly path: ReadonlyArray<PathStep>;
-  /** The agent's address for `fetch`, without a query. */
+  /** The socket's URL for `fetch`, its query included. */
   readonly getHttpUrl: () => string;
 };
 
@@ -44,14 +44,20 @@ export function useAgent<AgentT = unknown, State = StateOf<AgentT>>(
   return client as unknown as UseAgentResult<AgentT, State>;
 }
 
-/** Only for a query that this component does not run on yet: later ones the socket waits for. */
+/** What React reads as come already: for a render that has nothing to wait for. */
+const SETTLED = Object.assign(Promise.resolve(), { status: "fulfilled", value: undefined });
+
+/**
+ * Only for a query that this component does not run on yet: later ones the socket waits for. `use` is
+ * called either way: React warns of a component that suspended by it and then comes without.
+ */
 function suspendForQuery<AgentT, State>(
   session: AgentSession<AgentT, State>,
   options: UseAgentOptions<State>,
 ): void {
   if (typeof options.query !== "function" || options.enabled === false) return;
   const source = querySource(options);
-  if (session.queryKey === source.key) return;
+  if (session.queryKey === source.key) return void use(SETTLED);
   const entry = queries.get(source);
   if (entry.failed) queries.dropSoon(source.key, entry);
   use(entry.promise);

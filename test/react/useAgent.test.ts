@@ -1,0 +1,345 @@
+/**
+ * `useAgent` by its rules (`protocol.md` §4.2), against a server that the test plays: ours, and the
+ * reference's own as published.
+ */
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { pollUntil } from "../kit/poll.ts";
+import { standing } from "../client/clients.ts";
+import { FakeServer } from "../client/FakeServer.ts";
+import { installWindow, Page, type Hook } from "./page.ts";
+
+installWindow();
+const { useAgent } = await import("../../services/react/index.ts");
+const reference = await import("reference-agents/react");
+
+const HOOKS: ReadonlyArray<readonly [name: string, hook: Hook]> = [
+  ["our hook", useAgent],
+  ["the reference's hook", reference.useAgent as unknown as Hook],
+];
+
+let server: FakeServer;
+beforeEach(async () => {
+  server = await FakeServer.start();
+});
+afterEach(async () => {
+  vi.restoreAllMocks();
+  await server.stop();
+});
+
+const until = (what: string, check: () => boolean) => pollUntil(what, check, { intervalMs: 1 });
+/** Keys of queries are shared by a whole page: each test has agents of its own. */
+let names = 0;
+const freshName = (): string => `room-${++names}`;
+
+describe.each(HOOKS)("%s", (_name, hook) => {
+  let page: Page;
+  beforeEach(() => {
+    page = new Page(hook, server.host);
+  });
+  afterEach(() => page.close());
+
+  it("connects when it is mounted, and closes when it is unmounted", async () => {
+    const probe = await page.mount({ name: "lobby" });
+    const peer = await server.peer();
+    expect(peer.url).toMatch(/^\/agents\/room-agent\/lobby\?_pk=/);
+    probe.unmount();
+    await until("the socket is closed", () => peer.closed !== undefined);
+    expect(server.peers).toHaveLength(1);
+  });
+  it("renders the state: the server's, and what it sets itself, at once", async () => {
+    const onStateUpdate = vi.fn();
+    const probe = await page.mount({ onStateUpdate });
+    const peer = await server.peer();
+    peer.identity("default", { stateFollows: true });
+    peer.state({ n: 1 });
+    await probe.shows('{"n":1}');
+    probe.agent.setState({ n: 2 });
+    expect(probe.agent.state).toEqual({ n: 2 });
+    await probe.shows('{"n":2}');
+    expect(onStateUpdate.mock.calls).toEqual([
+      [{ n: 1 }, "server"],
+      [{ n: 2 }, "client"],
+    ]);
+  });
+  it("renders the identity, and ready resolves", async () => {
+    const show = ({
+      name,
+      agent,
+      identified,
+    }: {
+      name: string;
+      agent: string;
+      identified: boolean;
+    }) => [agent, name, identified];
+    const probe = await page.mount({ basePath: "mine" }, { show });
+    expect(probe.text).toBe('["room-agent","default",false]');
+    (await server.peer()).identity("alice");
+    await probe.shows('["room-agent","alice",true]');
+    await probe.agent.ready;
+    server.peers[0]!.drop();
+    await probe.shows('["room-agent","alice",false]');
+  });
+  it("onMessage gets only what the protocol did not take", async () => {
+    const seen: unknown[] = [];
+    const mcp = { servers: {}, tools: [], prompts: [], resources: [] };
+    const onMcpUpdate = vi.fn();
+    await page.mount({ onMessage: ({ data }) => seen.push(data), onMcpUpdate });
+    const peer = await server.peer();
+    peer.identity();
+    peer.state({ n: 1 });
+    peer.send({ type: "cf_agent_mcp_servers", mcp });
+    peer.send({ type: "cf_agent_state_error", error: "State update rejected" });
+    peer.send({ type: "mine", n: 1 });
+    peer.send("plain");
+    await until("two messages", () => seen.length === 2);
+    expect(seen).toEqual(['{"type":"mine","n":1}', "plain"]);
+    expect(onMcpUpdate.mock.calls).toEqual([[mcp]]);
+  });
+  it("the callbacks of the latest render are the ones that run", async () => {
+    const [first, second] = [vi.fn(), vi.fn()];
+    const probe = await page.mount({ onStateUpdate: first });
+    const peer = await server.peer();
+    const before = probe.renders;
+    probe.update({ onStateUpdate: second });
+    await until("it rendered again", () => probe.renders > before);
+    peer.state(1);
+    await probe.shows("1");
+    expect(first).not.toHaveBeenCalled();
+    expect(second).toHaveBeenCalledWith(1, "server");
+    expect(server.peers).toHaveLength(1);
+  });
+  it("call and stub reach the agent; the stub stays the same over renders and sockets", async () => {
+    const probe = await page.mount({ query: { token: "a" } });
+    const { agent } = probe;
+    const { stub } = agent;
+    const peer = await server.peer();
+    const sum = (stub as Record<string, (...args: unknown[]) => Promise<unknown>>)["add"]!(1, 2);
+    const { id, method, args } = await peer.call();
+    expect([method, args]).toEqual(["add", [1, 2]]);
+    peer.reply(id, { success: true, result: 3, done: true });
+    expect(await sum).toBe(3);
+    probe.update({ query: { token: "b" } });
+    const next = await server.peer(2);
+    expect(next.url).toContain("token=b");
+    await until("the first socket is closed", () => peer.closed !== undefined);
+    expect(probe.agent.stub).toBe(stub);
+    // By the first render's object: the socket it was made with is gone.
+    const late = agent.call("late");
+    const call = await next.call();
+    expect(call.method).toBe("late");
+    next.reply(call.id, { success: true, done: true });
+    await late;
+  });
+  it("another query is another socket: sent calls reject, buffered ones move", async () => {
+    const probe = await page.mount({ query: { token: "a" } });
+    const peer = await server.peer();
+    await until("it is open", () => probe.agent.readyState === 1);
+    const rejected = expect(probe.agent.call("sent")).rejects.toThrow("Connection closed");
+    await peer.call();
+    probe.update({ query: { token: "b" } });
+    await rejected;
+    const next = await server.peer(2);
+    await until("the next is open", () => probe.agent.readyState === 1);
+    expect(next.received).toEqual([]);
+  });
+  it("a call that waits for a connection goes to the socket that replaces it", async () => {
+    server.refuseWith = 503;
+    const probe = await page.mount({ query: { token: "a" } });
+    const kept = probe.agent.call("kept");
+    await until("it was refused", () => server.refused > 0);
+    server.refuseWith = undefined;
+    probe.update({ query: { token: "b" } });
+    await until("the other token came", () =>
+      server.peers.some(({ url }) => url.includes("token=b")),
+    );
+    const next = server.peers.find(({ url }) => url.includes("token=b"))!;
+    next.reply((await next.call()).id, { success: true, result: 1, done: true });
+    expect(await kept).toBe(1);
+  });
+  it("a final close shows as connectionError", async () => {
+    const onConnectionError = vi.fn();
+    const probe = await page.mount(
+      { onConnectionError },
+      { show: ({ connectionError }) => connectionError?.code ?? null },
+    );
+    const peer = await server.peer();
+    peer.close(4001, "no");
+    await probe.shows("4001");
+    expect(onConnectionError).toHaveBeenCalledTimes(1);
+  });
+  it("not enabled it does not connect; enabled it does, and not again", async () => {
+    const probe = await page.mount({ enabled: false });
+    const early = probe.agent.call("early");
+    probe.update({ enabled: true });
+    const peer = await server.peer();
+    peer.reply((await peer.call()).id, { success: true, result: 1, done: true });
+    expect(await early).toBe(1);
+    probe.update({ enabled: false });
+    await until("it is closed", () => peer.closed !== undefined);
+    probe.update({ enabled: true });
+    await server.peer(2);
+    expect(server.peers).toHaveLength(2);
+  });
+  it("sub-agents are steps of the path, and the last is who it talks to", async () => {
+    const show = ({ agent, name, path }: { agent: string; name: string; path: unknown }) => ({
+      agent,
+      name,
+      path,
+    });
+    const sub = [{ agent: "ChatAgent", name: "a b/c" }];
+    const probe = await page.mount({ name: "inbox", sub, path: "more" }, { show });
+    const peer = await server.peer();
+    expect(peer.url).toMatch(/^\/agents\/room-agent\/inbox\/sub\/chat-agent\/a%20b%2Fc\/more\?/);
+    expect(JSON.parse(probe.text)).toEqual({
+      agent: "chat-agent",
+      name: "a b/c",
+      path: [
+        { agent: "RoomAgent", name: "inbox" },
+        { agent: "ChatAgent", name: "a b/c" },
+      ],
+    });
+    expect(probe.agent.getHttpUrl()).toBe(`http://${server.host}${peer.url}`);
+  });
+
+  describe("an async query", () => {
+    it("suspends until it is there, and goes into the URL", async () => {
+      let answer = (_query: { token: string }): void => undefined;
+      const query = () => new Promise<{ token: string }>((resolve) => (answer = resolve));
+      const probe = await page.mount({ name: freshName(), query });
+      expect(probe.text).toBe("waiting");
+      expect(server.peers).toHaveLength(0);
+      answer({ token: "t1" });
+      expect((await server.peer()).url).toContain("token=t1");
+      await probe.shows("undefined");
+    });
+    it("is asked once for two components, and again for other queryDeps", async () => {
+      const name = freshName();
+      let asked = 0;
+      const query = async () => ({ token: `t${++asked}` });
+      const one = await page.mount({ name, query, queryDeps: [1] });
+      await one.shows("undefined");
+      const two = await page.mount({ name, query, queryDeps: [1] });
+      await two.shows("undefined");
+      await server.peer(2);
+      expect(asked).toBe(1);
+      two.update({ name, query, queryDeps: [2] });
+      expect((await server.peer(3)).url).toContain("token=t2");
+    });
+  });
+});
+
+describe("our hook alone", () => {
+  let page: Page;
+  beforeEach(() => {
+    page = new Page(useAgent, server.host);
+  });
+  afterEach(() => page.close());
+
+  it("in strict mode it makes one connection, and a call from an effect is answered", async () => {
+    const results: unknown[] = [];
+    const effect = (agent: { call: (method: string) => Promise<unknown> }) =>
+      void agent.call("load").then((result) => results.push(result));
+    await page.mount({}, { strict: true, effect });
+    const peer = await server.peer();
+    for (const count of [1, 2])
+      peer.reply((await peer.call(count)).id, { success: true, result: count, done: true });
+    await until("both are answered", () => results.length === 2);
+    expect(server.peers).toHaveLength(1);
+  });
+  it("the same agent by another query keeps showing its state; another agent does not", async () => {
+    const probe = await page.mount({ name: "a", query: { token: "1" } });
+    (await server.peer()).state("of a");
+    await probe.shows('"of a"');
+    probe.update({ name: "a", query: { token: "2" } });
+    await server.peer(2);
+    expect(probe.text).toBe('"of a"');
+    probe.update({ name: "b", query: { token: "2" } });
+    await probe.shows("undefined");
+  });
+  it("who awaits ready of a replaced socket is told by the next", async () => {
+    const probe = await page.mount({ name: "a" });
+    const { ready } = probe.agent;
+    await server.peer();
+    probe.update({ name: "b" });
+    const next = await server.peer(2);
+    expect(await standing(ready)).toBe("pending");
+    next.identity("b");
+    await ready;
+  });
+  it("a call that waits for a connection is discarded when the address changes", async () => {
+    server.refuseWith = 503;
+    const probe = await page.mount({ name: "a" });
+    const lost = expect(probe.agent.call("lost")).rejects.toThrow(
+      "Call discarded: the agent address changed before the request could be sent",
+    );
+    await until("it was refused", () => server.refused > 0);
+    server.refuseWith = undefined;
+    vi.spyOn(console, "warn").mockImplementation(() => undefined);
+    probe.update({ name: "b" });
+    await lost;
+    const next = await pollUntil("b is reached", () =>
+      server.peers.find(({ url }) => url.startsWith("/agents/room-agent/b")),
+    );
+    await until("it is open", () => probe.agent.readyState === 1);
+    expect(next.received).toEqual([]);
+  });
+  it("an async query is asked again when the connection is lost, and waited for", async () => {
+    const answers: Array<(query: { token: string }) => void> = [];
+    const query = () => new Promise<{ token: string }>((resolve) => answers.push(resolve));
+    const probe = await page.mount({ name: freshName(), query });
+    answers[0]!({ token: "t1" });
+    await probe.shows("undefined");
+    const peer = await server.peer();
+    await until("it is open", () => probe.agent.readyState === 1);
+    peer.drop();
+    await until("it is asked again", () => answers.length === 2);
+    expect(server.peers).toHaveLength(1);
+    answers[1]!({ token: "t2" });
+    expect((await server.peer(2)).url).toContain("token=t2");
+  });
+  it("an async query that fails is thrown, and asked anew by the next mount", async () => {
+    const name = freshName();
+    let asked = 0;
+    const query = async () => {
+      asked += 1;
+      if (asked === 1) throw new Error("no token");
+      return { token: `t${asked}` };
+    };
+    vi.spyOn(console, "error").mockImplementation(() => undefined);
+    const probe = await page.mount({ name, query });
+    await probe.shows("failed: no token");
+    expect(asked).toBe(1);
+    const again = await page.mount({ name, query });
+    await again.shows("undefined");
+    expect((await server.peer()).url).toContain("token=t2");
+  });
+  it("an async query whose time is over is asked again; only another answer reconnects", async () => {
+    const tokens = ["same", "same", "other"];
+    let asked = 0;
+    let peersAtSecond = 0;
+    const query = async () => {
+      asked += 1;
+      if (asked === 3) peersAtSecond = server.peers.length;
+      return { token: tokens[asked - 1] ?? "other" };
+    };
+    // The shortest time there is: one second, whatever is asked for.
+    const probe = await page.mount({ name: freshName(), query, cacheTtl: 0 });
+    await probe.shows("undefined");
+    expect((await server.peer(2)).url).toContain("token=other");
+    expect(server.peers[0]!.url).toContain("token=same");
+    expect(peersAtSecond).toBe(1);
+  });
+  it("a query that fails on a reconnect is asked again, and nothing is thrown", async () => {
+    let asked = 0;
+    const query = async () => {
+      asked += 1;
+      if (asked === 2) throw new Error("not now");
+      return { token: `t${asked}` };
+    };
+    const probe = await page.mount({ name: freshName(), query });
+    await probe.shows("undefined");
+    (await server.peer()).drop();
+    expect((await server.peer(2)).url).toContain("token=t3");
+    expect(probe.text).toBe("undefined");
+  });
+});
