@@ -1,0 +1,128 @@
+/**
+ * Tabs of a real Chromium on one agent, over real processes: they see each other's changes, outlive a
+ * host that is killed and a gateway that is started anew, and a readonly one can't write.
+ */
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { chromium, type Browser, type Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { build, type Rollup } from "vite";
+import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
+import { isPortFree, pickPort } from "../../services/natsServer/pickPort.ts";
+
+const CHROMIUM = "/usr/bin/chromium";
+const MODULE = fileURLToPath(new URL("./tabsModule.ts", import.meta.url));
+const CLIENT = fileURLToPath(new URL("../../services/client/index.ts", import.meta.url));
+
+let nats: TestNats;
+let folder: ReturnType<typeof tempFolder>;
+let browser: Browser;
+let gateway: AgentsProcess;
+let port: number;
+const hosts: AgentsProcess[] = [];
+
+const start = (args: string[]): Promise<AgentsProcess> =>
+  AgentsProcess.start({ args, env: { CLIENT_BUNDLE: join(folder.path, "client.js") } });
+const startHost = (name: string): Promise<AgentsProcess> =>
+  start(["host", MODULE, "--nats", nats.url, "--data", join(folder.path, name)]);
+const startGateway = (): Promise<AgentsProcess> =>
+  start([
+    "gateway", MODULE, "--nats", nats.url, "--port", String(port), "--data", join(folder.path, "gateway"),
+  ]); // prettier-ignore
+
+beforeAll(async () => {
+  if (!existsSync(CHROMIUM))
+    throw new Error(`${CHROMIUM} is not there: apt-get install -y chromium`);
+  folder = tempFolder("tabs");
+  const output = (await build({
+    logLevel: "silent",
+    configFile: false,
+    build: { write: false, lib: { entry: CLIENT, formats: ["es"] } },
+  })) as Rollup.RollupOutput[];
+  writeFileSync(join(folder.path, "client.js"), output[0]!.output[0].code);
+  nats = await startNats();
+  port = await pickPort();
+  hosts.push(await startHost("a"));
+  gateway = await startGateway();
+  browser = await chromium.launch({
+    executablePath: CHROMIUM,
+    args: [
+      "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+      "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    ], // prettier-ignore
+  });
+}, 120_000);
+
+afterAll(async () => {
+  await browser?.close();
+  await gateway?.kill();
+  for (const host of hosts) await host.kill();
+  await nats?.stop();
+  folder?.remove();
+});
+
+async function openTab(query = ""): Promise<Page> {
+  const page = await browser.newPage();
+  await pollUntil("the page is served", async () => {
+    const response = await page.goto(`http://127.0.0.1:${port}/${query}`).catch(() => null);
+    return response?.ok() === true;
+  });
+  await page.waitForSelector("[data-ready=yes]", { state: "attached", timeout: 30_000 });
+  return page;
+}
+
+const textOf = (page: Page): Promise<string> => page.locator("#text").innerText();
+const write = (page: Page, text: string): Promise<void> =>
+  page.evaluate(`window.note.setState({ text: ${JSON.stringify(text)} })`);
+const sees = (page: Page, text: string) =>
+  pollUntil(
+    `a tab shows "${text}"`,
+    async () => {
+      const saw = await textOf(page);
+      return saw === text ? { done: true, value: saw } : { done: false, saw };
+    },
+    { timeoutMs: 30_000 },
+  );
+
+describe("tabs of a real browser on one agent", () => {
+  it("see each other's changes, through a killed host and a new gateway", async () => {
+    const one = await openTab();
+    const two = await openTab();
+    await write(one, "from one");
+    await sees(two, "from one");
+    await write(two, "from two");
+    await sees(one, "from two");
+
+    hosts.push(await startHost("b"));
+    await hosts[0]!.kill();
+    await write(one, "after the host was killed");
+    await sees(two, "after the host was killed");
+
+    await gateway.kill();
+    await pollUntil("the gateway's port is free", () => isPortFree(port));
+    gateway = await startGateway();
+    await two.waitForFunction("window.note.identified", undefined, { timeout: 30_000 });
+    await one.waitForFunction("window.note.identified", undefined, { timeout: 30_000 });
+    await write(two, "after the gateway came back");
+    await sees(one, "after the gateway came back");
+  }, 120_000);
+
+  it("that are readonly see changes and can't make any", async () => {
+    const writer = await openTab();
+    const reader = await openTab("?readonly");
+    await write(writer, "kept");
+    await sees(reader, "kept");
+    await write(reader, "forged");
+    await pollUntil("the readonly tab is refused", async () => {
+      const saw = await reader.locator("#error").innerText();
+      return saw === "Connection is readonly" ? true : { done: false, saw };
+    });
+    expect(await textOf(writer)).toBe("kept");
+    const third = await openTab();
+    await sees(third, "kept");
+  }, 60_000);
+});
