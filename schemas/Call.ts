@@ -33,7 +33,17 @@ export interface SocketAttachment {
   readonly readonly: boolean;
   /** False: protocol frames (identity, state, MCP servers) are not sent to this socket. */
   readonly protocol: boolean;
+  /** The agent's life that it belongs to: the sequence of its last `destroyed` event; absent for its first. */
+  readonly life?: number;
 }
+
+/** An error as it crosses the wire: what the other side's code can catch. No stack: it is of this side. */
+export interface RemoteError {
+  readonly name: string;
+  readonly message: string;
+  readonly cause?: RemoteCause;
+}
+export type RemoteCause = { readonly error: RemoteError } | { readonly value: unknown };
 
 export type Call =
   | {
@@ -56,6 +66,8 @@ export type Call =
       readonly gateway: string;
       readonly sid: string;
       readonly text: boolean;
+      /** As for `fetch`. */
+      readonly blob?: string;
     }
   | {
       readonly kind: "close";
@@ -71,7 +83,8 @@ export type Call =
       readonly args: ReadonlyArray<unknown>;
       readonly props?: unknown;
     }
-  | { readonly kind: "state" };
+  /** Its current state; starts it, with `props`, when it is not in memory. */
+  | { readonly kind: "state"; readonly props?: unknown };
 
 export type CallReply =
   | {
@@ -91,12 +104,7 @@ export type CallReply =
   /** The host does not know this socket: send `resume` with all about it, then the message again. */
   | { readonly kind: "unknownSocket" }
   | { readonly kind: "result"; readonly value?: unknown }
-  | {
-      readonly kind: "error";
-      readonly name: string;
-      readonly message: string;
-      readonly cause?: unknown;
-    }
+  | ({ readonly kind: "error" } & RemoteError)
   /** `seq` and `time` of the last event, 0 when there is none. */
   | {
       readonly kind: "state";
@@ -122,7 +130,14 @@ export type GatewayMessage =
       readonly text: boolean;
       readonly protocol: boolean;
     }
-  | { readonly op: "close"; readonly sid: string; readonly code: number; readonly reason: string }
+  /** `forget`: the agent is not told of the close; it knows nothing of this socket. */
+  | {
+      readonly op: "close";
+      readonly sid: string;
+      readonly code: number;
+      readonly reason: string;
+      readonly forget?: true;
+    }
   /**
    * `begin`: the connect sequence starts. From here on the socket takes part in casts; frames of an
    * earlier attempt to connect it (its host was lost) are forgotten.
@@ -132,7 +147,12 @@ export type GatewayMessage =
       readonly sid: string;
       readonly attachment: SocketAttachment;
       readonly begin?: true;
-    };
+    }
+  /**
+   * A piece of a message past the broker's payload limit: the bodies with one `id`, joined in order
+   * up to `last`, are the message as it would have been sent.
+   */
+  | { readonly op: "part"; readonly id: string; readonly last: boolean };
 
 /** Answer to a durable input, on the envelope's `reply.subject`; the body is the response's. */
 export interface InputAnswer {

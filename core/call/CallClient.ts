@@ -58,10 +58,24 @@ export class CallClient {
       readonly repeatable: boolean;
     },
   ): Promise<CallResult> {
+    const { blobs } = this.parts;
+    const { data, blob } = await this.encode(call, options.body);
+    try {
+      return await this.ask(id, data, options);
+    } finally {
+      // One that stays behind costs space, nothing else.
+      if (blob !== undefined) void blobs.remove(blob).catch(() => undefined);
+    }
+  }
+
+  private async ask(
+    id: AgentId,
+    data: Uint8Array,
+    options: { readonly deadlineMs: number; readonly repeatable: boolean },
+  ): Promise<CallResult> {
     const { bus, time, subjects, shards } = this.parts;
     const shard = shardOf(id, shards);
     const subject = subjects.call(shard, id);
-    const data = await this.encode(call, options.body);
     const endMs = time.monotonicMs() + options.deadlineMs;
     for (let waitMs = RETRY_MS_MIN; ; waitMs = Math.min(waitMs * 2, RETRY_MS_MAX)) {
       const leftMs = endMs - time.monotonicMs();
@@ -89,18 +103,21 @@ export class CallClient {
     return controller;
   }
 
-  /** A call past the bus's limit goes by the blob store. */
-  private async encode(call: Call, body: Uint8Array | undefined): Promise<Uint8Array> {
+  /** The body of a call past the bus's limit goes by the blob store. */
+  private async encode(
+    call: Call,
+    body: Uint8Array | undefined,
+  ): Promise<{ readonly data: Uint8Array; readonly blob?: string }> {
     const data = encodeMessage(call, body);
     const { bus, blobs, time } = this.parts;
-    if (data.length <= bus.payloadBytesMax) return data;
-    if (call.kind !== "fetch" || body === undefined)
+    if (data.length <= bus.payloadBytesMax) return { data };
+    if ((call.kind !== "fetch" && call.kind !== "message") || body === undefined)
       throw new RangeError(
         `A ${call.kind} of ${data.length} bytes is too large: the broker's limit is ${bus.payloadBytesMax}`,
       );
     const blob = `calls/${time.id()}`;
     await blobs.put(blob, body);
-    return encodeMessage({ ...call, blob });
+    return { data: encodeMessage({ ...call, blob }), blob };
   }
 
   private async resolveBlob(reply: CallReply, body: Uint8Array): Promise<CallResult> {

@@ -56,6 +56,7 @@ interface Held {
 export class Mailbox {
   private readonly agent: ActiveAgent;
   private readonly host: MailboxHost;
+  private readonly suspicious: boolean;
   private readonly waiting: Held[] = [];
   private withBytes = 0;
   private running = 0;
@@ -65,9 +66,14 @@ export class Mailbox {
   /** Keys that run now, with the repetitions that wait for them. */
   private readonly inProgress = new Map<string, Held[]>();
 
-  constructor(agent: ActiveAgent, host: MailboxHost) {
+  /**
+   * `suspicious`: an input threw the agent out of memory just now. The first one, whatever its age, is
+   * then announced and runs alone: it is the one that did it, or is done before that one runs.
+   */
+  constructor(agent: ActiveAgent, host: MailboxHost, { suspicious = false } = {}) {
     this.agent = agent;
     this.host = host;
+    this.suspicious = suspicious;
   }
 
   get idle(): boolean {
@@ -188,6 +194,7 @@ export class Mailbox {
       })
       .finally(() => {
         this.running--;
+        this.announcing = false;
         for (const key of keys) this.inProgress.delete(key);
         if (this.agent.discarded) return;
         for (const again of repeated) this.begin(again, again.data!);
@@ -227,12 +234,12 @@ export class Mailbox {
     }
     const first = !this.begunAny;
     this.begunAny = true;
-    if (first && agent.time.nowMs() - head.time > SUSPECT_AGE_MS) {
+    if (first && (this.suspicious || agent.time.nowMs() - head.time > SUSPECT_AGE_MS)) {
       turn.announced = true;
       agent.committer.touch(turn);
       // The others keep their place behind it (rule 1).
       this.announcing = true;
-      await agent.committer.flush(turn).finally(() => (this.announcing = false));
+      await agent.committer.flush(turn).finally(() => (this.announcing = this.suspicious));
       queueMicrotask(() => this.pump());
     }
     this.host.onTurn();

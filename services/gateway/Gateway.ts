@@ -11,6 +11,7 @@ import type { Exchange, HttpHandlers } from "../../core/http/HttpServer.ts";
 import type { ShardId } from "../../schemas/Address.ts";
 import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
+import { listen } from "./listen.ts";
 import { pathOf, plain, toHttpResponse, toRequest, urlOf } from "./requests.ts";
 import { routeRequest } from "./routeRequest.ts";
 import { serveCensus, SocketTable } from "./SocketTable.ts";
@@ -31,10 +32,10 @@ export class Gateway {
     this.services = services;
     this.sockets = new SocketTable(services);
     this.webhooks = new WebhookEndpoint(services);
-    const { bus, config } = services;
+    const { config } = services;
     this.closers.push(
       () => this.webhooks.close(),
-      bus.subscribe(config.subjects.gateway(config.gatewayId, "frame"), ({ data }) =>
+      listen(services, config.subjects.gateway(config.gatewayId, "frame"), ({ data }) =>
         this.sockets.receive(data),
       ),
       serveCensus(services, this.sockets),

@@ -20,6 +20,8 @@ import {
   type SocketAttachment,
   type SocketInfo,
 } from "../../schemas/Call.ts";
+import { FrameParts } from "./FrameParts.ts";
+import { listen } from "./listen.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 
 /** Messages of one client that wait for its agent. */
@@ -48,6 +50,7 @@ export class SocketTable {
   private readonly services: GatewayServices;
   private readonly entries = new Map<string, Entry>();
   private readonly byAgent = new Map<string, Set<Entry>>();
+  private readonly parts = new FrameParts();
 
   constructor(services: GatewayServices) {
     this.services = services;
@@ -111,6 +114,11 @@ export class SocketTable {
   receive(data: Uint8Array): void {
     const { head, body } = decodeMessage<GatewayMessage>(data);
     if (head.op === "cast") return this.cast(head, body);
+    if (head.op === "part") {
+      const whole = this.parts.take(head, body);
+      if (whole !== undefined) this.receive(whole);
+      return;
+    }
     const entry = this.entries.get(head.sid);
     if (entry === undefined) return;
     if (head.op === "attach") {
@@ -119,7 +127,10 @@ export class SocketTable {
     } else if (head.op === "send") {
       const payload = payloadOf(body, head.text);
       toSocket(entry, (socket) => socket.send(payload));
-    } else toSocket(entry, (socket) => socket.close(head.code, head.reason));
+    } else {
+      if (head.forget) this.remove(entry);
+      toSocket(entry, (socket) => socket.close(head.code, head.reason));
+    }
   }
 
   /** One page of the sockets of a shard's agents, for its new owner. */
@@ -203,7 +214,8 @@ export class SocketTable {
     call: Parameters<SocketTable["call"]>[1],
     body?: Uint8Array,
   ): Promise<void> {
-    for (;;) {
+    // Until the host takes it, or closes a socket that it has no agent for any more.
+    while (this.entries.has(entry.info.sid)) {
       const { reply } = await this.call(entry, call, body);
       if (reply.kind === "error") throw new AgentUnreachable({ message: reply.message });
       if (reply.kind !== "unknownSocket") return;
@@ -239,7 +251,7 @@ function toSocket(entry: Entry, frame: (socket: ServerSocket) => void): void {
 /** Serves a host's census requests until the returned function is called. */
 export function serveCensus(services: GatewayServices, sockets: SocketTable): () => void {
   const { subjects, gatewayId } = services.config;
-  return services.bus.subscribe(subjects.gateway(gatewayId, "census"), ({ data, reply }) => {
+  return listen(services, subjects.gateway(gatewayId, "census"), ({ data, reply }) => {
     if (reply === undefined) return;
     const { head } = decodeMessage<CensusRequest>(data);
     services.bus.publish(reply, encodeMessage(sockets.census(head)));

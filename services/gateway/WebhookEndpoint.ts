@@ -28,6 +28,7 @@ import { decodeMessage, type InputAnswer } from "../../schemas/Call.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { Deadlines } from "./Deadlines.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
+import { listen } from "./listen.ts";
 import { headerRecord, messageHeaders, plain, urlOf } from "./requests.ts";
 import { BATCH_ITEMS_MAX, storeBatch } from "./storeBatch.ts";
 import { agentOf, webhookHead } from "./webhookInput.ts";
@@ -51,7 +52,7 @@ export class WebhookEndpoint {
     this.deadlines = new Deadlines(services.time);
     const { subjects, gatewayId } = services.config;
     this.replySubject = subjects.gateway(gatewayId, "reply");
-    this.unsubscribe = services.bus.subscribe(this.replySubject, ({ data }) => this.answered(data));
+    this.unsubscribe = listen(services, this.replySubject, ({ data }) => this.answered(data));
   }
 
   close(): void {

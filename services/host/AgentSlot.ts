@@ -64,6 +64,8 @@ export class AgentSlot {
   readonly sockets = new Map<string, SocketInfo>();
   private quarantined: string | undefined;
   private failures = 0;
+  /** The last agent was thrown out of memory: one of its inputs may be why, and would be again. */
+  private suspicious = false;
   private cancelRetry: (() => void) | undefined;
 
   constructor(id: AgentId, owner: SlotOwner) {
@@ -190,6 +192,7 @@ export class AgentSlot {
       this.sockets.set(key, { ...info, attachment: attachment() });
     }
     agent.retire();
+    this.suspicious = false;
     if (agent.image.seq === 0) agent.database.close();
     else agent.database.close({ seq: agent.image.seq, core: agent.image.encode() });
     this.live = undefined;
@@ -200,12 +203,14 @@ export class AgentSlot {
   private wake(): void {
     if (this.live !== undefined || this.activating !== undefined || this.cancelRetry !== undefined)
       return;
-    this.activate(undefined).then(undefined, (error: unknown) => this.wakeFailed(error));
+    // `activate` sees to its failure.
+    this.activate(undefined).catch(() => undefined);
   }
 
   private wakeFailed(error: unknown): void {
     const { services, signal } = this.owner;
     if (signal.aborted || this.quarantined !== undefined || this.outstanding.size === 0) return;
+    if (this.cancelRetry !== undefined) return;
     const delayMs = Math.min(REACTIVATE_MS_MIN * 2 ** this.failures++, REACTIVATE_MS_MAX);
     services.log.warn("an agent could not be started; its inputs wait", {
       ...this.id,
@@ -221,7 +226,21 @@ export class AgentSlot {
   private activate(props: unknown): Promise<Live> {
     if (this.quarantined !== undefined)
       return Promise.reject(new CorruptFrame({ message: this.quarantined }));
-    return (this.activating ??= this.start(props).finally(() => (this.activating = undefined)));
+    return (this.activating ??= this.start(props).then(
+      (live) => {
+        this.activating = undefined;
+        // Thrown out by its first input already.
+        if (this.live === undefined && !this.owner.signal.aborted && this.outstanding.size > 0)
+          this.wake();
+        return live;
+      },
+      (error: unknown) => {
+        this.activating = undefined;
+        // Inputs may have come while a call was what started it.
+        this.wakeFailed(error);
+        throw error;
+      },
+    ));
   }
 
   private async start(props: unknown): Promise<Live> {
@@ -265,7 +284,7 @@ export class AgentSlot {
       this.failures = 0;
       const live: Live = {
         agent,
-        mailbox: new Mailbox(agent, this.mailboxHost()),
+        mailbox: new Mailbox(agent, this.mailboxHost(), { suspicious: this.suspicious }),
         snapshots: new SnapshotPolicy(agent, services, replayed),
       };
       this.live = live;
@@ -293,9 +312,7 @@ export class AgentSlot {
       this.sockets.set(key, { ...info, attachment: attachment() });
     }
     this.live = undefined;
-    // Begun again counts as delivered again: one that throws the agent out each time ends as a dead letter.
-    for (const [seq, handle] of this.outstanding)
-      this.outstanding.set(seq, { ...handle, deliveries: handle.deliveries + 1 });
+    this.suspicious = true;
     if (!this.owner.signal.aborted && this.outstanding.size > 0) this.wake();
   }
 

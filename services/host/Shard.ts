@@ -153,9 +153,9 @@ export class Shard {
     // Rule 1.
     if (time.monotonicMs() >= this.validUntilMs || this.lost.signal.aborted) return NOT_HERE;
     try {
-      const whole =
-        head.kind === "fetch" && head.blob !== undefined ? await blobs.get(head.blob) : body;
-      const answer = await this.slot(id).call(head, whole ?? body);
+      const whole = "blob" in head && head.blob !== undefined ? await blobs.get(head.blob) : body;
+      if (whole === undefined) throw new Error("the body of a call is gone");
+      const answer = await this.slot(id).call(head, whole);
       return time.monotonicMs() < this.validUntilMs ? answer : NOT_HERE;
     } catch (error) {
       if (isTransient(error) || this.lost.signal.aborted) return NOT_HERE;

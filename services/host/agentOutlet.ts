@@ -1,23 +1,26 @@
 /** Where agents' outputs leave the host: frames to gateways, committed states to whoever listens. */
-import { encodeMessage } from "../../schemas/Call.ts";
+import { encodeMessage, type GatewayMessage } from "../../schemas/Call.ts";
 import type { AgentOutlet } from "../../core/turn/ActiveAgent.ts";
 import type { HostServices } from "./HostServices.ts";
 
 const encoder = new TextEncoder();
 
-export function agentOutlet({ bus, config, log }: HostServices): AgentOutlet {
+/** Of one part, what its own head and the frame around it may take. */
+const PART_HEAD_BYTES = 256;
+
+export function agentOutlet({ bus, config, time }: HostServices): AgentOutlet {
   const { subjects } = config;
   return {
     toGateway: (gateway, message, body) => {
       const data = encodeMessage(message, body);
-      if (data.length > bus.payloadBytesMax) {
-        log.error("a frame is larger than the broker's payload limit; it was not sent", {
-          bytes: data.length,
-          limit: bus.payloadBytesMax,
-        });
-        return;
+      const subject = subjects.gateway(gateway, "frame");
+      if (data.length <= bus.payloadBytesMax) return bus.publish(subject, data);
+      const id = time.id();
+      const step = bus.payloadBytesMax - PART_HEAD_BYTES;
+      for (let at = 0; at < data.length; at += step) {
+        const part: GatewayMessage = { op: "part", id, last: at + step >= data.length };
+        bus.publish(subject, encodeMessage(part, data.subarray(at, at + step)));
       }
-      bus.publish(subjects.gateway(gateway, "frame"), data);
     },
     publishState: (id, seq, timeMs, state) => {
       const data = encoder.encode(stateMessage(id, seq, timeMs, state));

@@ -16,7 +16,15 @@ import { github, body, slug, webhook } from "agents/webhooks";
 import { pollUntil } from "../kit/poll.ts";
 import { startTestGateway, startTestHost } from "../kit/system.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
-import { makeLatch, postGithub, SECRET, TestSocket, useSystems, type Latch } from "./kit.ts";
+import {
+  deadLetterOf,
+  makeLatch,
+  postGithub,
+  SECRET,
+  TestSocket,
+  useSystems,
+  type Latch,
+} from "./kit.ts";
 
 interface Env {
   readonly SleeperAgent: AgentNamespace<SleeperAgent>;
@@ -93,6 +101,7 @@ class StartingAgent extends Agent<Env> {
   }
   override onRequest() {
     this.env.log.push("webhook");
+    if (this.env.latches.has("abort")) this.ctx.abort("cannot go on");
     return new Response("OK");
   }
 }
@@ -236,16 +245,37 @@ describe("hibernation", () => {
     const gateway = await startTestGateway(options, "gateway-a");
     const stub = await getAgentByName(envOf(gateway).SleeperAgent, "s");
     await stub.visit("one");
-    const aborted = stub.abort().catch((error: unknown) => error);
+    const aborted = stub.abort().catch((error: unknown) => String(error));
     expect(await stub.visit("two")).toMatchObject({
       visits: 2,
       inMemory: 1,
       notes: ["one", "two"],
     });
-    expect(log.filter((line) => line === "start s").length).toBeGreaterThan(1);
+    expect(await aborted).toBe("Error: Internal Server Error");
+    expect(log.filter((line) => line === "start s")).toHaveLength(2);
     await gateway.stop();
     await host.stop();
-    await aborted;
+  });
+
+  test("a request that aborts its agent is a 500, run once; a webhook that does each time is a dead letter", async () => {
+    const { log, latches, options } = make();
+    latches.set("abort", makeLatch());
+    const host = await startTestHost(options, "host-a");
+    const gateway = await startTestGateway(options, "gateway-a");
+    const url = `${gateway.url}/agents/starting-agent/acme-x`;
+    expect((await fetch(url, { method: "POST" })).status).toBe(500);
+    expect(log.filter((line) => line === "webhook")).toHaveLength(1);
+    const hook = await postGithub(`${gateway.url}/webhooks/github`, {
+      repository: { full_name: "acme/x" },
+    });
+    expect(hook.status).toBe(500);
+    expect(await deadLetterOf(options, "StartingAgent", "acme-x")).toMatchObject({
+      reason: expect.stringContaining("attempts are exhausted"),
+    });
+    latches.delete("abort");
+    expect((await fetch(url, { method: "POST" })).status).toBe(200);
+    await gateway.stop();
+    await host.stop();
   });
 });
 
@@ -364,7 +394,11 @@ describe("getCurrentAgent", () => {
     await socket.first(3);
     for (const message of ["set", "throw"]) {
       socket.send(message);
-      await pollUntil(message, () => log.filter((l) => l.startsWith("onMessage")).length >= 1);
+      await pollUntil(`"${message}" arrives`, () =>
+        log.filter((line) => line.startsWith("onMessage")).length >= (message === "set" ? 1 : 2)
+          ? { done: true, value: true }
+          : { done: false, saw: [log, socket.frames, socket.closed, host.log.lines] },
+      );
     }
     await pollUntil("onError", () => log.some((l) => l.startsWith("onError")));
     await socket.close();

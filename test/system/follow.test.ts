@@ -114,4 +114,30 @@ describe("a plain NATS subscriber", () => {
     expect(told[0]).toHaveProperty("state");
     expect(told[1]).not.toHaveProperty("state");
   });
+
+  test("is told what is wrong with its request: a class in kebab case, a name that is no token, an unknown class", async () => {
+    const { ns } = await start();
+    const ask = async (subject: string) =>
+      (await client!.request(`${ns}.state.${subject}`, "", { timeout: 5000 })).json<object>();
+    expect(await ask("count-agent.x")).toEqual({ error: expect.stringContaining("count-agent") });
+    expect(await ask("CountAgent.=zz")).toEqual({ error: expect.stringContaining("=zz") });
+    expect(await ask("NoAgent.x")).toMatchObject({ class: "NoAgent", error: expect.any(String) });
+  });
+});
+
+describe("messages that are nobody's", () => {
+  test("end neither gateways nor hosts", async () => {
+    const { system, ns, post } = await start();
+    for (const topic of ["frame", "reply", "census"])
+      client!.publish(`${ns}.gateway.gateway-a.${topic}`, "not a frame", { reply: "nowhere" });
+    client!.publish(`${ns}.gateway.gateway-a.frame`, '{"v":99,"crc":"00000000"}\n');
+    for (let shard = 0; shard < 4; shard++) {
+      client!.publish(`${ns}.call.${shard}.CountAgent.x`, "not a frame", { reply: "nowhere" });
+      client!.publish(`${ns}.call.${shard}.=zz.x`, "not a frame", { reply: "nowhere" });
+    }
+    await client!.flush();
+    expect((await post("CountAgent", "after")).text).toBe("OK");
+    const unread = system.gateway.log.lines.filter((l) => l.message.includes("could not be read"));
+    expect(unread).toHaveLength(4);
+  });
 });

@@ -1,0 +1,22 @@
+/**
+ * Subscribes a gateway to messages of hosts. One that can't be read (another release's, or nobody's of
+ * ours) is dropped with a line in the log: it must not end the process and every socket with it.
+ */
+import type { BusMessage } from "../../core/bus/Bus.ts";
+import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
+import type { GatewayServices } from "./GatewayServices.ts";
+
+/** Listens until the returned function is called. */
+export const listen = (
+  { bus, log }: Pick<GatewayServices, "bus" | "log">,
+  subject: string,
+  handler: (message: BusMessage) => void,
+): (() => void) =>
+  bus.subscribe(subject, (message) => {
+    try {
+      handler(message);
+    } catch (error) {
+      if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
+      log.warn("a message could not be read", { subject, error: error.message });
+    }
+  });
