@@ -150,14 +150,18 @@ export class AgentSlot {
     return true;
   }
 
-  /** Takes what has not begun back and waits for what has. */
-  async drain(): Promise<void> {
+  /** Takes what has not begun back, waits for what has, and then for `mayLeave`. */
+  async drain(mayLeave: () => Promise<void>): Promise<void> {
     this.cancelRetry?.();
     this.live?.mailbox.stop();
     const { time } = this.owner.services;
-    while (this.live !== undefined && !(this.live.agent.idle && this.live.mailbox.idle))
-      await new Promise<void>((resolve) => time.after(IDLE_POLL_MS, resolve));
-    if (this.live !== undefined) this.leave(this.live);
+    for (;;) {
+      while (this.live !== undefined && !(this.live.agent.idle && this.live.mailbox.idle))
+        await new Promise<void>((resolve) => time.after(IDLE_POLL_MS, resolve));
+      if (this.live === undefined) return;
+      await mayLeave();
+      if (this.live?.agent.idle && this.live.mailbox.idle) return this.leave(this.live);
+    }
   }
 
   /** Leaves memory as soon as it is idle, and comes back on the module's new code when something waits. */
@@ -193,7 +197,8 @@ export class AgentSlot {
     }
     agent.retire();
     this.suspicious = false;
-    if (agent.image.seq === 0) agent.database.close();
+    // Without a database the few events since the snapshot are read as quickly as a file.
+    if (agent.image.pages === 0) agent.database.close();
     else agent.database.close({ seq: agent.image.seq, core: agent.image.encode() });
     this.live = undefined;
     this.owner.services.metrics.hibernations();

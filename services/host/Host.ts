@@ -11,6 +11,7 @@
 import { Effect, type Scope } from "effect";
 import type { ShardId } from "../../schemas/Address.ts";
 import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";
+import { Breather } from "./Breather.ts";
 import type { HostServices } from "./HostServices.ts";
 import { serveStateRequests } from "./serveStateRequests.ts";
 import { Shard } from "./Shard.ts";
@@ -32,9 +33,11 @@ export class Host {
   private balancing = false;
   private readonly timers = new Set<() => void>();
   private readonly watching = new AbortController();
+  private readonly breather: Breather;
 
   private constructor(services: HostServices) {
     this.services = services;
+    this.breather = new Breather(services.time);
   }
 
   /** Runs until the scope closes; then hands everything over within the drain timeout. */
@@ -75,10 +78,8 @@ export class Host {
     this.timers.add(serveStateRequests(this.services));
     await this.renewAll();
     this.every(leases.ttlMs / 3, () => this.renewAll());
-    this.every(SWEEP_MS, () => {
-      const nowMs = this.services.time.monotonicMs();
-      for (const shard of this.owned.values()) shard.sweep(nowMs);
-      return Promise.resolve();
+    this.every(SWEEP_MS, async () => {
+      for (const shard of this.owned.values()) await shard.sweep(this.breather);
     });
     this.services.log.info("host started", {
       host: config.hostId,
@@ -249,7 +250,7 @@ export class Host {
   private async handOver(shard: ShardId): Promise<void> {
     const owned = this.owned.get(shard);
     if (owned === undefined) return;
-    await owned.handOver();
+    await owned.handOver(this.breather);
     this.owned.delete(shard);
     // When the release can't be stored the lease runs out by itself.
     await this.services.leases.release(owned.lease).catch(() => undefined);

@@ -21,6 +21,7 @@ import type { InboxConsumer } from "../../core/inbox/Inbox.ts";
 import type { Lease } from "../../core/lease/Leases.ts";
 import type { CallAnswer } from "../../core/turn/handleCall.ts";
 import { AgentSlot, isTransient } from "./AgentSlot.ts";
+import type { Breather } from "./Breather.ts";
 import type { HostServices } from "./HostServices.ts";
 
 /** A gateway that does not answer the census in this time tells of its sockets when they speak. */
@@ -76,11 +77,13 @@ export class Shard {
   }
 
   /** Rule 3, up to the release of the lease, which is the host's. */
-  async handOver(): Promise<void> {
+  async handOver(breather: Breather): Promise<void> {
     const { time, config, log } = this.services;
     this.unsubscribe?.();
     await this.consumer?.stop().catch(() => undefined);
-    const drained = Promise.all([...this.slots.values()].map((slot) => slot.drain()));
+    const drained = Promise.all(
+      [...this.slots.values()].map((slot) => slot.drain(() => breather.breathe())),
+    );
     let cancel: (() => void) | undefined;
     const late = new Promise<"late">((resolve) => {
       cancel = time.after(config.drainTimeoutMs, () => resolve("late"));
@@ -96,9 +99,11 @@ export class Shard {
   }
 
   /** Lets idle agents leave memory; forgets empty slots. */
-  sweep(nowMs: number): void {
+  async sweep(breather: Breather): Promise<void> {
+    const { time } = this.services;
     for (const [key, slot] of this.slots) {
-      slot.hibernate(nowMs);
+      await breather.breathe();
+      slot.hibernate(time.monotonicMs());
       if (slot.empty) this.slots.delete(key);
     }
   }
