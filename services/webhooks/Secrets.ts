@@ -89,7 +89,7 @@ export class Secrets implements KeySource {
       const key = keyOf(value, this.format);
       if (typeof key === "string") return this.misconfigured(`${label} ${key}`);
       keys.push(key);
-      if (value !== (value as string).trim())
+      if (!isPublic(this.format) && value !== (value as string).trim())
         hint = `${label} begins or ends with white space: is it part of the secret?`;
     }
     if (keys.length === 0)
