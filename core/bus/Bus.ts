@@ -28,12 +28,16 @@ export interface BusShape {
   readonly payloadBytesMax: number;
   /** Sends without waiting; dropped while the broker is away. Throws RangeError past `payloadBytesMax`. */
   readonly publish: (subject: string, data: Uint8Array, reply?: string) => void;
-  /** Delivers in order. `*` and `>` as in NATS. With `queue`, each message goes to one member of the group. */
+  /**
+   * Delivers in order. `*` and `>` as in NATS. With `queue`, each message goes to one member of the group.
+   * The function it gives ends it: what was on its way is still delivered, and then it resolves (at
+   * once while the broker is away).
+   */
   readonly subscribe: (
     subject: string,
     handler: (message: BusMessage) => void,
     options?: { readonly queue?: string },
-  ) => () => void;
+  ) => () => Promise<void>;
   readonly request: (
     subject: string,
     data: Uint8Array,

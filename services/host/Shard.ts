@@ -5,7 +5,7 @@
  * 1. Calls are answered only while the lease is known to be held, by the local monotonic clock with a
  *    margin; past it the host says `notHere` before anyone else can have the shard.
  * 2. On loss nothing leaves any more: agents are discarded, nothing is acked.
- * 3. On hand-over turns finish, images are kept, and the lease is released last.
+ * 3. On hand-over turns finish, calls are answered, images are kept, and the lease is released last.
  */
 import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import {
@@ -26,6 +26,8 @@ import type { HostServices } from "./HostServices.ts";
 
 /** A gateway that does not answer the census in this time tells of its sockets when they speak. */
 const CENSUS_TIMEOUT_MS = 1000;
+/** How often a shard that is handed over looks whether its last calls are answered. */
+const ANSWERED_POLL_MS = 5;
 
 const encoder = new TextEncoder();
 
@@ -38,7 +40,9 @@ export class Shard {
   private readonly slots = new Map<string, AgentSlot>();
   private readonly lost = new AbortController();
   private consumer: InboxConsumer | undefined;
-  private unsubscribe: (() => void) | undefined;
+  private unsubscribe: (() => Promise<void>) | undefined;
+  /** Calls that were taken and not answered yet. */
+  private answering = 0;
 
   constructor(services: HostServices, shard: ShardId, lease: Lease, validUntilMs: number) {
     this.services = services;
@@ -69,7 +73,7 @@ export class Shard {
   /** Rule 2. */
   drop(): void {
     this.lost.abort();
-    this.unsubscribe?.();
+    void this.unsubscribe?.();
     for (const slot of this.slots.values()) slot.discard();
     this.slots.clear();
     // Its failure changes nothing: what is not acked goes to the next owner.
@@ -79,11 +83,10 @@ export class Shard {
   /** Rule 3, up to the release of the lease, which is the host's. */
   async handOver(breather: Breather): Promise<void> {
     const { time, config, log } = this.services;
-    this.unsubscribe?.();
+    // A call that is on its way to us reaches nobody else: it is still taken.
+    await this.unsubscribe?.();
     await this.consumer?.stop().catch(() => undefined);
-    const drained = Promise.all(
-      [...this.slots.values()].map((slot) => slot.drain(() => breather.breathe())),
-    );
+    const drained = this.drain(breather);
     let cancel: (() => void) | undefined;
     const late = new Promise<"late">((resolve) => {
       cancel = time.after(config.drainTimeoutMs, () => resolve("late"));
@@ -96,6 +99,17 @@ export class Shard {
     this.lost.abort();
     for (const slot of this.slots.values()) slot.discard();
     this.slots.clear();
+  }
+
+  /** Resolves when no turn runs, every call that was taken is answered, and no agent is in memory. */
+  private async drain(breather: Breather): Promise<void> {
+    for (;;) {
+      await Promise.all(
+        [...this.slots.values()].map((slot) => slot.drain(() => breather.breathe())),
+      );
+      if (this.answering === 0) return;
+      await new Promise<void>((resolve) => this.services.time.after(ANSWERED_POLL_MS, resolve));
+    }
   }
 
   /** Lets idle agents leave memory; forgets empty slots. */
@@ -143,12 +157,13 @@ export class Shard {
 
   private receive(message: BusMessage): void {
     const { reply } = message;
-    this.answer(message).then(
-      (answer) => {
-        if (reply !== undefined && answer !== undefined) this.respond(reply, answer);
-      },
-      (error: unknown) => this.services.log.error("a call failed", { error: String(error) }),
-    );
+    this.answering++;
+    this.answer(message)
+      .then((answer) => {
+        if (reply !== undefined && answer !== undefined) return this.respond(reply, answer);
+      })
+      .catch((error: unknown) => this.services.log.error("a call failed", { error: String(error) }))
+      .finally(() => this.answering--);
   }
 
   private async answer(message: BusMessage): Promise<CallAnswer | undefined> {
@@ -161,7 +176,8 @@ export class Shard {
       const whole = "blob" in head && head.blob !== undefined ? await blobs.get(head.blob) : body;
       if (whole === undefined) throw new Error("the body of a call is gone");
       const answer = await this.slot(id).call(head, whole);
-      return time.monotonicMs() < this.validUntilMs ? answer : NOT_HERE;
+      // Done, and not ours to tell any more: the caller decides whether to ask the next owner.
+      return time.monotonicMs() < this.validUntilMs ? answer : undefined;
     } catch (error) {
       if (isTransient(error) || this.lost.signal.aborted) return NOT_HERE;
       log.error("an agent could not answer", { ...id, error: describe(error) });
@@ -169,8 +185,8 @@ export class Shard {
     }
   }
 
-  private respond(subject: string, { reply, body }: CallAnswer): void {
-    const { bus, blobs, time, log } = this.services;
+  private async respond(subject: string, { reply, body }: CallAnswer): Promise<void> {
+    const { bus, blobs, time } = this.services;
     const bytes = typeof body === "string" ? encoder.encode(body) : body;
     const data = encodeMessage(reply, bytes);
     if (data.length <= bus.payloadBytesMax) return bus.publish(subject, data);
@@ -179,10 +195,8 @@ export class Shard {
       return bus.publish(subject, encodeMessage({ kind: "error", name: "RangeError", message }));
     }
     const blob = `answers/${time.id()}`;
-    blobs.put(blob, bytes).then(
-      () => bus.publish(subject, encodeMessage({ ...reply, blob } satisfies CallReply)),
-      (error: unknown) => log.warn("an answer could not be stored", { error: String(error) }),
-    );
+    await blobs.put(blob, bytes);
+    bus.publish(subject, encodeMessage({ ...reply, blob } satisfies CallReply));
   }
 
   /** Asks one gateway for its sockets of this shard's agents. */

@@ -13,19 +13,19 @@ export function makeMemoryBus(connection: MemoryConnection): BusShape {
       );
   };
   const subscribe: BusShape["subscribe"] = (subject, handler, options) => {
-    let open = true;
     const remove = bus.add({
       subject,
       queue: options?.queue,
       reachable: () => connection.connected,
       deliver: (message) =>
         queueMicrotask(() => {
-          if (open && connection.connected) handler(message);
+          if (connection.connected) handler(message);
         }),
     });
-    return () => {
-      open = false;
+    return async () => {
       remove();
+      // The microtasks of what was on its way are queued already, before this one.
+      await Promise.resolve();
     };
   };
   return {

@@ -47,8 +47,13 @@ export function makeNatsBus({ connection, replies }: NatsShape): BusShape {
           }
         },
       });
-      return () => {
-        if (!subscription.isClosed()) subscription.unsubscribe();
+      return async () => {
+        if (subscription.isClosed()) return;
+        if (!connection.connected()) return subscription.unsubscribe();
+        const drained = subscription.drain();
+        // It would wait for a broker that goes away now; nothing comes from it meanwhile.
+        const offChange = connection.onChange(() => subscription.unsubscribe());
+        await drained.finally(offChange);
       };
     },
     request: (subject, data, { timeoutMs, signal }) => {

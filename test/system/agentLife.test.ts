@@ -371,10 +371,21 @@ describe("two hosts", () => {
     expect(hostB.host.agentsActive).toBeGreaterThan(0);
     await hostB.stop();
     expect((await visitAll("two")).map((v) => v.notes)).toEqual(names.map(() => ["one", "two"]));
+    // Calls that may not be repeated go on all the while shards move, and each is done once.
+    let moving = true;
+    const calling = names.map(async (_, i) => {
+      const name = `busy-${i}`;
+      for (let n = 1; moving || n <= 3; n++)
+        expect(await envOf(gateway).SleeperAgent.getByName(name).visit("x")).toMatchObject({
+          visits: n,
+        });
+    });
     const hostC = await startTestHost(options, "host-c");
     const stopped = hostA.stop();
     expect((await visitAll("three")).map((v) => v.visits)).toEqual(names.map(() => 3));
     await stopped;
+    moving = false;
+    await Promise.all(calling);
     expect(hostC.host.shardsOwned).toHaveLength(4);
     await gateway.stop();
     await hostC.stop();
