@@ -4,7 +4,8 @@
  *
  * 1. Who asks while a query is under way, or its result is fresh, shares it.
  * 2. A result counts as fresh for its time to live from when it came, at least `RENDER_GRACE_MS`.
- * 3. A failed query is forgotten, but not before the render that waits for it has thrown it.
+ * 3. A failed query is forgotten after `RENDER_GRACE_MS`: React renders an error once more, maybe later,
+ *    before it believes it, and must find the same failure and not a new query.
  */
 
 export type Query = Record<string, string | null | undefined>;
@@ -13,7 +14,6 @@ export interface QueryEntry {
   readonly promise: Promise<Query>;
   /** Set when it came. */
   value: Query | undefined;
-  failed: boolean;
   /** Milliseconds since the epoch; Infinity while under way. */
   expiresAtMs: number;
 }
@@ -37,7 +37,6 @@ export class QueryCache {
     const entry: QueryEntry = {
       promise: new Promise<Query>((resolve) => resolve(fetch())),
       value: undefined,
-      failed: false,
       expiresAtMs: Infinity,
     };
     this.#entries.set(key, entry);
@@ -46,7 +45,7 @@ export class QueryCache {
         entry.value = value;
         entry.expiresAtMs = Date.now() + Math.max(ttlMs, RENDER_GRACE_MS);
       },
-      () => (entry.failed = true),
+      () => (entry.expiresAtMs = Date.now() + RENDER_GRACE_MS),
     );
     return entry;
   }
@@ -54,10 +53,5 @@ export class QueryCache {
   /** Forgets the entry, if it is still this one: somebody else may have asked anew already. */
   drop(key: string, entry: QueryEntry): void {
     if (this.#entries.get(key) === entry) this.#entries.delete(key);
-  }
-
-  /** Rule 3: React renders an error once more before it believes it, in the same task. */
-  dropSoon(key: string, entry: QueryEntry): void {
-    setTimeout(() => this.drop(key, entry), 0);
   }
 }

@@ -45,7 +45,10 @@ export function useAgent<AgentT = unknown, State = StateOf<AgentT>>(
 }
 
 /** What React reads as come already: for a render that has nothing to wait for. */
-const SETTLED = Object.assign(Promise.resolve(), { status: "fulfilled", value: undefined });
+const SETTLED = Object.assign(Promise.resolve(), {
+  status: "fulfilled" as const,
+  value: undefined,
+});
 
 /**
  * Only for a query that this component does not run on yet: later ones the socket waits for. `use` is
@@ -58,7 +61,5 @@ function suspendForQuery<AgentT, State>(
   if (typeof options.query !== "function" || options.enabled === false) return;
   const source = querySource(options);
   if (session.queryKey === source.key) return void use(SETTLED);
-  const entry = queries.get(source);
-  if (entry.failed) queries.dropSoon(source.key, entry);
-  use(entry.promise);
+  use(queries.get(source).promise);
 }

@@ -63,8 +63,8 @@ export class FakePeer {
 
 export class FakeServer {
   readonly peers: FakePeer[] = [];
-  /** Refuse upgrades with this HTTP status while set. */
-  refuseWith: number | undefined;
+  /** The HTTP status to refuse an upgrade of this URL with; undefined accepts it. */
+  refuse: (url: string) => number | undefined = () => undefined;
   refused = 0;
   readonly #server: WebSocketServer;
 
@@ -78,8 +78,8 @@ export class FakeServer {
     const server = new WebSocketServer({
       port: 0,
       host: "127.0.0.1",
-      verifyClient: (_info, answer) => {
-        const status = fake?.refuseWith;
+      verifyClient: ({ req }, answer) => {
+        const status = fake?.refuse(req.url ?? "");
         if (status !== undefined) fake!.refused += 1;
         answer(status === undefined, status);
       },
