@@ -118,7 +118,7 @@ export class AgentSlot {
 
   /** Answers a call. Rejects with what makes it impossible here and now. */
   async call(call: Call, body: Uint8Array): Promise<CallAnswer> {
-    const live = this.live ?? (await this.activate("props" in call ? call.props : undefined));
+    const live = this.live ?? (await this.activate("props" in call ? call.props : undefined, true));
     return handleCall(live.agent, call, body);
   }
 
@@ -209,7 +209,7 @@ export class AgentSlot {
     if (this.live !== undefined || this.activating !== undefined || this.cancelRetry !== undefined)
       return;
     // `activate` sees to its failure.
-    this.activate(undefined).catch(() => undefined);
+    this.activate(undefined, false).catch(() => undefined);
   }
 
   private wakeFailed(error: unknown): void {
@@ -228,10 +228,10 @@ export class AgentSlot {
     });
   }
 
-  private activate(props: unknown): Promise<Live> {
+  private activate(props: unknown, urgent: boolean): Promise<Live> {
     if (this.quarantined !== undefined)
       return Promise.reject(new CorruptFrame({ message: this.quarantined }));
-    return (this.activating ??= this.start(props).then(
+    return (this.activating ??= this.start(props, urgent).then(
       (live) => {
         this.activating = undefined;
         // Thrown out by its first input already.
@@ -248,7 +248,7 @@ export class AgentSlot {
     ));
   }
 
-  private async start(props: unknown): Promise<Live> {
+  private async start(props: unknown, urgent: boolean): Promise<Live> {
     const { services, epoch, signal } = this.owner;
     const agentClass = services.module().agents.get(this.id.class);
     if (agentClass === undefined) throw new UnknownAgentClass(this.id.class);
@@ -258,6 +258,7 @@ export class AgentSlot {
         signal,
         agentClass,
         props,
+        urgent,
         prepare: (self) => {
           for (const [key, info] of this.sockets) self.sockets.set(key, self.sockets.make(info));
         },

@@ -20,6 +20,10 @@ import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import type { AgentMetrics } from "../../core/metrics/AgentMetrics.ts";
+import { Turnstile } from "./Turnstile.ts";
+
+/** Enough to keep the broker busy: each is a few round trips, and holds a batch of events at most. */
+const REBUILDS_MAX = 128;
 
 export interface HostConfig {
   /** Unique for the process's life; in leases, events and logs. */
@@ -64,6 +68,8 @@ export interface HostServices {
   readonly deadLetters: DeadLettersShape;
   readonly timers: TimersShape;
   readonly cron: CronShape;
+  /** Agents that are being rebuilt pass it. */
+  readonly rebuilds: Turnstile;
   readonly time: TimeShape;
   readonly ambient: AmbientShape;
   readonly log: LogShape;
@@ -86,6 +92,7 @@ export const hostServices = (
       deadLetters: yield* DeadLetters,
       timers: yield* Timers,
       cron: yield* Cron,
+      rebuilds: new Turnstile(REBUILDS_MAX),
       time: yield* Time,
       ambient: yield* Ambient,
       log: yield* Log,

@@ -30,6 +30,8 @@ export interface ActivateOptions {
   readonly signal: AbortSignal;
   readonly agentClass: AgentClassType;
   readonly props: unknown;
+  /** Somebody waits for it: it goes before agents that only have inputs. */
+  readonly urgent?: boolean;
   readonly onCommitted: (agent: ActiveAgent, bytes: number) => void;
   readonly onFailed: (
     agent: ActiveAgent,
@@ -53,7 +55,9 @@ export async function activate(
   options: ActivateOptions,
 ): Promise<Activated> {
   const { config, time, journal } = services;
-  const rebuilt = await rebuildAndClaim(services, id, options);
+  const rebuilt = await services.rebuilds.pass(options.urgent ?? false, () =>
+    rebuildAndClaim(services, id, options),
+  );
   const log = services.log;
   const agent = new ActiveAgent({
     image: rebuilt.image,
@@ -113,6 +117,7 @@ async function rebuildAndClaim(
 ): Promise<Rebuilt> {
   const { config, time, journal, databases, snapshots } = services;
   for (let attempt = 1; ; attempt++) {
+    if (options.signal.aborted) throw new AgentDiscarded();
     const rebuilt = await rebuildAgent(id, { journal, databases, snapshots });
     const { image, database } = rebuilt;
     if (image.seq === 0 || image.epoch === options.epoch) return rebuilt;
