@@ -106,11 +106,13 @@ const HUBSPOT_VERSIONS = { v1: hubspotV1Scheme, v2: hubspotV2Scheme, v3: hubspot
 function twilioUrls(url: string): ReadonlyArray<string> {
   const { path, query } = splitQuery(url);
   const queries = [query];
-  try {
-    queries.push(new URL(`https://x/${query}`).search);
-    if (query.length > 1) queries.push(`?${formatQuery(parseQuery(query.slice(1)))}`);
-  } catch {
-    // No query by the standard: then only as it was sent.
+  if (query.length > 1) {
+    try {
+      queries.push(new URL(query, "https://x").search);
+      queries.push(`?${formatQuery(parseQuery(query.slice(1)))}`);
+    } catch {
+      // Text that is not well-formed Unicode: then only as it was sent.
+    }
   }
   const spellings = queries.map((each) => path + each);
   return [...new Set(spellings.flatMap((each) => [withoutPort(each), withPort(each)]))];

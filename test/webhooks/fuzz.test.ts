@@ -23,6 +23,7 @@ import {
   type Sign,
   type Verifier,
 } from "../../services/webhooks/index.ts";
+import * as everyProvider from "./everyProvider.ts";
 import { NOW_MS, requestOf, SECRET } from "./requests.ts";
 
 const env = { SECRET };
@@ -91,6 +92,48 @@ test.each(providers)(
     expect(rejections).toBeGreaterThan(100);
   },
 );
+
+test("no provider of the table lets a forged request through or throws, by any method", () => {
+  const all = [...everyProvider.providers, everyProvider.tokenProvider].map((provider) => {
+    const sent = everyProvider.sentBy(provider);
+    return {
+      name: provider.name,
+      verifier: provider.make(),
+      sent,
+      names: Object.keys(sent.headers),
+    };
+  });
+  const method = fc.constantFrom("POST", "POST", "POST", "GET", "HEAD", "");
+  const rejections = new Map<string, number>();
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...all),
+      bytes,
+      method,
+      fc.array(fc.oneof(fc.constant(undefined), text), { minLength: 5, maxLength: 5 }),
+      fc.oneof(text, fc.webUrl({ withQueryParameters: true })),
+      ({ name, verifier, sent, names }, raw, how, values, url) => {
+        // A right header here and there: forging the rest is what is tried.
+        const headers = Object.fromEntries(
+          names.map((each, i) => [each, values[i] ?? sent.headers[each]!]),
+        );
+        const changed = Buffer.concat([raw, Buffer.from("x")]);
+        const request = requestOf({ ...sent, headers, body: changed, method: how, url });
+        const tag = verifier.verify(request)._tag;
+        if (name === "intercom" && how === "HEAD") {
+          expect(tag).toBe("Handshake");
+          return;
+        }
+        // The token is no signature: who has it may send anything.
+        if (name === "gitlabToken" && headers[names[0]!] === sent.headers[names[0]!]) return;
+        expect(tag, name).toBe("Rejected");
+        rejections.set(name, (rejections.get(name) ?? 0) + 1);
+      },
+    ),
+    { ...bounded, interruptAfterTimeLimit: 4 * TIME_LIMIT_MS },
+  );
+  for (const { name } of all) expect(rejections.get(name), name).toBeGreaterThan(3);
+});
 
 test("a signed request of any bytes is verified by its provider, and no entity source throws", () => {
   let runs = 0;

@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import {
   gitlabToken,
   path,
+  sign,
   standardWebhooks,
   unsigned,
   webhook,
@@ -29,8 +30,10 @@ function otherSecret({ name, secret }: Provider): string {
   return OTHER;
 }
 
-test("every provider of the table is here", () => {
-  expect(new Set([...providers, tokenProvider].map(({ name }) => name)).size).toBe(35);
+test("every provider that can be signed for is here; svix and hmac have tests of their own", () => {
+  const names = [...providers, tokenProvider].map(({ name }) => name);
+  const { svix: _svix, hmac: _hmac, ...others } = sign;
+  expect(new Set(names)).toEqual(new Set(Object.keys(others)));
 });
 
 describe.each(named([...providers, tokenProvider]))("%s", (_, provider) => {
@@ -185,8 +188,8 @@ test("a public key that is none is said so when it is declared, and not repeated
   expect(() => make("standardWebhooks")({ secret: { value: "whpk_AAAA" } } as never)).toThrow(
     /32 bytes/,
   );
-  for (const make of [() => unsigned(), () => gitlabToken({ secret: "S" })])
-    expect(() => webhook("/w/:id", { agent: "A", verify: make(), entity: path("id") })).toThrow(
+  for (const verifier of [unsigned(), gitlabToken({ secret: "S" })])
+    expect(() => webhook("/w/:id", { agent: "A", verify: verifier, entity: path("id") })).toThrow(
       /trust: true/,
     );
 });

@@ -1,0 +1,144 @@
+/** Requests that hold several events: each its own bytes, id and type, however the JSON is written. */
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { Verdict } from "../../core/webhook/WebhookRoute.ts";
+import { jsonElements } from "../../services/webhooks/jsonElements.ts";
+import { providers, sentBy } from "./everyProvider.ts";
+import { verdictOf } from "./requests.ts";
+
+const verdictOn = (name: "sendgrid" | "hubspot" | "meta", body: string): Verdict => {
+  const provider = providers.find((each) => each.name === name)!;
+  return verdictOf(provider.make({ replayGuard: true }), sentBy(provider, { body }));
+};
+function itemsOf(name: "sendgrid" | "hubspot" | "meta", body: string) {
+  const verdict = verdictOn(name, body);
+  if (verdict._tag !== "Verified") throw new Error(JSON.stringify(verdict));
+  return verdict.items?.map((item) => ({ ...item, body: Buffer.from(item.body).toString() }));
+}
+const HASH = "sha256:[0-9a-f]{64}";
+
+describe("a batch of SendGrid's", () => {
+  test("is split to the byte: numbers, escapes and blanks stay as they were signed", () => {
+    const body = `[ {"sg_event_id":"a==","event":"open","n":12345678901234567890, "t":"\\u00e9]}," } ,\r\n{"sg_event_id":"b","event":"click"}\n]\r\n`;
+    expect(itemsOf("sendgrid", body)).toEqual([
+      {
+        dedupId: "a==",
+        eventType: "open",
+        body: `{"sg_event_id":"a==","event":"open","n":12345678901234567890, "t":"\\u00e9]}," }`,
+      },
+      { dedupId: "b", eventType: "click", body: `{"sg_event_id":"b","event":"click"}` },
+    ]);
+  });
+
+  test("an event without an id has the batch's, and its place there", () => {
+    const items = itemsOf("sendgrid", '[{"event":"open"},{"sg_event_id":"b"},7]')!;
+    expect(items.map(({ dedupId }) => dedupId)).toEqual([
+      expect.stringMatching(`^${HASH}#0$`),
+      "b",
+      expect.stringMatching(`^${HASH}#2$`),
+    ]);
+  });
+
+  test("may be empty, or no batch at all", () => {
+    expect(itemsOf("sendgrid", "[]")).toEqual([]);
+    expect(itemsOf("sendgrid", '{"event":"open"}')).toBeUndefined();
+    expect(itemsOf("sendgrid", "not json")).toBeUndefined();
+  });
+});
+
+test("HubSpot's events keep their id over attempts, which are counted from 1", () => {
+  const event = (attemptNumber: number) =>
+    JSON.stringify({
+      eventId: 1,
+      subscriptionId: 2,
+      occurredAt: 3,
+      subscriptionType: "deal.creation",
+      attemptNumber,
+    });
+  const [first, again] = itemsOf("hubspot", `[${event(0)},${event(4)}]`)!;
+  expect(first).toMatchObject({ dedupId: "1:2:3", eventType: "deal.creation", attempt: 1 });
+  expect(again).toMatchObject({ dedupId: "1:2:3", attempt: 5 });
+});
+
+describe("a batch of Meta's", () => {
+  const entry = (id: string) => `{"id":"${id}","time":1,"changes":[{"field":"feed","value":{}}]}`;
+  const batch = (...ids: string[]) =>
+    `{"object" : "page", "entry":[${ids.map(entry).join(" , ")}] , "x":{"entry":[0]}}`;
+
+  test("becomes bodies of the same shape with one entry each", () => {
+    const items = itemsOf("meta", batch("a", "b"))!;
+    expect(items.map(({ body }) => body)).toEqual([batch("a"), batch("b")]);
+    expect(items[0]).toMatchObject({ eventType: "feed" });
+  });
+
+  test("an entry's id is its hash: the same in another batch, another for another entry", () => {
+    const [a, b] = itemsOf("meta", batch("a", "b"))!;
+    const [again] = itemsOf("meta", batch("a"))!;
+    expect(a!.dedupId).toMatch(new RegExp(`^${HASH}$`));
+    expect(again!.dedupId).toBe(a!.dedupId);
+    expect(b!.dedupId).not.toBe(a!.dedupId);
+  });
+
+  test("a member that is there twice is the last one, as for JSON.parse, and __proto__ is none", () => {
+    const twice = `{"entry":[{"id":"x"}],"entry":[{"id":"y"},{"id":"z"}]}`;
+    expect(itemsOf("meta", twice)!.map(({ body }) => JSON.parse(body).entry)).toEqual([
+      [{ id: "y" }],
+      [{ id: "z" }],
+    ]);
+    expect(itemsOf("meta", '{"__proto__":{"entry":[1]}}')).toBeUndefined();
+    expect(itemsOf("meta", '{"entry":{"0":1}}')).toBeUndefined();
+  });
+});
+
+describe("the cut of a JSON list", () => {
+  const blanks = fc.stringMatching(/^[ \t\r\n]{0,3}$/);
+  const texts = fc.array(
+    fc.oneof(
+      fc.json({ maxDepth: 3 }),
+      fc.json({ maxDepth: 2 }).map((text) => JSON.stringify(JSON.parse(text), null, 2)),
+      fc.string({ unit: "binary" }).map((text) => JSON.stringify(text)),
+      fc.constantFrom(
+        "1e400",
+        "-0.0",
+        "12345678901234567890",
+        '"\\"]"',
+        '"\\\\"',
+        "[]",
+        "{}",
+        '""',
+      ),
+    ),
+    { maxLength: 6 },
+  );
+  const cut = (text: string, member?: string) =>
+    jsonElements(Buffer.from(text), member)?.elements.map((e) => Buffer.from(e).toString());
+  /** Trimmed by JSON's own blanks, of which JavaScript knows more. */
+  const bare = (text: string) => text.replace(/^[ \t\r\n]+|[ \t\r\n]+$/g, "");
+
+  test("gives back the very texts that a list was put together from", () => {
+    fc.assert(
+      fc.property(texts, blanks, (elements, blank) => {
+        const list = `${blank}[${blank}${elements.join(`${blank},${blank}`)}${blank}]${blank}`;
+        expect(cut(list)).toEqual(elements.map(bare));
+        const inObject = `${blank}{"a":{"list":[1]},${blank}"l\\u0069st"${blank}:${list},"b":"list"}`;
+        expect(cut(inObject, "list")).toEqual(elements.map(bare));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test("reads past a byte order mark, and finds no list where there is none", () => {
+    expect(cut("\ufeff[1,2]")).toEqual(["1", "2"]);
+    for (const none of ["{}", "7", '"[1]"', "", "null"]) expect(cut(none), none).toBeUndefined();
+    expect(cut('{"a":1}', "list")).toBeUndefined();
+  });
+
+  test("never throws nor hangs, whatever the bytes", () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
+        jsonElements(bytes);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+});
