@@ -1,0 +1,141 @@
+/**
+ * Memory stays flat: 50,000 agents are touched once by a durable input, then idle; all hibernate, and the
+ * host's heap is back to where it started, but for a little.
+ */
+import { existsSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { agentId } from "../../schemas/Address.ts";
+import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
+import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { openInspector } from "../kit/system.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
+
+const AGENTS = 50_000;
+const AT_ONCE = 256;
+const MB = 1024 * 1024;
+const HEAP_GROWTH_MAX = 150 * MB;
+/** Beyond what it had at the start: a handful of sockets and files that happen to be open. */
+const DESCRIPTORS_GROWTH_MAX = 300;
+
+interface Memory {
+  readonly heapUsed: number;
+  readonly rss: number;
+  readonly arrayBuffers: number;
+  readonly external: number;
+  readonly descriptors: number;
+}
+
+const folder = tempFolder("memory");
+const memoryFile = join(folder.path, "memory.json");
+let nats: TestNats;
+let host: AgentsProcess;
+let inspector: Awaited<ReturnType<typeof openInspector>>;
+let before: Memory;
+let busy: Memory;
+let after: Memory;
+
+async function memory(): Promise<Memory> {
+  rmSync(memoryFile, { force: true });
+  process.kill(host.pid, "SIGUSR2");
+  await pollUntil("the host measures itself", () => existsSync(memoryFile));
+  return JSON.parse(readFileSync(memoryFile, "utf8")) as Memory;
+}
+
+async function touchAll(): Promise<void> {
+  let next = 0;
+  const signal = AbortSignal.timeout(60_000);
+  await Promise.all(
+    Array.from({ length: AT_ONCE }, async () => {
+      for (let n = next++; n < AGENTS; n = next++) {
+        const body = new TextEncoder().encode(`touch of ${n}`);
+        const head = { key: `touch-${n}`, kind: "webhook", time: Date.now() } as const;
+        const input = encodeEnvelope({ ...head, method: "POST", url: "http://agent/" }, body);
+        const result = await inspector.inbox.publish(agentId("Touched", `${n}`), input, { signal });
+        if (result._tag !== "Stored") throw new Error(result.message);
+      }
+    }),
+  );
+}
+
+beforeAll(async () => {
+  nats = await startNats();
+  inspector = await openInspector({ nats: nats.url, module: { agents: {} }, shards: 16 });
+  const module = fileURLToPath(new URL("./idleModule.ts", import.meta.url));
+  host = await AgentsProcess.start({
+    args: ["host", module, "--nats", nats.url, "--data", join(folder.path, "data")],
+    env: { MEMORY_FILE: memoryFile },
+    nodeArgs: ["--expose-gc"],
+  });
+  await host.ready();
+  before = await memory();
+  const startMs = performance.now();
+  await touchAll();
+  const storedMs = performance.now() - startMs;
+  await pollUntil(
+    "every agent has taken its input",
+    async () => {
+      const turns = await host.metric("agents_turns_total");
+      return turns >= AGENTS || { done: false, saw: turns };
+    },
+    { timeoutMs: 60_000, intervalMs: 100 },
+  );
+  const doneMs = performance.now() - startMs;
+  busy = await memory();
+  await pollUntil(
+    "no agent is in memory",
+    async () => {
+      const active = await host.metric("agents_active");
+      const hibernated = await host.metric("agents_hibernations_total");
+      return (active === 0 && hibernated >= AGENTS) || { done: false, saw: { active, hibernated, told: host.told() } };
+    },
+    { timeoutMs: 60_000, intervalMs: 100 },
+  );
+  const idleMs = performance.now() - startMs;
+  after = await memory();
+  const perAgent = Math.round((after.heapUsed - before.heapUsed) / AGENTS);
+  console.info("idle agents:", {
+    "stored, done, all hibernated, ms": [storedMs, doneMs, idleMs].map(Math.round),
+    "heap before, busy, after, MB": [before, busy, after].map((m) => Math.round(m.heapUsed / MB)),
+    "resident before, busy, after, MB": [before, busy, after].map((m) => Math.round(m.rss / MB)),
+    "external after, MB": Math.round(after.external / MB),
+    "heap per idle agent, bytes": perAgent,
+    descriptors: [before.descriptors, busy.descriptors, after.descriptors],
+  });
+}, 150_000);
+
+afterAll(async () => {
+  await host?.stop();
+  await inspector?.close();
+  await nats?.stop();
+  folder.remove();
+}, 60_000);
+
+describe(`${AGENTS} agents that were touched once and are idle`, () => {
+  test("leave the host's heap within 150 MB of where it started", () => {
+    expect(after.heapUsed - before.heapUsed).toBeLessThan(HEAP_GROWTH_MAX);
+  });
+
+  test("leave no memory behind outside of the heap either", () => {
+    expect(after.external - before.external).toBeLessThan(HEAP_GROWTH_MAX);
+  });
+
+  test("leave no open files behind", () => {
+    expect(after.descriptors - before.descriptors).toBeLessThan(DESCRIPTORS_GROWTH_MAX);
+  });
+
+  test("did not make the host miss its leases", () => {
+    expect(host.lines.filter(({ message }) => message === "shard lost")).toEqual([]);
+  });
+
+  test("come back with their state", async () => {
+    const id = agentId("Touched", "30");
+    const events = [];
+    for await (const event of inspector.journal.read(id, { fromSeq: 1 as never }))
+      events.push(event.seq);
+    expect(events).toHaveLength(1);
+  });
+});
