@@ -90,7 +90,12 @@ beforeAll(async () => {
     async () => {
       const active = await host.metric("agents_active");
       const hibernated = await host.metric("agents_hibernations_total");
-      return (active === 0 && hibernated >= AGENTS) || { done: false, saw: { active, hibernated, told: host.told() } };
+      return (
+        (active === 0 && hibernated >= AGENTS) || {
+          done: false,
+          saw: { active, hibernated, told: host.told() },
+        }
+      );
     },
     { timeoutMs: 60_000, intervalMs: 100 },
   );
