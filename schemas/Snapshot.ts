@@ -20,6 +20,8 @@ export const SnapshotHead = Schema.Struct({
   done: Schema.Array(Schema.Tuple([Schema.String, Schema.Number, Schema.Number])),
   /** Inputs begun and not done: `[key, attempts so far, inbox sequence]`. */
   begun: Schema.Array(Schema.Tuple([Schema.String, Schema.Number, Schema.Number])),
+  /** Sequence of the last `destroyed` event; absent while there was none. */
+  life: Schema.optionalKey(Schema.Number),
   /** Pages in the image. */
   pages: Schema.Number,
 });

@@ -4,12 +4,15 @@
  */
 import type { LogShape } from "../log/Log.ts";
 import { AgentJobs } from "./AgentJobs.ts";
+import type { CallableMetadata } from "./callable.ts";
 import { runtimeOf, type AgentContext } from "./AgentContext.ts";
 import type { AgentRuntime } from "./AgentRuntime.ts";
 import { toObject, toSqlValue, type SqlParameter } from "./AgentStorage.ts";
 import { Connection, type ConnectionMessage } from "./Connection.ts";
-import type { Observability } from "./observability.ts";
 import { ReadonlyConnection, SqlError } from "./errors.ts";
+import { callableMethods } from "./methods.ts";
+import type { Observability } from "./observability.ts";
+import { stateHookOf } from "./stateHook.ts";
 
 /** How loaders know an agent class without importing this file. */
 export const AGENT_MARK = Symbol.for("agents.Agent");
@@ -29,6 +32,8 @@ export interface AgentStaticOptions {
   readonly sendIdentityOnConnect?: boolean;
   readonly hungScheduleTimeoutSeconds?: number;
   readonly retry?: RetryOptions;
+  /** `sendWebhook` may reach private, loopback and link-local addresses. Default false. */
+  readonly allowPrivateHosts?: boolean;
 }
 
 export const AGENT_STATIC_OPTIONS_DEFAULT = {
@@ -70,6 +75,7 @@ export class Agent<
     this.env = env;
     this.#runtime = runtimeOf(ctx);
     this.observability = this.#runtime.observability;
+    stateHookOf(this, Agent.prototype, this.#runtime.log);
   }
 
   /** The name that this instance is addressed by. */
@@ -149,6 +155,36 @@ export class Agent<
     return Connection.internals(connection).readonly;
   }
 
+  /** Does it get the protocol's frames (identity, state, MCP servers)? Decided when it connected. */
+  isConnectionProtocolEnabled(connection: Connection): boolean {
+    return Connection.internals(connection).protocol;
+  }
+
+  /** The methods that clients may call, with what `@callable()` said of them. */
+  getCallableMethods(): Map<string, CallableMetadata> {
+    return callableMethods(this);
+  }
+
+  /** Keeps the agent in memory, while its host lives, until the function that it resolves to is called. */
+  async keepAlive(): Promise<() => void> {
+    return this.#runtime.keepAlive();
+  }
+
+  /** Keeps the agent in memory, and its host from stopping in order, while `f` runs. Settles as `f` does. */
+  async keepAliveWhile<A>(f: () => Promise<A>): Promise<A> {
+    const done = f();
+    this.#runtime.waitUntil(done.catch(() => undefined));
+    return done;
+  }
+
+  /**
+   * Ends this agent: state, SQL, schedules and queue are gone, sockets are closed with 1001. Resolves when
+   * that is stored; from the call on it can't be written to. The next access to its name meets a fresh one.
+   */
+  destroy(): Promise<void> {
+    return this.#runtime.destroy();
+  }
+
   // Hooks, for subclasses. A hook that throws goes to `onError`.
 
   onStart(_props?: Props): void | Promise<void> {}
@@ -166,6 +202,8 @@ export class Agent<
   /** Synchronous; throwing rejects the update. */
   validateStateChange(_next: State, _source: StateSource): void {}
   onStateChanged(_state: State, _source: StateSource): void | Promise<void> {}
+  /** @deprecated Its name is `onStateChanged`. */
+  onStateUpdate?(state: State, source: StateSource): void | Promise<void>;
   shouldConnectionBeReadonly(_connection: Connection, _ctx: ConnectionContext): boolean {
     return false;
   }
@@ -201,9 +239,7 @@ export class Agent<
     this.#runtime.writeState(next, {
       except,
       changed: () =>
-        this.onStateChanged === Agent.prototype.onStateChanged
-          ? undefined
-          : this.onStateChanged(next, source),
+        stateHookOf(this, Agent.prototype, this.#runtime.log)?.(next, source) as unknown,
     });
   }
 }

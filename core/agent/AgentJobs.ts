@@ -1,6 +1,6 @@
 /**
- * The part of `Agent` that makes things happen later: schedules, the queue, `retry()` (`interface.md`
- * §4.3-§4.5, `protocol.md` §6.3-§6.5). A base class only so that `Agent` stays readable; users never
+ * The part of `Agent` that makes things happen later: schedules, the queue, `retry()`, outgoing webhooks
+ * (`interface.md` §4.2-§4.6, `protocol.md` §6.3-§6.5). A base class only so that `Agent` stays readable; users never
  * name it. Everything durable is done by the runtime behind `ctx`.
  */
 import {
@@ -11,7 +11,9 @@ import {
   type ScheduleSettings,
   type ScheduleType,
 } from "../schedule/Schedule.ts";
+import { callOfNatural, type NaturalSchedule } from "../schedule/naturalSchedule.ts";
 import { toSchedule } from "../schedule/ScheduleTable.ts";
+import type { SendWebhookOptions } from "../outgoing/OutgoingWebhook.ts";
 import type { QueueItem } from "../queue/QueueTable.ts";
 import { backoffMs, resolveRetry } from "../turn/retryPolicy.ts";
 import type { RetryOptions } from "./Agent.ts";
@@ -67,6 +69,19 @@ export class AgentJobs {
     const settings = { ...options, ...(payload === undefined ? {} : { payload }) };
     const call = { callback, when, settings, shape: "reference" as const };
     return toSchedule(runtimeOf(this.ctx).scheduler.add(call)) as Schedule<T>;
+  }
+
+  /**
+   * Schedules what `agents/schedule` made of free text, by the variant that fits. The callback's payload
+   * is the description unless `settings` has another. The id; null when the text says no time.
+   */
+  async scheduleFrom(
+    result: NaturalSchedule,
+    callback = "onSchedule",
+    settings: ScheduleSettings = {},
+  ): Promise<string | null> {
+    const call = callOfNatural(result, callback, settings);
+    return call === undefined ? null : runtimeOf(this.ctx).scheduler.add(call).id;
   }
 
   getSchedule<T = unknown>(id: string): Schedule<T> | undefined {
@@ -134,6 +149,20 @@ export class AgentJobs {
   /** Items whose payload has `value` under `key`. */
   async getQueues<T = unknown>(key: string, value: unknown): Promise<Array<QueueItem<T>>> {
     return [...runtimeOf(this.ctx).queue.matching(key, value)] as Array<QueueItem<T>>;
+  }
+
+  /**
+   * Sends `body` as JSON by POST once this turn is stored, retried by the policy, in the order of the calls:
+   * durable, never waiting for the answer. What fails for good goes to `onError` (its message holds the
+   * status) and to the dead letters. Resolves to the `Idempotency-Key`. Rejects with `TypeError` for what
+   * can't be sent, and for an address that is not public unless `allowPrivate`.
+   */
+  async sendWebhook(
+    url: string | URL,
+    body: unknown,
+    options: SendWebhookOptions = {},
+  ): Promise<string> {
+    return runtimeOf(this.ctx).sendWebhook(url, body, options);
   }
 
   /**

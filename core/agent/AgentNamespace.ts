@@ -4,8 +4,11 @@
  */
 import { agentId, type AgentId } from "../../schemas/Address.ts";
 import type { CallReply, HeaderPairs } from "../../schemas/Call.ts";
-import { isUpgrade, upgradeResponse } from "./upgradeResponse.ts";
 import type { CallClient } from "../call/CallClient.ts";
+import { decodeError } from "../call/remoteError.ts";
+import { assertWireValue } from "../call/wireValue.ts";
+import type { Agent } from "./Agent.ts";
+import { isUpgrade, upgradeResponse } from "./upgradeResponse.ts";
 
 /** How long a stub's call may take, moves of the agent included. */
 const STUB_DEADLINE_MS = 60_000;
@@ -21,19 +24,30 @@ export interface AgentNamespaceId {
 export interface StubOptions {
   /** Given to `onStart` when this call is what starts the agent. */
   readonly props?: unknown;
+  /** Where the reference's platform places an agent; accepted, and means nothing here. */
+  readonly locationHint?: string;
+  readonly jurisdiction?: string;
+  /** The reference's; calls here always wait for an agent that is on the move. */
+  readonly routingRetry?: unknown;
 }
 
-/** A handle on one agent: `fetch`, and every public method of its class as an async function. */
+/** Methods of the base class that a stub may call: those that make sense from outside. */
+export type PublicOfBase = "setState" | "broadcast" | "destroy";
+
+/**
+ * A handle on one agent: `fetch`, and every public method of its class as an async function. Arguments and
+ * results are JSON (`core/call/wireValue`); what a method throws arrives with name, message and cause.
+ */
 export type AgentStub<A = unknown> = {
   readonly name: string;
   readonly id: AgentNamespaceId;
   fetch(request: Request | string | URL, init?: RequestInit): Promise<Response>;
 } & {
   readonly [
-    K in keyof A as A[K] extends (...args: never[]) => unknown
-      ? K extends "fetch"
-        ? never
-        : K
+    K in Exclude<keyof A, Exclude<keyof Agent, PublicOfBase> | "fetch"> as A[K] extends (
+      ...args: never[]
+    ) => unknown
+      ? K
       : never
   ]: A[K] extends (...args: infer Args) => infer Result
     ? (...args: Args) => Promise<Awaited<Result>>
@@ -41,7 +55,7 @@ export type AgentStub<A = unknown> = {
 };
 
 /** Makes a stub's calls; the gateway's or the host's. Resolved late: a binding exists before its process runs. */
-export type CallClientSource = () => CallClient;
+export type CallClientSource = () => Pick<CallClient, "call">;
 
 export class AgentNamespace<A = unknown> {
   readonly className: string;
@@ -73,11 +87,12 @@ export class AgentNamespace<A = unknown> {
   }
 
   /** Waits until the agent is started (`onStart` has finished). Rejects with what `onStart` threw. */
-  async start(name: string): Promise<void> {
+  async start(name: string, props?: unknown): Promise<void> {
     const id = agentId(this.className, name);
     const options = { deadlineMs: STUB_DEADLINE_MS, repeatable: true };
-    const { reply } = await this.#client().call(id, { kind: "state" }, options);
-    if (reply.kind === "error") throw remoteError(reply);
+    const given = props === undefined ? {} : { props };
+    const { reply } = await this.#client().call(id, { kind: "state", ...given }, options);
+    if (reply.kind === "error") throw decodeError(reply);
   }
 }
 
@@ -94,7 +109,7 @@ export async function getAgentByName<A = unknown>(
     throw new TypeError(
       "getAgentByName: the first argument is not an agent binding. Export the class from the module and use env.<ClassName>",
     );
-  if (options.props === undefined) await namespace.start(name);
+  await namespace.start(name, options.props);
   return namespace.getByName(name, options);
 }
 
@@ -137,6 +152,9 @@ function makeStub<A>(
   const call =
     (method: string) =>
     async (...args: unknown[]): Promise<unknown> => {
+      // An argument left out at the end stays left out: the method's default is used.
+      while (args.length > 0 && args.at(-1) === undefined) args.pop();
+      args.forEach((arg, i) => assertWireValue(arg, `argument ${i + 1} of ${method}`));
       const { reply } = await client().call(
         id,
         { kind: "rpc", method, args, ...given },
@@ -144,7 +162,7 @@ function makeStub<A>(
       );
       if (reply.kind === "result") return reply.value;
       throw reply.kind === "error"
-        ? remoteError(reply)
+        ? decodeError(reply)
         : new Error(`unexpected ${reply.kind} reply`);
     };
   return new Proxy({} as AgentStub<A>, {
@@ -168,11 +186,4 @@ export function toResponse(reply: CallReply, body: Uint8Array): Response {
   for (const [name, value] of reply.headers as HeaderPairs) headers.append(name, value);
   const content = BODILESS.has(reply.status) ? null : (body as Uint8Array<ArrayBuffer>);
   return new Response(content, { status: reply.status, headers });
-}
-
-/** An error that an agent threw, with its name and message; its stack is of this side. */
-function remoteError(reply: CallReply & { readonly kind: "error" }): Error {
-  const error = new Error(reply.message, { cause: reply.cause });
-  error.name = reply.name;
-  return error;
 }

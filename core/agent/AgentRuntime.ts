@@ -6,6 +6,7 @@
 import type { AgentId } from "../../schemas/Address.ts";
 import type { SqlResult, SqlValue } from "../database/Databases.ts";
 import type { LogShape } from "../log/Log.ts";
+import type { SendWebhookOptions } from "../outgoing/OutgoingWebhook.ts";
 import type { QueueItem } from "../queue/QueueTable.ts";
 import type { ScheduleCall } from "../schedule/Schedule.ts";
 import type { ScheduleRow, ScheduleTable } from "../schedule/ScheduleTable.ts";
@@ -60,6 +61,12 @@ export interface AgentRuntime {
   readonly afterCommit: (f: () => unknown) => void;
   /** Resolves when everything written so far is stored. */
   readonly flush: () => Promise<void>;
+  /** Asks for an outgoing webhook; its idempotency key. Throws what makes it impossible. */
+  readonly sendWebhook: (url: string | URL, body: unknown, options: SendWebhookOptions) => string;
+  /** Keeps the agent from hibernating until the function it gives is called. */
+  readonly keepAlive: () => () => void;
+  /** Ends this life of the agent. Resolves when that is stored. */
+  readonly destroy: () => Promise<void>;
   /** Keeps the agent in memory until the promise settles; a rejection is logged. */
   readonly waitUntil: (promise: Promise<unknown>) => void;
   /** Holds every other turn back until `f` has settled. */

@@ -20,7 +20,22 @@ export interface ConnectionOutlet {
 const TAGS_MAX = 10;
 const TAG_LENGTH_MAX = 256;
 
+/** Close codes that no frame may carry: they stand for what happened without one (RFC 6455 §7.4.1). */
+const CODES_UNSENDABLE = new Set([1004, 1005, 1006, 1015]);
+const CODE_MIN = 1000; // 0-999 are not used by the protocol
+const CODE_MAX = 4999; // the end of those for applications
+/** UTF-8 bytes of a close reason: a control frame's 125 less the code. */
+const REASON_BYTES_MAX = 123;
+
 export class Connection<TState = unknown> {
+  static readonly CONNECTING = 0;
+  static readonly OPEN = 1;
+  static readonly CLOSING = 2;
+  static readonly CLOSED = 3;
+  readonly CONNECTING = Connection.CONNECTING;
+  readonly OPEN = Connection.OPEN;
+  readonly CLOSING = Connection.CLOSING;
+  readonly CLOSED = Connection.CLOSED;
   /** The client's `_pk`, or made by the gateway. Two sockets may share one. */
   readonly id: string;
   /** URL of the upgrade request. */
@@ -32,10 +47,15 @@ export class Connection<TState = unknown> {
   #state: TState | null;
   #readonly: boolean;
   #protocol: boolean;
-  #open = true;
+  readonly #life: number;
+  #readyState: number = Connection.OPEN;
 
   /** Made by the runtime only. */
-  constructor(info: SocketInfo, outlet: ConnectionOutlet, tags?: ReadonlyArray<string>) {
+  constructor(
+    info: SocketInfo,
+    outlet: ConnectionOutlet,
+    { tags, life = 0 }: { readonly tags?: ReadonlyArray<string>; readonly life?: number } = {},
+  ) {
     this.id = info.id;
     this.uri = info.url;
     this.tags = tags ?? info.attachment?.tags ?? [info.id];
@@ -44,6 +64,7 @@ export class Connection<TState = unknown> {
     this.#state = (info.attachment?.state ?? null) as TState | null;
     this.#readonly = info.attachment?.readonly ?? false;
     this.#protocol = info.attachment?.protocol ?? true;
+    this.#life = info.attachment === undefined ? life : (info.attachment.life ?? 0);
   }
 
   /** Per-connection state, JSON; `null` until set. Survives hibernation, not a reconnect. */
@@ -63,20 +84,36 @@ export class Connection<TState = unknown> {
     return this.#state;
   }
 
-  /** Sends one message; nothing happens when the socket has closed. */
-  send(message: ConnectionMessage): void {
-    if (this.#open) this.#outlet.send(this as Connection, message);
+  /** URL of the upgrade request, as a WebSocket calls it. */
+  get url(): string {
+    return this.uri;
   }
 
-  /** Closes the socket; `code` 1000 or 3000-4999 as for any WebSocket (1001 and 1011 are the runtime's). */
+  /** Sends one message; nothing happens when the socket is closing or has closed. */
+  send(message: ConnectionMessage): void {
+    if (this.#readyState === Connection.OPEN) this.#outlet.send(this as Connection, message);
+  }
+
+  /**
+   * Closes the socket after what was sent before; a second call does nothing. Throws `RangeError` for a
+   * `code` that no close frame may carry and a `reason` past 123 bytes.
+   * 1008 and 4000-4999 tell our clients, and the reference's, not to come back.
+   */
   close(code = 1000, reason = ""): void {
-    if (!this.#open) return;
+    if (!Number.isInteger(code) || code < CODE_MIN || code > CODE_MAX || CODES_UNSENDABLE.has(code))
+      throw new RangeError(
+        `A close code is 1000-4999 and none of 1004, 1005, 1006, 1015; got ${code}`,
+      );
+    if (new TextEncoder().encode(reason).length > REASON_BYTES_MAX)
+      throw new RangeError(`A close reason has at most ${REASON_BYTES_MAX} bytes of UTF-8`);
+    if (this.#readyState !== Connection.OPEN) return;
+    this.#readyState = Connection.CLOSING;
     this.#outlet.close(this as Connection, code, reason);
   }
 
-  /** 1 while open, 3 after it closed: the constants of WebSocket. */
+  /** As a WebSocket's: `OPEN`, `CLOSING` after `close()`, `CLOSED`. */
   get readyState(): number {
-    return this.#open ? 1 : 3;
+    return this.#readyState;
   }
 
   /** The runtime's view: flags and addressing. Not part of the agent's API. */
@@ -100,14 +137,18 @@ export class Connection<TState = unknown> {
     set protocol(value: boolean) {
       self.#protocol = value;
     },
+    get life() {
+      return self.#life;
+    },
     closed() {
-      self.#open = false;
+      self.#readyState = Connection.CLOSED;
     },
     attachment: () => ({
       tags: self.tags,
       state: self.#state,
       readonly: self.#readonly,
       protocol: self.#protocol,
+      ...(self.#life === 0 ? {} : { life: self.#life }),
     }),
   }))(this);
 }
@@ -116,6 +157,8 @@ export interface ConnectionInternals {
   readonly info: SocketInfo;
   readonly: boolean;
   protocol: boolean;
+  /** The agent's life that it belongs to (`AgentImage.life`). */
+  readonly life: number;
   readonly closed: () => void;
   readonly attachment: () => SocketAttachment;
 }

@@ -30,6 +30,13 @@ export class AgentDiscarded extends Data.TaggedError("AgentDiscarded")<object> {
   }
 }
 
+/** A write after `destroy()`: this life of the agent is over. The next access meets a fresh one. */
+export class AgentDestroyed extends Data.TaggedError("AgentDestroyed")<object> {
+  override get message(): string {
+    return "The agent was destroyed: nothing can be written any more";
+  }
+}
+
 /** `ctx.abort()`, or a defect of ours while committing: running it again at once would end the same way. */
 export class AgentAborted extends Data.TaggedError("AgentAborted")<{ readonly reason: string }> {
   override get message(): string {

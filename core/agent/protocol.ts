@@ -13,8 +13,12 @@ export const identityFrame = (id: AgentId, stateFollows: boolean): string =>
     ...(stateFollows ? { stateFollows: true } : {}),
   });
 
-/** `state` is JSON text already; it is spliced in, not parsed. */
-export const stateFrame = (state: string): string => `{"type":"cf_agent_state","state":${state}}`;
+/**
+ * `state` is JSON text already; it is spliced in, not parsed. `seq`, beyond the protocol, is the journal
+ * sequence at which this was the state: a client that had a later one ignores it.
+ */
+export const stateFrame = (state: string, seq: number): string =>
+  `{"type":"cf_agent_state","state":${state},"seq":${seq}}`;
 
 export const stateErrorFrame = (
   error: "Connection is readonly" | "State update rejected",
@@ -23,6 +27,15 @@ export const stateErrorFrame = (
 /** Sent on every connect, empty while the agent has no MCP servers. */
 export const mcpServersFrame = (): string =>
   '{"type":"cf_agent_mcp_servers","mcp":{"servers":{},"tools":[],"prompts":[],"resources":[]}}';
+
+/** The protocol's frame types under the names that the reference exports. */
+export const MessageType = {
+  CF_AGENT_IDENTITY: "cf_agent_identity",
+  CF_AGENT_STATE: "cf_agent_state",
+  CF_AGENT_STATE_ERROR: "cf_agent_state_error",
+  CF_AGENT_MCP_SERVERS: "cf_agent_mcp_servers",
+  RPC: "rpc",
+} as const;
 
 export type RpcReply =
   | { readonly success: true; readonly result?: unknown; readonly done: boolean }

@@ -12,6 +12,10 @@ export interface RouteOptions {
   readonly prefix?: string;
   readonly cors?: boolean | HeadersInit;
   readonly props?: unknown;
+  /** As `StubOptions`: accepted, and mean nothing here. */
+  readonly locationHint?: string;
+  readonly jurisdiction?: string;
+  readonly routingRetry?: unknown;
   readonly onBeforeConnect?: RouteHook;
   readonly onBeforeRequest?: RouteHook;
 }

@@ -1,12 +1,11 @@
 /**
- * `svc_agents_queue`: items that wait, in the order they were pushed. Written by the runtime past the turn's
+ * `svc_agents_queue` (or another lane's table): items that wait, in the order they were pushed. Written by the runtime past the turn's
  * record of SQL; what it means is in the event's `queue`.
  */
 import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
 import type { ResolvedRetry } from "../turn/retryPolicy.ts";
 
-const TABLE = "svc_agents_queue";
-const DDL = `CREATE TABLE IF NOT EXISTS ${TABLE} (
+const ddl = (table: string): string => `CREATE TABLE IF NOT EXISTS ${table} (
   seq INTEGER PRIMARY KEY AUTOINCREMENT,
   id TEXT NOT NULL UNIQUE,
   uid TEXT NOT NULL,
@@ -43,8 +42,12 @@ export class QueueTable {
   /** Undefined: not looked yet. */
   private there: boolean | undefined;
 
-  constructor(database: AgentDatabase) {
+  private readonly name: string;
+
+  /** `name` is SQL of this class's callers only. */
+  constructor(database: AgentDatabase, name = "svc_agents_queue") {
     this.database = database;
+    this.name = name;
   }
 
   /** Whether there is one, without opening a database that holds nothing. */
@@ -52,8 +55,9 @@ export class QueueTable {
     if (this.there === undefined && this.database.imageBytes === 0 && !this.database.dirty)
       return false;
     this.there ??=
-      this.database.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [TABLE])
-        .rows.length > 0;
+      this.database.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [
+        this.name,
+      ]).rows.length > 0;
     return this.there;
   }
 
@@ -64,10 +68,10 @@ export class QueueTable {
 
   /** Adds it at the end, or in the place of the item with its id. */
   push(row: QueueRow): void {
-    if (this.there !== true) this.database.query(DDL, []);
+    if (this.there !== true) this.database.query(ddl(this.name), []);
     this.there = true;
     this.database.query(
-      `INSERT INTO ${TABLE} (id, uid, callback, payload, retry_options, created_at) VALUES (?,?,?,?,?,?)
+      `INSERT INTO ${this.name} (id, uid, callback, payload, retry_options, created_at) VALUES (?,?,?,?,?,?)
        ON CONFLICT (id) DO UPDATE SET uid = excluded.uid, callback = excluded.callback,
          payload = excluded.payload, retry_options = excluded.retry_options, created_at = excluded.created_at`,
       [row.id, row.uid, row.callback, row.payload, row.retryOptions, row.createdAt],
@@ -97,7 +101,7 @@ export class QueueTable {
   ): ReadonlyArray<string> {
     if (!this.exists) return [];
     const { rows } = this.database.query(
-      `DELETE FROM ${TABLE} WHERE ${where} RETURNING id`,
+      `DELETE FROM ${this.name} WHERE ${where} RETURNING id`,
       params,
     );
     return rows.map(([id]) => String(id));
@@ -106,7 +110,7 @@ export class QueueTable {
   private select(rest: string, params: ReadonlyArray<SqlValue>): ReadonlyArray<QueueRow> {
     if (!this.exists) return [];
     const { rows } = this.database.query(
-      `SELECT id, uid, callback, payload, retry_options, created_at FROM ${TABLE} ${rest}`,
+      `SELECT id, uid, callback, payload, retry_options, created_at FROM ${this.name} ${rest}`,
       params,
     );
     return rows.map(([id, uid, callback, payload, retry, created]) => ({

@@ -7,18 +7,16 @@
  * 2. Turns interleave at their awaits, as in the reference system; nothing else is concurrent.
  * 3. Nothing leaves before what it depends on is stored: every output goes through `Committer.afterCommit`.
  * 4. Once discarded it is inert: no output, no ack, no commit; waiters are rejected with `AgentDiscarded`.
+ *    One that was destroyed is discarded too, but the calls that run on it are answered (`destroyAgent`).
  */
 import type { AgentId } from "../../schemas/Address.ts";
-import type { GatewayMessage } from "../../schemas/Call.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
-import { Agent, type AgentStaticOptions } from "../agent/Agent.ts";
+import type { Agent, AgentStaticOptions } from "../agent/Agent.ts";
 import { AgentContext } from "../agent/AgentContext.ts";
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import type { Connection, ConnectionMessage } from "../agent/Connection.ts";
-import { AgentDiscarded } from "../agent/errors.ts";
+import { AgentDestroyed, AgentDiscarded } from "../agent/errors.ts";
 import type { Observability } from "../agent/observability.ts";
-import { stateFrame } from "../agent/protocol.ts";
-import type { AmbientShape } from "../ambient/Ambient.ts";
 import {
   LocalImageCorrupt,
   type AgentDatabase,
@@ -30,47 +28,18 @@ import type { LogShape } from "../log/Log.ts";
 import type { TimeShape } from "../time/Time.ts";
 import { AgentSockets } from "./AgentSockets.ts";
 import type { AgentImage } from "./AgentImage.ts";
+import type { ActiveAgentParts } from "./AgentParts.ts";
 import type { Committer } from "./Committer.ts";
+import { destroyAgent } from "./destroyAgent.ts";
 import { InputGate } from "./InputGate.ts";
+import { OutgoingLane } from "./OutgoingLane.ts";
 import { QueueLane } from "./QueueLane.ts";
-import { Scheduler, type SchedulerPorts } from "./Scheduler.ts";
-import type { CommitTriggers } from "./Triggers.ts";
+import { Scheduler } from "./Scheduler.ts";
+import { mergeTriggers, type CommitTriggers } from "./Triggers.ts";
 import { Turn } from "./Turn.ts";
 
-export type AgentClassType = (new (ctx: AgentContext, env: never) => Agent<unknown>) & {
-  options?: AgentStaticOptions;
-};
+export type { ActiveAgentParts, AgentClassType, AgentOutlet } from "./AgentParts.ts";
 
-/** Where an agent's outputs go; the host's adapters. Called only after the gate. */
-export interface AgentOutlet {
-  readonly toGateway: (gateway: string, message: GatewayMessage, body?: Uint8Array) => void;
-  /** `state` is JSON text; undefined: unset. */
-  readonly publishState: (
-    id: AgentId,
-    seq: number,
-    timeMs: number,
-    state: string | undefined,
-  ) => void;
-}
-
-export interface ActiveAgentParts {
-  readonly image: AgentImage;
-  readonly database: AgentDatabase;
-  readonly agentClass: AgentClassType;
-  readonly env: unknown;
-  readonly time: TimeShape;
-  readonly ambient: AmbientShape;
-  readonly log: LogShape;
-  readonly outlet: AgentOutlet;
-  /** What an agent's `observability` is unless its class sets another. */
-  readonly observability: Observability;
-  readonly jobs: SchedulerPorts;
-  readonly makeCommitter: (agent: ActiveAgent) => Committer;
-  /** The agent must leave memory without committing (`ctx.abort`, a broken invariant). */
-  readonly onAbort: (reason: string) => void;
-}
-
-const encoder = new TextEncoder();
 const DROPS = /\bdrop\b|\balter\b/i;
 
 export class ActiveAgent implements AgentRuntime {
@@ -83,6 +52,7 @@ export class ActiveAgent implements AgentRuntime {
   readonly ctx: AgentContext;
   readonly scheduler: Scheduler;
   readonly queue: QueueLane;
+  readonly outgoing: OutgoingLane;
   readonly sockets: AgentSockets;
   /** The user's object; set when its constructor has run. */
   agent!: Agent<unknown>;
@@ -91,11 +61,16 @@ export class ActiveAgent implements AgentRuntime {
   /** Monotonic, of the last turn that began or ended. */
   lastActiveMs: number;
   discarded = false;
+  /** Its `destroyed` event is stored. */
+  destroyed = false;
+  /** `keepAlive()`s that are not over. */
+  kept = 0;
   /** Why, when it was discarded by `abort`. */
   aborted: string | undefined;
   readonly #parts: ActiveAgentParts;
   #live: { value: unknown; text: string } | undefined;
   readonly #gate = new InputGate();
+  #destroying: Promise<void> | undefined;
 
   constructor(parts: ActiveAgentParts) {
     this.#parts = parts;
@@ -107,10 +82,14 @@ export class ActiveAgent implements AgentRuntime {
     this.lastActiveMs = parts.time.monotonicMs();
     const text = parts.image.state;
     this.#live = text === undefined ? undefined : { value: JSON.parse(text), text };
-    this.sockets = new AgentSockets(this.id, parts.outlet, () => this.committer);
+    this.sockets = new AgentSockets(this.id, parts.outlet, {
+      life: () => this.image.life,
+      committer: () => this.committer,
+    });
     this.committer = parts.makeCommitter(this);
     this.scheduler = new Scheduler(this, parts.jobs);
     this.queue = new QueueLane(this, parts.jobs);
+    this.outgoing = new OutgoingLane(this, parts);
     this.ctx = new AgentContext(this);
   }
 
@@ -151,10 +130,15 @@ export class ActiveAgent implements AgentRuntime {
   /** Resolves when no `blockConcurrencyWhile` holds turns back. */
   async unblocked(): Promise<void> {
     await this.#gate.open();
+    await this.#destroying?.catch(() => undefined);
     await this.unlessDiscarded();
   }
   get isBlocked(): boolean {
-    return this.#gate.closed;
+    return this.#gate.closed || this.#destroying !== undefined;
+  }
+  /** Gone, and what ran on it is not to be told of: the next owner does it again. */
+  get isLost(): boolean {
+    return this.discarded && !this.destroyed;
   }
 
   /**
@@ -192,17 +176,11 @@ export class ActiveAgent implements AgentRuntime {
 
   /** What its schedules and queue owe the broker with the next event (`Triggers`). */
   takeTriggers(): CommitTriggers | undefined {
-    const schedules = this.scheduler.takeTriggers();
-    const queue = this.queue.takeTriggers();
-    if (schedules === undefined || queue === undefined)
-      return schedules ?? (queue && { ...queue, after: () => undefined });
-    return {
-      ...schedules,
-      ...queue,
-      before: async () => {
-        await Promise.all([schedules.before(), queue.before()]);
-      },
-    };
+    return mergeTriggers(
+      this.scheduler.takeTriggers(),
+      this.queue.takeTriggers(),
+      this.outgoing.takeTriggers(),
+    );
   }
 
   /** Leaves memory in order: nothing is lost, nothing runs any more. */
@@ -227,8 +205,11 @@ export class ActiveAgent implements AgentRuntime {
 
   emit(type: string, payload: Readonly<Record<string, unknown>>): void {
     const timestamp = this.time.nowMs();
+    // None yet while its constructor runs.
+    const agent = this.agent as Agent<unknown> | undefined;
+    const to = agent === undefined ? this.#parts.observability : agent.observability;
     try {
-      this.agent.observability?.emit({
+      to?.emit({
         type,
         agent: this.id.class,
         name: this.id.name,
@@ -259,11 +240,13 @@ export class ActiveAgent implements AgentRuntime {
     const turn = this.turn();
     turn.state = { text };
     this.committer.touch(turn, { last: true });
-    const except = options.except;
     this.committer.afterCommit((seq) => {
-      this.#castState(text, except);
+      this.sockets.castState(text ?? "null", seq, options.except);
       this.#parts.outlet.publishState(this.id, seq, this.image.timeMs, text);
-      this.#runDeferred(turn, options.changed);
+      this.#runDeferred(turn, () => {
+        this.emit("state:update", {});
+        return options.changed();
+      });
     });
   }
 
@@ -310,6 +293,7 @@ export class ActiveAgent implements AgentRuntime {
   #forgetTables(): void {
     this.scheduler.forget();
     this.queue.forget();
+    this.outgoing.forget();
   }
 
   connections(): Iterable<Connection> {
@@ -343,6 +327,27 @@ export class ActiveAgent implements AgentRuntime {
       .finally(() => this.busy--);
   }
 
+  keepAlive(): () => void {
+    this.kept++;
+    let over = false;
+    return () => {
+      if (!over) this.kept--;
+      over = true;
+    };
+  }
+
+  destroy(): Promise<void> {
+    if (this.#destroying === undefined) {
+      this.#destroying = destroyAgent(this, this.turn(), this.#parts);
+      this.waitUntil(this.#destroying);
+    }
+    return this.#destroying;
+  }
+
+  sendWebhook(...args: Parameters<OutgoingLane["send"]>): string {
+    return this.outgoing.send(...args);
+  }
+
   blockConcurrencyWhile<A>(f: () => Promise<A>): Promise<A> {
     return this.#gate.while(f);
   }
@@ -372,15 +377,6 @@ export class ActiveAgent implements AgentRuntime {
     return new Turn({ cause, owner: this, ...context });
   }
 
-  #castState(text: string | undefined, except: Connection | undefined): void {
-    if (this.sockets.size === 0) return;
-    this.sockets.castNow(encoder.encode(stateFrame(text ?? "null")), {
-      except: except === undefined ? [] : [except.id],
-      text: true,
-      protocol: true,
-    });
-  }
-
   /** User code that follows a commit (`onStateChanged`): in its turn's context, its errors to `onError`. */
   #runDeferred(turn: Turn, f: () => unknown): void {
     if (this.discarded) return;
@@ -394,6 +390,8 @@ export class ActiveAgent implements AgentRuntime {
   }
 
   #assertLive(): void {
+    if (this.destroyed || (this.#destroying !== undefined && !this.discarded))
+      throw new AgentDestroyed();
     if (this.discarded) throw new AgentDiscarded();
   }
 }

@@ -26,6 +26,8 @@ export class AgentImage {
   state: string | undefined = undefined;
   done = new DoneSet();
   readonly begun = new Map<string, Begun>();
+  /** Sequence of the last `destroyed` event; 0 in its first life. */
+  life = 0;
   /** Size of the database after the last event, in pages. */
   pages = 0;
 
@@ -43,6 +45,7 @@ export class AgentImage {
       ...(this.state === undefined ? {} : { state: JSON.parse(this.state) as unknown }),
       done: this.done.toArray(),
       begun: Array.from(this.begun, ([key, b]) => [key, b.attempts, b.inboxSeq] as const),
+      ...(this.life === 0 ? {} : { life: this.life }),
       pages: this.pages,
     };
     return encodeSnapshot(head, image);
@@ -58,6 +61,7 @@ export class AgentImage {
     image.done = DoneSet.from(head.done);
     for (const [key, attempts, inboxSeq] of head.begun)
       image.begun.set(key, { attempts, inboxSeq });
+    image.life = head.life ?? 0;
     image.pages = head.pages;
     return image;
   }

@@ -8,6 +8,7 @@
 import type { AgentId } from "../../schemas/Address.ts";
 import type { SocketInfo } from "../../schemas/Call.ts";
 import { Connection, type ConnectionMessage } from "../agent/Connection.ts";
+import { stateFrame } from "../agent/protocol.ts";
 import type { AgentOutlet } from "./ActiveAgent.ts";
 import type { Committer } from "./Committer.ts";
 
@@ -21,18 +22,28 @@ export interface CastOptions {
 
 const encoder = new TextEncoder();
 
+/** How sockets of an agent that was destroyed are closed (`protocol.md` §2.5). */
+const DESTROYED = { code: 1001, reason: "Durable Object destroyed" };
+
 export class AgentSockets {
   private readonly id: AgentId;
+  /** The agent's life (`AgentImage.life`); sockets of an earlier one are closed when they are met. */
+  private readonly life: () => number;
   private readonly outlet: AgentOutlet;
   /** Looked up late: the committer is made after this. */
   private readonly committer: () => Committer;
   /** By `socketKey`. */
   private readonly byKey = new Map<string, Connection>();
 
-  constructor(id: AgentId, outlet: AgentOutlet, committer: () => Committer) {
+  constructor(
+    id: AgentId,
+    outlet: AgentOutlet,
+    own: { readonly life: () => number; readonly committer: () => Committer },
+  ) {
     this.id = id;
     this.outlet = outlet;
-    this.committer = committer;
+    this.life = own.life;
+    this.committer = own.committer;
   }
 
   get size(): number {
@@ -44,9 +55,29 @@ export class AgentSockets {
   has(key: string): boolean {
     return this.byKey.has(key);
   }
-  set(key: string, connection: Connection): void {
-    this.byKey.set(key, connection);
+  /** A socket that is open already: found by a census, told by its gateway, or from before hibernation. */
+  resume(info: SocketInfo): void {
+    const key = socketKey(info);
+    if (this.byKey.has(key)) return;
+    if ((info.attachment?.life ?? 0) === this.life()) this.byKey.set(key, this.make(info));
+    // Its agent was destroyed, and the host that did it could not close it any more.
+    else this.closeDestroyed(info);
   }
+
+  /** Closes every socket of an agent that was destroyed; its gateways forget them. */
+  destroy(): void {
+    for (const connection of this.byKey.values()) {
+      const { info, closed } = Connection.internals(connection);
+      closed();
+      this.closeDestroyed(info);
+    }
+    this.byKey.clear();
+  }
+
+  private closeDestroyed({ gateway, sid }: SocketInfo): void {
+    this.outlet.toGateway(gateway, { op: "close", sid, ...DESTROYED, forget: true });
+  }
+
   delete(key: string): void {
     this.byKey.delete(key);
   }
@@ -72,7 +103,7 @@ export class AgentSockets {
         },
         attach: (connection) => this.attach(connection),
       },
-      tags,
+      { ...(tags === undefined ? {} : { tags }), life: this.life() },
     );
   }
 
@@ -101,6 +132,28 @@ export class AgentSockets {
   broadcast(message: ConnectionMessage, except: ReadonlyArray<string>): void {
     const { text, bytes } = encodeMessage(message);
     this.gated(() => this.castNow(bytes, { except, text, protocol: false }));
+  }
+
+  /** `state` is JSON text. Its sequence is that of the commit that lets it leave. */
+  sendState(connection: Connection, state: string): void {
+    const { gateway, sid } = Connection.internals(connection).info;
+    this.committer().afterCommit((seq) =>
+      this.outlet.toGateway(
+        gateway,
+        { op: "send", sid, text: true },
+        encoder.encode(stateFrame(state, seq)),
+      ),
+    );
+  }
+
+  /** A committed state for every socket of the protocol but those of `except`'s id. Past the gate already. */
+  castState(state: string, seq: number, except: Connection | undefined): void {
+    if (this.size === 0) return;
+    this.castNow(encoder.encode(stateFrame(state, seq)), {
+      except: except === undefined ? [] : [except.id],
+      text: true,
+      protocol: true,
+    });
   }
 
   /** Past the gate already. */

@@ -23,7 +23,7 @@ import type { Epoch, Sequence } from "../../schemas/Address.ts";
 import { AgentDiscarded } from "../agent/errors.ts";
 import type { AgentImage } from "./AgentImage.ts";
 import { applyEvent } from "./applyEvent.ts";
-import { encodeCommit, type CommitTurn } from "./encodeCommit.ts";
+import { encodeCommit, encodeDestroyed, type CommitTurn } from "./encodeCommit.ts";
 import type { CommitTriggers } from "./Triggers.ts";
 import type { Turn } from "./Turn.ts";
 
@@ -141,6 +141,34 @@ export class Committer {
     turn.late = true;
     this.startFlush();
     return stored;
+  }
+
+  /**
+   * Stores what is written, and then the event that ends the agent's life; this turn's input is done with
+   * it. Nothing is stored after it. The caller sees to it that nothing more is written meanwhile.
+   * Rejects with `AgentDiscarded`.
+   */
+  async destroy(turn: Turn): Promise<void> {
+    await this.flush(turn);
+    while (!this.idle) await this.stored();
+    const { image, time } = this.host;
+    const last: Batch = { turns: new Set(), outputs: [] };
+    this.inFlight = last;
+    const { data, head } = encodeDestroyed({
+      image,
+      host: this.host.host,
+      epoch: this.host.epoch,
+      timeMs: time.nowMs(),
+      eventId: time.id(),
+      turn,
+    });
+    const result = await this.host.append(data, image.seq);
+    if (!this.failed && result._tag !== "Stored") this.fail(result._tag, result);
+    if (this.failed || result._tag !== "Stored") throw new AgentDiscarded();
+    applyEvent(image, result.seq, head);
+    this.inFlight = undefined;
+    for (const output of last.outputs) output(image.seq);
+    this.abandon();
   }
 
   /** Drops everything not stored. */

@@ -174,7 +174,10 @@ export class Mailbox {
       return;
     }
     // Triggers of jobs: the agent's own tables say what runs.
-    if (head.kind === "queue") return this.agent.queue.offer(head.key, held.delivery);
+    if (head.kind === "queue") {
+      const { queue, outgoing } = this.agent;
+      return (outgoing.owns(head.key) ? outgoing : queue).offer(head.key, held.delivery);
+    }
     if (head.kind === "schedule") return this.agent.scheduler.offer(head.key, held.delivery);
     const keys = [head.key, ...(head.alsoKeys ?? [])];
     for (const key of keys) {
@@ -248,11 +251,12 @@ export class Mailbox {
     try {
       response = await agent.run(turn, () => runWebhook(agent, turn, envelope.head, body));
     } catch (error) {
-      if (agent.discarded) return;
+      if (agent.isLost) return;
       const suppressed = await agent.handleError(turn, error);
       failure = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
       if (suppressed) response = INTERNAL_ERROR;
     }
+    if (agent.destroyed) return this.endDestroyed(delivery, head, response ?? INTERNAL_ERROR);
     if (agent.discarded) return;
     if (response !== undefined)
       return this.finish(held, turn, envelope, {
@@ -283,7 +287,21 @@ export class Mailbox {
     };
     await this.commitEnd(turn);
     held.delivery.ack();
-    const response = end.response ?? INTERNAL_ERROR;
+    this.answer(head, end.response ?? INTERNAL_ERROR);
+  }
+
+  /** The agent is destroyed: the input that did it is done with that; any other goes to the fresh agent. */
+  private endDestroyed(
+    delivery: InputHandle,
+    head: InboxEnvelope["head"],
+    response: ResponseParts,
+  ): void {
+    if (this.agent.image.done.seqOf(head.key) === undefined) return;
+    delivery.ack();
+    this.answer(head, response);
+  }
+
+  private answer(head: InboxEnvelope["head"], response: ResponseParts): void {
     if (head.reply !== undefined)
       this.host.answer(
         head.reply.subject,

@@ -14,7 +14,7 @@ import { BrokerUnavailable } from "../bus/Bus.ts";
 import { QueueTable, toQueueItem, type QueueItem, type QueueRow } from "../queue/QueueTable.ts";
 import type { RetryOptions } from "../agent/Agent.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
-import { methodOf } from "./callbacks.ts";
+import { methodOf, type Callback } from "./callbacks.ts";
 import type { InputHandle } from "./Mailbox.ts";
 import { resolveRetry } from "./retryPolicy.ts";
 import { runJob } from "./runJob.ts";
@@ -33,9 +33,33 @@ export interface JobPorts {
   readonly bury: (input: Uint8Array, reason: string) => Promise<void>;
 }
 
+/** What tells one lane of an agent from another. */
+export interface Lane {
+  /** SQL table of the items that wait. */
+  readonly table: string;
+  /** Start of its triggers' keys. */
+  readonly keys: string;
+  /** Start of its events' types. */
+  readonly events: string;
+  /** What an item runs. Throws for a name that is none. */
+  readonly callback: (agent: ActiveAgent, name: string) => Callback;
+  readonly mayRetry: (error: unknown) => boolean;
+}
+
+/** `this.queue()`: methods of the agent. */
+const QUEUE: Lane = {
+  table: "svc_agents_queue",
+  keys: "queue",
+  events: "queue",
+  callback: (agent, name) =>
+    methodOf(agent.agent, name, () => new Error(`this.${name} is not a function`)),
+  mayRetry: () => true,
+};
+
 const encoder = new TextEncoder();
 
 export class QueueLane {
+  private readonly lane: Lane;
   private readonly agent: ActiveAgent;
   private readonly ports: JobPorts;
   private readonly table: QueueTable;
@@ -44,16 +68,22 @@ export class QueueLane {
   private removed: string[] = [];
   private running = false;
 
-  constructor(agent: ActiveAgent, ports: JobPorts) {
+  constructor(agent: ActiveAgent, ports: JobPorts, lane = QUEUE) {
     this.agent = agent;
     this.ports = ports;
-    this.table = new QueueTable(agent.database);
+    this.lane = lane;
+    this.table = new QueueTable(agent.database, lane.table);
+  }
+
+  /** Is the trigger of that key one of this lane's? */
+  owns(key: string): boolean {
+    return key.startsWith(`${this.lane.keys}:`);
   }
 
   /** The id. Throws for a callback that the agent does not have, retry options out of range, a payload that is not JSON. */
   push(callback: string, payload: unknown, options: QueueOptions): string {
     const { agent } = this;
-    methodOf(agent.agent, callback, () => new Error(`this.${callback} is not a function`));
+    this.lane.callback(agent, callback);
     const retry = resolveRetry(agent.options.retry, options.retry);
     const row: QueueRow = {
       id: options.id ?? agent.time.id(),
@@ -67,7 +97,7 @@ export class QueueLane {
     this.pushed.push(row);
     agent.touch();
     agent.committer.afterCommit(() => this.kick());
-    agent.emit("queue:create", { callback, id: row.id });
+    agent.emit(`${this.lane.events}:create`, { callback, id: row.id });
     return row.id;
   }
 
@@ -96,7 +126,7 @@ export class QueueLane {
 
   /** A trigger came. */
   offer(key: string, handle: InputHandle): void {
-    if (!this.table.hasUid(uidOf(key))) return handle.ack();
+    if (!this.table.hasUid(key.slice(this.lane.keys.length + 1))) return handle.ack();
     this.held.hold(key, handle);
     this.kick();
   }
@@ -116,6 +146,11 @@ export class QueueLane {
           if (!this.agent.discarded && this.table.first() !== undefined) this.kick();
         }),
     );
+  }
+
+  /** The agent was destroyed: no item is left. */
+  destroy(): void {
+    this.held.releaseAll();
   }
 
   /** A table was dropped, or a transaction rolled back. */
@@ -140,10 +175,14 @@ export class QueueLane {
     };
   }
 
+  private keyOf(row: QueueRow): string {
+    return `${this.lane.keys}:${row.uid}`;
+  }
+
   private async publish(row: QueueRow): Promise<void> {
     const { inbox, signal } = this.ports;
     const data = encodeEnvelope({
-      key: keyOf(row.uid),
+      key: this.keyOf(row),
       kind: "queue",
       type: row.callback,
       time: this.agent.time.nowMs(),
@@ -157,7 +196,7 @@ export class QueueLane {
     await this.agent.committer.stored();
     for (let row = this.table.first(); row !== undefined; row = this.table.first()) {
       await this.run(row);
-      this.held.release(keyOf(row.uid));
+      this.held.release(this.keyOf(row));
     }
   }
 
@@ -165,37 +204,36 @@ export class QueueLane {
     const { agent } = this;
     const item = toQueueItem(row);
     const { callback, id } = row;
+    const { events } = this.lane;
     return runJob(agent, {
       kind: "queue",
-      key: keyOf(row.uid),
+      key: this.keyOf(row),
       callback,
       payload: row.payload,
       retry: item.retry,
-      run: () =>
-        methodOf(
-          agent.agent,
-          callback,
-          () => new Error(`this.${callback} is not a function`),
-        )(item.payload, item),
+      run: () => this.lane.callback(agent, callback)(item.payload, item),
+      mayRetry: this.lane.mayRetry,
       settle: () => {
         this.removed.push(...this.table.remove("uid = ?", [row.uid]));
         agent.touch();
       },
       bury: (reason) =>
         this.ports.bury(
-          deadInput("queue", row.callback, keyOf(row.uid), row.payload, agent.time.nowMs()),
+          deadInput("queue", row.callback, this.keyOf(row), row.payload, agent.time.nowMs()),
           reason,
         ),
       onRetry: (attempt) =>
-        agent.emit("queue:retry", { callback, id, attempt, maxAttempts: item.retry.maxAttempts }),
+        agent.emit(`${events}:retry`, {
+          callback,
+          id,
+          attempt,
+          maxAttempts: item.retry.maxAttempts,
+        }),
       onFailed: (error, attempts) =>
-        agent.emit("queue:error", { callback, id, error: messageOf(error), attempts }),
+        agent.emit(`${events}:error`, { callback, id, error: messageOf(error), attempts }),
     });
   }
 }
-
-const keyOf = (uid: string): string => `queue:${uid}`;
-const uidOf = (key: string): string => key.slice("queue:".length);
 
 /** JSON text; null for `undefined`. Throws `TypeError` for what JSON can't carry. */
 export function toJson(payload: unknown): string | null {

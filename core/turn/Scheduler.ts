@@ -66,6 +66,13 @@ export class Scheduler {
     this.local.clear();
   }
 
+  /** The agent was destroyed: no row is left, and no timer should be. */
+  destroy(): void {
+    this.stop();
+    this.held.releaseAll();
+    for (const id of this.known.keys()) this.disarm(id);
+  }
+
   /** A table was dropped, or a transaction rolled back. */
   forget(): void {
     this.table.forget();
@@ -151,8 +158,7 @@ export class Scheduler {
         await Promise.all(armed.map((row) => this.arm(row)));
       },
       after: () => {
-        for (const id of del)
-          void this.ports.timers.disarm(this.agent.id, id).catch(() => undefined);
+        for (const id of del) this.disarm(id);
         for (const row of put) if (this.known.get(row.id) === row) this.armLocally(row);
       },
     };
@@ -204,6 +210,11 @@ export class Scheduler {
       time: dueMs,
     });
     return ports.timers.arm(agent.id, row.id, dueMs, envelope);
+  }
+
+  /** One that fires all the same finds no row. */
+  private disarm(id: string): void {
+    void this.ports.timers.disarm(this.agent.id, id).catch(() => undefined);
   }
 
   private armLocally(row: ScheduleRow): void {

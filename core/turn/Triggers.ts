@@ -32,6 +32,34 @@ export function rowChanges(
   return { ...(put.length > 0 ? { put } : {}), ...(del.length > 0 ? { del } : {}) };
 }
 
+/** Several shares as one; undefined when there is none. */
+export function mergeTriggers(
+  ...shares: ReadonlyArray<
+    (Omit<CommitTriggers, "after"> & Partial<Pick<CommitTriggers, "after">>) | undefined
+  >
+): CommitTriggers | undefined {
+  const owed = shares.filter((share) => share !== undefined);
+  if (owed.length === 0) return undefined;
+  const schedules = mergeRows(owed.map((share) => share.schedules));
+  const queue = mergeRows(owed.map((share) => share.queue));
+  return {
+    ...(schedules === undefined ? {} : { schedules }),
+    ...(queue === undefined ? {} : { queue }),
+    before: async () => {
+      await Promise.all(owed.map((share) => share.before()));
+    },
+    after: () => {
+      for (const share of owed) share.after?.();
+    },
+  };
+}
+
+const mergeRows = (changes: ReadonlyArray<RowChanges | undefined>): RowChanges | undefined =>
+  rowChanges(
+    changes.flatMap((change) => change?.put ?? []),
+    changes.flatMap((change) => change?.del ?? []),
+  );
+
 /** Deliveries of triggers, by the key of their job. */
 export class HeldTriggers {
   private readonly handles = new Map<string, InputHandle[]>();
@@ -46,5 +74,10 @@ export class HeldTriggers {
   release(key: string): void {
     for (const handle of this.handles.get(key) ?? []) handle.ack();
     this.handles.delete(key);
+  }
+
+  /** No job is left that they could be for. */
+  releaseAll(): void {
+    for (const key of [...this.handles.keys()]) this.release(key);
   }
 }

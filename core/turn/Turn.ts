@@ -35,6 +35,9 @@ export class Turn {
   /** A commit has already told the journal the whole cause: later ones only name it. */
   told = false;
 
+  /** Outgoing webhooks that it asked for: their count makes their ids. */
+  webhooksSent = 0;
+
   /** The last state it set since its last commit; `undefined` inside means "unset". */
   state: { readonly text: string | undefined } | undefined;
   sql: string[] = [];

@@ -26,6 +26,7 @@ export function applyEvent(image: AgentImage, seq: Sequence, head: JournalHead):
     image.state = undefined;
     image.begun.clear();
     image.pages = 0;
+    image.life = seq;
   }
   for (const turn of head.turns) {
     if (turn.state !== undefined) image.state = applyState(image.state, turn.state);

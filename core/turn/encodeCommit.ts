@@ -6,7 +6,12 @@
  */
 import type { Epoch } from "../../schemas/Address.ts";
 import { encodeFrameJson } from "../../schemas/Frame.ts";
-import type { Cause, JournalHead, StateChange } from "../../schemas/JournalEvent.ts";
+import {
+  encodeEvent,
+  type Cause,
+  type JournalHead,
+  type StateChange,
+} from "../../schemas/JournalEvent.ts";
 import type { AgentImage } from "./AgentImage.ts";
 import { diffState } from "./stateChange.ts";
 import type { RowChanges } from "./Triggers.ts";
@@ -94,6 +99,34 @@ export function encodeCommit(options: {
       ...rest,
     },
   };
+}
+
+/** The event that ends an agent's life. The input of the turn that does it is done with it. */
+export function encodeDestroyed(options: {
+  readonly image: AgentImage;
+  readonly host: string;
+  readonly epoch: Epoch;
+  readonly timeMs: number;
+  readonly eventId: string;
+  readonly turn: Turn;
+}): Commit {
+  const { image, turn } = options;
+  const { id } = turn.cause;
+  const head: JournalHead = {
+    id: options.eventId,
+    agent: [image.id.class, image.id.name],
+    kind: "destroyed",
+    host: options.host,
+    epoch: options.epoch,
+    time: options.timeMs,
+    turns: [
+      {
+        cause: turn.told ? shortCause(turn.cause) : turn.cause,
+        ...(turn.durable && id !== undefined ? { done: [id] } : {}),
+      },
+    ],
+  };
+  return { data: encodeEvent(head), head };
 }
 
 /** Names a cause that an earlier event told in full. */

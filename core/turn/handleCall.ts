@@ -15,7 +15,6 @@ import {
   mcpServersFrame,
   parseClientFrame,
   stateErrorFrame,
-  stateFrame,
 } from "../agent/protocol.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { socketKey } from "./AgentSockets.ts";
@@ -51,7 +50,9 @@ export async function handleCall(
 
 /** Resolves when everything the answer may tell of is stored. Rejects when that is lost. */
 function gate(agent: ActiveAgent): Promise<void> {
-  return agent.committer.idle && !agent.discarded ? Promise.resolve() : agent.committer.stored();
+  // A destroyed agent has stored what it stored, and can write no more.
+  if (agent.destroyed || (agent.committer.idle && !agent.discarded)) return Promise.resolve();
+  return agent.committer.stored();
 }
 
 async function dispatch(agent: ActiveAgent, call: Call, body: Uint8Array): Promise<CallAnswer> {
@@ -66,8 +67,7 @@ async function dispatch(agent: ActiveAgent, call: Call, body: Uint8Array): Promi
     case "connect":
       return { reply: await connect(agent, call.socket) };
     case "resume": {
-      const key = socketKey(call.socket);
-      if (!agent.sockets.has(key)) agent.sockets.set(key, agent.sockets.make(call.socket));
+      agent.sockets.resume(call.socket);
       return { reply: { kind: "taken" } };
     }
     case "message": {
@@ -107,8 +107,9 @@ async function runRequest(
   try {
     return await agent.run(turn, async () => responseParts(await agent.agent.onRequest(request)));
   } catch (error) {
+    if (agent.isLost) throw error;
     // Suppressed or not, the caller sees the same plain 500; `onError` has had its say.
-    if (!agent.discarded) await agent.handleError(turn, error);
+    await agent.handleError(turn, error);
     return INTERNAL_ERROR;
   }
 }
@@ -141,6 +142,7 @@ async function connect(
       flags.protocol = agent.agent.shouldSendProtocolMessages(connection, ctx);
       agent.sockets.join(connection);
       if (flags.protocol) sendProtocolFrames(agent, connection);
+      agent.emit("connect", { connectionId: connection.id });
       await agent.agent.onConnect(connection, ctx);
     });
   } catch (error) {
@@ -166,7 +168,7 @@ function sendProtocolFrames(agent: ActiveAgent, connection: Connection): void {
   const state = agent.stateText;
   if (agent.options.sendIdentityOnConnect !== false)
     agent.sockets.sendText(connection, identityFrame(agent.id, state !== undefined));
-  if (state !== undefined) agent.sockets.sendText(connection, stateFrame(state));
+  if (state !== undefined) agent.sockets.sendState(connection, state);
   agent.sockets.sendText(connection, mcpServersFrame());
 }
 
@@ -222,6 +224,8 @@ async function close(agent: ActiveAgent, call: Call & { kind: "close" }): Promis
   Connection.internals(connection).closed();
   const cause = { kind: "close" as const, id: connection.id, time: agent.time.nowMs() };
   const turn = agent.newTurn(cause, { connection });
+  const { code, reason } = call;
+  agent.emit("disconnect", { connectionId: connection.id, code, reason });
   try {
     await agent.run(turn, () =>
       agent.agent.onClose(connection, call.code, call.reason, call.wasClean),

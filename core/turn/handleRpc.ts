@@ -4,16 +4,21 @@
  */
 import type { Call, CallReply } from "../../schemas/Call.ts";
 import { Agent } from "../agent/Agent.ts";
+import type { PublicOfBase } from "../agent/AgentNamespace.ts";
 import { callableMetadata } from "../agent/callable.ts";
-import type { Connection } from "../agent/Connection.ts";
+import { Connection } from "../agent/Connection.ts";
+import { methodOn, type Method } from "../agent/methods.ts";
 import { rpcFrame, type ClientFrame, type RpcReply } from "../agent/protocol.ts";
 import { StreamingResponse } from "../agent/StreamingResponse.ts";
+import { encodeError } from "../call/remoteError.ts";
+import { assertWireValue } from "../call/wireValue.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import type { Turn } from "./Turn.ts";
 
-type Method = (...args: unknown[]) => unknown;
-
-/** Replies go to the calling connection only; calls of one connection run side by side. */
+/**
+ * Replies go to the calling connection only; calls of one connection run side by side. Watchers hear of
+ * a streaming call before it runs, of another after it succeeded, and of each that fails.
+ */
 export async function handleRpcFrame(
   agent: ActiveAgent,
   turn: Turn,
@@ -22,51 +27,58 @@ export async function handleRpcFrame(
 ): Promise<void> {
   const reply = (what: RpcReply): void =>
     agent.sockets.sendText(connection, rpcFrame(frame.id, what));
-  const stream = new StreamingResponse({ reply, isOpen: () => connection.readyState === OPEN });
+  const stream = new StreamingResponse({
+    reply,
+    isOpen: () => connection.readyState === Connection.OPEN,
+  });
+  const { method: name } = frame;
   try {
-    const method = (agent.agent as unknown as Record<string, unknown>)[frame.method];
-    if (typeof method !== "function") throw new Error(`Method ${frame.method} does not exist`);
+    const method = methodOn(agent.agent, name);
+    if (method === undefined) throw new Error(`Method ${name} does not exist`);
     const metadata = callableMetadata(method);
-    if (metadata === undefined) throw new Error(`Method ${frame.method} is not callable`);
+    if (metadata === undefined) throw new Error(`Method ${name} is not callable`);
     const streams = metadata.streaming === true;
+    if (streams) agent.emit("rpc", { method: name, streaming: true });
     const args = streams ? [stream, ...frame.args] : frame.args;
-    const result = await agent.run(turn, () => (method as Method).apply(agent.agent, args));
+    const result = await agent.run(turn, () => method.apply(agent.agent, args));
     // A streaming method answers by its stream alone: one that never ends it leaves the call open.
-    if (!streams) reply({ success: true, result, done: true });
+    if (streams) return;
+    reply({ success: true, result, done: true });
+    agent.emit("rpc", { method: name });
   } catch (error) {
-    if (agent.discarded) return;
-    stream.error(error instanceof Error ? error.message : "Unknown error occurred");
+    if (agent.isLost) return;
+    const message = error instanceof Error ? error.message : "Unknown error occurred";
+    agent.emit("rpc:error", { method: name, error: message });
+    stream.error(message);
   }
 }
-
-/** `readyState` of a connection whose socket is open. */
-const OPEN = 1;
 
 /** A stub's call. What the base class has, names that start with `_` and what is no method are refused. */
 export async function runRpc(agent: ActiveAgent, call: Call & { kind: "rpc" }): Promise<CallReply> {
   try {
-    const method = publicMethod(agent.agent, call.method);
+    const method = stubMethod(agent.agent, call.method);
     const turn = agent.newTurn({ kind: "rpc", type: call.method, time: agent.time.nowMs() });
     const value = await agent.run(turn, () => method.apply(agent.agent, [...call.args]));
     // Checked here, where the agent's author can see it, and not as a failure of the bus.
-    JSON.stringify(value);
+    assertWireValue(value, `the result of ${call.method}`);
     return { kind: "result", ...(value === undefined ? {} : { value }) };
   } catch (error) {
-    if (agent.discarded) throw error;
-    return error instanceof Error
-      ? { kind: "error", name: error.name, message: error.message }
-      : { kind: "error", name: "Error", message: String(error) };
+    if (agent.isLost) throw error;
+    return { kind: "error", ...encodeError(error) };
   }
 }
 
-function publicMethod(agent: Agent<unknown>, name: string): Method {
-  const method = (agent as unknown as Record<string, unknown>)[name];
-  if (typeof method !== "function" || name.startsWith("_") || name === "constructor")
+function stubMethod(agent: Agent<unknown>, name: string): Method {
+  const method = methodOn(agent, name);
+  if (method === undefined || name.startsWith("_"))
     throw new Error(`Method ${name} does not exist`);
   if (name in Agent.prototype && !PUBLIC_OF_BASE.has(name))
     throw new Error(`Method ${name} is not callable`);
-  return method as Method;
+  return method;
 }
 
-/** Methods of the base class that a stub may call: those that make sense from outside. */
-const PUBLIC_OF_BASE: ReadonlySet<string> = new Set(["setState", "broadcast"]);
+const PUBLIC_OF_BASE: ReadonlySet<string> = new Set<PublicOfBase>([
+  "setState",
+  "broadcast",
+  "destroy",
+]);

@@ -22,6 +22,8 @@ export interface Job {
   readonly payload: string | null;
   readonly retry: ResolvedRetry;
   readonly run: () => unknown;
+  /** False: no other attempt would end otherwise. Default: always. */
+  readonly mayRetry?: (error: unknown) => boolean;
   /** Writes that belong to the run's last commit. */
   readonly settle: () => void;
   /** Stores the dead letter. Rejects with `BrokerUnavailable`. */
@@ -58,7 +60,8 @@ export async function runJob(agent: ActiveAgent, job: Job): Promise<void> {
       });
     } catch (error) {
       await agent.unlessDiscarded();
-      if (attempt >= job.retry.maxAttempts) return fail(agent, job, turn, error, attempt);
+      if (attempt >= job.retry.maxAttempts || job.mayRetry?.(error) === false)
+        return fail(agent, job, turn, error, attempt);
       turn.outcome = { done: [], dead: false, error: describe(error) };
       await end(agent, turn);
       await agent.sleep(backoffMs(job.retry, attempt, agent.time.random()));

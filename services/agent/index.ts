@@ -12,12 +12,42 @@ export {
 } from "../../core/agent/Agent.ts";
 export { AgentContext } from "../../core/agent/AgentContext.ts";
 export { AgentStorage, SqlCursor } from "../../core/agent/AgentStorage.ts";
-export { AgentNamespace, getAgentByName, type AgentStub } from "../../core/agent/AgentNamespace.ts";
+export {
+  AgentNamespace,
+  getAgentByName,
+  type AgentNamespaceId,
+  type AgentStub,
+  type StubOptions,
+} from "../../core/agent/AgentNamespace.ts";
+export type { RetryCallOptions, ScheduleCriteria } from "../../core/agent/AgentJobs.ts";
 export { callable, type CallableMetadata } from "../../core/agent/callable.ts";
 export { Connection, type ConnectionMessage } from "../../core/agent/Connection.ts";
-export { AgentDiscarded, ReadonlyConnection, SqlError } from "../../core/agent/errors.ts";
+export {
+  AgentDestroyed,
+  AgentDiscarded,
+  ReadonlyConnection,
+  SqlError,
+} from "../../core/agent/errors.ts";
+export { MessageType } from "../../core/agent/protocol.ts";
 export { StreamingResponse } from "../../core/agent/StreamingResponse.ts";
-export { routeAgentRequest, type RouteOptions } from "../../core/agent/routeAgentRequest.ts";
+export {
+  routeAgentRequest,
+  type RouteHook,
+  type RouteOptions,
+} from "../../core/agent/routeAgentRequest.ts";
+export {
+  OutgoingWebhookFailed,
+  OutgoingWebhookRefused,
+  type SendWebhookOptions,
+} from "../../core/outgoing/OutgoingWebhook.ts";
+export type { QueueItem } from "../../core/queue/QueueTable.ts";
+export type { NaturalSchedule } from "../../core/schedule/naturalSchedule.ts";
+export type {
+  Schedule,
+  ScheduleOptions,
+  ScheduleSettings,
+  ScheduleType,
+} from "../../core/schedule/Schedule.ts";
 export { AgentUnreachable } from "../../core/call/CallClient.ts";
 export { camelCaseToKebabCase, InvalidAddress } from "../../schemas/Address.ts";
 export { getCurrentAgent, type CurrentAgent } from "../node/AsyncAmbient.ts";

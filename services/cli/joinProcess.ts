@@ -31,8 +31,10 @@ import {
 } from "../natsServer/DataFolderLock.ts";
 import { startNatsServer } from "../natsServer/NatsServer.ts";
 import { asyncAmbientLayer } from "../node/AsyncAmbient.ts";
+import { gatedCalls } from "../node/gatedCalls.ts";
 import { installGatedFetch } from "../node/gatedFetch.ts";
 import { layer as machineTimeLayer, machineTime } from "../node/MachineTime.ts";
+import { layer as outgoingLayer } from "../node/NodeOutgoing.ts";
 import { httpServerLayer } from "../nodeHttp/httpServerLayer.ts";
 import { genericObservability } from "../observability/index.ts";
 import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
@@ -120,6 +122,7 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
     sqliteDatabases({ folder }),
     asyncAmbientLayer,
     cronLayer,
+    outgoingLayer,
     machineTimeLayer,
     Layer.succeed(Log, log),
     httpServerLayer("auto"),
@@ -196,7 +199,8 @@ function codeOf(
   variables: Readonly<Record<string, unknown>>,
   calls: CallClient,
 ) {
-  const env = bindEnv(variables, module.agents.keys(), () => calls);
+  const gated = gatedCalls(calls);
+  const env = bindEnv(variables, module.agents.keys(), () => gated);
   const { fetch } = module;
   return {
     // The mark on a class says that it is one of ours: `readModule` has checked it.

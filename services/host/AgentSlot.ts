@@ -126,8 +126,7 @@ export class AgentSlot {
   addSocket(info: SocketInfo): void {
     const { live } = this;
     if (live === undefined) this.sockets.set(socketKey(info), info);
-    else if (!live.agent.sockets.has(socketKey(info)))
-      live.agent.sockets.set(socketKey(info), live.agent.sockets.make(info));
+    else live.agent.sockets.resume(info);
   }
 
   /** Every socket of a gateway that is gone. */
@@ -142,6 +141,7 @@ export class AgentSlot {
   hibernate(nowMs: number): boolean {
     const { live } = this;
     if (live === undefined || !live.agent.idle || !live.mailbox.idle) return false;
+    if (live.agent.kept > 0) return false;
     const { hibernate = true, hibernateAfterSeconds } = live.agent.options;
     const afterMs =
       (hibernateAfterSeconds ?? AGENT_STATIC_OPTIONS_DEFAULT.hibernateAfterSeconds) * 1000;
@@ -260,7 +260,7 @@ export class AgentSlot {
         props,
         urgent,
         prepare: (self) => {
-          for (const [key, info] of this.sockets) self.sockets.set(key, self.sockets.make(info));
+          for (const info of this.sockets.values()) self.sockets.resume(info);
         },
         onCommitted: (self, bytes) => {
           services.metrics.commits(bytes);
@@ -279,6 +279,12 @@ export class AgentSlot {
         onAbort: (reason) => {
           services.log.warn("an agent was aborted", { ...this.id, reason });
           if (this.live !== undefined) this.dropped(this.live.agent);
+        },
+        onDestroyed: (self, turn) => {
+          // The input that did it is done, and is answered by the agent that it destroyed.
+          if (turn.cause.seq !== undefined) this.outstanding.delete(turn.cause.seq);
+          this.dropped(self);
+          this.suspicious = false;
         },
       });
       if (signal.aborted) {
@@ -299,6 +305,7 @@ export class AgentSlot {
       this.early.clear();
       agent.scheduler.start();
       agent.queue.kick();
+      agent.outgoing.kick();
       return live;
     } catch (error) {
       if (error instanceof CorruptFrame || error instanceof UnknownVersion) this.quarantine(error);

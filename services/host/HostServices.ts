@@ -2,7 +2,7 @@
  * Everything a host stands on, as one record: the ports, the module's classes, and the host's bounds.
  * `main.ts` and `cli/dev.ts` build it from layers; tests from memory adapters.
  */
-import { Effect } from "effect";
+import { Effect, Option } from "effect";
 import { Ambient, type AmbientShape } from "../../core/ambient/Ambient.ts";
 import type { Observability } from "../../core/agent/observability.ts";
 import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
@@ -13,6 +13,7 @@ import { Inbox, type InboxShape } from "../../core/inbox/Inbox.ts";
 import { Journal, type JournalShape } from "../../core/journal/Journal.ts";
 import { Leases, type LeasesShape } from "../../core/lease/Leases.ts";
 import { Log, type LogShape } from "../../core/log/Log.ts";
+import { NO_OUTGOING, Outgoing, type OutgoingShape } from "../../core/outgoing/Outgoing.ts";
 import { Snapshots, type SnapshotsShape } from "../../core/snapshot/Snapshots.ts";
 import { Cron, type CronShape } from "../../core/schedule/Cron.ts";
 import { Timers, type TimersShape } from "../../core/schedule/Timers.ts";
@@ -68,6 +69,7 @@ export interface HostServices {
   readonly deadLetters: DeadLettersShape;
   readonly timers: TimersShape;
   readonly cron: CronShape;
+  readonly outgoing: OutgoingShape;
   /** Agents that are being rebuilt pass it. */
   readonly rebuilds: Turnstile;
   readonly time: TimeShape;
@@ -92,6 +94,7 @@ export const hostServices = (
       deadLetters: yield* DeadLetters,
       timers: yield* Timers,
       cron: yield* Cron,
+      outgoing: Option.getOrElse(yield* Effect.serviceOption(Outgoing), () => NO_OUTGOING),
       rebuilds: new Turnstile(REBUILDS_MAX),
       time: yield* Time,
       ambient: yield* Ambient,

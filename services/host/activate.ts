@@ -17,6 +17,7 @@ import { ActiveAgent, type AgentClassType } from "../../core/turn/ActiveAgent.ts
 import { applyEvent } from "../../core/turn/applyEvent.ts";
 import { Committer } from "../../core/turn/Committer.ts";
 import { rebuildAgent, type Rebuilt } from "../../core/turn/rebuild.ts";
+import type { Turn } from "../../core/turn/Turn.ts";
 import type { HostServices } from "./HostServices.ts";
 import { agentOutlet } from "./agentOutlet.ts";
 import { bury } from "./bury.ts";
@@ -39,6 +40,7 @@ export interface ActivateOptions {
     error: unknown,
   ) => void;
   readonly onAbort: (reason: string) => void;
+  readonly onDestroyed: (agent: ActiveAgent, turn: Turn) => void;
   /** Before `onStart`: the agent's open sockets. */
   readonly prepare: (agent: ActiveAgent) => void;
 }
@@ -81,7 +83,10 @@ export async function activate(
       signal: options.signal,
       bury: (input, reason) => bury(services, id, { seq: 0, reason, input }),
     },
+    outgoing: services.outgoing,
     onAbort: options.onAbort,
+    // Only an agent that exists is destroyed.
+    onDestroyed: (turn) => options.onDestroyed(agent, turn),
     makeCommitter: (self) =>
       new Committer({
         image: self.image,

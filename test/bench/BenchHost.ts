@@ -106,6 +106,7 @@ export async function openBenchHost({ syncAlways }: BenchOptions): Promise<Bench
       onAbort: (reason) => {
         throw new BenchFailed(`${id.name} was aborted: ${reason}`);
       },
+      onDestroyed: () => undefined,
       prepare: () => undefined,
     });
     return agent;

@@ -25,6 +25,8 @@ import { bindEnv } from "../../services/module/bindEnv.ts";
 import { Nats } from "../../services/nats/Nats.ts";
 import { natsLayer } from "../../services/nats/natsLayer.ts";
 import { asyncAmbientLayer } from "../../services/node/AsyncAmbient.ts";
+import { gatedCalls } from "../../services/node/gatedCalls.ts";
+import { layer as outgoingLayer } from "../../services/node/NodeOutgoing.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
 import { httpServerLayer, type HttpServerChoice } from "../../services/nodeHttp/httpServerLayer.ts";
 import { layer as cronLayer } from "../../services/cronParser/CronParser.ts";
@@ -79,6 +81,7 @@ async function openPorts(options: SystemOptions, folder: string | undefined, log
     sqliteDatabases({ folder }),
     asyncAmbientLayer,
     cronLayer,
+    outgoingLayer,
     Layer.succeed(Time, machineTime),
     Layer.succeed(Log, log),
     httpServerLayer(options.http ?? "auto"),
@@ -116,7 +119,8 @@ export async function startTestHost(options: SystemOptions, hostId: string, fold
   const subjects = new Subjects(options.namespace);
   const calls = await callClient(opened, subjects, nats.shards);
   const agents = new Map(Object.entries(options.module.agents));
-  const env = bindEnv(options.module.env ?? {}, agents.keys(), () => calls);
+  const gated = gatedCalls(calls);
+  const env = bindEnv(options.module.env ?? {}, agents.keys(), () => gated);
   const host = await Effect.runPromise(
     runHost({
       hostId,

@@ -43,6 +43,7 @@ describe("a frame past the broker's payload limit", () => {
       expect(JSON.parse(String(frames[3]))).toEqual({
         type: "cf_agent_state",
         state: { text: "ž".repeat(MIB) },
+        seq: expect.any(Number),
       });
       const bytes = frames[4] as Buffer;
       expect(bytes.length).toBe(3 * MIB);

@@ -123,7 +123,11 @@ const identity = (name: string, stateFollows = true) => ({
   agent: "doc-agent",
   ...(stateFollows ? { stateFollows: true } : {}),
 });
-const state = (text: string) => ({ type: "cf_agent_state", state: { text } });
+const state = (text: string) => ({
+  type: "cf_agent_state",
+  state: { text },
+  seq: expect.any(Number) as number,
+});
 const open = (path: string) => TestSocket.open(`${system.url}/agents/${path}`);
 /** Open, with the three frames of the connect sequence taken away. */
 async function opened(path: string): Promise<TestSocket> {

@@ -1,0 +1,43 @@
+/**
+ * An agent's methods by name, for calls from outside: found on the prototypes only, so that looking one up
+ * runs no getter and a function kept in a field is never reached.
+ */
+import { callableMetadata, type CallableMetadata } from "./callable.ts";
+
+export type Method = (...args: unknown[]) => unknown;
+
+/** The nearest method of that name on the prototypes, the base class's included. */
+export function methodOn(agent: object, name: string): Method | undefined {
+  for (const prototype of prototypesOf(agent)) {
+    const found = Object.getOwnPropertyDescriptor(prototype, name);
+    if (found !== undefined)
+      return typeof found.value === "function" && name !== "constructor"
+        ? (found.value as Method)
+        : undefined;
+  }
+  return undefined;
+}
+
+/** Methods marked `@callable()`, inherited ones included; of one name the nearest counts, marked or not. */
+export function callableMethods(agent: object): Map<string, CallableMetadata> {
+  const found = new Map<string, CallableMetadata>();
+  const seen = new Set<string>();
+  for (const prototype of prototypesOf(agent))
+    for (const name of Object.getOwnPropertyNames(prototype)) {
+      if (seen.has(name)) continue;
+      seen.add(name);
+      const value: unknown = Object.getOwnPropertyDescriptor(prototype, name)?.value;
+      const metadata = callableMetadata(value);
+      if (metadata !== undefined) found.set(name, metadata);
+    }
+  return found;
+}
+
+function* prototypesOf(agent: object): Iterable<object> {
+  for (
+    let prototype: unknown = Object.getPrototypeOf(agent);
+    typeof prototype === "object" && prototype !== null;
+    prototype = Object.getPrototypeOf(prototype)
+  )
+    yield prototype;
+}

@@ -1,0 +1,53 @@
+/**
+ * Errors between agents: name, message and cause go along, and so does a thrown value that is no
+ * error. The stack does not: it would tell of the other side's code, and name files that are not here.
+ */
+import type { RemoteCause, RemoteError } from "../../schemas/Call.ts";
+import { assertWireValue } from "./wireValue.ts";
+
+/** Causes of causes that go along: real chains are shorter, and a cycle ends. */
+const CAUSES_MAX = 8;
+
+export function encodeError(thrown: unknown, causesLeft = CAUSES_MAX): RemoteError {
+  if (!(thrown instanceof Error)) {
+    const text = typeof thrown === "string" ? thrown : describe(thrown);
+    return { name: "Error", message: text, ...causeOf(thrown, causesLeft) };
+  }
+  return {
+    name: thrown.name,
+    message: thrown.message,
+    ...(thrown.cause === undefined ? {} : causeOf(thrown.cause, causesLeft)),
+  };
+}
+
+function causeOf(cause: unknown, left: number): { readonly cause?: RemoteCause } {
+  if (left === 0) return {};
+  if (cause instanceof Error) return { cause: { error: encodeError(cause, left - 1) } };
+  return { cause: { value: isJson(cause) ? cause : describe(cause) } };
+}
+
+/** Errors whose class the other side has too: `instanceof` holds across the call. */
+const BUILT_IN = { EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError };
+
+export function decodeError({ name, message, cause }: RemoteError): Error {
+  const given =
+    cause === undefined ? {} : { cause: "error" in cause ? decodeError(cause.error) : cause.value };
+  const type = Object.hasOwn(BUILT_IN, name) ? BUILT_IN[name as keyof typeof BUILT_IN] : Error;
+  const error = new type(message, given);
+  if (error.name !== name) error.name = name;
+  return error;
+}
+
+function isJson(value: unknown): boolean {
+  try {
+    assertWireValue(value, "the cause");
+    return value !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+const describe = (value: unknown): string =>
+  typeof value === "object" && value !== null && isJson(value)
+    ? JSON.stringify(value)
+    : String(value);

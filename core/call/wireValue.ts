@@ -1,0 +1,45 @@
+/**
+ * What may cross between agents as an argument or a result: JSON, as on the clients' wire. A `Date`
+ * arrives as its ISO text (anything with `toJSON` as what that gives), `undefined` is left out of
+ * objects and is null in arrays. What JSON would lose without a word (a `Map`, a function, bytes) or can't
+ * say at all (a `bigint`, a cycle) is refused with where it stands, on the side whose author can see it.
+ */
+
+/** Nested deeper than this is a mistake; JSON itself would end in a stack overflow. */
+const DEPTH_MAX = 500;
+
+/** Throws `TypeError` naming the place, like `argument 1 of add: .when is a Map`. `what` names the value. */
+export function assertWireValue(value: unknown, what: string): void {
+  check(value, what, "", []);
+}
+
+function check(value: unknown, what: string, path: string, above: ReadonlyArray<object>): void {
+  switch (typeof value) {
+    case "bigint":
+    case "function":
+    case "symbol":
+      throw refused(what, path, `a ${typeof value}`);
+    case "object":
+      break;
+    default:
+      return;
+  }
+  if (value === null) return;
+  if (above.includes(value)) throw refused(what, path, "part of itself");
+  if (above.length > DEPTH_MAX) throw refused(what, path, "nested too deeply");
+  const lost = LOST.find((type) => value instanceof type);
+  if (lost !== undefined || ArrayBuffer.isView(value))
+    throw refused(what, path, `of type ${value.constructor.name}`);
+  const within = [...above, value];
+  const { toJSON } = value as { readonly toJSON?: unknown };
+  if (typeof toJSON === "function") return check(toJSON.call(value, ""), what, path, within);
+  if (Array.isArray(value))
+    value.forEach((item: unknown, i) => check(item, what, `${path}[${i}]`, within));
+  else for (const [key, item] of Object.entries(value)) check(item, what, `${path}.${key}`, within);
+}
+
+/** What `JSON.stringify` makes `{}` of. */
+const LOST = [Map, Set, WeakMap, WeakSet, Promise, RegExp, Error, ArrayBuffer, Request, Response];
+
+const refused = (what: string, path: string, is: string): TypeError =>
+  new TypeError(`${what}${path === "" ? "" : `: ${path}`} is ${is}, which JSON can't carry`);

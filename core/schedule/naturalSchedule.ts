@@ -1,0 +1,37 @@
+/**
+ * What a language model made of free text (`agents/schedule`), as a call of `schedule` (`interface.md`
+ * §4.6). Structural: the schema with its library is the entry's.
+ */
+import { readScheduleCall, type ScheduleCall, type ScheduleSettings } from "./Schedule.ts";
+
+export interface NaturalSchedule {
+  readonly description: string;
+  readonly when:
+    | { readonly type: "scheduled"; readonly date: string | Date }
+    | { readonly type: "delayed"; readonly delayInSeconds: number }
+    | { readonly type: "cron"; readonly cron: string }
+    | { readonly type: "no-schedule" };
+}
+
+/** Undefined for text that says no time. Throws `RangeError` for a date that is none. */
+export function callOfNatural(
+  { description, when }: NaturalSchedule,
+  callback: string,
+  settings: ScheduleSettings,
+): ScheduleCall | undefined {
+  if (when.type === "no-schedule") return undefined;
+  const time = when.type === "scheduled" ? { time: toDate(when.date) } : when;
+  return readScheduleCall([callback, { payload: description, ...settings, ...time }]);
+}
+
+/** A date and time without a zone: the prompt asks for UTC, and a host's own zone means nothing. */
+const ZONELESS = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?$/;
+
+function toDate(date: string | Date): Date {
+  const found = new Date(
+    typeof date === "string" && ZONELESS.test(date.trim()) ? `${date.trim()}Z` : date,
+  );
+  if (Number.isNaN(found.getTime()))
+    throw new RangeError(`scheduleFrom: "${String(date)}" is no date; ISO 8601 is asked for`);
+  return found;
+}

@@ -1,0 +1,31 @@
+/**
+ * `destroy()`: the end of an agent's life (`protocol.md` §5).
+ *
+ * 1. One `destroyed` event is all that makes it so: state, SQL, schedules and queue are gone from it on,
+ *    in replay as here. Before it is stored nothing is undone; so there is no half of it.
+ * 2. From the call on nothing begins and nothing can be written: what was written before is stored first.
+ * 3. The input that destroys is done with that event. Calls that run are answered; other inputs that
+ *    run, and all that comes later, meet a fresh agent of the same name.
+ * 4. Sockets are closed with 1001. Each belongs to a life of the agent: one that a dying host could
+ *    not close is closed when the fresh agent meets it (`AgentSockets.resume`).
+ */
+import type { ActiveAgent } from "./ActiveAgent.ts";
+import type { ActiveAgentParts } from "./AgentParts.ts";
+import type { Turn } from "./Turn.ts";
+
+/** Rejects with `AgentDiscarded` when the event could not be stored: nothing has happened then. */
+export async function destroyAgent(
+  agent: ActiveAgent,
+  turn: Turn,
+  { outlet, onDestroyed }: Pick<ActiveAgentParts, "outlet" | "onDestroyed">,
+): Promise<void> {
+  await agent.committer.destroy(turn);
+  agent.destroyed = true;
+  agent.scheduler.destroy();
+  agent.queue.destroy();
+  agent.outgoing.destroy();
+  agent.sockets.destroy();
+  outlet.publishState(agent.id, agent.image.seq, agent.image.timeMs, undefined);
+  agent.emit("destroy", {});
+  onDestroyed(turn);
+}

@@ -1,0 +1,100 @@
+/**
+ * Outgoing webhooks on node:http and node:https (`core/outgoing/Outgoing`).
+ *
+ * 1. Every address that the host's name resolves to must be public, and only those are connected to: the
+ *    check is within the connection's own look-up, so that no second look-up can answer otherwise.
+ * 2. Nothing is written before the connection's real peer has been checked too.
+ * 3. A connection is used once: a kept one would have been checked for another call.
+ */
+import { createHmac } from "node:crypto";
+import { lookup, type LookupAddress } from "node:dns";
+import * as http from "node:http";
+import * as https from "node:https";
+import { isIP, type LookupFunction, type Socket } from "node:net";
+import { Layer } from "effect";
+import {
+  Outgoing,
+  type OutgoingRequest,
+  type OutgoingResult,
+  type OutgoingShape,
+} from "../../core/outgoing/Outgoing.ts";
+import { isPublicAddress } from "./PublicAddress.ts";
+
+/** A name or an address that may not be called. */
+class NotPublic extends Error {}
+
+const notPublic = (host: string): NotPublic =>
+  new NotPublic(`${host} is not an address of the public internet (allowPrivate would allow it)`);
+
+/** Rule 1. */
+const publicLookup: LookupFunction = (hostname, options, callback) => {
+  lookup(hostname, { ...options, all: true }, (error, found) => {
+    if (error !== null) return callback(error, "", 0);
+    const addresses = found as LookupAddress[];
+    if (addresses.length === 0 || !addresses.every(({ address }) => isPublicAddress(address)))
+      return callback(notPublic(hostname), "", 0);
+    const [{ address, family }] = addresses as [LookupAddress];
+    if (options.all) callback(null, addresses);
+    else callback(null, address, family);
+  });
+};
+
+function refusal({ hostname }: URL): string | undefined {
+  const bare = hostname.replace(/^\[|\]$/g, "");
+  const named = /(?:^|\.)localhost\.?$/i.test(bare);
+  return named || (isIP(bare) !== 0 && !isPublicAddress(bare))
+    ? notPublic(bare).message
+    : undefined;
+}
+
+export const nodeOutgoing: OutgoingShape = {
+  refusal,
+  hmacSha256: (key, data) => new Uint8Array(createHmac("sha256", key).update(data).digest()),
+  post: (request) => {
+    const url = new URL(request.url);
+    const refused = request.allowPrivate ? undefined : refusal(url);
+    return refused === undefined
+      ? post(url, request)
+      : Promise.resolve({ _tag: "Refused", message: refused });
+  },
+};
+
+function post(url: URL, request: OutgoingRequest): Promise<OutgoingResult> {
+  const body = Buffer.from(request.body);
+  return new Promise((resolve) => {
+    const client = url.protocol === "https:" ? https : http;
+    const sent = client.request(url, {
+      method: "POST",
+      headers: { "user-agent": "agents", ...request.headers, "content-length": body.length },
+      agent: false, // rule 3
+      signal: AbortSignal.timeout(request.timeoutMs),
+      ...(request.allowPrivate ? {} : { lookup: publicLookup }),
+    });
+    sent.once("socket", (socket) => {
+      socket.once(client === https ? "secureConnect" : "connect", () => {
+        if (request.allowPrivate || isPublicPeer(socket)) sent.end(body);
+        else sent.destroy(notPublic(socket.remoteAddress ?? "the peer"));
+      });
+    });
+    sent.once("response", (response) => {
+      resolve({ _tag: "Answered", status: response.statusCode ?? 0 });
+      // Only the status is of interest; a body without end must not hold the connection.
+      sent.destroy();
+    });
+    sent.on("error", (error: NodeJS.ErrnoException) => {
+      if (error instanceof NotPublic) resolve({ _tag: "Refused", message: error.message });
+      else resolve({ _tag: "Failed", message: explain(error, request) });
+    });
+  });
+}
+
+/** Rule 2. */
+const isPublicPeer = ({ remoteAddress }: Socket): boolean =>
+  remoteAddress !== undefined && isPublicAddress(remoteAddress);
+
+const explain = (error: NodeJS.ErrnoException, { timeoutMs }: OutgoingRequest): string =>
+  error.name === "AbortError"
+    ? `no answer within ${timeoutMs} ms`
+    : error.message || `${error.code}`;
+
+export const layer: Layer.Layer<Outgoing> = Layer.succeed(Outgoing, nodeOutgoing);
