@@ -13,7 +13,7 @@ import { ROOT } from "./findFloor.ts";
 import { cpuSeconds, ServerProcess } from "./ServerProcess.ts";
 import type { Subject } from "./Subject.ts";
 
-const MODULE = fileURLToPath(new URL("countingAgents.ts", import.meta.url));
+const MODULE = fileURLToPath(new URL("./countingAgents.ts", import.meta.url));
 const COMMAND = join(ROOT, "dist/services/cli/main.js");
 /** What `presign.mjs` signs with. */
 const SECRET = "topsecret";

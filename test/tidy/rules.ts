@@ -22,6 +22,8 @@ export interface Rule {
 
 /** Think again at 300 (rule 5); past this the file has more than one reason to exist. */
 const LINES_MAX = 400;
+/** A suite is a list of rules, read by their titles: its length hides less. */
+const TEST_LINES_MAX = 550;
 const HEADER_LINES_MIN = 3; // rule 13, delimiters included
 /** One line says all of a file that fits on a screen. */
 const SMALL_FILE_LINES = 80;
@@ -44,10 +46,11 @@ export const RULES: ReadonlyArray<Rule> = [
   },
   {
     name: `no file is longer than ${LINES_MAX} lines (rule 5)`,
-    check: perFile(({ text }) => {
+    check: perFile(({ path, text }) => {
       const lines = text.trimEnd().split("\n").length;
+      const max = path.endsWith(".test.ts") ? TEST_LINES_MAX : LINES_MAX;
       const message = `${lines} lines: split it by phase, by role, or pure from effectful`;
-      return lines > LINES_MAX ? [at(LINES_MAX, message)] : [];
+      return lines > max ? [at(max, message)] : [];
     }),
   },
   { name: "every file opens with what it owns (rule 13)", check: perFile(header) },
