@@ -1,0 +1,98 @@
+/** A batch becomes inputs, or it is not answered: order, failures, events that name no agent. */
+import { describe, expect, test } from "vitest";
+import type { PublishResult } from "../../core/inbox/Inbox.ts";
+import type { BatchItem } from "../../core/webhook/WebhookRoute.ts";
+import { decodeEnvelope } from "../../schemas/InboxEnvelope.ts";
+import { storeBatch } from "../../services/gateway/storeBatch.ts";
+import { body, sendgrid, webhook } from "../../services/webhooks/index.ts";
+import { collectingLog } from "../kit/system.ts";
+import { env } from "./everyProvider.ts";
+import { NOW_MS, requestOf } from "./requests.ts";
+
+const route = webhook("/w", {
+  agent: "Recipient",
+  verify: sendgrid({ publicKey: { value: env["P256"]! } }),
+  entity: body("email"),
+});
+const event = (email: string, n: number): BatchItem => ({
+  body: Buffer.from(JSON.stringify({ email, n })),
+  dedupId: `${email}-${n}`,
+  eventType: "open",
+});
+
+/** Stores what `answer` lets be stored, and counts how many are at it at once. */
+function store(items: ReadonlyArray<BatchItem>, answer: (n: number) => PublishResult["_tag"]) {
+  const stored: Array<{ readonly agent: string; readonly key: string; readonly text: string }> = [];
+  const log = collectingLog();
+  let asked = 0;
+  let running = 0;
+  let runningMax = 0;
+  const inbox = {
+    publish: async (id: { readonly name: string }, data: Uint8Array): Promise<PublishResult> => {
+      const tag = answer(asked++);
+      runningMax = Math.max(runningMax, ++running);
+      await new Promise((resolve) => setImmediate(resolve));
+      running--;
+      if (tag === "Unavailable") return { _tag: "Unavailable", message: "the broker is away" };
+      const { head, body: bytes } = decodeEnvelope(data);
+      stored.push({ agent: id.name, key: head.key, text: Buffer.from(bytes).toString() });
+      return { _tag: "Stored", seq: stored.length as never };
+    },
+  };
+  const done = storeBatch(
+    {
+      route,
+      request: requestOf({ body: "[]", nowMs: NOW_MS }),
+      items,
+      replayId: "r",
+      headers: { "content-length": "999", "content-type": "text/plain", "x-a": "b" },
+    },
+    { inbox, log, id: () => "made", signal: AbortSignal.timeout(10_000) },
+  );
+  return { done, stored, log, runningMax: () => runningMax };
+}
+
+describe("a batch", () => {
+  test("is answered 200 when every event is stored, each agent's in the batch's order", async () => {
+    const items = Array.from({ length: 300 }, (_, n) => event(`agent-${n % 100}`, n));
+    const { done, stored, runningMax } = store(items, () => "Stored");
+    expect(await done).toMatchObject({ status: 200, body: "OK" });
+    expect(stored).toHaveLength(300);
+    for (let agent = 0; agent < 100; agent++)
+      expect(stored.filter((s) => s.agent === `agent-${agent}`).map((s) => s.key)).toEqual(
+        [0, 100, 200].map((n) => `sendgrid:agent-${agent}-${agent + n}`),
+      );
+    expect(runningMax()).toBe(64);
+  });
+
+  test("is answered 503 when one event is not known to be stored, so that it is sent again", async () => {
+    const items = [event("a", 1), event("b", 2), event("b", 3)];
+    const { done, stored, log } = store(items, (n) => (n === 1 ? "Unavailable" : "Stored"));
+    expect(await done).toMatchObject({ status: 503, headers: { "retry-after": "1" } });
+    expect(stored.map((s) => s.agent)).toEqual(["a"]);
+    expect(log.lines).toMatchObject([{ level: "error", fields: { why: "the broker is away" } }]);
+  });
+
+  test("without events is answered 200", async () => {
+    const { done } = store([], () => "Stored");
+    expect(await done).toMatchObject({ status: 200 });
+  });
+
+  test("keeps the events that name an agent when others don't, and says so in the log", async () => {
+    const nobody: BatchItem = { body: Buffer.from('{"n":1}'), dedupId: "x" };
+    const { done, stored, log } = store([nobody, event("a", 1), nobody], () => "Stored");
+    expect(await done).toMatchObject({ status: 200 });
+    expect(stored).toEqual([{ agent: "a", key: "sendgrid:a-1", text: '{"email":"a","n":1}' }]);
+    expect(log.lines).toMatchObject([
+      { level: "warn", fields: { events: 2, of: 3, why: "Missing email" } },
+    ]);
+  });
+
+  test("in which no event names an agent is refused as a single event would be", async () => {
+    for (const bytes of ["7", '{"email":null}', `{"email":"${"x".repeat(2000)}"}`]) {
+      const { done, stored } = store([{ body: Buffer.from(bytes) }], () => "Stored");
+      expect((await done).status).toBe(400);
+      expect(stored).toEqual([]);
+    }
+  });
+});
