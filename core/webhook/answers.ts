@@ -3,7 +3,7 @@
  * Texts and statuses are those of `interface.md` §7; what an agent answers itself is passed through
  * and is not here. Read by the gateway, in the order that `WebhookRoute.ts` gives.
  */
-import type { EntityResult, PlainAnswer, Verdict } from "./WebhookRoute.ts";
+import type { EntityResult, PlainAnswer, Verdict, WebhookRoute } from "./WebhookRoute.ts";
 
 const plain = (
   status: number,
@@ -16,7 +16,11 @@ const plain = (
 });
 
 export const NOT_FOUND = plain(404, "Not found");
-export const METHOD_NOT_ALLOWED = plain(405, "Method not allowed", { allow: "POST" });
+/** `Allow` names POST, and what the provider's handshake uses. */
+export const methodNotAllowed = ({ verifier }: WebhookRoute): PlainAnswer =>
+  plain(405, "Method not allowed", {
+    allow: ["POST", ...(verifier.handshakeMethods ?? [])].join(", "),
+  });
 export const BODY_TOO_LARGE = plain(413, "Payload too large");
 export const INVALID_SIGNATURE = plain(401, "Invalid signature");
 /** Says nothing of what is missing: that is for the log. 500, so that the provider tries again. */

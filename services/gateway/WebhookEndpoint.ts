@@ -12,7 +12,7 @@ import {
   ACCEPTED,
   answerOfVerdict,
   BODY_TOO_LARGE,
-  METHOD_NOT_ALLOWED,
+  methodNotAllowed,
   UNAVAILABLE,
 } from "../../core/webhook/answers.ts";
 import type { RouteMatch } from "../../core/webhook/RouteTable.ts";
@@ -92,7 +92,7 @@ export class WebhookEndpoint {
   ): void {
     const { config, module, time } = this.services;
     const { request: http, body } = exchange;
-    if (!allowsMethod(route, http.method)) return respond(toHttp(METHOD_NOT_ALLOWED));
+    if (!allowsMethod(route, http.method)) return respond(toHttp(methodNotAllowed(route)));
     const request: WebhookRequest = {
       method: http.method,
       url: urlOf(http, config.publicUrl),
@@ -128,7 +128,7 @@ export class WebhookEndpoint {
       this.logRefusal(route, http.remoteAddress, verdict);
       return respond(toHttp(answerOfVerdict(verdict)));
     }
-    if (http.method !== "POST") return respond(toHttp(METHOD_NOT_ALLOWED));
+    if (http.method !== "POST") return respond(toHttp(methodNotAllowed(route)));
     const headers = headerRecord(http);
     if (verdict.items !== undefined)
       return void this.storeAll(route, request, verdict, verdict.items, headers, respond);

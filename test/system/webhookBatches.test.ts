@@ -150,6 +150,8 @@ describe.each(["uws", "node"] as const)("on %s", (http) => {
       read(await fetch(`${system.url}/webhooks/meta?${query}${encodeURIComponent(token)}`));
     expect(await get("our token")).toMatchObject({ status: 200, text: "42" });
     expect(await get("another")).toMatchObject({ status: 401 });
+    const put = await fetch(`${system.url}/webhooks/meta`, { method: "PUT", body: "{}" });
+    expect([put.status, put.headers.get("allow")]).toEqual([405, "POST, GET"]);
     const entry = (id: string) => ({ id, time: 1, changes: [{ field: "feed" }] });
     const text = JSON.stringify({
       object: "page",

@@ -9,11 +9,13 @@ import { signWebhookPayload, verifyWebhookSignature } from "@notionhq/client";
 import sendgridLibrary from "@sendgrid/eventwebhook";
 import { WorkOS } from "@workos-inc/node";
 import { verifyKey } from "discord-interactions";
+import { Webhook as StandardWebhook } from "standardwebhooks";
 import * as twilioLibrary from "twilio/lib/webhooks/webhooks.js";
 import { describe, expect, test } from "vitest";
 import {
   discord,
   elevenlabs,
+  gitlab,
   hubspot,
   intercom,
   linear,
@@ -176,6 +178,29 @@ describe("SendGrid (@sendgrid/eventwebhook)", () => {
       items: [{ dedupId: "ZHJvcC0xMDk5NDkxOS1MUnpYbF9OSFN0T0doUTRrb2ZTbV9BLTA" }],
     });
   });
+});
+
+test("GitLab (standardwebhooks): both ways, whatever plain token comes beside it", () => {
+  const signingToken = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+  const library = new StandardWebhook(signingToken);
+  const nowMs = Date.now();
+  const headers = {
+    "webhook-id": "f5c9a2d1",
+    "webhook-timestamp": String(Math.floor(nowMs / 1000)),
+    "webhook-signature": library.sign("f5c9a2d1", new Date(nowMs), UNICODE),
+    "X-Gitlab-Event": "Push Hook",
+    "X-Gitlab-Token": "whatever",
+  };
+  const verifier = gitlab({ secret: { value: signingToken } });
+  const sent = { body: UNICODE, headers, nowMs };
+  expect(verifier.verify(requestOf(sent))).toEqual({
+    _tag: "Verified",
+    dedupId: "f5c9a2d1",
+    eventType: "Push Hook",
+  });
+  expect(check(verifier, sent)).toEqual(PASSES);
+  const ours = sign.gitlab(UNICODE, signingToken);
+  expect(library.verify(UNICODE, ours)).toEqual(JSON.parse(UNICODE));
 });
 
 test("Linear (@linear/sdk): its library accepts what we sign, and so do we, for a minute", () => {
