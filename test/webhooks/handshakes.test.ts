@@ -41,7 +41,9 @@ describe("Discord", () => {
     const sent = sentBy(provider, { body: '{"type":0}' });
     const forged = {
       ...sent.headers,
-      "x-signature-ed25519": sent.headers["x-signature-ed25519"]!.replace(/^../, "00"),
+      "x-signature-ed25519": sent.headers["x-signature-ed25519"]!.replace(/^../, (byte) =>
+        byte === "00" ? "01" : "00",
+      ),
     };
     for (const headers of [forged, {}])
       expect(answerOfVerdict(verdictOf(provider.make(), { ...sent, headers }))?.status).toBe(401);
