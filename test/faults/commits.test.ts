@@ -141,7 +141,10 @@ describe("a refused append", () => {
     expect(instances).toHaveLength(2);
     expect(rig.left.filter((it) => /ack|answer/.test(it))).toEqual(["ack 1", "answer 1 200"]);
     expect(rig.left.filter((it) => it.startsWith("state"))).toEqual(['state {"n":2}']);
-    expect(await turns()).toEqual([whole("key-1")]);
+    // It may have been what threw the agent out: it is journaled as begun before it runs again.
+    const [begun, ...rest] = await turns();
+    expect(begun).toMatchObject({ key: "key-1", begun: true, wrote: false });
+    expect(rest).toEqual([whole("key-1")]);
   });
 
   test("is counted even when the lease was lost meanwhile", async () => {
