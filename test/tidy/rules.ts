@@ -48,7 +48,7 @@ export const RULES: ReadonlyArray<Rule> = [
     name: `no file is longer than ${LINES_MAX} lines (rule 5)`,
     check: perFile(({ path, text }) => {
       const lines = text.trimEnd().split("\n").length;
-      const max = path.endsWith(".test.ts") ? TEST_LINES_MAX : LINES_MAX;
+      const max = path.startsWith("test/") ? TEST_LINES_MAX : LINES_MAX;
       const message = `${lines} lines: split it by phase, by role, or pure from effectful`;
       return lines > max ? [at(max, message)] : [];
     }),
