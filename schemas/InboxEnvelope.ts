@@ -15,7 +15,15 @@ export const InboxHead = Schema.Struct({
   key: Schema.String,
   /** Further keys under which this input counts as seen (a body hash, where the route asks for the replay guard). */
   alsoKeys: Schema.optionalKey(Schema.Array(Schema.String)),
-  kind: Schema.Literals(["webhook", "queue", "schedule", "mail", "workflow"]),
+  /**
+   * `redrive`: a job from the dead letters that an operator wants again; `type` is its callback, the
+   * body its payload as JSON. `queue` and `schedule` are triggers only: the agent's tables say what runs.
+   */
+  kind: Schema.Literals(["webhook", "queue", "schedule", "mail", "workflow", "redrive"]),
+  /** Of a `redrive`: what the job was, and the key that it ran under. */
+  job: Schema.optionalKey(
+    Schema.Struct({ kind: Schema.Literals(["queue", "schedule"]), key: Schema.String }),
+  ),
   /** When the gateway took it, milliseconds since the epoch. */
   time: Schema.Number,
   provider: Schema.optionalKey(Schema.String),

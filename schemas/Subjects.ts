@@ -55,6 +55,10 @@ export class Subjects {
   dead(id: AgentId): string {
     return `${this.namespace}.dead.${this.tail(id)}`;
   }
+  /** Dead letters of a class, or of every agent. */
+  deadOf(className?: string): string {
+    return `${this.namespace}.dead.${className === undefined ? "" : encodeToken(className) + "."}>`;
+  }
   /** Request and reply between gateways (or hosts) and the host that owns the agent. */
   call(shard: ShardId, id: AgentId): string {
     return `${this.namespace}.call.${shard}.${this.tail(id)}`;

@@ -1,16 +1,34 @@
 /**
  * The dead-letter port: inputs that exhausted their attempts, with the error, kept for an operator.
- * At least once: an input may be buried twice when its host died between; `key` tells.
- * `services/nats/NatsDeadLetters`, `services/memory/MemoryDeadLetters`.
+ *
+ * 1. At least once: an input may be buried twice when its host died between; its key tells.
+ * 2. A letter's `seq` is its own for ever: no later one gets it, not after a removal either.
+ * 3. Nothing but `remove` takes one away.
+ *
+ * Adapters: `services/nats/NatsDeadLetters`, `services/memory/MemoryDeadLetters`; one conformance suite.
  */
 import { Context } from "effect";
-import type { AgentId } from "../../schemas/Address.ts";
+import type { AgentId, Sequence } from "../../schemas/Address.ts";
+
+export interface StoredDeadLetter {
+  /** By which it is found again. Later letters have larger ones. */
+  readonly seq: Sequence;
+  readonly id: AgentId;
+  /** A `DeadLetter` frame. One whose bytes are lost does not decode as such, and can be removed still. */
+  readonly data: Uint8Array;
+}
 
 export interface DeadLettersShape {
   /** Stores a `DeadLetter` frame (`schemas/DeadLetter`). Rejects with `BrokerUnavailable`. */
   readonly put: (id: AgentId, data: Uint8Array) => Promise<void>;
   /** Dead letters kept now, over all agents. Rejects with `BrokerUnavailable`. */
   readonly count: () => Promise<number>;
+  /** Those of one class or of all, oldest first. Streams; never loads all. Rejects with `BrokerUnavailable`. */
+  readonly list: (className?: string) => AsyncIterable<StoredDeadLetter>;
+  /** Undefined: there is none of that number, or not any more. Rejects with `BrokerUnavailable`. */
+  readonly get: (seq: Sequence) => Promise<StoredDeadLetter | undefined>;
+  /** For good. False when there was none. Rejects with `BrokerUnavailable`. */
+  readonly remove: (seq: Sequence) => Promise<boolean>;
 }
 
 export class DeadLetters extends Context.Service<DeadLetters, DeadLettersShape>()(

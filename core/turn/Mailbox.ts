@@ -18,6 +18,7 @@ import { decodeEnvelope, type InboxEnvelope } from "../../schemas/InboxEnvelope.
 import type { Delivery } from "../inbox/Inbox.ts";
 import { causeOfEnvelope } from "./causeOf.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
+import { redriveJob } from "./redriveJob.ts";
 import { backoffMs, resolveRetry } from "./retryPolicy.ts";
 import { runWebhook, type ResponseParts } from "./runWebhook.ts";
 import { Turn } from "./Turn.ts";
@@ -249,7 +250,7 @@ export class Mailbox {
     let response: ResponseParts | undefined;
     let failure: string | undefined;
     try {
-      response = await agent.run(turn, () => runWebhook(agent, turn, envelope.head, body));
+      response = await agent.run(turn, () => this.runEnvelope(turn, envelope));
     } catch (error) {
       if (agent.isLost) return;
       const suppressed = await agent.handleError(turn, error);
@@ -269,6 +270,13 @@ export class Mailbox {
     const delayMs = backoffMs(retry, attempt, agent.time.random());
     await this.commitEnd(turn);
     delivery.nak(delayMs);
+  }
+
+  private runEnvelope(turn: Turn, envelope: InboxEnvelope): Promise<ResponseParts> | ResponseParts {
+    if (envelope.head.kind !== "redrive")
+      return runWebhook(this.agent, turn, envelope.head, envelope.body);
+    redriveJob(this.agent, envelope);
+    return NO_CONTENT;
   }
 
   /** The input's end: done with a response, or dead (rule 5). */
@@ -345,6 +353,8 @@ export class Mailbox {
 const deadKey = (delivery: InputHandle): string => `dead:${delivery.seq}`;
 
 const PLAIN = [["content-type", "text/plain;charset=UTF-8"]] as const;
+/** Nobody waits for the answer to a job. */
+const NO_CONTENT: ResponseParts = { status: 204, headers: [], body: "" };
 /** What a caller sees of an error: no stack, no message (`protocol.md`: never leaked). */
 export const INTERNAL_ERROR: ResponseParts = {
   status: 500,

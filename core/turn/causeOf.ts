@@ -17,7 +17,8 @@ export function causeOfEnvelope(
   attempt: number,
 ): Cause {
   return {
-    kind: head.kind,
+    // An operator's redrive is told as what it puts back.
+    kind: head.kind === "redrive" ? (head.job?.kind ?? "queue") : head.kind,
     id: head.key,
     seq,
     ...(attempt === 1 ? {} : { attempt }),

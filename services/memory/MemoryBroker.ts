@@ -15,6 +15,7 @@ import { Subjects } from "../../schemas/Subjects.ts";
 import { SHARDS_DEFAULT } from "../../schemas/Address.ts";
 import { MemoryConnection } from "./MemoryConnection.ts";
 import { BusStore } from "./BusStore.ts";
+import { DeadLetterStore } from "./DeadLetterStore.ts";
 import { InboxStore } from "./InboxStore.ts";
 import { JournalStore } from "./JournalStore.ts";
 import { LeaseStore } from "./LeaseStore.ts";
@@ -50,7 +51,7 @@ export class MemoryBroker {
   readonly bus: BusStore;
   readonly snapshots = new Map<string, Uint8Array[]>();
   readonly blobs = new Map<string, Uint8Array>();
-  readonly deadLetters: Uint8Array[] = [];
+  readonly deadLetters = new DeadLetterStore();
   /** Armed timers, by agent and name: what cancels each. */
   readonly timers = new Map<string, () => void>();
   /** Awaited before each operation; a rejection is the operation's. */

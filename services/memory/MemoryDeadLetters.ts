@@ -9,11 +9,26 @@ export function makeMemoryDeadLetters(connection: MemoryConnection): DeadLetters
   return {
     put: async (id, data) => {
       await connection.operation("bury", addressKey(id));
-      deadLetters.push(data.slice());
+      deadLetters.put(id, data);
     },
     count: async () => {
       await connection.operation("countDead", "");
-      return deadLetters.length;
+      return deadLetters.count;
+    },
+    list: async function* (className) {
+      await connection.operation("listDead", className ?? "");
+      for (const letter of deadLetters.all())
+        if (className === undefined || letter.id.class === className)
+          yield { ...letter, data: letter.data.slice() };
+    },
+    get: async (seq) => {
+      await connection.operation("getDead", String(seq));
+      const letter = deadLetters.get(seq);
+      return letter === undefined ? undefined : { ...letter, data: letter.data.slice() };
+    },
+    remove: async (seq) => {
+      await connection.operation("removeDead", String(seq));
+      return deadLetters.remove(seq);
     },
   };
 }

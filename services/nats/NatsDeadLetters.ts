@@ -1,11 +1,21 @@
-/** Dead letters in a stream of their own, one subject an agent. Past the payload limit: a claim (`claims.ts`). */
+/**
+ * Dead letters in a stream of their own, one subject an agent; a letter's `seq` is its place in the
+ * stream. Past the payload limit: a claim (`claims.ts`). What decides (`get`, `remove`) asks the leader.
+ */
 import { Effect, Layer } from "effect";
 import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
-import { DeadLetters, type DeadLettersShape } from "../../core/dead/DeadLetters.ts";
-import { newClaim } from "./claims.ts";
-import { unavailable } from "./JetStreamApi.ts";
+import {
+  DeadLetters,
+  type DeadLettersShape,
+  type StoredDeadLetter,
+} from "../../core/dead/DeadLetters.ts";
+import type { Sequence } from "../../schemas/Address.ts";
+import { CorruptFrame } from "../../schemas/Frame.ts";
+import { newClaim, readClaim, resolveClaim } from "./claims.ts";
+import { ApiRefusal, unavailable } from "./JetStreamApi.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
+import type { StoredMessage } from "./StreamReader.ts";
 
 export function makeNatsDeadLetters(nats: NatsShape, blobs: BlobsShape): DeadLettersShape {
   return {
@@ -30,7 +40,73 @@ export function makeNatsDeadLetters(nats: NatsShape, blobs: BlobsShape): DeadLet
         throw unavailable(error);
       }
     },
+    list: (className) => list(nats, blobs, className),
+    get: async (seq) => {
+      try {
+        const found = await nats.reader.byLeader(nats.subjects.stream.dead, { seq });
+        return found === undefined ? undefined : await toLetter(nats, blobs, found);
+      } catch (error) {
+        throw unavailable(error);
+      }
+    },
+    remove: async (seq) => {
+      try {
+        return await remove(nats, blobs, seq);
+      } catch (error) {
+        throw unavailable(error);
+      }
+    },
   };
+}
+
+async function* list(
+  nats: NatsShape,
+  blobs: BlobsShape,
+  className: string | undefined,
+): AsyncGenerator<StoredDeadLetter, void, void> {
+  const { dead } = nats.subjects.stream;
+  try {
+    for await (const found of nats.reader.messages(dead, nats.subjects.deadOf(className), {
+      fromSeq: 1,
+    }))
+      yield await toLetter(nats, blobs, found);
+  } catch (error) {
+    throw unavailable(error);
+  }
+}
+
+async function toLetter(
+  nats: NatsShape,
+  blobs: BlobsShape,
+  { seq, subject, data }: StoredMessage,
+): Promise<StoredDeadLetter> {
+  const id = nats.subjects.addressOf(subject);
+  try {
+    return { seq, id, data: await resolveClaim(blobs, data) };
+  } catch (error) {
+    // Its bytes are lost: what is left of it can be seen, and removed.
+    if (error instanceof CorruptFrame) return { seq, id, data };
+    throw error;
+  }
+}
+
+async function remove(nats: NatsShape, blobs: BlobsShape, seq: Sequence): Promise<boolean> {
+  const { dead } = nats.subjects.stream;
+  const found = await nats.reader.byLeader(dead, { seq });
+  if (found === undefined) return false;
+  try {
+    await nats.api.call(`STREAM.MSG.DELETE.${dead}`, { seq, no_erase: true });
+  } catch (error) {
+    // Removed by somebody else meanwhile.
+    const gone =
+      error instanceof ApiRefusal && (await nats.reader.byLeader(dead, { seq })) === undefined;
+    if (gone) return false;
+    throw error;
+  }
+  const claim = readClaim(found.data);
+  // A blob that stays behind costs room and nothing else.
+  if (claim !== undefined) await blobs.remove(claim.blob).catch(() => undefined);
+  return true;
 }
 
 export const layer: Layer.Layer<DeadLetters, never, Nats | Blobs> = Layer.effect(

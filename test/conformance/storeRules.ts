@@ -1,8 +1,9 @@
 /** The contracts of `core/snapshot/Snapshots`, `core/blob/Blobs` and `core/dead/DeadLetters`, for any adapter. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import type { StoredDeadLetter } from "../../core/dead/DeadLetters.ts";
 import { SNAPSHOTS_KEPT } from "../../core/snapshot/Snapshots.ts";
-import { agentId, type AgentId } from "../../schemas/Address.ts";
+import { agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import { encodeFrame } from "../../schemas/Frame.ts";
 import { LARGE_BYTES, message, newAgent, ODD_NAMES, type Backend, type Ports } from "./Backend.ts";
 
@@ -20,6 +21,11 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
     const snapshots = async (id: AgentId): Promise<Uint8Array[]> => {
       const found = [];
       for await (const data of b.snapshots.newestFirst(id)) found.push(data);
+      return found;
+    };
+    const letters = async (className?: string): Promise<StoredDeadLetter[]> => {
+      const found = [];
+      for await (const letter of b.deadLetters.list(className)) found.push(letter);
       return found;
     };
     const equal = (x: Uint8Array | undefined, y: Uint8Array): boolean =>
@@ -98,6 +104,53 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
       expect(await b.deadLetters.count()).toBe(before + 2);
     });
 
+    it("lists dead letters oldest first, of one class or of all, byte for byte", async () => {
+      const [one, other] = [agentId("Listed", "ü.*"), agentId("ListedToo", "x")];
+      const large = message("large", LARGE_BYTES);
+      for (const [id, data] of [
+        [one, message("1")],
+        [other, message("2")],
+        [one, large],
+      ] as const)
+        await a.deadLetters.put(id, data);
+      const listed = await letters("Listed");
+      expect(listed.map(({ id }) => id)).toEqual([one, one]);
+      expect(equal(listed[0]!.data, message("1"))).toBe(true);
+      expect(equal(listed[1]!.data, large)).toBe(true);
+      const all = (await letters()).map(({ seq }) => seq);
+      expect(all).toEqual(all.toSorted((x, y) => x - y));
+      expect((await letters()).slice(-3).map(({ id }) => id.class)).toEqual([
+        "Listed",
+        "ListedToo",
+        "Listed",
+      ]);
+      expect(await letters("Unlisted")).toEqual([]);
+    });
+
+    it("finds a dead letter by its number, and no more once it is removed", async () => {
+      const id = newAgent();
+      for (const data of [message("first"), message("second", LARGE_BYTES)])
+        await a.deadLetters.put(id, data);
+      const [first, second] = (await letters()).slice(-2);
+      const found = await b.deadLetters.get(second!.seq);
+      expect(found?.id).toEqual(id);
+      expect(equal(found?.data, second!.data)).toBe(true);
+      expect(await b.deadLetters.remove(second!.seq)).toBe(true);
+      expect(await a.deadLetters.get(second!.seq)).toBeUndefined();
+      expect(await a.deadLetters.remove(second!.seq)).toBe(false);
+      expect(await a.deadLetters.get(first!.seq)).toEqual(first);
+      expect(await a.deadLetters.get((second!.seq + 100) as Sequence)).toBeUndefined();
+    });
+
+    it("gives a removed dead letter's number to no other", async () => {
+      const id = newAgent();
+      await a.deadLetters.put(id, message("removed"));
+      const removed = (await letters()).at(-1)!;
+      await a.deadLetters.remove(removed.seq);
+      await a.deadLetters.put(id, message("next"));
+      expect((await letters()).at(-1)!.seq).toBeGreaterThan(removed.seq);
+    });
+
     it("survives a kill of the broker, and says BrokerUnavailable while it is away", async () => {
       const id = newAgent();
       await a.snapshots.put(id, message("kept", LARGE_BYTES));
@@ -114,6 +167,10 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
       await expect(b.blobs.remove("kept")).rejects.toBeInstanceOf(BrokerUnavailable);
       await expect(a.deadLetters.put(id, message("x"))).rejects.toBeInstanceOf(BrokerUnavailable);
       await expect(a.deadLetters.count()).rejects.toBeInstanceOf(BrokerUnavailable);
+      await expect(letters()).rejects.toBeInstanceOf(BrokerUnavailable);
+      const seq = 1 as Sequence;
+      await expect(a.deadLetters.get(seq)).rejects.toBeInstanceOf(BrokerUnavailable);
+      await expect(a.deadLetters.remove(seq)).rejects.toBeInstanceOf(BrokerUnavailable);
       await backend.restart();
       await backend.until("the connections", () => a.bus.connected() && b.bus.connected());
       expect(equal((await snapshots(id))[0], message("kept", LARGE_BYTES))).toBe(true);
