@@ -8,9 +8,15 @@ interface AgentJournal {
   readonly events: StoredEvent[];
 }
 
+export interface JournalEvent {
+  readonly id: AgentId;
+  readonly event: StoredEvent;
+}
+
 export class JournalStore {
   private readonly time: TimeShape;
   private readonly journals = new Map<string, AgentJournal>();
+  private readonly watchers = new Set<(stored: JournalEvent) => void>();
   private lastSeq = 0;
 
   constructor(time: TimeShape) {
@@ -25,8 +31,16 @@ export class JournalStore {
     if (journal === undefined) this.journals.set(key, (journal = { id, events: [] }));
     const seq = ++this.lastSeq as Sequence;
     // A copy: what is stored does not change with the caller's buffer.
-    journal.events.push({ seq, storedMs: this.time.nowMs(), data: data.slice() });
+    const event = { seq, storedMs: this.time.nowMs(), data: data.slice() };
+    journal.events.push(event);
+    for (const watcher of this.watchers) watcher({ id, event });
     return seq;
+  }
+
+  /** Each event as it is stored; the returned function ends it. */
+  watch(onStored: (stored: JournalEvent) => void): () => void {
+    this.watchers.add(onStored);
+    return () => this.watchers.delete(onStored);
   }
 
   last(id: AgentId): StoredEvent | undefined {

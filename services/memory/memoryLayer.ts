@@ -7,6 +7,7 @@ import type { MemoryConnection } from "./MemoryConnection.ts";
 import { layer as deadLetters } from "./MemoryDeadLetters.ts";
 import { layer as inbox } from "./MemoryInbox.ts";
 import { layer as journal } from "./MemoryJournal.ts";
+import { layer as feed } from "./MemoryJournalFeed.ts";
 import { layer as leases } from "./MemoryLeases.ts";
 import { layer as snapshots } from "./MemorySnapshots.ts";
 import { layer as timers } from "./MemoryTimers.ts";
@@ -15,6 +16,7 @@ import { layer as timers } from "./MemoryTimers.ts";
 export const memoryLayer = (connection: MemoryConnection) =>
   Layer.mergeAll(
     journal(connection),
+    feed(connection),
     inbox(connection),
     leases(connection),
     snapshots(connection),

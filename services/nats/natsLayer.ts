@@ -5,6 +5,7 @@ import type { BrokerUnavailable, Bus } from "../../core/bus/Bus.ts";
 import type { DeadLetters } from "../../core/dead/DeadLetters.ts";
 import type { Inbox } from "../../core/inbox/Inbox.ts";
 import type { Journal } from "../../core/journal/Journal.ts";
+import type { JournalFeed } from "../../core/journal/JournalFeed.ts";
 import type { Leases } from "../../core/lease/Leases.ts";
 import type { Timers } from "../../core/schedule/Timers.ts";
 import type { Snapshots } from "../../core/snapshot/Snapshots.ts";
@@ -15,6 +16,7 @@ import { layer as connection, type NatsConnectionOptions } from "./NatsConnectio
 import { layer as deadLetters } from "./NatsDeadLetters.ts";
 import { layer as inbox } from "./NatsInbox.ts";
 import { layer as journal } from "./NatsJournal.ts";
+import { layer as feed } from "./NatsJournalFeed.ts";
 import { layer as leases } from "./NatsLeases.ts";
 import { layer as snapshots } from "./NatsSnapshots.ts";
 import { layer as timers } from "./NatsTimers.ts";
@@ -27,13 +29,14 @@ export interface NatsOptions extends NatsConnectionOptions {
   readonly provision?: ProvisionOptions;
 }
 
-export type Ports = Journal | Inbox | Leases | Snapshots | Blobs | Bus | DeadLetters | Timers;
+export type Ports =
+  Journal | JournalFeed | Inbox | Leases | Snapshots | Blobs | Bus | DeadLetters | Timers;
 
 /** `Nats` is provided too: it knows the number of shards. */
 export const natsLayer = (
   options: NatsOptions,
 ): Layer.Layer<Ports | Nats, OpenError | BrokerUnavailable> =>
-  Layer.mergeAll(journal, inbox, leases, snapshots, bus, deadLetters, timers).pipe(
+  Layer.mergeAll(journal, feed, inbox, leases, snapshots, bus, deadLetters, timers).pipe(
     Layer.provideMerge(blobs),
     Layer.provideMerge(natsCore(options)),
     Layer.provide(connection(options)),

@@ -7,6 +7,7 @@ import type { BusShape } from "../../core/bus/Bus.ts";
 import type { DeadLettersShape } from "../../core/dead/DeadLetters.ts";
 import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
+import type { JournalFeedShape } from "../../core/journal/JournalFeed.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
 import type { SnapshotsShape } from "../../core/snapshot/Snapshots.ts";
 import { agentId, shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
@@ -15,6 +16,7 @@ import type { PollAnswer } from "../kit/poll.ts";
 
 export interface Ports {
   readonly journal: JournalShape;
+  readonly feed: JournalFeedShape;
   readonly inbox: InboxShape;
   readonly leases: LeasesShape;
   readonly snapshots: SnapshotsShape;

@@ -9,6 +9,7 @@ import { memoryLayer } from "../../services/memory/memoryLayer.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import { message, patient } from "./Backend.ts";
 import { busRules } from "./busRules.ts";
+import { feedRules } from "./feedRules.ts";
 import { inboxRules } from "./inboxRules.ts";
 import { journalRules } from "./journalRules.ts";
 import { leaseRules } from "./leaseRules.ts";
@@ -18,6 +19,7 @@ import { timeRules } from "./timeRules.ts";
 
 describe("memory", () => {
   journalRules(memoryBackend);
+  feedRules(memoryBackend);
   inboxRules(memoryBackend);
   leaseRules(memoryBackend);
   storeRules(memoryBackend);

@@ -5,6 +5,7 @@ import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
 import { makeMemoryDeadLetters } from "../../services/memory/MemoryDeadLetters.ts";
 import { makeMemoryInbox } from "../../services/memory/MemoryInbox.ts";
 import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
+import { makeMemoryJournalFeed } from "../../services/memory/MemoryJournalFeed.ts";
 import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
 import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
@@ -27,6 +28,7 @@ export async function memoryBackend(): Promise<Backend> {
       const connection = broker.connect();
       return {
         journal: makeMemoryJournal(connection),
+        feed: makeMemoryJournalFeed(connection),
         inbox: makeMemoryInbox(connection),
         leases: makeMemoryLeases(connection),
         snapshots: makeMemorySnapshots(connection),

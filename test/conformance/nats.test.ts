@@ -3,6 +3,7 @@ import { setTimeout as pass } from "node:timers/promises";
 import { describe } from "vitest";
 import { machineTime } from "../../services/node/MachineTime.ts";
 import { busRules } from "./busRules.ts";
+import { feedRules } from "./feedRules.ts";
 import { inboxRules } from "./inboxRules.ts";
 import { journalRules } from "./journalRules.ts";
 import { leaseRules } from "./leaseRules.ts";
@@ -12,6 +13,7 @@ import { timeRules } from "./timeRules.ts";
 
 describe("nats", () => {
   journalRules(natsBackend);
+  feedRules(natsBackend);
   inboxRules(natsBackend);
   leaseRules(natsBackend);
   storeRules(natsBackend);

@@ -7,6 +7,7 @@ import { openConnection, type NatsConnectionShape } from "../../services/nats/Na
 import { makeNatsDeadLetters } from "../../services/nats/NatsDeadLetters.ts";
 import { makeNatsInbox } from "../../services/nats/NatsInbox.ts";
 import { makeNatsJournal } from "../../services/nats/NatsJournal.ts";
+import { makeNatsJournalFeed } from "../../services/nats/NatsJournalFeed.ts";
 import { makeNatsLeases } from "../../services/nats/NatsLeases.ts";
 import { makeNatsSnapshots } from "../../services/nats/NatsSnapshots.ts";
 import { startNats, type TestNats } from "../kit/natsServer.ts";
@@ -32,6 +33,7 @@ export async function natsBackend(): Promise<NatsBackend> {
     return {
       blobs,
       journal: makeNatsJournal(nats, blobs),
+      feed: makeNatsJournalFeed(nats, blobs),
       inbox: makeNatsInbox(nats, blobs),
       leases: makeNatsLeases(nats),
       snapshots: makeNatsSnapshots(nats, blobs),

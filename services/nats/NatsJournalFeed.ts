@@ -1,0 +1,149 @@
+/**
+ * The feed of stored events, read from the stream itself: by `StreamReader`, from the last one that was
+ * given on. A plain subscription to the journal's subjects says when to look; what passes there is not
+ * given, for it may be refused yet, has no sequence, and is lost while the connection is down.
+ *
+ * No consumer is left behind by a follower that is killed: there is none.
+ */
+import { Effect, Layer } from "effect";
+import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import {
+  JournalFeed,
+  type FeedFilter,
+  type FeedHandler,
+  type JournalFeedShape,
+} from "../../core/journal/JournalFeed.ts";
+import { agentId } from "../../schemas/Address.ts";
+import { resolveClaim } from "./claims.ts";
+import { unavailable } from "./JetStreamApi.ts";
+import { Nats, type NatsShape } from "./Nats.ts";
+import { retryPause } from "./retryPause.ts";
+
+/** A message that passes is stored some milliseconds later, or never: looked for this often, doubling. */
+const LOOK_AGAIN_MS = 10;
+/** And this often when nothing passes, for what passed while the connection was down. */
+const LOOK_MS = 1_000;
+
+export function makeNatsJournalFeed(nats: NatsShape, blobs: BlobsShape): JournalFeedShape {
+  return {
+    follow: async (filter, handler, { signal, onFailed }) => {
+      const feed = new Feed(nats, blobs, filter, handler, signal);
+      await feed.begin();
+      feed.run().catch((error: unknown) => {
+        if (!signal.aborted) onFailed(error);
+      });
+    },
+  };
+}
+
+class Feed {
+  private readonly nats: NatsShape;
+  private readonly blobs: BlobsShape;
+  private readonly subject: string;
+  private readonly handler: FeedHandler;
+  private readonly signal: AbortSignal;
+  private nextSeq = 1;
+  private passed = false;
+  private wake: (() => void) | undefined;
+
+  constructor(
+    nats: NatsShape,
+    blobs: BlobsShape,
+    filter: FeedFilter,
+    handler: FeedHandler,
+    signal: AbortSignal,
+  ) {
+    this.nats = nats;
+    this.blobs = blobs;
+    this.subject = subjectOf(nats, filter);
+    this.handler = handler;
+    this.signal = signal;
+  }
+
+  /** Rejects with `BrokerUnavailable`. */
+  async begin(): Promise<void> {
+    const { nats, signal } = this;
+    const subscription = nats.connection.client.subscribe(this.subject, {
+      callback: () => {
+        this.passed = true;
+        this.wake?.();
+      },
+    });
+    const stop = (): void => {
+      subscription.unsubscribe();
+      this.wake?.();
+    };
+    signal.addEventListener("abort", stop, { once: true });
+    if (signal.aborted) stop();
+    try {
+      const { state } = await nats.api.call<{ state: { last_seq: number } }>(
+        `STREAM.INFO.${nats.subjects.stream.journal}`,
+      );
+      this.nextSeq = state.last_seq + 1;
+    } catch (error) {
+      stop();
+      throw unavailable(error);
+    }
+  }
+
+  async run(): Promise<void> {
+    let waitMs = LOOK_MS;
+    for (let failures = 0; !this.signal.aborted;) {
+      const passed = this.passed;
+      this.passed = false;
+      try {
+        const found = await this.giveAll();
+        failures = 0;
+        if (found) waitMs = LOOK_MS;
+        else waitMs = passed ? LOOK_AGAIN_MS : Math.min(waitMs * 2, LOOK_MS);
+      } catch (error) {
+        if (!(error instanceof BrokerUnavailable)) throw error;
+        await retryPause(this.nats.connection, failures++, this.signal);
+        continue;
+      }
+      if (!this.passed) await this.pause(waitMs);
+    }
+  }
+
+  /** Whether there was any. */
+  private async giveAll(): Promise<boolean> {
+    const { nats } = this;
+    const from = this.nextSeq;
+    const stored = nats.reader.messages(nats.subjects.stream.journal, this.subject, {
+      fromSeq: from,
+    });
+    for await (const { seq, subject, storedMs, data } of stored) {
+      if (this.signal.aborted) break;
+      const event = { seq, storedMs, data: await resolveClaim(this.blobs, data) };
+      await this.handler(nats.subjects.addressOf(subject), event);
+      this.nextSeq = seq + 1;
+    }
+    return this.nextSeq > from;
+  }
+
+  private pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const finish = (): void => {
+        clearTimeout(timer);
+        this.wake = undefined;
+        resolve();
+      };
+      const timer = setTimeout(finish, ms);
+      this.wake = finish;
+      if (this.signal.aborted) finish();
+    });
+  }
+}
+
+const subjectOf = ({ subjects }: NatsShape, filter: FeedFilter): string =>
+  filter.className !== undefined && filter.name !== undefined
+    ? subjects.journal(agentId(filter.className, filter.name))
+    : subjects.journals(filter.className);
+
+export const layer: Layer.Layer<JournalFeed, never, Nats | Blobs> = Layer.effect(
+  JournalFeed,
+  Effect.gen(function* () {
+    return makeNatsJournalFeed(yield* Nats, yield* Blobs);
+  }),
+);
