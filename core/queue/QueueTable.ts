@@ -90,6 +90,7 @@ export class QueueTable {
     return this.select("WHERE id = ?", [id])[0];
   }
 
+  /** Is the item of that push there, and not replaced? */
   hasUid(uid: string): boolean {
     return this.select("WHERE uid = ?", [uid]).length > 0;
   }

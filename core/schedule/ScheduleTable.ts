@@ -92,14 +92,17 @@ export class ScheduleTable {
     return this.exists ? this.select("WHERE id = ?", [id])[0] : undefined;
   }
 
-  /** A row of the same meaning, for idempotent registration. `payload` undefined and null differ. */
-  same(row: ScheduleRow): ScheduleRow | undefined {
-    if (!this.exists) return undefined;
+  /**
+   * Rows of the same meaning, for idempotent registration. `payload` undefined and null differ; when a
+   * one-shot is due does not. An interval that was asked for as one of several is nobody's double.
+   */
+  same(row: ScheduleRow): ReadonlyArray<ScheduleRow> {
+    if (!this.exists) return [];
     return this.select(
       `WHERE type = ? AND callback = ? AND payload IS ? AND cron IS ? AND intervalSeconds IS ?
-       AND timezone IS ? AND idempotent = 1`,
+       AND timezone IS ? AND (type <> 'interval' OR idempotent IS NOT 0) ORDER BY created_at, rowid`,
       [row.type, row.callback, row.payload, row.cron, row.intervalSeconds, row.timezone],
-    )[0];
+    );
   }
 
   insert(row: ScheduleRow, idempotent: boolean): void {
@@ -119,8 +122,12 @@ export class ScheduleTable {
     return this.database.query(`DELETE FROM ${SCHEDULE_TABLE} WHERE id = ?`, [id]).rowsWritten > 0;
   }
 
-  setDue(id: string, dueMs: number): void {
-    this.update(id, "time = ?, due_ms = ?", [Math.ceil(dueMs / 1000), dueMs]);
+  /** Null: not armed. */
+  setDue(id: string, dueMs: number | null): void {
+    this.update(id, "time = ?, due_ms = ?", [
+      dueMs === null ? null : Math.ceil(dueMs / 1000),
+      dueMs,
+    ]);
   }
 
   setRunning(id: string, startedMs: number | null): void {
@@ -172,13 +179,30 @@ function toRow(values: ReadonlyArray<SqlValue>): ScheduleRow {
   };
 }
 
+/** Text that users' SQL put there and that is no JSON is the payload as it is. Undefined: none. */
+export function payloadOf(text: string | null): unknown {
+  if (text === null) return undefined;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text;
+  }
+}
+
+/** Undefined: none, or nothing that can be read as such. */
+export function retryOf(text: string | null): RetryOptions | undefined {
+  const retry = payloadOf(text);
+  return typeof retry === "object" && retry !== null ? (retry as RetryOptions) : undefined;
+}
+
 /** As users get it: keys that say nothing are absent (`protocol.md` §5). */
 export function toSchedule(row: ScheduleRow): Schedule {
+  const retry = retryOf(row.retryOptions);
   return {
     id: row.id,
     callback: row.callback,
-    ...(row.payload === null ? {} : { payload: JSON.parse(row.payload) as unknown }),
-    ...(row.retryOptions === null ? {} : { retry: JSON.parse(row.retryOptions) as RetryOptions }),
+    ...(row.payload === null ? {} : { payload: payloadOf(row.payload) }),
+    ...(retry === undefined ? {} : { retry }),
     type: row.type,
     time: row.time ?? 0,
     ...(row.delayInSeconds === null ? {} : { delayInSeconds: row.delayInSeconds }),

@@ -35,12 +35,14 @@ import { InputGate } from "./InputGate.ts";
 import { OutgoingLane } from "./OutgoingLane.ts";
 import { QueueLane } from "./QueueLane.ts";
 import { Scheduler } from "./Scheduler.ts";
+import { Suspects } from "./Suspects.ts";
 import { mergeTriggers, type CommitTriggers } from "./Triggers.ts";
 import { Turn } from "./Turn.ts";
 
 export type { ActiveAgentParts, AgentClassType, AgentOutlet } from "./AgentParts.ts";
 
 const DROPS = /\bdrop\b|\balter\b/i;
+const NAMES_SCHEDULES = new RegExp(SCHEDULE_TABLE, "i");
 
 export class ActiveAgent implements AgentRuntime {
   readonly id: AgentId;
@@ -53,11 +55,14 @@ export class ActiveAgent implements AgentRuntime {
   readonly scheduler: Scheduler;
   readonly queue: QueueLane;
   readonly outgoing: OutgoingLane;
+  readonly suspects = new Suspects(this);
   readonly sockets: AgentSockets;
   /** The user's object; set when its constructor has run. */
   agent!: Agent<unknown>;
   /** Turns running or waiting for their commit, and `waitUntil` promises. */
   busy = 0;
+  /** Wall clock: when it came to memory. */
+  readonly startedMs: number;
   /** Monotonic, of the last turn that began or ended. */
   lastActiveMs: number;
   discarded = false;
@@ -71,6 +76,8 @@ export class ActiveAgent implements AgentRuntime {
   #live: { value: unknown; text: string } | undefined;
   readonly #gate = new InputGate();
   #destroying: Promise<void> | undefined;
+  /** Open ones, one in another. */
+  #transactions = 0;
 
   constructor(parts: ActiveAgentParts) {
     this.#parts = parts;
@@ -79,6 +86,7 @@ export class ActiveAgent implements AgentRuntime {
     this.database = parts.database;
     this.log = parts.log;
     this.time = parts.time;
+    this.startedMs = parts.time.nowMs();
     this.lastActiveMs = parts.time.monotonicMs();
     const text = parts.image.state;
     this.#live = text === undefined ? undefined : { value: JSON.parse(text), text };
@@ -96,6 +104,7 @@ export class ActiveAgent implements AgentRuntime {
   /** Constructs the user's object and runs `onStart` (rule 1). Rejects with what they throw. */
   async start(props: unknown): Promise<void> {
     const turn = new Turn({ cause: { kind: "start" }, owner: this });
+    this.scheduler.load();
     await this.run(turn, async () => {
       this.agent = new this.#parts.agentClass(this.ctx, this.#parts.env as never);
       await this.#gate.current;
@@ -132,6 +141,16 @@ export class ActiveAgent implements AgentRuntime {
     await this.#gate.open();
     await this.#destroying?.catch(() => undefined);
     await this.unlessDiscarded();
+  }
+  /** Resolves when a job may begin: nothing holds turns back, no commit waits for those that run. */
+  async mayBegin(): Promise<void> {
+    for (;;) {
+      await this.unlessDiscarded();
+      if (this.isBlocked) await this.unblocked();
+      else if (this.committer.holding)
+        await new Promise<void>((resolve) => this.committer.whenReleased(resolve));
+      else return;
+    }
   }
   get isBlocked(): boolean {
     return this.#gate.closed || this.#destroying !== undefined;
@@ -176,11 +195,20 @@ export class ActiveAgent implements AgentRuntime {
 
   /** What its schedules and queue owe the broker with the next event (`Triggers`). */
   takeTriggers(): CommitTriggers | undefined {
+    // What an open transaction wrote is not part of this commit, and may be undone.
+    if (this.#transactions > 0) return undefined;
     return mergeTriggers(
       this.scheduler.takeTriggers(),
       this.queue.takeTriggers(),
       this.outgoing.takeTriggers(),
     );
+  }
+
+  /** Begins no more jobs; those that run go on. What waits is stored, for the next owner. */
+  rest(): void {
+    this.scheduler.stop();
+    this.queue.stop();
+    this.outgoing.stop();
   }
 
   /** Leaves memory in order: nothing is lost, nothing runs any more. */
@@ -252,7 +280,7 @@ export class ActiveAgent implements AgentRuntime {
 
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>): SqlResult {
     this.#assertLive();
-    if (sql.includes(SCHEDULE_TABLE)) this.scheduler.table.make();
+    if (NAMES_SCHEDULES.test(sql)) this.scheduler.table.make();
     const result = this.#checked(() => this.database.query(sql, params));
     if (result.wrote) {
       const turn = this.turn();
@@ -267,12 +295,14 @@ export class ActiveAgent implements AgentRuntime {
 
   transaction<A>(f: () => A): A {
     this.#assertLive();
+    this.#transactions++;
     try {
       return this.#checked(() => this.database.transaction(f));
     } catch (error) {
       this.#forgetTables();
       throw error;
     } finally {
+      this.#transactions--;
       // A flush inside it has taken only what came before it.
       if (this.database.dirty) this.touch();
     }

@@ -19,7 +19,7 @@ import type { Delivery } from "../inbox/Inbox.ts";
 import { causeOfEnvelope } from "./causeOf.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { redriveJob } from "./redriveJob.ts";
-import { backoffMs, resolveRetry } from "./retryPolicy.ts";
+import { backoffMs, resolveRetry, type ResolvedRetry } from "./retryPolicy.ts";
 import { runWebhook, type ResponseParts } from "./runWebhook.ts";
 import { Turn } from "./Turn.ts";
 
@@ -167,6 +167,12 @@ export class Mailbox {
       held.delivery.ack();
       return;
     }
+    // Triggers of jobs: the agent's own tables say what runs.
+    if (head.kind === "queue") {
+      const { queue, outgoing } = this.agent;
+      return (outgoing.owns(head.key) ? outgoing : queue).offer(head.key, held.delivery);
+    }
+    if (head.kind === "schedule") return this.agent.scheduler.offer(head.key, held.delivery);
     const doneAt = this.doneAt(envelope);
     if (doneAt !== undefined) {
       held.delivery.ack();
@@ -174,12 +180,6 @@ export class Mailbox {
       this.answerDuplicate(envelope, doneAt);
       return;
     }
-    // Triggers of jobs: the agent's own tables say what runs.
-    if (head.kind === "queue") {
-      const { queue, outgoing } = this.agent;
-      return (outgoing.owns(head.key) ? outgoing : queue).offer(head.key, held.delivery);
-    }
-    if (head.kind === "schedule") return this.agent.scheduler.offer(head.key, held.delivery);
     const keys = [head.key, ...(head.alsoKeys ?? [])];
     for (const key of keys) {
       const others = this.inProgress.get(key);
@@ -223,7 +223,7 @@ export class Mailbox {
     const { head } = envelope;
     const begun = agent.image.begun.get(head.key);
     const attempt = begun?.inboxSeq === delivery.seq ? begun.attempts + 1 : 1;
-    const retry = resolveRetry(agent.options.retry);
+    const retry = this.policy();
     const { body } = envelope;
     const turn = new Turn({
       cause: causeOfEnvelope(head, body, delivery.seq, attempt),
@@ -277,6 +277,18 @@ export class Mailbox {
       return runWebhook(this.agent, turn, envelope.head, envelope.body);
     redriveJob(this.agent, envelope);
     return NO_CONTENT;
+  }
+
+  /** A class whose options are out of range does not lose its inputs for that. */
+  private policy(): ResolvedRetry {
+    try {
+      return resolveRetry(this.agent.options.retry);
+    } catch (error) {
+      this.agent.log.error("static options.retry can't be used; the defaults are", {
+        error: String(error),
+      });
+      return resolveRetry();
+    }
   }
 
   /** The input's end: done with a response, or dead (rule 5). */

@@ -4,7 +4,8 @@
  *
  * 1. `push` is durable with the commit of the turn that called it; the lane runs the item only after.
  * 2. Each push has a trigger in the inbox: it wakes the agent on whichever host owns it then. The table,
- *    not the trigger, says what is to run: one whose row is gone, or was replaced, is dropped.
+ *    not the trigger, says what is to run: one whose row is gone, or was replaced, is dropped, when
+ *    that is stored.
  * 3. An item ends by leaving the table in its last commit; a failing one never blocks those behind it
  *    for longer than its retries.
  */
@@ -66,7 +67,11 @@ export class QueueLane {
   private readonly held = new HeldTriggers();
   private pushed: QueueRow[] = [];
   private removed: string[] = [];
+  /** Pushes that are not stored yet. */
+  private readonly unstored = new Set<string>();
   private running = false;
+  private stopped = false;
+  private ranAny = false;
 
   constructor(agent: ActiveAgent, ports: JobPorts, lane = QUEUE) {
     this.agent = agent;
@@ -95,8 +100,12 @@ export class QueueLane {
     };
     this.table.push(row);
     this.pushed.push(row);
+    this.unstored.add(row.uid);
     agent.touch();
-    agent.committer.afterCommit(() => this.kick());
+    agent.committer.afterCommit(() => {
+      this.unstored.delete(row.uid);
+      this.kick();
+    });
     agent.emit(`${this.lane.events}:create`, { callback, id: row.id });
     return row.id;
   }
@@ -126,14 +135,14 @@ export class QueueLane {
 
   /** A trigger came. */
   offer(key: string, handle: InputHandle): void {
-    if (!this.table.hasUid(key.slice(this.lane.keys.length + 1))) return handle.ack();
     this.held.hold(key, handle);
-    this.kick();
+    if (this.table.hasUid(key.slice(this.lane.keys.length + 1))) return this.kick();
+    this.agent.committer.afterCommit(() => this.held.release(key));
   }
 
   /** Runs what waits; called when the agent has started, after a push, for a trigger. */
   kick(): void {
-    if (this.running || this.agent.discarded || !this.table.exists) return;
+    if (this.running || this.stopped || this.agent.discarded || !this.table.exists) return;
     this.running = true;
     this.agent.waitUntil(
       this.drain()
@@ -146,6 +155,11 @@ export class QueueLane {
           if (!this.agent.discarded && this.table.first() !== undefined) this.kick();
         }),
     );
+  }
+
+  /** Begins no more items; the one that runs goes on. */
+  stop(): void {
+    this.stopped = true;
   }
 
   /** The agent was destroyed: no item is left. */
@@ -192,12 +206,27 @@ export class QueueLane {
   }
 
   private async drain(): Promise<void> {
-    // Not before the commit that pushed it (rule 1).
-    await this.agent.committer.stored();
-    for (let row = this.table.first(); row !== undefined; row = this.table.first()) {
-      await this.run(row);
-      this.held.release(this.keyOf(row));
+    const { committer } = this.agent;
+    for (;;) {
+      const row = this.stopped ? undefined : this.table.first();
+      if (row === undefined) break;
+      // Rule 1; it may be gone then.
+      if (this.unstored.has(row.uid)) await committer.stored();
+      else {
+        await this.run(row);
+        this.held.release(this.keyOf(row));
+      }
     }
+    // Triggers of items that were taken out or replaced (rule 2).
+    await committer.stored();
+    if (this.table.first() === undefined) this.held.releaseAll();
+  }
+
+  /** Of this activation: the next one meets the next suspect first. */
+  private isFirst(): boolean {
+    const first = !this.ranAny;
+    this.ranAny = true;
+    return first;
   }
 
   private run(row: QueueRow): Promise<void> {
@@ -211,6 +240,8 @@ export class QueueLane {
       callback,
       payload: row.payload,
       retry: item.retry,
+      suspect: this.isFirst() && row.createdAt * 1000 < agent.startedMs,
+      isWanted: () => this.table.hasUid(row.uid),
       run: () => this.lane.callback(agent, callback)(item.payload, item),
       mayRetry: this.lane.mayRetry,
       settle: () => {

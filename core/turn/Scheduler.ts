@@ -4,18 +4,15 @@
  *
  * 1. The table is the truth, live under any SQL: what a commit finds changed in it is armed or disarmed
  *    with that commit. A timer that fires is checked against the table: it runs iff its row exists with that
- *    due time.
+ *    due time, and that is stored.
  * 2. Never early. An agent in memory fires by a timer of its own, to the millisecond; the broker's
- *    timer is for when it is not. Whichever comes second finds the run's key done.
- * 3. A run, what it wrote, and what is due next are one commit: a one-shot's row goes, a cron's moves on
- *    from now, an interval's from the end of its run. Nothing that recurs overlaps itself.
- * 4. An interval that runs past `hungScheduleTimeoutSeconds` is declared hung: its mark is cleared and it
- *    is due again; the old callback can't be stopped, and settles nothing any more.
+ *    timer is for when it is not (`Alarms`). Whichever comes second finds the row moved on.
+ * 3. A trigger is acked only when what makes it needless is stored: a crash before that brings it again.
+ * 4. Each schedule is a turn of its own (`runSchedule`), and never overlaps itself: due while it runs, it
+ *    runs again at the end.
  */
-import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
-import { AGENT_STATIC_OPTIONS_DEFAULT, type RetryOptions } from "../agent/Agent.ts";
 import type { CronShape } from "../schedule/Cron.ts";
-import { INTERVAL_SECONDS_MAX, type ScheduleCall } from "../schedule/Schedule.ts";
+import type { ScheduleCall } from "../schedule/Schedule.ts";
 import {
   SCHEDULE_TABLE,
   ScheduleTable,
@@ -24,12 +21,13 @@ import {
 } from "../schedule/ScheduleTable.ts";
 import type { TimersShape } from "../schedule/Timers.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
+import { Alarms, keyOf, readKey } from "./Alarms.ts";
 import { methodOf } from "./callbacks.ts";
-import { dueOf, firstDue, nextDue } from "./dueTimes.ts";
+import { DUE_MS_MAX, dueOf, firstDue } from "./dueTimes.ts";
 import type { InputHandle } from "./Mailbox.ts";
-import { deadInput, messageOf, toJson, type JobPorts } from "./QueueLane.ts";
+import { messageOf, toJson, type JobPorts } from "./QueueLane.ts";
 import { resolveRetry } from "./retryPolicy.ts";
-import { runJob } from "./runJob.ts";
+import { runSchedule } from "./runSchedule.ts";
 import { HeldTriggers, rowChanges, type CommitTriggers } from "./Triggers.ts";
 
 export interface SchedulerPorts extends JobPorts {
@@ -41,36 +39,46 @@ export class Scheduler {
   readonly table: ScheduleTable;
   private readonly agent: ActiveAgent;
   private readonly ports: SchedulerPorts;
-  /** Rows as of the last commit (or of activation), and so what is armed. */
+  private readonly alarms: Alarms;
+  /** Rows as of the last commit that began (or of activation), and so what is armed. */
   private known = new Map<string, ScheduleRow>();
-  private readonly local = new Map<string, () => void>();
+  /** Rows whose commit has begun and is not stored. */
+  private readonly unstored = new Set<string>();
   private readonly held = new HeldTriggers();
-  private readonly running = new Set<string>();
+  /** Key of the run that is on, by schedule. */
+  private readonly running = new Map<string, string>();
   private changed = false;
+  private stopped = false;
+  private warned = false;
 
   constructor(agent: ActiveAgent, ports: SchedulerPorts) {
     this.agent = agent;
     this.ports = ports;
     this.table = new ScheduleTable(agent.database);
+    this.alarms = new Alarms(agent, ports.timers, (id, dueMs) => this.fire(id, dueMs));
   }
 
-  /** When the agent has started: its rows are armed already, in the broker; here they are armed too. */
+  /** Before any code of the user's: what is there is armed in the broker already. */
+  load(): void {
+    this.known = new Map(this.readTable().map((row) => [row.id, row]));
+  }
+
+  /** When the agent has started: what it has is armed here too. */
   start(): void {
-    this.known = new Map(this.table.all().map((row) => [row.id, row]));
-    for (const row of this.known.values()) this.armLocally(row);
+    for (const row of this.known.values()) this.alarms.armLocally(row);
   }
 
-  /** It leaves memory: the broker's timers remain. */
+  /** Nothing begins any more: it leaves memory, and the broker's timers remain. */
   stop(): void {
-    for (const cancel of this.local.values()) cancel();
-    this.local.clear();
+    this.stopped = true;
+    this.alarms.stop();
   }
 
   /** The agent was destroyed: no row is left, and no timer should be. */
   destroy(): void {
     this.stop();
     this.held.releaseAll();
-    for (const id of this.known.keys()) this.disarm(id);
+    for (const row of this.known.values()) this.disarm(row);
   }
 
   /** A table was dropped, or a transaction rolled back. */
@@ -107,10 +115,15 @@ export class Scheduler {
       misfire: settings.misfire ?? "latest",
       startedMs: null,
     };
-    const dueMs =
-      when.type === "scheduled" ? when.atMs : firstDue(row, agent.time.nowMs(), this.ports.cron);
-    const idempotent = settings.idempotent ?? (when.type === "cron" || when.type === "interval");
-    const same = idempotent ? this.table.same(row) : undefined;
+    const dueMs = firstDue(row, agent.time.nowMs(), this.ports.cron);
+    if (!(dueMs <= DUE_MS_MAX)) throw new RangeError(`Invalid job time: ${dueMs}`);
+    const oneShot = when.type === "scheduled" || when.type === "delayed";
+    if (oneShot) this.warnOfRepetition(callback, settings.idempotent);
+    const idempotent = settings.idempotent ?? !oneShot;
+    // A one-shot that runs is as good as gone: its callback may ask for the next.
+    const same = idempotent
+      ? this.table.same(row).find(({ id }) => !(oneShot && this.running.has(id)))
+      : undefined;
     if (same !== undefined) return same;
     const due = { ...row, dueMs, time: Math.ceil(dueMs / 1000) };
     this.table.insert(due, idempotent);
@@ -130,6 +143,9 @@ export class Scheduler {
   /** A trigger came from the inbox. */
   offer(key: string, handle: InputHandle): void {
     const [id, dueMs] = readKey(key);
+    // The broker's clock is ahead of ours (rule 2).
+    const earlyMs = dueMs - this.agent.time.nowMs();
+    if (earlyMs > 0) return handle.nak(earlyMs);
     this.held.hold(key, handle);
     this.fire(id, dueMs);
   }
@@ -146,20 +162,22 @@ export class Scheduler {
       rows.set(row.id, row);
       if (dueOf(row) !== dueOf(before.get(row.id))) put.push(row);
     }
-    const del = [...before.keys()].filter((id) => !rows.has(id));
+    const gone = [...before.values()].filter((row) => dueOf(rows.get(row.id)) !== dueOf(row));
+    const del = gone.filter((row) => !rows.has(row.id)).map((row) => row.id);
     this.known = rows;
-    for (const id of del) this.disarmLocally(id);
+    for (const row of gone) this.alarms.disarmLocally(row.id);
     const changes = rowChanges(put.map(toSchedule), del);
     if (changes === undefined) return undefined;
-    const armed = put.filter((row) => dueOf(row) !== undefined);
+    for (const row of put) this.unstored.add(row.id);
     return {
       schedules: changes,
       before: async () => {
-        await Promise.all(armed.map((row) => this.arm(row)));
+        await Promise.all(put.map((row) => this.alarms.arm(row)));
       },
       after: () => {
-        for (const id of del) this.disarm(id);
-        for (const row of put) if (this.known.get(row.id) === row) this.armLocally(row);
+        this.unstored.clear();
+        for (const row of gone) this.disarm(row);
+        if (!this.stopped) for (const row of put) this.alarms.armLocally(row);
       },
     };
   }
@@ -169,11 +187,15 @@ export class Scheduler {
     try {
       return this.table.all();
     } catch (error) {
-      this.agent.log.error(`${SCHEDULE_TABLE} can't be read; its schedules stay as they were`, {
-        error: messageOf(error),
-      });
+      this.unreadable(error);
       return [...this.known.values()];
     }
+  }
+
+  private unreadable(error: unknown): void {
+    this.agent.log.error(`${SCHEDULE_TABLE} can't be read; its schedules wait until it can`, {
+      error: messageOf(error),
+    });
   }
 
   /** What a row is due at, when the user's SQL made or changed it. */
@@ -182,13 +204,22 @@ export class Scheduler {
     const moved =
       before === undefined
         ? row.dueMs === null && row.time === null
-        : row.cron !== before.cron ||
-          row.timezone !== before.timezone ||
-          row.intervalSeconds !== before.intervalSeconds ||
-          row.delayInSeconds !== before.delayInSeconds;
-    if (!moved || (before !== undefined && row.time !== before.time)) return row;
+        : row.time === before.time &&
+          (row.type !== before.type ||
+            row.cron !== before.cron ||
+            row.timezone !== before.timezone ||
+            row.intervalSeconds !== before.intervalSeconds ||
+            row.delayInSeconds !== before.delayInSeconds);
+    if (!moved) {
+      if ((dueOf(row) ?? 0) > DUE_MS_MAX && dueOf(row) !== dueOf(before))
+        agent.log.warn("a schedule is due after the year 9999: is its time in milliseconds?", {
+          schedule: row.id,
+          time: row.time,
+        });
+      return row;
+    }
     try {
-      const dueMs = firstDue(row, agent.time.nowMs(), ports.cron);
+      const dueMs = firstDue({ ...row, dueMs: null }, agent.time.nowMs(), ports.cron);
       this.table.setDue(row.id, dueMs);
       return { ...row, dueMs, time: Math.ceil(dueMs / 1000) };
     } catch (error) {
@@ -196,147 +227,83 @@ export class Scheduler {
         schedule: row.id,
         error: messageOf(error),
       });
+      this.table.setDue(row.id, null);
       return { ...row, dueMs: null, time: null };
     }
   }
 
-  private arm(row: ScheduleRow): Promise<void> {
-    const dueMs = dueOf(row)!;
-    const { agent, ports } = this;
-    const envelope = encodeEnvelope({
-      key: keyOf(row.id, dueMs),
-      kind: "schedule",
-      type: row.callback,
-      time: dueMs,
-    });
-    return ports.timers.arm(agent.id, row.id, dueMs, envelope);
-  }
-
-  /** One that fires all the same finds no row. */
-  private disarm(id: string): void {
-    void this.ports.timers.disarm(this.agent.id, id).catch(() => undefined);
-  }
-
-  private armLocally(row: ScheduleRow): void {
-    this.disarmLocally(row.id);
+  /** One that fires all the same is dropped (rule 1). */
+  private disarm(row: ScheduleRow): void {
     const dueMs = dueOf(row);
-    if (dueMs === undefined || this.agent.discarded) return;
-    const { time } = this.agent;
-    const waitMs = dueMs - time.nowMs();
-    // Beyond this the agent will hardly be in memory still, and the broker's timer serves.
-    if (waitMs > LOCAL_TIMER_MS_MAX) return;
-    const cancel = time.after(Math.max(0, waitMs), () => {
-      this.local.delete(row.id);
-      // Timers of the machine may be early by a fraction, and its clock may have been set back.
-      if (time.nowMs() < dueMs) this.armLocally(row);
-      else this.fire(row.id, dueMs);
-    });
-    this.local.set(row.id, cancel);
+    if (dueMs !== undefined) this.alarms.disarm(row.id, dueMs);
   }
 
-  private disarmLocally(id: string): void {
-    this.local.get(id)?.();
-    this.local.delete(id);
-  }
-
-  /** Rule 1. */
+  /** Something says that it is due now (rule 1). */
   private fire(id: string, dueMs: number): void {
+    if (this.agent.discarded || this.stopped) return;
     const key = keyOf(id, dueMs);
-    if (this.running.has(key) || this.agent.discarded) return;
-    const row = this.table.get(id);
-    if (row === undefined || dueOf(row) !== dueMs) return this.held.release(key);
-    this.running.add(key);
-    this.agent.waitUntil(
-      this.run(row, key)
-        .then(() => this.held.release(key))
-        .catch((error: unknown) => {
-          if (!this.agent.discarded)
-            this.agent.abort(`a schedule's run could not be finished: ${messageOf(error)}`);
-        })
-        .finally(() => this.running.delete(key)),
-    );
-  }
-
-  private async run(row: ScheduleRow, key: string): Promise<void> {
-    const { agent, ports } = this;
-    const { id, callback } = row;
-    const dueMs = dueOf(row)!;
-    const lateMs = agent.time.nowMs() - dueMs;
-    const retry = resolveRetry(
-      agent.options.retry,
-      row.retryOptions === null ? undefined : (JSON.parse(row.retryOptions) as RetryOptions),
-    );
-    const missed = row.misfire === "skip" && lateMs > MISFIRE_AFTER_MS;
-    const startedMs = agent.time.nowMs();
-    const watch = row.type === "interval" ? this.watchHung(row, startedMs) : undefined;
-    const missing = () => new Error(`this.${callback} is not a function`);
-    await runJob(agent, {
-      kind: "schedule",
-      key,
-      callback,
-      payload: row.payload,
-      retry,
-      run: () => {
-        if (missed) return undefined;
-        agent.emit("schedule:execute", { callback, id });
-        // Seen by others only if the run is long enough to be committed in parts.
-        this.table.setRunning(id, startedMs);
-        return methodOf(
-          agent.agent,
-          callback,
-          missing,
-        )(row.payload === null ? undefined : (JSON.parse(row.payload) as unknown), toSchedule(row));
-      },
-      settle: () => {
-        watch?.cancel();
-        if (watch?.hung) return;
-        this.settle(row, dueMs);
-      },
-      bury: (reason) =>
-        ports.bury(deadInput("schedule", callback, key, row.payload, agent.time.nowMs()), reason),
-      onRetry: (attempt) =>
-        agent.emit("schedule:retry", { callback, id, attempt, maxAttempts: retry.maxAttempts }),
-      onFailed: (error, attempts) =>
-        agent.emit("schedule:error", { callback, id, error: messageOf(error), attempts }),
-    });
-  }
-
-  /** Rule 3, unless the callback itself cancelled or moved it. */
-  private settle(row: ScheduleRow, dueMs: number): void {
-    const now = this.table.get(row.id);
-    if (now === undefined) return this.touched();
-    if (now.running) this.table.setRunning(row.id, null);
-    if (dueOf(now) === dueMs) {
-      const next = nextDue(now, dueMs, this.agent.time.nowMs(), this.ports.cron);
-      if (next === undefined) this.table.remove(row.id);
-      else this.table.setDue(row.id, next);
+    const current = this.running.get(id);
+    if (current === key) return;
+    let row: ScheduleRow | undefined;
+    try {
+      row = this.table.get(id);
+    } catch (error) {
+      this.unreadable(error);
+      return this.held.putOff(key, UNREADABLE_MS);
     }
-    this.touched();
+    if (row === undefined || dueOf(row) !== dueMs)
+      return this.agent.committer.afterCommit(() => this.held.release(key));
+    // Its commit fires it when it is stored.
+    if (dueOf(this.known.get(id)) !== dueMs || this.unstored.has(id)) return;
+    // Rule 4: the end of that run fires it.
+    if (current === undefined) this.begin(row, dueMs);
   }
 
-  /** Rule 4. */
-  private watchHung(row: ScheduleRow, startedMs: number): { cancel: () => void; hung: boolean } {
-    const { agent } = this;
-    const {
-      hungScheduleTimeoutSeconds: seconds = AGENT_STATIC_OPTIONS_DEFAULT.hungScheduleTimeoutSeconds,
-    } = agent.options;
-    const watch = { cancel: () => undefined as void, hung: false };
-    watch.cancel = agent.time.after(seconds * 1000, () => {
-      if (agent.discarded) return;
-      watch.hung = true;
-      agent.log.warn("an interval's run is hung; it is due again", {
-        schedule: row.id,
-        callback: row.callback,
-      });
-      agent.emit("schedule:hung", { callback: row.callback, id: row.id, startedMs });
-      this.table.setRunning(row.id, null);
-      this.table.setDue(
-        row.id,
-        agent.time.nowMs() + (row.intervalSeconds ?? INTERVAL_SECONDS_MAX) * 1000,
-      );
-      this.touched();
+  private begin(row: ScheduleRow, dueMs: number): void {
+    const { agent, running } = this;
+    const key = keyOf(row.id, dueMs);
+    const free = (): void => {
+      if (running.get(row.id) === key) running.delete(row.id);
+    };
+    running.set(row.id, key);
+    const run = runSchedule(agent, {
+      row,
+      dueMs,
+      key,
+      table: this.table,
+      cron: this.ports.cron,
+      bury: this.ports.bury,
+      touched: () => this.touched(),
+      onHung: free,
     });
-    return watch;
+    agent.waitUntil(
+      run
+        .then(() => {
+          this.held.release(key);
+          free();
+          this.fireAgain(row.id);
+        })
+        .catch((error: unknown) => {
+          if (!agent.discarded)
+            agent.abort(`a schedule's run could not be finished: ${messageOf(error)}`);
+        }),
+    );
+  }
+
+  /** It may have fallen due while it ran. */
+  private fireAgain(id: string): void {
+    const dueMs = dueOf(this.known.get(id));
+    if (dueMs !== undefined && dueMs <= this.agent.time.nowMs()) this.fire(id, dueMs);
+  }
+
+  /** Once per agent in memory, as the reference does. */
+  private warnOfRepetition(callback: string, idempotent: boolean | undefined): void {
+    if (this.warned || idempotent !== undefined || this.agent.turn().cause.kind !== "start") return;
+    this.warned = true;
+    this.agent.log.warn(
+      "schedule() of a single run in onStart adds one at every wake; pass { idempotent: true } to have it once",
+      { callback },
+    );
   }
 
   private touched(): void {
@@ -345,17 +312,8 @@ export class Scheduler {
   }
 }
 
-/** A day: a timer costs little, and the agent seldom stays in memory longer without one. */
-const LOCAL_TIMER_MS_MAX = 24 * 3600 * 1000;
-/** Later than this a run was missed, not late: the broker's timers are within 300 ms. */
-const MISFIRE_AFTER_MS = 5_000;
-
-const keyOf = (id: string, dueMs: number): string => `schedule:${id}:${dueMs}`;
-
-function readKey(key: string): [id: string, dueMs: number] {
-  const at = key.lastIndexOf(":");
-  return [key.slice("schedule:".length, at), Number(key.slice(at + 1))];
-}
+/** How often a table that users' SQL broke is tried again for what is due. */
+const UNREADABLE_MS = 30_000;
 
 /** Like the column's default: 18 hex digits. */
 function newId(agent: ActiveAgent): string {

@@ -76,8 +76,14 @@ export class HeldTriggers {
     this.handles.delete(key);
   }
 
+  /** It can't be looked at now: they come again after `ms`. */
+  putOff(key: string, ms: number): void {
+    for (const handle of this.handles.get(key) ?? []) handle.nak(ms);
+    this.handles.delete(key);
+  }
+
   /** No job is left that they could be for. */
   releaseAll(): void {
-    for (const key of [...this.handles.keys()]) this.release(key);
+    for (const key of this.handles.keys()) this.release(key);
   }
 }

@@ -34,7 +34,9 @@ export function applyEvent(image: AgentImage, seq: Sequence, head: JournalHead):
     if (key !== undefined && turn.begun === true)
       image.begun.set(key, { attempts: turn.cause.attempt ?? 1, inboxSeq: turn.cause.seq ?? 0 });
     else if (key !== undefined) image.begun.delete(key);
-    for (const done of turn.done ?? []) image.done.add(done, head.time, seq);
+    // A job is done when its row says so; its keys would only push those of webhooks out of the set.
+    if (turn.cause.kind !== "schedule" && turn.cause.kind !== "queue")
+      for (const done of turn.done ?? []) image.done.add(done, head.time, seq);
   }
   if (head.pages !== undefined) image.pages = head.pages;
   image.done.trim(head.time);

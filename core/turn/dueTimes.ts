@@ -2,6 +2,9 @@
 import type { CronShape } from "../schedule/Cron.ts";
 import type { ScheduleRow } from "../schedule/ScheduleTable.ts";
 
+/** The end of the year 9999, the last that a timer's time can be written for (RFC 3339). */
+export const DUE_MS_MAX = Date.UTC(9999, 11, 31, 23, 59, 59);
+
 /**
  * The exact due time, milliseconds since the epoch: `due_ms` while `time` is it rounded up, else the
  * second that the user set in `time`. Undefined: not armed.
@@ -10,7 +13,7 @@ export function dueOf(row: ScheduleRow | undefined): number | undefined {
   if (row === undefined) return undefined;
   if (row.dueMs !== null && (row.time === null || Math.ceil(row.dueMs / 1000) === row.time))
     return row.dueMs;
-  return row.time === null ? undefined : row.time * 1000;
+  return row.time === null ? undefined : Math.ceil(row.time * 1000);
 }
 
 /** Throws `InvalidCron`, or `Error` for a row that lacks what its type needs. */
@@ -22,29 +25,24 @@ export function firstDue(row: ScheduleRow, nowMs: number, cron: CronShape): numb
       return dueMs;
     }
     case "delayed":
-      return nowMs + (row.delayInSeconds ?? 0) * 1000;
+      return Math.ceil(nowMs + (row.delayInSeconds ?? 0) * 1000);
     case "cron":
       return cron.next(row.cron ?? "", nowMs, row.timezone ?? undefined);
     case "interval":
       if (row.intervalSeconds === null || !(row.intervalSeconds > 0))
         throw new Error("a schedule of type interval needs intervalSeconds above 0");
-      return nowMs + row.intervalSeconds * 1000;
+      return Math.ceil(nowMs + row.intervalSeconds * 1000);
   }
 }
 
-/** After a run that was due at `dueMs` and ended now; undefined for a one-shot. */
-export function nextDue(
+/**
+ * Of one that recurs, after a run that was due at `dueMs` and ended now. A cron with `all` runs each instant
+ * that was missed; the others go on from now. Throws as `firstDue` does.
+ */
+export const nextDue = (
   row: ScheduleRow,
   dueMs: number,
   nowMs: number,
   cron: CronShape,
-): number | undefined {
-  if (row.type === "interval") return firstDue(row, nowMs, cron);
-  if (row.type !== "cron") return undefined;
-  // `all` runs each instant that was missed; the others go on from now.
-  return cron.next(
-    row.cron ?? "",
-    row.misfire === "all" ? dueMs : nowMs,
-    row.timezone ?? undefined,
-  );
-}
+): number =>
+  firstDue(row, row.type === "cron" && row.misfire === "all" ? dueMs : nowMs, cron);

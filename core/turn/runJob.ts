@@ -1,12 +1,15 @@
 /**
  * Runs one job of an agent (a queue item, a due schedule) as a durable turn, with its attempts.
  *
- * 1. The callback's writes, what settles the job (its row deleted or armed anew) and its key in the done
- *    set are one commit; so a trigger that comes again finds it done.
+ * 1. The callback's writes and what settles the job (its row deleted or armed anew) are one commit; so a
+ *    trigger that comes again finds nothing to run.
  * 2. A failed attempt is journaled, so that attempts count across hosts; the next follows after the
  *    policy's backoff. Writes of a failed attempt stay, as in the reference.
- * 3. The last failed attempt goes to the dead letters, then is settled; `onError` hears of it once, and
- *    what it throws is swallowed.
+ * 3. The last failed attempt goes to the dead letters and to `onError`, once, whose writes are part of the
+ *    commit that settles the job; what it throws is swallowed.
+ * 4. No attempt begins once the job's row is gone, nor while `blockConcurrencyWhile` holds turns back.
+ * 5. A job that waited when its agent came to memory may be what killed the host before: it is journaled
+ *    as begun before it runs (`Suspects`).
  */
 import type { Cause } from "../../schemas/JournalEvent.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
@@ -15,12 +18,18 @@ import { Turn } from "./Turn.ts";
 
 export interface Job {
   readonly kind: "queue" | "schedule";
-  /** Dedup key of this run. */
+  /** Of this run. */
   readonly key: string;
   readonly callback: string;
   /** JSON text of the payload, for the journal. */
   readonly payload: string | null;
   readonly retry: ResolvedRetry;
+  /** Rule 5. */
+  readonly suspect: boolean;
+  /** Is it still to run? Asked before each attempt. */
+  readonly isWanted: () => boolean;
+  /** Before the first attempt. */
+  readonly onBegin?: () => void;
   readonly run: () => unknown;
   /** False: no other attempt would end otherwise. Default: always. */
   readonly mayRetry?: (error: unknown) => boolean;
@@ -44,16 +53,17 @@ export async function runJob(agent: ActiveAgent, job: Job): Promise<void> {
       owner: agent,
       durable: true,
     });
-    if (attempt > job.retry.maxAttempts + UNKNOWN_ATTEMPTS)
-      return fail(
-        agent,
-        job,
-        turn,
-        new Error("its attempts are exhausted; the last one did not end"),
-        attempt - 1,
-      );
-    if (attempt > before + 1) job.onRetry(attempt);
+    if (attempt > job.retry.maxAttempts + UNKNOWN_ATTEMPTS) {
+      const error = new Error("its attempts are exhausted; the last one did not end");
+      return fail(agent, job, turn, error, attempt - 1);
+    }
+    const cleared =
+      job.suspect && attempt === before + 1 ? await agent.suspects.announce(turn, before) : undefined;
     try {
+      await agent.mayBegin();
+      if (!job.isWanted()) return await forget(agent, job, turn);
+      if (attempt === 1) job.onBegin?.();
+      else job.onRetry(attempt);
       await agent.run(turn, async () => {
         await job.run();
         job.settle();
@@ -61,17 +71,21 @@ export async function runJob(agent: ActiveAgent, job: Job): Promise<void> {
     } catch (error) {
       await agent.unlessDiscarded();
       if (attempt >= job.retry.maxAttempts || job.mayRetry?.(error) === false)
-        return fail(agent, job, turn, error, attempt);
+        return await fail(agent, job, turn, error, attempt);
       turn.outcome = { done: [], dead: false, error: describe(error) };
       await end(agent, turn);
+      cleared?.();
       await agent.sleep(backoffMs(job.retry, attempt, agent.time.random()));
       continue;
+    } finally {
+      cleared?.();
     }
     turn.outcome = { done: [job.key], dead: false, error: undefined };
     return end(agent, turn);
   }
 }
 
+/** Rule 3. */
 async function fail(
   agent: ActiveAgent,
   job: Job,
@@ -80,11 +94,19 @@ async function fail(
   attempts: number,
 ): Promise<void> {
   await job.bury(describe(error));
+  job.onFailed(error, attempts);
+  await agent.handleError(turn, error);
+  await agent.unlessDiscarded();
   await agent.run(turn, job.settle);
   turn.outcome = { done: [job.key], dead: true, error: describe(error) };
   await end(agent, turn);
-  job.onFailed(error, attempts);
-  await agent.handleError(turn, error);
+}
+
+/** Rule 4: cancelled between two attempts, or before the first. */
+async function forget(agent: ActiveAgent, job: Job, turn: Turn): Promise<void> {
+  if (!agent.image.begun.has(job.key)) return agent.committer.stored();
+  turn.outcome = { done: [job.key], dead: false, error: undefined };
+  await end(agent, turn);
 }
 
 async function end(agent: ActiveAgent, turn: Turn): Promise<void> {

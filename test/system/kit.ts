@@ -107,6 +107,8 @@ export class TestSocket {
   readonly frames: Array<string | Buffer> = [];
   readonly socket: WebSocket;
   closed: { readonly code: number; readonly reason: string } | undefined;
+  /** What broke it, where something did: told by a check that waits in vain. */
+  error: Error | undefined;
   /** Status of a refused upgrade. */
   refused: { readonly status: number; readonly body: string } | undefined;
 
@@ -116,7 +118,7 @@ export class TestSocket {
       this.frames.push(binary ? (data as Buffer) : String(data)),
     );
     this.socket.on("close", (code, reason) => (this.closed = { code, reason: String(reason) }));
-    this.socket.on("error", () => undefined);
+    this.socket.on("error", (error) => (this.error = error));
     this.socket.on("unexpected-response", (_request, response) => {
       const parts: Buffer[] = [];
       response.on("data", (part: Buffer) => parts.push(part));
@@ -155,7 +157,9 @@ export class TestSocket {
     return pollUntil(
       what,
       () =>
-        check() ? { done: true, value: true } : { done: false, saw: [...this.frames, this.closed] },
+        check()
+          ? { done: true, value: true }
+          : { done: false, saw: [...this.frames, this.closed, this.error] },
       { intervalMs: 2 },
     );
   }

@@ -1,0 +1,81 @@
+/**
+ * A journal as people read it: one line for each turn, in order, with the state after it. Several turns
+ * can share one event (group commit); each has a line of its own, with the event's sequence. Pure; for
+ * `agents history`, `agents tail` and tests of agents.
+ */
+import type { JournalHead, TurnRecord } from "../../schemas/JournalEvent.ts";
+import { applyState } from "../turn/stateChange.ts";
+
+/** `cause.kind` is also `claimed` (a host took the agent over) and `destroyed`. */
+export interface HistoryLine {
+  readonly seq: number;
+  /** ISO 8601, when the host wrote the event. */
+  readonly time: string;
+  readonly cause: Omit<TurnRecord["cause"], "kind"> & { readonly kind: string };
+  /** The state after the turn, where the turn changed it; null also when it was unset. */
+  readonly state?: unknown;
+  readonly sql?: ReadonlyArray<string>;
+  readonly schedules?: JournalHead["schedules"];
+  readonly queue?: JournalHead["queue"];
+  readonly done?: ReadonlyArray<string>;
+  readonly begun?: true;
+  readonly dead?: true;
+  readonly error?: string;
+  readonly host: string;
+  readonly epoch: number;
+}
+
+export interface Told {
+  readonly lines: ReadonlyArray<HistoryLine>;
+  /** JSON text after the event; undefined: unset. */
+  readonly state: string | undefined;
+}
+
+/** `before`: the JSON text of the state before the event. Throws `CorruptFrame` when that is not it. */
+export function historyLines(seq: number, head: JournalHead, before: string | undefined): Told {
+  let state = head.kind === "destroyed" ? undefined : before;
+  // An event without turns (a claim) is one line.
+  const turns: ReadonlyArray<TurnRecord | undefined> =
+    head.turns.length === 0 ? [undefined] : head.turns;
+  const lines = turns.map((turn, index) => {
+    if (turn?.state !== undefined) state = applyState(state, turn.state);
+    return lineOf(seq, head, { turn, state, isLast: index === turns.length - 1 });
+  });
+  return { lines, state };
+}
+
+/** Whether the event can be told without knowing the state before it. */
+export function needsStateBefore(head: JournalHead): boolean {
+  const first = head.turns.find((turn) => turn.state !== undefined)?.state;
+  return head.kind !== "destroyed" && first !== undefined && "splice" in first;
+}
+
+function lineOf(
+  seq: number,
+  head: JournalHead,
+  {
+    turn,
+    state,
+    isLast,
+  }: { turn: TurnRecord | undefined; state: string | undefined; isLast: boolean },
+): HistoryLine {
+  // What belongs to the event and not to one turn is told with its last.
+  const whole = isLast ? head : undefined;
+  return {
+    seq,
+    time: new Date(head.time).toISOString(),
+    cause: turn?.cause ?? { kind: head.kind },
+    ...(turn?.state !== undefined && {
+      state: state === undefined ? null : (JSON.parse(state) as unknown),
+    }),
+    ...(turn?.sql !== undefined && { sql: turn.sql }),
+    ...(whole?.schedules !== undefined && { schedules: whole.schedules }),
+    ...(whole?.queue !== undefined && { queue: whole.queue }),
+    ...(turn?.done !== undefined && { done: turn.done }),
+    ...(turn?.begun !== undefined && { begun: turn.begun }),
+    ...(turn?.dead !== undefined && { dead: turn.dead }),
+    ...(turn?.error !== undefined && { error: turn.error }),
+    host: head.host,
+    epoch: head.epoch,
+  };
+}
