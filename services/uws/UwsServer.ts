@@ -35,6 +35,7 @@ import {
 import { CLOSE_STOPPING } from "../../core/http/closeFrame.ts";
 import { bodyFraming, handshake, isOriginTarget } from "../../core/http/requestHead.ts";
 import { explainListen } from "../nodeHttp/explainListen.ts";
+import { CorkAnchor } from "./CorkAnchor.ts";
 import { HeadReader } from "./HeadReader.ts";
 import { UwsExchange, type ExchangeOwner } from "./UwsExchange.ts";
 import { UwsSocket, type SocketData } from "./UwsSocket.ts";
@@ -77,6 +78,7 @@ class Server implements ExchangeOwner {
   stopping = false;
   readonly #uws: Uws;
   readonly #app: TemplatedApp;
+  readonly #anchor: CorkAnchor;
   readonly #options: HttpServerOptions;
   readonly #handlers: HttpHandlers;
   readonly #bodies: TimeoutQueue<UwsExchange>;
@@ -97,6 +99,7 @@ class Server implements ExchangeOwner {
     );
     const sweep = () => this.#bodies.sweep(performance.now());
     this.#sweeper = setInterval(sweep, sweepIntervalMs(options.bodyTimeoutMs)).unref();
+    this.#anchor = new CorkAnchor(uws);
     this.#app = uws.App();
     this.#app.filter((res, change) => this.#connected(res, Number(change)));
     this.#app.ws<SocketData>("/*", this.#behavior());
@@ -122,6 +125,11 @@ class Server implements ExchangeOwner {
     return this.#listenSocket !== undefined;
   }
 
+  /** Before the first upgrade. */
+  ready(): Promise<void> {
+    return this.#anchor.open();
+  }
+
   async stop(): Promise<void> {
     this.stopping = true;
     if (this.#listenSocket !== undefined) this.#uws.us_listen_socket_close(this.#listenSocket);
@@ -131,6 +139,7 @@ class Server implements ExchangeOwner {
     if (this.#exchanges > 0) await Promise.race([drained, delay(DRAIN_MS)]);
     if (flush) await delay(FLUSH_MS);
     clearInterval(this.#sweeper);
+    this.#anchor.close();
     this.#app.close();
   }
 
@@ -218,7 +227,7 @@ class Server implements ExchangeOwner {
       return;
     }
     this.#exchanges += 1;
-    const upgrade = new UwsUpgrade(this, request, res, context, this.#options);
+    const upgrade = new UwsUpgrade(this, request, res, context, this.#options, this.#anchor);
     upgrade.decide(this.#handlers.onUpgrade);
   }
 }
@@ -235,7 +244,12 @@ const open = (
 ): Effect.Effect<Server, ListenFailed, Scope.Scope> =>
   Effect.suspend(() => {
     const server = new Server(uws, options, handlers);
-    return server.listen() ? Effect.succeed(server) : Effect.flip(explainListen(options));
+    return server.listen()
+      ? Effect.as(
+          Effect.promise(() => server.ready()),
+          server,
+        )
+      : Effect.flip(explainListen(options));
   });
 
 /** `load` is another than the default only in tests. */

@@ -15,6 +15,7 @@ import type {
 } from "../../core/http/HttpServer.ts";
 import { subprotocol } from "../../core/http/requestHead.ts";
 import { textResponse } from "../../core/http/responseHead.ts";
+import type { CorkAnchor } from "./CorkAnchor.ts";
 import { UwsExchange, type ExchangeOwner } from "./UwsExchange.ts";
 import { UwsSocket, type SocketData, type SocketLimits } from "./UwsSocket.ts";
 
@@ -26,6 +27,7 @@ export class UwsUpgrade {
   readonly #request: HttpRequest;
   readonly #context: us_socket_context_t;
   readonly #limits: SocketLimits;
+  readonly #anchor: CorkAnchor;
   readonly #abort = new AbortSource();
   #res: UwsResponse | undefined;
 
@@ -35,7 +37,9 @@ export class UwsUpgrade {
     res: UwsResponse,
     context: us_socket_context_t,
     limits: SocketLimits,
+    anchor: CorkAnchor,
   ) {
+    this.#anchor = anchor;
     this.#owner = owner;
     this.#request = request;
     this.#res = res;
@@ -75,7 +79,7 @@ export class UwsUpgrade {
     const key = headers["sec-websocket-key"]?.[0] ?? "";
     const protocol = subprotocol(headers, decision.protocol) ?? "";
     const data: SocketData = { socket };
-    res.cork(() => res.upgrade(data, key, protocol, "", this.#context));
+    this.#anchor.run(res, () => res.upgrade(data, key, protocol, "", this.#context));
     this.#owner.finished();
   }
 

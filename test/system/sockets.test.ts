@@ -233,6 +233,15 @@ describe("connecting", () => {
     for (const each of [writer, socket, mute]) await each.close();
   });
 
+  test("leaves every socket open, however many come one after another", async () => {
+    for (let i = 0; i < 300; i++) {
+      const socket = await open(`stateless-agent/many-${i % 10}`);
+      await socket.first(2);
+      await socket.close(1000);
+      expect(socket.closed).toEqual({ code: 1000, reason: "" });
+    }
+  });
+
   test("an onConnect that throws is an error frame without its reason, and 1011", async () => {
     const socket = await open("doc-agent/strict?throw=1");
     await socket.until("it is closed", () => socket.closed !== undefined);

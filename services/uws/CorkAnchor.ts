@@ -1,0 +1,67 @@
+/**
+ * Where upgrades that were decided later are written. The library wants such writes inside a `cork`
+ * callback, but `response.cork(() => response.upgrade(…))` closes some of the sockets it has just
+ * upgraded: afterwards it looks for the response's close flag in memory that is the socket's by then
+ * (pull request 1929 of uNetworking/uWebSockets; no build on npm has it yet). Inside the cork of
+ * another response that look is not taken. This is that other response: to a request that the
+ * process sends itself over loopback, and never answers. UwsServer.ts opens and closes it.
+ */
+import { connect, type Socket } from "node:net";
+import type { HttpResponse, us_listen_socket } from "uWebSockets.js";
+import type { Uws } from "./loadUws.ts";
+
+const LOOPBACK = "127.0.0.1";
+/** Loopback answers at once; where it is closed to us the library's own cork has to do. */
+const OPEN_TIMEOUT_MS = 1_000;
+
+export class CorkAnchor {
+  readonly #uws: Uws;
+  #listenSocket: us_listen_socket | undefined;
+  #client: Socket | undefined;
+  #response: HttpResponse | undefined;
+
+  constructor(uws: Uws) {
+    this.#uws = uws;
+  }
+
+  /** Resolves when it is there, or will not be. */
+  open(): Promise<void> {
+    return new Promise((resolve) => {
+      const late = setTimeout(resolve, OPEN_TIMEOUT_MS);
+      const app = this.#uws.App().get("/*", (response) => {
+        if (this.#response !== undefined) return void response.close();
+        this.#response = response;
+        response.onAborted(() => (this.#response = undefined));
+        // Nobody else has anything to do here.
+        this.#stopListening();
+        clearTimeout(late);
+        resolve();
+      });
+      app.listen(LOOPBACK, 0, (socket) => {
+        if (socket === false) return;
+        this.#listenSocket = socket;
+        this.#client = connect(this.#uws.us_socket_local_port(socket), LOOPBACK);
+        this.#client.on("error", () => undefined).unref();
+        this.#client.write(`GET / HTTP/1.1\r\nhost: ${LOOPBACK}\r\n\r\n`);
+      });
+    });
+  }
+
+  /** Runs `upgrade`, which upgrades `response`. */
+  run(response: HttpResponse, upgrade: () => void): void {
+    const corked = (): unknown => response.cork(upgrade);
+    if (this.#response === undefined) corked();
+    else this.#response.cork(() => void corked());
+  }
+
+  close(): void {
+    this.#stopListening();
+    this.#client?.destroy();
+  }
+
+  #stopListening(): void {
+    if (this.#listenSocket === undefined) return;
+    this.#uws.us_listen_socket_close(this.#listenSocket);
+    this.#listenSocket = undefined;
+  }
+}
