@@ -2,8 +2,12 @@
  * What the command line needs from the rest of the system, as ports: `main.ts` joins them with the
  * adapters, tests with doubles. Nothing here knows NATS, SQLite or sockets.
  */
+import type { CallClient } from "../../core/call/CallClient.ts";
 import type { DatabasesShape } from "../../core/database/Databases.ts";
+import type { DeadLettersShape } from "../../core/dead/DeadLetters.ts";
+import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
+import type { JournalFeedShape } from "../../core/journal/JournalFeed.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
 import type { LogShape } from "../../core/log/Log.ts";
 import type { MetricsShape } from "../../core/metrics/Metrics.ts";
@@ -26,9 +30,16 @@ export interface Target {
   readonly namespace: string;
 }
 
-/** What commands that read need. `databases` are throw-away copies: nothing that is done to one stays. */
+/**
+ * What commands that look at agents, or act on them from outside, need. `databases` are throw-away
+ * copies: nothing that is done to one stays.
+ */
 export interface ReadPorts {
   readonly journal: JournalShape;
+  readonly feed: JournalFeedShape;
+  readonly deadLetters: DeadLettersShape;
+  readonly inbox: Pick<InboxShape, "publish">;
+  readonly calls: Pick<CallClient, "call">;
   readonly snapshots: SnapshotsShape;
   readonly databases: DatabasesShape;
   readonly leases: Pick<LeasesShape, "list">;

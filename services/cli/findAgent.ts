@@ -42,6 +42,13 @@ export async function findClass(
   return undefined;
 }
 
+/** The class as stored or, where no agent of it exists yet, as it is surely meant. Throws `CliError`. */
+export async function resolveClass(journal: JournalShape, className: string): Promise<string> {
+  const meant = (await findClass(journal, className)) ?? pascalCase(className);
+  if (isClassName(meant)) return meant;
+  throw usage(`"${className}" is no agent class: give its name (RepoAgent, repo-agent).`);
+}
+
 /** Cheap guesses first; every class is looked through only when they fail. */
 async function classCandidates(
   journal: JournalShape,
@@ -63,7 +70,8 @@ const pascalCase = (kebab: string): string =>
     .map((word) => word.slice(0, 1).toUpperCase() + word.slice(1))
     .join("");
 
-function address(className: string, name: string): AgentId {
+/** Throws `CliError` for a name that can't be one. */
+export function address(className: string, name: string): AgentId {
   try {
     return agentId(className, name);
   } catch (error) {

@@ -1,11 +1,19 @@
-/** Joins the commands that read or provision with their adapters: a connection, ports, throw-away databases. */
+/** Joins the commands that look, act from outside or provision with their adapters: a connection, ports, throw-away databases. */
 import { Effect, Exit, Layer, Scope } from "effect";
+import { Blobs } from "../../core/blob/Blobs.ts";
+import { Bus } from "../../core/bus/Bus.ts";
+import { CallClient } from "../../core/call/CallClient.ts";
 import { Databases } from "../../core/database/Databases.ts";
+import { DeadLetters } from "../../core/dead/DeadLetters.ts";
+import { Inbox } from "../../core/inbox/Inbox.ts";
 import { Journal } from "../../core/journal/Journal.ts";
+import { JournalFeed } from "../../core/journal/JournalFeed.ts";
 import { Leases } from "../../core/lease/Leases.ts";
 import { Snapshots } from "../../core/snapshot/Snapshots.ts";
+import { Subjects } from "../../schemas/Subjects.ts";
 import { Nats } from "../nats/Nats.ts";
 import { natsLayer } from "../nats/natsLayer.ts";
+import { machineTime } from "../node/MachineTime.ts";
 import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
 import type { ProvisionSettings, ReadPorts, Target } from "./Joins.ts";
 
@@ -20,12 +28,24 @@ export async function openReader({ natsUrl, namespace }: Target): Promise<ReadPo
   try {
     const context = await Effect.runPromise(Layer.buildWithScope(layer, scope));
     const ports = Effect.gen(function* () {
+      const { shards } = yield* Nats;
+      const calls = new CallClient({
+        bus: yield* Bus,
+        blobs: yield* Blobs,
+        time: machineTime,
+        subjects: new Subjects(namespace),
+        shards,
+      });
       return {
         journal: yield* Journal,
+        feed: yield* JournalFeed,
+        deadLetters: yield* DeadLetters,
+        inbox: yield* Inbox,
+        calls,
         snapshots: yield* Snapshots,
         databases: yield* Databases,
         leases: yield* Leases,
-        shards: (yield* Nats).shards,
+        shards,
       };
     });
     return { ...(await Effect.runPromise(Effect.provide(ports, context))), close };

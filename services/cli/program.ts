@@ -4,6 +4,7 @@
  */
 import { Command, CommanderError } from "commander";
 import { EXIT_OK, EXIT_USAGE } from "./CliError.ts";
+import { addActingCommands } from "./actingCommands.ts";
 import { addReadingCommands } from "./readingCommands.ts";
 import { addServingCommands } from "./servingCommands.ts";
 import type { Joins } from "./Joins.ts";
@@ -16,7 +17,7 @@ Exit codes:
   0  done
   1  failed: the message says what and what to do
   2  the command line is wrong
-  3  there is no such agent
+  3  there is no such agent, or no such dead letter
 
 Options can also be set by the environment variable that their help names.
 "agents help <command>" has each command's options and examples.`;
@@ -46,6 +47,8 @@ export async function runProgram(
   addServingCommands(program, joins, terminal);
   program.commandsGroup("Looking:");
   addReadingCommands(program, joins, terminal);
+  program.commandsGroup("Acting:");
+  addActingCommands(program, joins, terminal);
   try {
     await program.parseAsync(args as string[], { from: "user" });
     return EXIT_OK;

@@ -1,45 +1,26 @@
 /**
- * The commands that look at agents: `list`, `history`, `state`, `sql`. Adds them to the program;
+ * The commands that look at agents: `list`, `history`, `state`, `sql`, `schedules`, `tail`. Adds them to the program;
  * the work is in `commands/`. They read the broker and disturb nobody.
  */
-import { resolve } from "node:path";
 import { Option, type Command } from "commander";
 import { history } from "./commands/history.ts";
 import { list } from "./commands/list.ts";
+import { schedules } from "./commands/schedules.ts";
 import { sql } from "./commands/sql.ts";
 import { state } from "./commands/state.ts";
-import { findTarget } from "./findTarget.ts";
-import type { Joins, ReadPorts } from "./Joins.ts";
+import { tail } from "./commands/tail.ts";
+import type { Joins } from "./Joins.ts";
 import * as options from "./options.ts";
+import { addTargetOptions, withPortsOf, type GivenTarget } from "./targetOptions.ts";
 import type { Terminal } from "./Terminal.ts";
 
-const CLASS_HELP = "agent class, as in code or in URLs: RepoAgent, repo-agent";
-const NAME_HELP = "name of the agent";
+export const CLASS_HELP = "agent class, as in code or in URLs: RepoAgent, repo-agent";
+export const NAME_HELP = "name of the agent";
 
 export function addReadingCommands(program: Command, joins: Joins, terminal: Terminal): void {
   const reading = (name: string, summary: string): Command =>
-    program
-      .command(name)
-      .summary(summary)
-      .addOption(options.json())
-      .addOption(options.nats())
-      .addOption(options.namespace())
-      .addOption(options.data());
-  const withPorts = async (given: Given, use: (ports: ReadPorts) => Promise<void>) => {
-    const ports = await joins.openReader(
-      findTarget({
-        nats: given.nats,
-        namespace: given.namespace,
-        dataFolder: resolve(terminal.cwd, given.data),
-        cwd: terminal.cwd,
-      }),
-    );
-    try {
-      await use(ports);
-    } finally {
-      await ports.close();
-    }
-  };
+    addTargetOptions(program.command(name).summary(summary));
+  const withPorts = withPortsOf(joins, terminal);
   const flags = (given: Given) => ({ json: given.json === true, at: given.at });
 
   reading("list", "which agents exist, of one class or all")
@@ -140,14 +121,64 @@ Examples:
         sql(ports, terminal, { className, name, query, ...flags(given) }),
       ),
     );
+
+  reading("schedules", "what an agent has scheduled, now or at any point of its history")
+    .description(
+      "Lists an agent's schedules, the next first, from a copy rebuilt from its journal. An agent changes its own: see this.schedule, this.cancelSchedule and the table svc_agents_schedules.",
+    )
+    .argument("<class>", CLASS_HELP)
+    .argument("<name>", NAME_HELP)
+    .addOption(options.at())
+    .addHelpText(
+      "after",
+      `
+--json prints one object a line:
+  {id, type, callback, payload?, due, cron?, timezone?, intervalSeconds?, delayInSeconds?, misfire, running, retry?}
+
+Examples:
+  agents schedules repo-agent octocat-hello-world
+  agents schedules RepoAgent octocat-hello-world --json | jq -r .due`,
+    )
+    .action((className: string, name: string, given: Given) =>
+      withPorts(given, (ports) => schedules(ports, terminal, { className, name, ...flags(given) })),
+    );
+
+  reading("tail", "watch turns as they are committed")
+    .description(
+      "Prints each turn as it is committed, of one agent, of a class or of all, until Ctrl-C. What happened before is in agents history.",
+    )
+    .argument("[class]", CLASS_HELP)
+    .argument("[name]", NAME_HELP)
+    .addOption(
+      new Option("--limit <count>", "end after so many turns").argParser((text: string) =>
+        options.readWhole(text, 1, Number.MAX_SAFE_INTEGER),
+      ),
+    )
+    .addHelpText(
+      "after",
+      `
+--json prints one object a line: {class, name, …} and what agents history prints.
+
+Examples:
+  agents tail
+  agents tail repo-agent octocat-hello-world
+  agents tail --json | jq 'select(.error)'`,
+    )
+    .action((className: string | undefined, name: string | undefined, given: Given) =>
+      withPorts(given, (ports) =>
+        tail(ports, terminal, {
+          className,
+          name,
+          json: given.json === true,
+          limit: given.limit,
+          time: joins.time,
+        }),
+      ),
+    );
 }
 
 /** What commander gives for the options above. */
-interface Given {
-  readonly json?: boolean;
-  readonly nats?: string;
-  readonly namespace?: string;
-  readonly data: string;
+interface Given extends GivenTarget {
   readonly at?: string;
   readonly limit?: number;
   readonly from?: number;

@@ -4,12 +4,16 @@
  */
 import { agentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import { encodeEvent, type JournalHead, type TurnRecord } from "../../schemas/JournalEvent.ts";
+import type { CallClient } from "../../core/call/CallClient.ts";
 import type { AgentDatabase } from "../../core/database/Databases.ts";
 import type { Joins, Target } from "../../services/cli/Joins.ts";
 import type { Terminal } from "../../services/cli/Terminal.ts";
 import { runProgram } from "../../services/cli/program.ts";
 import { CliError } from "../../services/cli/CliError.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
+import { makeMemoryDeadLetters } from "../../services/memory/MemoryDeadLetters.ts";
+import { makeMemoryInbox } from "../../services/memory/MemoryInbox.ts";
+import { makeMemoryJournalFeed } from "../../services/memory/MemoryJournalFeed.ts";
 import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
 import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
@@ -28,6 +32,9 @@ export class CliFixture {
   readonly broker = new MemoryBroker({ time: machineTime });
   readonly targets: Target[] = [];
   opened = 0;
+  readonly deadLetters = makeMemoryDeadLetters(this.broker.connect());
+  /** What a host answers to a call. */
+  answer: CallClient["call"] = () => Promise.reject(new Error("no call is expected"));
   private readonly journal = makeMemoryJournal(this.broker.connect());
 
   /** Appends one event; each turn is given as what changed. */
@@ -91,6 +98,10 @@ export class CliFixture {
       this.opened++;
       return {
         journal: this.journal,
+        feed: makeMemoryJournalFeed(this.broker.connect()),
+        deadLetters: this.deadLetters,
+        inbox: makeMemoryInbox(this.broker.connect()),
+        calls: { call: (...args) => this.answer(...args) },
         snapshots: makeMemorySnapshots(this.broker.connect()),
         databases: { open: () => ({ database: doubleDatabase() }), discard: () => {} },
         leases: {

@@ -1,0 +1,166 @@
+/**
+ * `agents dead list|show|redrive|drop`: the inputs that exhausted their attempts, for an operator to
+ * decide. A redrive stores the input in the inbox again and only then removes the letter: at worst it is
+ * done twice by hand, and runs once.
+ */
+import { inputAgain } from "../../../core/dead/redrive.ts";
+import type { StoredDeadLetter } from "../../../core/dead/DeadLetters.ts";
+import { causeOfEnvelope } from "../../../core/turn/causeOf.ts";
+import type { Sequence } from "../../../schemas/Address.ts";
+import { decodeDeadLetter } from "../../../schemas/DeadLetter.ts";
+import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
+import { decodeEnvelope } from "../../../schemas/InboxEnvelope.ts";
+import type { Cause } from "../../../schemas/JournalEvent.ts";
+import { CliError, EXIT_NOT_FOUND, failed, notFound } from "../CliError.ts";
+import { findClass } from "../findAgent.ts";
+import type { ReadPorts } from "../Joins.ts";
+import type { Terminal } from "../Terminal.ts";
+
+/** A broker that is slow to store one message is away. */
+const STORE_TIMEOUT_MS = 15_000;
+
+/** One line of `--json`. */
+export interface DeadLetterLine {
+  readonly id: number;
+  readonly class: string;
+  readonly name: string;
+  /** ISO 8601, when it was given up. */
+  readonly time?: string;
+  readonly reason?: string;
+  readonly host?: string;
+  /** What came in; `list` leaves headers and body out. */
+  readonly cause?: Cause;
+  /** Why it can't be read; then it can only be dropped. */
+  readonly unreadable?: string;
+}
+
+export interface DeadListOptions {
+  readonly className: string | undefined;
+  readonly json: boolean;
+}
+
+export interface DeadOptions {
+  readonly ids: ReadonlyArray<number>;
+  readonly json: boolean;
+}
+
+export async function deadList(
+  { deadLetters, journal }: ReadPorts,
+  terminal: Terminal,
+  { className, json }: DeadListOptions,
+): Promise<void> {
+  const stored =
+    className === undefined ? undefined : ((await findClass(journal, className)) ?? className);
+  let count = 0;
+  for await (const letter of deadLetters.list(stored)) {
+    count++;
+    const line = read(letter);
+    terminal.out(json ? JSON.stringify(withoutContent(line)) : describe(line));
+  }
+  if (json) return;
+  const some = `${count} dead ${count === 1 ? "letter" : "letters"}`;
+  terminal.err(count === 0 ? "No dead letters." : some);
+}
+
+export const deadShow = (ports: ReadPorts, terminal: Terminal, options: DeadOptions) =>
+  each(ports, options, async (letter) => {
+    const line = read(letter);
+    if (options.json) return terminal.out(JSON.stringify(line));
+    terminal.out(describe(line));
+    const { headers, body, bodyBase64, url, method } = line.cause ?? {};
+    if (url !== undefined) terminal.out(`    ${method ?? "POST"} ${url}`);
+    for (const [name, value] of Object.entries(headers ?? {}))
+      terminal.out(`    ${name}: ${value}`);
+    if (body !== undefined) terminal.out(`\n${body}`);
+    if (bodyBase64 !== undefined) terminal.out(`\n(base64) ${bodyBase64}`);
+  });
+
+export const deadRedrive = (ports: ReadPorts, terminal: Terminal, options: DeadOptions) =>
+  each(ports, options, async (letter) => {
+    const { seq, id } = letter;
+    let input: Uint8Array;
+    try {
+      input = inputAgain(letter);
+    } catch (error) {
+      if (!isUnreadable(error)) throw error;
+      throw failed(`Dead letter ${seq} can't be read (${error.message}): it can only be dropped.`);
+    }
+    const signal = AbortSignal.timeout(STORE_TIMEOUT_MS);
+    const stored = await ports.inbox.publish(id, input, { signal });
+    if (stored._tag !== "Stored")
+      throw failed(`Dead letter ${seq} could not be stored in the inbox: ${stored.message}`);
+    await ports.deadLetters.remove(seq);
+    const done = { id: seq, class: id.class, name: id.name };
+    if (options.json) terminal.out(JSON.stringify({ ...done, redriven: true }));
+    else terminal.out(`${seq}  ${id.class} ${id.name}: in the inbox again`);
+  });
+
+export const deadDrop = (ports: ReadPorts, terminal: Terminal, options: DeadOptions) =>
+  each(ports, options, async ({ seq, id }) => {
+    await ports.deadLetters.remove(seq);
+    const done = { id: seq, class: id.class, name: id.name };
+    if (options.json) terminal.out(JSON.stringify({ ...done, dropped: true }));
+    else terminal.out(`${seq}  ${id.class} ${id.name}: dropped`);
+  });
+
+/** Does it for each that there is; what is wrong with some is told when all had their turn. */
+async function each(
+  { deadLetters }: ReadPorts,
+  { ids }: DeadOptions,
+  use: (letter: StoredDeadLetter) => Promise<void>,
+): Promise<void> {
+  const wrong: CliError[] = [];
+  for (const id of ids) {
+    try {
+      const letter = await deadLetters.get(id as Sequence);
+      if (letter === undefined)
+        throw notFound(`There is no dead letter ${id}. "agents dead list" shows those there are.`);
+      await use(letter);
+    } catch (error) {
+      if (!(error instanceof CliError)) throw error;
+      wrong.push(error);
+    }
+  }
+  if (wrong.length === 0) return;
+  const worst = wrong.find(({ exitCode }) => exitCode !== EXIT_NOT_FOUND) ?? wrong[0]!;
+  const message = wrong.map((error) => error.message).join("\n");
+  throw new CliError({ message, exitCode: worst.exitCode });
+}
+
+function read({ seq, id, data }: StoredDeadLetter): DeadLetterLine {
+  const known = { id: seq, class: id.class, name: id.name };
+  try {
+    const { head, input } = decodeDeadLetter(data);
+    const told = { time: new Date(head.time).toISOString(), reason: head.reason, host: head.host };
+    try {
+      const { head: envelope, body } = decodeEnvelope(input);
+      const cause = causeOfEnvelope(envelope, body, head.seq as Sequence, 1);
+      return { ...known, ...told, cause };
+    } catch (error) {
+      if (!isUnreadable(error)) throw error;
+      return { ...known, ...told, unreadable: error.message };
+    }
+  } catch (error) {
+    if (!isUnreadable(error)) throw error;
+    return { ...known, unreadable: error.message };
+  }
+}
+
+const isUnreadable = (error: unknown): error is CorruptFrame | UnknownVersion =>
+  error instanceof CorruptFrame || error instanceof UnknownVersion;
+
+function withoutContent({ cause, ...line }: DeadLetterLine): DeadLetterLine {
+  if (cause === undefined) return line;
+  const { headers: _headers, body: _body, bodyBase64: _bytes, ...about } = cause;
+  return { ...line, cause: about };
+}
+
+function describe({ id, cause, reason, unreadable, ...line }: DeadLetterLine): string {
+  const what = [cause?.kind, cause?.provider, cause?.type].filter((part) => part !== undefined);
+  return [
+    `${id}  ${line.class} ${line.name}  ${line.time ?? "?"}  ${what.join(" ") || "unreadable"}`,
+    ...(cause?.id === undefined ? [] : [`    input     ${cause.id}`]),
+    ...(reason === undefined ? [] : [`    error     ${reason}`]),
+    ...(unreadable === undefined ? [] : [`    unreadable: ${unreadable}`]),
+  ].join("\n");
+}

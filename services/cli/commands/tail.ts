@@ -1,0 +1,113 @@
+/**
+ * `agents tail [class] [name]`: turns as they are committed, until Ctrl-C. Follows the journal itself, so
+ * what is printed is stored, in order, and nothing is missing.
+ *
+ * An event holds its state as a change of the one before: that is remembered per agent, and rebuilt from
+ * the journal for an agent that is met in the middle of its life.
+ */
+import { historyLines, needsStateBefore } from "../../../core/journal/historyLines.ts";
+import type { FeedFilter } from "../../../core/journal/JournalFeed.ts";
+import type { StoredEvent } from "../../../core/journal/Journal.ts";
+import type { TimeShape } from "../../../core/time/Time.ts";
+import { rebuildAgent } from "../../../core/turn/rebuild.ts";
+import { addressKey, type AgentId } from "../../../schemas/Address.ts";
+import { decodeEvent } from "../../../schemas/JournalEvent.ts";
+import { address, resolveClass } from "../findAgent.ts";
+import type { ReadPorts } from "../Joins.ts";
+import type { Terminal } from "../Terminal.ts";
+import { stopSignals } from "../untilStopped.ts";
+import { describeLine } from "./history.ts";
+
+/** Agents whose state is remembered; that of others is rebuilt when they turn up again. */
+const STATES_MAX = 1_000;
+
+export interface TailOptions {
+  readonly className: string | undefined;
+  readonly name: string | undefined;
+  readonly json: boolean;
+  /** End after so many lines; undefined: at a signal only. */
+  readonly limit: number | undefined;
+  readonly time: Pick<TimeShape, "monotonicMs">;
+}
+
+export async function tail(
+  ports: ReadPorts,
+  terminal: Terminal,
+  options: TailOptions,
+): Promise<void> {
+  const filter = await filterOf(ports, options);
+  const states = new States(ports);
+  const ended = new AbortController();
+  const signals = stopSignals(options.time);
+  let left = options.limit ?? Infinity;
+  try {
+    await new Promise<void>((resolve, reject) => {
+      void signals.stopped.then(() => resolve());
+      const print = async (id: AgentId, event: StoredEvent): Promise<void> => {
+        for (const line of await states.tell(id, event)) {
+          if (left-- <= 0) return;
+          const { class: className, name } = id;
+          if (options.json) terminal.out(JSON.stringify({ class: className, name, ...line }));
+          else terminal.out(`${className} ${name}  ${describeLine(line)}`);
+        }
+        if (left <= 0) resolve();
+      };
+      ports.feed
+        .follow(filter, print, { signal: ended.signal, onFailed: reject })
+        .then(() => terminal.err("Following. Ctrl-C ends it."), reject);
+    });
+  } finally {
+    ended.abort();
+    signals.release();
+  }
+}
+
+async function filterOf(
+  { journal }: ReadPorts,
+  { className, name }: TailOptions,
+): Promise<FeedFilter> {
+  if (className === undefined) return {};
+  const stored = await resolveClass(journal, className);
+  if (name === undefined) return { className: stored };
+  return { className: stored, name: address(stored, name).name };
+}
+
+class States {
+  private readonly ports: ReadPorts;
+  private readonly known = new Map<string, string | undefined>();
+
+  constructor(ports: ReadPorts) {
+    this.ports = ports;
+  }
+
+  async tell(id: AgentId, { seq, data }: StoredEvent) {
+    const { head } = decodeEvent(data);
+    const key = addressKey(id);
+    const known = this.known.has(key);
+    const before =
+      known || !needsStateBefore(head) ? this.known.get(key) : await this.before(id, seq);
+    const { lines, state } = historyLines(seq, head, before);
+    // An event that says nothing of the state leaves one that is not known unknown.
+    if (known || head.turns.some((turn) => turn.state !== undefined)) this.remember(key, state);
+    return lines;
+  }
+
+  private remember(key: string, state: string | undefined): void {
+    this.known.delete(key);
+    this.known.set(key, state);
+    const [oldest] = this.known.keys();
+    if (this.known.size > STATES_MAX) this.known.delete(oldest!);
+  }
+
+  private async before(id: AgentId, seq: number): Promise<string | undefined> {
+    const { journal, snapshots, databases } = this.ports;
+    const { image, database } = await rebuildAgent(id, {
+      journal,
+      snapshots,
+      databases,
+      atSeq: seq - 1,
+    });
+    database.close();
+    return image.state;
+  }
+}
