@@ -4,8 +4,9 @@
  * weekday both restricted means either.
  *
  * In a time zone with clock changes: a time that the clock skips is due at the first instant after the
- * gap; one that it shows twice is due once, the first time, unless every hour is meant (then each hour
- * is an hour). `services/cronParser` implements it.
+ * gap, and one that it shows twice is due once, the first time. Unless every hour is meant (`*` for hours):
+ * then an hour is an hour, what is skipped is not made up for and what is shown twice is due twice.
+ * `services/cronParser` implements it.
  */
 import { Context, Data } from "effect";
 

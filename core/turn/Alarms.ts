@@ -24,11 +24,7 @@ export class Alarms {
   /** What cancels this process's timer, by schedule. */
   private readonly local = new Map<string, () => void>();
 
-  constructor(
-    agent: ActiveAgent,
-    timers: TimersShape,
-    onDue: (id: string, dueMs: number) => void,
-  ) {
+  constructor(agent: ActiveAgent, timers: TimersShape, onDue: (id: string, dueMs: number) => void) {
     this.agent = agent;
     this.timers = timers;
     this.onDue = onDue;

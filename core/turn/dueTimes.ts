@@ -39,10 +39,5 @@ export function firstDue(row: ScheduleRow, nowMs: number, cron: CronShape): numb
  * Of one that recurs, after a run that was due at `dueMs` and ended now. A cron with `all` runs each instant
  * that was missed; the others go on from now. Throws as `firstDue` does.
  */
-export const nextDue = (
-  row: ScheduleRow,
-  dueMs: number,
-  nowMs: number,
-  cron: CronShape,
-): number =>
+export const nextDue = (row: ScheduleRow, dueMs: number, nowMs: number, cron: CronShape): number =>
   firstDue(row, row.type === "cron" && row.misfire === "all" ? dueMs : nowMs, cron);

@@ -58,7 +58,9 @@ export async function runJob(agent: ActiveAgent, job: Job): Promise<void> {
       return fail(agent, job, turn, error, attempt - 1);
     }
     const cleared =
-      job.suspect && attempt === before + 1 ? await agent.suspects.announce(turn, before) : undefined;
+      job.suspect && attempt === before + 1
+        ? await agent.suspects.announce(turn, before)
+        : undefined;
     try {
       await agent.mayBegin();
       if (!job.isWanted()) return await forget(agent, job, turn);

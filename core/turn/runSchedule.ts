@@ -78,7 +78,11 @@ export async function runSchedule(agent: ActiveAgent, run: ScheduleRun): Promise
         // Seen by others only if the run is long enough to be committed in parts.
         table.setRunning(id, startedMs);
         const now = table.get(id) ?? row;
-        return methodOf(agent.agent, now.callback, missing)(payloadOf(now.payload), toSchedule(now));
+        return methodOf(
+          agent.agent,
+          now.callback,
+          missing,
+        )(payloadOf(now.payload), toSchedule(now));
       },
       mayRetry: () => watch?.hung !== true,
       settle: () => {

@@ -1,115 +1,113 @@
 /**
- * The cron port on `cron-parser`. The library moves a time that the clock skips by the length of the
- * gap, and lets a missing field be any value; the port's rules (first instant after the gap, five or six
- * fields) are put on top here.
+ * The cron port on `cron-parser`. The library is asked in UTC only, as a calendar of clock readings;
+ * which instants show such a reading is `ZoneClock`'s matter, and the port's rules for clock changes are
+ * put on top here:
+ *
+ * 1. A reading is due at the first instant at which the clock shows it or a later one. So one that the
+ *    clock skips is due at the end of the gap, and one that it shows twice is due once.
+ * 2. Where every hour is meant (`*` for hours) an hour is an hour: each instant that shows the reading
+ *    is due, and what is skipped is not made up for.
+ *
+ * Beyond the library: `5/10` is `5` as in the reference, `@midnight` is known; a field too few or an `H`
+ * (another time at every parse) is refused.
  */
 import { CronExpressionParser, type CronExpression } from "cron-parser";
 import { Layer } from "effect";
 import { Cron, InvalidCron, type CronShape } from "../../core/schedule/Cron.ts";
+import { ZoneClock } from "./ZoneClock.ts";
 
-/** Skipped times in a row that don't count: more than any zone's gap holds minutes of. */
-const SHIFTED_MAX = 24 * 60;
-/** No zone's clock changes twice within this; a gap between two instants is looked for in such steps. */
-const STEP_MS = 12 * 3600 * 1000;
+/** Expressions and zones kept, the longest unused go first: parsing costs more than a question. */
+const KEPT_MAX = 256;
+/** Readings in a row that no instant shows: no gap is longer than a day of seconds. */
+const SKIPPED_MAX = 86_400;
 
-export const cronParser: CronShape = {
-  next: (expression, afterMs, timezone) => {
-    checkFields(expression);
-    if (timezone === undefined || timezone === "UTC")
-      return attempt(expression, () => nextOf(parse(expression, afterMs, "UTC")));
-    const wall = wallClock(timezone);
-    return attempt(expression, () => {
-      const matches = parse(expression, afterMs, "UTC");
-      const times = parse(expression, afterMs, timezone);
-      let due = nextOf(times);
-      // What the library moved out of a gap does not read like the expression: not that one.
-      for (let i = 0; i < SHIFTED_MAX && !matches.includesDate(new Date(wall(due))); i++)
-        due = nextOf(times);
-      return inGap(expression, wall, afterMs, due) ?? due;
-    });
-  },
-};
+interface Calendar {
+  readonly expression: CronExpression;
+  readonly everyHour: boolean;
+}
 
-export const layer: Layer.Layer<Cron> = Layer.succeed(Cron, cronParser);
+export class CronParser implements CronShape {
+  private readonly calendars = new Map<string, Calendar>();
+  private readonly zones = new Map<string, ZoneClock>();
 
-/** Shows an instant as the zone's clock does, as if that were UTC. Throws `InvalidCron` for no zone. */
-function wallClock(timezone: string): (ms: number) => number {
-  let format: Intl.DateTimeFormat;
-  try {
-    format = new Intl.DateTimeFormat("en-US", {
-      timeZone: timezone,
-      hourCycle: "h23",
-      year: "numeric",
-      month: "numeric",
-      day: "numeric",
-      hour: "numeric",
-      minute: "numeric",
-      second: "numeric",
-    });
-  } catch {
-    throw new InvalidCron({
-      message: `"${timezone}" is no time zone; use an IANA name like Europe/Berlin`,
-    });
-  }
-  return (ms) => {
-    const part = Object.fromEntries(format.formatToParts(ms).map((p) => [p.type, Number(p.value)]));
-    return Date.UTC(
-      part["year"]!, part["month"]! - 1, part["day"]!, part["hour"]!, part["minute"]!, part["second"]!,
-    ); // prettier-ignore
+  // An arrow: callers take it off the record.
+  readonly next = (expression: string, afterMs: number, timezone: string | undefined): number => {
+    const zone =
+      timezone === undefined || /^(etc\/)?utc$/i.test(timezone)
+        ? undefined
+        : kept(this.zones, timezone, ZoneClock.of);
+    const calendar = kept(this.calendars, expression, parse);
+    try {
+      if (zone === undefined) return nextReading(calendar, afterMs);
+      return calendar.everyHour
+        ? nextShown(calendar, zone, afterMs)
+        : zone.reached(nextReading(calendar, zone.highest(afterMs)));
+    } catch (error) {
+      // Parsed, and without a next time.
+      throw invalid(expression, error);
+    }
   };
 }
 
-/** The instant after a gap between `afterMs` and `dueMs` that skips a due time; undefined if none does. */
-function inGap(
-  expression: string,
-  wall: (ms: number) => number,
-  afterMs: number,
-  dueMs: number,
-): number | undefined {
-  for (let from = afterMs; from < dueMs; from += STEP_MS) {
-    const to = Math.min(from + STEP_MS, dueMs);
-    if (wall(to) - to <= wall(from) - from) continue;
-    const end = gapEnd(wall, from, to);
-    if (end <= afterMs) continue;
-    const skipped = nextOf(parse(expression, wall(end - 1000), "UTC"));
-    if (skipped < wall(end)) return end;
+export const layer: Layer.Layer<Cron> = Layer.sync(Cron, () => new CronParser());
+
+/** The first reading of the clock after this one, as if it were UTC. */
+function nextReading({ expression }: Calendar, afterMs: number): number {
+  expression.reset(new Date(afterMs));
+  return expression.next().getTime();
+}
+
+/** Rule 2. */
+function nextShown(calendar: Calendar, zone: ZoneClock, afterMs: number): number {
+  const near = zone.stretches(afterMs, afterMs + ZoneClock.SHIFT_MS_MAX);
+  for (const { fromMs, toMs, offsetMs } of near) {
+    // The first stretch begins with the instant that is past, the others with one that counts.
+    const since = fromMs + offsetMs - (fromMs === afterMs ? 0 : 1);
+    const dueMs = nextReading(calendar, since) - offsetMs;
+    if (dueMs < toMs) return dueMs;
   }
-  return undefined;
-}
-
-/** The first instant, to the second, at which the zone's later offset holds. */
-function gapEnd(wall: (ms: number) => number, fromMs: number, toMs: number): number {
-  const offset = (ms: number): number => wall(ms) - Math.floor(ms / 1000) * 1000;
-  const after = offset(toMs);
-  let low = Math.floor(fromMs / 1000);
-  let high = Math.ceil(toMs / 1000);
-  while (high - low > 1) {
-    const middle = Math.floor((low + high) / 2);
-    if (offset(middle * 1000) === after) high = middle;
-    else low = middle;
+  const last = near[near.length - 1]!;
+  let reading = last.toMs + last.offsetMs - 1;
+  for (let skipped = 0; skipped < SKIPPED_MAX; skipped++) {
+    reading = nextReading(calendar, reading);
+    const dueMs = zone.shown(reading);
+    if (dueMs !== undefined) return dueMs;
   }
-  return high * 1000;
+  throw new Error("the clock skips every time it means");
 }
 
-const parse = (expression: string, afterMs: number, tz: string): CronExpression =>
-  CronExpressionParser.parse(expression, { currentDate: new Date(afterMs), tz });
-
-const nextOf = (times: CronExpression): number => times.next().toDate().getTime();
-
-function checkFields(expression: string): void {
-  const fields = expression.trim().split(/\s+/).length;
-  if (fields === 5 || fields === 6 || /^@[a-z]+$/.test(expression.trim())) return;
-  throw new InvalidCron({
-    message: `"${expression}" is no cron expression: give "minute hour day month weekday", seconds before them if you like, or a name like @hourly`,
-  });
-}
-
-function attempt(expression: string, f: () => number): number {
+function parse(expression: string): Calendar {
+  const text = normalise(expression);
   try {
-    return f();
+    const parsed = CronExpressionParser.parse(text, { tz: "UTC", currentDate: new Date(0) });
+    return { expression: parsed, everyHour: parsed.fields.hour.values.length === 24 };
   } catch (error) {
-    if (error instanceof InvalidCron) throw error;
-    const why = error instanceof Error ? error.message : String(error);
-    throw new InvalidCron({ message: `"${expression}" is no cron expression: ${why}` });
+    throw invalid(expression, error);
   }
+}
+
+function normalise(expression: string): string {
+  const text = expression.trim();
+  if (/^@midnight$/i.test(text)) return "0 0 * * *";
+  if (/^@[a-z]+$/i.test(text)) return text;
+  const fields = text.split(/\s+/);
+  if ((fields.length !== 5 && fields.length !== 6) || fields.some((field) => /^H\b/.test(field)))
+    throw new InvalidCron({
+      message: `"${expression}" is no cron expression: give "minute hour day month weekday", seconds before them if you like, or a name like @hourly`,
+    });
+  return fields.map((field) => field.replace(/(^|,)(\d+)\/\d+/g, "$1$2")).join(" ");
+}
+
+function invalid(expression: string, error: unknown): InvalidCron {
+  if (error instanceof InvalidCron) return error;
+  const why = error instanceof Error ? error.message : String(error);
+  return new InvalidCron({ message: `"${expression}" is no cron expression: ${why}` });
+}
+
+function kept<A>(cache: Map<string, A>, key: string, make: (key: string) => A): A {
+  const value = cache.get(key) ?? make(key);
+  cache.delete(key);
+  cache.set(key, value);
+  if (cache.size > KEPT_MAX) cache.delete(cache.keys().next().value!);
+  return value;
 }

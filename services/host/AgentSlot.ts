@@ -141,7 +141,7 @@ export class AgentSlot {
   hibernate(nowMs: number): boolean {
     const { live } = this;
     if (live === undefined || !live.agent.idle || !live.mailbox.idle) return false;
-    if (live.agent.kept > 0) return false;
+    if (live.agent.kept.size > 0) return false;
     const { hibernate = true, hibernateAfterSeconds } = live.agent.options;
     const afterMs =
       (hibernateAfterSeconds ?? AGENT_STATIC_OPTIONS_DEFAULT.hibernateAfterSeconds) * 1000;
@@ -154,6 +154,7 @@ export class AgentSlot {
   async drain(mayLeave: () => Promise<void>): Promise<void> {
     this.cancelRetry?.();
     this.live?.mailbox.stop();
+    this.live?.agent.rest();
     const { time } = this.owner.services;
     for (;;) {
       while (this.live !== undefined && !(this.live.agent.idle && this.live.mailbox.idle))
