@@ -17,21 +17,17 @@ import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import type { Connection, ConnectionMessage } from "../agent/Connection.ts";
 import { AgentDestroyed, AgentDiscarded } from "../agent/errors.ts";
 import type { Observability } from "../agent/observability.ts";
-import {
-  LocalImageCorrupt,
-  type AgentDatabase,
-  type SqlResult,
-  type SqlValue,
-} from "../database/Databases.ts";
-import { SCHEDULE_TABLE } from "../schedule/ScheduleTable.ts";
+import type { AgentDatabase, SqlResult, SqlValue } from "../database/Databases.ts";
 import type { LogShape } from "../log/Log.ts";
 import type { TimeShape } from "../time/Time.ts";
+import { AgentSql } from "./AgentSql.ts";
 import { AgentSockets } from "./AgentSockets.ts";
 import type { AgentImage } from "./AgentImage.ts";
 import type { ActiveAgentParts } from "./AgentParts.ts";
 import type { Committer } from "./Committer.ts";
 import { destroyAgent } from "./destroyAgent.ts";
 import { InputGate } from "./InputGate.ts";
+import { LiveState, type StateWrite } from "./LiveState.ts";
 import { OutgoingLane } from "./OutgoingLane.ts";
 import { QueueLane } from "./QueueLane.ts";
 import { Scheduler } from "./Scheduler.ts";
@@ -40,9 +36,6 @@ import { mergeTriggers, type CommitTriggers } from "./Triggers.ts";
 import { Turn } from "./Turn.ts";
 
 export type { ActiveAgentParts, AgentClassType, AgentOutlet } from "./AgentParts.ts";
-
-const DROPS = /\bdrop\b|\balter\b/i;
-const NAMES_SCHEDULES = new RegExp(SCHEDULE_TABLE, "i");
 
 export class ActiveAgent implements AgentRuntime {
   readonly id: AgentId;
@@ -69,15 +62,14 @@ export class ActiveAgent implements AgentRuntime {
   /** Its `destroyed` event is stored. */
   destroyed = false;
   /** `keepAlive()`s that are not over. */
-  kept = 0;
+  readonly kept = new Set<symbol>();
   /** Why, when it was discarded by `abort`. */
   aborted: string | undefined;
   readonly #parts: ActiveAgentParts;
-  #live: { value: unknown; text: string } | undefined;
+  readonly #state: LiveState;
   readonly #gate = new InputGate();
   #destroying: Promise<void> | undefined;
-  /** Open ones, one in another. */
-  #transactions = 0;
+  readonly #sql = new AgentSql(this);
 
   constructor(parts: ActiveAgentParts) {
     this.#parts = parts;
@@ -88,8 +80,7 @@ export class ActiveAgent implements AgentRuntime {
     this.time = parts.time;
     this.startedMs = parts.time.nowMs();
     this.lastActiveMs = parts.time.monotonicMs();
-    const text = parts.image.state;
-    this.#live = text === undefined ? undefined : { value: JSON.parse(text), text };
+    this.#state = new LiveState(this, parts.outlet);
     this.sockets = new AgentSockets(this.id, parts.outlet, {
       life: () => this.image.life,
       committer: () => this.committer,
@@ -196,7 +187,7 @@ export class ActiveAgent implements AgentRuntime {
   /** What its schedules and queue owe the broker with the next event (`Triggers`). */
   takeTriggers(): CommitTriggers | undefined {
     // What an open transaction wrote is not part of this commit, and may be undone.
-    if (this.#transactions > 0) return undefined;
+    if (this.#sql.inTransaction) return undefined;
     return mergeTriggers(
       this.scheduler.takeTriggers(),
       this.queue.takeTriggers(),
@@ -235,9 +226,8 @@ export class ActiveAgent implements AgentRuntime {
     const timestamp = this.time.nowMs();
     // None yet while its constructor runs.
     const agent = this.agent as Agent<unknown> | undefined;
-    const to = agent === undefined ? this.#parts.observability : agent.observability;
     try {
-      to?.emit({
+      (agent ?? this.#parts).observability?.emit({
         type,
         agent: this.id.class,
         name: this.id.name,
@@ -250,80 +240,24 @@ export class ActiveAgent implements AgentRuntime {
   }
 
   get state(): unknown {
-    return this.#live?.value;
+    return this.#state.value;
   }
   get hasState(): boolean {
-    return this.#live !== undefined;
+    return this.#state.isSet;
   }
 
-  writeState(
-    next: unknown,
-    options: { readonly except?: Connection | undefined; readonly changed: () => unknown },
-  ): void {
+  writeState(next: unknown, options: StateWrite): void {
     this.#assertLive();
-    const text = next === undefined ? undefined : (JSON.stringify(next) as string | undefined);
-    if (next !== undefined && text === undefined)
-      throw new TypeError(`setState: a ${typeof next} is not JSON; nothing was changed`);
-    this.#live = text === undefined ? undefined : { value: next, text };
-    const turn = this.turn();
-    turn.state = { text };
-    this.committer.touch(turn, { last: true });
-    this.committer.afterCommit((seq) => {
-      this.sockets.castState(text ?? "null", seq, options.except);
-      this.#parts.outlet.publishState(this.id, seq, this.image.timeMs, text);
-      this.#runDeferred(turn, () => {
-        this.emit("state:update", {});
-        return options.changed();
-      });
-    });
+    this.#state.write(next, options);
   }
 
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>): SqlResult {
     this.#assertLive();
-    if (NAMES_SCHEDULES.test(sql)) this.scheduler.table.make();
-    const result = this.#checked(() => this.database.query(sql, params));
-    if (result.wrote) {
-      const turn = this.turn();
-      turn.wroteSql(sql);
-      if (DROPS.test(sql)) this.#forgetTables();
-      // Any write may reach the table by a trigger; one that can't costs a comparison at its commit.
-      if (this.scheduler.table.exists) this.scheduler.look();
-      this.committer.touch(turn);
-    }
-    return result;
+    return this.#sql.query(sql, params);
   }
-
   transaction<A>(f: () => A): A {
     this.#assertLive();
-    this.#transactions++;
-    try {
-      return this.#checked(() => this.database.transaction(f));
-    } catch (error) {
-      this.#forgetTables();
-      throw error;
-    } finally {
-      this.#transactions--;
-      // A flush inside it has taken only what came before it.
-      if (this.database.dirty) this.touch();
-    }
-  }
-
-  /** A damaged local image costs the agent in memory, nothing else: the journal has it all. */
-  #checked<A>(f: () => A): A {
-    try {
-      return f();
-    } catch (error) {
-      if (!(error instanceof LocalImageCorrupt)) throw error;
-      this.abort(error.message);
-      throw new AgentDiscarded();
-    }
-  }
-
-  /** What is known of the runtime's own tables may be undone. */
-  #forgetTables(): void {
-    this.scheduler.forget();
-    this.queue.forget();
-    this.outgoing.forget();
+    return this.#sql.transaction(f);
   }
 
   connections(): Iterable<Connection> {
@@ -341,7 +275,7 @@ export class ActiveAgent implements AgentRuntime {
 
   afterCommit(f: () => unknown): void {
     const turn = this.turn();
-    this.committer.afterCommit(() => this.#runDeferred(turn, f));
+    this.committer.afterCommit(() => this.runDeferred(turn, f));
   }
 
   flush(): Promise<void> {
@@ -358,12 +292,9 @@ export class ActiveAgent implements AgentRuntime {
   }
 
   keepAlive(): () => void {
-    this.kept++;
-    let over = false;
-    return () => {
-      if (!over) this.kept--;
-      over = true;
-    };
+    const hold = Symbol("keepAlive");
+    this.kept.add(hold);
+    return () => void this.kept.delete(hold);
   }
 
   destroy(): Promise<void> {
@@ -394,7 +325,7 @@ export class ActiveAgent implements AgentRuntime {
 
   /** JSON text of the live state. */
   get stateText(): string | undefined {
-    return this.#live?.text;
+    return this.#state.text;
   }
 
   /** The turn that the running code belongs to; code outside of any gets one of its own. */
@@ -408,7 +339,7 @@ export class ActiveAgent implements AgentRuntime {
   }
 
   /** User code that follows a commit (`onStateChanged`): in its turn's context, its errors to `onError`. */
-  #runDeferred(turn: Turn, f: () => unknown): void {
+  runDeferred(turn: Turn, f: () => unknown): void {
     if (this.discarded) return;
     this.busy++;
     queueMicrotask(() => {

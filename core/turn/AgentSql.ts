@@ -1,0 +1,74 @@
+/**
+ * The SQL of an agent: runs it, records what wrote in its turn, and notices what may have changed in the
+ * runtime's own tables (schedules, queue), which users may read and write like theirs.
+ */
+import { AgentDiscarded } from "../agent/errors.ts";
+import { LocalImageCorrupt, type SqlResult, type SqlValue } from "../database/Databases.ts";
+import { SCHEDULE_TABLE } from "../schedule/ScheduleTable.ts";
+import type { ActiveAgent } from "./ActiveAgent.ts";
+
+const DROPS = /\bdrop\b|\balter\b/i;
+const NAMES_SCHEDULES = new RegExp(SCHEDULE_TABLE, "i");
+
+export class AgentSql {
+  private readonly agent: ActiveAgent;
+  /** Open ones, one in another. */
+  private transactions = 0;
+
+  constructor(agent: ActiveAgent) {
+    this.agent = agent;
+  }
+
+  /** What is written now may be undone, and is not part of a commit. */
+  get inTransaction(): boolean {
+    return this.transactions > 0;
+  }
+
+  query(sql: string, params: ReadonlyArray<SqlValue | boolean>): SqlResult {
+    const { agent } = this;
+    if (NAMES_SCHEDULES.test(sql)) agent.scheduler.table.make();
+    const result = this.checked(() => agent.database.query(sql, params));
+    if (result.wrote) {
+      const turn = agent.turn();
+      turn.wroteSql(sql);
+      if (DROPS.test(sql)) this.forgetTables();
+      // Any write may reach the table by a trigger; one that can't costs a comparison at its commit.
+      if (agent.scheduler.table.exists) agent.scheduler.look();
+      agent.committer.touch(turn);
+    }
+    return result;
+  }
+
+  transaction<A>(f: () => A): A {
+    const { agent } = this;
+    this.transactions++;
+    try {
+      return this.checked(() => agent.database.transaction(f));
+    } catch (error) {
+      this.forgetTables();
+      throw error;
+    } finally {
+      this.transactions--;
+      // A flush inside it has taken only what came before it.
+      if (agent.database.dirty) agent.touch();
+    }
+  }
+
+  /** A damaged local image costs the agent in memory, nothing else: the journal has it all. */
+  private checked<A>(f: () => A): A {
+    try {
+      return f();
+    } catch (error) {
+      if (!(error instanceof LocalImageCorrupt)) throw error;
+      this.agent.abort(error.message);
+      throw new AgentDiscarded();
+    }
+  }
+
+  /** What is known of the runtime's own tables may be undone. */
+  private forgetTables(): void {
+    this.agent.scheduler.forget();
+    this.agent.queue.forget();
+    this.agent.outgoing.forget();
+  }
+}

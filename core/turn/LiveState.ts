@@ -1,0 +1,59 @@
+/**
+ * The state of an agent in memory: what its code reads, and what a change of it sets off
+ * (`protocol.md` §6.1). Kept as value and as JSON text: the text is what is journaled and sent.
+ */
+import type { Connection } from "../agent/Connection.ts";
+import type { ActiveAgent } from "./ActiveAgent.ts";
+import type { AgentOutlet } from "./AgentParts.ts";
+
+export interface StateWrite {
+  /** The connection that sent it: it does not hear of it. */
+  readonly except?: Connection | undefined;
+  /** The hook that follows, once the change is stored and sent. */
+  readonly changed: () => unknown;
+}
+
+export class LiveState {
+  private readonly agent: ActiveAgent;
+  private readonly outlet: AgentOutlet;
+  private live: { readonly value: unknown; readonly text: string } | undefined;
+
+  /** From the agent's image, as activation made it. */
+  constructor(agent: ActiveAgent, outlet: AgentOutlet) {
+    this.agent = agent;
+    this.outlet = outlet;
+    const { state } = agent.image;
+    this.live = state === undefined ? undefined : { value: JSON.parse(state), text: state };
+  }
+
+  get isSet(): boolean {
+    return this.live !== undefined;
+  }
+  get value(): unknown {
+    return this.live?.value;
+  }
+  /** Its JSON text. */
+  get text(): string | undefined {
+    return this.live?.text;
+  }
+
+  /** Replaces it; `undefined` unsets it. Throws for what JSON can't carry: then nothing has changed. */
+  write(next: unknown, { except, changed }: StateWrite): void {
+    const text = next === undefined ? undefined : (JSON.stringify(next) as string | undefined);
+    if (next !== undefined && text === undefined)
+      throw new TypeError(`setState: a ${typeof next} is not JSON; nothing was changed`);
+    this.live = text === undefined ? undefined : { value: next, text };
+    const { agent } = this;
+    const turn = agent.turn();
+    turn.state = { text };
+    agent.committer.touch(turn, { last: true });
+    agent.committer.afterCommit((seq) => {
+      agent.sockets.castState(text ?? "null", seq, except);
+      this.outlet.publishState(agent.id, seq, agent.image.timeMs, text);
+      agent.runDeferred(turn, () => {
+        agent.emit("state:update", {});
+        return changed();
+      });
+    });
+  }
+}
