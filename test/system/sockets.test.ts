@@ -41,7 +41,8 @@ class DocAgent extends Agent<Env, Doc> {
     if (message === "tags") return connection.send(connection.tags.join());
     if (message === "lock") return this.setConnectionReadonly(connection);
     if (message === "unlock") return this.setConnectionReadonly(connection, false);
-    if (message instanceof ArrayBuffer) return connection.send(new Uint8Array(message).reverse());
+    if (message instanceof ArrayBuffer)
+      return connection.send(new Uint8Array(message).toReversed());
     connection.send(`echo ${message}`);
   }
   override onClose(_connection: Connection, code: number, reason: string, wasClean: boolean) {

@@ -152,8 +152,8 @@ beforeAll(async () => {
   });
 });
 
-const post = (path: string, payload: object | string, options = {}) =>
-  postGithub(system.url + path, payload, options);
+const post = (target: string, payload: object | string, options = {}) =>
+  postGithub(system.url + target, payload, options);
 const about = (name: string, more: object = {}) => ({ repository: { full_name: name }, ...more });
 const look = async (name: string) =>
   (await (await fetch(`${system.url}/agents/repo-agent/${name}`)).json()) as {
@@ -300,11 +300,11 @@ describe("a webhook that is wrong", () => {
       401,
       "Invalid signature",
     ]);
-    const unsigned = await fetch(`${system.url}/webhooks/github`, {
+    const without = await fetch(`${system.url}/webhooks/github`, {
       method: "POST",
       body: JSON.stringify(payload),
     });
-    expect(answer(await read(unsigned))).toEqual([401, "Invalid signature"]);
+    expect(answer(await read(without))).toEqual([401, "Invalid signature"]);
     expect(await journalOf(system.options, "RepoAgent", "forged")).toEqual([]);
   });
 
