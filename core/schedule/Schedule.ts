@@ -7,7 +7,8 @@ import type { RetryOptions } from "../agent/Agent.ts";
 export type ScheduleType = "scheduled" | "delayed" | "cron" | "interval";
 
 /** What a schedule does about instants that passed while nothing ran: only the last, each, or none. */
-export type Misfire = "latest" | "all" | "skip";
+export type Misfire = (typeof MISFIRES)[number];
+const MISFIRES = ["latest", "all", "skip"] as const;
 
 export interface Schedule<T = unknown> {
   readonly id: string;
@@ -65,12 +66,14 @@ export function readScheduleCall(args: ReadonlyArray<unknown>): ScheduleCall {
   const [first, second, third, fourth] = args;
   if (typeof first === "string" && typeof second === "object" && second !== null) {
     const options = second as ScheduleOptions;
+    checkMisfire(options.misfire);
     return { callback: first, when: readOptions(options), settings: options, shape: "interface" };
   }
   if (typeof second !== "string")
     throw new TypeError(
       "schedule(callback, { time | delayInSeconds | cron | intervalSeconds }) or schedule(when, callback, payload): the callback is the name of a method",
     );
+  checkMisfire((fourth as ScheduleSettings | undefined)?.misfire);
   const settings = {
     ...(fourth as ScheduleSettings | undefined),
     ...(third === undefined ? {} : { payload: third }),
@@ -101,6 +104,11 @@ function readWhen(when: unknown): When {
   }
   if (typeof when === "string") return { type: "cron", cron: when };
   throw new TypeError("schedule: `when` is a Date, a number of seconds or a cron expression");
+}
+
+function checkMisfire(misfire: unknown): void {
+  if (misfire === undefined || (MISFIRES as ReadonlyArray<unknown>).includes(misfire)) return;
+  throw new RangeError(`misfire must be one of ${MISFIRES.join(", ")}; it is ${String(misfire)}`);
 }
 
 export function readInterval(intervalSeconds: unknown): When {

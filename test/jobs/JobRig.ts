@@ -1,0 +1,192 @@
+/**
+ * Hosts over a broker in memory, under virtual time: agents are called by stubs, time passes by hand, a
+ * host is killed or handed over, and everything that jobs leave behind can be looked at.
+ */
+import { Effect, Layer } from "effect";
+import { agentId, type Epoch, type ShardId } from "../../schemas/Address.ts";
+import { decodeDeadLetter } from "../../schemas/DeadLetter.ts";
+import { decodeEnvelope } from "../../schemas/InboxEnvelope.ts";
+import { decodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
+import { AgentNamespace } from "../../core/agent/AgentNamespace.ts";
+import type { ObservabilityEvent } from "../../core/agent/observability.ts";
+import { CallClient } from "../../core/call/CallClient.ts";
+import { Log } from "../../core/log/Log.ts";
+import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
+import { noMetrics } from "../../core/metrics/Metrics.ts";
+import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
+import { layer as cronLayer } from "../../services/cronParser/CronParser.ts";
+import { Breather } from "../../services/host/Breather.ts";
+import { hostServices } from "../../services/host/HostServices.ts";
+import { Shard } from "../../services/host/Shard.ts";
+import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
+import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
+import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
+import type { MemoryConnection } from "../../services/memory/MemoryConnection.ts";
+import { memoryLayer } from "../../services/memory/memoryLayer.ts";
+import { VirtualTime } from "../../services/memory/VirtualTime.ts";
+import { asyncAmbientLayer } from "../../services/node/AsyncAmbient.ts";
+import { sqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
+import { collectingLog } from "../kit/system.ts";
+
+const SHARD = 0 as ShardId;
+/** Turns of the loop that a call may need without time passing: SQLite's first use takes several. */
+const LOOPS_MAX = 40;
+/** A call that is not answered in this virtual time waits for something that does not come. */
+const CALL_MS_MAX = 20_000;
+
+export interface RigOptions {
+  /** When virtual time begins, milliseconds since the epoch. */
+  readonly startMs?: number;
+  readonly seed?: number;
+}
+
+/** An agent as tests call it: by any of its methods. */
+export type AnyStub = Record<string, (...args: unknown[]) => Promise<never>>;
+
+export class JobRig {
+  readonly time: VirtualTime;
+  readonly broker: MemoryBroker;
+  /** What agents emitted, from all hosts: `type`, and the payload. */
+  readonly events: ObservabilityEvent[] = [];
+  readonly log = collectingLog();
+  private readonly agents: ReadonlyMap<string, AgentClassType>;
+  private readonly calls: CallClient;
+  private shard: Shard | undefined;
+  private connection: MemoryConnection | undefined;
+  private epoch = 0;
+
+  private constructor(agents: Record<string, unknown>, options: RigOptions) {
+    this.time = new VirtualTime(options);
+    this.broker = new MemoryBroker({ time: this.time, shards: 1 });
+    this.agents = new Map(Object.entries(agents as Record<string, AgentClassType>));
+    const client = this.broker.connect("client");
+    this.calls = new CallClient({
+      bus: makeMemoryBus(client),
+      blobs: makeMemoryBlobs(client),
+      time: this.time,
+      subjects: this.broker.subjects,
+      shards: this.broker.shards,
+    });
+  }
+
+  static async make(agents: Record<string, unknown>, options: RigOptions = {}): Promise<JobRig> {
+    const rig = new JobRig(agents, options);
+    await rig.startHost();
+    return rig;
+  }
+
+  /** One host, the owner of everything, with nothing in memory. */
+  async startHost(): Promise<void> {
+    const { subjects, shards } = this.broker;
+    const epoch = ++this.epoch as Epoch;
+    const hostId = `host-${epoch}`;
+    this.connection = this.broker.connect(hostId);
+    const layer = Layer.mergeAll(
+      memoryLayer(this.connection),
+      sqliteDatabases({ folder: undefined }),
+      asyncAmbientLayer,
+      cronLayer,
+      Layer.succeed(Log, this.log),
+    );
+    const services = await Effect.runPromise(
+      hostServices({
+        config: { hostId, subjects, shards, drainTimeoutMs: 60_000 },
+        module: () => ({ agents: this.agents, env: {} }),
+        observability: { emit: (event) => void this.events.push(event) },
+        metrics: agentMetrics(noMetrics),
+      }).pipe(Effect.provide(layer), Effect.scoped),
+    );
+    this.shard = new Shard(services, SHARD, { key: "shard.0", value: hostId, epoch }, Infinity);
+    await this.shard.start([]);
+    await this.settled();
+  }
+
+  /** `kill -9`: what is not stored is gone, nothing that still runs has any effect. */
+  kill(): void {
+    this.connection?.close();
+    this.shard?.drop();
+    this.shard = undefined;
+  }
+
+  /** In order, as when a host is replaced. */
+  async handOver(): Promise<void> {
+    const gone = this.shard?.handOver(new Breather(this.time));
+    this.shard = undefined;
+    if (gone !== undefined) await this.finished(gone);
+    this.connection?.close();
+  }
+
+  /** Idle agents leave memory, as after their time. */
+  async hibernate(): Promise<void> {
+    await this.pass(31_000);
+    const swept = this.shard?.sweep(new Breather(this.time));
+    if (swept !== undefined) await this.finished(swept);
+  }
+
+  get activeAgents(): number {
+    return this.shard?.agentsActive ?? 0;
+  }
+
+  /** Calls a method of an agent; time passes only if the call needs it. */
+  call<A = unknown>(name: string, method: string, ...args: unknown[]): Promise<A> {
+    const [className] = this.agents.keys();
+    const namespace = new AgentNamespace(className!, () => this.calls);
+    const stub = namespace.getByName(name) as unknown as AnyStub;
+    return this.finished(stub[method]!(...args));
+  }
+
+  /** Lets virtual time pass. */
+  async pass(ms: number): Promise<void> {
+    await this.time.advance(ms);
+    await this.settled();
+  }
+
+  /** Lets it pass up to an instant of the wall clock. */
+  passTo(wallMs: number): Promise<void> {
+    return this.pass(wallMs - this.time.nowMs());
+  }
+
+  /** Everything has happened that waits for no timer. */
+  async settled(): Promise<void> {
+    for (let n = 0; n < 10; n++) await this.time.settle();
+  }
+
+  journal(name: string): JournalHead[] {
+    const [className] = this.agents.keys();
+    return this.broker.journal
+      .eventsOf(agentId(className!, name))
+      .map(({ data }) => decodeEvent(data).head);
+  }
+
+  /** Dead letters: the job's callback, its payload and why. */
+  get dead(): Array<{ callback?: string; key: string; payload: unknown; reason: string }> {
+    return Array.from(this.broker.deadLetters.all(), ({ data }) => {
+      const { head, input } = decodeDeadLetter(data);
+      const envelope = decodeEnvelope(input);
+      const text = new TextDecoder().decode(envelope.body);
+      return {
+        ...(envelope.head.type === undefined ? {} : { callback: envelope.head.type }),
+        key: envelope.head.key,
+        payload: text === "" ? undefined : (JSON.parse(text) as unknown),
+        reason: head.reason,
+      };
+    });
+  }
+
+  /** Types of emitted events of jobs, in order. */
+  get jobEvents(): string[] {
+    return this.events.map(({ type }) => type).filter((type) => /^(schedule|queue):/.test(type));
+  }
+
+  private async finished<A>(promise: Promise<A>): Promise<A> {
+    let over = false;
+    const watched = promise.finally(() => (over = true));
+    watched.catch(() => undefined);
+    for (let ms = 0; !over && ms < CALL_MS_MAX; ms++) {
+      for (let n = 0; !over && n < LOOPS_MAX; n++) await this.time.settle();
+      if (!over) await this.time.advance(1);
+    }
+    if (!over) throw new Error(`no end within ${CALL_MS_MAX} virtual ms`);
+    return watched;
+  }
+}
