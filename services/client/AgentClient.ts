@@ -7,6 +7,7 @@
  * 2. A state set here holds at once and is not taken back when the server refuses it.
  * 3. After a final close (a terminal code, `shouldReconnectOnClose`, `maxRetries`, `close()`) no call
  *    waits: all reject, and so do later ones until `reconnect()`. Other closes: see `PendingCalls`.
+ * 4. Where states carry their journal sequence, one older than the state shown is not shown.
  */
 import { PartySocket, type PartySocketOptions } from "partysocket";
 import { AgentConnectionError, isTerminalCloseEvent } from "./AgentConnectionError.ts";
@@ -71,6 +72,8 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
   #ended = false;
   #reconnecting = false;
   #pausing = false;
+  /** Sequence of the state shown, of this connection. */
+  #shownSeq: number | undefined;
   #finalClose: CloseEvent | undefined;
 
   constructor(options: AgentClientOptions<State>) {
@@ -187,6 +190,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
   #opened(): void {
     // PartySocket flushes its buffer before it says that it is open.
     this.#pending.markTransmitted();
+    this.#shownSeq = undefined;
     if (this.connectionError === null) return;
     this.connectionError = null;
     this.changed();
@@ -197,13 +201,8 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     switch (frame._tag) {
       case "Identity":
         return this.#identify(frame);
-      case "State": {
-        this.state = frame.state as State;
-        if (frame.seq !== undefined) this.seq = frame.seq;
-        if (this.#awaitsState) this.#becomeReady();
-        this.changed();
-        return this.#options.onStateUpdate?.(this.state, "server");
-      }
+      case "State":
+        return this.#show(frame);
       case "StateError":
         return this.#options.onStateUpdateError?.(frame.error);
       case "McpServers":
@@ -215,6 +214,17 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
       case "Other":
         return this.onOtherMessage(event);
     }
+  }
+
+  #show({ state, seq }: ServerFrame & { _tag: "State" }): void {
+    // Rule 4. The first state of a connection always counts: a restored agent may have gone back.
+    const isLate = seq !== undefined && this.#shownSeq !== undefined && seq < this.#shownSeq;
+    if (isLate) return;
+    this.state = state as State;
+    if (seq !== undefined) this.seq = this.#shownSeq = seq;
+    if (this.#awaitsState) this.#becomeReady();
+    this.changed();
+    this.#options.onStateUpdate?.(this.state, "server");
   }
 
   #identify({ name, agent, stateFollows }: ServerFrame & { _tag: "Identity" }): void {

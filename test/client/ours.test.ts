@@ -90,6 +90,19 @@ describe("AgentClient", () => {
     next.state({ n: 2 }, { seq: 9 });
     await until("the next is here", () => client.seq === 9);
   });
+  it("a state older than the one shown is not shown; a new connection's first always is", async () => {
+    const onStateUpdate = vi.fn();
+    const client = pool.open({ host: server.host, onStateUpdate });
+    const peer = await server.peer();
+    peer.state("new", { seq: 9 });
+    peer.state("old", { seq: 8 });
+    peer.state("newer", { seq: 10 });
+    await until("the newest is here", () => client.state === "newer");
+    peer.drop();
+    (await server.peer(2)).state("restored", { seq: 3 });
+    await until("the restored one is here", () => client.seq === 3);
+    expect(onStateUpdate.mock.calls.map(([state]) => state)).toEqual(["new", "newer", "restored"]);
+  });
   it("frames of the protocol that are broken break nothing", async () => {
     const client = pool.open({ host: server.host });
     const peer = await server.peer();
