@@ -246,6 +246,10 @@ describe("the command line", () => {
       "history",
       "state",
       "sql",
+      "schedules",
+      "tail",
+      "call",
+      "dead",
     ])
       expect(help.out).toMatch(new RegExp(`^  ${command} `, "m"));
     expect(help.out).toContain("Exit codes:");
@@ -262,6 +266,10 @@ describe("the command line", () => {
       "history",
       "state",
       "sql",
+      "schedules",
+      "tail",
+      "call",
+      "dead",
     ])
       expect((await cli.run(["help", command])).out, command).toMatch(/Examples?:\n {2}agents /);
   });
@@ -273,6 +281,8 @@ describe("the command line", () => {
       [["dev", "--port", "x"], /whole number from 0 to 65535/],
       [["list", "--namespace", "a.b", ...NATS], /letters, digits/],
       [["provision"], /--nats/],
+      [["dead", "show", "x"], /Give its number/],
+      [["tail", "--limit", "0"], /whole number from 1/],
       [["gateway", "server.ts"], /needs a broker/],
       [["gateway", ...NATS, "--public-url", "hooks.example.com"], /scheme and host/],
     ];

@@ -1,0 +1,111 @@
+/** What the commands that act on agents make of their command lines; the rest is in `installation.test.ts`. */
+import { describe, expect, it } from "vitest";
+import { AgentUnreachable, type CallClient } from "../../core/call/CallClient.ts";
+import { agentId } from "../../schemas/Address.ts";
+import type { CallReply } from "../../schemas/Call.ts";
+import { encodeDeadLetter } from "../../schemas/DeadLetter.ts";
+import { CliFixture } from "./fixture.ts";
+
+const NATS = ["--nats", "nats://one:4222"];
+
+function fixture(reply: CallReply | Error) {
+  const cli = new CliFixture();
+  const calls: Array<Parameters<CallClient["call"]>> = [];
+  cli.answer = async (...args) => {
+    calls.push(args);
+    if (reply instanceof Error) throw reply;
+    return { reply, body: new Uint8Array(0) };
+  };
+  return { cli, calls };
+}
+
+describe("agents call", () => {
+  it("takes each argument as JSON, and asks the agent of that class and name", async () => {
+    const { cli, calls } = fixture({ kind: "result", value: { sum: 3 } });
+    const args = ["greet", '"Ada"', "12", "null", '{"loud":true}'];
+    const ran = await cli.run(["call", ...NATS, "front-desk", "Über/x", ...args]);
+    expect(ran).toEqual({ code: 0, out: '{\n  "sum": 3\n}', err: "" });
+    expect(calls).toEqual([
+      [
+        agentId("FrontDesk", "Über/x"),
+        { kind: "rpc", method: "greet", args: ["Ada", 12, null, { loud: true }] },
+        { deadlineMs: 30_000, repeatable: false },
+      ],
+    ]);
+  });
+
+  it("takes what begins with a dash after --", async () => {
+    const { cli, calls } = fixture({ kind: "result" });
+    await cli.run(["call", "Counter", "x", "add", ...NATS, "--", "-1"]);
+    expect(calls[0]![1]).toMatchObject({ args: [-1] });
+  });
+
+  it("a class in kebab case is the one that exists, whatever its capitals", async () => {
+    const { cli, calls } = fixture({ kind: "result" });
+    await cli.append("AIHelper", "h", [{}]);
+    await cli.run(["call", "a-i-helper", "h", "m", ...NATS]);
+    expect(calls[0]![0].class).toBe("AIHelper");
+  });
+
+  it("--json prints one line, null for nothing", async () => {
+    const run = (reply: CallReply) =>
+      fixture(reply).cli.run(["call", "C", "x", "m", "--json", ...NATS]);
+    expect(await run({ kind: "result", value: { a: [1] } })).toMatchObject({ out: '{"a":[1]}' });
+    expect(await run({ kind: "result" })).toMatchObject({ code: 0, out: "null" });
+  });
+
+  it("what is no JSON is a usage error that shows how to write a string; nothing is called", async () => {
+    const { cli, calls } = fixture({ kind: "result" });
+    const ran = await cli.run(["call", "C", "x", "m", "1", "Ada", ...NATS]);
+    expect(ran).toMatchObject({ code: 2, out: "" });
+    expect(ran.err).toContain("Argument 2 is not JSON: Ada");
+    expect(ran.err).toContain(`'"Ada"'`);
+    expect(calls).toEqual([]);
+  });
+
+  it("an agent that can't be reached or started is exit code 1 with where to look", async () => {
+    const away = await fixture(new AgentUnreachable({ message: "no host owns it" })).cli.run([
+      "call", "C", "x", "m", ...NATS,
+    ]); // prettier-ignore
+    expect(away).toMatchObject({ code: 1, err: expect.stringContaining("agents host") as string });
+    const hidden = await fixture({
+      kind: "error",
+      name: "Error",
+      message: "Internal Server Error",
+    }).cli.run(["call", "C", "x", "m", ...NATS]);
+    expect(hidden.err).toContain("the host's log says why");
+  });
+});
+
+describe("agents dead", () => {
+  const letter = encodeDeadLetter(
+    { agent: ["C", "x"], seq: 7, reason: "lost", host: "h", time: Date.UTC(2026, 2, 1) },
+    Buffer.from("nothing that can be read"),
+  );
+
+  it("what can't be read is listed, and is not redriven", async () => {
+    const { cli } = fixture({ kind: "result" });
+    await cli.deadLetters.put(agentId("C", "x"), letter);
+    await cli.deadLetters.put(agentId("C", "y"), Buffer.from("not even a letter"));
+    const { out } = await cli.run(["dead", "list", "--json", ...NATS]);
+    expect(out.split("\n").map((line) => JSON.parse(line) as unknown)).toEqual([
+      { id: 1, class: "C", name: "x", time: "2026-03-01T00:00:00.000Z", reason: "lost", host: "h", unreadable: expect.any(String) as string },
+      { id: 2, class: "C", name: "y", unreadable: expect.any(String) as string },
+    ]); // prettier-ignore
+    const redriven = await cli.run(["dead", "redrive", "1", "2", ...NATS]);
+    expect(redriven).toMatchObject({ code: 1, out: "" });
+    expect(redriven.err.split("\n")).toHaveLength(2);
+    expect(await cli.deadLetters.count()).toBe(2);
+    expect((await cli.run(["dead", "drop", "1", "2", "--json", ...NATS])).out).toBe(
+      '{"id":1,"class":"C","name":"x","dropped":true}\n{"id":2,"class":"C","name":"y","dropped":true}',
+    );
+    expect(await cli.deadLetters.count()).toBe(0);
+  });
+
+  it("without a part it says what there is", async () => {
+    const { code, err } = await fixture({ kind: "result" }).cli.run(["dead"]);
+    expect(code).toBe(2);
+    for (const part of ["list", "show", "redrive", "drop"])
+      expect(err).toMatch(new RegExp(`^  ${part} `, "m"));
+  });
+});

@@ -1,0 +1,313 @@
+/** The commands against a host in a process of its own and a real nats-server, as people run them. */
+import { spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { agentId } from "../../schemas/Address.ts";
+import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
+import { openReader } from "../../services/cli/joinReader.ts";
+import type { Joins } from "../../services/cli/Joins.ts";
+import { runProgram } from "../../services/cli/program.ts";
+import { machineTime } from "../../services/node/MachineTime.ts";
+import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
+
+const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+const MODULE = fileURLToPath(new URL("workModule.ts", import.meta.url));
+
+let nats: TestNats;
+let folder: TempFolder;
+let host: AgentsProcess;
+
+beforeAll(async () => {
+  nats = await startNats();
+  folder = tempFolder("cli");
+  const provisioned = await agents(["provision", "--shards", "2"]);
+  expect(provisioned).toMatchObject({ code: 0 });
+  host = await AgentsProcess.start({
+    args: ["host", MODULE, "--nats", nats.url, "--data", folder.path],
+  });
+  await host.ready();
+});
+afterAll(async () => {
+  await host?.stop();
+  await nats?.stop();
+  folder?.remove();
+});
+
+interface Running {
+  out: string;
+  err: string;
+  readonly interrupt: () => void;
+  readonly ended: Promise<number | null>;
+}
+
+function start(args: ReadonlyArray<string>): Running {
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const running: Running = {
+    out: "",
+    err: "",
+    interrupt: () => child.kill("SIGINT"),
+    ended: new Promise((resolve) => child.once("close", resolve)),
+  };
+  child.stdout.on("data", (chunk: Buffer) => (running.out += String(chunk)));
+  child.stderr.on("data", (chunk: Buffer) => (running.err += String(chunk)));
+  return running;
+}
+
+/** Runs one command line to its end. */
+async function agents(args: ReadonlyArray<string>) {
+  const running = start(args);
+  const code = await running.ended;
+  return { code, out: running.out.trimEnd(), err: running.err.trimEnd() };
+}
+
+/** The same in this process, for what is asked often; gives what it prints. */
+async function ask(args: ReadonlyArray<string>): Promise<string> {
+  const out: string[] = [];
+  const terminal = {
+    out: (line: string) => void out.push(line),
+    err: () => undefined,
+    interactive: false,
+    env: {},
+    cwd: folder.path,
+  };
+  const joins = { openReader, time: machineTime } as unknown as Joins;
+  await runProgram([...args, "--nats", nats.url], joins, terminal, "0");
+  return out.join("\n");
+}
+
+const webhook = (key: string, body: string): Uint8Array =>
+  encodeEnvelope(
+    { key, kind: "webhook", time: Date.now(), provider: "test", method: "POST",
+      url: "http://localhost/hook", headers: { authorization: "secret", "x-kept": "yes" } },
+    Buffer.from(body),
+  ); // prettier-ignore
+
+/** Stores inputs as a gateway does. */
+async function publish(name: string, ...inputs: ReadonlyArray<Uint8Array>): Promise<void> {
+  const ports = await openReader({ natsUrl: nats.url, namespace: "agents" });
+  try {
+    for (const input of inputs)
+      await ports.inbox.publish(agentId("WorkAgent", name), input, {
+        signal: AbortSignal.timeout(5_000),
+      });
+  } finally {
+    await ports.close();
+  }
+}
+
+const lines = (text: string) =>
+  text === "" ? [] : text.split("\n").map((line) => JSON.parse(line) as Record<string, unknown>);
+
+/** Of the class, once there are as many. */
+const deadLetters = (name: string, count: number) =>
+  pollUntil(`${count} dead letters of ${name}`, async () => {
+    const out = await ask(["dead", "list", "work-agent", "--json"]);
+    const found = lines(out).filter((letter) => letter["name"] === name);
+    return found.length === count ? { done: true, value: found } : { done: false, saw: found };
+  });
+
+const finished = (name: string, wanted: ReadonlyArray<string>) =>
+  pollUntil(`${name} has done ${wanted.join()}`, async () => {
+    const out = await ask(["call", "WorkAgent", name, "finished", "--json"]);
+    return out === JSON.stringify(wanted) || { done: false, saw: out };
+  });
+
+describe("agents call", () => {
+  it("makes the agent, runs the method and prints its result", async () => {
+    expect(await agents(["call", "work-agent", "new one", "finished"])).toEqual({
+      code: 0,
+      out: "[]",
+      err: "",
+    });
+    expect((await agents(["call", "work-agent", "new one", "allow"])).err).toContain("nothing");
+    const state = await agents(["state", "work-agent", "new one", "--json"]);
+    expect(JSON.parse(state.out)).toMatchObject({ state: { allowed: true } });
+  });
+
+  it("what the method throws is exit code 1, with name, message and cause", async () => {
+    expect(await agents(["call", "WorkAgent", "thrower", "fail", "--json"])).toEqual({
+      code: 1,
+      out: "",
+      err: "agents: WorkAgent/thrower.fail(): TypeError: it can't be\n  caused by RangeError: too far",
+    });
+    const none = await agents(["call", "WorkAgent", "thrower", "nope"]);
+    expect(none).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("does not exist") as string,
+    });
+  });
+
+  it("without a host it gives up when it was told to, and asks whether one runs", async () => {
+    const other = ["--namespace", "empty"];
+    await agents(["provision", "--shards", "1", ...other]);
+    const { code, err } = await agents([
+      "call", "WorkAgent", "x", "finished", "--timeout", "1", ...other,
+    ]); // prettier-ignore
+    expect(code).toBe(1);
+    expect(err).toContain("Does a host run");
+  });
+});
+
+describe("agents schedules", () => {
+  it("lists what is scheduled, the next first", async () => {
+    const before = Date.now();
+    for (const [method, ...args] of [["planDaily"], ["plan", "3600", '"an hour"']] as const)
+      expect(await agents(["call", "WorkAgent", "planner", method, ...args])).toMatchObject({
+        code: 0,
+      });
+    const { out } = await agents(["schedules", "work-agent", "planner", "--json"]);
+    const rows = lines(out);
+    const dues = rows.map((row) => Date.parse(String(row["due"])));
+    expect(dues).toEqual(dues.toSorted((a, b) => a - b));
+    const hour = rows.find((row) => row["type"] === "delayed");
+    expect(hour).toMatchObject({ callback: "work", payload: "an hour", running: false });
+    expect(Math.abs(Date.parse(String(hour!["due"])) - before - 3_600_000)).toBeLessThan(20_000);
+    expect(rows.find((row) => row["type"] === "cron")).toMatchObject({
+      cron: "0 9 * * *",
+      payload: { of: "the day" },
+      misfire: "latest",
+    });
+    const people = await agents(["schedules", "work-agent", "planner"]);
+    expect(people.out).toMatch(/Z {2}work\("an hour"\)\n {4}once, id \w+/);
+    expect(people.err).toBe("2 schedules");
+  });
+
+  it("an agent that scheduled nothing has none, one that is not there is exit code 3", async () => {
+    await agents(["call", "WorkAgent", "idle", "allow"]);
+    expect(await agents(["schedules", "WorkAgent", "idle"])).toEqual({
+      code: 0,
+      out: "",
+      err: "Nothing is scheduled.",
+    });
+    expect((await agents(["schedules", "WorkAgent", "nobody"])).code).toBe(3);
+  });
+});
+
+describe("agents dead", () => {
+  it("a queue item that died runs again as one, once it is redriven", async () => {
+    await agents(["call", "WorkAgent", "queuer", "enqueue", '"item"']);
+    const [letter] = await deadLetters("queuer", 1);
+    expect(letter).toMatchObject({
+      class: "WorkAgent",
+      reason: "Error: not allowed yet",
+      cause: { kind: "queue", type: "work" },
+    });
+    const id = String(letter!["id"]);
+    expect((await agents(["dead", "show", id])).out).toContain('"item"');
+    await agents(["call", "WorkAgent", "queuer", "allow"]);
+    expect(await agents(["dead", "redrive", id])).toEqual({
+      code: 0,
+      out: `${id}  WorkAgent queuer: in the inbox again`,
+      err: "",
+    });
+    await finished("queuer", ["item"]);
+    await deadLetters("queuer", 0);
+    const { out } = await agents(["history", "WorkAgent", "queuer", "--json"]);
+    const ended = lines(out).filter((line) => "done" in line);
+    const causes = ended.map((line) => line["cause"] as { kind: string; id: string });
+    expect(causes.map(({ kind, id: key }) => `${kind} ${key.split(":")[0]}`)).toEqual([
+      "queue queue",
+      "queue redrive",
+      "queue queue",
+    ]);
+    expect(ended.map((line) => line["dead"])).toEqual([true, undefined, undefined]);
+  });
+
+  it("a schedule's run that died runs again at once; one that dies again is a new letter", async () => {
+    await agents(["call", "WorkAgent", "late", "plan", "0", '"planned"']);
+    const [first] = await deadLetters("late", 1);
+    expect(first).toMatchObject({ cause: { kind: "schedule", type: "work" } });
+    await agents(["dead", "redrive", String(first!["id"])]);
+    const second = await pollUntil("another letter", async () => {
+      const [found] = await deadLetters("late", 1);
+      return found!["id"] === first!["id"]
+        ? { done: false, saw: found }
+        : { done: true, value: found! };
+    });
+    await agents(["call", "WorkAgent", "late", "allow"]);
+    await agents(["dead", "redrive", String(second["id"])]);
+    await finished("late", ["planned"]);
+    expect((await agents(["schedules", "WorkAgent", "late"])).err).toBe("Nothing is scheduled.");
+  });
+
+  it("a webhook that died runs again as it was, and once however often it is redriven", async () => {
+    await publish("hooked", webhook("test:1", "hook"));
+    const [letter] = await deadLetters("hooked", 1);
+    const id = String(letter!["id"]);
+    expect(letter).toMatchObject({ cause: { kind: "webhook", provider: "test", id: "test:1" } });
+    const shown = await agents(["dead", "show", id]);
+    expect(shown.out).toContain("POST http://localhost/hook");
+    expect(shown.out).toContain("x-kept: yes");
+    expect(shown.out).not.toContain("secret");
+    await agents(["call", "WorkAgent", "hooked", "allow"]);
+    expect(await agents(["dead", "redrive", id])).toMatchObject({ code: 0 });
+    await finished("hooked", ["hook"]);
+    // As after an operator's computer that died between storing and removing.
+    await publish("hooked", webhook("test:1", "hook"), webhook("test:2", "later"));
+    await finished("hooked", ["hook", "later"]);
+    await deadLetters("hooked", 0);
+  });
+
+  it("an input that can't be read can only be dropped; the others of a list have their turn", async () => {
+    await publish("broken", Buffer.from("no envelope"));
+    const [letter] = await deadLetters("broken", 1);
+    const id = String(letter!["id"]);
+    expect(letter).toMatchObject({ unreadable: expect.any(String) as string });
+    expect(await agents(["dead", "redrive", id])).toMatchObject({ code: 1, out: "" });
+    expect(await agents(["dead", "drop", "999999", id])).toMatchObject({
+      code: 3,
+      out: `${id}  WorkAgent broken: dropped`,
+      err: expect.stringContaining("no dead letter 999999") as string,
+    });
+    await deadLetters("broken", 0);
+  });
+
+  it("nothing dead is no failure", async () => {
+    expect(await agents(["dead", "list", "NoSuch"])).toEqual({
+      code: 0,
+      out: "",
+      err: "No dead letters.",
+    });
+  });
+});
+
+describe("agents tail", () => {
+  it("prints turns as they are committed, with the state after them, until Ctrl-C", async () => {
+    await agents(["call", "WorkAgent", "watched", "allow"]);
+    const tail = start(["tail", "work-agent", "watched", "--json"]);
+    await pollUntil(
+      "it follows",
+      () => tail.err.includes("Following") || { done: false, saw: tail },
+    );
+    await agents(["call", "WorkAgent", "other", "allow"]);
+    await agents(["call", "WorkAgent", "watched", "work", '"one"']);
+    await agents(["call", "WorkAgent", "watched", "enqueue", '"two"']);
+    await pollUntil("three turns", () =>
+      tail.out.split("\n").length > 3 ? true : { done: false, saw: tail.out },
+    );
+    tail.interrupt();
+    expect(await tail.ended).toBe(0);
+    expect(lines(tail.out.trimEnd())).toMatchObject([
+      { class: "WorkAgent", name: "watched", cause: { kind: "rpc", type: "work" }, state: { done: ["one"] } },
+      { name: "watched",  queue: { put: [{ callback: "work" }] } },
+      { name: "watched", cause: { kind: "queue" }, state: { done: ["one", "two"] } },
+    ]); // prettier-ignore
+  });
+
+  it("--limit ends it", async () => {
+    const tail = start(["tail", "--limit", "1"]);
+    await pollUntil(
+      "it follows",
+      () => tail.err.includes("Following") || { done: false, saw: tail },
+    );
+    await agents(["call", "WorkAgent", "limited", "allow"]);
+    expect(await tail.ended).toBe(0);
+    expect(tail.out).toMatch(/^WorkAgent limited {2}\d+ .* rpc/);
+  });
+});

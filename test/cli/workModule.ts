@@ -1,0 +1,46 @@
+/** What the command-line tests run on a real host: an agent whose every job fails until it is allowed to. */
+import { Agent } from "agents";
+
+interface WorkState {
+  readonly allowed: boolean;
+  readonly done: ReadonlyArray<string>;
+}
+
+export class WorkAgent extends Agent<unknown, WorkState> {
+  static override options = { retry: { maxAttempts: 1 } };
+  override initialState: WorkState = { allowed: false, done: [] };
+
+  allow(): void {
+    this.setState({ ...this.state, allowed: true });
+  }
+
+  finished(): ReadonlyArray<string> {
+    return this.state.done;
+  }
+
+  async enqueue(what: string): Promise<string> {
+    return this.queue("work", what);
+  }
+
+  async plan(seconds: number, what: string): Promise<void> {
+    await this.schedule(seconds, "work", what);
+  }
+
+  async planDaily(): Promise<void> {
+    await this.schedule("0 9 * * *", "work", { of: "the day" });
+  }
+
+  work(what: string): void {
+    if (!this.state.allowed) throw new Error("not allowed yet");
+    this.setState({ ...this.state, done: [...this.state.done, what] });
+  }
+
+  fail(): never {
+    throw new TypeError("it can't be", { cause: new RangeError("too far") });
+  }
+
+  override async onRequest(request: Request): Promise<Response> {
+    this.work(await request.text());
+    return new Response("OK");
+  }
+}
