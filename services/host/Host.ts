@@ -18,8 +18,8 @@ import { Shard } from "./Shard.ts";
 
 /** Part of the TTL by which a lease counts as lost before it expires: clocks' rates and delays. */
 const LEASE_MARGIN = 0.2;
-/** How often idle agents are looked for. */
-const SWEEP_MS = 1000;
+/** Agents leave memory at most this much later than they may. */
+const SWEEP_MS_DEFAULT = 1000;
 /** Shards started at once: each is a few requests to the broker. */
 const CLAIMS_AT_ONCE = 8;
 
@@ -78,7 +78,7 @@ export class Host {
     this.timers.add(serveStateRequests(this.services));
     await this.renewAll();
     this.every(leases.ttlMs / 3, () => this.renewAll());
-    this.every(SWEEP_MS, async () => {
+    this.every(config.sweepMs ?? SWEEP_MS_DEFAULT, async () => {
       for (const shard of this.owned.values()) await shard.sweep(this.breather);
     });
     this.services.log.info("host started", {

@@ -34,6 +34,8 @@ export interface HostConfig {
   readonly shards: number;
   /** How long a stopping host waits for its turns. */
   readonly drainTimeoutMs: number;
+  /** How often idle agents are looked for; default a second. */
+  readonly sweepMs?: number;
 }
 
 /** What a module gives a host. A function: `agents dev` replaces the module while the host runs. */

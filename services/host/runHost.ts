@@ -21,6 +21,7 @@ export interface RunHostOptions {
   /** Default: nobody is told. */
   readonly observability?: Observability;
   readonly drainTimeoutMs?: number;
+  readonly sweepMs?: number;
 }
 
 export const runHost = (options: RunHostOptions) =>
@@ -31,6 +32,7 @@ export const runHost = (options: RunHostOptions) =>
         subjects: options.subjects,
         shards: options.shards,
         drainTimeoutMs: options.drainTimeoutMs ?? DRAIN_TIMEOUT_MS_DEFAULT,
+        ...(options.sweepMs === undefined ? {} : { sweepMs: options.sweepMs }),
       },
       module: options.module,
       metrics: options.metrics,

@@ -45,6 +45,11 @@ export class LeaseStore {
     if (this.entries.get(lease.key)?.lease.epoch === lease.epoch) this.remove(lease.key);
   }
 
+  /** Every lease with this value runs out now: its holder is gone, and its time is over. */
+  expire(value: string): void {
+    for (const [key, { lease }] of [...this.entries]) if (lease.value === value) this.remove(key);
+  }
+
   /** Live leases with the revision that they have now. */
   live(): ReadonlyArray<{ readonly lease: Lease; readonly revision: number }> {
     return [...this.entries.values()].map(({ lease, revision }) => ({ lease, revision }));

@@ -61,6 +61,12 @@ export class VirtualTime implements TimeShape {
     return this.timers.size;
   }
 
+  /** Milliseconds until the next timer is due, 0 for one that is; undefined when there is none. */
+  get nextInMs(): number | undefined {
+    const next = this.nextTimer();
+    return next && Math.max(0, next.dueMs - this.elapsedMs);
+  }
+
   /** Moves both clocks by `ms` and runs what falls due on the way. */
   async advance(ms: number): Promise<void> {
     const endMs = this.elapsedMs + ms;
