@@ -38,6 +38,7 @@ export class CallClient {
   };
   /** Calls that are out, by shard. */
   private readonly out = new Map<ShardId, Set<AbortController>>();
+  private closed = false;
 
   constructor(parts: CallClient["parts"]) {
     this.parts = parts;
@@ -46,6 +47,12 @@ export class CallClient {
   /** Rule 2: the shard's lease ended or changed hands. */
   shardMoved(shard: ShardId): void {
     for (const controller of this.out.get(shard) ?? []) controller.abort();
+  }
+
+  /** The process stops: calls that are held or out end with `AgentUnreachable`, and keep nothing alive. */
+  close(): void {
+    this.closed = true;
+    for (const shard of this.out.keys()) this.shardMoved(shard);
   }
 
   /** Rejects with `AgentUnreachable`. */
@@ -79,6 +86,7 @@ export class CallClient {
     const endMs = time.monotonicMs() + options.deadlineMs;
     for (let waitMs = RETRY_MS_MIN; ; waitMs = Math.min(waitMs * 2, RETRY_MS_MAX)) {
       const leftMs = endMs - time.monotonicMs();
+      if (this.closed) throw unreachable(id, "this process stops");
       if (leftMs <= 0) throw unreachable(id, "no host owns it, or its host did not take the call");
       const controller = this.begin(shard);
       const reply = await bus

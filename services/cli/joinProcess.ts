@@ -142,6 +142,8 @@ const serveRoles = (settings: ProcessSettings, broker: Broker) =>
       subjects,
       shards,
     });
+    // Runs after gateway and host have stopped: what they still had to tell was told, or never will be.
+    yield* Effect.addFinalizer(() => Effect.sync(() => calls.close()));
     let code = codeOf(settings.module, settings.env, calls);
     const metrics = agentMetrics(settings.metrics);
     const id = `${role}-${hostname()}-${machineTime.id().slice(0, 8)}`;
