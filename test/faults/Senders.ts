@@ -29,6 +29,7 @@ const REQUEST_TIMEOUT_MS = 20_000;
 export class Senders {
   readonly finished: Promise<void>;
   answered = 0;
+  slowestMs = 0;
   readonly byStatus = new Map<number, number>();
   private readonly options: SendersOptions;
   private readonly statuses = new Map<string, { delivery: Delivery; statuses: number[] }>();
@@ -82,6 +83,7 @@ export class Senders {
       const startMs = performance.now();
       const status = await this.send(delivery);
       this.answered++;
+      this.slowestMs = Math.max(this.slowestMs, performance.now() - startMs);
       this.byStatus.set(status, (this.byStatus.get(status) ?? 0) + 1);
       const known = this.statuses.get(delivery.id);
       if (known === undefined) this.statuses.set(delivery.id, { delivery, statuses: [status] });

@@ -1,0 +1,154 @@
+/**
+ * The shape of `deploy/compose.yaml` as processes: nats-server, two hosts, a gateway. Both hosts are
+ * restarted in order, one after the other, while webhooks flow and clients are connected: nobody notices.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import WebSocket from "ws";
+import type { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { checkEpochs, checkExactlyOnce, historyOf, type History } from "../kit/checkers.ts";
+import { agentId } from "../../schemas/Address.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { Installation, SECRET } from "./Installation.ts";
+import { Senders } from "./Senders.ts";
+
+const SHARDS = 16;
+const CLIENTS = 20;
+/** Stopping in order must not outlast an orchestrator's patience (10 s at Docker's). */
+const STOP_MS_MAX = 8_000;
+const WEBHOOKS = 2_000;
+
+/** A browser that shows an agent's state. */
+class Client {
+  readonly counts: number[] = [];
+  readonly socket: WebSocket;
+  closed: number | undefined;
+
+  constructor(url: string, agent: string) {
+    this.socket = new WebSocket(`${url.replace("http", "ws")}/agents/ledger/${agent}`);
+    this.socket.on("error", () => undefined);
+    this.socket.on("close", (code) => (this.closed = code));
+    this.socket.on("message", (data) => {
+      const frame = JSON.parse(String(data)) as { type?: string; state?: { count: number } };
+      if (frame.type === "cf_agent_state" && frame.state !== undefined)
+        this.counts.push(frame.state.count);
+    });
+  }
+
+  get last(): number {
+    return this.counts.at(-1) ?? -1;
+  }
+}
+
+let installation: Installation;
+let hosts: Record<"a" | "b", AgentsProcess>;
+let clients: Client[];
+let senders: Senders;
+const sharesSeen: Array<ReadonlyMap<string, number>> = [];
+const histories: History[] = [];
+const figures: Record<string, unknown> = {};
+
+/** Stops a host in order, has the other serve alone for a while, and starts it again. */
+async function restart(name: "a" | "b"): Promise<void> {
+  let startMs = performance.now();
+  await hosts[name].stop();
+  const stopMs = performance.now() - startMs;
+  await installation.shared(1);
+  await senders.more(50);
+  startMs = performance.now();
+  hosts[name] = await installation.startHost(name);
+  await installation.shared(2);
+  const joinMs = performance.now() - startMs;
+  await senders.more(50);
+  figures[`host ${name}: stop, start and share, ms`] = [stopMs, joinMs].map(Math.round);
+}
+
+beforeAll(async () => {
+  // The product's own lease: a restart in order must not wait for it.
+  installation = await Installation.start({ shards: SHARDS, leaseTtlMs: 5_000 });
+  const [a, b] = await Promise.all([installation.startHost("a"), installation.startHost("b")]);
+  hosts = { a, b };
+  await installation.shared(2);
+  sharesSeen.push(await installation.shares());
+  const { url } = installation.gateway;
+  clients = Array.from({ length: CLIENTS }, (_, n) => new Client(url, `agent-${n}`));
+  await pollUntil("all clients see a state", () => clients.every(({ last }) => last === 0));
+  senders = new Senders({
+    url,
+    secret: SECRET,
+    deliveries: Array.from({ length: WEBHOOKS }, (_, n) => ({
+      agent: `agent-${n % CLIENTS}`,
+      id: `delivery-${n}`,
+    })),
+    concurrency: 8,
+    paceMs: 80,
+    heldBack: 200,
+  });
+  await senders.more(100);
+  await restart("a");
+  await restart("b");
+  senders.release();
+  await senders.finished;
+  sharesSeen.push(await installation.shares());
+  figures["slowest answer, ms"] = Math.round(senders.slowestMs);
+  for (let n = 0; n < CLIENTS; n++)
+    histories.push(
+      await historyOf(installation.inspector.journal, agentId("Ledger", `agent-${n}`)),
+    );
+}, 90_000);
+
+afterAll(async () => {
+  for (const { socket } of clients ?? []) socket.terminate();
+  await installation?.stop();
+  console.info("rolling restart:", figures);
+}, 60_000);
+
+describe("both hosts are restarted in order while webhooks flow", () => {
+  test("no webhook fails", () => {
+    expect(Object.fromEntries(senders.byStatus)).toEqual({ 200: WEBHOOKS });
+  });
+
+  test("every webhook is done exactly once, and epochs never go back", () => {
+    expect(checkExactlyOnce(senders.sent, histories)).toEqual([]);
+    expect(histories.flatMap(checkEpochs)).toEqual([]);
+  });
+
+  test("no client loses its socket, and each ends with the last state", async () => {
+    const expected = WEBHOOKS / CLIENTS;
+    await pollUntil("every client has the last state", () => {
+      const saw = clients.map(({ last }) => last);
+      return saw.every((last) => last === expected) || { done: false, saw };
+    });
+    expect(clients.map(({ closed }) => closed)).toEqual(clients.map(() => undefined));
+  });
+
+  test("no client sees a state twice or out of order", () => {
+    for (const { counts } of clients)
+      expect(counts).toEqual([...new Set(counts)].toSorted((x, y) => x - y));
+  });
+
+  test("clients' sockets still reach their agents", async () => {
+    for (const { socket } of clients)
+      socket.send(JSON.stringify({ type: "cf_agent_state", state: { count: 1_000_000 } }));
+    await pollUntil("every agent has the state that its client sent", async () => {
+      const saw = await Promise.all(
+        clients.map(async (_, n) => {
+          const response = await fetch(`${installation.gateway.url}/agents/ledger/agent-${n}`);
+          return ((await response.json()) as { state: { count: number } }).state.count;
+        }),
+      );
+      return saw.every((count) => count === 1_000_000) || { done: false, saw };
+    });
+  });
+
+  test("a gateway whose clients and hosts have just gone stops at once", async () => {
+    await Promise.all([hosts.a.kill(), hosts.b.kill()]);
+    for (const { socket } of clients) socket.terminate();
+    const startMs = performance.now();
+    await installation.gateway.stop();
+    expect(performance.now() - startMs).toBeLessThan(STOP_MS_MAX);
+  });
+
+  test("each host owns half of the shards when both are up", () => {
+    for (const shares of sharesSeen) expect([...shares.values()]).toEqual([SHARDS / 2, SHARDS / 2]);
+  });
+});
