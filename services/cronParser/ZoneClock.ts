@@ -12,6 +12,7 @@ export interface Stretch {
   readonly offsetMs: number;
 }
 
+/** Milliseconds of an hour. */
 const HOUR_MS = 3600 * 1000;
 /** Offsets of all zones lie within; also how far around a reading its instants are looked for. */
 const OFFSET_MS_MAX = 16 * HOUR_MS;

@@ -14,7 +14,7 @@ import { pollUntil } from "../kit/poll.ts";
 import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
 
 const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
-const MODULE = fileURLToPath(new URL("workModule.ts", import.meta.url));
+const MODULE = fileURLToPath(new URL("./workModule.ts", import.meta.url));
 
 let nats: TestNats;
 let folder: TempFolder;
