@@ -5,6 +5,7 @@
  * The broker's has a name for each due time, not for each schedule: arming a new one never takes the old
  * one away before the commit that moved it is stored. What is left over fires once, and is dropped.
  */
+import { fnv1a32 } from "../../schemas/Address.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { BrokerUnavailable } from "../bus/Bus.ts";
 import type { ScheduleRow } from "../schedule/ScheduleTable.ts";
@@ -94,4 +95,12 @@ export function readKey(key: string): [id: string, dueMs: number] {
   return [key.slice("schedule:".length, at), Number(key.slice(at + 1))];
 }
 
-const nameOf = (id: string, dueMs: number): string => `${dueMs}-${id}`;
+/** Users may choose ids; the broker's subjects are short. */
+const ID_LENGTH_MAX = 64;
+/** Another start of the hash makes it another hash: 64 bits for those of one agent and one instant. */
+const SECOND_SEED = 0x01234567;
+
+function nameOf(id: string, dueMs: number): string {
+  if (id.length <= ID_LENGTH_MAX) return `${dueMs}-${id}`;
+  return `${dueMs}-long-${fnv1a32(id).toString(16)}-${fnv1a32(id, SECOND_SEED).toString(16)}`;
+}

@@ -18,7 +18,7 @@ export function makeNatsTimers(nats: NatsShape): TimersShape {
       const shard = shardOf(id, shards);
       const outcome = await publisher.publish(subjects.timer(shard, id, name), envelope, {
         headers: headers(
-          ["Nats-Schedule", `@at ${new Date(atMs).toISOString()}`],
+          ["Nats-Schedule", `@at ${instant(atMs)}`],
           ["Nats-Schedule-Target", subjects.inbox(shard, id)],
         ),
       });
@@ -36,6 +36,9 @@ export function makeNatsTimers(nats: NatsShape): TimersShape {
     },
   };
 }
+
+/** The server knows no years before 0; all of them are past. A fraction of a millisecond is not early. */
+const instant = (ms: number): string => new Date(Math.max(0, Math.ceil(ms))).toISOString();
 
 export const layer: Layer.Layer<Timers, never, Nats> = Layer.effect(
   Timers,

@@ -9,6 +9,7 @@ import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
 import type { JournalFeedShape } from "../../core/journal/JournalFeed.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
+import type { TimersShape } from "../../core/schedule/Timers.ts";
 import type { SnapshotsShape } from "../../core/snapshot/Snapshots.ts";
 import { agentId, shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import { encodeFrame } from "../../schemas/Frame.ts";
@@ -23,6 +24,7 @@ export interface Ports {
   readonly blobs: BlobsShape;
   readonly deadLetters: DeadLettersShape;
   readonly bus: BusShape;
+  readonly timers: TimersShape;
 }
 
 export interface Backend {
@@ -34,6 +36,8 @@ export interface Backend {
   readonly restart: () => Promise<void>;
   /** The clock that the broker's timers go by. */
   readonly nowMs: () => number;
+  /** The time of day that timers are armed by, milliseconds since the epoch. */
+  readonly wallMs: () => number;
   /** Asks until the answer is wanted, letting time pass. */
   readonly until: <A>(
     what: string,

@@ -16,6 +16,7 @@ import { leaseRules } from "./leaseRules.ts";
 import { memoryBackend } from "./memoryBackend.ts";
 import { storeRules } from "./storeRules.ts";
 import { timeRules } from "./timeRules.ts";
+import { timerRules } from "./timerRules.ts";
 
 describe("memory", () => {
   journalRules(memoryBackend);
@@ -24,6 +25,7 @@ describe("memory", () => {
   leaseRules(memoryBackend);
   storeRules(memoryBackend);
   busRules(memoryBackend);
+  timerRules(memoryBackend);
   const time = new VirtualTime();
   timeRules(time, (ms) => time.advance(ms));
 });

@@ -8,6 +8,7 @@ import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
 import { makeMemoryJournalFeed } from "../../services/memory/MemoryJournalFeed.ts";
 import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
 import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
+import { makeMemoryTimers } from "../../services/memory/MemoryTimers.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import { LEASE_TTL_MS, PAYLOAD_BYTES_MAX, SHARDS, type Backend } from "./Backend.ts";
 
@@ -35,11 +36,13 @@ export async function memoryBackend(): Promise<Backend> {
         blobs: makeMemoryBlobs(connection),
         deadLetters: makeMemoryDeadLetters(connection),
         bus: makeMemoryBus(connection),
+        timers: makeMemoryTimers(connection),
       };
     },
     kill: async () => broker.stop(),
     restart: async () => broker.start(),
     nowMs: time.monotonicMs,
+    wallMs: time.nowMs,
     until: async (what, check) => {
       let saw: unknown;
       for (let step = 0; step < STEPS_MAX; step++) {

@@ -10,6 +10,7 @@ import { leaseRules } from "./leaseRules.ts";
 import { natsBackend } from "./natsBackend.ts";
 import { storeRules } from "./storeRules.ts";
 import { timeRules } from "./timeRules.ts";
+import { timerRules } from "./timerRules.ts";
 
 describe("nats", () => {
   journalRules(natsBackend);
@@ -18,5 +19,6 @@ describe("nats", () => {
   leaseRules(natsBackend);
   storeRules(natsBackend);
   busRules(natsBackend);
+  timerRules(natsBackend);
   timeRules(machineTime, (ms) => pass(ms));
 });

@@ -10,6 +10,7 @@ import { makeNatsJournal } from "../../services/nats/NatsJournal.ts";
 import { makeNatsJournalFeed } from "../../services/nats/NatsJournalFeed.ts";
 import { makeNatsLeases } from "../../services/nats/NatsLeases.ts";
 import { makeNatsSnapshots } from "../../services/nats/NatsSnapshots.ts";
+import { makeNatsTimers } from "../../services/nats/NatsTimers.ts";
 import { startNats, type TestNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { LEASE_TTL_MS, PAYLOAD_BYTES_MAX, SHARDS, type Backend, type Ports } from "./Backend.ts";
@@ -39,6 +40,7 @@ export async function natsBackend(): Promise<NatsBackend> {
       snapshots: makeNatsSnapshots(nats, blobs),
       deadLetters: makeNatsDeadLetters(nats, blobs),
       bus: makeNatsBus(nats),
+      timers: makeNatsTimers(nats),
     };
   };
   return {
@@ -49,6 +51,7 @@ export async function natsBackend(): Promise<NatsBackend> {
     kill: server.kill,
     restart: server.restart,
     nowMs: () => performance.now(),
+    wallMs: () => Date.now(),
     until: (what, check) => pollUntil(what, check, { timeoutMs: 20_000, intervalMs: 10 }),
     close: async () => {
       for (const connection of connections) await connection.close();

@@ -327,6 +327,24 @@ describe("what users' SQL leaves behind costs that schedule and nothing else", (
     expect(ran).toEqual([["tick undefined", 10]]);
   });
 
+  test("ids of any length and alphabet work", async () => {
+    const ids = ["", "a.b *>", "ü".repeat(3_000), `${"ü".repeat(3_000)}!`];
+    for (const id of ids)
+      await insert(
+        "id, callback, type, delayInSeconds, payload",
+        `'${id}', 'tick', 'delayed', 10, '${id.length}'`,
+      );
+    await elsewhere();
+    await rig.pass(20_000);
+    expect(ran.map(([what]) => what).toSorted()).toEqual([
+      "tick 0",
+      "tick 3000",
+      "tick 3001",
+      "tick 6",
+    ]);
+    expect(rig.broker.timers.size).toBe(0);
+  });
+
   test("an unknown callback ends as a dead letter, after its attempts", async () => {
     await insert("callback, type, delayInSeconds, payload", "'nope', 'delayed', 10, '7'");
     await rig.pass(20_000);

@@ -1,0 +1,189 @@
+/** The contract of `core/schedule/Timers`, for any adapter. */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Delivery } from "../../core/inbox/Inbox.ts";
+import { agentId, shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
+import { decodeFrame } from "../../schemas/Frame.ts";
+import { message, ODD_NAMES, newShard, SHARDS, type Backend, type Ports } from "./Backend.ts";
+
+/** How long a test waits for what must not come, after it was due. */
+const SILENCE_MS = 700;
+/** The adapters' promise is a few hundred milliseconds; a busy machine may double it. */
+const DUE_SOON_MS = 600;
+
+interface Fired {
+  readonly id: AgentId;
+  readonly label: string;
+  readonly atMs: number;
+}
+
+export function timerRules(makeBackend: () => Promise<Backend>): void {
+  describe("timers", () => {
+    let backend: Backend;
+    let ports: Ports;
+    beforeAll(async () => {
+      backend = await makeBackend();
+      ports = await backend.open();
+    });
+    afterAll(() => backend.close());
+
+    /** What fires for one shard from now on; each is acked. */
+    async function listen(shard: ShardId, at: Ports = ports): Promise<Fired[]> {
+      const fired: Fired[] = [];
+      await at.inbox.consume(shard, (delivery: Delivery) => {
+        const { head } = decodeFrame(delivery.data);
+        fired.push({ id: delivery.id, label: String(head["id"]), atMs: backend.wallMs() });
+        delivery.ack();
+      });
+      return fired;
+    }
+    const labels = (fired: ReadonlyArray<Fired>): string[] => fired.map(({ label }) => label);
+    const fires = (fired: ReadonlyArray<Fired>, count: number) =>
+      backend.until(`${count} timers fire`, () =>
+        fired.length >= count ? { done: true, value: true } : { done: false, saw: labels(fired) },
+      );
+    const arm = (id: AgentId, name: string, atMs: number, label = name) =>
+      ports.timers.arm(id, name, atMs, message(label));
+    /** A timer that is armed later than others and fires after them: when it has, they had their time. */
+    async function silence(fired: ReadonlyArray<Fired>, id: AgentId): Promise<void> {
+      await arm(id, "silence", backend.wallMs() + SILENCE_MS);
+      await backend.until("the last timer fires", () => labels(fired).includes("silence"));
+    }
+
+    it("fires into the agent's inbox, with its envelope, never early", async () => {
+      const { shard, agent } = newShard();
+      const [one, two] = [agent("one"), agent("two")];
+      const fired = await listen(shard);
+      const now = backend.wallMs();
+      const due = new Map<string, number>();
+      for (let n = 0; n < 20; n++) {
+        due.set(`t${n}`, now + DUE_SOON_MS + n * 37);
+        await arm(n % 2 === 0 ? one : two, `t${n}`, due.get(`t${n}`)!);
+      }
+      await fires(fired, 20);
+      const late = fired.map(({ label, atMs }) => atMs - due.get(label)!);
+      expect(Math.min(...late)).toBeGreaterThanOrEqual(0);
+      expect(new Set(labels(fired))).toEqual(new Set(due.keys()));
+      for (const { id, label } of fired)
+        expect(id).toEqual(Number(label.slice(1)) % 2 === 0 ? one : two);
+      const sorted = late.toSorted((a, b) => a - b).map(Math.round);
+      process.stdout.write(
+        `${backend.name}: timers late by ${sorted[10]} ms (p50), ${sorted[19]} ms (most)\n`,
+      );
+    });
+
+    it("arming a name again replaces it: later, sooner, and with another envelope", async () => {
+      const { shard, agent } = newShard();
+      const id = agent("again");
+      const fired = await listen(shard);
+      const now = backend.wallMs();
+      await arm(id, "later", now + 300, "too early");
+      await arm(id, "later", now + 1_500, "later");
+      await arm(id, "sooner", now + 60_000, "too late");
+      await arm(id, "sooner", now + 600, "sooner");
+      await fires(fired, 2);
+      expect(labels(fired)).toEqual(["sooner", "later"]);
+      expect(fired[1]!.atMs).toBeGreaterThanOrEqual(now + 1_500);
+      await silence(fired, id);
+      expect(labels(fired)).toEqual(["sooner", "later", "silence"]);
+    });
+
+    it("disarmed it does not fire; disarming what is unknown, or has fired, does nothing", async () => {
+      const { shard, agent } = newShard();
+      const id = agent("off");
+      const fired = await listen(shard);
+      const now = backend.wallMs();
+      await arm(id, "off", now + 1_000);
+      await arm(id, "on", now + 1_000);
+      await ports.timers.disarm(id, "off");
+      await ports.timers.disarm(id, "unknown");
+      await fires(fired, 1);
+      await ports.timers.disarm(id, "on");
+      await silence(fired, id);
+      expect(labels(fired)).toEqual(["on", "silence"]);
+    });
+
+    it("one disarmed can be armed again", async () => {
+      const { shard, agent } = newShard();
+      const id = agent("twice");
+      const fired = await listen(shard);
+      await arm(id, "x", backend.wallMs() + 60_000, "first");
+      await ports.timers.disarm(id, "x");
+      await arm(id, "x", backend.wallMs() + 100, "second");
+      await fires(fired, 1);
+      expect(labels(fired)).toEqual(["second"]);
+    });
+
+    it.each([
+      ["just passed", () => backend.wallMs() - 1],
+      ["passed long ago", () => backend.wallMs() - 40 * 365 * 86_400_000],
+      ["before the epoch", () => -1],
+      ["long before any calendar", () => -8.64e15],
+    ])("a time that is %s fires at once", async (_name, atMs) => {
+      const { shard, agent } = newShard();
+      const fired = await listen(shard);
+      const startMs = backend.nowMs();
+      await arm(agent("past"), "past", atMs());
+      await fires(fired, 1);
+      expect(backend.nowMs() - startMs).toBeLessThan(5_000);
+      expect(labels(fired)).toEqual(["past"]);
+    });
+
+    it("a time far away is stored, to the end of the year 9999", async () => {
+      const { agent } = newShard();
+      const id = agent("far");
+      await arm(id, "far", Date.UTC(9999, 11, 31, 23, 59, 59));
+      await ports.timers.disarm(id, "far");
+    });
+
+    it("fires for whoever consumes the shard then", async () => {
+      const { shard, agent } = newShard();
+      const before = await listen(shard);
+      await arm(agent("moved"), "x", backend.wallMs() + DUE_SOON_MS);
+      const after = await listen(shard, await backend.open());
+      await fires(after, 1);
+      expect([labels(before), labels(after)]).toEqual([[], ["x"]]);
+    });
+
+    it.each(ODD_NAMES)("odd names of agents and of timers: %s", async (_name, odd) => {
+      const id = agentId("Repo", odd);
+      const fired = await listen(shardOf(id, SHARDS) as ShardId);
+      const mine = (): Fired[] => fired.filter((one) => one.id.name === odd);
+      const name = odd.length > 200 ? odd.slice(0, 40) : odd;
+      await arm(id, name, backend.wallMs() + 60_000, "replaced");
+      await arm(id, name, backend.wallMs() + 100, "fires");
+      await arm(id, `${name}.2`, backend.wallMs() + 200, "disarmed");
+      await ports.timers.disarm(id, `${name}.2`);
+      await backend.until("it fires", () => mine().length > 0);
+      expect(labels(mine())).toEqual(["fires"]);
+    });
+
+    it("survives a kill of the broker: what fell due meanwhile fires then, the rest when it is due", async () => {
+      const { shard, agent } = newShard();
+      const id = agent("restart");
+      const fired = await listen(shard);
+      const now = backend.wallMs();
+      await arm(id, "meanwhile", now + 300);
+      await arm(id, "later", now + 4_000);
+      await arm(id, "disarmed", now + 4_000);
+      await ports.timers.disarm(id, "disarmed");
+      await backend.kill();
+      expect(labels(fired)).toEqual([]);
+      await backend.restart();
+      await fires(fired, 2);
+      expect(labels(fired)).toEqual(["meanwhile", "later"]);
+      expect(fired[1]!.atMs).toBeGreaterThanOrEqual(now + 4_000);
+    });
+
+    it("says BrokerUnavailable while the broker is away", async () => {
+      const { agent } = newShard();
+      await backend.kill();
+      try {
+        await expect(arm(agent("away"), "x", backend.wallMs())).rejects.toMatchObject({
+          _tag: "BrokerUnavailable",
+        });
+      } finally {
+        await backend.restart();
+      }
+    });
+  });
+}
