@@ -1,7 +1,7 @@
 /**
  * Cuts a JSON document into the elements of a list in it, byte for byte: numbers that JavaScript can't
  * hold, escapes and blanks stay as they were signed. The document is known to be valid JSON (it was
- * parsed), so this only finds where values begin and end.
+ * parsed), so this only finds where values begin and end; what is not ends it, never hangs it.
  */
 
 const QUOTE = 0x22;
@@ -30,6 +30,7 @@ export function jsonElements(json: Uint8Array, member?: string): Cut | undefined
   let at = skipBlanks(json, from + 1);
   while (at < json.length && json[at] !== CLOSE_LIST) {
     const end = valueEnd(json, at);
+    if (end === at) return undefined; // no value where one must be: not JSON
     elements.push(json.subarray(at, end));
     at = skipBlanks(json, end);
     if (json[at] === COMMA) at = skipBlanks(json, at + 1);
@@ -45,6 +46,7 @@ function memberAt(json: Uint8Array, name: string): number | undefined {
   at = skipBlanks(json, at + 1);
   while (at < json.length && json[at] !== CLOSE_OBJECT) {
     const keyEnd = valueEnd(json, at);
+    if (keyEnd === at) return undefined; // not JSON
     const key: unknown = JSON.parse(decoder.decode(json.subarray(at, keyEnd)));
     at = skipBlanks(json, keyEnd);
     if (json[at] === COLON) at = skipBlanks(json, at + 1);
