@@ -47,7 +47,7 @@ export class LeaseStore {
 
   /** Every lease with this value runs out now: its holder is gone, and its time is over. */
   expire(value: string): void {
-    for (const [key, { lease }] of [...this.entries]) if (lease.value === value) this.remove(key);
+    for (const [key, { lease }] of this.entries) if (lease.value === value) this.remove(key);
   }
 
   /** Live leases with the revision that they have now. */

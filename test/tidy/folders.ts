@@ -51,8 +51,13 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
 /** Single files that may use the machine's clock, and why; the rest of their folder may not. */
 export const CLOCK_FILES: Readonly<Record<string, string>> = {
   "services/webhooks/sign.ts": "plays the provider: a signature made now carries the real now",
+  "services/testing/Driver.ts": "gives real work of agents under test some of the machine's time",
+  "services/testing/virtualGlobals.ts": "puts virtual time in the place of the machine's",
 };
 
-/** Files of a process that join it with adapters. */
+/**
+ * Files that join a process with adapters. `testing` is an entry and joins all the same: a whole
+ * installation in the user's own test is what it is for.
+ */
 export const isJoin = (path: string): boolean =>
-  /^services\/[^/]+\/main\.ts$/.test(path) || /^services\/cli\/join\w+\.ts$/.test(path);
+  /^services\/[^/]+\/main\.ts$/.test(path) || /^services\/(?:cli|testing)\/join\w+\.ts$/.test(path);

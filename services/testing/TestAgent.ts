@@ -1,0 +1,144 @@
+/**
+ * A handle on one agent under test: what a stub has (its methods, `fetch`), and a look at what is stored
+ * of it. The looks rebuild the agent from its journal, apart from the one that runs: what they show would
+ * survive a crash.
+ */
+import {
+  AgentNamespace,
+  type AgentStub,
+  type CallClientSource,
+} from "../../core/agent/AgentNamespace.ts";
+import { historyLines, type HistoryLine } from "../../core/journal/historyLines.ts";
+import { QueueTable, toQueueItem, type QueueItem } from "../../core/queue/QueueTable.ts";
+import type { Schedule } from "../../core/schedule/Schedule.ts";
+import { ScheduleTable, toSchedule } from "../../core/schedule/ScheduleTable.ts";
+import type { SqlValue } from "../../core/database/Databases.ts";
+import { rebuildAgent, type RebuildSources, type Rebuilt } from "../../core/turn/rebuild.ts";
+import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
+import { decodeEvent } from "../../schemas/JournalEvent.ts";
+import type { TestDeadLetter } from "./deadLetters.ts";
+import type { Driver } from "./Driver.ts";
+import type { Sent } from "./TestOutgoing.ts";
+
+export interface AgentLooks<State> {
+  /** Its plain stub: where a method of the agent has the name of one of these. */
+  readonly stub: AgentStub<unknown>;
+  /** Its state; undefined while it was never set. */
+  readonly state: () => Promise<State | undefined>;
+  /** Rows of a query that reads. */
+  readonly sql: <Row = Record<string, SqlValue>>(
+    query: string,
+    ...params: ReadonlyArray<SqlValue | boolean>
+  ) => Promise<ReadonlyArray<Row>>;
+  /** Its journal: what came in and what changed, turn by turn, the oldest first. */
+  readonly events: () => Promise<ReadonlyArray<HistoryLine>>;
+  /** The next first. */
+  readonly schedules: () => Promise<ReadonlyArray<Schedule>>;
+  /** Items that wait, the next first. */
+  readonly queue: () => Promise<ReadonlyArray<QueueItem>>;
+  /** Outgoing webhooks and fetches of its own, each attempt, the oldest first. */
+  readonly sends: () => ReadonlyArray<Sent>;
+  readonly deadLetters: () => Promise<ReadonlyArray<TestDeadLetter>>;
+  /** Is it in memory now? False while it hibernates, and after a crash. */
+  readonly isActive: () => boolean;
+}
+
+/** Names of `A` that the looks hide are called by `stub`. */
+export type TestAgent<A> = AgentLooks<StateOf<A>> & Omit<AgentStub<A>, keyof AgentLooks<unknown>>;
+
+/** `Agent<Env, State>`'s State. */
+export type StateOf<A> = A extends { readonly initialState: infer State } ? State : unknown;
+
+export interface TestAgentParts {
+  readonly id: AgentId;
+  readonly driver: Driver;
+  readonly calls: CallClientSource;
+  readonly sources: RebuildSources;
+  readonly sends: () => ReadonlyArray<Sent>;
+  readonly deadLetters: () => Promise<ReadonlyArray<TestDeadLetter>>;
+  readonly isActive: () => boolean;
+}
+
+export function makeTestAgent<A>(parts: TestAgentParts): TestAgent<A> {
+  const looks = looksOf(parts);
+  return new Proxy(looks, {
+    get: (_target, key) =>
+      (Object.hasOwn(looks, key)
+        ? looks[key as keyof typeof looks]
+        : looks.stub[key as keyof typeof looks.stub]) as unknown,
+  }) as unknown as TestAgent<A>;
+}
+
+function looksOf(parts: TestAgentParts): AgentLooks<unknown> {
+  const { id, driver, sources, calls } = parts;
+  const isOwn = ({ agent }: { readonly agent: { class: string; name: string } }): boolean =>
+    agent.class === id.class && agent.name === id.name;
+  const look = async <B>(f: (rebuilt: Rebuilt) => B): Promise<B> => {
+    await driver.quiet();
+    const rebuilt = await rebuildAgent(id, sources);
+    try {
+      return f(rebuilt);
+    } finally {
+      rebuilt.database.close();
+    }
+  };
+  return {
+    stub: drivenStub(
+      driver,
+      new AgentNamespace(id.class, calls).getByName(id.name),
+      addressKey(id),
+    ),
+    state: () => look(({ state }) => state),
+    sql: (query, ...params) => look(({ database }) => readRows(database, query, params)) as never,
+    events: async () => {
+      await driver.quiet();
+      const lines: HistoryLine[] = [];
+      let state: string | undefined;
+      for await (const { seq, data } of sources.journal.read(id, { fromSeq: 1 as Sequence })) {
+        const told = historyLines(seq, decodeEvent(data).head, state);
+        state = told.state;
+        lines.push(...told.lines);
+      }
+      return lines;
+    },
+    schedules: () =>
+      look(({ database }) =>
+        new ScheduleTable(database)
+          .all()
+          .toSorted((a, b) => (a.dueMs ?? Infinity) - (b.dueMs ?? Infinity))
+          .map(toSchedule),
+      ),
+    queue: () => look(({ database }) => new QueueTable(database).all().map(toQueueItem)),
+    sends: () => parts.sends().filter(isOwn),
+    deadLetters: async () => (await parts.deadLetters()).filter(isOwn),
+    isActive: parts.isActive,
+  };
+}
+
+/** Time moves while its calls wait. */
+function drivenStub(driver: Driver, stub: AgentStub<unknown>, key: string): AgentStub<unknown> {
+  return new Proxy(stub, {
+    get: (target, name) => {
+      const value: unknown = target[name as keyof typeof target];
+      if (typeof value !== "function") return value;
+      return (...args: unknown[]) =>
+        driver.settle(
+          `${key}.${String(name)}()`,
+          (value as (...args: unknown[]) => Promise<unknown>)(...args),
+        );
+    },
+  });
+}
+
+function readRows(
+  database: Rebuilt["database"],
+  query: string,
+  params: ReadonlyArray<SqlValue | boolean>,
+): ReadonlyArray<Record<string, SqlValue>> {
+  const { columns, rows, wrote } = database.query(query, params);
+  if (wrote)
+    throw new Error(
+      "This is a copy, for looking: only the agent's own code writes to its database",
+    );
+  return rows.map((row) => Object.fromEntries(columns.map((column, i) => [column, row[i]!])));
+}

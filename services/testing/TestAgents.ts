@@ -1,0 +1,357 @@
+/**
+ * `testAgents(…)`: an installation for one test, in this process, in memory and in virtual time. Requests,
+ * signed webhooks and connections go in through the gateway's own code, agents run on a host as they do in
+ * production, and time moves when the test says so (`advance`) or waits for an answer.
+ *
+ * One seed and one order of steps give one run, agents' ids, times and journals included.
+ */
+import type { CallClientSource } from "../../core/agent/AgentNamespace.ts";
+import type { HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
+import type { LogFields, LogShape } from "../../core/log/Log.ts";
+import { inputAgain } from "../../core/dead/redrive.ts";
+import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
+import { addressKey, agentId, camelCaseToKebabCase, type Sequence } from "../../schemas/Address.ts";
+import type { AgentConstructor, LoadedModule } from "../module/LoadedModule.ts";
+import { readModule } from "../module/readModule.ts";
+import { sign, type Sign } from "../webhooks/sign.ts";
+import { readDeadLetter, type TestDeadLetter } from "./deadLetters.ts";
+import { Driver } from "./Driver.ts";
+import { joinMemory, type CrashPoint, type MemoryInstallation } from "./joinMemory.ts";
+import { parseDuration, type Duration } from "./parseDuration.ts";
+import { makeTestAgent, type StateOf, type TestAgent } from "./TestAgent.ts";
+import { TestClient } from "./TestClient.ts";
+import { TestOutgoing, type OutgoingHandler, type Sent } from "./TestOutgoing.ts";
+import { joinWorld } from "./virtualGlobals.ts";
+
+export interface TestAgentsOptions {
+  /** The agent classes. */
+  readonly agents?: ReadonlyArray<AgentConstructor>;
+  /** Declared routes, as in the module's default export. */
+  readonly webhooks?: ReadonlyArray<WebhookRoute>;
+  /** The module's own routing; default: `routeAgentRequest`, then 404. */
+  readonly fetch?: NonNullable<LoadedModule["fetch"]>;
+  /** A whole module in the place of the three above: `import * as server from "./server.ts"`. */
+  readonly module?: object;
+  /** Secrets and settings, for verifiers and agents. */
+  readonly env?: Readonly<Record<string, unknown>>;
+  /** Of ids and of everything random. Default 1. */
+  readonly seed?: number;
+  /** When it begins. Default 2025-01-01T00:00:00Z. */
+  readonly now?: Date | string | number;
+  /** How callers see the gateway. Default `http://localhost`. */
+  readonly url?: string;
+  /** Answers what agents send out. Default: webhooks get 200, a `fetch` fails. */
+  readonly outgoing?: OutgoingHandler;
+}
+
+export interface LogLine {
+  readonly level: "debug" | "info" | "warn" | "error";
+  readonly message: string;
+  readonly fields: LogFields | undefined;
+}
+
+export interface ConnectOptions {
+  /** The connection's id; made up unless given. */
+  readonly id?: string;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly headers?: HeadersInit;
+}
+
+const URL_DEFAULT = "http://localhost";
+/** What a lost host's leases take to run out, as long as production's do. */
+const TAKE_OVER_MS = 5_000;
+/** Statuses whose response has no body by definition; `Response` refuses one. */
+const BODILESS = new Set([101, 204, 205, 304]);
+
+/** Throws what is wrong with the classes or routes, as the command line says it. */
+export async function testAgents(options: TestAgentsOptions): Promise<TestAgents> {
+  const module = readModule(exportsOf(options), "the test's module");
+  const url = (options.url ?? URL_DEFAULT).replace(/\/$/, "");
+  const logs: LogLine[] = [];
+  let outgoing: TestOutgoing | undefined;
+  const installation = await joinMemory({
+    module,
+    env: options.env ?? {},
+    seed: options.seed ?? 1,
+    startMs: options.now === undefined ? undefined : new Date(options.now).getTime(),
+    publicUrl: url,
+    log: collecting(logs),
+    outgoing: ({ nowMs }) => (outgoing = new TestOutgoing(nowMs, options.outgoing)).port,
+  });
+  return new TestAgents({ installation, outgoing: outgoing!, logs, url });
+}
+
+interface TestAgentsParts {
+  readonly installation: MemoryInstallation;
+  readonly outgoing: TestOutgoing;
+  readonly logs: LogLine[];
+  readonly url: string;
+}
+
+export class TestAgents {
+  /** What the gateway and the host logged. */
+  readonly logs: ReadonlyArray<LogLine>;
+  /** The gateway's own, as `fetch` handlers get it: settings, and a binding for each class. */
+  readonly env: Readonly<Record<string, unknown>>;
+  /** `sign` of `agents/webhooks`, at the test's time and with ids of its seed. */
+  readonly sign: typeof sign;
+  private readonly parts: TestAgentsParts;
+  private readonly driver: Driver;
+  private readonly calls: CallClientSource;
+  private readonly leaveWorld: () => void;
+  /** Calls from outside that are not answered yet. */
+  private calling = 0;
+
+  constructor(parts: TestAgentsParts) {
+    const { installation, outgoing, logs } = parts;
+    const { time } = installation;
+    this.parts = parts;
+    this.logs = logs;
+    this.env = installation.env;
+    this.sign = signAt(time);
+    this.driver = new Driver({
+      time,
+      activity: installation.activity,
+      isAlive: () => installation.alive,
+      open: () => this.open(),
+    });
+    this.calls = () => ({
+      call: (...args) => {
+        this.calling++;
+        return installation.calls.call(...args).finally(() => this.calling--);
+      },
+    });
+    this.leaveWorld = joinWorld({
+      time,
+      isDead: installation.isDead,
+      fetch: (request) => outgoing.fetch(request),
+    });
+  }
+
+  // Time
+
+  /** The test's time. */
+  get now(): Date {
+    return new Date(this.parts.installation.time.nowMs());
+  }
+
+  /** Lets so much time pass, and all that falls due in it run: `advance("3 days")`. */
+  async advance(duration: Duration): Promise<void> {
+    return this.driver.advance(parseDuration(duration));
+  }
+
+  /** Resolves when everything that was begun is done: messages, webhooks, queue items, with all their retries. */
+  settled(): Promise<void> {
+    return this.driver.settled();
+  }
+
+  // In
+
+  /**
+   * Delivers a webhook: `await test.webhook("/webhooks/github", body, test.sign.github(body, secret))`.
+   * An object is sent as JSON; then sign that same text. Resolves with what the provider would see.
+   */
+  webhook(
+    path: string,
+    body: string | Uint8Array | object,
+    headers: HeadersInit = {},
+  ): Promise<Response> {
+    const raw = typeof body === "string" || body instanceof Uint8Array;
+    const all = new Headers(headers);
+    if (!all.has("content-type")) all.set("content-type", "application/json");
+    const sent = raw ? (body as string | Uint8Array<ArrayBuffer>) : JSON.stringify(body);
+    return this.fetch(path, { method: "POST", headers: all, body: sent });
+  }
+
+  /** Any request to the gateway; a path is taken from its URL. */
+  async fetch(input: Request | string | URL, init?: RequestInit): Promise<Response> {
+    const { installation, url } = this.parts;
+    const request = new Request(input instanceof Request ? input : new URL(input, url), init);
+    const body = new Uint8Array(await request.arrayBuffer());
+    const what = `the answer to ${request.method} ${request.url}`;
+    const http = requestOf(request.method, request.url, request.headers);
+    return toResponse(await this.driver.settle(what, installation.request(http, body)));
+  }
+
+  /** A client of an agent, connected and with the agent's first frames. Rejects when it is refused. */
+  async connect<A extends AgentConstructor>(
+    agent: A,
+    name: string,
+    options: ConnectOptions = {},
+  ): Promise<TestClient<StateOf<InstanceType<A>>>> {
+    const { installation, url } = this.parts;
+    const { time } = installation;
+    const path = `/agents/${camelCaseToKebabCase(agent.name)}/${encodeURIComponent(name)}`;
+    const target = new URL(path, url);
+    target.searchParams.set("_pk", options.id ?? time.id());
+    for (const [key, value] of Object.entries(options.query ?? {}))
+      target.searchParams.set(key, value);
+    const headers = new Headers(options.headers);
+    headers.set("upgrade", "websocket");
+    headers.set("connection", "Upgrade");
+    const client = new TestClient<StateOf<InstanceType<A>>>(this.driver, time.id);
+    const http = requestOf("GET", target.href, headers);
+    const opening = installation.connect(http, client.peer);
+    const opened = await this.driver.settle(`the connection to ${path}`, opening);
+    if (opened._tag === "Refused") {
+      const response = toResponse(opened.response);
+      throw new Error(`${path} refused to connect: ${response.status} ${await response.text()}`);
+    }
+    client.opened(opened.socket);
+    await this.driver.quiet();
+    return client;
+  }
+
+  // Looking
+
+  /** A stub of an agent, and what is stored of it. It comes into being with its first input. */
+  agent<A extends AgentConstructor>(agent: A, name: string): TestAgent<InstanceType<A>> {
+    const { installation } = this.parts;
+    const { broker, databases } = installation;
+    const id = agentId(agent.name, name);
+    return makeTestAgent<InstanceType<A>>({
+      id,
+      driver: this.driver,
+      calls: this.calls,
+      sources: { journal: installation.journal, snapshots: installation.snapshots, databases },
+      sends: () => this.sends(),
+      deadLetters: async () => {
+        await this.driver.quiet();
+        return broker.deadLetters.all().map(readDeadLetter);
+      },
+      isActive: () =>
+        installation.agents().some((active) => addressKey(active.id) === addressKey(id)),
+    });
+  }
+
+  /** Everything that agents sent out, the oldest first. */
+  sends(): ReadonlyArray<Sent> {
+    return [...this.parts.outgoing.sent];
+  }
+
+  /** Every agent's dead letters, the oldest first. */
+  async deadLetters(): Promise<ReadonlyArray<TestDeadLetter>> {
+    await this.driver.quiet();
+    return this.parts.installation.broker.deadLetters.all().map(readDeadLetter);
+  }
+
+  /** From now on, what agents send out is answered so. */
+  answerOutgoing(handler: OutgoingHandler): void {
+    this.parts.outgoing.handler = handler;
+  }
+
+  /** As `agents dead redrive`: the input runs again, with all its attempts. Resolves when it is done. */
+  async redrive(letter: Pick<TestDeadLetter, "id">): Promise<void> {
+    const { broker } = this.parts.installation;
+    const seq = letter.id as Sequence;
+    const stored = broker.deadLetters.get(seq);
+    if (stored === undefined) throw new Error(`there is no dead letter ${letter.id}`);
+    broker.inbox.publish(stored.id, inputAgain(stored));
+    broker.deadLetters.remove(seq);
+    await this.settled();
+  }
+
+  // Faults
+
+  /**
+   * The host is lost, now, whatever its agents are in the middle of: memory is gone, and what is stored
+   * stays. Until `revive`, webhooks are stored and clients wait.
+   */
+  async crash(): Promise<void> {
+    await this.driver.quiet();
+    this.parts.installation.crash();
+  }
+
+  /**
+   * The host is lost at the next commit, of one agent or of any: before its event is stored, or after,
+   * when nothing that depends on it has left. Resolves when that has happened.
+   */
+  crashAt(point: CrashPoint, agent?: { readonly name: string }, name?: string): Promise<void> {
+    const key =
+      agent === undefined || name === undefined ? undefined : addressKey(agentId(agent.name, name));
+    return this.parts.installation.crashAt(point, key);
+  }
+
+  /** Another host takes over; so much time passes as leases take to run out. */
+  async revive(): Promise<void> {
+    const { installation } = this.parts;
+    if (installation.alive) throw new Error("a host runs: nothing has crashed");
+    await this.driver.advance(TAKE_OVER_MS);
+    await this.driver.exclusive(() => installation.revive());
+  }
+
+  /** Ends it all; whoever waits is told. Also by `await using`. */
+  async close(): Promise<void> {
+    this.driver.end();
+    await this.driver.exclusive(() => this.parts.installation.close());
+    this.leaveWorld();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  private open(): ReadonlyArray<string> {
+    const { installation } = this.parts;
+    const { depth } = installation.broker.inbox;
+    return [
+      ...(depth > 0 ? [`${depth} inputs in the inbox (webhooks, queue items, schedules)`] : []),
+      ...(this.calling > 0 ? [`${this.calling} calls from outside`] : []),
+      ...installation
+        .agents()
+        .filter((agent) => !agent.idle)
+        .map((agent) => `turns of ${addressKey(agent.id)}`),
+    ];
+  }
+}
+
+function exportsOf(options: TestAgentsOptions): Readonly<Record<string, unknown>> {
+  const { agents = [], webhooks, fetch, module } = options;
+  if (module !== undefined) {
+    if (agents.length > 0 || webhooks !== undefined || fetch !== undefined)
+      throw new TypeError("testAgents: give `module`, or `agents`, `webhooks` and `fetch`");
+    return module as Readonly<Record<string, unknown>>;
+  }
+  return {
+    ...Object.fromEntries(agents.map((agent) => [agent.name, agent])),
+    default: { ...(webhooks && { webhooks }), ...(fetch && { fetch }) },
+  };
+}
+
+function collecting(lines: LogLine[]): LogShape {
+  const at = (level: LogLine["level"]) => (message: string, fields?: LogFields) =>
+    void lines.push({ level, message, fields });
+  return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
+}
+
+function requestOf(method: string, href: string, given: Headers): HttpRequest {
+  const url = new URL(href);
+  const headers: Record<string, ReadonlyArray<string>> = Object.create(null);
+  headers["host"] = [url.host];
+  for (const [name, value] of given) headers[name] = [value];
+  return {
+    method,
+    target: url.pathname + url.search,
+    headers,
+    remoteAddress: "127.0.0.1",
+    secure: url.protocol === "https:",
+  };
+}
+
+function toResponse({ status, headers, body }: HttpResponse): Response {
+  const content = BODILESS.has(status) ? null : (body as string | Uint8Array<ArrayBuffer>);
+  return new Response(content, {
+    status,
+    headers: headers.map(([name, value]): [string, string] => [name, value]),
+  });
+}
+
+/** Provider's signatures hold the time: they are made at the test's, and not at the machine's. */
+function signAt(time: { readonly nowMs: () => number; readonly id: () => string }): typeof sign {
+  const at =
+    (signer: Sign): Sign =>
+    (body, secret, options) =>
+      signer(body, secret, { nowMs: time.nowMs(), id: time.id(), ...options });
+  const signers = Object.entries(sign).map(([name, signer]) => [name, at(signer as Sign)]);
+  return Object.fromEntries(signers) as typeof sign;
+}

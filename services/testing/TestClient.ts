@@ -1,0 +1,161 @@
+/**
+ * A client of an agent under test: a WebSocket connection through the gateway, and the protocol's frames
+ * by name. It keeps every frame that it got.
+ */
+import type { Driver } from "./Driver.ts";
+
+type Data = string | Uint8Array;
+
+/** The connection's own end. */
+export interface ClientSocket {
+  readonly toServer: (data: Data) => void;
+  readonly leave: (code: number, reason: string) => void;
+  readonly cut: () => void;
+}
+
+export interface Closed {
+  readonly code: number;
+  readonly reason: string;
+}
+
+/** RFC 6455, 7.4.1: all is well. */
+const NORMAL = 1000;
+
+interface RpcFrame {
+  readonly type: "rpc";
+  readonly id: string;
+  readonly success: boolean;
+  readonly result?: unknown;
+  readonly error?: string;
+  readonly done?: boolean;
+}
+
+export class TestClient<State = unknown> {
+  /** Every frame so far, from the first: parsed where it is JSON, bytes where it was binary. */
+  readonly frames: unknown[] = [];
+  /** Set once it is closed, by either end. */
+  closed: Closed | undefined;
+  private readonly driver: Driver;
+  private readonly newId: () => string;
+  private socket: ClientSocket | undefined;
+
+  constructor(driver: Driver, newId: () => string) {
+    this.driver = driver;
+    this.newId = newId;
+  }
+
+  /** The peer of the socket; frames may come before `opened`. */
+  readonly peer = {
+    onMessage: (data: Data): void => void this.frames.push(parse(data)),
+    onClose: (code: number, reason: string): void => void (this.closed = { code, reason }),
+  };
+
+  opened(socket: ClientSocket): void {
+    this.socket = socket;
+  }
+
+  /** The last state that it was sent; undefined before the first. */
+  get state(): State | undefined {
+    const frame = this.ofType("cf_agent_state").at(-1);
+    return frame?.["state"] as State | undefined;
+  }
+
+  /** Whom the server says this is; undefined where the agent does not say. */
+  get identity(): { readonly agent: string; readonly name: string } | undefined {
+    const frame = this.ofType("cf_agent_identity").at(-1);
+    return frame && { agent: String(frame["agent"]), name: String(frame["name"]) };
+  }
+
+  /** Frames that are no part of the protocol: what the agent itself sent and broadcast. */
+  get messages(): ReadonlyArray<unknown> {
+    return this.frames.filter((frame) => !isProtocol(frame));
+  }
+
+  /** Frames of the protocol of one type, e.g. `cf_agent_state_error`. */
+  ofType(type: string): ReadonlyArray<Readonly<Record<string, unknown>>> {
+    return this.frames.filter(isRecord).filter((frame) => frame["type"] === type);
+  }
+
+  /** Text and bytes as they are, anything else as JSON. What it leads to: `await test.settled()`. */
+  send(data: unknown): void {
+    const raw = typeof data === "string" || data instanceof Uint8Array;
+    this.open().toServer(raw ? data : JSON.stringify(data));
+  }
+
+  /** As a client's `setState`. Resolves when the agent has taken or refused it. */
+  async setState(state: State): Promise<void> {
+    const before = this.ofType("cf_agent_state_error").length;
+    this.send({ type: "cf_agent_state", state });
+    await this.driver.settled();
+    const refused = this.ofType("cf_agent_state_error")[before];
+    if (refused !== undefined) throw new Error(String(refused["error"]));
+  }
+
+  /** Calls a `@callable()` method. Resolves with its result; rejects with the error's text. */
+  async call<A = unknown>(method: string, ...args: ReadonlyArray<unknown>): Promise<A> {
+    return (await this.stream<A>(method, ...args)).result;
+  }
+
+  /** The same of one that streams: its chunks, and what it ended with. */
+  async stream<A = unknown>(
+    method: string,
+    ...args: ReadonlyArray<unknown>
+  ): Promise<{ readonly chunks: ReadonlyArray<unknown>; readonly result: A }> {
+    const id = this.newId();
+    const replies = (): ReadonlyArray<RpcFrame> =>
+      this.ofType("rpc").filter((frame) => frame["id"] === id) as unknown as RpcFrame[];
+    const last = (): RpcFrame | undefined =>
+      replies().find((reply) => !reply.success || reply.done !== false);
+    this.send({ type: "rpc", id, method, args });
+    await this.driver.until(
+      `the result of ${method}`,
+      () => last() !== undefined || this.closed !== undefined,
+    );
+    const reply = last();
+    if (reply === undefined)
+      throw new Error(`${method}: the connection was closed (${this.closed?.code})`);
+    if (!reply.success) throw new Error(reply.error);
+    const chunks = replies().slice(0, -1).map(({ result }) => result); // prettier-ignore
+    return { chunks, result: reply.result as A };
+  }
+
+  /** Resolves with the first frame for which it holds, one that is here already included. */
+  async waitFor(matches: (frame: unknown) => boolean): Promise<unknown> {
+    await this.driver.until("a frame that matches", () => this.frames.some(matches));
+    return this.frames.find(matches);
+  }
+
+  /** Closes in order. Resolves when the agent knows. */
+  async close(code = NORMAL, reason = ""): Promise<void> {
+    this.open().leave(code, reason);
+    await this.driver.settled();
+  }
+
+  /** The connection is gone without a word: the agent sees 1006. */
+  async cut(): Promise<void> {
+    this.open().cut();
+    await this.driver.settled();
+  }
+
+  private open(): ClientSocket {
+    if (this.socket === undefined || this.closed !== undefined)
+      throw new Error(`the connection is closed (${this.closed?.code ?? "not open yet"})`);
+    return this.socket;
+  }
+}
+
+function parse(data: Data): unknown {
+  if (typeof data !== "string") return data;
+  try {
+    return JSON.parse(data) as unknown;
+  } catch {
+    return data;
+  }
+}
+
+const isRecord = (frame: unknown): frame is Readonly<Record<string, unknown>> =>
+  typeof frame === "object" && frame !== null && !(frame instanceof Uint8Array);
+
+const isProtocol = (frame: unknown): boolean =>
+  isRecord(frame) &&
+  (frame["type"] === "rpc" || String(frame["type"] ?? "").startsWith("cf_agent_"));

@@ -1,0 +1,105 @@
+/**
+ * What agents under test send out: webhooks (`this.sendWebhook`) and their own `fetch`. Nothing leaves the
+ * process; each is kept, and answered by the test's handler.
+ */
+import type { OutgoingShape } from "../../core/outgoing/Outgoing.ts";
+import { asyncAmbient } from "../node/AsyncAmbient.ts";
+import { nodeOutgoing } from "../node/NodeOutgoing.ts";
+import { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
+import type { AgentId } from "../../schemas/Address.ts";
+
+/** One request that left an agent: each attempt is one. */
+export interface Sent {
+  readonly kind: "webhook" | "fetch";
+  /** Who sent it. */
+  readonly agent: { readonly class: string; readonly name: string };
+  readonly url: string;
+  readonly method: string;
+  /** Lower-case names. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  /** The body as JSON; undefined where it is none. */
+  readonly json: unknown;
+  /** Virtual time, milliseconds since the epoch. */
+  readonly timeMs: number;
+  /** What it was answered; undefined while it waits, or when the handler threw. */
+  status: number | undefined;
+}
+
+/** Plays the world outside. What it throws is a connection that failed. */
+export type OutgoingHandler = (request: Request) => Response | Promise<Response>;
+
+export class TestOutgoing {
+  readonly sent: Sent[] = [];
+  handler: OutgoingHandler | undefined;
+  private readonly nowMs: () => number;
+
+  constructor(nowMs: () => number, handler: OutgoingHandler | undefined) {
+    this.nowMs = nowMs;
+    this.handler = handler;
+  }
+
+  /** The port, for hosts. The guard against private addresses is the real one, as far as it needs no DNS. */
+  readonly port: OutgoingShape = {
+    refusal: nodeOutgoing.refusal,
+    hmacSha256: nodeOutgoing.hmacSha256,
+    post: async ({ url, headers, body, allowPrivate }) => {
+      const message = allowPrivate ? undefined : nodeOutgoing.refusal(new URL(url));
+      if (message !== undefined) return { _tag: "Refused", message };
+      const request = new Request(url, { method: "POST", headers, body });
+      try {
+        // Most receivers just take it: a test says so only when its own does not.
+        const response = await this.answer("webhook", request, () => new Response("OK"));
+        return { _tag: "Answered", status: response.status };
+      } catch (error) {
+        return { _tag: "Failed", message: error instanceof Error ? error.message : String(error) };
+      }
+    },
+  };
+
+  /** An agent's own `fetch`. */
+  fetch(request: Request): Promise<Response> {
+    return this.answer("fetch", request, () => {
+      throw new TypeError(
+        `fetch ${request.method} ${request.url}: nothing leaves a test. Answer it: testAgents({ …, outgoing: (request) => new Response(…) })`,
+      );
+    });
+  }
+
+  private async answer(
+    kind: Sent["kind"],
+    request: Request,
+    fallback: OutgoingHandler,
+  ): Promise<Response> {
+    const body = await request.clone().text();
+    const sent: Sent = {
+      kind,
+      agent: senderOf(),
+      url: request.url,
+      method: request.method,
+      headers: Object.fromEntries(request.headers),
+      body,
+      json: parse(body),
+      timeMs: this.nowMs(),
+      status: undefined,
+    };
+    this.sent.push(sent);
+    const response = await (this.handler ?? fallback)(request);
+    sent.status = response.status;
+    return response;
+  }
+}
+
+function senderOf(): AgentId {
+  const owner = asyncAmbient.current()?.owner;
+  if (!(owner instanceof ActiveAgent)) throw new Error("a request was sent outside of any turn");
+  return owner.id;
+}
+
+function parse(body: string): unknown {
+  try {
+    return JSON.parse(body) as unknown;
+  } catch {
+    return undefined;
+  }
+}

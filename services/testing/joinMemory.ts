@@ -1,0 +1,271 @@
+/**
+ * Joins a gateway and hosts with the adapters in memory: a whole installation in the test's own process,
+ * in virtual time, without a server or a socket. The parts are those of `agents dev`; only the adapters
+ * differ. `TestAgents` drives it.
+ *
+ * 1. A crash takes a host's connection and everything in its memory at one instant. Its leases stay until
+ *    they run out; what the broker stores stays for good.
+ * 2. Leases are long, so that days of virtual time are not spent renewing them; one of a host that is
+ *    gone runs out when the next one starts.
+ */
+import { Effect, Exit, Layer, Scope } from "effect";
+import { Ambient, type AmbientShape } from "../../core/ambient/Ambient.ts";
+import { Blobs } from "../../core/blob/Blobs.ts";
+import { Bus } from "../../core/bus/Bus.ts";
+import { CallClient } from "../../core/call/CallClient.ts";
+import { HttpServer } from "../../core/http/HttpServer.ts";
+import { Log, type LogShape } from "../../core/log/Log.ts";
+import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
+import { noMetrics } from "../../core/metrics/Metrics.ts";
+import { Outgoing, type OutgoingShape } from "../../core/outgoing/Outgoing.ts";
+import { ActiveAgent, type AgentClassType } from "../../core/turn/ActiveAgent.ts";
+import { RouteTable } from "../../core/webhook/RouteTable.ts";
+import { addressKey } from "../../schemas/Address.ts";
+import { layer as cronLayer } from "../cronParser/CronParser.ts";
+import { runGateway } from "../gateway/runGateway.ts";
+import { runHost } from "../host/runHost.ts";
+import { MemoryBroker } from "../memory/MemoryBroker.ts";
+import type { MemoryConnection } from "../memory/MemoryConnection.ts";
+import { MemoryHttpServer } from "../memory/MemoryHttpServer.ts";
+import { makeMemoryJournal } from "../memory/MemoryJournal.ts";
+import { memoryLayer } from "../memory/memoryLayer.ts";
+import { makeMemorySnapshots } from "../memory/MemorySnapshots.ts";
+import { MemorySocket } from "../memory/MemorySocket.ts";
+import { VirtualTime } from "../memory/VirtualTime.ts";
+import { bindEnv } from "../module/bindEnv.ts";
+import type { LoadedModule } from "../module/LoadedModule.ts";
+import { asyncAmbient } from "../node/AsyncAmbient.ts";
+import { gatedCalls } from "../node/gatedCalls.ts";
+import { genericObservability } from "../observability/index.ts";
+import { openSqliteDatabases, sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
+
+/** One is enough: shards are about several hosts. */
+const SHARDS = 1;
+/** Rule 2. */
+const LEASE_TTL_MS = 3_600_000;
+/** Idle agents are looked for this often: a day of virtual time is then nothing to wait for. */
+const SWEEP_MS = 10_000;
+/** What a host that is stopped in order waits for its turns. */
+const DRAIN_TIMEOUT_MS = 1_000;
+
+/** The test's own connection, by which it looks at what is stored. */
+const READER = "test";
+
+export type CrashPoint = "before commit" | "after commit";
+
+export interface JoinOptions {
+  readonly module: LoadedModule;
+  readonly env: Readonly<Record<string, unknown>>;
+  readonly seed: number;
+  readonly startMs: number | undefined;
+  readonly publicUrl: string;
+  readonly log: LogShape;
+  readonly outgoing: (time: VirtualTime) => OutgoingShape;
+}
+
+interface RunningHost {
+  readonly id: string;
+  readonly connection: MemoryConnection;
+  readonly scope: Scope.Closeable;
+  /** Those that were ever in its memory; some are gone. */
+  readonly agents: Set<ActiveAgent>;
+  alive: boolean;
+}
+
+export async function joinMemory(options: JoinOptions) {
+  const { module, publicUrl } = options;
+  const time = new VirtualTime({
+    seed: options.seed,
+    ...(options.startMs === undefined ? {} : { startMs: options.startMs }),
+  });
+  const broker = new MemoryBroker({ time, shards: SHARDS, leaseTtlMs: LEASE_TTL_MS });
+  const { subjects } = broker;
+  const http = new MemoryHttpServer();
+  const metrics = agentMetrics(noMetrics);
+  const scope = Effect.runSync(Scope.make());
+  const outgoing = options.outgoing(time);
+  let activity = 0;
+  let hosts = 0;
+  let host: RunningHost | undefined;
+  const dead = new WeakSet<ActiveAgent>();
+  broker.intercept = ({ kind, connection }) => {
+    // Leases are renewed whether anything happens or not, and looking on is nothing that happens.
+    if (kind !== "renew" && connection !== READER) activity++;
+  };
+
+  const portsOf = (connection: MemoryConnection, ambient: AmbientShape) =>
+    Layer.mergeAll(
+      memoryLayer(connection),
+      sqliteDatabases({ folder: undefined }),
+      Layer.succeed(Ambient, ambient),
+      cronLayer,
+      Layer.succeed(Outgoing, outgoing),
+      Layer.succeed(Log, options.log),
+      Layer.succeed(HttpServer, http),
+    );
+  const callsOf = Effect.gen(function* () {
+    return new CallClient({ bus: yield* Bus, blobs: yield* Blobs, time, subjects, shards: SHARDS });
+  });
+  const names = [...module.agents.keys()];
+
+  const startGateway = Effect.gen(function* () {
+    const calls = yield* callsOf;
+    const env = bindEnv(options.env, names, () => calls);
+    const routes = new RouteTable(module.webhooks);
+    const { fetch } = module;
+    yield* runGateway({
+      gatewayId: "gateway",
+      subjects,
+      shards: SHARDS,
+      hostname: "localhost",
+      port: 0,
+      publicUrl,
+      module: () => ({ routes, env, ...(fetch === undefined ? {} : { fetch }) }),
+      calls,
+      metrics,
+    });
+    return { env, calls };
+  });
+
+  const startHost = async (): Promise<void> => {
+    const id = `host-${++hosts}`;
+    const own: RunningHost = {
+      id,
+      connection: broker.connect(id),
+      scope: Effect.runSync(Scope.make()),
+      agents: new Set(),
+      alive: true,
+    };
+    const ambient: AmbientShape = {
+      current: asyncAmbient.current,
+      run: (turn, f) => {
+        if (turn.owner instanceof ActiveAgent) own.agents.add(turn.owner);
+        activity++;
+        return asyncAmbient.run(turn, f);
+      },
+    };
+    const run = Effect.gen(function* () {
+      const gated = gatedCalls(yield* callsOf);
+      const env = bindEnv(options.env, names, () => gated);
+      return yield* runHost({
+        hostId: id,
+        subjects,
+        shards: SHARDS,
+        module: () => ({
+          // The mark on a class says that it is one of ours: `readModule` has checked it.
+          agents: module.agents as ReadonlyMap<string, AgentClassType>,
+          env,
+        }),
+        metrics,
+        observability: genericObservability,
+        drainTimeoutMs: DRAIN_TIMEOUT_MS,
+        sweepMs: SWEEP_MS,
+      });
+    });
+    const layer = Layer.buildWithScope(portsOf(own.connection, ambient), own.scope);
+    const context = await Effect.runPromise(layer);
+    const started = await Effect.runPromise(
+      run.pipe(Effect.provide(context), Scope.provide(own.scope)),
+    );
+    host = own;
+    while (!started.ready || started.shardsOwned.length < SHARDS) await time.advance(1);
+  };
+
+  const closeScope = (which: Scope.Closeable): Promise<void> =>
+    Effect.runPromise(Scope.close(which, Exit.void));
+
+  /** Rule 1. */
+  const crash = (): void => {
+    const own = host;
+    if (own === undefined || !own.alive) throw new Error("no host runs: revive it first");
+    own.alive = false;
+    own.connection.close();
+    for (const agent of own.agents) {
+      dead.add(agent);
+      agent.discard();
+    }
+    own.agents.clear();
+    // What is left of it ends by itself, and reaches nobody.
+    void closeScope(own.scope);
+  };
+
+  const gatewayContext = await Effect.runPromise(
+    Layer.buildWithScope(portsOf(broker.connect("gateway"), asyncAmbient), scope),
+  );
+  const gateway = await Effect.runPromise(
+    startGateway.pipe(Effect.provide(gatewayContext), Scope.provide(scope)),
+  );
+  await startHost();
+  const reading = await openSqliteDatabases({ folder: undefined });
+  const reader = broker.connect(READER);
+
+  return {
+    time,
+    journal: makeMemoryJournal(reader),
+    snapshots: makeMemorySnapshots(reader),
+    broker,
+    env: gateway.env,
+    calls: gateway.calls,
+    databases: reading.databases,
+    activity: () => activity,
+    get alive() {
+      return host?.alive === true;
+    },
+    get hostId() {
+      return host!.id;
+    },
+    isDead: (agent: ActiveAgent) => dead.has(agent),
+    /** Agents in memory now. */
+    agents: (): ReadonlyArray<ActiveAgent> => {
+      for (const agent of host!.agents) if (agent.discarded) host!.agents.delete(agent);
+      return [...host!.agents];
+    },
+    request: (...args: Parameters<MemoryHttpServer["request"]>) => http.request(...args),
+    connect: async (...args: Parameters<MemoryHttpServer["connect"]>) => {
+      const result = await http.connect(...args);
+      return result instanceof MemorySocket
+        ? ({ _tag: "Open", socket: result } as const)
+        : ({ _tag: "Refused", response: result } as const);
+    },
+    crash,
+    /** Crashes at the next commit of the agent, or of any. Resolves when it has. */
+    crashAt: (point: CrashPoint, key: string | undefined): Promise<void> =>
+      new Promise((resolve) => {
+        const before = broker.intercept;
+        const offStore = broker.journal.watch(({ id }) => {
+          if (point !== "after commit" || (key !== undefined && addressKey(id) !== key)) return;
+          over();
+        });
+        const over = (): void => {
+          broker.intercept = before;
+          offStore();
+          crash();
+          resolve();
+        };
+        if (point === "before commit")
+          broker.intercept = (operation) => {
+            const wanted = operation.kind === "append" && operation.connection === host!.id;
+            if (wanted && (key === undefined || operation.key === key)) over();
+            return before?.(operation);
+          };
+      }),
+    /** Moves time as far as it takes. */
+    revive: async (): Promise<void> => {
+      broker.leases.expire(host!.id);
+      await startHost();
+    },
+    /** In order. Moves time as far as that takes. */
+    close: async (): Promise<void> => {
+      let closed = false;
+      const all = (async () => {
+        await closeScope(scope);
+        if (host?.alive === true) await closeScope(host.scope);
+      })().finally(() => (closed = true));
+      while (!closed) await time.advance(DRAIN_TIMEOUT_MS);
+      await all;
+      reading.close();
+    },
+  };
+}
+
+export type MemoryInstallation = Awaited<ReturnType<typeof joinMemory>>;

@@ -1,0 +1,193 @@
+/**
+ * Globals of the code of agents under test, and of no other code: in their turns `Date`, `setTimeout`,
+ * `setInterval`, `Math.random`, `crypto.randomUUID` and `fetch` are the test's. The test itself, its runner
+ * and everything else in the process keep the machine's. SQLite's clock follows, for it asks `Date`.
+ *
+ * 1. Whose code runs is asked of the ambient context; outside of a turn each does what it did before.
+ * 2. Installed once, for as long as any harness is open, and taken out again by the last.
+ *
+ * Not covered: what asks the machine past the globals (`node:timers`, `performance.now`,
+ * `crypto.getRandomValues`, SQLite's `random()`).
+ */
+import { AsyncResource } from "node:async_hooks";
+import { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
+import { asyncAmbient } from "../node/AsyncAmbient.ts";
+
+/** What a harness gives to the code of its agents. */
+export interface World {
+  readonly time: TimeShape;
+  /** Crashed with its host: nothing of it goes on. */
+  readonly isDead: (agent: ActiveAgent) => boolean;
+  readonly fetch: (request: Request) => Promise<Response>;
+}
+
+const worlds = new Map<TimeShape, World>();
+let restore: (() => void) | undefined;
+
+/** Until the returned function is called. */
+export function joinWorld(world: World): () => void {
+  restore ??= install();
+  worlds.set(world.time, world);
+  return () => {
+    worlds.delete(world.time);
+    if (worlds.size > 0) return;
+    restore?.();
+    restore = undefined;
+  };
+}
+
+function current(): { readonly world: World; readonly agent: ActiveAgent } | undefined {
+  const owner = asyncAmbient.current()?.owner;
+  if (!(owner instanceof ActiveAgent)) return undefined;
+  const world = worlds.get(owner.time);
+  return world && { world, agent: owner };
+}
+
+function install(): () => void {
+  const undo = [
+    replace(globalThis, "Date", virtualDate),
+    replace(globalThis, "setTimeout", (plain) => virtualTimer(plain, false)),
+    replace(globalThis, "setInterval", (plain) => virtualTimer(plain, true)),
+    replace(globalThis, "clearTimeout", virtualClear),
+    replace(globalThis, "clearInterval", virtualClear),
+    replace(globalThis, "fetch", virtualFetch),
+    replace(Math, "random", (plain) => () => current()?.world.time.random() ?? plain()),
+    replace(crypto, "randomUUID", virtualUuid),
+  ];
+  return () => {
+    for (const back of undo) back();
+  };
+}
+
+/** What was replaced again meanwhile (a runner's fake timers) is left to whoever did it. */
+function replace<T extends object, K extends keyof T>(
+  on: T,
+  key: K,
+  make: (plain: T[K]) => T[K],
+): () => void {
+  const before = Object.getOwnPropertyDescriptor(on, key);
+  const plain = on[key];
+  const value = make(typeof plain === "function" ? plain : plain);
+  Object.defineProperty(on, key, { value, writable: true, configurable: true, enumerable: true });
+  return () => {
+    if (on[key] !== value) return;
+    if (before === undefined) delete on[key];
+    else Object.defineProperty(on, key, before);
+  };
+}
+
+const virtualDate = (plain: DateConstructor): DateConstructor => {
+  const now = (): number => current()?.world.time.nowMs() ?? plain.now();
+  const virtual: DateConstructor = new Proxy(plain, {
+    apply: () => new plain(now()).toString(),
+    construct: (target, args: unknown[], newTarget) =>
+      Reflect.construct(
+        target,
+        args.length === 0 ? [now()] : args,
+        newTarget === virtual ? target : newTarget,
+      ) as Date,
+    get: (target, key) => (key === "now" ? now : (Reflect.get(target, key) as unknown)),
+  });
+  return virtual;
+};
+
+type SetTimer = typeof setTimeout & typeof setInterval;
+
+/** Timers of agents: of virtual time, and gone with the host that they ran on. */
+function virtualTimer<T extends typeof setTimeout | typeof setInterval>(
+  plain: T,
+  repeats: boolean,
+): T {
+  const set = (f: (...args: unknown[]) => void, ms = 0, ...args: unknown[]): unknown => {
+    const here = current();
+    if (here === undefined || typeof f !== "function") return (plain as SetTimer)(f, ms, ...args);
+    return new VirtualTimer(here.world, here.agent, {
+      run: AsyncResource.bind(() => f(...args)),
+      // As the platform: nothing is quicker than a millisecond, and so no loop stands still.
+      ms: Math.max(1, Number(ms) || 0),
+      repeats,
+    });
+  };
+  // `util.promisify(setTimeout)` and the like find theirs.
+  return Object.assign(set, plain) as unknown as T;
+}
+
+function virtualClear<T extends typeof clearTimeout>(plain: T): T {
+  const clear = (timer: Parameters<typeof clearTimeout>[0]): void => {
+    if ((timer as unknown) instanceof VirtualTimer) (timer as unknown as VirtualTimer).close();
+    else plain(timer);
+  };
+  return clear as T;
+}
+
+interface TimerParts {
+  readonly run: () => void;
+  readonly ms: number;
+  readonly repeats: boolean;
+}
+
+/** Stands for Node's `Timeout`. */
+class VirtualTimer {
+  private readonly world: World;
+  private readonly agent: ActiveAgent;
+  private readonly parts: TimerParts;
+  private cancel: () => void = () => undefined;
+
+  constructor(world: World, agent: ActiveAgent, parts: TimerParts) {
+    this.world = world;
+    this.agent = agent;
+    this.parts = parts;
+    this.refresh();
+  }
+
+  refresh(): this {
+    const { ms, repeats, run } = this.parts;
+    this.cancel();
+    this.cancel = this.world.time.after(ms, () => {
+      if (this.world.isDead(this.agent)) return;
+      if (repeats) this.refresh();
+      run();
+    });
+    return this;
+  }
+
+  close(): this {
+    this.cancel();
+    return this;
+  }
+
+  ref(): this {
+    return this;
+  }
+  unref(): this {
+    return this;
+  }
+  hasRef(): boolean {
+    return false;
+  }
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+/** Behind the output gate, like the `fetch` of a process that serves. */
+const virtualFetch = (plain: typeof fetch): typeof fetch =>
+  Object.assign(async (...args: Parameters<typeof fetch>): Promise<Response> => {
+    const here = current();
+    if (here === undefined) return plain(...args);
+    const request = new Request(...args);
+    await here.agent.flush();
+    return here.world.fetch(request);
+  }, plain);
+
+/** Version 4, from the seed. */
+const virtualUuid = (plain: Crypto["randomUUID"]): Crypto["randomUUID"] =>
+  function (this: Crypto) {
+    const time = current()?.world.time;
+    if (time === undefined) return plain.call(crypto);
+    const digits = (count: number): string =>
+      Array.from({ length: count }, () => Math.floor(time.random() * 16).toString(16)).join("");
+    const variant = "89ab"[Math.floor(time.random() * 4)]!;
+    return `${digits(8)}-${digits(4)}-4${digits(3)}-${variant}${digits(3)}-${digits(12)}`;
+  };
