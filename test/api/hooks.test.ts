@@ -257,7 +257,9 @@ describe("keepAlive", () => {
     await held!.hold();
     await twice!.holdTwice();
     expect(await idle!.let()).toBe(false);
-    await pollUntil("the idle one rests", () => inMemory() === 2);
+    await pollUntil("the idle one rests", () =>
+      inMemory() === 2 ? true : { done: false, saw: inMemory() },
+    );
     expect(await held!.let()).toBe(true);
     await pollUntil("the held one rests too", () => inMemory() === 1);
     expect(await twice!.let()).toBe(true);
