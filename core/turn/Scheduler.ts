@@ -315,8 +315,8 @@ export class Scheduler {
 /** How often a table that users' SQL broke is tried again for what is due. */
 const UNREADABLE_MS = 30_000;
 
+/** Like the column's default (`interface.md` §2.4): 9 random bytes, 18 hex digits. */
 const ID_BYTES = 9;
-/** Like the column's default: 18 hex digits. */
 function newId({ time }: ActiveAgent): string {
   const byte = (): string => Math.floor(time.random() * 256).toString(16);
   return Array.from({ length: ID_BYTES }, () => byte().padStart(2, "0")).join("");

@@ -3,6 +3,7 @@
 /** Milliseconds, or a number and a unit, several of them in a row. */
 export type Duration = number | string;
 
+/** Milliseconds of a second; the other units are multiples of it. */
 const SECOND_MS = 1000;
 const UNITS_MS: Readonly<Record<string, number>> = {
   ms: 1, millisecond: 1, milliseconds: 1,
