@@ -6,7 +6,7 @@ export default defineConfig({
   resolve: { conditions: ["agents-source"] },
   ssr: { resolve: { conditions: ["agents-source"] } },
   test: {
-    include: ["test/**/*.test.ts"],
+    include: ["test/**/*.test.ts", "examples/**/*.test.ts"],
     globalSetup: ["test/kit/globalSetup.ts"],
     testTimeout: 30_000,
     hookTimeout: 60_000,

@@ -67,8 +67,8 @@ export class VirtualTime implements TimeShape {
     return next && Math.max(0, next.dueMs - this.elapsedMs);
   }
 
-  /** Moves both clocks by `ms` and runs what falls due on the way. */
-  async advance(ms: number): Promise<void> {
+  /** Moves both clocks by `ms` and runs what falls due on the way; not further than to where `stop` says. */
+  async advance(ms: number, stop?: () => boolean): Promise<void> {
     const endMs = this.elapsedMs + ms;
     await this.settle();
     for (let ran = 0; ; ran++) {
@@ -82,6 +82,7 @@ export class VirtualTime implements TimeShape {
       this.timers.delete(next.order);
       next.run();
       await this.settle();
+      if (stop?.()) return;
     }
     this.elapsedMs = endMs;
   }

@@ -99,8 +99,6 @@ export class TestAgents {
   private readonly driver: Driver;
   private readonly calls: CallClientSource;
   private readonly leaveWorld: () => void;
-  /** Calls from outside that are not answered yet. */
-  private calling = 0;
 
   constructor(parts: TestAgentsParts) {
     const { installation, outgoing, logs } = parts;
@@ -115,12 +113,7 @@ export class TestAgents {
       isAlive: () => installation.alive,
       open: () => this.open(),
     });
-    this.calls = () => ({
-      call: (...args) => {
-        this.calling++;
-        return installation.calls.call(...args).finally(() => this.calling--);
-      },
-    });
+    this.calls = () => installation.calls;
     this.leaveWorld = joinWorld({
       time,
       isDead: installation.isDead,
@@ -280,7 +273,7 @@ export class TestAgents {
     await this.driver.exclusive(() => installation.revive());
   }
 
-  /** Ends it all; whoever waits is told. Also by `await using`. */
+  /** Ends it all. What is left waiting stays so. Also by `await using`. */
   async close(): Promise<void> {
     this.driver.end();
     await this.driver.exclusive(() => this.parts.installation.close());
@@ -294,9 +287,10 @@ export class TestAgents {
   private open(): ReadonlyArray<string> {
     const { installation } = this.parts;
     const { depth } = installation.broker.inbox;
+    const { calling } = installation.calls;
     return [
       ...(depth > 0 ? [`${depth} inputs in the inbox (webhooks, queue items, schedules)`] : []),
-      ...(this.calling > 0 ? [`${this.calling} calls from outside`] : []),
+      ...(calling > 0 ? [`${calling} calls from outside (requests, RPC, frames of clients)`] : []),
       ...installation
         .agents()
         .filter((agent) => !agent.idle)

@@ -12,7 +12,7 @@ import { Effect, Exit, Layer, Scope } from "effect";
 import { Ambient, type AmbientShape } from "../../core/ambient/Ambient.ts";
 import { Blobs } from "../../core/blob/Blobs.ts";
 import { Bus } from "../../core/bus/Bus.ts";
-import { CallClient } from "../../core/call/CallClient.ts";
+import { CallClient, type CallResult } from "../../core/call/CallClient.ts";
 import { HttpServer } from "../../core/http/HttpServer.ts";
 import { Log, type LogShape } from "../../core/log/Log.ts";
 import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
@@ -42,14 +42,15 @@ import { openSqliteDatabases, sqliteDatabases } from "../sqlite/sqliteDatabases.
 /** One is enough: shards are about several hosts. */
 const SHARDS = 1;
 /** Rule 2. */
-const LEASE_TTL_MS = 3_600_000;
-/** Idle agents are looked for this often: a day of virtual time is then nothing to wait for. */
-const SWEEP_MS = 10_000;
+const LEASE_TTL_MS = 86_400_000;
+/** Idle agents are looked for this often: a month of virtual time is then nothing to wait for. */
+const SWEEP_MS = 30_000;
 /** What a host that is stopped in order waits for its turns. */
 const DRAIN_TIMEOUT_MS = 1_000;
 
 /** The test's own connection, by which it looks at what is stored. */
 const READER = "test";
+const GATEWAY = "gateway";
 
 export type CrashPoint = "before commit" | "after commit";
 
@@ -90,7 +91,9 @@ export async function joinMemory(options: JoinOptions) {
   const dead = new WeakSet<ActiveAgent>();
   broker.intercept = ({ kind, connection }) => {
     // Leases are renewed whether anything happens or not, and looking on is nothing that happens.
-    if (kind !== "renew" && connection !== READER) activity++;
+    if (kind === "renew" || connection === READER) return;
+    // Nor what a lost host still tries.
+    if (connection === GATEWAY || (host?.alive !== false && connection === host?.id)) activity++;
   };
 
   const portsOf = (connection: MemoryConnection, ambient: AmbientShape) =>
@@ -104,7 +107,13 @@ export async function joinMemory(options: JoinOptions) {
       Layer.succeed(HttpServer, http),
     );
   const callsOf = Effect.gen(function* () {
-    return new CallClient({ bus: yield* Bus, blobs: yield* Blobs, time, subjects, shards: SHARDS });
+    return new CountingCalls({
+      bus: yield* Bus,
+      blobs: yield* Blobs,
+      time,
+      subjects,
+      shards: SHARDS,
+    });
   });
   const names = [...module.agents.keys()];
 
@@ -114,7 +123,7 @@ export async function joinMemory(options: JoinOptions) {
     const routes = new RouteTable(module.webhooks);
     const { fetch } = module;
     yield* runGateway({
-      gatewayId: "gateway",
+      gatewayId: GATEWAY,
       subjects,
       shards: SHARDS,
       hostname: "localhost",
@@ -190,7 +199,7 @@ export async function joinMemory(options: JoinOptions) {
   };
 
   const gatewayContext = await Effect.runPromise(
-    Layer.buildWithScope(portsOf(broker.connect("gateway"), asyncAmbient), scope),
+    Layer.buildWithScope(portsOf(broker.connect(GATEWAY), asyncAmbient), scope),
   );
   const gateway = await Effect.runPromise(
     startGateway.pipe(Effect.provide(gatewayContext), Scope.provide(scope)),
@@ -266,6 +275,20 @@ export async function joinMemory(options: JoinOptions) {
       reading.close();
     },
   };
+}
+
+/** Knows how many of its calls are not answered yet. */
+class CountingCalls extends CallClient {
+  calling = 0;
+
+  override async call(...args: Parameters<CallClient["call"]>): Promise<CallResult> {
+    this.calling++;
+    try {
+      return await super.call(...args);
+    } finally {
+      this.calling--;
+    }
+  }
 }
 
 export type MemoryInstallation = Awaited<ReturnType<typeof joinMemory>>;
