@@ -31,7 +31,11 @@ type State = { readonly n: number };
 
 /** Its `onError` suppresses. */
 class HookAgent extends Agent<Env, State> {
-  static override options = { retry: { maxAttempts: 2, baseDelayMs: 1, maxDelayMs: 2 } };
+  static override options = {
+    retry: { maxAttempts: 2, baseDelayMs: 1, maxDelayMs: 2 },
+    // One that is woken late, by the close of a test's socket, is not to be counted for long.
+    hibernateAfterSeconds: 1,
+  };
   override validateStateChange(next: State, source: StateSource) {
     this.env.log.push(`validate ${next.n} ${source === "server" ? source : source.id}`);
     if (next.n < 0) throw new RangeError("below zero");
@@ -80,6 +84,7 @@ class LoudAgent extends HookAgent {
 }
 
 class OldAgent extends Agent<Env, State> {
+  static override options = { hibernateAfterSeconds: 1 };
   override onStateUpdate(state: State, source: StateSource) {
     this.env.log.push(`old ${state.n} ${String(source)}`);
   }
