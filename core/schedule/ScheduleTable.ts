@@ -12,6 +12,9 @@ import type { Misfire, Schedule, ScheduleType } from "./Schedule.ts";
 
 export const SCHEDULE_TABLE = "svc_agents_schedules";
 
+const NAMES_IT = new RegExp(SCHEDULE_TABLE, "i");
+const MAKES_TIES = /\btrigger\b|\breferences\b/i;
+
 const DDL = `CREATE TABLE IF NOT EXISTS ${SCHEDULE_TABLE} (
   id TEXT PRIMARY KEY NOT NULL DEFAULT (lower(hex(randomblob(9)))),
   callback TEXT,
@@ -57,6 +60,8 @@ export class ScheduleTable {
   private readonly database: AgentDatabase;
   /** Undefined: not looked yet. It comes only by `make`, which any SQL that names it calls first. */
   private there: boolean | undefined;
+  /** Undefined: not looked yet. */
+  private tied: boolean | undefined;
 
   constructor(database: AgentDatabase) {
     this.database = database;
@@ -73,15 +78,37 @@ export class ScheduleTable {
     return this.there;
   }
 
+  /** May SQL that wrote have changed a row: because it names the table, or by a trigger that does? */
+  mayBeReachedBy(sql: string): boolean {
+    if (!this.exists) return false;
+    if (MAKES_TIES.test(sql)) this.tied = undefined;
+    return NAMES_IT.test(sql) || (this.tied ??= this.isTied());
+  }
+
+  /** Does anything else in the schema name it? */
+  private isTied(): boolean {
+    const { rows } = this.database.query(
+      "SELECT 1 FROM sqlite_master WHERE sql LIKE ? AND (type = 'trigger' OR sql LIKE '%references%')",
+      [`%${SCHEDULE_TABLE}%`],
+    );
+    return rows.length > 0;
+  }
+
   make(): void {
     if (this.there === true) return;
     this.database.query(DDL, []);
     this.there = true;
   }
 
+  /** Makes it for SQL that names it. */
+  makeFor(sql: string): void {
+    if (NAMES_IT.test(sql)) this.make();
+  }
+
   /** A table was dropped, or a transaction rolled back: look again. */
   forget(): void {
     this.there = undefined;
+    this.tied = undefined;
   }
 
   all(): ReadonlyArray<ScheduleRow> {

@@ -4,11 +4,9 @@
  */
 import { AgentDiscarded } from "../agent/errors.ts";
 import { LocalImageCorrupt, type SqlResult, type SqlValue } from "../database/Databases.ts";
-import { SCHEDULE_TABLE } from "../schedule/ScheduleTable.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 
 const DROPS = /\bdrop\b|\balter\b/i;
-const NAMES_SCHEDULES = new RegExp(SCHEDULE_TABLE, "i");
 
 export class AgentSql {
   private readonly agent: ActiveAgent;
@@ -26,14 +24,13 @@ export class AgentSql {
 
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>): SqlResult {
     const { agent } = this;
-    if (NAMES_SCHEDULES.test(sql)) agent.scheduler.table.make();
+    agent.scheduler.table.makeFor(sql);
     const result = this.checked(() => agent.database.query(sql, params));
     if (result.wrote) {
       const turn = agent.turn();
       turn.wroteSql(sql);
       if (DROPS.test(sql)) this.forgetTables();
-      // Any write may reach the table by a trigger; one that can't costs a comparison at its commit.
-      if (agent.scheduler.table.exists) agent.scheduler.look();
+      agent.scheduler.wrote(sql);
       agent.committer.touch(turn);
     }
     return result;

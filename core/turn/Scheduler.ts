@@ -41,12 +41,14 @@ export class Scheduler {
   private readonly ports: SchedulerPorts;
   private readonly alarms: Alarms;
   /** Rows as of the last commit that began (or of activation), and so what is armed. */
-  private known = new Map<string, ScheduleRow>();
+  private readonly known = new Map<string, ScheduleRow>();
   /** Rows whose commit has begun and is not stored. */
   private readonly unstored = new Set<string>();
   private readonly held = new HeldTriggers();
   /** Key of the run that is on, by schedule. */
   private readonly running = new Map<string, string>();
+  /** Rows that this class wrote since then; or all may be changed. */
+  private readonly written = new Set<string>();
   private changed = false;
   private stopped = false;
   private warned = false;
@@ -60,7 +62,7 @@ export class Scheduler {
 
   /** Before any code of the user's: what is there is armed in the broker already. */
   load(): void {
-    this.known = new Map(this.readTable().map((row) => [row.id, row]));
+    for (const row of this.readTable()) this.known.set(row.id, row);
   }
 
   /** When the agent has started: what it has is armed here too. */
@@ -87,9 +89,9 @@ export class Scheduler {
     this.changed = true;
   }
 
-  /** The table may have changed: look at it with the next commit. */
-  look(): void {
-    this.changed = true;
+  /** Users' SQL wrote: if it can have reached the table, the next commit looks at all of it. */
+  wrote(sql: string): void {
+    if (this.table.mayBeReachedBy(sql)) this.changed = true;
   }
 
   /** Registers a schedule, or gives the one of the same meaning. Throws what makes it impossible. */
@@ -127,7 +129,7 @@ export class Scheduler {
     if (same !== undefined) return same;
     const due = { ...row, dueMs, time: Math.ceil(dueMs / 1000) };
     this.table.insert(due, idempotent);
-    this.touched();
+    this.touched(due.id);
     agent.emit("schedule:create", { callback, id: row.id });
     return due;
   }
@@ -135,7 +137,7 @@ export class Scheduler {
   cancel(id: string): boolean {
     const row = this.table.get(id);
     if (row === undefined || !this.table.remove(id)) return false;
-    this.touched();
+    this.touched(id);
     this.agent.emit("schedule:cancel", { callback: row.callback, id });
     return true;
   }
@@ -152,19 +154,8 @@ export class Scheduler {
 
   /** This commit's share (`Triggers`). Reads the table; may write to it (due times of rows that users changed). */
   takeTriggers(): CommitTriggers | undefined {
-    if (!this.changed) return undefined;
-    this.changed = false;
-    const before = this.known;
-    const rows = new Map<string, ScheduleRow>();
-    const put: ScheduleRow[] = [];
-    for (const found of this.readTable()) {
-      const row = this.settleDue(found, before.get(found.id));
-      rows.set(row.id, row);
-      if (dueOf(row) !== dueOf(before.get(row.id))) put.push(row);
-    }
-    const gone = [...before.values()].filter((row) => dueOf(rows.get(row.id)) !== dueOf(row));
-    const del = gone.filter((row) => !rows.has(row.id)).map((row) => row.id);
-    this.known = rows;
+    if (!this.changed && this.written.size === 0) return undefined;
+    const { put, gone, del } = this.takeChanges();
     for (const row of gone) this.alarms.disarmLocally(row.id);
     const changes = rowChanges(put.map(toSchedule), del);
     if (changes === undefined) return undefined;
@@ -182,6 +173,29 @@ export class Scheduler {
     };
   }
 
+  /** Brings `known` up to the table. `put`: due at another time than before; `gone`: what was armed for those. */
+  private takeChanges(): { put: ScheduleRow[]; gone: ScheduleRow[]; del: string[] } {
+    const looked = this.changed
+      ? new Map(this.readTable().map((row) => [row.id, row]))
+      : new Map(Array.from(this.written, (id) => [id, this.readRow(id)]));
+    if (this.changed)
+      for (const id of this.known.keys()) if (!looked.has(id)) looked.set(id, undefined);
+    this.changed = false;
+    this.written.clear();
+    const [put, gone, del]: [ScheduleRow[], ScheduleRow[], string[]] = [[], [], []];
+    for (const [id, found] of looked) {
+      const before = this.known.get(id);
+      const row = found === undefined ? undefined : this.settleDue(found, before);
+      if (row === undefined) this.known.delete(id);
+      else this.known.set(id, row);
+      if (row === undefined && before !== undefined) del.push(id);
+      if (dueOf(row) === dueOf(before)) continue;
+      if (row !== undefined) put.push(row);
+      if (before !== undefined) gone.push(before);
+    }
+    return { put, gone, del };
+  }
+
   /** A table that users' SQL has made unreadable is theirs to mend; the agent goes on as it was armed. */
   private readTable(): ReadonlyArray<ScheduleRow> {
     try {
@@ -189,6 +203,15 @@ export class Scheduler {
     } catch (error) {
       this.unreadable(error);
       return [...this.known.values()];
+    }
+  }
+
+  private readRow(id: string): ScheduleRow | undefined {
+    try {
+      return this.table.get(id);
+    } catch (error) {
+      this.unreadable(error);
+      return this.known.get(id);
     }
   }
 
@@ -273,7 +296,7 @@ export class Scheduler {
       table: this.table,
       cron: this.ports.cron,
       bury: this.ports.bury,
-      touched: () => this.touched(),
+      touched: () => this.touched(row.id),
       onHung: free,
     });
     agent.waitUntil(
@@ -306,8 +329,8 @@ export class Scheduler {
     );
   }
 
-  private touched(): void {
-    this.changed = true;
+  private touched(id: string): void {
+    this.written.add(id);
     this.agent.touch();
   }
 }

@@ -19,12 +19,15 @@ const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.met
 export interface InstallationOptions {
   readonly shards: number;
   readonly leaseTtlMs: number;
+  /** Path of the module that its processes run; default the ledger's. */
+  readonly module?: string;
 }
 
 export class Installation {
   readonly nats: TestNats;
   readonly inspector: Awaited<ReturnType<typeof openInspector>>;
   readonly shards: number;
+  private readonly module: string;
   gateway!: AgentsProcess;
   private readonly folder = tempFolder("installation");
   private readonly processes = new Set<AgentsProcess>();
@@ -37,6 +40,7 @@ export class Installation {
     this.nats = nats;
     this.inspector = inspector;
     this.shards = options.shards;
+    this.module = options.module ?? MODULE;
   }
 
   /** Everything but the hosts. */
@@ -114,7 +118,7 @@ export class Installation {
     env: Readonly<Record<string, string>> = {},
   ): Promise<AgentsProcess> {
     const started = await AgentsProcess.start({
-      args: [role, MODULE, "--nats", this.nats.url, ...args],
+      args: [role, this.module, "--nats", this.nats.url, ...args],
       env: { SECRET, ...env },
     });
     this.processes.add(started);

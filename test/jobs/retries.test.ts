@@ -218,11 +218,11 @@ describe.each(JOBS)("%s", (name, start) => {
       `${kind}:create`, ...begins, `${kind}:retry`, `${kind}:retry`, `${kind}:error`,
     ]); // prettier-ignore
     const told = rig.events.filter(({ type }) => rig.jobEvents.includes(type));
-    const [{ payload: made }] = told as [{ payload: { id: string } }];
+    const made = told[0]!.payload;
     expect(told.map(({ payload }) => payload).slice(-3)).toEqual([
-      { callback: "work", id: made.id, attempt: 2, maxAttempts: 3 },
-      { callback: "work", id: made.id, attempt: 3, maxAttempts: 3 },
-      { callback: "work", id: made.id, error: "failure 3", attempts: 3 },
+      { callback: "work", id: made["id"], attempt: 2, maxAttempts: 3 },
+      { callback: "work", id: made["id"], attempt: 3, maxAttempts: 3 },
+      { callback: "work", id: made["id"], error: "failure 3", attempts: 3 },
     ]);
   });
 });

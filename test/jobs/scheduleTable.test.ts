@@ -14,7 +14,7 @@ let rig: JobRig;
 let ran: Array<[string, number]>;
 
 class Worker extends Agent {
-  async onStart(): Promise<void> {
+  override async onStart(): Promise<void> {
     // As agents do: nothing that a wake should make more of.
     this.sql`CREATE TABLE IF NOT EXISTS notes (text TEXT)`;
     await onStart(this);
@@ -169,6 +169,38 @@ describe.each([
     await move();
     await rig.pass(HOUR_MS);
     expect(ran).toEqual([["tock undefined", 200]]);
+  });
+});
+
+describe("SQL that does not name the table", () => {
+  test("reaches it by a trigger, in the same commit", async () => {
+    const { id } = await plan(100, "tick");
+    await sql(
+      "CREATE TABLE jobs (id TEXT, at INTEGER)",
+      "CREATE TRIGGER moved AFTER UPDATE ON jobs BEGIN UPDATE svc_agents_schedules SET time = new.at WHERE id = new.id; END",
+      "CREATE TRIGGER gone AFTER DELETE ON jobs BEGIN DELETE FROM Svc_Agents_Schedules WHERE id = old.id; END",
+      `INSERT INTO jobs VALUES ('${id}', 0)`,
+    );
+    await sql(`UPDATE jobs SET at = ${START_S + 200}`);
+    await elsewhere();
+    await rig.pass(150_000);
+    expect(ran).toEqual([]);
+    await rig.pass(100_000);
+    expect(ran).toEqual([["tick undefined", 200]]);
+    const other = await plan(1000, "tick");
+    await sql(`INSERT INTO jobs VALUES ('${other.id}', 0)`, "DELETE FROM jobs");
+    expect(rig.broker.timers.size).toBe(0);
+  });
+
+  test("reaches it by a trigger that it makes itself", async () => {
+    const { id } = await plan(100, "tick");
+    await sql("CREATE TABLE jobs (id TEXT)", `INSERT INTO jobs VALUES ('${id}')`);
+    await sql(
+      "CREATE TRIGGER gone AFTER DELETE ON jobs BEGIN DELETE FROM svc_agents_schedules; END; DELETE FROM jobs",
+    );
+    await elsewhere();
+    await rig.pass(HOUR_MS);
+    expect(ran).toEqual([]);
   });
 });
 
