@@ -101,7 +101,7 @@ export class ActiveAgent implements AgentRuntime {
       await this.#gate.current;
       await this.agent.onStart(props as never);
     });
-    await this.committer.flush(turn);
+    if (!this.committer.idle || this.discarded) await this.committer.flush(turn);
   }
 
   get options(): AgentStaticOptions {

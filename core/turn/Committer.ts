@@ -6,6 +6,9 @@
  *    (group commit).
  * 3. **The output gate.** `afterCommit(f)` runs `f` once everything written before the call is stored,
  *    in the order of the calls. So no answer, frame or ack ever tells of a write that a crash could undo.
+ *    An agent without a journal has no fence yet: before it tells anybody anything, though nothing is
+ *    written, a `claimed` event is stored. Else an older owner's first event could still slip in under
+ *    what was told.
  * 4. The writes of a durable turn gather until it ends: one durable turn, one commit. They go
  *    earlier only when something forces it: `flush()` (an outgoing call), or `GATHER_MS` since its first
  *    write. Another turn's commit waits for it that long: pages can't be told apart by turn, and half
@@ -23,6 +26,8 @@ import type { Epoch, Sequence } from "../../schemas/Address.ts";
 import { AgentDiscarded } from "../agent/errors.ts";
 import type { AgentImage } from "./AgentImage.ts";
 import { applyEvent } from "./applyEvent.ts";
+import { encodeEvent } from "../../schemas/JournalEvent.ts";
+import { claimOf } from "./claimOf.ts";
 import { encodeCommit, encodeDestroyed, type CommitTurn } from "./encodeCommit.ts";
 import type { CommitTriggers } from "./Triggers.ts";
 import type { Turn } from "./Turn.ts";
@@ -78,6 +83,11 @@ export class Committer {
     return this.pending === undefined && this.inFlight === undefined;
   }
 
+  /** What an answer tells can't be undone or overtaken: all is stored, and there is an event as the fence. */
+  get settled(): boolean {
+    return this.idle && this.host.image.seq > 0;
+  }
+
   /** A commit waits for durable turns that have written and not ended: begin no more of them. */
   get holding(): boolean {
     return this.wanted && this.pending !== undefined && this.inFlight === undefined;
@@ -100,9 +110,7 @@ export class Committer {
       }
       return this.gather();
     }
-    // Writes made without an await between them form one commit.
-    if (!this.wanted) queueMicrotask(() => this.startFlush());
-    this.wanted = true;
+    this.flushSoon();
   }
 
   /** The turn is over. A durable one is committed now, whether it wrote or not; its outcome is set. */
@@ -115,7 +123,11 @@ export class Committer {
   /** Rule 3. */
   afterCommit(output: Output): void {
     if (this.failed) return;
-    const batch = this.pending ?? this.inFlight;
+    let batch = this.pending ?? this.inFlight;
+    if (batch === undefined && this.host.image.seq === 0) {
+      batch = this.batch();
+      this.flushSoon();
+    }
     if (batch === undefined) output(this.host.image.seq);
     else {
       batch.outputs.push(output);
@@ -180,6 +192,12 @@ export class Committer {
     this.released = [];
     for (const reject of this.rejects) reject(new AgentDiscarded());
     this.rejects.clear();
+  }
+
+  /** Writes made without an await between them form one commit. */
+  private flushSoon(): void {
+    if (!this.wanted) queueMicrotask(() => this.startFlush());
+    this.wanted = true;
   }
 
   private batch(): Batch {
@@ -262,10 +280,20 @@ export class Committer {
       applyEvent(image, result.seq, commit.head);
       this.host.onCommitted(commit.data.length, turns);
       triggers?.after();
-    }
+    } else if (image.seq === 0) await this.claim();
+    if (this.failed) return;
     this.inFlight = undefined;
     for (const output of batch.outputs) output(image.seq);
     if (this.wanted) this.startFlush();
+  }
+
+  private async claim(): Promise<void> {
+    const { image, host, epoch, time } = this.host;
+    const head = claimOf(image.id, { host, epoch, time });
+    const result = await this.host.append(encodeEvent(head), image.seq);
+    if (this.failed) return;
+    if (result._tag !== "Stored") return this.fail(result._tag, result);
+    applyEvent(image, result.seq, head);
   }
 
   private fail(outcome: AppendResult["_tag"] | "Defect", error: unknown): void {

@@ -38,6 +38,8 @@ export async function handleCall(
   if (agent.discarded) throw new AgentDiscarded();
   try {
     const answer = await dispatch(agent, call, body);
+    // Who asks for the state of a name that nobody has used yet does not make an agent of it.
+    if (call.kind === "state" && agent.committer.idle && !agent.discarded) return answer;
     await gate(agent);
     return answer;
   } catch (error) {
@@ -51,7 +53,7 @@ export async function handleCall(
 /** Resolves when everything the answer may tell of is stored. Rejects when that is lost. */
 function gate(agent: ActiveAgent): Promise<void> {
   // A destroyed agent has stored what it stored, and can write no more.
-  if (agent.destroyed || (agent.committer.idle && !agent.discarded)) return Promise.resolve();
+  if (agent.destroyed || (agent.committer.settled && !agent.discarded)) return Promise.resolve();
   return agent.committer.stored();
 }
 

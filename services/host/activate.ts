@@ -5,16 +5,17 @@
  * 1. The image is rebuilt (local cache, snapshot, journal tail).
  * 2. On the first activation under a new epoch a `claimed` event is appended: from then on an older
  *    owner's append is refused, and what this host reads can't be overtaken. An agent without a
- *    journal needs none: its first event is the fence. When the append is refused, an older owner's
- *    last event came in between: rebuild and try again.
+ *    journal gets it with its first answer, unless that has written something (`Committer`, 3).
+ *    When the append is refused, an older owner's last event came in between: rebuild and try again.
  * 3. The user's class is constructed and `onStart` runs.
  */
 import type { AgentId, Epoch } from "../../schemas/Address.ts";
-import { encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
+import { encodeEvent } from "../../schemas/JournalEvent.ts";
 import { AgentDiscarded } from "../../core/agent/errors.ts";
 import type { AppendResult } from "../../core/journal/Journal.ts";
 import { ActiveAgent, type AgentClassType } from "../../core/turn/ActiveAgent.ts";
 import { applyEvent } from "../../core/turn/applyEvent.ts";
+import { claimOf } from "../../core/turn/claimOf.ts";
 import { Committer } from "../../core/turn/Committer.ts";
 import { rebuildAgent, type Rebuilt } from "../../core/turn/rebuild.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
@@ -132,15 +133,7 @@ async function rebuildAndClaim(
       database.close();
       throw new AgentDiscarded();
     }
-    const head: JournalHead = {
-      id: time.id(),
-      agent: [id.class, id.name],
-      kind: "claimed",
-      host: config.hostId,
-      epoch: options.epoch,
-      time: time.nowMs(),
-      turns: [],
-    };
+    const head = claimOf(id, { host: config.hostId, epoch: options.epoch, time });
     const result = await journal.append(id, encodeEvent(head), {
       expectedSeq: image.seq,
       signal: options.signal,

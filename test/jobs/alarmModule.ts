@@ -1,6 +1,6 @@
 /**
- * The module of the test of many schedules: agents that write down each run, in its own commit, with the
- * time at which the callback began. One that ran twice, or not at all, shows in its rows.
+ * The module of the job tests that run processes: agents that write down each run in its own commit, so
+ * that one that ran twice, or not at all, or out of order, shows in their rows.
  */
 import { Agent } from "agents";
 
@@ -22,15 +22,44 @@ export class Alarm extends Agent {
 
   override async onRequest(request: Request): Promise<Response> {
     if (request.method === "POST") {
-      // All in one commit: asked again after a lost answer, they are there.
+      // All in one commit: asked again after a lost answer, they are there, or have run.
       const plan = (await request.json()) as Planned[];
-      const { length } = this.getSchedules();
-      if (length === 0)
+      if (this.getSchedules().length + this.rows().length === 0)
         for (const payload of plan)
           void this.schedule("ring", { time: new Date(payload.dueMs), payload });
       return Response.json({ armed: this.getSchedules().length });
     }
-    const rows = this.sql<{ n: number; due_ms: number; at_ms: number }>`SELECT * FROM ran`;
-    return Response.json({ left: this.getSchedules().length, rows });
+    return Response.json({ left: this.getSchedules().length, rows: this.rows() });
+  }
+
+  private rows(): unknown[] {
+    return this.sql`SELECT * FROM ran ORDER BY rowid`;
+  }
+}
+
+/** An agent whose items write down that they ran, slowly enough that hosts die in the middle of some. */
+export class Lane extends Agent {
+  override onStart(): void {
+    this.sql`CREATE TABLE IF NOT EXISTS done (n INTEGER)`;
+    this.sql`CREATE TABLE IF NOT EXISTS pushed AS SELECT 0 AS n`;
+  }
+
+  async item(n: number): Promise<void> {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    this.sql`INSERT INTO done VALUES (${n})`;
+  }
+
+  override async onRequest(request: Request): Promise<Response> {
+    if (request.method === "POST") {
+      const { from, to } = (await request.json()) as { from: number; to: number };
+      // Asked again after a lost answer, they are there.
+      const [last] = this.sql<{ n: number }>`SELECT n FROM pushed`;
+      if ((last?.n ?? 0) < to) {
+        this.sql`UPDATE pushed SET n = ${to}`;
+        for (let n = from; n < to; n++) void this.queue("item", n);
+      }
+    }
+    const done = this.sql<{ n: number }>`SELECT n FROM done ORDER BY rowid`.map(({ n }) => n);
+    return Response.json({ done });
   }
 }

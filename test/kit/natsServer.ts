@@ -4,7 +4,7 @@
  *
  * The binary is found as the product finds it (`NATS_SERVER` first), once a worker.
  */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Effect } from "effect";
 import { findNatsServer } from "../../services/natsServer/findNatsServer.ts";
@@ -51,6 +51,18 @@ const READY_TIMEOUT_MS = 20_000;
 const STOP_GRACE_MS = 5_000;
 /** Another process can take the port between our choice and the server's listening. */
 const START_ATTEMPTS_MAX = 5;
+
+/** Its threads stop one by one: on a busy machine one may still answer when the signal is sent. */
+function untilStopped(pid: number | undefined): void {
+  const tasks = `/proc/${pid}/task`;
+  const deadlineMs = Date.now() + STOP_GRACE_MS;
+  const stopped = (task: string): boolean => {
+    const stat = readFileSync(`${tasks}/${task}/stat`, "utf8");
+    return stat.slice(stat.lastIndexOf(")") + 2).startsWith("T");
+  };
+  while (existsSync(tasks) && !readdirSync(tasks).every(stopped))
+    if (Date.now() > deadlineMs) throw new Error(`process ${pid} does not stop`);
+}
 
 let binary: Promise<string> | undefined;
 
@@ -135,7 +147,10 @@ export async function startNats(options: TestNatsOptions = {}): Promise<TestNats
       await end();
       current = await start(port);
     },
-    freeze: () => void current.signal("SIGSTOP"),
+    freeze: () => {
+      current.signal("SIGSTOP");
+      untilStopped(current.pid);
+    },
     thaw: () => void current.signal("SIGCONT"),
   };
 }

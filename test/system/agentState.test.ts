@@ -110,7 +110,8 @@ describe("state", () => {
   test("is undefined until it is set, where the class has no initialState", async () => {
     const stub = await agent("unset");
     expect(await stub.get()).toBe("undefined");
-    expect(await journalOf(system.options, "StateAgent", "unset")).toEqual([]);
+    const events = await journalOf(system.options, "StateAgent", "unset");
+    expect(events.map(({ kind }) => kind)).toEqual(["claimed"]);
   });
 
   test("may be null, 0, false or the empty string: set is set", async () => {

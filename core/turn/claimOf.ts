@@ -1,0 +1,17 @@
+/** The event by which an owner fences off those before it; it changes nothing of the agent. */
+import type { AgentId, Epoch } from "../../schemas/Address.ts";
+import type { JournalHead } from "../../schemas/JournalEvent.ts";
+import type { TimeShape } from "../time/Time.ts";
+
+export const claimOf = (
+  id: AgentId,
+  owner: { readonly host: string; readonly epoch: Epoch; readonly time: TimeShape },
+): JournalHead => ({
+  id: owner.time.id(),
+  agent: [id.class, id.name],
+  kind: "claimed",
+  host: owner.host,
+  epoch: owner.epoch,
+  time: owner.time.nowMs(),
+  turns: [],
+});
