@@ -1,4 +1,6 @@
 /** Runs one stored webhook as the agent's `onRequest`, and takes the response apart for the wire. */
+import { LazyRequest } from "../http/LazyRequest.ts";
+import { LazyResponse } from "../http/LazyResponse.ts";
 import type { HeaderPairs } from "../../schemas/Call.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
@@ -31,10 +33,10 @@ export function makeRequest(
   parts: { readonly headers: HeadersInit; readonly body: Uint8Array },
 ): Request {
   const bare = method === "GET" || method === "HEAD" || parts.body.length === 0;
-  return new Request(url, {
+  return LazyRequest.make(url, {
     method,
     headers: parts.headers,
-    ...(bare ? {} : { body: parts.body as Uint8Array<ArrayBuffer> }),
+    body: bare ? null : parts.body,
   });
 }
 
@@ -44,6 +46,8 @@ export async function responseParts(response: Response): Promise<ResponseParts> 
     throw new TypeError(
       `onRequest must return a Response; it returned ${response === null ? "null" : typeof response}`,
     );
+  const parts = LazyResponse.parts(response);
+  if (parts !== undefined) return parts;
   const body = response.body === null ? "" : new Uint8Array(await response.arrayBuffer());
   return { status: response.status, headers: [...response.headers], body };
 }

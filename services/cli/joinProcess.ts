@@ -33,6 +33,7 @@ import { startNatsServer } from "../natsServer/NatsServer.ts";
 import { asyncAmbientLayer } from "../node/AsyncAmbient.ts";
 import { gatedCalls } from "../node/gatedCalls.ts";
 import { installGatedFetch } from "../node/gatedFetch.ts";
+import { installLazyFetchClasses } from "../node/lazyFetchClasses.ts";
 import { layer as machineTimeLayer, machineTime } from "../node/MachineTime.ts";
 import { layer as outgoingLayer } from "../node/NodeOutgoing.ts";
 import { httpServerLayer } from "../nodeHttp/httpServerLayer.ts";
@@ -147,6 +148,7 @@ const serveRoles = (settings: ProcessSettings, broker: Broker) =>
     let code = codeOf(settings.module, settings.env, calls);
     const metrics = agentMetrics(settings.metrics);
     const id = `${role}-${hostname()}-${machineTime.id().slice(0, 8)}`;
+    installLazyFetchClasses();
     installGatedFetch();
     const host =
       role === "gateway"

@@ -1,0 +1,73 @@
+/**
+ * The body of a lazy request or response: read straight from its bytes or text, once, with the
+ * platform's answers to a second reading. Once somebody has asked for the real object, that one's.
+ */
+interface RealBody {
+  readonly bodyUsed: boolean;
+  arrayBuffer(): Promise<ArrayBuffer>;
+  text(): Promise<string>;
+  json(): Promise<unknown>;
+}
+
+const decoder = new TextDecoder();
+const encoder = new TextEncoder();
+
+export class LazyBody {
+  /** Null: there is none, and reading it any number of times gives nothing. */
+  readonly source: Uint8Array | string | null;
+  readonly #unlazy: () => RealBody;
+  #real: RealBody | undefined;
+  #used = false;
+
+  constructor(source: Uint8Array | string | null, unlazy: () => RealBody) {
+    this.source = source;
+    this.#unlazy = unlazy;
+  }
+
+  get used(): boolean {
+    return this.#real?.bodyUsed ?? this.#used;
+  }
+
+  /** Nobody has read it, and nobody but this reads it. */
+  get untouched(): boolean {
+    return !this.#used && this.#real === undefined;
+  }
+
+  async arrayBuffer(): Promise<ArrayBuffer> {
+    if (!this.#take()) return this.#unlazy().arrayBuffer();
+    const { source } = this;
+    if (source === null) return new ArrayBuffer(0);
+    const bytes = typeof source === "string" ? encoder.encode(source) : source;
+    return bytes.slice().buffer as ArrayBuffer;
+  }
+
+  async text(): Promise<string> {
+    return this.#take() ? this.#text() : this.#unlazy().text();
+  }
+
+  async json(): Promise<unknown> {
+    return this.#take() ? (JSON.parse(this.#text()) as unknown) : this.#unlazy().json();
+  }
+
+  /** From now on `real` is asked. What was read here counts as read there. */
+  handOver(real: RealBody): void {
+    this.#real = real;
+    if (this.#used) void real.arrayBuffer();
+  }
+
+  #text(): string {
+    const { source } = this;
+    if (source === null) return "";
+    // As the platform decodes: a lone surrogate is replaced, a byte order mark is dropped.
+    if (typeof source !== "string") return decoder.decode(source);
+    const text = source.toWellFormed?.() ?? decoder.decode(encoder.encode(source));
+    return text.startsWith("\uFEFF") ? text.slice(1) : text;
+  }
+
+  /** False when the real object has to answer: with its body, or with its error. */
+  #take(): boolean {
+    if (!this.untouched) return false;
+    this.#used = this.source !== null;
+    return true;
+  }
+}

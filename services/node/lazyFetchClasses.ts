@@ -1,0 +1,56 @@
+/**
+ * Puts lazy requests and responses in the place of the platform's, once per process: `new Response(…)`
+ * in an agent's code makes one that is built as far as it is looked at, and `fetch` and
+ * `new Request(…)` are given the real request behind a lazy one. Classes derived from the
+ * platform's, and everything unusual, are made by the platform's.
+ */
+import { LazyRequest } from "../../core/http/LazyRequest.ts";
+import { LazyResponse } from "../../core/http/LazyResponse.ts";
+
+const INSTALLED = Symbol.for("agents.lazyFetchClasses");
+
+export function installLazyFetchClasses(): void {
+  if (INSTALLED in globalThis) return;
+  Object.defineProperty(globalThis, INSTALLED, { value: true });
+
+  const NativeRequest = globalThis.Request;
+  const request: typeof Request = new Proxy(NativeRequest, {
+    construct: (native, [input, ...rest]: [unknown, ...unknown[]], target): Request =>
+      Reflect.construct(
+        native,
+        [LazyRequest.unwrap(input), ...rest],
+        target === request ? native : target,
+      ),
+  });
+  globalThis.Request = request;
+
+  const NativeResponse = globalThis.Response;
+  const json = (...args: Parameters<typeof Response.json>): Response => {
+    const [data, init] = args;
+    const text = JSON.stringify(data) as string | undefined;
+    return (
+      (text === undefined ? undefined : LazyResponse.make(text, init, "application/json")) ??
+      NativeResponse.json(...args)
+    );
+  };
+  const response: typeof Response = new Proxy(NativeResponse, {
+    construct: (native, args: [unknown, unknown], target): Response =>
+      target === response
+        ? (LazyResponse.make(args[0], args[1]) ?? Reflect.construct(native, args))
+        : Reflect.construct(native, args, target),
+    get: (native, name, receiver) =>
+      name === "json" ? json : (Reflect.get(native, name, receiver) as unknown),
+  });
+  globalThis.Response = response;
+
+  for (const Class of [request, response])
+    Object.defineProperty(Class.prototype, "constructor", { value: Class });
+
+  const plain = globalThis.fetch;
+  globalThis.fetch = Object.assign(
+    (input: Parameters<typeof fetch>[0], init?: RequestInit) =>
+      plain(LazyRequest.unwrap(input), init),
+    plain,
+  );
+  LazyRequest.enable();
+}

@@ -1,0 +1,216 @@
+/** Lazy requests and responses are, to whoever looks, what the platform's classes make. */
+import { createServer } from "node:http";
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { inspect } from "node:util";
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { LazyRequest } from "../../core/http/LazyRequest.ts";
+import { LazyResponse } from "../../core/http/LazyResponse.ts";
+import { responseParts } from "../../core/turn/runWebhook.ts";
+import { installLazyFetchClasses } from "../../services/node/lazyFetchClasses.ts";
+
+const NativeRequest = globalThis.Request;
+const NativeResponse = globalThis.Response;
+installLazyFetchClasses();
+
+const bytes = (text: string): Uint8Array<ArrayBuffer> => new TextEncoder().encode(text);
+
+/** What it gives, or how it fails. */
+async function outcome(f: () => unknown): Promise<unknown> {
+  try {
+    const value = await f();
+    if (value instanceof ArrayBuffer) return [...new Uint8Array(value)];
+    if (value instanceof Headers) return [...value];
+    if (value instanceof FormData) return [...value];
+    if (value instanceof Blob) return [value.type, await value.text()];
+    if (value instanceof NativeRequest || value instanceof NativeResponse)
+      return [value.constructor.name, await value.text()];
+    if (value instanceof ReadableStream) return value.locked;
+    if (value instanceof AbortSignal) return value.aborted;
+    return value;
+  } catch (error) {
+    // Node's own SyntaxErrors name no file; the message is what an agent's log shows.
+    return { name: (error as Error).name, message: (error as Error).message };
+  }
+}
+
+type Target = Request | Response;
+const LOOKS: Readonly<Record<string, (target: Target) => unknown>> = {
+  text: (t) => t.text(),
+  json: (t) => t.json(),
+  arrayBuffer: (t) => t.arrayBuffer(),
+  blob: (t) => t.blob(),
+  formData: (t) => t.formData(),
+  clone: (t) => t.clone(),
+  bodyUsed: (t) => t.bodyUsed,
+  body: (t) => t.body,
+  headers: (t) => t.headers,
+  type: (t) => t.headers.get("content-type"),
+  change: (t) => t.headers.set("x-more", "1"),
+  url: (t) => t.url,
+  method: (t) => ("method" in t ? t.method : undefined),
+  signal: (t) => ("signal" in t ? t.signal : undefined),
+  rest: (t) =>
+    "method" in t
+      ? [t.cache, t.credentials, t.mode, t.redirect, t.referrer, t.keepalive, t.integrity]
+      : [t.status, t.ok, t.statusText, t.type, t.redirected],
+  class: (t) => [
+    t instanceof Request,
+    t instanceof Response,
+    t instanceof NativeRequest,
+    t instanceof NativeResponse,
+    Object.prototype.toString.call(t),
+    t.constructor === Request || t.constructor === Response,
+  ],
+  shown: (t) => inspect(t).split(" ")[0],
+  again: (t) => ("method" in t ? new Request(t) : new Response(t.body, t)),
+  changed: (t) => ("method" in t ? new Request(t, { method: "PUT" }).method : undefined),
+};
+const looks = fc.array(fc.constantFrom(...Object.keys(LOOKS)), { maxLength: 6 });
+
+async function compare(lazy: Target, native: Target, names: ReadonlyArray<string>): Promise<void> {
+  for (const name of names) {
+    const seen = await outcome(() => LOOKS[name]!(lazy));
+    expect(seen, `${name} of ${names.join(", ")}`).toEqual(
+      await outcome(() => LOOKS[name]!(native)),
+    );
+  }
+}
+
+const bodies = fc.constantFrom(
+  "",
+  "{}",
+  '{"a":[1,"é"]}',
+  "not json",
+  "\uFEFFbom",
+  "a=1&b=2",
+  "lone \uD800 surrogate",
+);
+const headerSets = fc.constantFrom<Record<string, string>>(
+  {},
+  { "content-type": "application/json", "X-Event": "push" },
+  { "Content-Type": "application/x-www-form-urlencoded" },
+  { "x-empty": "", cookie: "a=b", host: "x" },
+);
+
+describe("a lazy request", () => {
+  test("looks like the platform's, in whatever order it is looked at", async () => {
+    const methods = fc.constantFrom("GET", "POST", "PUT", "DELETE", "OPTIONS");
+    const urls = fc.constantFrom(
+      "http://localhost:8787/webhooks/github?x=1",
+      "https://EXAMPLE.com",
+      "http://[::1]:80/a%20b/../c",
+      "http://user:word@host/",
+    );
+    await fc.assert(
+      fc.asyncProperty(
+        methods,
+        urls,
+        headerSets,
+        bodies,
+        looks,
+        async (method, url, headers, text, names) => {
+          const body = method === "GET" || text === "" ? null : bytes(text);
+          const make = (f: () => Request) =>
+            outcome(() => ({ made: f() })) as Promise<{ made?: Request }>;
+          const lazy = await make(() => LazyRequest.make(url, { method, headers, body }));
+          const native = await make(() => new NativeRequest(url, { method, headers, body }));
+          if (lazy.made === undefined || native.made === undefined) expect(lazy).toEqual(native);
+          else await compare(lazy.made, native.made, names);
+        },
+      ),
+      { numRuns: 400 },
+    );
+  });
+
+  test("that no request can be is refused as by the platform", () => {
+    const init = { method: "POST", headers: {}, body: null };
+    expect(() => LazyRequest.make("nowhere", init)).toThrow(TypeError);
+    expect(() => LazyRequest.make("http://x/", { ...init, method: "TRACE" })).toThrow(TypeError);
+    expect(() => LazyRequest.make("http://x/", { ...init, headers: { "a b": "" } })).toThrow(
+      TypeError,
+    );
+  });
+
+  test("can be fetched", async () => {
+    const server = createServer((request, response) => {
+      request.pipe(response.writeHead(200, { "x-method": request.method ?? "" }));
+    }).listen(0);
+    await once(server, "listening");
+    try {
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+      const request = LazyRequest.make(url, { method: "POST", headers: {}, body: bytes("echo") });
+      const response = await fetch(request);
+      expect([response.headers.get("x-method"), await response.text()]).toEqual(["POST", "echo"]);
+    } finally {
+      server.close();
+    }
+  });
+});
+
+describe("a lazy response", () => {
+  const inits = fc.constantFrom<ResponseInit | undefined>(
+    undefined,
+    {},
+    { status: 201 },
+    { status: 404, headers: { "x-a": "1" } },
+    { status: 204 },
+    { status: 99 },
+    { status: 200, statusText: "Fine" },
+    { headers: { "content-type": "text/html" } },
+    {
+      headers: [
+        ["set-cookie", "a"],
+        ["set-cookie", "b"],
+      ],
+    },
+    { headers: { "bad name": "x" } },
+  );
+
+  test("looks like the platform's, in whatever order it is looked at", async () => {
+    const texts = fc.oneof(bodies, fc.constant(null), fc.constant(undefined));
+    await fc.assert(
+      fc.asyncProperty(texts, inits, fc.boolean(), looks, async (body, init, json, names) => {
+        const make = (Class: typeof Response) =>
+          outcome(() => ({
+            made: json ? Class.json(body, init) : new Class(body, init),
+          })) as Promise<{
+            made?: Response;
+          }>;
+        const lazy = await make(Response);
+        const native = await make(NativeResponse);
+        if (lazy.made === undefined || native.made === undefined) expect(lazy).toEqual(native);
+        else await compare(lazy.made, native.made, names);
+      }),
+      { numRuns: 400 },
+    );
+  });
+
+  test("goes on the wire as the platform's would", async () => {
+    await fc.assert(
+      fc.asyncProperty(bodies, inits, async (body, init) => {
+        const wire = async (Class: typeof Response) => {
+          const parts = await responseParts(new Class(body, init));
+          const text = typeof parts.body === "string" ? bytes(parts.body) : parts.body;
+          return { ...parts, body: [...text] };
+        };
+        expect(await outcome(() => wire(Response))).toEqual(
+          await outcome(() => wire(NativeResponse)),
+        );
+      }),
+    );
+  });
+
+  test("is left to the platform where it is derived from, or made of bytes and streams", async () => {
+    class Mine extends Response {}
+    const mine = new Mine("x", { status: 202 });
+    expect([mine instanceof Mine, mine.status, await mine.text()]).toEqual([true, 202, "x"]);
+    for (const made of [new Response(bytes("é")), new Response(new Blob(["é"]).stream())]) {
+      expect(LazyResponse.parts(made)).toBeUndefined();
+      expect(new TextDecoder().decode((await responseParts(made)).body as Uint8Array)).toBe("é");
+    }
+    expect(Response.redirect("http://x/").status).toBe(302);
+    expect(Response.error().type).toBe("error");
+  });
+});
