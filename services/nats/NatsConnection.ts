@@ -13,6 +13,7 @@ import { connect } from "@nats-io/transport-node";
 import { Context, Effect, Layer } from "effect";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { LogShape } from "../../core/log/Log.ts";
+import { gatherWrites } from "./gatherWrites.ts";
 
 /** Between two dials of one server: short, because every turn waits for it. */
 const RECONNECT_WAIT_MS = 200;
@@ -57,6 +58,7 @@ export async function openConnection(
   log: Log,
 ): Promise<NatsConnectionShape> {
   const client = await dial(options);
+  if (!gatherWrites(client)) log("info", "writes to the broker are not gathered by this client");
   const listeners = new Set<(connected: boolean) => void>();
   let up = true;
   const change = (connected: boolean): void => {
@@ -88,6 +90,8 @@ export async function openConnection(
       }),
     close: async () => {
       change(false);
+      // Writes that are still gathered go out first.
+      await new Promise((resolve) => setImmediate(resolve));
       await client.close();
     },
   };

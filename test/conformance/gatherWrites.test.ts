@@ -1,0 +1,54 @@
+/** The client that is installed lets its writes be gathered: one write for one pass of the event loop. */
+import type { Socket } from "node:net";
+import { connect } from "@nats-io/transport-node";
+import { expect, test } from "vitest";
+import { gatherWrites } from "../../services/nats/gatherWrites.ts";
+import { startNats } from "../kit/natsServer.ts";
+import { pollUntil } from "../kit/poll.ts";
+
+const MESSAGES = 100;
+
+test("what several turns of one pass publish goes out in one write, in order, and a lot at once goes early", async () => {
+  const nats = await startNats();
+  const client = await connect({ servers: nats.url });
+  try {
+    const { socket } = (client as unknown as { protocol: { transport: { socket: Socket } } })
+      .protocol.transport;
+    let writes = 0;
+    const write = socket.write.bind(socket) as (...args: unknown[]) => boolean;
+    socket.write = ((...args: unknown[]) => (writes++, write(...args))) as typeof socket.write;
+    const seen: number[] = [];
+    client.subscribe("numbers", {
+      callback: (_error, message) => {
+        seen.push(Number(message.string()));
+      },
+    });
+    await client.flush();
+
+    expect(gatherWrites(client)).toBe(true);
+    writes = 0;
+    for (let n = 0; n < MESSAGES; n++) {
+      client.publish("numbers", String(n));
+      await Promise.resolve();
+    }
+    expect(writes).toBe(0);
+    await pollUntil(
+      "all have arrived",
+      () => seen.length === MESSAGES || { done: false, saw: seen },
+    );
+    expect(seen).toEqual(Array.from({ length: MESSAGES }, (_, n) => n));
+    expect(writes).toBe(1);
+
+    writes = 0;
+    for (let n = 0; n < MESSAGES; n++) client.publish("other", new Uint8Array(4_096));
+    expect(writes).toBeGreaterThan(0);
+  } finally {
+    await client.close();
+    await nats.stop();
+  }
+});
+
+test("a client that looks different inside is left as it is", () => {
+  for (const other of [{}, { protocol: {} }, { protocol: { flushPending: () => undefined } }])
+    expect(gatherWrites(other as never)).toBe(false);
+});
