@@ -30,13 +30,15 @@ export interface BusShape {
   readonly publish: (subject: string, data: Uint8Array, reply?: string) => void;
   /**
    * Delivers in order. `*` and `>` as in NATS. With `queue`, each message goes to one member of the group.
+   * `alone`: no other process listens on this subject, so what this one publishes there may be handed
+   * over without the broker, later than `publish` returns and in order.
    * The function it gives ends it: what was on its way is still delivered, and then it resolves (at
    * once while the broker is away).
    */
   readonly subscribe: (
     subject: string,
     handler: (message: BusMessage) => void,
-    options?: { readonly queue?: string },
+    options?: { readonly queue?: string; readonly alone?: boolean },
   ) => () => Promise<void>;
   readonly request: (
     subject: string,

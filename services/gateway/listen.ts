@@ -1,5 +1,5 @@
 /**
- * Subscribes a gateway to messages of hosts. One that can't be read (another release's, or nobody's of
+ * Subscribes a gateway to messages of hosts, on subjects that carry its own id. One that can't be read (another release's, or nobody's of
  * ours) is dropped with a line in the log: it must not end the process and every socket with it.
  */
 import type { BusMessage } from "../../core/bus/Bus.ts";
@@ -12,11 +12,15 @@ export const listen = (
   subject: string,
   handler: (message: BusMessage) => void,
 ): (() => void) =>
-  bus.subscribe(subject, (message) => {
-    try {
-      handler(message);
-    } catch (error) {
-      if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
-      log.warn("a message could not be read", { subject, error: error.message });
-    }
-  });
+  bus.subscribe(
+    subject,
+    (message) => {
+      try {
+        handler(message);
+      } catch (error) {
+        if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
+        log.warn("a message could not be read", { subject, error: error.message });
+      }
+    },
+    { alone: true },
+  );

@@ -50,6 +50,29 @@ export function busRules(makeBackend: () => Promise<Backend>): void {
       for (const { close } of [exact, one, rest, other]) close();
     });
 
+    it("hands over in order, and later, to who listens alone: from its own process and from others", async () => {
+      const got: string[] = [];
+      const close = a.bus.subscribe("bus.alone", ({ data }) => got.push(text(data)), {
+        alone: true,
+      });
+      await a.bus.flush();
+      for (let n = 0; n < 50; n++) {
+        a.bus.publish("bus.alone", bytes(`own ${n}`));
+        b.bus.publish("bus.alone", bytes(`other ${n}`));
+      }
+      expect(got.filter((message) => message.startsWith("own"))).toEqual([]);
+      await backend.until("all of it", () => got.length === 100);
+      for (const from of ["own", "other"])
+        expect(got.filter((message) => message.startsWith(from))).toEqual(
+          Array.from({ length: 50 }, (_, n) => `${from} ${n}`),
+        );
+      await close();
+      a.bus.publish("bus.alone", bytes("late"));
+      b.bus.publish("bus.alone", bytes("late"));
+      await Promise.all([a.bus.flush(), b.bus.flush()]);
+      expect(got).toHaveLength(100);
+    });
+
     it("gives each message to one member of a queue group", async () => {
       const [one, two, all] = [
         await collect(a, "bus.queue", "workers"),
