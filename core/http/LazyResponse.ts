@@ -11,7 +11,9 @@ const NativeResponse = globalThis.Response;
 
 /** Statuses with which a response can't have a body. */
 const BODILESS = new Set([204, 205, 304]);
+/** What the class takes; 1xx are not for responses that code makes. */
 const STATUS_MIN = 200;
+/** As above: the last status of the last class. */
 const STATUS_MAX = 599;
 const TEXT_TYPE = "text/plain;charset=UTF-8";
 
