@@ -7,7 +7,7 @@
  * 2. A round ends when a message is missing (the consumer numbers them), when heartbeats stay out, or with the
  *    connection. The next one begins when the broker is back.
  */
-import { createInbox, type Msg, type Subscription } from "@nats-io/nats-core";
+import type { Msg, Subscription } from "@nats-io/nats-core";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
 import { isLive, leaseKey } from "./leaseMessage.ts";
 import type { NatsShape } from "./Nats.ts";
@@ -74,7 +74,7 @@ export class LeaseWatch {
   }
 
   private async round(onListed: () => void): Promise<void> {
-    const inbox = createInbox();
+    const inbox = this.nats.connection.newInbox();
     const round = new Round(this.signal, this.nats);
     const unlisted = new Set(this.known.keys());
     let expected = 1;

@@ -1,18 +1,18 @@
 /**
- * The one connection to the broker that all NATS adapters of a process share. Owns: dialling,
- * credentials, reconnecting for ever, and the news of both. Leaves to `ReplyInbox` what becomes of
- * requests in flight, to `ShardLane` and `LeaseWatch` how they heal after a reconnect.
+ * The one connection to the broker that all NATS adapters of a process share. Owns: dialling
+ * (`login` says as whom), reconnecting for ever, and the news of both. Leaves to `ReplyInbox` what
+ * becomes of requests in flight, to `ShardLane` and `LeaseWatch` how they heal after a reconnect.
  *
  * While the broker is away `connected()` is false and nothing may be published: the client would
  * keep it in memory without a bound and send some of it later.
  */
-import { readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
-import { credsAuthenticator, type NatsConnection as Client } from "@nats-io/nats-core";
+import { createInbox, type NatsConnection as Client } from "@nats-io/nats-core";
 import { connect } from "@nats-io/transport-node";
 import { Context, Effect, Layer } from "effect";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { LogShape } from "../../core/log/Log.ts";
+import { loginOptions, type NatsLogin } from "./login.ts";
 import { gatherWrites } from "./gatherWrites.ts";
 
 /** Between two dials of one server: short, because every turn waits for it. */
@@ -29,13 +29,13 @@ const CONNECT_TIMEOUT_MS_DEFAULT = 15_000;
 
 export type Log = (level: "info" | "warn" | "error", message: string, fields?: object) => void;
 
-export interface NatsConnectionOptions {
+export interface NatsConnectionOptions extends NatsLogin {
   /** `nats://host:4222`, `tls://…`; user and password, or a token, as `nats://user:password@…`, `nats://token@…`. */
   readonly servers: string | readonly string[];
   /** Shown by the server's tools. */
   readonly name?: string;
-  /** A `.creds` file (decentralised authentication). Read once, at the start. */
-  readonly credentialsFile?: string;
+  /** Start of the subjects that answers come to, so that a user can be given its own. Default `_INBOX`. */
+  readonly inboxPrefix?: string;
   readonly connectTimeoutMs?: number;
   /** Where the layer's news go; left out: Effect's own logger. */
   readonly log?: LogShape;
@@ -43,6 +43,8 @@ export interface NatsConnectionOptions {
 
 export interface NatsConnectionShape {
   readonly client: Client;
+  /** A new subject that nobody else listens on. */
+  readonly newInbox: () => string;
   readonly connected: () => boolean;
   /** Calls `f` with each change. Returns the function that stops it. */
   readonly onChange: (f: (connected: boolean) => void) => () => void;
@@ -70,6 +72,7 @@ export async function openConnection(
   return {
     client,
     log,
+    newInbox: () => createInbox(options.inboxPrefix),
     connected: () => up && !client.isClosed(),
     onChange: (f) => {
       listeners.add(f);
@@ -99,15 +102,13 @@ export async function openConnection(
 
 async function dial(options: NatsConnectionOptions): Promise<Client> {
   const { servers, login, tls } = readServers(options.servers);
-  const creds = options.credentialsFile;
   const deadline = performance.now() + (options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS_DEFAULT);
   for (;;) {
     try {
       return await connect({
         servers,
         ...login,
-        ...(tls ? { tls: {} } : {}),
-        ...(creds === undefined ? {} : { authenticator: credsAuthenticator(readFileSync(creds)) }),
+        ...loginOptions(options, tls),
         name: options.name ?? "agents",
         noAsyncTraces: true, // else each request captures a stack: half of the throughput
         maxReconnectAttempts: -1,

@@ -10,7 +10,7 @@
  * Timeouts and signals are looked at by one interval, only while something is in flight.
  * Feeds: `AckPublisher`, `JetStreamApi`, `StreamReader`, `NatsBus`.
  */
-import { createInbox, type Msg, type MsgHdrs } from "@nats-io/nats-core";
+import type { Msg, MsgHdrs } from "@nats-io/nats-core";
 import type { NatsConnectionShape } from "./NatsConnection.ts";
 
 export type Lost = "notSent" | "timedOut" | "disconnected" | "aborted";
@@ -68,7 +68,7 @@ export class ReplyInbox {
 
   constructor(connection: NatsConnectionShape) {
     this.connection = connection;
-    const base = createInbox();
+    const base = connection.newInbox();
     this.prefix = `${base}.`;
     connection.client.subscribe(`${base}.*`, {
       callback: (error, message) => {
@@ -99,6 +99,12 @@ export class ReplyInbox {
     this.pending.set(id, { waiter, timeoutMs, signal, deadline: performance.now() + timeoutMs });
     this.sweeper ??= setInterval(() => this.sweep(), SWEEP_MS);
     return () => this.pending.delete(id);
+  }
+
+  /** Sends what nobody answers; dropped while the broker is away. */
+  sendOnly(subject: string, data: Uint8Array, block: HeaderBlock): void {
+    if (!this.connection.connected()) return;
+    this.connection.client.publish(subject, data, { headers: clientHeaders(block) });
   }
 
   private receive(message: Msg): void {

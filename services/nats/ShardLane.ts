@@ -12,7 +12,7 @@
  *    twice: the lane knows it by its sequence, and knows what it acked or put off.
  * 4. A delivery whose bytes are a claim is fetched before it is handed on, and what follows waits.
  */
-import { createInbox, type Msg, type Subscription } from "@nats-io/nats-core";
+import type { Msg, Subscription } from "@nats-io/nats-core";
 import { randomUUID } from "node:crypto";
 import type { BlobsShape } from "../../core/blob/Blobs.ts";
 import type { Delivery } from "../../core/inbox/Inbox.ts";
@@ -150,7 +150,7 @@ export class ShardLane {
     });
     this.consumer = name;
     this.subscription?.unsubscribe();
-    const inbox = createInbox();
+    const inbox = this.nats.connection.newInbox();
     this.subscription = this.nats.connection.client.subscribe(inbox, {
       callback: (error, message) => {
         if (error === null) this.receive(message, inbox);
