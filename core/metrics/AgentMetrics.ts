@@ -27,6 +27,8 @@ export interface AgentMetrics {
   readonly active: (agents: () => number) => void;
   readonly connections: (sockets: () => number) => void;
   readonly inboxLag: (inputs: () => number | Promise<number>) => void;
+  /** 1 while the broker is known to write to disk before it acknowledges, 0 otherwise. */
+  readonly durable: (isDurable: () => number) => void;
   /** A webhook request was answered, `seconds` after its head was in. */
   readonly webhooks: (provider: string, status: number, seconds: number) => void;
 }
@@ -69,6 +71,12 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       metrics.gaugeFrom("agents_connections", "Open WebSocket connections", read),
     inboxLag: (read) =>
       metrics.gaugeFrom("agents_inbox_lag", "Inputs stored and not done yet, all shards", read),
+    durable: (read) =>
+      metrics.gaugeFrom(
+        "agents_broker_durable",
+        "1: the broker is known to write to disk before it acknowledges; 0: it does not, or does not say",
+        read,
+      ),
     webhooks: (provider, status, seconds) => {
       webhooks(provider, String(status))();
       webhookSeconds(seconds);

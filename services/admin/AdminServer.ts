@@ -19,7 +19,8 @@ const REQUEST_TIMEOUT_MS = 5_000;
 const CONNECTIONS_MAX = 64;
 
 export type Readiness =
-  | { readonly ready: true }
+  /** `note` is shown below, e.g. how durable the broker is. */
+  | { readonly ready: true; readonly note?: string }
   /** `reason` is shown to whoever asks, e.g. "the broker can't be reached". */
   | { readonly ready: false; readonly reason: string };
 
@@ -94,7 +95,8 @@ async function answer(
   if (path === "/healthz") return plain(200, "ok");
   if (path === "/readyz") {
     const state = options.readiness();
-    return state.ready ? plain(200, "ready") : plain(503, `not ready: ${state.reason}`);
+    if (!state.ready) return plain(503, `not ready: ${state.reason}`);
+    return plain(200, state.note === undefined ? "ready" : `ready\n${state.note}`);
   }
   if (path === "/metrics")
     return {

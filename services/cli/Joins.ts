@@ -24,9 +24,19 @@ export interface LogOptions {
   readonly format: "text" | "json";
 }
 
+/** Who we are to the broker, beside what its URL says; paths are absolute. */
+export interface BrokerLogin {
+  readonly credentialsFile?: string;
+  readonly nkeyFile?: string;
+  readonly caFile?: string;
+  readonly certFile?: string;
+  readonly keyFile?: string;
+}
+
 /** A broker and the installation on it. */
 export interface Target {
   readonly natsUrl: string;
+  readonly login?: BrokerLogin | undefined;
   readonly namespace: string;
 }
 
@@ -51,6 +61,9 @@ export interface ProvisionSettings {
   readonly shards: number | undefined;
   readonly replicas: number | undefined;
   readonly leaseTtlMs: number | undefined;
+  /** Where the copies lie: a cluster's name, and tags that each server must have. */
+  readonly placementCluster?: string | undefined;
+  readonly placementTags?: ReadonlyArray<string> | undefined;
 }
 
 /** Everything that a process is told from outside. */
@@ -61,6 +74,7 @@ export interface ProcessSettings {
   readonly env: Readonly<Record<string, unknown>>;
   /** Undefined in `dev`: a server of its own, as a child process with its data in `dataFolder`. */
   readonly natsUrl: string | undefined;
+  readonly natsLogin?: BrokerLogin | undefined;
   readonly namespace: string;
   /** Absolute; exists. */
   readonly dataFolder: string;

@@ -4,12 +4,14 @@
  */
 import { failed } from "./CliError.ts";
 import { findDev } from "./devFile.ts";
-import type { Target } from "./Joins.ts";
+import type { BrokerLogin, Target } from "./Joins.ts";
 import { shownPath } from "./Terminal.ts";
 
 export interface TargetOptions {
   /** `--nats` or `NATS_URL`. */
   readonly nats: string | undefined;
+  /** To the broker that `nats` names; a dev server's own asks nobody who they are. */
+  readonly login?: BrokerLogin | undefined;
   /** Undefined: the dev server's own, or the default. */
   readonly namespace: string | undefined;
   /** Absolute. */
@@ -22,7 +24,11 @@ export const NAMESPACE_FALLBACK = "agents";
 /** Throws `CliError`. */
 export function findTarget(options: TargetOptions): Target {
   if (options.nats !== undefined)
-    return { natsUrl: options.nats, namespace: options.namespace ?? NAMESPACE_FALLBACK };
+    return {
+      natsUrl: options.nats,
+      login: options.login,
+      namespace: options.namespace ?? NAMESPACE_FALLBACK,
+    };
   const found = findDev(options.dataFolder);
   const folder = shownPath(options.cwd, options.dataFolder);
   const remedy = `Start it (agents dev), name its folder (--data), or name a broker (--nats nats://…)`;

@@ -21,6 +21,7 @@ import { runGateway } from "../gateway/runGateway.ts";
 import { runHost } from "../host/runHost.ts";
 import { bindEnv } from "../module/bindEnv.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
+import { describeDurability } from "../nats/durability.ts";
 import { Nats } from "../nats/Nats.ts";
 import { natsLayer } from "../nats/natsLayer.ts";
 import { findNatsServer } from "../natsServer/findNatsServer.ts";
@@ -39,6 +40,7 @@ import { layer as outgoingLayer } from "../node/NodeOutgoing.ts";
 import { httpServerLayer } from "../nodeHttp/httpServerLayer.ts";
 import { genericObservability } from "../observability/index.ts";
 import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
+import { natsOptions, preflight, provisionOptions } from "./joinNats.ts";
 import type { ProcessSettings, RunningProcess } from "./Joins.ts";
 
 /** Hosts of one data folder at a time: more would share two cores hundreds of times. */
@@ -81,7 +83,7 @@ const openBroker = (settings: ProcessSettings) =>
     }).pipe(Effect.provideService(Log, settings.log));
     return {
       url: server.url,
-      summary: `${server.url} (nats-server ${found.version} from ${found.source}, stopped with this process)`,
+      summary: `${server.url} (nats-server ${found.version} from ${found.source}, stopped with this process; writes to disk every two minutes)`,
     };
   });
 
@@ -107,18 +109,12 @@ const hostFolder = (dataFolder: string) =>
   );
 
 const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string | undefined) => {
-  const { provision, namespace, log } = settings;
+  const { namespace, natsLogin, role, log } = settings;
   return Layer.mergeAll(
     natsLayer({
-      servers: natsUrl.split(","),
-      name: `agents ${settings.role}`,
-      namespace,
+      ...natsOptions({ natsUrl, login: natsLogin, namespace }, role),
       log,
-      provision: {
-        ...(provision.shards === undefined ? {} : { shards: provision.shards }),
-        ...(provision.replicas === undefined ? {} : { replicas: provision.replicas }),
-        ...(provision.leaseTtlMs === undefined ? {} : { leaseTtlMs: provision.leaseTtlMs }),
-      },
+      provision: provisionOptions(settings.provision),
     }),
     sqliteDatabases({ folder }),
     asyncAmbientLayer,
@@ -133,7 +129,13 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
 const serveRoles = (settings: ProcessSettings, broker: Broker) =>
   Effect.gen(function* () {
     const { role, log, namespace } = settings;
-    const { shards } = yield* Nats;
+    const nats = yield* Nats;
+    const { shards } = nats;
+    const durability = yield* preflight(nats, {
+      required: settings.requireDurable,
+      own: settings.natsUrl === undefined,
+      log,
+    });
     const bus = yield* Bus;
     const subjects = new Subjects(namespace);
     const calls = new CallClient({
@@ -147,6 +149,7 @@ const serveRoles = (settings: ProcessSettings, broker: Broker) =>
     yield* Effect.addFinalizer(() => Effect.sync(() => calls.close()));
     let code = codeOf(settings.module, settings.env, calls);
     const metrics = agentMetrics(settings.metrics);
+    metrics.durable(() => (durability()._tag === "Durable" ? 1 : 0));
     const id = `${role}-${hostname()}-${machineTime.id().slice(0, 8)}`;
     installLazyFetchClasses();
     installGatedFetch();
@@ -186,7 +189,7 @@ const serveRoles = (settings: ProcessSettings, broker: Broker) =>
           return { ready: false, reason: "shards are still being claimed" };
         if (gateway !== undefined && gateway.gateway.shardsOwned < shards)
           return { ready: false, reason: "some shards have no host" };
-        return { ready: true };
+        return { ready: true, note: `durability: ${describeDurability(durability())}` };
       },
       reload: async (module: LoadedModule) => {
         code = codeOf(module, settings.env, calls);

@@ -1,4 +1,7 @@
-/** Joins the commands that look, act from outside or provision with their adapters: a connection, ports, throw-away databases. */
+/**
+ * Joins the commands that look, act from outside or provision with their adapters: a connection, ports,
+ * throw-away databases. `main` hands them on; `joinNats` has what they share with `joinProcess`.
+ */
 import { Effect, Exit, Layer, Scope } from "effect";
 import { Blobs } from "../../core/blob/Blobs.ts";
 import { Bus } from "../../core/bus/Bus.ts";
@@ -11,18 +14,21 @@ import { JournalFeed } from "../../core/journal/JournalFeed.ts";
 import { Leases } from "../../core/lease/Leases.ts";
 import { Snapshots } from "../../core/snapshot/Snapshots.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
+import { unavailable } from "../nats/JetStreamApi.ts";
 import { Nats } from "../nats/Nats.ts";
 import { natsLayer } from "../nats/natsLayer.ts";
+import { describeDurability, readDurability } from "../nats/durability.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
+import { natsOptions, provisionOptions } from "./joinNats.ts";
 import type { ProvisionSettings, ReadPorts, Target } from "./Joins.ts";
 
 /** Rejects with `NotProvisioned` or `BrokerUnavailable`. */
-export async function openReader({ natsUrl, namespace }: Target): Promise<ReadPorts> {
+export async function openReader(target: Target): Promise<ReadPorts> {
   const scope = Effect.runSync(Scope.make());
   const close = () => Effect.runPromise(Scope.close(scope, Exit.void));
   const layer = Layer.mergeAll(
-    natsLayer({ servers: natsUrl.split(","), name: "agents cli", namespace }),
+    natsLayer(natsOptions(target, "cli")),
     sqliteDatabases({ folder: undefined }),
   );
   try {
@@ -33,7 +39,7 @@ export async function openReader({ natsUrl, namespace }: Target): Promise<ReadPo
         bus: yield* Bus,
         blobs: yield* Blobs,
         time: machineTime,
-        subjects: new Subjects(namespace),
+        subjects: new Subjects(target.namespace),
         shards,
       });
       return {
@@ -57,23 +63,24 @@ export async function openReader({ natsUrl, namespace }: Target): Promise<ReadPo
 
 /** Creates or completes the installation. Rejects with `ShardCountMismatch`, `ProvisioningRefused` or `BrokerUnavailable`. */
 export async function provisionTarget(
-  { natsUrl, namespace }: Target,
+  target: Target,
   settings: ProvisionSettings,
 ): Promise<readonly string[]> {
-  const { shards, replicas, leaseTtlMs } = settings;
   const layer = natsLayer({
-    servers: natsUrl.split(","),
-    name: "agents provision",
-    namespace,
-    provision: {
-      ...(shards === undefined ? {} : { shards }),
-      ...(replicas === undefined ? {} : { replicas }),
-      ...(leaseTtlMs === undefined ? {} : { leaseTtlMs }),
-    },
+    ...natsOptions(target, "provision"),
+    provision: provisionOptions(settings),
   });
-  const nats = await Effect.runPromise(Effect.scoped(Effect.provide(Nats, layer)));
-  return [
-    `Namespace ${namespace}: streams and buckets are there`,
-    `${nats.shards} shards, leases of ${nats.leaseTtlMs} ms`,
-  ];
+  const look = Effect.gen(function* () {
+    const nats = yield* Nats;
+    const durability = yield* Effect.tryPromise({
+      try: () => readDurability(nats),
+      catch: unavailable,
+    });
+    return [
+      `Namespace ${target.namespace}: streams and buckets are there`,
+      `${nats.shards} shards, leases of ${nats.leaseTtlMs} ms`,
+      `Durability: ${describeDurability(durability)}`,
+    ];
+  });
+  return Effect.runPromise(Effect.scoped(Effect.provide(look, layer)));
 }

@@ -77,12 +77,23 @@ export const shards = (): Option =>
   new Option(
     "--shards <count>",
     "units of ownership; fixed for ever by the first run (64 if not said)",
-  ).argParser((text: string) => readWhole(text, 1, 4096));
+  )
+    .env("AGENTS_SHARDS")
+    .argParser((text: string) => readWhole(text, 1, 4096));
 
 export const replicas = (): Option =>
   new Option("--replicas <count>", "copies of each stream: 3 on a cluster").argParser(
     (text: string) => readWhole(text, 1, 5),
   );
+
+export const placementCluster = (): Option =>
+  new Option("--placement-cluster <name>", "cluster that keeps the streams");
+
+export const placementTag = (): Option =>
+  new Option(
+    "--placement-tag <tag>",
+    "tag that each server with a copy must have; several times for several",
+  ).argParser((text: string, before: ReadonlyArray<string> = []) => [...before, text]);
 
 export const logLevel = (): Option =>
   new Option("--log-level <level>", "least severe lines to log")

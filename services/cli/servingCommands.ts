@@ -4,6 +4,7 @@
  */
 import { resolve } from "node:path";
 import type { Command } from "commander";
+import { addLoginOptions, loginOf, type GivenLogin } from "./brokerLogin.ts";
 import { usage } from "./CliError.ts";
 import { dev } from "./commands/dev.ts";
 import { provision } from "./commands/provision.ts";
@@ -50,8 +51,7 @@ The data is found again at the next start. Webhook secrets come from the environ
     });
 
   const role = (name: "gateway" | "host", summary: string, description: string): Command =>
-    program
-      .command(name)
+    addLoginOptions(program.command(name))
       .summary(summary)
       .description(description)
       .argument("[module]", MODULE_HELP)
@@ -60,6 +60,7 @@ The data is found again at the next start. Webhook secrets come from the environ
       .addOption(options.data())
       .addOption(options.adminPort())
       .addOption(options.adminHostname())
+      .addOption(options.shards())
       .addOption(options.requireDurable())
       .addOption(options.logLevel())
       .addOption(options.logFormat())
@@ -93,28 +94,33 @@ The data is found again at the next start. Webhook secrets come from the environ
       "\nExample:\n  agents host dist/server.js --nats nats://nats:4222 --data /var/lib/agents",
     );
 
-  program
-    .command("provision")
-    .summary("create an installation's streams on a broker")
+  addLoginOptions(program.command("provision"))
+    .summary("create an installation's streams on a broker, or change their copies")
     .description(
-      "Creates what an installation keeps in the broker: streams, leases, blobs. Safe to run again: it completes what is missing and changes nothing else.",
+      "Creates what an installation keeps in the broker: streams, leases, blobs. Safe to run again: it completes what is missing, and changes what is asked for: copies, place, the leases' TTL. Run it before processes of a new release.",
     )
     .addOption(options.nats().makeOptionMandatory())
     .addOption(options.namespace())
     .addOption(options.shards())
     .addOption(options.replicas())
+    .addOption(options.placementCluster())
+    .addOption(options.placementTag())
     .addOption(options.leaseTtl())
     .addOption(options.json())
     .addHelpText("after", "\nExample:\n  agents provision --nats nats://nats:4222 --replicas 3")
     .action(async (given: Given) => {
-      const target = { natsUrl: given.nats!, namespace: given.namespace ?? NAMESPACE_FALLBACK };
+      const target = {
+        natsUrl: given.nats!,
+        login: loginOf(given, terminal.cwd),
+        namespace: given.namespace ?? NAMESPACE_FALLBACK,
+      };
       const json = given.json === true;
       await provision(joins, terminal, { target, settings: provisioning(given), json });
     });
 }
 
 /** What commander gives for the options above. */
-interface Given {
+interface Given extends GivenLogin {
   readonly nats?: string;
   readonly namespace?: string;
   readonly data: string;
@@ -127,6 +133,8 @@ interface Given {
   readonly leaseTtl?: number;
   readonly shards?: number;
   readonly replicas?: number;
+  readonly placementCluster?: string;
+  readonly placementTag?: ReadonlyArray<string>;
   readonly json?: boolean;
   readonly logLevel: LogOptions["level"];
   readonly logFormat?: LogOptions["format"];
@@ -136,6 +144,8 @@ const provisioning = (given: Given): ServingOptions["provision"] => ({
   shards: given.shards,
   replicas: given.replicas,
   leaseTtlMs: given.leaseTtl,
+  placementCluster: given.placementCluster,
+  placementTags: given.placementTag,
 });
 
 function servingOptions(
@@ -150,6 +160,7 @@ function servingOptions(
     role,
     module,
     natsUrl: given.nats,
+    natsLogin: loginOf(given, terminal.cwd),
     namespace: given.namespace ?? NAMESPACE_FALLBACK,
     dataFolder: resolve(terminal.cwd, given.data),
     hostname: given.hostname ?? "127.0.0.1",

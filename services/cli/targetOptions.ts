@@ -4,13 +4,14 @@
  */
 import { resolve } from "node:path";
 import type { Command } from "commander";
+import { addLoginOptions, loginOf, type GivenLogin } from "./brokerLogin.ts";
 import { findTarget } from "./findTarget.ts";
 import type { Joins, ReadPorts } from "./Joins.ts";
 import * as options from "./options.ts";
 import type { Terminal } from "./Terminal.ts";
 
 /** What commander gives for them. */
-export interface GivenTarget {
+export interface GivenTarget extends GivenLogin {
   readonly json?: boolean;
   readonly nats?: string;
   readonly namespace?: string;
@@ -18,11 +19,13 @@ export interface GivenTarget {
 }
 
 export const addTargetOptions = (command: Command): Command =>
-  command
-    .addOption(options.json())
-    .addOption(options.nats())
-    .addOption(options.namespace())
-    .addOption(options.data());
+  addLoginOptions(
+    command
+      .addOption(options.json())
+      .addOption(options.nats())
+      .addOption(options.namespace())
+      .addOption(options.data()),
+  );
 
 export const withPortsOf =
   (joins: Pick<Joins, "openReader">, terminal: Pick<Terminal, "cwd">) =>
@@ -30,6 +33,7 @@ export const withPortsOf =
     const ports = await joins.openReader(
       findTarget({
         nats: given.nats,
+        login: loginOf(given, terminal.cwd),
         namespace: given.namespace,
         dataFolder: resolve(terminal.cwd, given.data),
         cwd: terminal.cwd,

@@ -11,7 +11,13 @@ import { Data } from "effect";
 import { SHARDS_DEFAULT } from "../../schemas/Address.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import { ApiCode, ApiRefusal, type JetStreamApi } from "./JetStreamApi.ts";
-import { NANOS_PER_MS, SHARDS_KEY, streamConfigs, type StreamConfig } from "./streamConfigs.ts";
+import {
+  NANOS_PER_MS,
+  SHARDS_KEY,
+  streamConfigs,
+  type Placement,
+  type StreamConfig,
+} from "./streamConfigs.ts";
 
 /** A dead host's agents move after this long; shorter, and a busy one is taken for dead. */
 export const LEASE_TTL_MS_DEFAULT = 5_000;
@@ -21,6 +27,8 @@ export interface ProvisionOptions {
   readonly shards?: number;
   /** Copies of each stream; undefined leaves what is there, or 1. */
   readonly replicas?: number;
+  /** Where the copies lie; undefined leaves them where they are. */
+  readonly placement?: Placement;
   /** Of new streams only. `memory` is for tests: a restart forgets everything. */
   readonly storage?: "file" | "memory";
   /** Undefined leaves what is there, or 5,000. */
@@ -71,6 +79,7 @@ export async function provision(
     replicas: options.replicas ?? 1,
     storage: options.storage ?? "file",
     leaseTtlMs: options.leaseTtlMs ?? LEASE_TTL_MS_DEFAULT,
+    placement: options.placement,
   });
   // The inbox comes first: it holds the number of shards, which decides whether to go on.
   for (const config of wanted) {

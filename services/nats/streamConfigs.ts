@@ -10,6 +10,13 @@ export interface StreamChoices {
   readonly replicas: number;
   readonly storage: "file" | "memory";
   readonly leaseTtlMs: number;
+  readonly placement: Placement | undefined;
+}
+
+/** Which servers may hold a stream's copies. */
+export interface Placement {
+  readonly cluster?: string;
+  readonly tags?: ReadonlyArray<string>;
 }
 
 /** A stream's configuration as the JetStream API spells it (durations in nanoseconds). */
@@ -26,6 +33,7 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
   const common = {
     storage: choices.storage,
     num_replicas: choices.replicas,
+    ...(choices.placement === undefined ? {} : { placement: choices.placement }),
     allow_direct: true,
     // A cold read of one subject must not unpack a whole block (p50 6 ms instead of 0.2).
     compression: "none",

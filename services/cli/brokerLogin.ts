@@ -1,0 +1,43 @@
+/**
+ * The options that say who a command is to the broker, beside the URL of `--nats`: files with
+ * credentials, an nkey's seed, certificates. The variables' names are those that NATS's own tool reads.
+ */
+import { resolve } from "node:path";
+import { Option, type Command } from "commander";
+import type { BrokerLogin } from "./Joins.ts";
+
+/** What commander gives for them. */
+export interface GivenLogin {
+  readonly natsCreds?: string;
+  readonly natsNkey?: string;
+  readonly natsCa?: string;
+  readonly natsCert?: string;
+  readonly natsKey?: string;
+}
+
+export const addLoginOptions = (command: Command): Command =>
+  command
+    .addOption(file("--nats-creds <file>", "credentials (.creds) to log in with", "NATS_CREDS"))
+    .addOption(file("--nats-nkey <file>", "seed of an nkey to log in with", "NATS_NKEY"))
+    .addOption(file("--nats-ca <file>", "authorities of the server's certificate", "NATS_CA"))
+    .addOption(file("--nats-cert <file>", "certificate of this client", "NATS_CERT"))
+    .addOption(file("--nats-key <file>", "key of this client's certificate", "NATS_KEY"));
+
+/** Undefined when nothing is given. */
+export function loginOf(given: GivenLogin, cwd: string): BrokerLogin | undefined {
+  const { natsCreds, natsNkey, natsCa, natsCert, natsKey } = given;
+  const files = {
+    credentialsFile: natsCreds,
+    nkeyFile: natsNkey,
+    caFile: natsCa,
+    certFile: natsCert,
+    keyFile: natsKey,
+  };
+  const found = Object.entries(files)
+    .filter(([, path]) => path !== undefined && path !== "")
+    .map(([name, path]) => [name, resolve(cwd, path!)]);
+  return found.length === 0 ? undefined : (Object.fromEntries(found) as BrokerLogin);
+}
+
+const file = (flags: string, description: string, variable: string): Option =>
+  new Option(flags, description).env(variable);

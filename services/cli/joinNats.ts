@@ -1,0 +1,86 @@
+/**
+ * Joins commands with the NATS adapters: the options of a process's connection, and the look at the
+ * broker before a process serves. Used by `joinProcess` and `joinReader`.
+ */
+import { Effect } from "effect";
+import type { LogShape } from "../../core/log/Log.ts";
+import {
+  describeDurability,
+  NotDurable,
+  readDurability,
+  type Durability,
+} from "../nats/durability.ts";
+import { unavailable } from "../nats/JetStreamApi.ts";
+import type { NatsShape } from "../nats/Nats.ts";
+import type { NatsOptions } from "../nats/natsLayer.ts";
+import type { ProvisionOptions } from "../nats/provision.ts";
+import type { ProvisionSettings, Target } from "./Joins.ts";
+
+/** `role` names the connection, and starts the subjects of its answers: a user of its own hears only those. */
+export const natsOptions = (
+  { natsUrl, login, namespace }: Target,
+  role: string,
+): NatsOptions & { readonly namespace: string } => ({
+  servers: natsUrl.split(","),
+  name: `agents ${role}`,
+  inboxPrefix: `_INBOX.${namespace}.${role}`,
+  namespace,
+  ...login,
+});
+
+export function provisionOptions(settings: ProvisionSettings): ProvisionOptions {
+  const { shards, replicas, leaseTtlMs, placementCluster, placementTags } = settings;
+  const placement = {
+    ...(placementCluster === undefined ? {} : { cluster: placementCluster }),
+    ...(placementTags === undefined ? {} : { tags: placementTags }),
+  };
+  return {
+    ...(shards === undefined ? {} : { shards }),
+    ...(replicas === undefined ? {} : { replicas }),
+    ...(leaseTtlMs === undefined ? {} : { leaseTtlMs }),
+    ...(Object.keys(placement).length === 0 ? {} : { placement }),
+  };
+}
+
+export interface PreflightOptions {
+  /** `--require-durable`. */
+  readonly required: boolean;
+  /** The server is our own child: of a laptop, where nobody asked for durability. */
+  readonly own: boolean;
+  readonly log: LogShape;
+}
+
+/**
+ * Looks at the broker's durability now and after each reconnect, and logs what it sees. The returned
+ * function says what was seen last. Fails with `NotDurable` or `BrokerUnavailable`.
+ */
+export const preflight = (nats: NatsShape, { required, own, log }: PreflightOptions) =>
+  Effect.gen(function* () {
+    const look = Effect.tryPromise({ try: () => readDurability(nats), catch: unavailable });
+    let seen: Durability = yield* look;
+    if (required && seen._tag !== "Durable")
+      return yield* Effect.fail(
+        new NotDurable({
+          message: `--require-durable: the broker's durability is ${describeDurability(seen)}`,
+        }),
+      );
+    const tell = (): void => {
+      const level = own ? "debug" : seen._tag === "Durable" ? "info" : "warn";
+      log[level]("durability of the broker", { durability: describeDurability(seen) });
+    };
+    tell();
+    const offChange = nats.connection.onChange((up) => {
+      if (!up) return;
+      // What can't be read now is asked again at the next reconnect; until then the last answer stands.
+      readDurability(nats).then(
+        (found) => {
+          const changed = describeDurability(found) !== describeDurability(seen);
+          seen = found;
+          if (changed) tell();
+        },
+        () => undefined,
+      );
+    });
+    yield* Effect.addFinalizer(() => Effect.sync(() => offChange()));
+    return (): Durability => seen;
+  });

@@ -1,0 +1,127 @@
+/**
+ * What an acknowledgement of this broker is worth, read from the servers themselves: whether each server
+ * that holds a copy writes to disk before it acknowledges (`sync_interval: always`), and how many copies there
+ * are. Used at a process's start and after each reconnect; tells the log, `/readyz` and `--require-durable`.
+ *
+ * The servers' configuration is seen only where they let us (`$SYS.REQ.SERVER.PING.JSZ`, exported to the account:
+ * `deploy/nats/accounts.conf`). Where they don't, the answer is "unknown" and never a guess.
+ */
+import { Data } from "effect";
+import type { NatsShape } from "./Nats.ts";
+import { isNoResponders } from "./ReplyInbox.ts";
+
+export type Durability =
+  /** Acknowledged is on disk, on so many servers (a majority of them before the acknowledgement). */
+  | { readonly _tag: "Durable"; readonly replicas: number }
+  /** A power failure can lose what was acknowledged. */
+  | { readonly _tag: "Weak"; readonly replicas: number; readonly why: string }
+  | { readonly _tag: "Unknown"; readonly replicas: number; readonly why: string };
+
+/** `--require-durable`, and the broker is not known to be. */
+export class NotDurable extends Data.TaggedError("NotDurable")<{
+  readonly message: string;
+}> {}
+
+const SERVERS = "$SYS.REQ.SERVER.PING.JSZ";
+/** Every server of a cluster answers within milliseconds; one that is down never does. */
+const ANSWERS_TIMEOUT_MS = 1_500;
+
+interface StreamInfo {
+  readonly config: { readonly storage?: string; readonly num_replicas?: number };
+  readonly cluster?: {
+    readonly leader?: string;
+    readonly replicas?: ReadonlyArray<{ readonly name: string }>;
+  };
+}
+
+interface ServerAnswer {
+  readonly server: { readonly name: string };
+  readonly data?: {
+    readonly config?: { readonly sync_always?: boolean; readonly sync_interval?: number };
+  };
+}
+
+type Asked = Pick<NatsShape, "api" | "connection" | "replies" | "subjects">;
+
+/** Rejects with `BrokerUnavailable` or `ApiRefusal`. */
+export async function readDurability(nats: Asked): Promise<Durability> {
+  const { subjects, api, connection } = nats;
+  const { inbox, journal, snapshots, dead } = subjects.stream;
+  const streams = [inbox, journal, snapshots, dead, `OBJ_${subjects.bucket.blobs}`];
+  const infos = await Promise.all(
+    streams.map((stream) => api.call<StreamInfo>(`STREAM.INFO.${stream}`)),
+  );
+  const replicas = Math.min(...infos.map(({ config }) => config.num_replicas ?? 1));
+  if (infos.some(({ config }) => config.storage === "memory"))
+    return { _tag: "Weak", replicas, why: "streams are kept in memory" };
+  const holders = new Set(infos.flatMap(holdersOf));
+  if (holders.size === 0) holders.add(connection.client.info?.server_name ?? "");
+  return judge(holders, await askServers(nats, holders), replicas);
+}
+
+/** One line for people. */
+export function describeDurability(durability: Durability): string {
+  const { replicas } = durability;
+  const copies = replicas === 1 ? "1 copy: lost with its disk" : `${replicas} copies`;
+  if (durability._tag === "Durable") return `acknowledged is on disk (${copies})`;
+  const start = durability._tag === "Weak" ? "not power-safe" : "unknown";
+  return `${start} (${copies}): ${durability.why}`;
+}
+
+const holdersOf = ({ cluster }: StreamInfo): string[] =>
+  [cluster?.leader, ...(cluster?.replicas ?? []).map(({ name }) => name)].filter(
+    (name) => name !== undefined && name !== "",
+  ) as string[];
+
+/** Pure: what the answers of the servers that hold copies say. Servers that hold none don't matter. */
+function judge(
+  holders: ReadonlySet<string>,
+  answers: ReadonlyMap<string, ServerAnswer>,
+  replicas: number,
+): Durability {
+  const silent: string[] = [];
+  for (const name of holders) {
+    const config = answers.get(name)?.data?.config;
+    if (config === undefined) silent.push(name);
+    else if (config.sync_always !== true)
+      return {
+        _tag: "Weak",
+        replicas,
+        why: `the server ${name} acknowledges before it writes to disk, which it does every ${(config.sync_interval ?? 0) / 1e9} s: set "sync_interval: always" in its jetstream block`,
+      };
+  }
+  if (silent.length === 0) return { _tag: "Durable", replicas };
+  const who = answers.size === 0 ? "the broker does" : `${silent.join(", ")} did`;
+  return {
+    _tag: "Unknown",
+    replicas,
+    why: `${who} not say how it syncs to disk: let this account ask ${SERVERS} (deploy/nats/accounts.conf)`,
+  };
+}
+
+function askServers(
+  { replies }: Asked,
+  holders: ReadonlySet<string>,
+): Promise<ReadonlyMap<string, ServerAnswer>> {
+  const answers = new Map<string, ServerAnswer>();
+  return new Promise((resolve) => {
+    const done = (): void => resolve(answers);
+    replies.send(
+      SERVERS,
+      new Uint8Array(0),
+      {
+        reply: (message) => {
+          if (!isNoResponders(message)) {
+            const answer = JSON.parse(message.string()) as ServerAnswer;
+            answers.set(answer.server.name, answer);
+            if ([...holders].some((name) => !answers.has(name))) return false;
+          }
+          done();
+          return true;
+        },
+        lost: done,
+      },
+      { timeoutMs: ANSWERS_TIMEOUT_MS },
+    );
+  });
+}
