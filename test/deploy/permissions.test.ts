@@ -1,0 +1,249 @@
+/**
+ * The permissions of `deploy/nats` on a real server: each process does all of its work as its own user
+ * without one refusal, and what is not its work is refused.
+ */
+import { execFile } from "node:child_process";
+import { createHmac } from "node:crypto";
+import { fileURLToPath } from "node:url";
+import { connect } from "@nats-io/transport-node";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import WebSocket from "ws";
+import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
+import { deployNats, passwordOf, type Deployed, type User } from "./DeployedNats.ts";
+
+const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+const SECRET = "It's a Secret to Everybody";
+/** Past the server's payload limit: the object store takes it. */
+const LARGE_BYTES = 3 * 1024 * 1024;
+/** A refusal comes back before the answer of a ping that is sent after it; this is for what is allowed. */
+const REQUEST_TIMEOUT_MS = 2_000;
+
+const folder = tempFolder("permissions");
+let nats: Deployed;
+let gateway: AgentsProcess;
+let host: AgentsProcess;
+
+interface Run {
+  readonly code: number;
+  readonly text: string;
+}
+const cli = (user: User, ...args: string[]): Promise<Run> =>
+  new Promise((resolve) => {
+    execFile(
+      process.execPath,
+      [MAIN, ...args],
+      { env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url(user) } },
+      (error, stdout, stderr) =>
+        resolve({ code: error === null ? 0 : Number(error.code), text: stdout + stderr }),
+    );
+  });
+
+async function sendWebhook(id: string, noise = ""): Promise<number> {
+  const body = JSON.stringify({ agent: "one", id, noise });
+  const response = await fetch(`${gateway.url}/webhooks/github`, {
+    method: "POST",
+    body,
+    headers: {
+      "x-hub-signature-256": `sha256=${createHmac("sha256", SECRET).update(body).digest("hex")}`,
+      "x-github-event": "push",
+      "x-github-delivery": id,
+    },
+  });
+  return response.status;
+}
+
+/** What the server refuses of `subjects` to a user; each is published to with a reply subject, or subscribed to. */
+async function refusals(
+  user: User,
+  verb: "publish" | "subscribe",
+  subjects: ReadonlyArray<string>,
+): Promise<string[]> {
+  const [server] = nats.servers;
+  const client = await connect({
+    servers: `127.0.0.1:${server!.port}`,
+    user,
+    pass: passwordOf(user),
+    inboxPrefix: `_INBOX.agents.${user}`,
+  });
+  const refused: string[] = [];
+  const reading = (async () => {
+    for await (const status of client.status())
+      if (status.type === "error") refused.push(/"(.*)"/.exec(String(status.error))?.[1] ?? "?");
+  })();
+  for (const subject of subjects)
+    if (verb === "publish") client.publish(subject, "{}");
+    else client.subscribe(subject, { callback: () => undefined });
+  await client.flush();
+  await client.close();
+  await reading;
+  return refused;
+}
+
+beforeAll(async () => {
+  nats = await deployNats({ config: "single.conf" });
+  expect(await cli("operator", "provision", "--shards", "4")).toMatchObject({ code: 0 });
+  const start = (role: "gateway" | "host", ...args: string[]) =>
+    AgentsProcess.start({
+      args: [role, MODULE, "--require-durable", ...args],
+      env: { SECRET, NATS_URL: nats.url(role), AGENTS_DATA: folder.path },
+    });
+  [gateway, host] = await Promise.all([start("gateway", "--port", "0"), start("host")]);
+  await gateway.ready();
+}, 60_000);
+
+afterAll(async () => {
+  await gateway?.stop();
+  await host?.stop();
+  await nats?.stop();
+  folder.remove();
+}, 30_000);
+
+describe("every process under its own user", () => {
+  test("webhooks are stored and answered by their agent, large ones too", async () => {
+    expect(await sendWebhook("w1")).toBe(200);
+    expect(await sendWebhook("w2", "x".repeat(LARGE_BYTES))).toBe(200);
+  });
+
+  test("calls and sockets reach the agent", async () => {
+    const answer = await fetch(`${gateway.url}/agents/ledger/one`);
+    expect(await answer.json()).toMatchObject({ ids: ["w1", "w2"] });
+    const socket = new WebSocket(`${gateway.url.replace("http", "ws")}/agents/ledger/one`);
+    const frames: string[] = [];
+    socket.on("message", (data) => frames.push(String(data)));
+    await pollUntil("the state comes", () => frames.some((f) => f.includes('"count":2')));
+    socket.terminate();
+  });
+
+  test("the reader sees agents, their history and state, and can't act on them", async () => {
+    expect((await cli("reader", "list")).text).toContain("one");
+    expect((await cli("reader", "state", "Ledger", "one")).text).toContain('"count": 2');
+    expect((await cli("reader", "history", "Ledger", "one")).text).toContain("github");
+    expect((await cli("reader", "dead", "list")).code).toBe(0);
+    expect((await cli("reader", "call", "Ledger", "one", "x", "--timeout", "1")).code).toBe(1);
+  }, 20_000);
+
+  test("the operator provisions again", async () => {
+    const run = await cli("operator", "provision");
+    expect(run).toMatchObject({ code: 0 });
+    expect(run.text).toContain("Durability: acknowledged is on disk (1 copy");
+  });
+
+  test("the server refused nothing but the reader's call", () => {
+    const violations = nats.servers[0]!.log()
+      .split("\n")
+      .filter((line) => line.includes("Violation"));
+    expect(violations.filter((line) => !line.includes("agents.call."))).toEqual([]);
+    expect(violations.filter((line) => line.includes("user:reader")).length).toBeGreaterThan(0);
+  });
+
+  test("a process says at /readyz how durable the broker is, as the server says it", async () => {
+    expect(host.lines.find((line) => line.message === "durability of the broker")).toMatchObject({
+      durability: "acknowledged is on disk (1 copy: lost with its disk)",
+    });
+    expect(await gateway.metric("agents_broker_durable")).toBe(1);
+  });
+});
+
+const API = "$JS.API";
+/** What no process but the named ones may publish to. */
+const FORBIDDEN: ReadonlyArray<readonly [User, string, ReadonlyArray<string>]> = [
+  [
+    "gateway",
+    "write a journal, a snapshot or a shard's lease, consume or read the inbox, read a journal, remove a stream",
+    [
+      "agents.journal.Ledger.one",
+      "agents.snapshot.Ledger.one",
+      "agents.dead.Ledger.one",
+      "agents.state.Ledger.one",
+      "$KV.agents_LEASES.shard.1",
+      `${API}.CONSUMER.CREATE.agents_INBOX.thief`,
+      `${API}.CONSUMER.MSG.NEXT.agents_INBOX.thief`,
+      `${API}.STREAM.MSG.GET.agents_INBOX`,
+      `${API}.STREAM.MSG.GET.agents_JOURNAL`,
+      `${API}.DIRECT.GET.agents_JOURNAL`,
+      `${API}.STREAM.PURGE.agents_JOURNAL`,
+      `${API}.STREAM.DELETE.agents_JOURNAL`,
+      `${API}.STREAM.CREATE.agents_MORE`,
+      "other.inbox.1.Ledger.one",
+    ],
+  ],
+  [
+    "mail",
+    "write a journal or a lease, consume the inbox",
+    [
+      "agents.journal.Ledger.one",
+      "$KV.agents_LEASES.shard.1",
+      `${API}.CONSUMER.CREATE.agents_INBOX.thief`,
+      `${API}.STREAM.DELETE.agents_JOURNAL`,
+    ],
+  ],
+  [
+    "host",
+    "create, change, purge or remove a stream of journals, or touch another namespace",
+    [
+      `${API}.STREAM.DELETE.agents_JOURNAL`,
+      `${API}.STREAM.UPDATE.agents_JOURNAL`,
+      `${API}.STREAM.PURGE.agents_JOURNAL`,
+      `${API}.STREAM.MSG.DELETE.agents_JOURNAL`,
+      `${API}.STREAM.CREATE.other_JOURNAL`,
+      `${API}.STREAM.INFO.other_JOURNAL`,
+      `${API}.DIRECT.GET.other_JOURNAL`,
+      `${API}.CONSUMER.CREATE.other_INBOX.thief`,
+      "other.journal.Ledger.one",
+      "other.inbox.1.Ledger.one",
+      "other.call.1.Ledger.one",
+      "$KV.other_LEASES.shard.1",
+      "$SYS.REQ.SERVER.PING.CONNZ",
+    ],
+  ],
+  [
+    "reader",
+    "write anything",
+    [
+      "agents.inbox.1.Ledger.one",
+      "agents.call.1.Ledger.one",
+      "agents.journal.Ledger.one",
+      "$KV.agents_LEASES.shard.1",
+      `${API}.STREAM.MSG.DELETE.agents_DEAD`,
+      `${API}.STREAM.PURGE.agents_DEAD`,
+    ],
+  ],
+  [
+    "operator",
+    "touch another namespace",
+    [`${API}.STREAM.DELETE.other_JOURNAL`, "other.journal.Ledger.one"],
+  ],
+];
+
+describe("what is not its work is refused by the server", () => {
+  test.each(FORBIDDEN)("the %s can't %s", async (user, _what, subjects) => {
+    expect(await refusals(user, "publish", subjects)).toEqual(subjects);
+  });
+
+  test.each<readonly [User, ReadonlyArray<string>]>([
+    ["gateway", ["agents.journal.>", "agents.call.>", "_INBOX.>", "_INBOX.agents.host.>", ">"]],
+    ["mail", ["agents.inbox.>", "_INBOX.agents.gateway.>"]],
+    ["host", ["agents.inbox.>", "_INBOX.agents.gateway.>", "other.>"]],
+    ["reader", ["agents.call.>", "agents.inbox.>", "_INBOX.agents.host.>"]],
+  ])("the %s can't listen to what others are told", async (user, subjects) => {
+    expect(await refusals(user, "subscribe", subjects)).toEqual(subjects);
+  });
+
+  test("a refusal is a refusal: what is allowed is stored", async () => {
+    const [server] = nats.servers;
+    const client = await connect({
+      servers: `127.0.0.1:${server!.port}`,
+      user: "operator",
+      pass: passwordOf("operator"),
+      inboxPrefix: "_INBOX.agents.cli",
+    });
+    const ack = await client.request("agents.dead.Ledger.nobody", "{}", {
+      timeout: REQUEST_TIMEOUT_MS,
+    });
+    expect(ack.json()).toMatchObject({ stream: "agents_DEAD", seq: 1 });
+    await client.close();
+  });
+});
