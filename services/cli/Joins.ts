@@ -84,6 +84,8 @@ export interface ProcessSettings {
   /** `https://hooks.example.com`: how callers see the gateway, where a proxy is in front of it. */
   readonly publicUrl: string | undefined;
   readonly requireDurable: boolean;
+  /** `auto`: where the broker says that it syncs always. */
+  readonly groupCommit: "auto" | "on" | "off";
   readonly provision: ProvisionSettings;
   readonly log: LogShape;
   readonly metrics: MetricsShape;

@@ -136,6 +136,9 @@ const serveRoles = (settings: ProcessSettings, broker: Broker) =>
       own: settings.natsUrl === undefined,
       log,
     });
+    const { groupCommit } = settings;
+    nats.groupCommit.on =
+      groupCommit === "auto" ? durability()._tag === "Durable" : groupCommit === "on";
     const bus = yield* Bus;
     const subjects = new Subjects(namespace);
     const calls = new CallClient({

@@ -68,6 +68,15 @@ export const requireDurable = (): Option =>
     "refuse a broker that could lose acknowledged messages in a power failure",
   ).env("AGENTS_REQUIRE_DURABLE");
 
+export const groupCommit = (): Option =>
+  new Option(
+    "--group-commit <when>",
+    "store what many agents write at once as one batch: faster where the broker syncs always, slower elsewhere",
+  )
+    .env("AGENTS_GROUP_COMMIT")
+    .choices(["auto", "on", "off"])
+    .default("auto");
+
 export const leaseTtl = (): Option =>
   new Option("--lease-ttl <ms>", "milliseconds after which a dead host's agents move")
     .env("AGENTS_LEASE_TTL")

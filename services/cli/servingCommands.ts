@@ -33,6 +33,7 @@ export function addServingCommands(program: Command, joins: Joins, terminal: Ter
     .addOption(options.adminPort())
     .addOption(options.adminHostname())
     .addOption(options.leaseTtl())
+    .addOption(options.groupCommit())
     .addOption(options.logLevel())
     .addOption(options.logFormat())
     .addHelpText(
@@ -62,6 +63,7 @@ The data is found again at the next start. Webhook secrets come from the environ
       .addOption(options.adminHostname())
       .addOption(options.shards())
       .addOption(options.requireDurable())
+      .addOption(options.groupCommit())
       .addOption(options.logLevel())
       .addOption(options.logFormat())
       .action(async (module: string | undefined, given: Given) => {
@@ -130,6 +132,7 @@ interface Given extends GivenLogin {
   readonly adminPort: number;
   readonly adminHostname: string;
   readonly requireDurable?: boolean;
+  readonly groupCommit: "auto" | "on" | "off";
   readonly leaseTtl?: number;
   readonly shards?: number;
   readonly replicas?: number;
@@ -167,6 +170,7 @@ function servingOptions(
     port: given.port ?? 0,
     publicUrl: given.publicUrl,
     requireDurable: given.requireDurable ?? false,
+    groupCommit: given.groupCommit,
     provision: provisioning(given),
     adminHostname: given.adminHostname,
     adminPort: given.adminPort,

@@ -30,6 +30,11 @@ export const expectLast = (seq: number): readonly [string, string] => [
   String(seq),
 ];
 
+export interface PublishOptions {
+  readonly headers?: HeaderBlock;
+  readonly signal?: AbortSignal;
+}
+
 export class AckPublisher {
   private readonly replies: ReplyInbox;
 
@@ -40,7 +45,7 @@ export class AckPublisher {
   publish(
     subject: string,
     data: Uint8Array,
-    options: { readonly headers?: HeaderBlock; readonly signal?: AbortSignal } = {},
+    options: PublishOptions = {},
   ): Promise<PublishOutcome> {
     return new Promise((resolve) => {
       this.replies.send(
@@ -61,6 +66,11 @@ export class AckPublisher {
         { timeoutMs: ACK_TIMEOUT_MS, ...options },
       );
     });
+  }
+
+  /** Sends without an ack: a part of a batch, whose last message is acked for all. */
+  send(subject: string, data: Uint8Array, headers: HeaderBlock): void {
+    this.replies.sendOnly(subject, data, headers);
   }
 
   /** As `publish`, iff the subject's last message has this sequence (0: there is none). */

@@ -7,6 +7,7 @@ import { Context, Effect, Layer } from "effect";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { AckPublisher, HEADER_BYTES_MAX } from "./AckPublisher.ts";
+import { GroupPublisher, type GroupCommit, type StreamPublisher } from "./GroupPublisher.ts";
 import { JetStreamApi, unavailable } from "./JetStreamApi.ts";
 import { NatsConnection, type NatsConnectionShape } from "./NatsConnection.ts";
 import {
@@ -25,6 +26,11 @@ export interface NatsShape {
   readonly subjects: Subjects;
   readonly replies: ReplyInbox;
   readonly publisher: AckPublisher;
+  /** For the two below. Off at first: turn it on where the server syncs always. */
+  readonly groupCommit: GroupCommit;
+  /** The streams that every webhook writes to. */
+  readonly journalPublisher: StreamPublisher;
+  readonly inboxPublisher: StreamPublisher;
   readonly api: JetStreamApi;
   readonly reader: StreamReader;
   readonly shards: number;
@@ -43,6 +49,8 @@ export async function openNats(
   options: { readonly provision?: ProvisionOptions } = {},
 ): Promise<NatsShape> {
   const replies = new ReplyInbox(connection);
+  const publisher = new AckPublisher(replies);
+  const groupCommit: GroupCommit = { on: false };
   const api = new JetStreamApi(replies);
   const installation =
     options.provision === undefined
@@ -53,7 +61,10 @@ export async function openNats(
     subjects,
     replies,
     api,
-    publisher: new AckPublisher(replies),
+    publisher,
+    groupCommit,
+    journalPublisher: new GroupPublisher(publisher, groupCommit),
+    inboxPublisher: new GroupPublisher(publisher, groupCommit),
     reader: new StreamReader(replies, api),
     ...installation,
     messageBytesMax: payloadBytesMax(connection) - HEADER_BYTES_MAX,

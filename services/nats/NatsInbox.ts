@@ -77,7 +77,7 @@ async function publish(
 ): Promise<PublishResult> {
   let message = "not tried";
   for (let attempt = 0; !signal.aborted; attempt++) {
-    const outcome = await nats.publisher.publish(subject, data, { signal });
+    const outcome = await nats.inboxPublisher.publish(subject, data, { signal });
     if (outcome._tag === "Stored") return outcome;
     // An ambiguous one may then be stored twice: its key tells the host, as with any repeated webhook.
     message = outcome.message;

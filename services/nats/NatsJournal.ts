@@ -67,7 +67,7 @@ async function append(
 ): Promise<AppendResult> {
   let message = "not tried";
   for (let attempt = 0; !signal.aborted; attempt++) {
-    const outcome = await nats.publisher.publishAfter(expectedSeq, subject, data, signal);
+    const outcome = await nats.journalPublisher.publishAfter(expectedSeq, subject, data, signal);
     if (outcome._tag === "Stored") return outcome;
     const settled = await settle(nats, subject, data, expectedSeq, outcome);
     if (settled !== undefined) return settled;

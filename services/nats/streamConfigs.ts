@@ -50,6 +50,8 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       // The server refuses scheduled messages where new ones are discarded; there is no limit that could bite.
       discard: "old",
       allow_msg_schedules: true,
+      // Group commit (`GroupPublisher`).
+      allow_atomic: true,
       metadata: { [SHARDS_KEY]: String(choices.shards) },
     },
     {
@@ -59,6 +61,7 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       retention: "limits",
       // Whatever limit an operator may set: a full journal refuses, it never forgets.
       discard: "new",
+      allow_atomic: true,
     },
     {
       ...common,

@@ -42,6 +42,7 @@ export async function startOurs(form: Form, options: BenchOptions): Promise<Subj
         MODULE,
         "--nats", nats.url, "--data", join(folder.path, "data"),
         "--admin-port", String(adminPort), "--log-level", "warn",
+        "--group-commit", options.syncAlways ? "on" : "off",
         ...(role === "host" ? [] : ["--port", String(port), "--hostname", "127.0.0.1"]),
       ], // prettier-ignore
       env: { GITHUB_WEBHOOK_SECRET: SECRET },

@@ -21,8 +21,8 @@ export interface NatsBackend extends Backend {
   readonly openAt: (url: string) => Promise<Ports>;
 }
 
-export async function natsBackend(): Promise<NatsBackend> {
-  const server = await startNats({ maxPayload: PAYLOAD_BYTES_MAX });
+export async function natsBackend({ groupCommit = false } = {}): Promise<NatsBackend> {
+  const server = await startNats({ maxPayload: PAYLOAD_BYTES_MAX, syncAlways: groupCommit });
   const connections: NatsConnectionShape[] = [];
   const openAt = async (url: string): Promise<Ports> => {
     const connection = await openConnection({ servers: url }, () => undefined);
@@ -30,6 +30,7 @@ export async function natsBackend(): Promise<NatsBackend> {
     const nats = await openNats(connection, new Subjects(), {
       provision: { shards: SHARDS, leaseTtlMs: LEASE_TTL_MS },
     });
+    nats.groupCommit.on = groupCommit;
     const blobs = makeNatsBlobs(nats);
     return {
       blobs,
