@@ -33,6 +33,14 @@ export const InboxHead = Schema.Struct({
   /** The full URL as the caller saw it. */
   url: Schema.optionalKey(Schema.String),
   headers: Schema.optionalKey(Headers),
+  /** Of a `mail`: its envelope's sender (empty for a bounce) and recipient, and whether it came by a signed reply. */
+  mail: Schema.optionalKey(
+    Schema.Struct({
+      from: Schema.String,
+      to: Schema.String,
+      secureRouted: Schema.optionalKey(Schema.Boolean),
+    }),
+  ),
   /** Core subject on which somebody waits for the agent's answer, and the id to answer under. */
   reply: Schema.optionalKey(Schema.Struct({ subject: Schema.String, id: Schema.String })),
 });

@@ -5,6 +5,8 @@
 import { agentId, type AgentId } from "../../schemas/Address.ts";
 import type { CallReply, HeaderPairs } from "../../schemas/Call.ts";
 import type { CallClient } from "../call/CallClient.ts";
+import type { MailInput } from "../mail/AgentEmail.ts";
+import type { MailDrop } from "../mail/mailDrop.ts";
 import { decodeError } from "../call/remoteError.ts";
 import { assertWireValue } from "../call/wireValue.ts";
 import type { Agent } from "./Agent.ts";
@@ -60,10 +62,12 @@ export type CallClientSource = () => Pick<CallClient, "call">;
 export class AgentNamespace<A = unknown> {
   readonly className: string;
   readonly #client: CallClientSource;
+  readonly #mail: MailDrop | undefined;
 
-  constructor(className: string, client: CallClientSource) {
+  constructor(className: string, client: CallClientSource, mail?: MailDrop) {
     this.className = className;
     this.#client = client;
+    this.#mail = mail;
   }
 
   /** Throws `InvalidAddress` for an empty name or one past 1,024 bytes. */
@@ -84,6 +88,12 @@ export class AgentNamespace<A = unknown> {
 
   getByName(name: string, options: StubOptions = {}): AgentStub<A> {
     return this.get(this.idFromName(name), options);
+  }
+
+  /** For `routeAgentEmail`: resolves when the message is in the agent's inbox. Rejects with `MailNotStored` or `InvalidAddress`. */
+  async takeMail(name: string, mail: MailInput): Promise<void> {
+    if (this.#mail === undefined) throw new Error("This process was joined without mail");
+    return this.#mail(agentId(this.className, name), mail);
   }
 
   /** Waits until the agent is started (`onStart` has finished). Rejects with what `onStart` threw. */

@@ -6,6 +6,7 @@
 import type { AgentId } from "../../schemas/Address.ts";
 import type { SqlResult, SqlValue } from "../database/Databases.ts";
 import type { LogShape } from "../log/Log.ts";
+import type { MailDraft } from "../mail/composeMail.ts";
 import type { SendWebhookOptions } from "../outgoing/OutgoingWebhook.ts";
 import type { QueueItem } from "../queue/QueueTable.ts";
 import type { ScheduleCall } from "../schedule/Schedule.ts";
@@ -32,6 +33,14 @@ export interface QueueOfAgent {
   readonly remove: (where: "id = ?" | "callback = ?" | "1", value?: string) => number;
   readonly get: (id: string) => QueueItem | undefined;
   readonly matching: (key: string, value: unknown) => ReadonlyArray<QueueItem>;
+}
+
+/** `core/turn/MailLane`, as the API uses it. */
+export interface MailOfAgent {
+  /** Throws `EmailRefused` where no relay is set. */
+  readonly assertReady: () => void;
+  /** Queues it; the Message-ID. */
+  readonly send: (draft: MailDraft, retry?: RetryOptions) => string;
 }
 
 export interface AgentRuntime {
@@ -63,6 +72,7 @@ export interface AgentRuntime {
   readonly flush: () => Promise<void>;
   /** Asks for an outgoing webhook; its idempotency key. Throws what makes it impossible. */
   readonly sendWebhook: (url: string | URL, body: unknown, options: SendWebhookOptions) => string;
+  readonly mail: MailOfAgent;
   /** Keeps the agent from hibernating until the function it gives is called. */
   readonly keepAlive: () => () => void;
   /** Ends this life of the agent. Resolves when that is stored. */

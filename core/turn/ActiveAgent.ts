@@ -28,6 +28,7 @@ import type { Committer } from "./Committer.ts";
 import { destroyAgent } from "./destroyAgent.ts";
 import { InputGate } from "./InputGate.ts";
 import { LiveState, type StateWrite } from "./LiveState.ts";
+import { MailLane } from "./MailLane.ts";
 import { OutgoingLane } from "./OutgoingLane.ts";
 import { QueueLane } from "./QueueLane.ts";
 import { Scheduler } from "./Scheduler.ts";
@@ -48,6 +49,7 @@ export class ActiveAgent implements AgentRuntime {
   readonly scheduler: Scheduler;
   readonly queue: QueueLane;
   readonly outgoing: OutgoingLane;
+  readonly mail: MailLane;
   readonly suspects = new Suspects(this);
   readonly sockets: AgentSockets;
   /** The user's object; set when its constructor has run. */
@@ -89,6 +91,7 @@ export class ActiveAgent implements AgentRuntime {
     this.scheduler = new Scheduler(this, parts.jobs);
     this.queue = new QueueLane(this, parts.jobs);
     this.outgoing = new OutgoingLane(this, parts);
+    this.mail = new MailLane(this, parts);
     this.ctx = new AgentContext(this);
   }
 
@@ -192,6 +195,7 @@ export class ActiveAgent implements AgentRuntime {
       this.scheduler.takeTriggers(),
       this.queue.takeTriggers(),
       this.outgoing.takeTriggers(),
+      this.mail.takeTriggers(),
     );
   }
 
@@ -200,6 +204,7 @@ export class ActiveAgent implements AgentRuntime {
     this.scheduler.stop();
     this.queue.stop();
     this.outgoing.stop();
+    this.mail.stop();
   }
 
   /** Leaves memory in order: nothing is lost, nothing runs any more. */

@@ -7,6 +7,7 @@ import type { Observability } from "../agent/observability.ts";
 import type { AmbientShape } from "../ambient/Ambient.ts";
 import type { AgentDatabase } from "../database/Databases.ts";
 import type { LogShape } from "../log/Log.ts";
+import type { MailTransportShape } from "../mail/MailTransport.ts";
 import type { OutgoingShape } from "../outgoing/Outgoing.ts";
 import type { TimeShape } from "../time/Time.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
@@ -44,6 +45,7 @@ export interface ActiveAgentParts {
   readonly observability: Observability;
   readonly jobs: SchedulerPorts;
   readonly outgoing: OutgoingShape;
+  readonly mail: MailTransportShape;
   readonly makeCommitter: (agent: ActiveAgent) => Committer;
   /** The agent must leave memory without committing (`ctx.abort`, a broken invariant). */
   readonly onAbort: (reason: string) => void;

@@ -67,5 +67,6 @@ export class AgentSql {
     this.agent.scheduler.forget();
     this.agent.queue.forget();
     this.agent.outgoing.forget();
+    this.agent.mail.forget();
   }
 }

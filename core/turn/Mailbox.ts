@@ -20,6 +20,7 @@ import { causeOfEnvelope } from "./causeOf.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { redriveJob } from "./redriveJob.ts";
 import { backoffMs, resolveRetry, type ResolvedRetry } from "./retryPolicy.ts";
+import { runMail } from "./runMail.ts";
 import { runWebhook, type ResponseParts } from "./runWebhook.ts";
 import { Turn } from "./Turn.ts";
 
@@ -169,8 +170,9 @@ export class Mailbox {
     }
     // Triggers of jobs: the agent's own tables say what runs.
     if (head.kind === "queue") {
-      const { queue, outgoing } = this.agent;
-      return (outgoing.owns(head.key) ? outgoing : queue).offer(head.key, held.delivery);
+      const { queue, outgoing, mail } = this.agent;
+      const lane = [outgoing, mail].find((each) => each.owns(head.key)) ?? queue;
+      return lane.offer(head.key, held.delivery);
     }
     if (head.kind === "schedule") return this.agent.scheduler.offer(head.key, held.delivery);
     const doneAt = this.doneAt(envelope);
@@ -273,8 +275,9 @@ export class Mailbox {
   }
 
   private runEnvelope(turn: Turn, envelope: InboxEnvelope): Promise<ResponseParts> | ResponseParts {
-    if (envelope.head.kind !== "redrive")
-      return runWebhook(this.agent, turn, envelope.head, envelope.body);
+    const { head, body } = envelope;
+    if (head.kind === "mail") return runMail(this.agent, turn, head, body).then(() => NO_CONTENT);
+    if (head.kind !== "redrive") return runWebhook(this.agent, turn, head, body);
     redriveJob(this.agent, envelope);
     return NO_CONTENT;
   }

@@ -4,6 +4,7 @@
  */
 import type { Cause } from "../../schemas/JournalEvent.ts";
 import type { Connection } from "../agent/Connection.ts";
+import type { AgentEmail } from "../mail/AgentEmail.ts";
 
 /** Texts kept per turn and event: for people, not for replay. */
 const SQL_TEXTS_MAX = 50;
@@ -27,6 +28,7 @@ export class Turn {
   /** In whose context the code runs; replaced once, while it connects. */
   connection: Connection | undefined;
   request: Request | undefined;
+  email: AgentEmail | undefined;
   ended = false;
   /** Set when a durable turn ends. */
   outcome: InputOutcome | undefined;
@@ -35,8 +37,9 @@ export class Turn {
   /** A commit has already told the journal the whole cause: later ones only name it. */
   told = false;
 
-  /** Outgoing webhooks that it asked for: their count makes their ids. */
+  /** Outgoing webhooks and mails that it asked for: their counts make their ids. */
   webhooksSent = 0;
+  mailsSent = 0;
 
   /** The last state it set since its last commit; `undefined` inside means "unset". */
   state: { readonly text: string | undefined } | undefined;

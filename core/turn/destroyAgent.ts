@@ -24,6 +24,7 @@ export async function destroyAgent(
   agent.scheduler.destroy();
   agent.queue.destroy();
   agent.outgoing.destroy();
+  agent.mail.destroy();
   agent.sockets.destroy();
   outlet.publishState(agent.id, agent.image.seq, agent.image.timeMs, undefined);
   agent.emit("destroy", {});

@@ -19,9 +19,10 @@ export function redriveJob(agent: ActiveAgent, { head, body }: InboxEnvelope): v
     agent.scheduler.add({ callback, when, settings, shape: "interface" });
     return;
   }
-  if (!agent.outgoing.owns(job.key)) agent.queue.push(callback, payload, {});
-  // Under the id that it has: the receiver can tell that it is the same webhook.
-  else agent.outgoing.push(callback, payload, { id: (payload as { readonly id: string }).id });
+  const sending = [agent.outgoing, agent.mail].find((lane) => lane.owns(job.key));
+  if (sending === undefined) agent.queue.push(callback, payload, {});
+  // Under the id that it has: the receiver can tell that it is the same webhook, or mail.
+  else sending.push(callback, payload, { id: (payload as { readonly id: string }).id });
 }
 
 const readPayload = (body: Uint8Array): unknown =>

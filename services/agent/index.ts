@@ -35,6 +35,11 @@ export {
   type RouteHook,
   type RouteOptions,
 } from "../../core/agent/routeAgentRequest.ts";
+export { routeAgentEmail, type EmailRouteOptions } from "../../core/mail/routeAgentEmail.ts";
+export type { AgentEmail, RawEmail } from "../../core/mail/AgentEmail.ts";
+export { EmailFailed, EmailRefused, type SentEmail } from "../../core/mail/EmailBinding.ts";
+export type { ReplyOptions } from "../../core/mail/composeReply.ts";
+export type { SendEmailOptions } from "../../core/agent/AgentMail.ts";
 export {
   OutgoingWebhookFailed,
   OutgoingWebhookRefused,

@@ -307,6 +307,7 @@ export class AgentSlot {
       agent.scheduler.start();
       agent.queue.kick();
       agent.outgoing.kick();
+      agent.mail.kick();
       return live;
     } catch (error) {
       if (error instanceof CorruptFrame || error instanceof UnknownVersion) this.quarantine(error);

@@ -13,6 +13,11 @@ import { Inbox, type InboxShape } from "../../core/inbox/Inbox.ts";
 import { Journal, type JournalShape } from "../../core/journal/Journal.ts";
 import { Leases, type LeasesShape } from "../../core/lease/Leases.ts";
 import { Log, type LogShape } from "../../core/log/Log.ts";
+import {
+  MailTransport,
+  NO_MAIL_TRANSPORT,
+  type MailTransportShape,
+} from "../../core/mail/MailTransport.ts";
 import { NO_OUTGOING, Outgoing, type OutgoingShape } from "../../core/outgoing/Outgoing.ts";
 import { Snapshots, type SnapshotsShape } from "../../core/snapshot/Snapshots.ts";
 import { Cron, type CronShape } from "../../core/schedule/Cron.ts";
@@ -72,6 +77,7 @@ export interface HostServices {
   readonly timers: TimersShape;
   readonly cron: CronShape;
   readonly outgoing: OutgoingShape;
+  readonly mail: MailTransportShape;
   /** Agents that are being rebuilt pass it. */
   readonly rebuilds: Turnstile;
   readonly time: TimeShape;
@@ -97,6 +103,7 @@ export const hostServices = (
       timers: yield* Timers,
       cron: yield* Cron,
       outgoing: Option.getOrElse(yield* Effect.serviceOption(Outgoing), () => NO_OUTGOING),
+      mail: Option.getOrElse(yield* Effect.serviceOption(MailTransport), () => NO_MAIL_TRANSPORT),
       rebuilds: new Turnstile(REBUILDS_MAX),
       time: yield* Time,
       ambient: yield* Ambient,

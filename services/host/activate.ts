@@ -85,6 +85,7 @@ export async function activate(
       bury: (input, reason) => bury(services, id, { seq: 0, reason, input }),
     },
     outgoing: services.outgoing,
+    mail: services.mail,
     onAbort: options.onAbort,
     // Only an agent that exists is destroyed.
     onDestroyed: (turn) => options.onDestroyed(agent, turn),

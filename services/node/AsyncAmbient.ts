@@ -5,6 +5,7 @@ import { Ambient, type AmbientShape } from "../../core/ambient/Ambient.ts";
 import { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
 import type { Agent } from "../../core/agent/Agent.ts";
 import type { Connection } from "../../core/agent/Connection.ts";
+import type { AgentEmail } from "../../core/mail/AgentEmail.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 
 // One store for the process: user code asks for the current agent without holding anything of ours.
@@ -22,7 +23,7 @@ export interface CurrentAgent {
   readonly agent: Agent<unknown> | undefined;
   readonly connection: Connection | undefined;
   readonly request: Request | undefined;
-  readonly email: undefined;
+  readonly email: AgentEmail | undefined;
   /** Which run of a durable input this is, from 1: past 1, an earlier one failed or its host died. */
   readonly attempt: number;
 }
@@ -35,7 +36,7 @@ export function getCurrentAgent(): CurrentAgent {
     agent: owner instanceof ActiveAgent ? owner.agent : undefined,
     connection: turn?.connection,
     request: turn?.request,
-    email: undefined,
+    email: turn?.email,
     attempt: turn?.cause.attempt ?? 1,
   };
 }

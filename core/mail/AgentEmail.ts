@@ -1,0 +1,104 @@
+/**
+ * A message as modules and agents get it (`protocol.md` §8): the envelope, the headers and the raw bytes.
+ * Nothing of the body is parsed here: whoever wants its parts parses `getRaw()`.
+ *
+ * The same class serves a module's `email(message, env)`, while SMTP waits, and an agent's `onEmail`, long
+ * after it was answered; what `setReject`, `forward` and `reply` do differs, and comes as `EmailActions`.
+ */
+import { readHeaders } from "./mailHead.ts";
+
+/** A message of one's own, whole: what `reply` sends. */
+export interface RawEmail {
+  readonly from: string;
+  readonly to: string;
+  readonly raw: string | Uint8Array | ReadableStream<Uint8Array>;
+}
+
+export interface AgentEmail {
+  /** Envelope sender; empty for a bounce. */
+  readonly from: string;
+  /** Envelope recipient: this one, where the message has several. */
+  readonly to: string;
+  /** Values as they were sent: unfolded, encoded words not decoded. */
+  readonly headers: Headers;
+  /** Bytes. */
+  readonly rawSize: number;
+  getRaw(): Promise<Uint8Array>;
+  /** Refuses the message: in a module's `email` SMTP says so, in `onEmail` the sender gets a message. */
+  setReject(reason: string): void;
+  /** Sends it on as it is; `headers` may only add `X-` headers. */
+  forward(recipient: string, headers?: Headers): Promise<void>;
+  reply(message: RawEmail): Promise<void>;
+  /** It came by `createSecureReplyEmailResolver`. */
+  readonly _secureRouted?: boolean;
+}
+
+export interface EmailActions {
+  readonly reject: (reason: string) => void;
+  readonly forward: (recipient: string, headers: Headers | undefined) => Promise<void>;
+  readonly reply: (message: RawEmail) => Promise<void>;
+  /** Nobody takes it (`routeAgentEmail` found no agent). */
+  readonly noRoute?: () => void;
+}
+
+/** What is stored of a message for an agent. */
+export interface MailInput {
+  readonly from: string;
+  readonly to: string;
+  readonly raw: Uint8Array;
+  readonly secureRouted: boolean;
+}
+
+export class ReceivedEmail implements AgentEmail {
+  readonly from: string;
+  readonly to: string;
+  readonly headers: Headers;
+  readonly rawSize: number;
+  readonly _secureRouted?: boolean;
+  readonly #raw: Uint8Array;
+  readonly #actions: EmailActions;
+
+  constructor({ from, to, raw, secureRouted }: MailInput, actions: EmailActions) {
+    this.from = from;
+    this.to = to;
+    this.headers = readHeaders(raw);
+    this.rawSize = raw.length;
+    if (secureRouted) this._secureRouted = true;
+    this.#raw = raw;
+    this.#actions = actions;
+  }
+
+  /** A copy: the message stays as it came. */
+  async getRaw(): Promise<Uint8Array> {
+    return this.#raw.slice();
+  }
+
+  /** The message as a stream, for modules that read it so. */
+  get raw(): ReadableStream<Uint8Array> {
+    return new Blob([this.#raw as Uint8Array<ArrayBuffer>]).stream();
+  }
+
+  setReject(reason: string): void {
+    this.#actions.reject(String(reason));
+  }
+  forward(recipient: string, headers?: Headers): Promise<void> {
+    return this.#actions.forward(recipient, headers);
+  }
+  reply(message: RawEmail): Promise<void> {
+    return this.#actions.reply(message);
+  }
+
+  /** The runtime's: says that no agent takes this message. */
+  static noRoute(email: AgentEmail): void {
+    if (email instanceof ReceivedEmail) email.#actions.noRoute?.();
+  }
+}
+
+/** The bytes of a raw message, however it was given. */
+export async function rawBytes(raw: RawEmail["raw"]): Promise<Uint8Array> {
+  if (typeof raw === "string") return new TextEncoder().encode(raw);
+  if (raw instanceof Uint8Array) return raw;
+  return new Uint8Array(
+    await new Response(raw as ReadableStream<Uint8Array<ArrayBuffer>>).arrayBuffer(),
+  );
+}

@@ -1,0 +1,60 @@
+/**
+ * Which agent a message is for (`protocol.md` §8): resolvers by address, for everything, and the removed one
+ * by unsigned headers. The one by signed headers is `services/email/secureReply`, which knows the time.
+ */
+import type { AgentEmail } from "./AgentEmail.ts";
+
+export interface EmailTarget {
+  /** A binding of `env`: the class's name, its kebab or lower case. */
+  readonly agentName: string;
+  /** The agent's name. */
+  readonly agentId: string;
+  readonly _secureRouted?: boolean;
+}
+
+/** Null: not for any agent that it knows. */
+export type EmailResolver<Env = unknown> = (
+  email: AgentEmail,
+  env: Env,
+) => Promise<EmailTarget | null>;
+
+/** RFC 5321's limits of an address; what is past them is nobody's. */
+const LOCAL_CHARS_MAX = 64;
+const DOMAIN_CHARS_MAX = 253;
+
+/** `support+ticket-7@…` is agent `support`, id `ticket-7`; `ticket-7@…` is the default agent's. */
+export const createAddressBasedEmailResolver =
+  (defaultAgentName: string): EmailResolver =>
+  async ({ to }) => {
+    const parts = splitAddress(to);
+    if (parts === undefined) return null;
+    const plus = parts.local.indexOf("+");
+    if (plus === -1) return { agentName: defaultAgentName, agentId: parts.local };
+    const agentName = parts.local.slice(0, plus);
+    const agentId = parts.local.slice(plus + 1);
+    return agentName === "" || agentId === "" ? null : { agentName, agentId };
+  };
+
+/** Everything goes to one agent. */
+export const createCatchAllEmailResolver =
+  (agentName: string, agentId: string): EmailResolver =>
+  async () => ({ agentName, agentId });
+
+/** @deprecated Always throws: whoever writes a mail chooses its headers. */
+export function createHeaderBasedEmailResolver(): EmailResolver {
+  throw new Error(
+    "createHeaderBasedEmailResolver was removed: headers without a signature can be forged by any sender. Use createSecureReplyEmailResolver for replies, createAddressBasedEmailResolver for the rest",
+  );
+}
+
+/** Undefined for what is no address, or one past RFC 5321's limits. */
+export function splitAddress(
+  address: string,
+): { readonly local: string; readonly domain: string } | undefined {
+  const at = address.lastIndexOf("@");
+  const local = address.slice(0, at);
+  const domain = address.slice(at + 1);
+  if (at < 1 || domain === "" || /[\s@]/.test(local)) return undefined;
+  if (local.length > LOCAL_CHARS_MAX || domain.length > DOMAIN_CHARS_MAX) return undefined;
+  return { local, domain };
+}

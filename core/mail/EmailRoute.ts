@@ -1,0 +1,93 @@
+/**
+ * Declared routes for mail (`email: [ … ]` beside `webhooks`): an address pattern, the agent class, and which
+ * agent of it. Addresses that no route has are refused at `RCPT TO`, before the message is sent.
+ */
+import { Data } from "effect";
+import type { AgentEmail } from "./AgentEmail.ts";
+import { splitAddress, type EmailResolver, type EmailTarget } from "./EmailResolver.ts";
+
+export interface EmailRoute {
+  /** As it was written. */
+  readonly address: string;
+  /** Name of the agent class. */
+  readonly agent: string;
+  readonly matches: (recipient: string) => boolean;
+  /** Null: not this message after all. */
+  readonly target: (email: AgentEmail) => Promise<EmailTarget | null> | EmailTarget | null;
+}
+
+export interface EmailRouteSettings {
+  /** The class, or its name. */
+  readonly agent: string | { readonly name: string };
+  /**
+   * Which agent. Default: what `*` stands for in the address, else the whole part before the `@`, in lower
+   * case, since senders write addresses as they like. Null: the message is refused.
+   */
+  readonly entity?: string | ((email: AgentEmail) => string | null | Promise<string | null>);
+}
+
+/** The route can't work; `message` says why. */
+export class InvalidEmailRoute extends Data.TaggedError("InvalidEmailRoute")<{
+  readonly message: string;
+}> {}
+
+/** An entry of `email: [ … ]`: a route, or a resolver, which has to see the message. */
+export type EmailEntry = EmailRoute | EmailResolver;
+
+/**
+ * `emailRoute("support+*@example.com", { agent: Ticket })`. One `*` stands for any text without `@`, in the part
+ * before the `@`; a domain of `*` for every domain. Upper and lower case are the same. Throws `InvalidEmailRoute`.
+ */
+export function emailRoute(address: string, settings: EmailRouteSettings): EmailRoute {
+  const wrong = (why: string) =>
+    new InvalidEmailRoute({ message: `emailRoute("${address}"): ${why}` });
+  const { agent, entity } = settings;
+  const className = typeof agent === "string" ? agent : agent?.name;
+  if (!className) throw wrong("agent: give a class, or its name as a string");
+  const [, local, domain, more] = /^([^@]+)@([^@]+)(.*)$/.exec(address) ?? [];
+  if (local === undefined || domain === undefined || more !== "")
+    throw wrong("write it as local@domain; * may stand for either, or for a part of the first");
+  if (local.split("*").length > 2) throw wrong("one * in the part before the @ is enough");
+  if (domain !== "*" && domain.includes("*")) throw wrong("a domain is written out, or is * alone");
+  const pattern = new RegExp(
+    `^${local.split("*").map(literal).join("(.+)")}@${domain === "*" ? ".+" : literal(domain)}$`,
+    "i",
+  );
+  const entityOf = async (email: AgentEmail): Promise<string | null> => {
+    if (typeof entity === "string") return entity;
+    if (entity !== undefined) return entity(email);
+    const star = pattern.exec(email.to)?.[1] ?? splitAddress(email.to)?.local;
+    return star === undefined ? null : star.toLowerCase();
+  };
+  return {
+    address,
+    agent: className,
+    matches: (recipient) => splitAddress(recipient) !== undefined && pattern.test(recipient),
+    target: async (email) => {
+      const agentId = await entityOf(email);
+      return agentId === null ? null : { agentName: className, agentId };
+    },
+  };
+}
+
+const literal = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+
+/** The first entry that knows the message decides. */
+export const resolverOf =
+  (entries: ReadonlyArray<EmailEntry>): EmailResolver =>
+  async (email, env) => {
+    for (const entry of entries) {
+      const target =
+        typeof entry === "function"
+          ? await entry(email, env)
+          : entry.matches(email.to)
+            ? await entry.target(email)
+            : null;
+      if (target !== null && target !== undefined) return target;
+    }
+    return null;
+  };
+
+/** May somebody have this address? A resolver's answer needs the message. */
+export const mayKnow = (entries: ReadonlyArray<EmailEntry>, recipient: string): boolean =>
+  entries.some((entry) => typeof entry === "function" || entry.matches(recipient));

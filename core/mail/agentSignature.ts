@@ -1,0 +1,91 @@
+/**
+ * The headers by which a reply finds home (`protocol.md` §8): which agent wrote, when, and an HMAC over both.
+ * Pure but for WebCrypto; the caller says what time it is.
+ */
+import { decodeWords } from "./mailHead.ts";
+
+export const AGENT_NAME = "X-Agent-Name";
+export const AGENT_ID = "X-Agent-ID";
+const SIGNATURE = "X-Agent-Sig";
+const TIMESTAMP = "X-Agent-Sig-Ts";
+
+/** 30 days: as long as people take to answer. */
+export const SIGNATURE_AGE_SECONDS_DEFAULT = 30 * 24 * 60 * 60;
+/** A clock that is ahead by more than this is not believed. */
+const SKEW_SECONDS_MAX = 5 * 60;
+
+export type InvalidSignature = "missing_headers" | "expired" | "invalid" | "malformed_timestamp";
+
+export type SignatureCheck =
+  | { readonly _tag: "Valid"; readonly agentName: string; readonly agentId: string }
+  | { readonly _tag: "Invalid"; readonly reason: InvalidSignature };
+
+/** The four headers. Throws `TypeError` for an empty value, or a name with a colon, which the signed text could not tell apart. */
+export async function signAgent(
+  secret: string,
+  agentName: string,
+  agentId: string,
+  nowSeconds: number,
+): Promise<Record<string, string>> {
+  if (secret === "") throw new TypeError("signAgentHeaders: the secret is empty");
+  if (agentName === "") throw new TypeError("signAgentHeaders: the agent's name is empty");
+  if (agentId === "") throw new TypeError("signAgentHeaders: the agent's id is empty");
+  if (agentName.includes(":") || agentId.includes(":"))
+    throw new TypeError("signAgentHeaders: neither name nor id may hold a colon");
+  const timestamp = String(nowSeconds);
+  const key = await keyOf(secret, "sign");
+  const mac = await crypto.subtle.sign("HMAC", key, signedText(agentName, agentId, timestamp));
+  return {
+    [AGENT_NAME]: agentName,
+    [AGENT_ID]: agentId,
+    [SIGNATURE]: btoa(String.fromCharCode(...new Uint8Array(mac))),
+    [TIMESTAMP]: timestamp,
+  };
+}
+
+export async function checkAgentSignature(
+  secret: string,
+  headers: Headers,
+  { nowSeconds, maxAge }: { readonly nowSeconds: number; readonly maxAge: number },
+): Promise<SignatureCheck> {
+  // A name past ASCII comes home as encoded words.
+  const read = (name: string): string => decodeWords(headers.get(name) ?? "").trim();
+  const [agentName, agentId] = [read(AGENT_NAME), read(AGENT_ID)];
+  const [signature, timestamp] = [read(SIGNATURE), read(TIMESTAMP)];
+  const invalid = (reason: InvalidSignature): SignatureCheck => ({ _tag: "Invalid", reason });
+  if (agentName === "" || agentId === "" || signature === "" || timestamp === "")
+    return invalid("missing_headers");
+  if (!/^\d{1,15}$/.test(timestamp)) return invalid("malformed_timestamp");
+  const age = nowSeconds - Number(timestamp);
+  if (age < -SKEW_SECONDS_MAX) return invalid("invalid");
+  if (age > maxAge) return invalid("expired");
+  const mac = bytesOf(signature);
+  if (mac === undefined || agentName.includes(":")) return invalid("invalid");
+  const key = await keyOf(secret, "verify");
+  // Compares in constant time.
+  const right = await crypto.subtle.verify(
+    "HMAC",
+    key,
+    mac,
+    signedText(agentName, agentId, timestamp),
+  );
+  return right ? { _tag: "Valid", agentName, agentId } : invalid("invalid");
+}
+
+const encoder = new TextEncoder();
+
+const signedText = (agentName: string, agentId: string, timestamp: string) =>
+  encoder.encode(`${agentName}:${agentId}:${timestamp}`);
+
+const keyOf = (secret: string, usage: "sign" | "verify") =>
+  crypto.subtle.importKey("raw", encoder.encode(secret), { name: "HMAC", hash: "SHA-256" }, false, [
+    usage,
+  ]);
+
+function bytesOf(base64: string): Uint8Array<ArrayBuffer> | undefined {
+  try {
+    return Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
+  } catch {
+    return undefined;
+  }
+}

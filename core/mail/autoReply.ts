@@ -1,0 +1,37 @@
+/**
+ * Mail that no person wrote: it must not be answered, or two machines write to each other for ever
+ * (`protocol.md` §8, RFC 3834).
+ */
+import type { AgentEmail } from "./AgentEmail.ts";
+
+export interface HeaderEntry {
+  readonly key: string;
+  readonly value: string;
+}
+
+const BULK = new Set(["bulk", "junk", "list"]);
+
+/** Is it an automatic reply, or mail to many? By its headers, whatever their case. */
+export function isAutoReplyEmail(headers: ReadonlyArray<HeaderEntry>): boolean {
+  return headers.some(({ key, value }) => {
+    const text = value.trim().toLowerCase();
+    switch (key.toLowerCase()) {
+      case "auto-submitted":
+        // A parameter may follow: `auto-replied; owner-email="…"`.
+        return text.split(";", 1)[0]!.trim() !== "no";
+      case "x-auto-response-suppress":
+        return true;
+      case "precedence":
+        return BULK.has(text);
+      default:
+        return false;
+    }
+  });
+}
+
+/** Why an answer to this message would go to no person; undefined: it may be answered. */
+export function whyNoReply(email: Pick<AgentEmail, "from" | "headers">): string | undefined {
+  if (email.from === "") return "it is a bounce: it has no sender";
+  const entries = [...email.headers].map(([key, value]) => ({ key, value }));
+  return isAutoReplyEmail(entries) ? "it is an automatic message" : undefined;
+}

@@ -1,0 +1,168 @@
+/**
+ * From what `sendEmail` and `env.EMAIL.send` are given to a message that can be sent. Pure.
+ *
+ * A line break in an address, a name, a subject or a header would end the header and begin another, of the
+ * text's choice: it is refused, whoever wrote it, and nothing is cleaned away silently.
+ */
+import type { RetryOptions } from "../agent/Agent.ts";
+import { splitAddress } from "./EmailResolver.ts";
+import { HEADER_NAME } from "./mailHead.ts";
+import type { MailAddress, OutgoingMail } from "./MailTransport.ts";
+
+/** `a@example.com`, `Ann <a@example.com>`, or its parts. */
+export type EmailAddress =
+  string | { readonly address?: string; readonly email?: string; readonly name?: string };
+
+export interface EmailContent {
+  readonly from: EmailAddress;
+  readonly to: EmailAddress | ReadonlyArray<EmailAddress>;
+  readonly subject: string;
+  readonly text?: string | undefined;
+  readonly html?: string | undefined;
+  readonly replyTo?: EmailAddress | undefined;
+  readonly cc?: EmailAddress | ReadonlyArray<EmailAddress> | undefined;
+  readonly bcc?: EmailAddress | ReadonlyArray<EmailAddress> | undefined;
+  /** Message-ID of the message that this one answers. */
+  readonly inReplyTo?: string | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+}
+
+/** A message without what only its sending gives it. */
+export type MailDraft = Omit<OutgoingMail, "id" | "dateMs"> & { readonly id?: string };
+
+/** What may also be said of how it is sent. */
+export interface SendingOptions {
+  readonly retry?: RetryOptions | undefined;
+}
+
+/** Headers that the message's own parts make. */
+const OWN_HEADERS =
+  /^(?:from|to|cc|bcc|date|sender|return-path|mime-version|content-(?:type|transfer-encoding|disposition|id))$/i;
+/** Enough for any letter; mass mail is not what agents are for. */
+const RECIPIENTS_MAX = 100;
+
+/** Throws `TypeError` naming what can't be sent. */
+export function composeMail(content: EmailContent, who = "sendEmail"): MailDraft {
+  const { text, html, headers = {} } = content;
+  const subject = oneLine(content.subject, "the subject", who);
+  const given = { ...headers };
+  const take = (name: string): string | undefined => {
+    const found = Object.keys(given).find((key) => key.toLowerCase() === name);
+    const value = found === undefined ? undefined : given[found];
+    if (found !== undefined) delete given[found];
+    return value;
+  };
+  checkHeaders(headers, who);
+  // Custom headers come last: of those that have a field of their own they are that field.
+  const id = take("message-id");
+  const inReplyTo = take("in-reply-to") ?? content.inReplyTo;
+  const references = take("references") ?? content.inReplyTo;
+  const replyTo = take("reply-to") ?? content.replyTo;
+  const ownSubject = take("subject");
+  const lists = {
+    to: readAddresses(content.to, "to", who),
+    cc: readAddresses(content.cc, "cc", who),
+    bcc: readAddresses(content.bcc, "bcc", who),
+  };
+  const count = lists.to.length + lists.cc.length + lists.bcc.length;
+  if (lists.to.length === 0) throw new TypeError(`${who}: to: give at least one address`);
+  if (count > RECIPIENTS_MAX)
+    throw new TypeError(`${who}: ${count} recipients; at most ${RECIPIENTS_MAX} a message`);
+  if (text === undefined && html === undefined)
+    throw new TypeError(`${who}: give text, html or both`);
+  return {
+    ...(id === undefined ? {} : { id }),
+    from: readAddress(content.from, "from", who),
+    to: lists.to,
+    ...(lists.cc.length === 0 ? {} : { cc: lists.cc }),
+    ...(lists.bcc.length === 0 ? {} : { bcc: lists.bcc }),
+    ...(replyTo === undefined ? {} : { replyTo: readAddress(replyTo, "replyTo", who) }),
+    subject: ownSubject ?? subject,
+    parts: [
+      ...(text === undefined ? [] : [{ contentType: "text/plain", content: String(text) }]),
+      ...(html === undefined ? [] : [{ contentType: "text/html", content: String(html) }]),
+    ],
+    headers: given,
+    ...(inReplyTo === undefined ? {} : { inReplyTo: oneLine(inReplyTo, "inReplyTo", who) }),
+    ...(references === undefined
+      ? {}
+      : { references: messageIds(oneLine(references, "references", who)) }),
+  };
+}
+
+/** Later ones win, whatever the case of their names. */
+export function mergeHeaders(
+  ...given: ReadonlyArray<Readonly<Record<string, string>> | undefined>
+): Record<string, string> {
+  const merged: Record<string, string> = {};
+  for (const [name, value] of given.flatMap((headers) => Object.entries(headers ?? {}))) {
+    for (const known of Object.keys(merged))
+      if (known.toLowerCase() === name.toLowerCase()) delete merged[known];
+    merged[name] = value;
+  }
+  return merged;
+}
+
+/** Throws `TypeError` for a header that is none, or that is not the caller's to set. */
+export function checkHeaders(headers: Readonly<Record<string, string>>, who: string): void {
+  for (const [name, value] of Object.entries(headers)) {
+    if (!HEADER_NAME.test(name))
+      throw new TypeError(`${who}: ${JSON.stringify(name)} is no header name`);
+    if (OWN_HEADERS.test(name))
+      throw new TypeError(`${who}: the header ${name} is made of the message's own fields`);
+    oneLine(value, `the header ${name}`, who);
+  }
+}
+
+/** The text itself. Throws `TypeError` when it would break a header line. */
+export function oneLine(text: string, what: string, who: string): string {
+  if (typeof text !== "string") throw new TypeError(`${who}: ${what} is no string`);
+  // oxlint-disable-next-line no-control-regex
+  if (/[\r\n\0]/.test(text))
+    throw new TypeError(`${who}: ${what} holds a line break, which would begin another header`);
+  return text;
+}
+
+/** Throws `TypeError` for what is no address. */
+export function readAddress(given: EmailAddress, what: string, who: string): MailAddress {
+  const parts = typeof given === "string" ? parseAddress(given) : given;
+  const address = String(
+    parts?.address ?? (parts as { email?: string } | null)?.email ?? "",
+  ).trim();
+  const name = oneLine(parts?.name ?? "", `the name in ${what}`, who);
+  if (!ADDRESS.test(address) || splitAddress(address) === undefined)
+    throw new TypeError(`${who}: ${what}: ${JSON.stringify(given)} is no mail address`);
+  return name === "" ? { address } : { address, name };
+}
+
+const readAddresses = (
+  given: EmailAddress | ReadonlyArray<EmailAddress> | undefined,
+  what: string,
+  who: string,
+): ReadonlyArray<MailAddress> => {
+  if (given === undefined) return [];
+  const list = Array.isArray(given)
+    ? (given as ReadonlyArray<EmailAddress>)
+    : [given as EmailAddress];
+  return list.map((each) => readAddress(each, what, who));
+};
+
+/** No quoted local parts, and nothing that could be read as a second address. */
+// oxlint-disable-next-line no-control-regex
+const ADDRESS = /^[^\s@<>,;:"\\()\x00-\x1f\x7f]+@[^\s@<>,;:"\\()\x00-\x1f\x7f]+$/;
+
+function parseAddress(text: string): { readonly address: string; readonly name?: string } {
+  const [, name, address] = /^\s*(?:"([^"]*)"|[^<"]*?)\s*<([^<>]*)>\s*$/.exec(text) ?? [];
+  if (address === undefined) return { address: text };
+  const bare = text.slice(0, text.indexOf("<")).trim();
+  return { address, name: name ?? bare };
+}
+
+/** Ids of a `References` header; the first and the latest, where a thread is long. */
+export function messageIds(text: string): ReadonlyArray<string> {
+  const ids = text.match(/<[^<>\s]+>/g) ?? [];
+  return ids.length <= REFERENCES_MAX ? ids : [ids[0]!, ...ids.slice(1 - REFERENCES_MAX)];
+}
+
+/** As many as clients need to keep a thread together. */
+const REFERENCES_MAX = 20;

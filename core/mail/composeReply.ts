@@ -1,0 +1,125 @@
+/**
+ * Messages that answer another: an agent's reply, a raw answer, a message sent on, and the one that tells a
+ * sender of a rejection (`protocol.md` §8). Pure. Each is marked as automatic, so that nobody's machine
+ * answers it.
+ */
+import { rawBytes, type AgentEmail, type RawEmail } from "./AgentEmail.ts";
+import {
+  composeMail,
+  mergeHeaders,
+  messageIds,
+  oneLine,
+  readAddress,
+  type MailDraft,
+  type SendingOptions,
+} from "./composeMail.ts";
+import { whyNoReply } from "./autoReply.ts";
+
+export interface ReplyOptions extends SendingOptions {
+  readonly fromName: string;
+  /** Default: `Re: ` and the original's. */
+  readonly subject?: string;
+  readonly body: string;
+  /** Default `text/plain`. */
+  readonly contentType?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Signs the agent's headers. Null: not signed, also where the message came by a signed reply. */
+  readonly secret?: string | null | undefined;
+}
+
+const AUTO_REPLIED = { "Auto-Submitted": "auto-replied" } as const;
+
+/** `agentHeaders` name the agent; the caller's own headers come last. Throws `TypeError`. */
+export function composeReply(
+  email: AgentEmail,
+  options: ReplyOptions,
+  agentHeaders: Readonly<Record<string, string>>,
+): MailDraft {
+  const who = "replyToEmail";
+  const { fromName, body, contentType = "text/plain" } = options;
+  if (typeof body !== "string") throw new TypeError(`${who}: the body is text`);
+  const original = email.headers.get("message-id");
+  const draft = composeMail(
+    {
+      from: { address: email.to, name: oneLine(fromName, "fromName", who) },
+      to: email.from,
+      // As in the reference, a missing subject reads `null`.
+      subject: options.subject ?? `Re: ${email.headers.get("subject")}`,
+      text: body,
+      inReplyTo: original ?? undefined,
+      headers: mergeHeaders(AUTO_REPLIED, agentHeaders, options.headers),
+    },
+    who,
+  );
+  const thread = messageIds(`${email.headers.get("references") ?? ""} ${original ?? ""}`);
+  const ownThread = Object.keys(options.headers ?? {}).some((n) => /^references$/i.test(n));
+  return {
+    ...draft,
+    ...(thread.length === 0 || ownThread ? {} : { references: thread }),
+    parts: [{ contentType: oneLine(contentType, "contentType", who), content: body }],
+  };
+}
+
+/** A raw answer; to whom is the envelope's business. Throws `TypeError`. */
+export async function composeRaw({ from, to, raw }: RawEmail, who: string): Promise<MailDraft> {
+  const sender = readAddress(from, "from", who);
+  const recipient = readAddress(to, "to", who);
+  return whole(sender.address, recipient.address, await rawBytes(raw));
+}
+
+/** The message as it came, with added `X-` headers. Bounces of it come to the address that it came to. */
+export async function composeForward(
+  email: AgentEmail,
+  recipient: string,
+  headers: Headers | undefined,
+): Promise<MailDraft> {
+  const who = "forward";
+  const { address } = readAddress(recipient, "the recipient", who);
+  const added = [...(headers ?? [])].map(([name, value]) => {
+    if (!/^x-/i.test(name))
+      throw new TypeError(`${who}: only X- headers may be added, not ${name}`);
+    return `${name}: ${oneLine(value, `the header ${name}`, who)}\r\n`;
+  });
+  const head = new TextEncoder().encode(added.join(""));
+  const raw = await email.getRaw();
+  const all = new Uint8Array(head.length + raw.length);
+  all.set(head);
+  all.set(raw, head.length);
+  return whole(email.to, address, all);
+}
+
+/**
+ * Tells the sender that the message was rejected after it was taken. Undefined where nobody is to be told: a
+ * bounce, a list, another machine. Its own envelope sender is empty: it never bounces.
+ */
+export function composeRejection(email: AgentEmail, reason: string): MailDraft | undefined {
+  if (whyNoReply(email) !== undefined) return undefined;
+  const original = email.headers.get("message-id") ?? undefined;
+  const text = `Your message to ${email.to} was not accepted:\n\n  ${reason}\n`;
+  const draft = composeMail(
+    {
+      from: { address: email.to, name: "Mail Delivery" },
+      to: email.from,
+      subject: "Undelivered mail",
+      text,
+      inReplyTo: original,
+      headers: AUTO_REPLIED,
+    },
+    "setReject",
+  );
+  return { ...draft, envelope: { from: "", to: [email.from] } };
+}
+
+function whole(from: string, to: string, raw: Uint8Array): MailDraft {
+  let binary = "";
+  for (const byte of raw) binary += String.fromCharCode(byte);
+  return {
+    from: { address: from },
+    to: [{ address: to }],
+    subject: "",
+    parts: [],
+    headers: {},
+    envelope: { from, to: [to] },
+    raw: btoa(binary),
+  };
+}

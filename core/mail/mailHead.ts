@@ -1,0 +1,80 @@
+/**
+ * The head of a raw message: where it ends, its headers, and encoded words (RFC 5322, RFC 2047). Pure and
+ * forgiving: what comes by SMTP may be anything, and a line that is no header is passed over.
+ */
+
+const CR = 0x0d;
+const LF = 0x0a;
+/** Of a head that is looked at: real ones are a few KiB, and a message of one endless head is still stored. */
+const HEAD_BYTES_MAX = 256 * 1024;
+/** Lines that become headers: more is no letter but an attack on whoever loops over them. */
+const HEADERS_MAX = 2_000;
+
+/** Where the body begins: behind the first empty line; the end where there is none. */
+export function bodyOffset(raw: Uint8Array): number {
+  for (let at = 0; at < raw.length; at++) {
+    if (raw[at] !== LF) continue;
+    if (raw[at + 1] === LF) return at + 2;
+    if (raw[at + 1] === CR && raw[at + 2] === LF) return at + 3;
+  }
+  return raw.length;
+}
+
+/** Every header, unfolded; several of one name are joined as `Headers` does. Bytes past ASCII are kept as Latin-1. */
+export function readHeaders(raw: Uint8Array): Headers {
+  const end = Math.min(bodyOffset(raw), HEAD_BYTES_MAX);
+  const text = latin1(raw.subarray(0, end));
+  const headers = new Headers();
+  const lines = text.replace(/\r?\n(?=[ \t])/g, "").split(/\r?\n/);
+  for (const line of lines.slice(0, HEADERS_MAX)) {
+    const colon = line.indexOf(":");
+    const name = line.slice(0, colon).trimEnd();
+    if (colon <= 0 || !HEADER_NAME.test(name)) continue;
+    headers.append(
+      name,
+      line
+        .slice(colon + 1)
+        .replace(CONTROL, " ")
+        .trim(),
+    );
+  }
+  return headers;
+}
+
+/** A header's name: HTTP's token, which is a little less than mail's, and what `Headers` takes. */
+export const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+// oxlint-disable-next-line no-control-regex
+const CONTROL = /[\0\r\n]/g;
+
+/** One character a byte; `TextDecoder` takes "latin1" for Windows-1252, whose characters `Headers` refuses. */
+function latin1(bytes: Uint8Array): string {
+  let text = "";
+  for (const byte of bytes) text += String.fromCharCode(byte);
+  return text;
+}
+
+const WORD = /=\?([^?\s]+)\?([bqBQ])\?([^?]*)\?=/g;
+
+/** Encoded words as text; one of an unknown charset stays as it is. */
+export const decodeWords = (text: string): string =>
+  text
+    .replace(/(\?=)\s+(?==\?[^?\s]+\?[bqBQ]\?)/g, "$1")
+    .replace(WORD, (word, charset: string, encoding: string, content: string) => {
+      try {
+        const bytes = encoding.toLowerCase() === "b" ? base64(content) : quoted(content);
+        return new TextDecoder(charset.split("*")[0]).decode(bytes);
+      } catch {
+        return word;
+      }
+    });
+
+const base64 = (text: string): Uint8Array<ArrayBuffer> =>
+  Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+
+const quoted = (text: string): Uint8Array<ArrayBuffer> =>
+  Uint8Array.from(
+    text
+      .replaceAll("_", " ")
+      .replace(/=([0-9A-Fa-f]{2})/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16))),
+    (c) => c.charCodeAt(0) & 0xff,
+  );

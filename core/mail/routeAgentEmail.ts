@@ -1,0 +1,59 @@
+/**
+ * `routeAgentEmail`: a message to the agent that a resolver names (`protocol.md` §8), for a module's
+ * `email(message, env)`. It resolves when the message is stored in that agent's inbox; `onEmail` runs later.
+ */
+import { camelCaseToKebabCase } from "../../schemas/Address.ts";
+import { AgentNamespace } from "../agent/AgentNamespace.ts";
+import { ReceivedEmail, type AgentEmail } from "./AgentEmail.ts";
+import type { EmailResolver } from "./EmailResolver.ts";
+
+export interface EmailRouteOptions<Env = unknown> {
+  readonly resolver: EmailResolver<Env>;
+  /** What is to become of a message that no agent takes. Default: SMTP refuses it (550 5.1.1). */
+  readonly onNoRoute?: (email: AgentEmail) => void | Promise<void>;
+  /** As `StubOptions`: accepted, and mean nothing here. */
+  readonly props?: unknown;
+  readonly locationHint?: string;
+  readonly jurisdiction?: string;
+  readonly routingRetry?: unknown;
+}
+
+/**
+ * Rejects with what the resolver throws, an `Error` for an agent that `env` does not have, `InvalidAddress`
+ * for a name that none can have, and `MailNotStored`.
+ */
+export async function routeAgentEmail<Env = unknown>(
+  email: AgentEmail,
+  env: Env,
+  options: EmailRouteOptions<Env>,
+): Promise<void> {
+  const target = await options.resolver(email, env);
+  if (target === null || target === undefined) {
+    if (options.onNoRoute !== undefined) return void (await options.onNoRoute(email));
+    ReceivedEmail.noRoute(email);
+    return;
+  }
+  const namespace = namespaceOf(target.agentName, env);
+  await namespace.takeMail(target.agentId, {
+    from: email.from,
+    to: email.to,
+    raw: await email.getRaw(),
+    secureRouted: target._secureRouted ?? email._secureRouted ?? false,
+  });
+}
+
+function namespaceOf(agentName: string, env: unknown): AgentNamespace {
+  const bindings = (env ?? {}) as Readonly<Record<string, unknown>>;
+  const exact = Object.hasOwn(bindings, agentName) ? bindings[agentName] : undefined;
+  if (exact instanceof AgentNamespace) return exact;
+  const wanted = agentName.toLowerCase();
+  const names: string[] = [];
+  for (const [name, namespace] of Object.entries(bindings)) {
+    if (!(namespace instanceof AgentNamespace)) continue;
+    if (camelCaseToKebabCase(name) === wanted || name.toLowerCase() === wanted) return namespace;
+    names.push(name);
+  }
+  throw new Error(
+    `Agent namespace '${agentName}' not found in environment. Available agents: ${names.join(", ")}`,
+  );
+}

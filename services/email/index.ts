@@ -1,0 +1,37 @@
+/**
+ * `agents/email`: routing of mail, signed headers, and parsing (`protocol.md` §8). Handlers are the module's
+ * `email(message, env)` or `email: [emailRoute(…)]`; sending is the agent's (`replyToEmail`, `sendEmail`).
+ */
+export { routeAgentEmail, type EmailRouteOptions } from "../../core/mail/routeAgentEmail.ts";
+export { isAutoReplyEmail, type HeaderEntry } from "../../core/mail/autoReply.ts";
+export type { InvalidSignature } from "../../core/mail/agentSignature.ts";
+export type { AgentEmail, RawEmail } from "../../core/mail/AgentEmail.ts";
+export type { EmailAddress, EmailContent } from "../../core/mail/composeMail.ts";
+export type { ReplyOptions } from "../../core/mail/composeReply.ts";
+export {
+  EmailBinding,
+  EmailFailed,
+  EmailRefused,
+  type SentEmail,
+} from "../../core/mail/EmailBinding.ts";
+export {
+  createAddressBasedEmailResolver,
+  createCatchAllEmailResolver,
+  createHeaderBasedEmailResolver,
+  type EmailResolver,
+  type EmailTarget,
+} from "../../core/mail/EmailResolver.ts";
+export {
+  emailRoute,
+  InvalidEmailRoute,
+  type EmailEntry,
+  type EmailRoute,
+  type EmailRouteSettings,
+} from "../../core/mail/EmailRoute.ts";
+export { MailNotStored } from "../../core/mail/mailDrop.ts";
+export {
+  createSecureReplyEmailResolver,
+  signAgentHeaders,
+  type SecureReplyOptions,
+} from "./secureReply.ts";
+export { parseEmail } from "./parseEmail.ts";
