@@ -77,7 +77,8 @@ export interface HostServices {
   readonly timers: TimersShape;
   readonly cron: CronShape;
   readonly outgoing: OutgoingShape;
-  readonly mail: MailTransportShape;
+  /** Absent: no relay, nothing is sent. */
+  readonly mail?: MailTransportShape;
   /** Agents that are being rebuilt pass it. */
   readonly rebuilds: Turnstile;
   readonly time: TimeShape;

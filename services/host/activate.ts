@@ -13,6 +13,7 @@ import type { AgentId, Epoch } from "../../schemas/Address.ts";
 import { encodeEvent } from "../../schemas/JournalEvent.ts";
 import { AgentDiscarded } from "../../core/agent/errors.ts";
 import type { AppendResult } from "../../core/journal/Journal.ts";
+import { NO_MAIL_TRANSPORT } from "../../core/mail/MailTransport.ts";
 import { ActiveAgent, type AgentClassType } from "../../core/turn/ActiveAgent.ts";
 import { applyEvent } from "../../core/turn/applyEvent.ts";
 import { claimOf } from "../../core/turn/claimOf.ts";
@@ -85,7 +86,7 @@ export async function activate(
       bury: (input, reason) => bury(services, id, { seq: 0, reason, input }),
     },
     outgoing: services.outgoing,
-    mail: services.mail,
+    mail: services.mail ?? NO_MAIL_TRANSPORT,
     onAbort: options.onAbort,
     // Only an agent that exists is destroyed.
     onDestroyed: (turn) => options.onDestroyed(agent, turn),

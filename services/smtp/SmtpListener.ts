@@ -1,0 +1,203 @@
+/**
+ * Mail in by SMTP (`core/mail/MailServer`), on the `smtp-server` package, which is loaded when a process
+ * listens. Speaks the protocol and holds its limits; what becomes of a message is the handlers' to say.
+ *
+ * 1. A message is handed over whole: one that was cut in the middle never is.
+ * 2. 250 is the handler's `Accepted` and nothing else.
+ * 3. Bytes held for messages that come in are bounded over all connections; past it senders come again.
+ */
+import { createHash, timingSafeEqual } from "node:crypto";
+import { Effect, Layer } from "effect";
+import type { SMTPServer, SMTPServerDataStream, SMTPServerSession } from "smtp-server";
+import { ListenFailed } from "../../core/http/HttpServer.ts";
+import {
+  MailServer,
+  type MailAnswer,
+  type MailHandlers,
+  type MailServerOptions,
+  type MailServerShape,
+} from "../../core/mail/MailServer.ts";
+
+/** What closing waits for messages that are being taken: their store has a deadline of its own. */
+const CLOSE_TIMEOUT_MS = 5_000;
+/** SMTP's words for what a handler says. */
+const REPLY_CODES = { Rejected: 550, Later: 451 } as const;
+
+const busy = (message: string): MailAnswer => ({ _tag: "Later", code: "4.3.2", message });
+const TOO_LARGE = { _tag: "Rejected", code: "5.3.4", message: "The message is too large" } as const;
+
+type Reply = (error?: Error | null) => void;
+
+/** The error by which `smtp-server` is told what to answer; nothing for 250. */
+function errorOf(answer: MailAnswer): Error | undefined {
+  if (answer._tag === "Accepted") return undefined;
+  // What a module says of a message is one line here, and short enough for one.
+  const text = `${answer.code} ${answer.message.replace(/\s+/g, " ").slice(0, REPLY_CHARS_MAX)}`;
+  const responseCode = answer === TOO_LARGE ? 552 : REPLY_CODES[answer._tag];
+  return Object.assign(new Error(text), { responseCode });
+}
+
+/** RFC 5321: a reply line has at most 512 characters. */
+const REPLY_CHARS_MAX = 400;
+
+class Listener {
+  private readonly options: MailServerOptions;
+  private readonly handlers: MailHandlers;
+  /** Connections by peer. */
+  private readonly peers = new Map<string, number>();
+  private bytesInFlight = 0;
+
+  constructor(options: MailServerOptions, handlers: MailHandlers) {
+    this.options = options;
+    this.handlers = handlers;
+  }
+
+  async listen(): Promise<{ readonly server: SMTPServer; readonly port: number }> {
+    const { SMTPServer: Server } = await import("smtp-server");
+    const { options, handlers } = this;
+    const { tls, auth } = options;
+    const server = new Server({
+      ...(options.name === undefined ? {} : { name: options.name }),
+      banner: "agents",
+      size: options.messageBytesMax,
+      rejectOversized: true,
+      maxClients: options.connectionsMax,
+      maxRecipients: options.recipientsMax,
+      socketTimeout: options.idleTimeoutMs,
+      closeTimeout: CLOSE_TIMEOUT_MS,
+      disableReverseLookup: true,
+      logger: false,
+      authOptional: auth === undefined,
+      authMethods: ["PLAIN", "LOGIN"],
+      disabledCommands: [
+        ...(tls === undefined ? ["STARTTLS"] : []),
+        ...(auth === undefined ? ["AUTH"] : []),
+      ],
+      ...tls,
+      onConnect: (session, reply) => this.connect(session, reply),
+      onClose: (session) => this.closed(session),
+      onAuth: (given, _session, reply) => {
+        const right =
+          auth !== undefined &&
+          isSame(given.username, auth.user) &&
+          isSame(given.password, auth.password);
+        reply(right ? null : new Error("Wrong user or password"), { user: auth?.user });
+      },
+      onMailFrom: (_address, session, reply) => reply(this.begin(session)),
+      onRcptTo: ({ address }, _session, reply) => reply(errorOf(handlers.recipient(address))),
+      onData: (stream, session, reply) => void this.take(stream, session, reply),
+    });
+    // Of single connections: what a peer does wrong is its own business.
+    server.on("error", () => undefined);
+    const port = await new Promise<number>((resolve, reject) => {
+      const net = server.listen(options.port, options.hostname);
+      net.once("error", reject);
+      net.once("listening", () => resolve((net.address() as { readonly port: number }).port));
+    });
+    return { server, port };
+  }
+
+  private connect({ remoteAddress: peer }: SMTPServerSession, reply: Reply): void {
+    const open = (this.peers.get(peer) ?? 0) + 1;
+    this.peers.set(peer, open);
+    const full = open > this.options.connectionsPerPeerMax;
+    const error = errorOf(busy("Too many connections from your address"));
+    reply(full ? Object.assign(error!, { responseCode: 421 }) : null);
+  }
+
+  private closed({ remoteAddress: peer }: SMTPServerSession): void {
+    const left = (this.peers.get(peer) ?? 1) - 1;
+    if (left > 0) this.peers.set(peer, left);
+    else this.peers.delete(peer);
+  }
+
+  private begin({ remoteAddress }: SMTPServerSession): Error | undefined {
+    // Rule 3: asked before the message is sent, so that its bytes are not sent twice.
+    if (this.bytesInFlight >= this.options.bytesInFlightMax)
+      return errorOf(busy("Too much mail at once"));
+    return errorOf(this.handlers.peer(remoteAddress));
+  }
+
+  private async take(
+    stream: SMTPServerDataStream,
+    session: SMTPServerSession,
+    reply: Reply,
+  ): Promise<void> {
+    const { mailFrom, rcptTo } = session.envelope;
+    let answer: MailAnswer = busy("Internal error");
+    const held = { bytes: 0 };
+    try {
+      const raw = await this.read(stream, held);
+      if (raw === undefined) return; // rule 1: nobody is there to be answered
+      answer =
+        raw === "too large"
+          ? TOO_LARGE
+          : await this.handlers.message({
+              from: mailFrom === false ? "" : mailFrom.address,
+              to: rcptTo.map(({ address }) => address),
+              raw,
+              peer: session.remoteAddress,
+            });
+    } finally {
+      this.bytesInFlight -= held.bytes;
+      reply(errorOf(answer) ?? null);
+    }
+  }
+
+  /** Undefined: it was cut. */
+  private async read(
+    stream: SMTPServerDataStream,
+    held: { bytes: number },
+  ): Promise<Uint8Array | "too large" | undefined> {
+    const parts: Uint8Array[] = [];
+    const whole = await new Promise<boolean>((resolve) => {
+      stream.on("data", (part: Uint8Array) => {
+        if (held.bytes > this.options.messageBytesMax) return;
+        held.bytes += part.length;
+        this.bytesInFlight += part.length;
+        parts.push(part);
+      });
+      stream.once("end", () => resolve(true));
+      stream.once("close", () => resolve(false));
+      stream.once("error", () => resolve(false));
+    });
+    if (!whole) return undefined;
+    if (stream.sizeExceeded || held.bytes > this.options.messageBytesMax) return "too large";
+    return new Uint8Array(Buffer.concat(parts));
+  }
+}
+
+/** In constant time, whatever the lengths. */
+function isSame(given: string | null | undefined, wanted: string): boolean {
+  const hash = (text: string) => createHash("sha256").update(text).digest();
+  return timingSafeEqual(hash(given ?? ""), hash(wanted));
+}
+
+export const smtpListener: MailServerShape = {
+  listen: (options, handlers) =>
+    Effect.map(
+      Effect.acquireRelease(
+        Effect.tryPromise({
+          try: () => new Listener(options, handlers).listen(),
+          catch: (error) => listenFailed(options, error as NodeJS.ErrnoException),
+        }),
+        ({ server }) =>
+          Effect.promise(() => new Promise<void>((closed) => server.close(() => closed()))),
+      ),
+      ({ port }) => ({ port }),
+    ),
+};
+
+const REASONS: Readonly<Record<string, string>> = {
+  EADDRINUSE: "is in use by another process: stop it, or choose another port (--smtp-port)",
+  EACCES:
+    "may not be listened on by this user: choose a port of 1024 or above and forward 25 to it",
+  EADDRNOTAVAIL: "is not an address of this machine",
+};
+
+function listenFailed({ hostname, port }: MailServerOptions, error: NodeJS.ErrnoException) {
+  const why = REASONS[error.code ?? ""] ?? `can't be listened on for mail (${error.message})`;
+  return new ListenFailed({ port, message: `${hostname}:${port} ${why}` });
+}
+
+export const layer: Layer.Layer<MailServer> = Layer.succeed(MailServer, smtpListener);
