@@ -4,6 +4,7 @@
  * hand, as tests have them); used by the gateway (routes, `fetch`), the host (classes) and mail.
  */
 import { Data } from "effect";
+import type { EmailEntry } from "../../core/mail/EmailRoute.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 
 /** An agent class: any constructor that carries the mark of `AGENT_MARK`. */
@@ -39,6 +40,8 @@ export interface LoadedModule {
     env: ModuleEnv,
     context: ModuleContext,
   ) => Response | Promise<Response>;
+  /** Declared routes of mail; empty where `email` is a function, or there is none. */
+  readonly emailRoutes: ReadonlyArray<EmailEntry>;
   readonly email?: (message: unknown, env: ModuleEnv, context: ModuleContext) => unknown;
 }
 

@@ -1,21 +1,28 @@
 /**
  * `env` as handlers and agents get it: secrets and variables by name, and one namespace per agent
  * class. A class is bound under its name, and also under its name in capitals (`REPO_AGENT`), which
- * modules written for the reference use; that one is not enumerable, so routes see each class once.
+ * modules written for the reference use; that one is not enumerable, so routes see each class once. Where
+ * the process can send mail, `EMAIL` sends it.
  */
 import { AgentNamespace, type CallClientSource } from "../../core/agent/AgentNamespace.ts";
+import type { EmailBinding } from "../../core/mail/EmailBinding.ts";
+import type { MailDrop } from "../../core/mail/mailDrop.ts";
 
 export function bindEnv(
   variables: Readonly<Record<string, unknown>>,
   agents: Iterable<string>,
   calls: CallClientSource,
+  mail?: { readonly drop: MailDrop; readonly binding: EmailBinding },
 ): Readonly<Record<string, unknown>> {
   const env: Record<string, unknown> = { ...variables };
   for (const className of agents) {
-    const namespace = new AgentNamespace(className, calls);
+    const namespace = new AgentNamespace(className, calls, mail?.drop);
     env[className] = namespace;
     const capitals = className.replace(/(?<=[a-z0-9])(?=[A-Z])/g, "_").toUpperCase();
     if (!(capitals in env)) Object.defineProperty(env, capitals, { value: namespace });
   }
+  // A variable of that name is the user's, whatever it holds.
+  if (mail !== undefined && !("EMAIL" in env))
+    Object.defineProperty(env, "EMAIL", { value: mail.binding });
   return env;
 }

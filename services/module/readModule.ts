@@ -2,6 +2,7 @@
  * Checks the shape of a module's exports and names what is wrong with it. Pure: it imports nothing
  * of the user's. Fed by `loadModule`; tests call it with an object of classes and a default export.
  */
+import type { EmailEntry, EmailRoute } from "../../core/mail/EmailRoute.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 import {
   AGENT_MARK,
@@ -30,7 +31,8 @@ export function readModule(
     agents,
     webhooks,
     ...handler(main, "fetch", refuse),
-    ...handler(main, "email", refuse),
+    ...(Array.isArray(main["email"]) ? {} : handler(main, "email", refuse)),
+    emailRoutes: readEmailRoutes(main["email"], agents, refuse),
   };
 }
 
@@ -111,6 +113,27 @@ function isRoute(value: unknown): value is WebhookRoute {
     typeof route.verifier === "object" &&
     typeof route.entity === "object"
   );
+}
+
+function readEmailRoutes(
+  value: unknown,
+  agents: ReadonlyMap<string, AgentConstructor>,
+  refuse: Refuse,
+): ReadonlyArray<EmailEntry> {
+  if (!Array.isArray(value)) return [];
+  for (const [index, entry] of (value as ReadonlyArray<unknown>).entries()) {
+    if (typeof entry === "function") continue;
+    const { matches, agent } = (entry ?? {}) as Partial<EmailRoute>;
+    if (typeof matches !== "function" || typeof agent !== "string")
+      return refuse(
+        `email[${index}] is no route and no resolver. Build it with emailRoute(address, { agent }) from "agents/email"`,
+      );
+    if (!agents.has(agent))
+      refuse(
+        `email[${index}] sends to ${agent}, which this module does not export. Exported: ${[...agents.keys()].join(", ")}`,
+      );
+  }
+  return value as ReadonlyArray<EmailEntry>;
 }
 
 /** Bound to the default export, so that handlers may use `this`. */

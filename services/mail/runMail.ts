@@ -1,0 +1,47 @@
+/**
+ * The mail process in a scope: listens for SMTP until the scope closes. Used by `agents mail`, `agents dev` and
+ * tests, which differ only in layers. It knows agents by their names only: what runs is the module's `email`.
+ */
+import { Effect } from "effect";
+import { Log } from "../../core/log/Log.ts";
+import { MailServer, type MailAnswer } from "../../core/mail/MailServer.ts";
+import { MailTransport } from "../../core/mail/MailTransport.ts";
+import { Time } from "../../core/time/Time.ts";
+import { MAIL_BOUNDS_DEFAULT, type MailBounds, type MailModule } from "./MailServices.ts";
+import { PeerRates } from "./PeerRates.ts";
+import { takeMessage, UNKNOWN_RECIPIENT } from "./takeMessage.ts";
+
+export interface RunMailOptions {
+  readonly hostname: string;
+  /** 0: any free port. */
+  readonly port: number;
+  readonly bounds?: Partial<MailBounds>;
+  readonly module: () => MailModule;
+}
+
+const WELCOME: MailAnswer = { _tag: "Accepted" };
+const TOO_MANY: MailAnswer = {
+  _tag: "Later",
+  code: "4.7.0",
+  message: "Too many messages from your address in this minute",
+};
+
+export const runMail = (options: RunMailOptions) =>
+  Effect.gen(function* () {
+    const { module, hostname, port } = options;
+    const time = yield* Time;
+    const log = yield* Log;
+    const transport = yield* MailTransport;
+    const server = yield* MailServer;
+    const { messagesPerPeerPerMinute, ...bounds } = { ...MAIL_BOUNDS_DEFAULT, ...options.bounds };
+    const rates = new PeerRates(time, messagesPerPeerPerMinute);
+    const services = { module, transport, time, log };
+    return yield* server.listen(
+      { ...bounds, hostname, port },
+      {
+        peer: (peer) => (rates.take(peer) ? WELCOME : TOO_MANY),
+        recipient: (address) => (module().mayKnow(address) ? WELCOME : UNKNOWN_RECIPIENT),
+        message: (message) => takeMessage(services, message),
+      },
+    );
+  });

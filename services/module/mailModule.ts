@@ -1,0 +1,16 @@
+/** What the mail process takes from a module: its `email` handler, or the resolver of its declared routes. */
+import { mayKnow, resolverOf } from "../../core/mail/EmailRoute.ts";
+import type { LoadedModule, ModuleEnv } from "./LoadedModule.ts";
+
+export function mailModule({ email, emailRoutes }: LoadedModule, env: ModuleEnv) {
+  if (email !== undefined) return { env, email, mayKnow: () => true };
+  return {
+    env,
+    resolver: resolverOf(emailRoutes),
+    mayKnow: (recipient: string) => mayKnow(emailRoutes, recipient),
+  };
+}
+
+/** Has it anything to do with incoming mail? */
+export const handlesMail = ({ email, emailRoutes }: LoadedModule): boolean =>
+  email !== undefined || emailRoutes.length > 0;
