@@ -14,6 +14,7 @@ export const ApiCode = {
   streamNameInUse: 10058,
   streamNotFound: 10059,
   consumerNotUnique: 10100,
+  streamMoveInProgress: 10124,
 } as const;
 
 /** The broker understood and said no. */

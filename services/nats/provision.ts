@@ -18,6 +18,7 @@ import {
   type Placement,
   type StreamConfig,
 } from "./streamConfigs.ts";
+import { updateStream } from "./updateStream.ts";
 
 /** A dead host's agents move after this long; shorter, and a busy one is taken for dead. */
 export const LEASE_TTL_MS_DEFAULT = 5_000;
@@ -153,7 +154,7 @@ async function complete(
   );
   if (changes.length === 0) return;
   try {
-    await api.call(`STREAM.UPDATE.${wanted.name}`, { ...found, ...Object.fromEntries(changes) });
+    await updateStream(api, found, Object.fromEntries(changes));
   } catch (error) {
     throw error instanceof ApiRefusal ? refused(wanted.name, error) : error;
   }
