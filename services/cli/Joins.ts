@@ -66,9 +66,23 @@ export interface ProvisionSettings {
   readonly placementTags?: ReadonlyArray<string> | undefined;
 }
 
+/** Mail in (`mail`, `dev`) and out (every process that runs a module's code). */
+export interface MailSettings {
+  /** 0: any free one; undefined: `dev` listens where its module takes mail. */
+  readonly port: number | undefined;
+  /** `smtp://` or `smtps://`; undefined: nothing can be sent. */
+  readonly relayUrl: string | undefined;
+  /** PEM; with it STARTTLS is offered. */
+  readonly tls: { readonly cert: string; readonly key: string } | undefined;
+  /** With it only who knows it may send. */
+  readonly auth: { readonly user: string; readonly password: string } | undefined;
+  readonly messageBytesMax: number | undefined;
+  readonly messagesPerPeerPerMinute: number | undefined;
+}
+
 /** Everything that a process is told from outside. */
 export interface ProcessSettings {
-  readonly role: "dev" | "gateway" | "host";
+  readonly role: "dev" | "gateway" | "host" | "mail";
   readonly module: LoadedModule;
   /** Secrets and settings for verifiers and agents. */
   readonly env: Readonly<Record<string, unknown>>;
@@ -83,6 +97,7 @@ export interface ProcessSettings {
   readonly port: number;
   /** `https://hooks.example.com`: how callers see the gateway, where a proxy is in front of it. */
   readonly publicUrl: string | undefined;
+  readonly mail: MailSettings;
   readonly requireDurable: boolean;
   /** `auto`: where the broker says that it syncs always. */
   readonly groupCommit: "auto" | "on" | "off";
@@ -96,6 +111,8 @@ export interface ProcessSettings {
 export interface RunningProcess {
   /** Port the gateway listens on; undefined for a host. */
   readonly port: number | undefined;
+  /** Port for mail; undefined where none is taken. */
+  readonly smtpPort?: number | undefined;
   readonly natsUrl: string;
   /** For people, e.g. `2.14.5, own child process, data in .agents/nats`. */
   readonly natsSummary: string;

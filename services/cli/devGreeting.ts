@@ -14,6 +14,8 @@ export interface Greeting {
   readonly envFiles: ReadonlyArray<string>;
   readonly devSecrets: ReadonlyArray<string>;
   readonly url: string;
+  /** Where mail is taken; undefined where none is. */
+  readonly smtp?: string | undefined;
   readonly admin: string;
   readonly nats: string;
   readonly dataFolder: string;
@@ -36,6 +38,7 @@ export function devGreeting(greeting: Greeting): ReadonlyArray<string> {
     ...module.webhooks.map((route) =>
       row("webhook", `POST ${url}${route.path} → ${route.agent} (${route.verifier.provider})`),
     ),
+    ...(greeting.smtp === undefined ? [] : [row("mail", greeting.smtp)]),
     row("agents", [...module.agents.keys()].join(", ")),
     row("nats-server", greeting.nats),
     row("metrics", `${greeting.admin}/metrics`),

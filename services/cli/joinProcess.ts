@@ -19,8 +19,10 @@ import type { Readiness } from "../admin/AdminServer.ts";
 import { layer as cronLayer } from "../cronParser/CronParser.ts";
 import { runGateway } from "../gateway/runGateway.ts";
 import { runHost } from "../host/runHost.ts";
+import { layer as mcpLayer } from "../mcp/McpClientsLayer.ts";
 import { bindEnv } from "../module/bindEnv.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
+import { mailModule } from "../module/mailModule.ts";
 import { describeDurability } from "../nats/durability.ts";
 import { Nats } from "../nats/Nats.ts";
 import { natsLayer } from "../nats/natsLayer.ts";
@@ -41,6 +43,7 @@ import { httpServerLayer } from "../nodeHttp/httpServerLayer.ts";
 import { genericObservability } from "../observability/index.ts";
 import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
 import { natsOptions, preflight, provisionOptions } from "./joinNats.ts";
+import { mailLayers, mailOfEnv, serveMail } from "./joinMail.ts";
 import type { ProcessSettings, RunningProcess } from "./Joins.ts";
 
 /** Hosts of one data folder at a time: more would share two cores hundreds of times. */
@@ -61,7 +64,10 @@ export async function startProcess(settings: ProcessSettings): Promise<RunningPr
 const start = (settings: ProcessSettings) =>
   Effect.gen(function* () {
     const broker = yield* openBroker(settings);
-    const folder = settings.role === "gateway" ? undefined : yield* hostFolder(settings.dataFolder);
+    const folder =
+      settings.role === "gateway" || settings.role === "mail"
+        ? undefined
+        : yield* hostFolder(settings.dataFolder);
     const context = yield* Layer.build(portsLayer(settings, broker.url, folder));
     return yield* Effect.provide(serveRoles(settings, broker), context);
   });
@@ -120,6 +126,8 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
     asyncAmbientLayer,
     cronLayer,
     outgoingLayer,
+    mcpLayer,
+    mailLayers(settings),
     machineTimeLayer,
     Layer.succeed(Log, log),
     httpServerLayer("auto"),
@@ -150,14 +158,15 @@ const serveRoles = (settings: ProcessSettings, broker: Broker) =>
     });
     // Runs after gateway and host have stopped: what they still had to tell was told, or never will be.
     yield* Effect.addFinalizer(() => Effect.sync(() => calls.close()));
-    let code = codeOf(settings.module, settings.env, calls);
+    const mailing = yield* mailOfEnv;
+    let code = codeOf(settings.module, settings.env, calls, mailing);
     const metrics = agentMetrics(settings.metrics);
     metrics.durable(() => (durability()._tag === "Durable" ? 1 : 0));
     const id = `${role}-${hostname()}-${machineTime.id().slice(0, 8)}`;
     installLazyFetchClasses();
     installGatedFetch();
     const host =
-      role === "gateway"
+      role === "gateway" || role === "mail"
         ? undefined
         : yield* runHost({
             hostId: id,
@@ -168,7 +177,7 @@ const serveRoles = (settings: ProcessSettings, broker: Broker) =>
             observability: genericObservability,
           });
     const gateway =
-      role === "host"
+      role === "host" || role === "mail"
         ? undefined
         : yield* runGateway({
             gatewayId: id,
@@ -182,8 +191,10 @@ const serveRoles = (settings: ProcessSettings, broker: Broker) =>
             metrics,
           });
     if (gateway !== undefined) log.debug("gateway listens", { server: gateway.server });
+    const smtpPort = yield* serveMail(settings, () => code.mail);
     return {
       port: gateway?.port,
+      smtpPort,
       natsUrl: broker.url,
       natsSummary: broker.summary,
       readiness: (): Readiness => {
@@ -195,7 +206,7 @@ const serveRoles = (settings: ProcessSettings, broker: Broker) =>
         return { ready: true, note: `durability: ${describeDurability(durability())}` };
       },
       reload: async (module: LoadedModule) => {
-        code = codeOf(module, settings.env, calls);
+        code = codeOf(module, settings.env, calls, mailing);
         await host?.recycle();
       },
       // A process that can't go on exits by its own defects; nothing here gives up for good.
@@ -203,14 +214,15 @@ const serveRoles = (settings: ProcessSettings, broker: Broker) =>
     };
   });
 
-/** What gateway and host take from a module. */
+/** What gateway, host and mail take from a module. */
 function codeOf(
   module: LoadedModule,
   variables: Readonly<Record<string, unknown>>,
   calls: CallClient,
+  mailing: Effect.Success<typeof mailOfEnv>,
 ) {
   const gated = gatedCalls(calls);
-  const env = bindEnv(variables, module.agents.keys(), () => gated);
+  const env = bindEnv(variables, module.agents.keys(), () => gated, mailing);
   const { fetch } = module;
   return {
     // The mark on a class says that it is one of ours: `readModule` has checked it.
@@ -220,6 +232,7 @@ function codeOf(
       env,
       ...(fetch === undefined ? {} : { fetch }),
     },
+    mail: mailModule(module, env),
   };
 }
 

@@ -38,6 +38,40 @@ export const port = (): Option =>
     .default(GATEWAY_PORT_DEFAULT)
     .argParser(readPort);
 
+/** Not 25, which needs rights; what mail servers for testing use. */
+export const SMTP_PORT_DEFAULT = 2525;
+
+export const smtpPort = (fallback?: number): Option => {
+  const option = new Option(
+    "--smtp-port <port>",
+    `port for mail; 0: any free one${fallback === undefined ? ` (default: ${SMTP_PORT_DEFAULT} where the module takes mail)` : ""}`,
+  )
+    .env("AGENTS_SMTP_PORT")
+    .argParser(readPort);
+  return fallback === undefined ? option : option.default(fallback);
+};
+
+export const smtpRelay = (): Option =>
+  new Option(
+    "--smtp-relay <url>",
+    "relay for mail that agents send: smtp://user:password@relay.example.com:587",
+  ).env("SMTP_URL");
+
+/** What else `agents mail` is told. */
+export const smtpOptions = (): ReadonlyArray<Option> => [
+  new Option("--tls-cert <file>", "PEM certificate: STARTTLS is offered").env("AGENTS_TLS_CERT"),
+  new Option("--tls-key <file>", "PEM key of the certificate").env("AGENTS_TLS_KEY"),
+  new Option("--smtp-size <MiB>", "largest message taken (default: 25)")
+    .env("AGENTS_SMTP_SIZE")
+    .argParser((text: string) => readWhole(text, 1, SMTP_SIZE_MIB_MAX)),
+  new Option("--smtp-rate <count>", "messages a minute from one address (default: 600)")
+    .env("AGENTS_SMTP_RATE")
+    .argParser((text: string) => readWhole(text, 1, 1_000_000)),
+];
+
+/** A message is held in memory while it is taken. */
+const SMTP_SIZE_MIB_MAX = 150;
+
 export const hostname = (fallback: string): Option =>
   new Option("--hostname <address>", "address to listen on")
     .env("AGENTS_HOSTNAME")

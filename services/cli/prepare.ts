@@ -18,7 +18,7 @@ export const MODULE_CANDIDATES = [
 ] as const; // prettier-ignore
 
 export interface PrepareOptions {
-  readonly role: "dev" | "gateway" | "host";
+  readonly role: "dev" | "gateway" | "host" | "mail";
   /** As given on the command line. */
   readonly module: string | undefined;
   /** Absolute. */

@@ -1,5 +1,5 @@
 /**
- * The commands that run something: `dev`, `gateway`, `host`, `provision`. Adds them to the program;
+ * The commands that run something: `dev`, `gateway`, `host`, `mail`, `provision`. Adds them to the program;
  * the work is in `commands/`.
  */
 import { resolve } from "node:path";
@@ -11,6 +11,7 @@ import { provision } from "./commands/provision.ts";
 import { serveRole, type ServingOptions } from "./commands/serveRole.ts";
 import { NAMESPACE_FALLBACK } from "./findTarget.ts";
 import type { Joins, LogOptions } from "./Joins.ts";
+import { mailSettings, type MailOptions } from "./mailSettings.ts";
 import * as options from "./options.ts";
 import type { Terminal } from "./Terminal.ts";
 
@@ -30,6 +31,8 @@ export function addServingCommands(program: Command, joins: Joins, terminal: Ter
     .addOption(options.nats())
     .addOption(options.namespace())
     .addOption(options.publicUrl())
+    .addOption(options.smtpPort())
+    .addOption(options.smtpRelay())
     .addOption(options.adminPort())
     .addOption(options.adminHostname())
     .addOption(options.leaseTtl())
@@ -51,7 +54,7 @@ The data is found again at the next start. Webhook secrets come from the environ
       await dev(joins, terminal, servingOptions("dev", module, given, joins, terminal));
     });
 
-  const role = (name: "gateway" | "host", summary: string, description: string): Command =>
+  const role = (name: "gateway" | "host" | "mail", summary: string, description: string): Command =>
     addLoginOptions(program.command(name))
       .summary(summary)
       .description(description)
@@ -59,6 +62,7 @@ The data is found again at the next start. Webhook secrets come from the environ
       .addOption(options.nats())
       .addOption(options.namespace())
       .addOption(options.data())
+      .addOption(options.smtpRelay())
       .addOption(options.adminPort())
       .addOption(options.adminHostname())
       .addOption(options.shards())
@@ -96,6 +100,23 @@ The data is found again at the next start. Webhook secrets come from the environ
       "\nExample:\n  agents host dist/server.js --nats nats://nats:4222 --data /var/lib/agents",
     );
 
+  const mail = role(
+    "mail",
+    "take mail by SMTP",
+    "Takes mail by SMTP, hands it to the module's email handler or routes, and stores it for agents before it says that it has it. Any number can run, behind one name or several MX records.",
+  )
+    .addOption(options.smtpPort(options.SMTP_PORT_DEFAULT))
+    .addOption(options.hostname("0.0.0.0"))
+    .addHelpText(
+      "after",
+      `
+AGENTS_SMTP_USER and AGENTS_SMTP_PASS, both set: only who knows them may send (needs --tls-cert).
+
+Example:
+  agents mail dist/server.js --nats nats://nats:4222 --tls-cert mx.pem --tls-key mx.key`,
+    );
+  for (const option of options.smtpOptions()) mail.addOption(option);
+
   addLoginOptions(program.command("provision"))
     .summary("create an installation's streams on a broker, or change their copies")
     .description(
@@ -122,7 +143,7 @@ The data is found again at the next start. Webhook secrets come from the environ
 }
 
 /** What commander gives for the options above. */
-interface Given extends GivenLogin {
+interface Given extends GivenLogin, MailOptions {
   readonly nats?: string;
   readonly namespace?: string;
   readonly data: string;
@@ -169,6 +190,7 @@ function servingOptions(
     hostname: given.hostname ?? "127.0.0.1",
     port: given.port ?? 0,
     publicUrl: given.publicUrl,
+    mail: mailSettings(given, terminal),
     requireDurable: given.requireDurable ?? false,
     groupCommit: given.groupCommit,
     provision: provisioning(given),

@@ -39,8 +39,12 @@ export async function dev(
       namespace: options.namespace,
     });
     const admin = `http://${printable(adminHostname)}:${port}`;
+    const smtp =
+      running.smtpPort === undefined
+        ? undefined
+        : `smtp://${printable(options.hostname)}:${running.smtpPort}`;
     const greeting = devGreeting({
-      ...prepared, url, admin, nats: running.natsSummary, dataFolder, cwd: terminal.cwd,
+      ...prepared, url, smtp, admin, nats: running.natsSummary, dataFolder, cwd: terminal.cwd,
       nowSeconds: Math.floor(joins.time.nowMs() / 1000),
     }); // prettier-ignore
     for (const line of greeting) terminal.out(line);

@@ -1,5 +1,5 @@
 /**
- * `agents gateway [module]` and `agents host [module]`: one process of an installation, on a broker
+ * `agents gateway [module]`, `agents host [module]`, `agents mail [module]`: one process of an installation, on a broker
  * that is already there.
  */
 import type { Joins, ProcessSettings } from "../Joins.ts";
@@ -32,6 +32,7 @@ export async function serveRole(
       module: shownPath(terminal.cwd, prepared.module.file),
       agents: [...prepared.module.agents.keys()].join(","),
       ...(running.port !== undefined && { url: `http://${options.hostname}:${running.port}` }),
+      ...(running.smtpPort !== undefined && { smtp: `${options.hostname}:${running.smtpPort}` }),
       nats: running.natsSummary,
       namespace: options.namespace,
       admin: `http://${adminHostname}:${port}`,

@@ -1,0 +1,65 @@
+/** What the command line says of mail, read and checked: PEM files, credentials that belong together. */
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { failed, usage } from "./CliError.ts";
+import type { MailSettings } from "./Joins.ts";
+import type { Terminal } from "./Terminal.ts";
+
+/** What commander gives for the options of mail. */
+export interface MailOptions {
+  readonly smtpPort?: number;
+  readonly smtpRelay?: string;
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
+  /** MiB. */
+  readonly smtpSize?: number;
+  readonly smtpRate?: number;
+}
+
+const BYTES_PER_MIB = 1024 * 1024;
+
+/** Throws `CliError`. */
+export function mailSettings(
+  given: MailOptions,
+  { cwd, env }: Pick<Terminal, "cwd" | "env">,
+): MailSettings {
+  const { tlsCert, tlsKey, smtpSize } = given;
+  if ((tlsCert === undefined) !== (tlsKey === undefined))
+    throw usage("--tls-cert and --tls-key go together: give both");
+  const relayUrl = given.smtpRelay === "" ? undefined : given.smtpRelay;
+  if (relayUrl !== undefined && !/^smtps?:\/\/[^/]/.test(relayUrl))
+    throw usage(
+      "--smtp-relay (SMTP_URL) is no smtp:// or smtps:// URL: write smtp://user:password@relay.example.com:587",
+    );
+  const tls =
+    tlsCert === undefined || tlsKey === undefined
+      ? undefined
+      : { cert: readPem(resolve(cwd, tlsCert)), key: readPem(resolve(cwd, tlsKey)) };
+  return {
+    port: given.smtpPort,
+    relayUrl,
+    tls,
+    auth: credentials(env),
+    messageBytesMax: smtpSize === undefined ? undefined : smtpSize * BYTES_PER_MIB,
+    messagesPerPeerPerMinute: given.smtpRate,
+  };
+}
+
+function credentials(env: Terminal["env"]): MailSettings["auth"] {
+  const user = env["AGENTS_SMTP_USER"];
+  const password = env["AGENTS_SMTP_PASS"];
+  if (user === undefined && password === undefined) return undefined;
+  if (user === undefined || password === undefined)
+    throw usage("AGENTS_SMTP_USER and AGENTS_SMTP_PASS go together: set both");
+  return { user, password };
+}
+
+function readPem(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    throw failed(
+      `${file} can't be read: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
+}
