@@ -10,7 +10,9 @@
  * 3. Healing (connection lost, consumer gone, broker silent) is taking over from oneself: what was
  *    lost on the way comes again. What the host still holds comes again too and is not handed on
  *    twice: the lane knows it by its sequence, and knows what it acked or put off.
- * 4. A delivery whose bytes are a claim is fetched before it is handed on, and what follows waits.
+ * 4. A creation without an answer (a broker that elects) may still be carried out: its name is kept and
+ *    deleted before the next one, else our own consumer would pass for another host's, for ever.
+ * 5. A delivery whose bytes are a claim is fetched before it is handed on, and what follows waits.
  */
 import type { Msg, Subscription } from "@nats-io/nats-core";
 import { randomUUID } from "node:crypto";
@@ -34,9 +36,15 @@ const PULL_MESSAGES = 512;
 /** Bounds what the server queues for this connection: past 64 MiB it would cut it. */
 const PULL_BYTES = 4 * 1024 * 1024;
 const PULL_EXPIRES_MS = 30_000;
-const HEARTBEAT_MS = 5_000;
-/** Two heartbeats and some. */
-const SILENCE_MAX_MS = 12_000;
+/** One message a lane that has nothing else to say: 64 lanes cost the broker nothing. */
+const HEARTBEAT_MS = 2_000;
+/**
+ * Two heartbeats and some. When a server of a cluster dies, the lanes whose consumers it led are silent:
+ * this is then what their inputs wait for, so it is no longer than the election that happens meanwhile.
+ */
+const SILENCE_MAX_MS = 5_000;
+/** How often silence is looked for: adds to it. */
+const LOOK_MS = 500;
 /** How long an overtaken or deleted lane waits, so that whoever takes it over is first. */
 const STAND_BY_ATTEMPT = 10;
 /** Two hosts that take one lane over at once: each try deletes the other's. */
@@ -56,6 +64,8 @@ export class ShardLane {
   private readonly offChange: () => void;
   private readonly watchdog: NodeJS.Timeout;
   private consumer = "";
+  /** Consumers of ours whose creation was not answered: they may come to be, and would keep us out. */
+  private readonly doubtful = new Set<string>();
   private subscription: Subscription | undefined;
   private wanted = 0;
   private heardMs = performance.now();
@@ -78,7 +88,7 @@ export class ShardLane {
     });
     this.watchdog = setInterval(() => {
       if (performance.now() - this.heardMs > SILENCE_MAX_MS) this.heal("the broker is silent");
-    }, HEARTBEAT_MS);
+    }, LOOK_MS);
   }
 
   /** Takes the lane from whoever has it. Rejects with `BrokerUnavailable` or `ApiRefusal`. */
@@ -131,6 +141,7 @@ export class ShardLane {
   private async createConsumer(): Promise<void> {
     const { stream } = this.nats.subjects;
     const name = `${this.namePrefix}${randomUUID()}`;
+    this.doubtful.add(name);
     await this.nats.api.call(`CONSUMER.CREATE.${stream.inbox}.${name}`, {
       stream_name: stream.inbox,
       action: "create",
@@ -148,6 +159,7 @@ export class ShardLane {
         mem_storage: true,
       },
     });
+    this.doubtful.clear(); // one that is stored late is refused now that this one is there
     this.consumer = name;
     this.subscription?.unsubscribe();
     const inbox = this.nats.connection.newInbox();
@@ -255,7 +267,7 @@ export class ShardLane {
     for (let attempt = firstAttempt; !signal.aborted; attempt++) {
       await retryPause(this.nats.connection, attempt, signal);
       try {
-        await this.deleteConsumer(this.consumer);
+        for (const name of [this.consumer, ...this.doubtful]) await this.deleteConsumer(name);
         return await this.createConsumer();
       } catch (error) {
         if (isNotUnique(error)) attempt = STAND_BY_ATTEMPT; // another host has the lane now
