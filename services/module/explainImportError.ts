@@ -3,6 +3,8 @@
  * remedy. Pure. The kinds are told apart by error code and class; the text of esbuild's and Node's
  * messages is only carried over, except where they have no other place for the file.
  */
+import { explainMissingImport } from "./missingImports.ts";
+
 /** `load` is the number that the module's URLs carried; it is taken out of what people read. */
 export function explainImportError(error: unknown, file: string, load: number): string {
   if (!(error instanceof Error))
@@ -10,6 +12,8 @@ export function explainImportError(error: unknown, file: string, load: number): 
   const clean = (text: string): string => text.replaceAll(`?agents-load=${load}`, "");
   const message = clean(error.message);
   const code = (error as { readonly code?: unknown }).code;
+  const missing = explainMissingImport({ message, stack: error.stack, code }, file);
+  if (missing !== undefined) return missing;
   if (error.name === "TransformError") {
     // esbuild: a heading, then one "file:line:column: ERROR: text" for each error.
     const places = message

@@ -11,6 +11,7 @@
  *    syntax error names its file and line, and standard decorators work.
  */
 import type { InitializeHook, LoadHook, ResolveHook } from "node:module";
+import { fileURLToPath } from "node:url";
 import type { MessagePort } from "node:worker_threads";
 
 export interface HookData {
@@ -42,8 +43,15 @@ export const initialize: InitializeHook<HookData> = (given) => {
 export const resolve: ResolveHook = async (specifier, context, next) => {
   const alias = data?.aliases[specifier];
   if (alias !== undefined) return { url: alias, shortCircuit: true };
-  if (PACKAGE.test(specifier))
-    return next(specifier, { ...context, parentURL: data?.selfUrl ?? context.parentURL });
+  if (PACKAGE.test(specifier)) {
+    // Taken now: Node writes what `next` is given into the context itself.
+    const { parentURL } = context;
+    try {
+      return await next(specifier, { ...context, parentURL: data?.selfUrl ?? parentURL });
+    } catch (error) {
+      throw importedFrom(error, specifier, parentURL);
+    }
+  }
   // The module itself: the very file, also where tsx would prefer a `.ts` beside a `.js`.
   const entry = LOAD.exec(specifier)?.[1];
   if (entry !== undefined) return { ...tagged(specifier, entry), shortCircuit: true };
@@ -54,6 +62,16 @@ export const resolve: ResolveHook = async (specifier, context, next) => {
   if (bare.includes("/node_modules/") || !SOURCE.test(bare)) return resolved;
   return { ...resolved, ...tagged(bare, load) };
 };
+
+/** Node would name this package's file as the importer of an entry that there is not; the user's is meant. */
+function importedFrom(error: unknown, specifier: string, parentUrl: string | undefined): unknown {
+  const code = (error as { readonly code?: unknown }).code;
+  if (code !== "ERR_PACKAGE_PATH_NOT_EXPORTED" || !parentUrl?.startsWith("file:")) return error;
+  const path = specifier.replace(PACKAGE, "./");
+  const from = fileURLToPath(parentUrl.replace(TSX_MARKS, ""));
+  const message = `Package subpath '${path}' is not defined by "exports" imported from ${from}`;
+  return Object.assign(new Error(message), { code });
+}
 
 function tagged(url: string, load: string): { readonly url: string; readonly format: "module" } {
   // `module-typescript` is tsx's to transform; Node's types do not list it.

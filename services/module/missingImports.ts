@@ -1,0 +1,60 @@
+/**
+ * The message for an import of this package that does not exist here: a name of one of our entries, or
+ * a whole entry. Where the reference package has it, says so by name, and what to use instead. Pure.
+ *
+ * Told what failed by `explainImportError`; leaves the data to `missingNames`.
+ */
+import { INSTEAD, REFERENCE_ENTRIES, REFERENCE_NAMES, REFERENCE_VERSION } from "./missingNames.ts";
+
+/** Node has no code for a name that a module lacks: its text is the only place where the name is. */
+const NO_NAME =
+  /^The requested module '(agents(?:\/[^']*)?)' does not provide an export named '([^']+)'/;
+/** The same text for an entry; the file that imports it follows, as `moduleHooks` puts it. */
+const NO_ENTRY =
+  /^Package subpath '\.\/([^']+)' is not defined by "exports".*?(?: imported from (.+))?$/;
+
+/** Undefined where the error is about something else. `file` is named when the error has no other. */
+export function explainMissingImport(
+  error: { readonly message: string; readonly stack?: string | undefined; readonly code?: unknown },
+  file: string,
+): string | undefined {
+  const name = NO_NAME.exec(error.message);
+  if (name?.[1] !== undefined && name[2] !== undefined)
+    return missingName(name[1], name[2], placeOf(error.stack) ?? file);
+  const entry =
+    error.code === "ERR_PACKAGE_PATH_NOT_EXPORTED" ? NO_ENTRY.exec(error.message) : null;
+  return entry?.[1] === undefined ? undefined : missingEntry(entry[1], entry[2] ?? file);
+}
+
+function missingName(entry: string, name: string, place: string): string {
+  const known = REFERENCE_NAMES[entry]?.includes(name) === true;
+  const instead = INSTEAD[name] ?? (known ? insteadOf(entry) : undefined);
+  return known
+    ? `${place}: "${entry}" has no ${name} here: the reference package (${REFERENCE_VERSION}) has it, this one does not (yet)${use(instead)}`
+    : `${place}: "${entry}" has no ${name}. If it is a type, write \`import type\``;
+}
+
+function missingEntry(path: string, place: string): string {
+  const entry = `agents/${path}`;
+  return REFERENCE_ENTRIES.includes(path)
+    ? `${place}: there is no "${entry}" here: the reference package (${REFERENCE_VERSION}) has it, this one does not (yet)${use(insteadOf(entry))}`
+    : `${place}: there is no "${entry}". Check the import's spelling`;
+}
+
+const use = (instead: string | undefined): string =>
+  instead === undefined ? ". There is nothing here to use instead" : `. Use ${instead}`;
+
+/** For the entry itself, or the nearest one above it that says something. */
+function insteadOf(entry: string): string | undefined {
+  for (let at = entry; at.includes("/"); at = at.slice(0, at.lastIndexOf("/")))
+    if (INSTEAD[at] !== undefined) return INSTEAD[at];
+  return undefined;
+}
+
+/** Node begins the stack of a link error with the importing file, as a URL or (source maps) a path, and line. */
+const placeOf = (stack: string | undefined): string | undefined => {
+  const [, url, path, line] =
+    /^(?:(file:[^?\n]+?)(?:\?[^:\n]*)?|(\/[^\n]+)):(\d+)\n/.exec(stack ?? "") ?? [];
+  const from = url === undefined ? path : decodeURIComponent(new URL(url).pathname);
+  return from === undefined ? undefined : `${from}:${line}`;
+};

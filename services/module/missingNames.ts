@@ -1,0 +1,92 @@
+/**
+ * What a module written for the reference package may import: its entries and, of those that we have
+ * too, the names that exist at run time; and what to use here in place of one that we lack. Data only,
+ * read by `explainMissingImport`; a test compares it with the published package, so it can't go stale
+ * unseen. Names that land here later need no change: only an import that failed is looked up.
+ */
+
+/** The published version that the lists were read from. */
+export const REFERENCE_VERSION = "0.32.0";
+
+/** Names by entry, for each entry that both packages have. */
+export const REFERENCE_NAMES: Readonly<Record<string, ReadonlyArray<string>>> = {
+  agents:
+    "AGENT_TOOL_MILESTONE_PART AGENT_TOOL_PROGRESS_PART Agent DEFAULT_AGENT_STATIC_OPTIONS DurableObjectOAuthClientProvider MCP_SERVER_ID_MAX_LENGTH MessageType SUB_PREFIX SqlError StreamingResponse __DO_NOT_USE_WILL_BREAK__agentContext __DO_NOT_USE_WILL_BREAK__withInvocationScope buildAgentPath buildAgentUrl callable camelCaseToKebabCase createHeaderBasedEmailResolver getAgentByName getCurrentAgent getSubAgentByName isDurableObjectCodeUpdateReset isDurableObjectMemoryLimitReset isDurableObjectStorageReset isPlatformTransientError normalizeServerId parseSubAgentPath routeAgentEmail routeAgentRequest routeSubAgentRequest unstable_callable".split(
+      " ",
+    ),
+  "agents/client":
+    "AgentClient AgentConnectionError DEFAULT_CALL_TIMEOUT_MS NativeCallQueue agentFetch createCloseClassifier createStubProxy isTerminalCloseEvent nativeCall splitCallOptions".split(
+      " ",
+    ),
+  "agents/react": ["_testUtils", "useAgent", "useAgentToolEvents"],
+  "agents/schedule": [
+    "getSchedulePrompt",
+    "scheduleSchema",
+    "unstable_getSchedulePrompt",
+    "unstable_scheduleSchema",
+  ],
+  "agents/email":
+    "DEFAULT_MAX_AGE_SECONDS createAddressBasedEmailResolver createCatchAllEmailResolver createHeaderBasedEmailResolver createSecureReplyEmailResolver isAutoReplyEmail signAgentHeaders".split(
+      " ",
+    ),
+  "agents/observability": [
+    "channels",
+    "experimental_registerOpenTelemetry",
+    "genericObservability",
+    "subscribe",
+  ],
+  "agents/workflows": ["AgentWorkflow", "WorkflowRejectedError"],
+  "agents/mcp":
+    "DurableObjectEventStore ElicitRequestSchema MCP_SERVER_ID_MAX_LENGTH McpAgent RPCClientTransport RPCServerTransport RPC_DO_PREFIX SSEEdgeClientTransport StreamableHTTPEdgeClientTransport WorkerTransport createLegacyMcpHandler createMcpHandler experimental_createMcpHandler getMcpAuthContext normalizeServerId".split(
+      " ",
+    ),
+};
+
+/** Every entry of the reference but `.`, in its package's order. */
+export const REFERENCE_ENTRIES: ReadonlyArray<string> =
+  "types client routing streams context sessions tasks lifecycle harness/ai-sdk harness/opencode harness/pi harness/think harness/container harness/container/daemon harness/container/runtime harness/store agent-tools codemode/ai mcp mcp/client mcp/server mcp/do-oauth-client-provider observability models/ai-sdk models/opencode models/pi-ai observability/ai react websockets state schedule queue schedules schedules/parser workflows experimental/webmcp x402 chat chat/transport chat/react chat-sdk ai-chat-agent ai-chat-v5-migration ai-react ai-types email browser browser/ai browser/ai-sdk browser/tanstack-ai websearch websearch/pi websearch/ai-sdk websearch/tanstack-ai browser/pi webfetch webfetch/pi webfetch/ai-sdk webfetch/tanstack-ai voice voice/types voice/client voice/react voice/errors voice/workers-ai voice/sfu voice/text experimental/channels experimental/channels/email experimental/channels/slack experimental/channels/telegram experimental/channels/web experimental/channels/web/client experimental/channels/web/ai-sdk tsconfig vite skills skills/tools/ai-sdk skills/runner".split(
+    " ",
+  );
+
+const OWN_AGENT =
+  "an agent of its own, reached with getAgentByName(env.<Class>, name) from another's code";
+const STREAMING = "a method marked @callable({ streaming: true }) and an AI library of your choice";
+
+/** What to use here instead: of a name, or of an entry (the longest one that begins it). */
+export const INSTEAD: Readonly<Record<string, string>> = {
+  unstable_callable: 'callable from "agents"',
+  unstable_getSchedulePrompt: 'getSchedulePrompt from "agents/schedule"',
+  unstable_scheduleSchema: 'scheduleSchema from "agents/schedule"',
+  getSubAgentByName: OWN_AGENT,
+  routeSubAgentRequest: OWN_AGENT,
+  parseSubAgentPath: OWN_AGENT,
+  SUB_PREFIX: OWN_AGENT,
+  buildAgentPath: "the path itself: /agents/<class in kebab case>/<name>",
+  buildAgentUrl: "the path itself: /agents/<class in kebab case>/<name>",
+  createHeaderBasedEmailResolver: 'createSecureReplyEmailResolver from "agents/email"',
+  DEFAULT_MAX_AGE_SECONDS: "the number, 2592000 (30 days)",
+  channels: 'subscribe(key, callback) from "agents/observability"',
+  experimental_registerOpenTelemetry: 'subscribe(key, callback) from "agents/observability"',
+  NativeCallQueue: "AgentClient.call",
+  nativeCall: "AgentClient.call",
+  splitCallOptions: "AgentClient.call",
+  createCloseClassifier: 'isTerminalCloseEvent from "agents/client"',
+  DurableObjectOAuthClientProvider: 'StoredOAuthProvider from "agents"',
+  "agents/types": 'MessageType from "agents"',
+  "agents/routing": 'routeAgentRequest and getAgentByName from "agents"',
+  "agents/streams": STREAMING,
+  "agents/schedules": "this.schedule and its methods",
+  "agents/schedules/parser": '"agents/schedule"',
+  "agents/queue": "this.queue and its methods",
+  "agents/state": "this.state and this.setState",
+  "agents/websockets": "onConnect, onMessage, onClose and getConnections of Agent",
+  "agents/tasks": "this.queue, or a workflow",
+  "agents/lifecycle": "the hooks of Agent: onStart, onRequest, onConnect …",
+  "agents/mcp": "this.mcp and this.addMcpServer, for servers that the agent uses",
+  "agents/chat": STREAMING,
+  "agents/ai-chat-agent": STREAMING,
+  "agents/ai-react": 'useAgent from "agents/react"',
+  "agents/experimental/channels": "a declared webhook route of the provider",
+  "agents/experimental/channels/email": '"agents/email"',
+  "agents/vite": "nothing: agents dev transforms TypeScript and decorators by itself",
+};

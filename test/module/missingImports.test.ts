@@ -1,0 +1,141 @@
+/**
+ * Imports that the reference package has and this one has not: the list, against the published package,
+ * and what a user reads who makes one.
+ */
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  INSTEAD,
+  REFERENCE_ENTRIES,
+  REFERENCE_NAMES,
+  REFERENCE_VERSION,
+} from "../../services/module/missingNames.ts";
+import { LoaderProcess } from "./LoaderProcess.ts";
+
+const REFERENCE = new URL("../../node_modules/reference-agents/", import.meta.url);
+interface Manifest {
+  readonly version: string;
+  readonly exports: Readonly<Record<string, { readonly import?: string } | string>>;
+}
+const manifest = JSON.parse(readFileSync(new URL("package.json", REFERENCE), "utf8")) as Manifest;
+const own = JSON.parse(
+  readFileSync(new URL("../../package.json", import.meta.url), "utf8"),
+) as Manifest;
+
+/** What an entry of the reference exports at run time. It can't be imported: it needs its platform. */
+function namesOf(entry: string): string[] {
+  const target = manifest.exports[entry.replace(/^agents/, ".")];
+  if (typeof target !== "object" || target.import === undefined) throw new Error(`no ${entry}`);
+  const text = readFileSync(new URL(target.import, REFERENCE), "utf8");
+  const lists = [...text.matchAll(/^export \{([^}]*)\}/gm)].map((found) => found[1] ?? "");
+  if (lists.length === 0) throw new Error(`${entry}: no export list was found`);
+  return lists
+    .flatMap((list) => list.split(","))
+    .map(
+      (item) =>
+        item
+          .trim()
+          .split(/\s+as\s+/)
+          .at(-1) ?? "",
+    )
+    .filter((name) => name !== "")
+    .toSorted();
+}
+
+describe("the list of what the reference has", () => {
+  it("is of the version that is installed, and has each of its entries", () => {
+    expect(manifest.version).toBe(REFERENCE_VERSION);
+    const entries = Object.keys(manifest.exports).filter((key) => key !== ".");
+    expect(REFERENCE_ENTRIES.map((path) => `./${path}`).toSorted()).toEqual(entries.toSorted());
+  });
+
+  it.each(Object.keys(REFERENCE_NAMES))("has each name of %s", (entry) => {
+    expect([...(REFERENCE_NAMES[entry] ?? [])].toSorted()).toEqual(namesOf(entry));
+  });
+
+  it("has the names of each entry that both packages have", () => {
+    const both = Object.keys(own.exports)
+      .filter((key) => manifest.exports[key] !== undefined && key !== "./package.json")
+      .map((key) => key.replace(/^\./, "agents"));
+    expect(both.filter((entry) => REFERENCE_NAMES[entry] === undefined)).toEqual([]);
+  });
+
+  it("has nothing to say of what is not in it", () => {
+    const all = new Set(Object.values(REFERENCE_NAMES).flat());
+    const entries = new Set(REFERENCE_ENTRIES.map((path) => `agents/${path}`));
+    expect(Object.keys(INSTEAD).filter((key) => !all.has(key) && !entries.has(key))).toEqual([]);
+  });
+});
+
+describe("a module that imports what the reference has and we have not", () => {
+  let loader: LoaderProcess;
+  let folder: string;
+  beforeAll(() => {
+    loader = new LoaderProcess("source");
+    folder = mkdtempSync(join(tmpdir(), "agents-missing-"));
+  });
+  afterAll(async () => {
+    await loader.stop();
+    if (existsSync(folder)) rmSync(folder, { recursive: true });
+  });
+  const put = (name: string, text: string): string => {
+    writeFileSync(join(folder, name), text);
+    return join(folder, name);
+  };
+  const messageOf = async (file: string): Promise<string> => {
+    const { error } = await loader.load(file);
+    return error?.message ?? "it loaded";
+  };
+
+  it("a name: the error says which, from where, that the reference has it, and what to use", async () => {
+    const file = put(
+      "name.ts",
+      `import { Agent, unstable_callable } from "agents";\nexport class A extends Agent { static c = unstable_callable; }`,
+    );
+    expect(await messageOf(file)).toBe(
+      `${file}:1: "agents" has no unstable_callable here: the reference package (0.32.0) has it, this one does not (yet). Use callable from "agents"`,
+    );
+  });
+
+  it("a name for which there is nothing says that", async () => {
+    const file = put(
+      "none.ts",
+      `import { useAgentToolEvents } from "agents/react";\nuseAgentToolEvents();`,
+    );
+    expect(await messageOf(file)).toMatch(
+      /"agents\/react" has no useAgentToolEvents here: the reference .* There is nothing here to use instead$/,
+    );
+  });
+
+  it.each([
+    [
+      "agents/x402",
+      /there is no "agents\/x402" here: the reference package .* nothing here to use/,
+    ],
+    [
+      "agents/chat/react",
+      /there is no "agents\/chat\/react" here: .* Use a method marked @callable/,
+    ],
+    ["agents/schedules/parser", /Use "agents\/schedule"$/],
+  ])("the entry %s: the error says it, from the file that imports it", async (entry, message) => {
+    put("deep.ts", `import * as it from "${entry}";\nexport const x = it;`);
+    const text = await messageOf(
+      put("entry.ts", `import { x } from "./deep.ts";\nexport const y = x;`),
+    );
+    expect(text).toMatch(message);
+    expect(text.startsWith(`${join(folder, "deep.ts")}: `)).toBe(true);
+  });
+
+  it("what neither has is not said to be the reference's", async () => {
+    const name = put("typo.ts", `import { Agnet } from "agents";\nexport const x = Agnet;`);
+    expect(await messageOf(name)).toBe(
+      `${name}:1: "agents" has no Agnet. If it is a type, write \`import type\``,
+    );
+    const entry = put("path.ts", `import "agents/reakt";`);
+    expect(await messageOf(entry)).toBe(
+      `${entry}: there is no "agents/reakt". Check the import's spelling`,
+    );
+  });
+});
