@@ -3,7 +3,7 @@
  * (`interface.md` §2.1, §4.3, §6.2). Thin: every durable thing is done by the runtime behind `ctx`.
  */
 import type { LogShape } from "../log/Log.ts";
-import { AgentMail } from "./AgentMail.ts";
+import { AgentMcp } from "./AgentMcp.ts";
 import type { CallableMetadata } from "./callable.ts";
 import { runtimeOf, type AgentContext } from "./AgentContext.ts";
 import type { AgentRuntime } from "./AgentRuntime.ts";
@@ -59,7 +59,7 @@ export class Agent<
   Env = Record<string, unknown>,
   State = unknown,
   Props extends Record<string, unknown> = Record<string, unknown>,
-> extends AgentMail {
+> extends AgentMcp {
   static readonly [AGENT_MARK] = true;
   static options: AgentStaticOptions = {};
 

@@ -15,6 +15,7 @@ import type { TimeShape } from "../time/Time.ts";
 import type { RetryOptions } from "./Agent.ts";
 import type { Observability } from "./observability.ts";
 import type { Connection, ConnectionMessage } from "./Connection.ts";
+import type { MCPClientManager } from "../mcp/MCPClientManager.ts";
 
 /** `core/turn/Scheduler`, as the API uses it. */
 export interface SchedulesOfAgent {
@@ -66,6 +67,12 @@ export interface AgentRuntime {
   readonly broadcast: (message: ConnectionMessage, except: ReadonlyArray<string>) => void;
   /** The connection in whose context the code runs, if it runs in one of this agent. */
   readonly currentConnection: () => Connection | undefined;
+  /** The URL of the request or connection in whose context the code runs. */
+  readonly currentUrl: () => string | undefined;
+  /** Runs `f` apart from the turn that runs now: what it writes, then and later, is written in no input's name. */
+  readonly inBackground: <A>(f: () => A) => A;
+  /** The agent's MCP servers; made when first asked for. */
+  readonly mcp: MCPClientManager;
   /** Runs `f` once everything written so far is stored; its failure goes to `onError`. */
   readonly afterCommit: (f: () => unknown) => void;
   /** Resolves when everything written so far is stored. */

@@ -24,9 +24,11 @@ export const stateErrorFrame = (
   error: "Connection is readonly" | "State update rejected",
 ): string => JSON.stringify({ type: "cf_agent_state_error", error });
 
+const NO_SERVERS = { servers: {}, tools: [], prompts: [], resources: [] };
+
 /** Sent on every connect, empty while the agent has no MCP servers. */
-export const mcpServersFrame = (): string =>
-  '{"type":"cf_agent_mcp_servers","mcp":{"servers":{},"tools":[],"prompts":[],"resources":[]}}';
+export const mcpServersFrame = (mcp: object = NO_SERVERS): string =>
+  JSON.stringify({ type: "cf_agent_mcp_servers", mcp });
 
 /** The protocol's frame types under the names that the reference exports. */
 export const MessageType = {

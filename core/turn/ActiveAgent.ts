@@ -19,6 +19,8 @@ import { AgentDestroyed, AgentDiscarded } from "../agent/errors.ts";
 import type { Observability } from "../agent/observability.ts";
 import type { AgentDatabase, SqlResult, SqlValue } from "../database/Databases.ts";
 import type { LogShape } from "../log/Log.ts";
+import { NO_MCP } from "../mcp/McpClients.ts";
+import type { MCPClientManager } from "../mcp/MCPClientManager.ts";
 import type { TimeShape } from "../time/Time.ts";
 import { AgentSql } from "./AgentSql.ts";
 import { AgentSockets } from "./AgentSockets.ts";
@@ -29,6 +31,7 @@ import { destroyAgent } from "./destroyAgent.ts";
 import { InputGate } from "./InputGate.ts";
 import { LiveState, type StateWrite } from "./LiveState.ts";
 import { MailLane } from "./MailLane.ts";
+import { McpSeat } from "./McpSeat.ts";
 import { OutgoingLane } from "./OutgoingLane.ts";
 import { QueueLane } from "./QueueLane.ts";
 import { Scheduler } from "./Scheduler.ts";
@@ -50,6 +53,7 @@ export class ActiveAgent implements AgentRuntime {
   readonly queue: QueueLane;
   readonly outgoing: OutgoingLane;
   readonly mail: MailLane;
+  readonly mcpSeat: McpSeat;
   readonly suspects = new Suspects(this);
   readonly sockets: AgentSockets;
   /** The user's object; set when its constructor has run. */
@@ -92,6 +96,7 @@ export class ActiveAgent implements AgentRuntime {
     this.queue = new QueueLane(this, parts.jobs);
     this.outgoing = new OutgoingLane(this, parts);
     this.mail = new MailLane(this, parts);
+    this.mcpSeat = new McpSeat(this, parts.mcp ?? NO_MCP);
     this.ctx = new AgentContext(this);
   }
 
@@ -99,10 +104,13 @@ export class ActiveAgent implements AgentRuntime {
   async start(props: unknown): Promise<void> {
     const turn = new Turn({ cause: { kind: "start" }, owner: this });
     this.scheduler.load();
+    this.mcpSeat.restore();
     await this.run(turn, async () => {
       this.agent = new this.#parts.agentClass(this.ctx, this.#parts.env as never);
       await this.#gate.current;
-      await this.agent.onStart(props as never);
+      const started = this.agent.onStart(props as never);
+      this.mcpSeat.wake();
+      await started;
     });
     if (!this.committer.idle || this.discarded) await this.committer.flush(turn);
   }
@@ -210,6 +218,7 @@ export class ActiveAgent implements AgentRuntime {
   /** Leaves memory in order: nothing is lost, nothing runs any more. */
   retire(): void {
     this.discarded = true;
+    this.mcpSeat.stop();
     this.scheduler.stop();
   }
 
@@ -276,6 +285,19 @@ export class ActiveAgent implements AgentRuntime {
   currentConnection(): Connection | undefined {
     const turn = this.#parts.ambient.current();
     return turn?.owner === this ? turn.connection : undefined;
+  }
+
+  currentUrl(): string | undefined {
+    const turn = this.#parts.ambient.current();
+    return turn?.owner === this ? (turn.request?.url ?? turn.connection?.uri) : undefined;
+  }
+
+  inBackground<A>(f: () => A): A {
+    return this.#parts.ambient.run(this.newTurn({ kind: "background" }), f);
+  }
+
+  get mcp(): MCPClientManager {
+    return this.mcpSeat.manager;
   }
 
   afterCommit(f: () => unknown): void {

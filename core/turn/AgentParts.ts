@@ -8,6 +8,7 @@ import type { AmbientShape } from "../ambient/Ambient.ts";
 import type { AgentDatabase } from "../database/Databases.ts";
 import type { LogShape } from "../log/Log.ts";
 import type { MailTransportShape } from "../mail/MailTransport.ts";
+import type { McpClientsShape } from "../mcp/McpClients.ts";
 import type { OutgoingShape } from "../outgoing/Outgoing.ts";
 import type { TimeShape } from "../time/Time.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
@@ -45,6 +46,8 @@ export interface ActiveAgentParts {
   readonly observability: Observability;
   readonly jobs: SchedulerPorts;
   readonly outgoing: OutgoingShape;
+  /** Default: none can be connected to. */
+  readonly mcp?: McpClientsShape;
   readonly mail: MailTransportShape;
   readonly makeCommitter: (agent: ActiveAgent) => Committer;
   /** The agent must leave memory without committing (`ctx.abort`, a broken invariant). */

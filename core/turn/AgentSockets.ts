@@ -134,6 +134,12 @@ export class AgentSockets {
     this.gated(() => this.castNow(bytes, { except, text, protocol: false }));
   }
 
+  /** A frame of the protocol, for every socket that takes those. */
+  castProtocol(frame: string): void {
+    const bytes = encoder.encode(frame);
+    this.gated(() => this.castNow(bytes, { except: [], text: true, protocol: true }));
+  }
+
   /** `state` is JSON text. Its sequence is that of the commit that lets it leave. */
   sendState(connection: Connection, state: string): void {
     const { gateway, sid } = Connection.internals(connection).info;

@@ -10,12 +10,7 @@ import type { Call, CallReply } from "../../schemas/Call.ts";
 import { Agent } from "../agent/Agent.ts";
 import { checkTags, Connection } from "../agent/Connection.ts";
 import { AgentAborted, AgentDiscarded, ReadonlyConnection } from "../agent/errors.ts";
-import {
-  identityFrame,
-  mcpServersFrame,
-  parseClientFrame,
-  stateErrorFrame,
-} from "../agent/protocol.ts";
+import { identityFrame, parseClientFrame, stateErrorFrame } from "../agent/protocol.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { socketKey } from "./AgentSockets.ts";
 import { causeOfRequest } from "./causeOf.ts";
@@ -107,7 +102,11 @@ async function runRequest(
   const cause = causeOfRequest(call.id, call.method, call.url, agent.time.nowMs());
   const turn = agent.newTurn(cause, { request });
   try {
-    return await agent.run(turn, async () => responseParts(await agent.agent.onRequest(request)));
+    return await agent.run(turn, async () =>
+      responseParts(
+        (await agent.mcpSeat.intercept(request)) ?? (await agent.agent.onRequest(request)),
+      ),
+    );
   } catch (error) {
     if (agent.isLost) throw error;
     // Suppressed or not, the caller sees the same plain 500; `onError` has had its say.
@@ -171,7 +170,7 @@ function sendProtocolFrames(agent: ActiveAgent, connection: Connection): void {
   if (agent.options.sendIdentityOnConnect !== false)
     agent.sockets.sendText(connection, identityFrame(agent.id, state !== undefined));
   if (state !== undefined) agent.sockets.sendState(connection, state);
-  agent.sockets.sendText(connection, mcpServersFrame());
+  agent.sockets.sendText(connection, agent.mcpSeat.frame);
 }
 
 async function receive(

@@ -25,6 +25,7 @@ export { Connection, type ConnectionMessage } from "../../core/agent/Connection.
 export {
   AgentDestroyed,
   AgentDiscarded,
+  ConnectionFailed,
   ReadonlyConnection,
   SqlError,
 } from "../../core/agent/errors.ts";
@@ -45,6 +46,11 @@ export {
   OutgoingWebhookRefused,
   type SendWebhookOptions,
 } from "../../core/outgoing/OutgoingWebhook.ts";
+export { McpRequestFailed } from "../../core/mcp/McpClients.ts";
+export type { MCPClientManager } from "../../core/mcp/MCPClientManager.ts";
+export { normalizeServerId } from "../../core/mcp/normalizeServerId.ts";
+export { StoredOAuthProvider } from "../../core/mcp/OAuthProvider.ts";
+export type { AddMcpServerOptions, AddMcpServerResult } from "../../core/agent/AgentMcp.ts";
 export type { QueueItem } from "../../core/queue/QueueTable.ts";
 export type { NaturalSchedule } from "../../core/schedule/naturalSchedule.ts";
 export type {

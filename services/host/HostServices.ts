@@ -19,6 +19,7 @@ import {
   type MailTransportShape,
 } from "../../core/mail/MailTransport.ts";
 import { NO_OUTGOING, Outgoing, type OutgoingShape } from "../../core/outgoing/Outgoing.ts";
+import { McpClients, type McpClientsShape } from "../../core/mcp/McpClients.ts";
 import { Snapshots, type SnapshotsShape } from "../../core/snapshot/Snapshots.ts";
 import { Cron, type CronShape } from "../../core/schedule/Cron.ts";
 import { Timers, type TimersShape } from "../../core/schedule/Timers.ts";
@@ -77,6 +78,8 @@ export interface HostServices {
   readonly timers: TimersShape;
   readonly cron: CronShape;
   readonly outgoing: OutgoingShape;
+  /** Absent where a process is joined without one. */
+  readonly mcp?: McpClientsShape;
   /** Absent: no relay, nothing is sent. */
   readonly mail?: MailTransportShape;
   /** Agents that are being rebuilt pass it. */
@@ -105,6 +108,10 @@ export const hostServices = (
       cron: yield* Cron,
       outgoing: Option.getOrElse(yield* Effect.serviceOption(Outgoing), () => NO_OUTGOING),
       mail: Option.getOrElse(yield* Effect.serviceOption(MailTransport), () => NO_MAIL_TRANSPORT),
+      ...Option.match(yield* Effect.serviceOption(McpClients), {
+        onNone: () => ({}),
+        onSome: (mcp) => ({ mcp }),
+      }),
       rebuilds: new Turnstile(REBUILDS_MAX),
       time: yield* Time,
       ambient: yield* Ambient,

@@ -86,6 +86,7 @@ export async function activate(
       bury: (input, reason) => bury(services, id, { seq: 0, reason, input }),
     },
     outgoing: services.outgoing,
+    ...(services.mcp === undefined ? {} : { mcp: services.mcp }),
     mail: services.mail ?? NO_MAIL_TRANSPORT,
     onAbort: options.onAbort,
     // Only an agent that exists is destroyed.

@@ -21,6 +21,7 @@ import { PrometheusMetrics } from "../../services/admin/PrometheusMetrics.ts";
 import type { GatewayModule } from "../../services/gateway/GatewayServices.ts";
 import { runGateway, type RunGatewayOptions } from "../../services/gateway/runGateway.ts";
 import { runHost } from "../../services/host/runHost.ts";
+import { layer as mcpLayer } from "../../services/mcp/McpClientsLayer.ts";
 import { bindEnv } from "../../services/module/bindEnv.ts";
 import { Nats } from "../../services/nats/Nats.ts";
 import { natsLayer } from "../../services/nats/natsLayer.ts";
@@ -82,6 +83,7 @@ async function openPorts(options: SystemOptions, folder: string | undefined, log
     asyncAmbientLayer,
     cronLayer,
     outgoingLayer,
+    mcpLayer,
     Layer.succeed(Time, machineTime),
     Layer.succeed(Log, log),
     httpServerLayer(options.http ?? "auto"),

@@ -1,0 +1,395 @@
+/**
+ * `this.mcp`: the MCP servers of an agent, and what they offer (`protocol.md` §9). Servers are stored in the
+ * agent's own database; their connections live as long as the agent is in memory, and are made again
+ * when it wakes. Every change is told to the agent's clients.
+ *
+ * Made by `core/turn/McpSeat` when an agent first asks for it, or has stored servers; `McpServer` is one of
+ * them, `oauthCallback` what comes back from an authorization.
+ */
+import type { RetryOptions } from "../agent/Agent.ts";
+import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import type { AgentStorage } from "../agent/AgentStorage.ts";
+import { aiTool, aiToolName, type AiToolSet } from "./aiTools.ts";
+import { Elicitations, type ElicitationHandlers } from "./Elicitations.ts";
+import { errorText } from "./errorText.ts";
+import {
+  McpRequestFailed,
+  type McpClientsShape,
+  type McpConnection,
+  type McpPromptResult,
+  type McpRequestOptions,
+  type McpResourceContents,
+  type McpTool,
+  type McpToolResult,
+  type McpTransportType,
+} from "./McpClients.ts";
+import {
+  DISCOVER_TIMEOUT_MS,
+  McpServer,
+  type McpConnectionResult,
+  type McpDiscoverResult,
+  type McpServerHost,
+} from "./McpServer.ts";
+import { storedOptions, type McpServerOptions, type McpServerRow, type McpServerTable } from "./McpServerTable.ts"; // prettier-ignore
+import { McpOffers, type McpServerFilter, type Of } from "./McpOffers.ts";
+import { checkServerId } from "./normalizeServerId.ts";
+import { answerCallback, handleCallback, serverOfCallback, type McpOAuthCallbackResult, type OAuthCallbackConfig } from "./oauthCallback.ts"; // prettier-ignore
+import { oauthPrefix, type OAuthProvider } from "./OAuthProvider.ts";
+
+/** Each is a connection and a part of every frame to clients. */
+const SERVERS_MAX = 64;
+
+export interface RegisterServerOptions {
+  readonly url: string;
+  readonly name: string;
+  readonly callbackUrl?: string;
+  readonly client?: McpServerOptions["client"];
+  readonly transport?: McpTransportOptions;
+  readonly authUrl?: string;
+  readonly clientId?: string;
+  readonly retry?: RetryOptions;
+}
+export interface McpTransportOptions {
+  readonly type?: McpTransportType;
+  readonly headers?: HeadersInit;
+  readonly skipIssuerMetadataValidation?: boolean;
+}
+
+/** Calls `listener` at each event, until `dispose`. */
+export type McpEvent<A> = (listener: (event: A) => void) => { readonly dispose: () => void };
+export interface McpObservabilityEvent {
+  readonly type: string;
+  readonly payload: Readonly<Record<string, unknown>>;
+}
+
+export interface ManagerParts {
+  readonly runtime: AgentRuntime;
+  readonly storage: AgentStorage;
+  readonly clients: McpClientsShape;
+  readonly table: McpServerTable;
+  /** The agent's `createMcpOAuthProvider`. */
+  readonly createProvider: (callbackUrl: string) => OAuthProvider;
+  readonly onChanged: () => void;
+}
+
+export class MCPClientManager extends McpOffers {
+  private readonly parts: ManagerParts;
+  private readonly pending = new Set<Promise<unknown>>();
+  private readonly changes = new Set<(event: void) => void>();
+  private readonly observers = new Set<(event: McpObservabilityEvent) => void>();
+  private readonly host: McpServerHost;
+  private oauthConfig: OAuthCallbackConfig = {};
+  private stopped = false;
+
+  /** Something of a server has changed: its state, or what it offers. */
+  readonly onServerStateChanged: McpEvent<void> = (listener) => subscribe(this.changes, listener);
+  readonly onObservabilityEvent: McpEvent<McpObservabilityEvent> = (listener) =>
+    subscribe(this.observers, listener);
+
+  constructor(parts: ManagerParts) {
+    super();
+    this.parts = parts;
+    this.host = {
+      runtime: parts.runtime,
+      clients: parts.clients,
+      table: parts.table,
+      elicitations: new Elicitations(parts.runtime),
+      providerOf: (row) => parts.createProvider(row.callback_url),
+      changed: () => this.changed(),
+      emit: (type, payload) => this.emit(type, payload),
+    };
+  }
+
+  /**
+   * Stores a server, and does not connect to it; one of the same id is replaced. Gives the id. Rejects with
+   * `TypeError` for an id, a name or options that can't be, and with `Blocked URL: …`.
+   */
+  async registerServer(id: string, options: RegisterServerOptions): Promise<string> {
+    checkServerId(id);
+    const { url, name, callbackUrl = "", authUrl = null, clientId = null } = options;
+    if (typeof name !== "string" || name === "") throw new TypeError("An MCP server needs a name");
+    if (this.parts.clients.refusal(url) !== undefined) throw new Error(`Blocked URL: ${url}`);
+    const before = this.servers.get(id);
+    if (before === undefined && this.servers.size >= SERVERS_MAX)
+      throw new RangeError(`An agent has at most ${SERVERS_MAX} MCP servers; remove one first`);
+    const row: McpServerRow = {
+      id,
+      name,
+      server_url: new URL(url).href,
+      callback_url: callbackUrl,
+      client_id: clientId,
+      auth_url: authUrl,
+      server_options: storedOptions(options),
+    };
+    this.parts.table.put(row);
+    this.servers.set(id, new McpServer(row, this.host));
+    await before?.close();
+    this.changed();
+    return id;
+  }
+
+  /** Connects to a stored server; does not ask for what it offers. Rejects only for an id that is not stored. */
+  async connectToServer(id: string): Promise<McpConnectionResult> {
+    const server = this.get(id);
+    await this.parts.runtime.flush();
+    return this.track(server.connect());
+  }
+
+  /** Asks a connected server for what it offers. Undefined for one that is not connected. */
+  async discoverIfConnected(
+    id: string,
+    { timeoutMs = DISCOVER_TIMEOUT_MS }: { readonly timeoutMs?: number } = {},
+  ): Promise<McpDiscoverResult | undefined> {
+    const server = this.servers.get(id);
+    if (server?.connection === undefined) return undefined;
+    return this.track(this.parts.runtime.inBackground(() => server.discover(timeoutMs)));
+  }
+
+  /** Connects in the background, retried, and asks for what it offers. Resolves when that has ended, however. */
+  async establishConnection(id: string): Promise<void> {
+    await this.begin(this.get(id));
+  }
+
+  /** Resolves when nothing connects or discovers any more, or after `timeout` ms. */
+  async waitForConnections({ timeout }: { readonly timeout?: number } = {}): Promise<void> {
+    let over = false;
+    const all = (async () => {
+      while (this.pending.size > 0 && !over) await Promise.allSettled(this.pending);
+    })();
+    if (timeout === undefined) return all;
+    let cancel = (): void => undefined;
+    const late = new Promise<void>((resolve) => (cancel = this.parts.runtime.time.after(timeout, resolve))); // prettier-ignore
+    await Promise.race([all, late]);
+    over = true;
+    cancel();
+  }
+
+  /** @deprecated `registerServer` and `connectToServer`. Rejects when it fails; the server stays stored. */
+  async connect(
+    url: string,
+    options: { readonly transport?: McpTransportOptions; readonly client?: McpServerOptions["client"] } = {}, // prettier-ignore
+  ): Promise<{ id: string; authUrl?: string; clientId?: string }> {
+    const id = await this.registerServer(this.newId(), {
+      ...options,
+      url,
+      name: new URL(url).host,
+    });
+    const result = await this.connectToServer(id);
+    if (result.state === "failed") throw new Error(result.error);
+    if (result.state === "connected") {
+      await this.discoverIfConnected(id);
+      return { id };
+    }
+    const { authUrl, clientId } = result;
+    return { id, authUrl, ...(clientId === undefined ? {} : { clientId }) };
+  }
+
+  /** Closes the connection; the server stays stored, and is connected to at the next wake. */
+  async closeConnection(id: string): Promise<void> {
+    await this.get(id).close();
+  }
+  async closeAllConnections(): Promise<void> {
+    await Promise.all([...this.servers.values()].map((server) => server.close()));
+  }
+
+  /** Forgets a server, its tokens and everything else that OAuth has stored for it. */
+  async removeServer(id: string): Promise<void> {
+    const server = this.servers.get(id);
+    if (server === undefined) return;
+    this.servers.delete(id);
+    this.parts.table.delete(id);
+    const { storage, runtime } = this.parts;
+    const keys = await storage.list({ prefix: oauthPrefix(runtime.id.name, id) });
+    if (keys.size > 0) await storage.delete([...keys.keys()]);
+    await server.close();
+    this.changed();
+  }
+
+  /** Gives a server another id, with everything that is stored under it. Its connection ends. */
+  async renameServer(id: string, to: string): Promise<void> {
+    checkServerId(to);
+    const server = this.get(id);
+    await server.close();
+    const { storage, runtime, table } = this.parts;
+    const prefix = oauthPrefix(runtime.id.name, id);
+    const stored = await storage.list({ prefix });
+    for (const [key, value] of stored)
+      // A state names its server: one that is going on begins anew.
+      if (!key.startsWith(`${prefix}state/`))
+        await storage.put(oauthPrefix(runtime.id.name, to) + key.slice(prefix.length), value);
+    if (stored.size > 0) await storage.delete([...stored.keys()]);
+    const row = { ...server.row, id: to, auth_url: null };
+    table.delete(id);
+    table.put(row);
+    this.servers.delete(id);
+    this.servers.set(to, new McpServer(row, this.host));
+    this.changed();
+  }
+
+  /**
+   * Calls a tool, once everything written so far is stored. A server that has forgotten the session is
+   * connected to anew, and asked again. A result with `isError` is a result. Rejects with `McpRequestFailed`.
+   * The place of a result schema, which older apps give, is taken and not looked at.
+   */
+  callTool(
+    { serverId, name, arguments: input }: CallToolParams & Of,
+    schemaOrOptions?: unknown,
+    options: McpRequestOptions = (schemaOrOptions ?? {}) as McpRequestOptions,
+  ): Promise<McpToolResult> {
+    const params = { name, ...(input === undefined ? {} : { arguments: input }) };
+    return this.request(serverId, (connection) => connection.callTool(params, options));
+  }
+  readResource(
+    { serverId, uri }: { readonly uri: string } & Of,
+    options: McpRequestOptions = {},
+  ): Promise<McpResourceContents> {
+    return this.request(serverId, (connection) => connection.readResource({ uri }, options));
+  }
+  getPrompt(
+    {
+      serverId,
+      name,
+      arguments: input,
+    }: { readonly name: string; readonly arguments?: Readonly<Record<string, string>> } & Of,
+    options: McpRequestOptions = {},
+  ): Promise<McpPromptResult> {
+    const params = { name, ...(input === undefined ? {} : { arguments: input }) };
+    return this.request(serverId, (connection) => connection.getPrompt(params, options));
+  }
+
+  /** The tools for the `ai` package's `tools`, named `tool_{id without dashes}_{tool}`. */
+  getAITools(filter?: McpServerFilter): AiToolSet {
+    return Object.fromEntries(
+      this.listTools(filter).map(({ serverId, ...tool }) => [
+        aiToolName(serverId, tool.name),
+        aiTool(tool as McpTool, (input, signal) =>
+          this.callTool({ serverId, name: tool.name, arguments: input }, signal && { signal }),
+        ),
+      ]),
+    );
+  }
+
+  /** Where a user goes after an authorization; default: the origin of the callback. */
+  configureOAuthCallback(config: OAuthCallbackConfig): void {
+    this.oauthConfig = config;
+  }
+  getOAuthCallbackConfig(): OAuthCallbackConfig {
+    return this.oauthConfig;
+  }
+  /** Answers servers that ask the user something. Set in `onStart`, before its first await: what can be asked is said when connecting. */
+  configureElicitationHandlers(handlers: ElicitationHandlers = {}): void {
+    this.host.elicitations.handlers = handlers;
+  }
+
+  /** Does somebody come back from an authorization that one of the servers asked for? */
+  isCallbackRequest(request: Request): boolean {
+    return serverOfCallback(request, this.servers) !== undefined;
+  }
+  async handleCallbackRequest(request: Request): Promise<McpOAuthCallbackResult> {
+    const server = serverOfCallback(request, this.servers);
+    if (server === undefined) throw new Error("The request is no OAuth callback of this agent");
+    const { runtime, clients } = this.parts;
+    const result = await handleCallback(request, server, { runtime, clients });
+    if (result.authSuccess && server.state !== "ready" && server.state !== "discovering")
+      void this.begin(server);
+    return result;
+  }
+  /** The answer to a callback; undefined for any other request. */
+  async intercept(request: Request): Promise<Response | undefined> {
+    if (!this.isCallbackRequest(request)) return undefined;
+    return answerCallback(request, await this.handleCallbackRequest(request), this.oauthConfig);
+  }
+
+  /** The stored servers, as they were left. Before `onStart`. */
+  restore(): void {
+    for (const row of this.parts.table.all())
+      this.servers.set(row.id, new McpServer(row, this.host));
+  }
+  /** Connects to those restored, in the background; not to those that wait for their user. */
+  wake(): void {
+    for (const server of this.servers.values())
+      if (server.state === "not-connected") void this.begin(server);
+  }
+  /** The agent leaves memory: connections end, the rows stay. */
+  stop(): void {
+    this.stopped = true;
+    for (const server of this.servers.values()) void server.close();
+  }
+
+  newId(): string {
+    return this.parts.runtime.time.id();
+  }
+
+  private get(id: string): McpServer {
+    const server = this.servers.get(id);
+    if (server === undefined) throw new Error(`No MCP server "${id}" is registered`);
+    return server;
+  }
+
+  private begin(server: McpServer): Promise<McpConnectionResult> {
+    return this.track(this.parts.runtime.inBackground(() => server.establishWithRetry()));
+  }
+
+  private track<A>(work: Promise<A>): Promise<A> {
+    this.pending.add(work);
+    return work.finally(() => this.pending.delete(work));
+  }
+
+  private async request<A>(id: string, ask: (connection: McpConnection) => Promise<A>): Promise<A> {
+    const server = this.get(id);
+    await this.parts.runtime.flush();
+    try {
+      return await ask(await this.live(server));
+    } catch (error) {
+      if (!(error instanceof McpRequestFailed)) throw error;
+      if (error.reason === "Unauthorized" && server.connection !== undefined) await server.unauthorized(); // prettier-ignore
+      // The server has not looked at it: asking again does nothing twice.
+      if (error.reason !== "SessionLost") throw error;
+      await server.close();
+      return ask(await this.live(server));
+    }
+  }
+
+  /** The connection, made now if it can be. */
+  private async live(server: McpServer): Promise<McpConnection> {
+    if (server.connection === undefined && server.state !== "authenticating")
+      await this.track(server.establish());
+    if (server.connection !== undefined) return server.connection;
+    const why =
+      server.state === "authenticating"
+        ? "it waits for its user's authorization"
+        : (server.error ?? server.state);
+    throw new McpRequestFailed({
+      reason: server.state === "authenticating" ? "Unauthorized" : "Closed",
+      message: `The MCP server "${server.row.name}" is not connected: ${why}`,
+    });
+  }
+
+  private changed(): void {
+    if (this.stopped) return;
+    this.parts.onChanged();
+    this.tell(this.changes, undefined);
+  }
+  private emit(type: string, payload: Readonly<Record<string, unknown>>): void {
+    this.parts.runtime.emit(type, payload);
+    this.tell(this.observers, { type, payload });
+  }
+  private tell<A>(listeners: ReadonlySet<(event: A) => void>, event: A): void {
+    for (const listener of listeners)
+      try {
+        listener(event);
+      } catch (error) {
+        this.parts.runtime.log.warn("a listener of MCP events threw", { error: errorText(error) });
+      }
+  }
+}
+
+export interface CallToolParams {
+  readonly name: string;
+  readonly arguments?: Readonly<Record<string, unknown>>;
+}
+
+function subscribe<A>(listeners: Set<(event: A) => void>, listener: (event: A) => void) {
+  listeners.add(listener);
+  return { dispose: (): void => void listeners.delete(listener) };
+}

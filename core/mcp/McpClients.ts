@@ -1,0 +1,164 @@
+/**
+ * The port for the Model Context Protocol's client side: connections to MCP servers over HTTP, and the
+ * exchange of an OAuth code. `services/mcp` implements it on the official SDK; the manager
+ * (`MCPClientManager`) keeps what is known of each server, and knows nothing of the wire.
+ *
+ * 1. Nothing is sent to an address that is neither of the public internet nor, where the server itself is
+ *    on it, this machine: asked of the URL, of what its name resolves to, and of the connected peer, for
+ *    every request there is: redirects, OAuth discovery, registration and tokens too.
+ * 2. Every call ends: with an answer, by its time limit, or when the connection is closed. What a server
+ *    sends is bounded before it is read, and is data of a stranger: checked against the protocol's
+ *    schemas, never trusted.
+ */
+import { Context, Data } from "effect";
+import type { OAuthProvider } from "./OAuthProvider.ts";
+
+/** JSON objects of the protocol, as the server sent them; `name` or `uri` is checked by the adapter. */
+export interface McpTool {
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly inputSchema: Readonly<Record<string, unknown>>;
+  readonly outputSchema?: Readonly<Record<string, unknown>>;
+  readonly [field: string]: unknown;
+}
+export interface McpPrompt {
+  readonly name: string;
+  readonly description?: string;
+  readonly [field: string]: unknown;
+}
+export interface McpResource {
+  readonly uri: string;
+  readonly name: string;
+  readonly [field: string]: unknown;
+}
+export interface McpResourceTemplate {
+  readonly uriTemplate: string;
+  readonly name: string;
+  readonly [field: string]: unknown;
+}
+
+export interface McpToolResult {
+  readonly content: ReadonlyArray<{ readonly type: string; readonly [field: string]: unknown }>;
+  readonly structuredContent?: unknown;
+  readonly isError?: boolean;
+  readonly [field: string]: unknown;
+}
+export interface McpResourceContents {
+  readonly contents: ReadonlyArray<{
+    readonly uri: string;
+    readonly mimeType?: string;
+    readonly text?: string;
+    readonly blob?: string;
+  }>;
+}
+export interface McpPromptResult {
+  readonly description?: string;
+  readonly messages: ReadonlyArray<{ readonly role: string; readonly content: unknown }>;
+}
+
+/** What a server asks of the user while it works on a call. */
+export interface ElicitRequest {
+  readonly method: "elicitation/create";
+  readonly params: {
+    readonly mode?: string;
+    readonly message: string;
+    readonly [field: string]: unknown;
+  };
+}
+export interface ElicitResult {
+  readonly action: "accept" | "decline" | "cancel";
+  readonly content?: Readonly<Record<string, string | number | boolean | string[]>>;
+}
+
+export interface McpRequestOptions {
+  /** Milliseconds; at most, and by default, what the adapter allows. */
+  readonly timeout?: number;
+  readonly signal?: AbortSignal;
+  /** Told of progress, when the server reports any; each report starts the timeout anew. */
+  readonly onprogress?: (progress: {
+    readonly progress: number;
+    readonly total?: number | undefined;
+  }) => void;
+}
+
+export type McpTransportType = "auto" | "streamable-http" | "sse";
+export type McpListKind = "tools" | "prompts" | "resources" | "resourceTemplates";
+
+/** A request that has no result. `code` is the protocol's, where the server answered with an error. */
+export class McpRequestFailed extends Data.TaggedError("McpRequestFailed")<{
+  readonly reason: "Timeout" | "Closed" | "SessionLost" | "Unauthorized" | "Refused" | "Answered";
+  readonly message: string;
+  readonly code?: number;
+}> {}
+
+export interface McpConnection {
+  readonly transport: Exclude<McpTransportType, "auto">;
+  readonly capabilities: Readonly<Record<string, unknown>>;
+  readonly instructions: string | undefined;
+  /** Everything of that kind, all pages; empty when the server has said that it has none. Rejects with `McpRequestFailed`, like all below. */
+  readonly list: (kind: McpListKind, options: McpRequestOptions) => Promise<ReadonlyArray<unknown>>;
+  readonly callTool: (
+    params: { readonly name: string; readonly arguments?: Readonly<Record<string, unknown>> },
+    options: McpRequestOptions,
+  ) => Promise<McpToolResult>;
+  readonly readResource: (
+    params: { readonly uri: string },
+    options: McpRequestOptions,
+  ) => Promise<McpResourceContents>;
+  readonly getPrompt: (
+    params: { readonly name: string; readonly arguments?: Readonly<Record<string, string>> },
+    options: McpRequestOptions,
+  ) => Promise<McpPromptResult>;
+  /** Ends the session at the server too, when it answers in time. Never rejects. */
+  readonly close: () => Promise<void>;
+}
+
+export interface McpTarget {
+  readonly url: string;
+  readonly transport: McpTransportType;
+  /** Sent with every request to the server itself. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly skipIssuerMetadataValidation: boolean;
+  readonly auth: OAuthProvider;
+  /** Fires when nobody waits any more. */
+  readonly signal: AbortSignal;
+}
+
+export interface McpConnectOptions extends McpTarget {
+  readonly client: { readonly name: string; readonly version: string };
+  readonly capabilities: Readonly<Record<string, unknown>>;
+  readonly onListChanged: () => void;
+  /** The connection broke, not by `close`. */
+  readonly onClosed: (message: string) => void;
+  /** Asked only for modes that `capabilities` declares. */
+  readonly elicit: (request: ElicitRequest, signal: AbortSignal) => Promise<ElicitResult>;
+}
+
+export type McpConnectResult =
+  | { readonly _tag: "Connected"; readonly connection: McpConnection }
+  /** `auth.authUrl` is where the user has to go, unless it could not be found out. */
+  | { readonly _tag: "Unauthorized" }
+  | { readonly _tag: "Failed"; readonly message: string };
+
+export type McpAuthResult =
+  { readonly _tag: "Authorized" } | { readonly _tag: "Failed"; readonly message: string };
+
+export interface McpClientsShape {
+  /** Why a URL may not be connected to, as far as that can be said without resolving it. */
+  readonly refusal: (url: string) => string | undefined;
+  readonly connect: (options: McpConnectOptions) => Promise<McpConnectResult>;
+  /** Exchanges the code of an authorization for tokens, which `auth` keeps. */
+  readonly finishAuth: (target: McpTarget, callback: URLSearchParams) => Promise<McpAuthResult>;
+}
+
+export class McpClients extends Context.Service<McpClients, McpClientsShape>()(
+  "agents/core/mcp/McpClients",
+) {}
+
+const missing = (): never => {
+  throw new Error("This process was joined without an MCP client: it connects to no MCP server");
+};
+
+/** For processes that connect to none. */
+export const NO_MCP: McpClientsShape = { refusal: missing, connect: missing, finishAuth: missing };

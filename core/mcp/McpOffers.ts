@@ -1,0 +1,102 @@
+/**
+ * What an agent's MCP servers offer, all of them together: the lists that agent code asks for, and what clients
+ * are told. The part of `MCPClientManager` that only looks.
+ */
+import type { McpPrompt, McpResource, McpResourceTemplate, McpTool } from "./McpClients.ts";
+import type { McpServer, McpServerState } from "./McpServer.ts";
+import type { McpServerRow } from "./McpServerTable.ts";
+
+/** All that are given must fit. */
+export interface McpServerFilter {
+  readonly serverId?: string | ReadonlyArray<string>;
+  readonly serverName?: string | ReadonlyArray<string>;
+  readonly state?: McpServerState | ReadonlyArray<McpServerState>;
+}
+
+/** The `mcp` of a `cf_agent_mcp_servers` frame. */
+export interface McpServersState {
+  readonly servers: Record<
+    string,
+    {
+      readonly name: string;
+      readonly server_url: string;
+      readonly auth_url: string | null;
+      readonly state: McpServerState;
+      readonly error: string | null;
+      readonly instructions: string | null;
+      readonly capabilities: Readonly<Record<string, unknown>> | null;
+    }
+  >;
+  readonly tools: Array<McpTool & Of>;
+  readonly prompts: Array<McpPrompt & Of>;
+  readonly resources: Array<McpResource & Of>;
+}
+export interface Of {
+  readonly serverId: string;
+}
+
+export class McpOffers {
+  protected readonly servers = new Map<string, McpServer>();
+
+  /** The stored rows. */
+  listServers(): McpServerRow[] {
+    return [...this.servers.values()].map(({ row }) => row);
+  }
+  listTools(filter?: McpServerFilter): Array<McpTool & Of> {
+    return this.offered(filter, ({ offer }) => offer.tools);
+  }
+  listPrompts(filter?: McpServerFilter): Array<McpPrompt & Of> {
+    return this.offered(filter, ({ offer }) => offer.prompts);
+  }
+  listResources(filter?: McpServerFilter): Array<McpResource & Of> {
+    return this.offered(filter, ({ offer }) => offer.resources);
+  }
+  listResourceTemplates(filter?: McpServerFilter): Array<McpResourceTemplate & Of> {
+    return this.offered(filter, ({ offer }) => offer.resourceTemplates);
+  }
+
+  /** What clients are told. */
+  getMcpServers(): McpServersState {
+    const servers: McpServersState["servers"] = {};
+    for (const { id, row, state, error, connection } of this.servers.values())
+      servers[id] = {
+        name: row.name,
+        server_url: row.server_url,
+        auth_url: row.auth_url,
+        state,
+        error,
+        instructions: connection?.instructions ?? null,
+        capabilities: connection?.capabilities ?? null,
+      };
+    return {
+      servers,
+      tools: this.listTools(),
+      prompts: this.listPrompts(),
+      resources: this.listResources(),
+    };
+  }
+
+  /** The first server whose row passes; undefined when there is none. */
+  find(test: (row: McpServerRow) => boolean): McpServer | undefined {
+    for (const server of this.servers.values()) if (test(server.row)) return server;
+    return undefined;
+  }
+
+  private offered<A extends object>(
+    filter: McpServerFilter | undefined,
+    of: (server: McpServer) => ReadonlyArray<A>,
+  ): Array<A & Of> {
+    return [...this.servers.values()]
+      .filter((server) => fits(server, filter))
+      .flatMap((server) => of(server).map((one) => ({ ...one, serverId: server.id })));
+  }
+}
+
+function fits({ row, state }: McpServer, filter: McpServerFilter = {}): boolean {
+  const has = (wanted: string | ReadonlyArray<string> | undefined, value: string): boolean =>
+    wanted === undefined ||
+    (typeof wanted === "string" ? wanted === value : wanted.includes(value));
+  return (
+    has(filter.serverId, row.id) && has(filter.serverName, row.name) && has(filter.state, state)
+  );
+}

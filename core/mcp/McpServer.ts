@@ -1,0 +1,385 @@
+/**
+ * One MCP server of an agent, while the agent is in memory: its row, its connection, and what it offers.
+ * Made and listed by `MCPClientManager`; the connection itself is the port's (`McpClients`).
+ *
+ * 1. One attempt to connect at a time; who asks meanwhile waits for the same.
+ * 2. Whatever comes of an attempt or a connection that was given up meanwhile is closed and not looked at.
+ * 3. All of it runs apart from the turn that asked, so that what it writes is written in its own name.
+ * 4. What a server offers is sent to every client: more than `OFFER_CHARS_MAX` of it is refused whole.
+ */
+import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import { backoffMs, resolveRetry } from "../turn/retryPolicy.ts";
+import type { Elicitations } from "./Elicitations.ts";
+import { errorText } from "./errorText.ts";
+import type {
+  McpClientsShape,
+  McpConnection,
+  McpConnectResult,
+  McpListKind,
+  McpPrompt,
+  McpResource,
+  McpResourceTemplate,
+  McpTool,
+} from "./McpClients.ts";
+import { readOptions, type McpServerRow, type McpServerTable } from "./McpServerTable.ts";
+import type { OAuthProvider } from "./OAuthProvider.ts";
+
+/** A server that works answers in less; one that hangs must not make its user wait for ever. */
+const CONNECT_TIMEOUT_MS = 30_000;
+/** The protocol's facts (`protocol.md` §9). */
+export const DISCOVER_TIMEOUT_MS = 15_000;
+export const WAKE_RETRY = { maxAttempts: 3, baseDelayMs: 500, maxDelayMs: 5000 };
+/** Rule 4: some thousands of tools. UTF-16 units of JSON. */
+const OFFER_CHARS_MAX = 2_000_000;
+/** A server that says all the time that its lists have changed is asked this often. */
+const RELIST_MS = 1000;
+/** A connection that lasted this long was a good one. */
+const STABLE_MS = 60_000;
+
+export type McpServerState =
+  | "not-connected"
+  | "authenticating"
+  | "connecting"
+  | "connected"
+  | "discovering"
+  | "ready"
+  | "failed";
+
+export type McpConnectionResult =
+  | { readonly state: "connected" }
+  | { readonly state: "authenticating"; readonly authUrl: string; readonly clientId?: string }
+  | { readonly state: "failed"; readonly error: string };
+
+export interface McpDiscoverResult {
+  readonly success: boolean;
+  readonly state: McpServerState;
+  readonly error?: string;
+}
+
+/** What a server stands on: its manager. */
+export interface McpServerHost {
+  readonly runtime: AgentRuntime;
+  readonly clients: McpClientsShape;
+  readonly table: McpServerTable;
+  readonly elicitations: Elicitations;
+  readonly providerOf: (row: McpServerRow) => OAuthProvider;
+  readonly changed: () => void;
+  readonly emit: (type: string, payload: Readonly<Record<string, unknown>>) => void;
+}
+
+/** What it offers. */
+interface Offer {
+  readonly tools: ReadonlyArray<McpTool>;
+  readonly prompts: ReadonlyArray<McpPrompt>;
+  readonly resources: ReadonlyArray<McpResource>;
+  readonly resourceTemplates: ReadonlyArray<McpResourceTemplate>;
+}
+const NOTHING: Offer = { tools: [], prompts: [], resources: [], resourceTemplates: [] };
+
+export class McpServer {
+  row: McpServerRow;
+  state: McpServerState = "not-connected";
+  error: string | null = null;
+  connection: McpConnection | undefined;
+  offer: Offer = NOTHING;
+  private readonly host: McpServerHost;
+  private auth: OAuthProvider | undefined;
+  private attempt: Promise<McpConnectionResult> | undefined;
+  /** Fires when the attempt or connection of now is given up (rule 2). */
+  private life = new AbortController();
+  /** Connections in a row that broke soon. */
+  private breaks = 0;
+  private relisting = false;
+  private relistAgain = false;
+
+  constructor(row: McpServerRow, host: McpServerHost) {
+    this.row = row;
+    this.host = host;
+    if (row.auth_url !== null) this.state = "authenticating";
+  }
+
+  get id(): string {
+    return this.row.id;
+  }
+
+  /** Rule 1. Never rejects. */
+  connect(): Promise<McpConnectionResult> {
+    return (this.attempt ??= this.host.runtime
+      .inBackground(() => this.tryConnect())
+      // The agent is gone, or can't write.
+      .catch((error: unknown) => ({ state: "failed" as const, error: errorText(error) }))
+      .finally(() => (this.attempt = undefined)));
+  }
+
+  /** Connects, and learns what it offers. Never rejects. */
+  async establish(): Promise<McpConnectionResult> {
+    const result = await this.connect();
+    if (result.state !== "connected") return result;
+    const found = await this.discover(DISCOVER_TIMEOUT_MS);
+    return found.success ? result : { state: "failed", error: found.error ?? "not discovered" };
+  }
+
+  /** `establish`, again and again as its retry options say. Resolves when it is ready, waits for the user, or was given up. */
+  async establishWithRetry(): Promise<McpConnectionResult> {
+    const { time } = this.host.runtime;
+    const retry = resolveRetry(WAKE_RETRY, readOptions(this.row).retry);
+    for (let n = 1; ; n++) {
+      const result = await this.establish();
+      const { signal } = this.life;
+      if (result.state !== "failed" || n >= retry.maxAttempts || signal.aborted) return result;
+      await new Promise<void>((resolve) => {
+        time.after(backoffMs(retry, n, time.random()), resolve);
+        signal.addEventListener("abort", () => resolve(), { once: true });
+      });
+      if (signal.aborted) return result;
+    }
+  }
+
+  /** Asks for what the server said that it has. Never rejects; a server that can't answer that is of no use, and `failed`. */
+  async discover(timeoutMs: number): Promise<McpDiscoverResult> {
+    const { connection } = this;
+    if (connection === undefined) return { success: false, state: this.state, error: "not connected" }; // prettier-ignore
+    this.become("discovering");
+    try {
+      const offer = await this.ask(connection, timeoutMs);
+      if (this.connection !== connection)
+        return { success: false, state: this.state, error: CLOSED };
+      this.offer = offer;
+      this.become("ready");
+      this.host.emit("mcp:client:discover", { url: this.row.server_url, state: this.state });
+      return { success: true, state: "ready" };
+    } catch (error) {
+      const message = errorText(error);
+      this.host.emit("mcp:client:discover", { url: this.row.server_url, state: "failed", error: message }); // prettier-ignore
+      if (this.connection !== connection)
+        return { success: false, state: this.state, error: CLOSED };
+      this.letGo();
+      this.become("failed", message);
+      return { success: false, state: "failed", error: message };
+    }
+  }
+
+  /** Gives up whatever is going on; `state` says what is left of it. */
+  async close(state: McpServerState = "not-connected", error: string | null = null): Promise<void> {
+    const closing = this.letGo();
+    if (this.state !== state || this.error !== error) this.become(state, error);
+    if (closing === undefined) return;
+    this.host.emit("mcp:client:close", { url: this.row.server_url, transport: closing.transport, state }); // prettier-ignore
+    await closing.done;
+  }
+
+  /** The provider that the connection uses, or will. */
+  provider(): OAuthProvider {
+    const provider = this.host.providerOf(this.row);
+    provider.serverId = this.id;
+    provider.clientId = this.row.client_id ?? undefined;
+    return (this.auth = provider);
+  }
+
+  /** How it is to be reached; `signal` gives it up. */
+  target(auth: OAuthProvider, signal: AbortSignal) {
+    const { transport = {} } = readOptions(this.row);
+    return {
+      url: this.row.server_url,
+      transport: transport.type ?? ("auto" as const),
+      headers: transport.headers ?? {},
+      skipIssuerMetadataValidation: transport.skipIssuerMetadataValidation ?? false,
+      auth,
+      signal,
+    };
+  }
+
+  /** A request was refused for want of consent: tokens that can't be renewed. */
+  async unauthorized(): Promise<void> {
+    const authUrl = this.auth?.authUrl;
+    if (authUrl === undefined) return;
+    await this.close("authenticating");
+    this.storeAuth(authUrl, this.auth?.clientId ?? null);
+    this.host.changed();
+  }
+
+  storeAuth(authUrl: string | null, clientId: string | null): void {
+    if (this.row.auth_url === authUrl && this.row.client_id === clientId) return;
+    this.row = { ...this.row, auth_url: authUrl, client_id: clientId };
+    this.host.table.setAuth(this.id, authUrl, clientId);
+  }
+
+  /** A signal of the life that is on now, and of a time limit. */
+  limited(timeoutMs: number): { readonly signal: AbortSignal; readonly free: () => void } {
+    const limit = new AbortController();
+    const { signal } = this.life;
+    const abort = (): void => limit.abort();
+    signal.addEventListener("abort", abort, { once: true });
+    const cancel = this.host.runtime.time.after(timeoutMs, abort);
+    const free = (): void => {
+      cancel();
+      signal.removeEventListener("abort", abort);
+    };
+    return { signal: limit.signal, free };
+  }
+
+  become(state: McpServerState, error: string | null = null): void {
+    this.state = state;
+    this.error = error;
+    this.host.changed();
+  }
+
+  private async tryConnect(): Promise<McpConnectionResult> {
+    await this.letGo()?.done;
+    const { life } = this;
+    const { emit } = this.host;
+    emit("mcp:client:preconnect", { serverId: this.id });
+    this.become("connecting");
+    const { signal, free } = this.limited(CONNECT_TIMEOUT_MS);
+    let result: McpConnectResult;
+    let auth: OAuthProvider | undefined;
+    try {
+      auth = this.provider();
+      result = await this.open(auth, signal, life);
+    } catch (error) {
+      result = { _tag: "Failed", message: errorText(error) };
+    } finally {
+      free();
+    }
+    if (life.signal.aborted) {
+      if (result._tag === "Connected") await result.connection.close();
+      return { state: "failed", error: CLOSED };
+    }
+    return this.connected(result, auth);
+  }
+
+  private open(
+    auth: OAuthProvider,
+    signal: AbortSignal,
+    life: AbortController,
+  ): Promise<McpConnectResult> {
+    const { runtime, clients } = this.host;
+    const openedMs = runtime.time.monotonicMs();
+    const { client = {} } = readOptions(this.row);
+    const elicitation = this.host.elicitations.capability;
+    return clients.connect({
+      ...this.target(auth, signal),
+      client: { name: client.name ?? runtime.id.class, version: client.version ?? "1.0.0" },
+      capabilities: {
+        ...client.capabilities,
+        ...(elicitation === undefined ? {} : { elicitation }),
+      },
+      onListChanged: () => this.relist(),
+      onClosed: (message) => {
+        if (life.signal.aborted) return;
+        this.host.emit("mcp:client:close", { url: this.row.server_url, state: "failed", error: message }); // prettier-ignore
+        this.letGo();
+        this.become("failed", message);
+        this.comeBack(openedMs);
+      },
+      elicit: (request, cancelled) => this.host.elicitations.ask(request, this.id, cancelled),
+    });
+  }
+
+  /** It was there: most likely it comes back. One that breaks again and again is left alone. */
+  private comeBack(openedMs: number): void {
+    const { runtime } = this.host;
+    const { time } = runtime;
+    this.breaks = time.monotonicMs() - openedMs > STABLE_MS ? 1 : this.breaks + 1;
+    const retry = resolveRetry(WAKE_RETRY, readOptions(this.row).retry);
+    if (this.breaks > retry.maxAttempts) return;
+    const { signal } = this.life;
+    const delayMs = retry.baseDelayMs + backoffMs(retry, this.breaks, time.random());
+    time.after(delayMs, () => {
+      if (!signal.aborted) void runtime.inBackground(() => this.establishWithRetry());
+    });
+  }
+
+  private connected(
+    result: McpConnectResult,
+    auth: OAuthProvider | undefined,
+  ): McpConnectionResult {
+    const { emit } = this.host;
+    const url = this.row.server_url;
+    const clientId = auth?.clientId ?? null;
+    if (result._tag === "Connected") {
+      const { transport } = result.connection;
+      this.connection = result.connection;
+      this.storeAuth(null, clientId);
+      this.become("connected");
+      emit("mcp:client:connect", { url, transport, state: this.state });
+      return { state: "connected" };
+    }
+    const transport = readOptions(this.row).transport?.type ?? "auto";
+    if (result._tag === "Unauthorized" && auth?.authUrl !== undefined) {
+      const { authUrl } = auth;
+      this.storeAuth(authUrl, clientId);
+      this.become("authenticating");
+      emit("mcp:client:authorize", { serverId: this.id, authUrl, ...(clientId === null ? {} : { clientId }) }); // prettier-ignore
+      return { state: "authenticating", authUrl, ...(clientId === null ? {} : { clientId }) };
+    }
+    const error = errorText(result._tag === "Failed" ? result.message : whyRefused(auth));
+    this.become("failed", error);
+    emit("mcp:client:connect", { url, transport, state: this.state, error });
+    return { state: "failed", error };
+  }
+
+  /** Rule 2; undefined when there was no connection. */
+  private letGo(): { readonly transport: string; readonly done: Promise<void> } | undefined {
+    const { connection } = this;
+    this.life.abort();
+    this.life = new AbortController();
+    this.connection = undefined;
+    this.offer = NOTHING;
+    return connection && { transport: connection.transport, done: connection.close() };
+  }
+
+  /** Rule 4. */
+  private async ask(connection: McpConnection, timeoutMs: number): Promise<Offer> {
+    const { signal, free } = this.limited(timeoutMs);
+    const options = { timeout: timeoutMs, signal };
+    const has = (capability: string): boolean => connection.capabilities[capability] !== undefined;
+    const list = async <A>(kind: McpListKind, capability: string): Promise<ReadonlyArray<A>> =>
+      has(capability) ? ((await connection.list(kind, options)) as ReadonlyArray<A>) : [];
+    try {
+      const [tools, prompts, resources, resourceTemplates] = await Promise.all([
+        list<McpTool>("tools", "tools"),
+        list<McpPrompt>("prompts", "prompts"),
+        list<McpResource>("resources", "resources"),
+        list<McpResourceTemplate>("resourceTemplates", "resources"),
+      ]);
+      const offer = { tools, prompts, resources, resourceTemplates };
+      const size = JSON.stringify(offer).length + (connection.instructions?.length ?? 0);
+      if (size <= OFFER_CHARS_MAX) return offer;
+      throw new Error(`What the server offers is too much: ${size} characters, at most ${OFFER_CHARS_MAX} are taken`); // prettier-ignore
+    } finally {
+      free();
+    }
+  }
+
+  /** Its lists have changed. One look at a time, and not all the time. */
+  private relist(): void {
+    this.relistAgain = true;
+    if (this.relisting) return;
+    this.relisting = true;
+    void this.host.runtime.inBackground(async () => {
+      const { time, log } = this.host.runtime;
+      while (this.relistAgain && this.connection !== undefined) {
+        this.relistAgain = false;
+        const { connection } = this;
+        try {
+          const offer = await this.ask(connection, DISCOVER_TIMEOUT_MS);
+          if (this.connection !== connection || this.state !== "ready") break;
+          this.offer = offer;
+          this.host.changed();
+        } catch (error) {
+          log.warn("an MCP server's changed lists were not read; the old ones stay", { server: this.id, error: errorText(error) }); // prettier-ignore
+        }
+        await new Promise<void>((resolve) => time.after(RELIST_MS, resolve));
+      }
+      this.relisting = false;
+    });
+  }
+}
+
+const whyRefused = (auth: OAuthProvider | undefined): string =>
+  auth?.redirectUrl === undefined
+    ? "The server wants authorization: give headers with a token, or a callbackHost for OAuth"
+    : "The server refuses access, and says no way to get it";
+
+const CLOSED = "The connection was closed meanwhile";

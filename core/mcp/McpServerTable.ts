@@ -1,0 +1,160 @@
+/**
+ * The stored MCP servers of an agent: table `cf_agents_mcp_servers` in its own SQLite database
+ * (`protocol.md` §9). Made with the first server, so an agent that has none has no table.
+ *
+ * What is stored of a server's options is declared here, and is data: no functions, no validators.
+ */
+import type { SqlResult, SqlValue } from "../database/Databases.ts";
+import type { RetryOptions } from "../agent/Agent.ts";
+import type { McpTransportType } from "./McpClients.ts";
+
+export const MCP_TABLE = "cf_agents_mcp_servers";
+
+export interface McpServerRow {
+  readonly id: string;
+  readonly name: string;
+  readonly server_url: string;
+  /** Empty: OAuth has nowhere to come back to. */
+  readonly callback_url: string;
+  readonly client_id: string | null;
+  /** Where the user has to go; null unless an authorization is waited for. */
+  readonly auth_url: string | null;
+  /** JSON of `McpServerOptions`; null when there are none. */
+  readonly server_options: string | null;
+}
+
+export interface McpServerOptions {
+  readonly client?: {
+    readonly name?: string;
+    readonly version?: string;
+    readonly capabilities?: Readonly<Record<string, unknown>>;
+  };
+  readonly transport?: {
+    readonly type?: McpTransportType;
+    readonly headers?: Readonly<Record<string, string>>;
+    readonly skipIssuerMetadataValidation?: boolean;
+  };
+  readonly retry?: RetryOptions;
+}
+
+const COLUMNS = "id, name, server_url, callback_url, client_id, auth_url, server_options";
+
+type Query = (sql: string, params: ReadonlyArray<SqlValue>) => SqlResult;
+
+export class McpServerTable {
+  private readonly query: Query;
+  private made = false;
+
+  constructor(query: Query) {
+    this.query = query;
+  }
+
+  /** Of a table that is there. */
+  all(): ReadonlyArray<McpServerRow> {
+    this.made = true;
+    return this.query(`SELECT ${COLUMNS} FROM ${MCP_TABLE} ORDER BY rowid`, []).rows.map(toRow);
+  }
+
+  put(row: McpServerRow): void {
+    this.make();
+    this.query(
+      `INSERT INTO ${MCP_TABLE} (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT (id) DO UPDATE SET name = excluded.name, server_url = excluded.server_url,
+         callback_url = excluded.callback_url, client_id = excluded.client_id,
+         auth_url = excluded.auth_url, server_options = excluded.server_options`,
+      [row.id, row.name, row.server_url, row.callback_url, row.client_id, row.auth_url, row.server_options], // prettier-ignore
+    );
+  }
+
+  /** Only where it changes something: a write is an event. */
+  setAuth(id: string, authUrl: string | null, clientId: string | null): void {
+    this.make();
+    this.query(
+      `UPDATE ${MCP_TABLE} SET auth_url = ?1, client_id = ?2
+       WHERE id = ?3 AND (auth_url IS NOT ?1 OR client_id IS NOT ?2)`,
+      [authUrl, clientId, id],
+    );
+  }
+
+  delete(id: string): void {
+    this.make();
+    this.query(`DELETE FROM ${MCP_TABLE} WHERE id = ?`, [id]);
+  }
+
+  private make(): void {
+    if (this.made) return;
+    this.query(
+      `CREATE TABLE IF NOT EXISTS ${MCP_TABLE} (
+         id TEXT PRIMARY KEY NOT NULL,
+         name TEXT NOT NULL,
+         server_url TEXT NOT NULL,
+         callback_url TEXT NOT NULL,
+         client_id TEXT,
+         auth_url TEXT,
+         server_options TEXT
+       )`,
+      [],
+    );
+    this.made = true;
+  }
+}
+
+function toRow(values: ReadonlyArray<SqlValue>): McpServerRow {
+  const [id, name, url, callback, client, auth, options] = values.map((value) =>
+    value === null ? null : String(value),
+  );
+  return {
+    id: id ?? "",
+    name: name ?? "",
+    server_url: url ?? "",
+    callback_url: callback ?? "",
+    client_id: client ?? null,
+    auth_url: auth ?? null,
+    server_options: options ?? null,
+  };
+}
+
+/** Options of a stored row; none when a hand has made them unreadable. */
+export function readOptions({ server_options }: McpServerRow): McpServerOptions {
+  try {
+    return (JSON.parse(server_options ?? "{}") as McpServerOptions | null) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+/** The declared subset, as JSON text; null when nothing of it is given. Throws `TypeError` for headers that are none. */
+export function storedOptions(given: {
+  readonly client?: McpServerOptions["client"];
+  readonly transport?: {
+    readonly type?: McpTransportType;
+    readonly headers?: HeadersInit;
+    readonly skipIssuerMetadataValidation?: boolean;
+  };
+  readonly retry?: RetryOptions;
+}): string | null {
+  const { client, transport, retry } = given;
+  const options: McpServerOptions = {
+    ...(client === undefined ? {} : { client: pick(client, ["name", "version", "capabilities"]) }),
+    ...(transport === undefined
+      ? {}
+      : {
+          transport: {
+            ...pick(transport, ["type", "skipIssuerMetadataValidation"]),
+            ...(transport.headers === undefined
+              ? {}
+              : { headers: Object.fromEntries(new Headers(transport.headers)) }),
+          },
+        }),
+    ...(retry === undefined
+      ? {}
+      : { retry: pick(retry, ["maxAttempts", "baseDelayMs", "maxDelayMs"]) }),
+  };
+  return Object.keys(options).length === 0 ? null : JSON.stringify(options);
+}
+
+function pick<A extends object, K extends keyof A>(from: A, keys: ReadonlyArray<K>): Pick<A, K> {
+  return Object.fromEntries(
+    keys.filter((key) => from[key] !== undefined).map((key) => [key, from[key]]),
+  ) as Pick<A, K>;
+}

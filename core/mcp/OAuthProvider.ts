@@ -1,0 +1,211 @@
+/**
+ * What OAuth with one MCP server needs to keep, in the agent's own storage (`protocol.md` §9): the
+ * client's registration, tokens, the PKCE verifier, what was discovered of the authorization server, and the
+ * states of authorizations that are going on.
+ *
+ * 1. A state is used once and for ten minutes: it is removed, and that is stored, before the code that came
+ *    with it is exchanged. Without a valid one a callback changes nothing.
+ * 2. Each authorization has a verifier of its own, under its state's nonce: a second one begun meanwhile
+ *    does not spoil the first.
+ *
+ * Driven by the protocol's client (the shape is the one that the official SDK asks for).
+ */
+import type { AgentStorage } from "../agent/AgentStorage.ts";
+import type { TimeShape } from "../time/Time.ts";
+
+/** Long enough to log in and consent; a link found later is of no use. */
+export const STATE_TTL_MS = 600_000;
+/** Authorizations going on with one server at a time; the oldest are forgotten. */
+const STATES_MAX = 16;
+
+export type Json = Readonly<Record<string, unknown>>;
+
+/** What a class may give by overriding `createMcpOAuthProvider`. */
+export interface OAuthProvider {
+  /** Where the user has to go; set when the server asked for authorization. */
+  authUrl: string | undefined;
+  clientId: string | undefined;
+  serverId: string | undefined;
+  readonly redirectUrl: string | undefined;
+  readonly clientMetadata: Json;
+  readonly clientMetadataUrl?: string;
+  state(): Promise<string>;
+  checkState(state: string): Promise<StateCheck>;
+  consumeState(state: string): Promise<void>;
+  clientInformation(): Promise<Json | undefined>;
+  saveClientInformation(information: Json): Promise<void>;
+  tokens(): Promise<Json | undefined>;
+  saveTokens(tokens: Json): Promise<void>;
+  redirectToAuthorization(url: URL): void | Promise<void>;
+  saveCodeVerifier(verifier: string): Promise<void>;
+  codeVerifier(): Promise<string>;
+  deleteCodeVerifier(): Promise<void>;
+  invalidateCredentials(scope: CredentialScope): Promise<void>;
+  saveDiscoveryState(state: Json): Promise<void>;
+  discoveryState(): Promise<Json | undefined>;
+}
+
+export type CredentialScope = "all" | "client" | "tokens" | "verifier" | "discovery";
+
+export type StateCheck =
+  | { readonly valid: true; readonly serverId: string }
+  | { readonly valid: false; readonly error: string };
+
+interface StoredState {
+  readonly serverId: string;
+  readonly createdMs: number;
+}
+
+export class StoredOAuthProvider implements OAuthProvider {
+  authUrl: string | undefined;
+  clientId: string | undefined;
+  serverId: string | undefined;
+  readonly redirectUrl: string | undefined;
+  private readonly storage: AgentStorage;
+  private readonly clientName: string;
+  private readonly time: TimeShape;
+  /** Of the authorization that is going on: names its verifier. */
+  private nonce: string | undefined;
+
+  /** `callbackUrl` empty: nobody can be sent back to the agent, and authorization fails. */
+  constructor(
+    storage: AgentStorage,
+    options: {
+      readonly clientName: string;
+      readonly callbackUrl: string;
+      readonly time: TimeShape;
+    },
+  ) {
+    this.storage = storage;
+    this.clientName = options.clientName;
+    this.redirectUrl = options.callbackUrl === "" ? undefined : options.callbackUrl;
+    this.time = options.time;
+  }
+
+  get clientMetadata(): Json {
+    return {
+      client_name: this.clientName,
+      redirect_uris: this.redirectUrl === undefined ? [] : [this.redirectUrl],
+      grant_types: ["authorization_code", "refresh_token"],
+      response_types: ["code"],
+      token_endpoint_auth_method: "none",
+    };
+  }
+
+  async state(): Promise<string> {
+    const prefix = this.key("state/");
+    const known = [...(await this.storage.list<StoredState>({ prefix }))].toSorted(
+      ([, a], [, b]) => b.createdMs - a.createdMs,
+    );
+    const stale = known.filter(([, one], i) => i >= STATES_MAX - 1 || this.expired(one));
+    if (stale.length > 0) await this.storage.delete(stale.map(([key]) => key));
+    const nonce = this.time.id();
+    const stored: StoredState = { serverId: this.server, createdMs: this.time.nowMs() };
+    await this.storage.put(prefix + nonce, stored);
+    this.nonce = nonce;
+    return `${nonce}.${this.server}`;
+  }
+
+  async checkState(state: string): Promise<StateCheck> {
+    const parsed = parseState(state);
+    if (parsed === undefined || parsed.serverId !== this.server)
+      return { valid: false, error: "The state is not one of ours" };
+    const stored = await this.storage.get<StoredState>(this.key(`state/${parsed.nonce}`));
+    if (stored === undefined)
+      return { valid: false, error: "The state is not known, or was used already" };
+    if (this.expired(stored)) return { valid: false, error: "The state has expired" };
+    return { valid: true, serverId: parsed.serverId };
+  }
+
+  /** Rule 1. What is exchanged next is what this state began. */
+  async consumeState(state: string): Promise<void> {
+    const parsed = parseState(state);
+    if (parsed === undefined) return;
+    await this.storage.delete(this.key(`state/${parsed.nonce}`));
+    this.nonce = parsed.nonce;
+  }
+
+  async clientInformation(): Promise<Json | undefined> {
+    return this.clientId === undefined
+      ? undefined
+      : this.storage.get(this.ofClient("client_info/"));
+  }
+  async saveClientInformation(information: Json): Promise<void> {
+    this.clientId = String(information["client_id"]);
+    await this.storage.put(this.ofClient("client_info/"), information);
+  }
+
+  async tokens(): Promise<Json | undefined> {
+    return this.clientId === undefined ? undefined : this.storage.get(this.ofClient("token"));
+  }
+  async saveTokens(tokens: Json): Promise<void> {
+    await this.storage.put(this.ofClient("token"), tokens);
+  }
+
+  redirectToAuthorization(url: URL): void {
+    // Shown to users as a link: an address that a browser would run is none.
+    if (url.protocol !== "https:" && url.protocol !== "http:")
+      throw new TypeError(
+        `The authorization server's address is no http or https URL: ${url.protocol}`,
+      );
+    this.authUrl = url.href;
+  }
+
+  async saveCodeVerifier(verifier: string): Promise<void> {
+    await this.storage.put(this.verifierKey, verifier);
+  }
+  async codeVerifier(): Promise<string> {
+    const verifier = await this.storage.get<string>(this.verifierKey);
+    if (verifier === undefined) throw new Error("The authorization's code verifier is gone");
+    return verifier;
+  }
+  async deleteCodeVerifier(): Promise<void> {
+    await this.storage.delete(this.verifierKey);
+  }
+
+  async invalidateCredentials(scope: CredentialScope): Promise<void> {
+    const all = scope === "all";
+    if (this.clientId !== undefined) {
+      if (all || scope === "tokens") await this.storage.delete(this.ofClient("token"));
+      if (all || scope === "verifier") await this.deleteCodeVerifier();
+      if (all || scope === "client") await this.storage.delete(this.ofClient("client_info/"));
+    }
+    if (all || scope === "client") this.clientId = undefined;
+    if (all || scope === "discovery") await this.storage.delete(this.key("oauth_discovery"));
+  }
+
+  async saveDiscoveryState(state: Json): Promise<void> {
+    await this.storage.put(this.key("oauth_discovery"), state);
+  }
+  discoveryState(): Promise<Json | undefined> {
+    return this.storage.get(this.key("oauth_discovery"));
+  }
+
+  private get server(): string {
+    if (this.serverId === undefined) throw new Error("The OAuth provider has no server id");
+    return this.serverId;
+  }
+  private get verifierKey(): string {
+    return this.ofClient(`code_verifier/${this.nonce ?? ""}`);
+  }
+  private expired(stored: StoredState): boolean {
+    return this.time.nowMs() - stored.createdMs > STATE_TTL_MS;
+  }
+  private key(rest: string): string {
+    return oauthPrefix(this.clientName, this.server) + rest;
+  }
+  private ofClient(rest: string): string {
+    return this.key(`${this.clientId ?? ""}/${rest}`);
+  }
+}
+
+/** Everything that OAuth with this server has stored begins with it. */
+export const oauthPrefix = (clientName: string, serverId: string): string =>
+  `/${clientName}/${serverId}/`;
+
+/** `{nonce}.{serverId}`; nonces have no dot. */
+export function parseState(state: string | null): { nonce: string; serverId: string } | undefined {
+  const dot = state?.indexOf(".") ?? -1;
+  if (state === null || dot < 1 || dot === state.length - 1) return undefined;
+  return { nonce: state.slice(0, dot), serverId: state.slice(dot + 1) };
+}

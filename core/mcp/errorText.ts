@@ -1,0 +1,13 @@
+/**
+ * What may be shown of an error that a stranger's server caused: no control characters, and not more
+ * than a client's page should be made to hold (`protocol.md` §2.1). Pure.
+ */
+
+/** UTF-16 units; three dots follow what was cut. */
+const ERROR_CHARS_MAX = 500;
+
+export function errorText(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  const plain = message.replace(/\p{Cc}+/gu, " ").trim();
+  return plain.length > ERROR_CHARS_MAX ? `${plain.slice(0, ERROR_CHARS_MAX)}...` : plain;
+}

@@ -1,0 +1,112 @@
+/**
+ * Somebody comes back from an authorization server (`protocol.md` §3, §9): the state is checked, used up,
+ * and the code exchanged; then they are sent on.
+ *
+ * 1. Checked, then consumed and that stored, then exchanged: a callback that can't be verified changes
+ *    nothing, and one that is seen twice is exchanged once.
+ * 2. A callback whose state was used up by one that succeeded is told so: browsers repeat requests.
+ */
+import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import { errorText } from "./errorText.ts";
+import type { McpClientsShape } from "./McpClients.ts";
+import type { McpServer } from "./McpServer.ts";
+import { parseState } from "./OAuthProvider.ts";
+
+/** A user waits for it, in front of an empty page. */
+const EXCHANGE_TIMEOUT_MS = 20_000;
+const FOUND = 302;
+
+/** `authError` may be a stranger's text: escape it where it is shown. */
+export type McpOAuthCallbackResult =
+  | { readonly serverId: string; readonly authSuccess: true; readonly authError?: undefined }
+  | { readonly serverId?: string; readonly authSuccess: false; readonly authError: string };
+
+export interface OAuthCallbackConfig {
+  readonly successRedirect?: string;
+  /** Gets `?error=…`. */
+  readonly errorRedirect?: string;
+  /** Answers instead of any redirect. */
+  readonly customHandler?: (result: McpOAuthCallbackResult) => Response | Promise<Response>;
+}
+
+/** The server whose callback it is: by its state, and at the very URL that was given for it. */
+export function serverOfCallback(
+  request: Request,
+  servers: ReadonlyMap<string, McpServer>,
+): McpServer | undefined {
+  if (request.method !== "GET" || !request.url.includes("state=")) return undefined;
+  const url = new URL(request.url);
+  const state = parseState(url.searchParams.get("state"));
+  const server = state && servers.get(state.serverId);
+  if (server === undefined || server.row.callback_url === "") return undefined;
+  const wanted = new URL(server.row.callback_url);
+  return wanted.origin === url.origin && wanted.pathname === url.pathname ? server : undefined;
+}
+
+export async function handleCallback(
+  request: Request,
+  server: McpServer,
+  { runtime, clients }: { readonly runtime: AgentRuntime; readonly clients: McpClientsShape },
+): Promise<McpOAuthCallbackResult> {
+  const params = new URL(request.url).searchParams;
+  const state = params.get("state") ?? "";
+  const serverId = server.id;
+  const provider = server.provider();
+  const check = await provider.checkState(state);
+  if (!check.valid) {
+    const done = server.connection !== undefined || (await isAuthorized(server));
+    return done
+      ? { serverId, authSuccess: true } // rule 2
+      : { serverId, authSuccess: false, authError: check.error };
+  }
+  await provider.consumeState(state);
+  await runtime.flush(); // rule 1
+  const refused = refusalOf(params);
+  const failed = (error: string): McpOAuthCallbackResult => {
+    const authError = errorText(error);
+    server.storeAuth(null, provider.clientId ?? null);
+    server.become("failed", authError);
+    return { serverId, authSuccess: false, authError };
+  };
+  if (refused !== undefined) return failed(refused);
+  const { signal, free } = server.limited(EXCHANGE_TIMEOUT_MS);
+  try {
+    const result = await runtime.inBackground(() =>
+      clients.finishAuth(server.target(provider, signal), params),
+    );
+    if (result._tag === "Failed") return failed(result.message);
+  } finally {
+    free();
+  }
+  await provider.deleteCodeVerifier();
+  server.storeAuth(null, provider.clientId ?? null);
+  await runtime.flush();
+  server.become("connecting");
+  return { serverId, authSuccess: true };
+}
+
+export async function answerCallback(
+  request: Request,
+  result: McpOAuthCallbackResult,
+  config: OAuthCallbackConfig,
+): Promise<Response> {
+  if (config.customHandler !== undefined) return config.customHandler(result);
+  const to = (where: string): URL => new URL(where, request.url);
+  const target = result.authSuccess
+    ? to(config.successRedirect ?? "/")
+    : to(config.errorRedirect ?? "/");
+  if (!result.authSuccess && config.errorRedirect !== undefined)
+    target.searchParams.set("error", result.authError);
+  return new Response(null, { status: FOUND, headers: { location: target.href } });
+}
+
+function refusalOf(params: URLSearchParams): string | undefined {
+  const error = params.get("error");
+  if (error !== null) return params.get("error_description") ?? error;
+  return params.has("code") ? undefined : "The authorization server sent no code";
+}
+
+/** Nobody is waited for, and there are tokens: an earlier callback has succeeded. */
+async function isAuthorized(server: McpServer): Promise<boolean> {
+  return server.row.auth_url === null && (await server.provider().tokens()) !== undefined;
+}

@@ -1,0 +1,31 @@
+/**
+ * The MCP client port (`core/mcp/McpClients`) on the official SDK. The SDK is loaded when the first server is
+ * connected to: a process whose agents use none never has it in memory.
+ */
+import { Layer } from "effect";
+import { McpClients, type McpClientsShape } from "../../core/mcp/McpClients.ts";
+import { addressGuard, refusal } from "./addressGuard.ts";
+import { guardedFetch, type FetchLike, type GuardedFetch } from "./guardedFetch.ts";
+
+/** `fetch` in the place of the guarded one: for tests that play the servers. The guard of URLs stays. */
+export function makeMcpClients(fetch?: FetchLike): McpClientsShape {
+  const open = (server: string, broken: (message: string) => void): GuardedFetch => {
+    const guard = addressGuard(new URL(server));
+    if (fetch === undefined) return guardedFetch(guard, broken);
+    return {
+      fetch: async (url, init) => {
+        guard.check(new URL(url));
+        return fetch(url, init);
+      },
+      close: () => undefined,
+    };
+  };
+  return {
+    refusal,
+    connect: async (options) => (await import("./sdkConnection.ts")).connect(options, open),
+    finishAuth: async (target, callback) =>
+      (await import("./sdkConnection.ts")).finishAuth(target, callback, open),
+  };
+}
+
+export const layer: Layer.Layer<McpClients> = Layer.succeed(McpClients, makeMcpClients());

@@ -1,0 +1,75 @@
+/**
+ * Which addresses an MCP server may have, and be at (`core/mcp/McpClients`, rule 1): those of the public
+ * internet; and this machine's own, but only for a server that is itself named by it, so that no server from
+ * outside can send us there by a redirect or an OAuth address.
+ */
+import { lookup, type LookupAddress } from "node:dns";
+import { BlockList, isIP, isIPv4, type LookupFunction } from "node:net";
+import { isPublicAddress } from "../node/PublicAddress.ts";
+
+const loopback = new BlockList();
+loopback.addSubnet("127.0.0.0", 8, "ipv4");
+loopback.addAddress("::1", "ipv6");
+
+const isLoopback = (address: string): boolean =>
+  isIP(address) !== 0 && loopback.check(address, isIPv4(address) ? "ipv4" : "ipv6");
+
+const bareHost = (url: URL): string => url.hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "");
+
+const namesLoopback = (url: URL): boolean =>
+  /(?:^|\.)localhost$/i.test(bareHost(url)) || isLoopback(bareHost(url));
+
+/** An address that may not be connected to. */
+export class BlockedAddress extends Error {
+  constructor(what: string) {
+    super(`Blocked URL: ${what}`);
+  }
+}
+
+export interface AddressGuard {
+  /** Throws `BlockedAddress`: what can be said before the name is resolved. */
+  readonly check: (url: URL) => void;
+  /** Resolves to allowed addresses only. */
+  readonly lookup: LookupFunction;
+  readonly allows: (address: string) => boolean;
+}
+
+/** Why it may not be a server's URL, as far as that can be said without resolving it. */
+export function refusal(href: string): string | undefined {
+  if (!URL.canParse(href)) return "it is no URL";
+  const url = new URL(href);
+  if (url.username !== "" || url.password !== "") return "it has a user or a password in it";
+  try {
+    addressGuard(url).check(url);
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+/** For everything that is sent for the server at `server`. */
+export function addressGuard(server: URL): AddressGuard {
+  const local = namesLoopback(server);
+  const allows = (address: string): boolean =>
+    isPublicAddress(address) || (local && isLoopback(address));
+  return {
+    allows,
+    check: (url) => {
+      const host = bareHost(url);
+      const web = url.protocol === "https:" || url.protocol === "http:";
+      const barred = isIP(host) === 0 ? namesLoopback(url) && !local : !allows(host);
+      if (!web || host === "" || barred) throw new BlockedAddress(url.origin);
+    },
+    lookup: (hostname, options, callback) => {
+      lookup(hostname, { ...options, all: true }, (error, found) => {
+        if (error !== null) return callback(error, "", 0);
+        const addresses = found as LookupAddress[];
+        if (addresses.length === 0 || !addresses.every(({ address }) => allows(address)))
+          return callback(new BlockedAddress(hostname), "", 0);
+        const [{ address, family }] = addresses as [LookupAddress];
+        if (options.all) callback(null, addresses);
+        else callback(null, address, family);
+      });
+    },
+  };
+}

@@ -1,0 +1,154 @@
+/**
+ * `fetch` on node:http for MCP: to allowed addresses only, and with bounded answers.
+ *
+ * 1. Every request's URL is checked, the addresses that its name resolves to, and the peer that was really
+ *    connected to, before a byte is sent.
+ * 2. Redirects are not followed: the caller sees them, and what it follows comes here again.
+ * 3. An answer is at most `ANSWER_BYTES_MAX`; a stream of events may go on, but not one event of it.
+ *
+ * Answers are asked for uncompressed: so their bound is one of memory too.
+ */
+import * as http from "node:http";
+import * as https from "node:https";
+import type { Socket } from "node:net";
+import { Readable } from "node:stream";
+import { BlockedAddress, type AddressGuard } from "./addressGuard.ts";
+
+/** Tools answer with images and files as base64; more than this belongs behind a link. */
+const ANSWER_BYTES_MAX = 16 * 1024 * 1024;
+/** A request whose answer never ends holds a connection this long, whoever has stopped waiting for it. */
+export const REQUEST_LIFE_MS = 900_000;
+/** Requests at a time to one server; more wait for one of them. */
+const SOCKETS_MAX = 64;
+
+const BODILESS = new Set([204, 205, 304]);
+
+export type FetchLike = (url: string | URL, init?: RequestInit) => Promise<Response>;
+
+export interface GuardedFetch {
+  readonly fetch: FetchLike;
+  /** Cuts everything that is going on. */
+  readonly close: () => void;
+}
+
+/** `broken` is told when a stream of events is cut for its size: nobody else would be. */
+export function guardedFetch(
+  guard: AddressGuard,
+  broken: (message: string) => void = () => undefined,
+): GuardedFetch {
+  const pool = { keepAlive: true, maxSockets: SOCKETS_MAX, lookup: guard.lookup };
+  const agents = { "http:": new http.Agent(pool), "https:": new https.Agent(pool) };
+  const running = new Set<http.ClientRequest>();
+  let closed = false;
+
+  const fetch: FetchLike = async (input, init = {}) => {
+    const url = new URL(input);
+    guard.check(url); // rule 1
+    if (closed) throw new Error("The connection is closed");
+    const headers = new Headers(init.headers);
+    headers.set("accept-encoding", "identity");
+    const { body, contentType } = bodyOf(init.body);
+    if (contentType !== undefined && !headers.has("content-type"))
+      headers.set("content-type", contentType);
+    if (body !== undefined) headers.set("content-length", String(body.length));
+    const secure = url.protocol === "https:";
+    const limit = AbortSignal.timeout(REQUEST_LIFE_MS);
+    const isStream = (init.method ?? "GET") === "GET";
+    const signals = [...(init.signal ? [init.signal] : []), ...(isStream ? [] : [limit])];
+    const sent = (secure ? https : http).request(url, {
+      method: init.method ?? "GET",
+      headers: Object.fromEntries(headers),
+      agent: secure ? agents["https:"] : agents["http:"],
+      ...(signals.length === 0 ? {} : { signal: AbortSignal.any(signals) }),
+    });
+    running.add(sent);
+    sent.once("close", () => running.delete(sent));
+    return new Promise<Response>((resolve, reject) => {
+      sent.once("error", reject);
+      sent.once("socket", (socket) => whenConnected(socket, secure, () => {
+        if (isAllowed(socket, guard)) sent.end(body);
+        else sent.destroy(new BlockedAddress(socket.remoteAddress ?? url.origin));
+      })); // prettier-ignore
+      sent.once("response", (answer) => {
+        try {
+          resolve(toResponse(answer, broken));
+        } catch (error) {
+          sent.destroy();
+          reject(error as Error);
+        }
+      });
+    });
+  };
+
+  return {
+    fetch,
+    close: () => {
+      closed = true;
+      for (const sent of running) sent.destroy(new Error("The connection was closed"));
+      agents["http:"].destroy();
+      agents["https:"].destroy();
+    },
+  };
+}
+
+/** A kept connection was checked when it was made, and is checked again. */
+function whenConnected(socket: Socket, secure: boolean, then: () => void): void {
+  if (socket.connecting || socket.remoteAddress === undefined)
+    socket.once(secure ? "secureConnect" : "connect", then);
+  else then();
+}
+
+const isAllowed = ({ remoteAddress }: Socket, guard: AddressGuard): boolean =>
+  remoteAddress !== undefined && guard.allows(remoteAddress);
+
+function bodyOf(body: RequestInit["body"]): {
+  readonly body: Buffer | undefined;
+  readonly contentType?: string;
+} {
+  if (body === undefined || body === null) return { body: undefined };
+  if (typeof body === "string") return { body: Buffer.from(body), contentType: "text/plain;charset=UTF-8" }; // prettier-ignore
+  if (body instanceof URLSearchParams)
+    return {
+      body: Buffer.from(body.toString()),
+      contentType: "application/x-www-form-urlencoded;charset=UTF-8",
+    };
+  if (body instanceof Uint8Array) return { body: Buffer.from(body) };
+  throw new TypeError("A body for an MCP server is text, a form or bytes");
+}
+
+function toResponse(answer: http.IncomingMessage, broken: (message: string) => void): Response {
+  const headers = new Headers();
+  for (let i = 0; i < answer.rawHeaders.length; i += 2)
+    headers.append(answer.rawHeaders[i]!, answer.rawHeaders[i + 1]!);
+  const status = answer.statusCode ?? 0;
+  if (status < 200 || status > 599) throw new Error(`The server answered with status ${status}`);
+  const init = { status, statusText: answer.statusMessage ?? "", headers };
+  if (BODILESS.has(status)) {
+    answer.resume();
+    return new Response(null, init);
+  }
+  const events = /^text\/event-stream\b/i.test(headers.get("content-type") ?? "");
+  const body = Readable.toWeb(
+    Readable.from(bounded(answer, events ? broken : undefined), { objectMode: false }),
+  ) as ReadableStream<Uint8Array<ArrayBuffer>>;
+  return new Response(body, init);
+}
+
+/** Rule 3. */
+async function* bounded(
+  answer: http.IncomingMessage,
+  broken: ((message: string) => void) | undefined,
+): AsyncGenerator<Uint8Array> {
+  let bytes = 0;
+  for await (const chunk of answer as AsyncIterable<Buffer>) {
+    // An event ends with an empty line; a cut between its two line ends counts as none, which only lengthens it.
+    const end = broken ? Math.max(chunk.lastIndexOf("\n\n"), chunk.lastIndexOf("\r\n\r\n")) : -1;
+    bytes = end < 0 ? bytes + chunk.length : chunk.length - end;
+    if (bytes > ANSWER_BYTES_MAX) {
+      const message = `The server's answer is too large: more than ${ANSWER_BYTES_MAX} bytes`;
+      broken?.(message);
+      throw new Error(message);
+    }
+    yield chunk;
+  }
+}

@@ -1,0 +1,249 @@
+/**
+ * One connection to an MCP server by the official SDK's client. Loaded when the first is made
+ * (`McpClientsLayer`).
+ *
+ * `auto` is streamable HTTP, and the older SSE transport where a server answers that with a status that says
+ * that it does not know it. A connection whose stream breaks is closed: what waits on it is told why, and the
+ * manager makes a new one.
+ */
+import {
+  Client,
+  SdkHttpError,
+  SSEClientTransport,
+  SseError,
+  StreamableHTTPClientTransport,
+  type OAuthClientProvider,
+} from "@modelcontextprotocol/client";
+import {
+  McpRequestFailed,
+  type ElicitRequest,
+  type McpAuthResult,
+  type McpConnection,
+  type McpConnectOptions,
+  type McpConnectResult,
+  type McpListKind,
+  type McpPromptResult,
+  type McpRequestOptions,
+  type McpResourceContents,
+  type McpTarget,
+  type McpToolResult,
+} from "../../core/mcp/McpClients.ts";
+import { REQUEST_LIFE_MS, type GuardedFetch } from "./guardedFetch.ts";
+import { isUnauthorized, requestFailed } from "./sdkErrors.ts";
+
+type Transport = StreamableHTTPClientTransport | SSEClientTransport;
+type TransportType = McpConnection["transport"];
+/** For everything sent to one server; `broken` is told of a stream that was cut for its size. */
+export type OpenFetch = (server: string, broken: (message: string) => void) => GuardedFetch;
+
+/** What a call takes at most when nobody says: the protocol's usual minute. */
+const REQUEST_TIMEOUT_MS = 60_000;
+/** Pages of one list: thousands of entries; a server that never ends its list is cut there. */
+const LIST_PAGES_MAX = 50;
+/** A server that does not answer the end of a session in time is left with it. */
+const CLOSE_TIMEOUT_MS = 2_000;
+/** Statuses by which a server of the older transport answers a POST to its stream's URL (the specification's list, and what frameworks use for it). */
+const NOT_STREAMABLE = new Set([400, 404, 405, 406, 415, 501]);
+
+export async function connect(
+  options: McpConnectOptions,
+  open: OpenFetch,
+): Promise<McpConnectResult> {
+  const types: TransportType[] =
+    options.transport === "auto" ? ["streamable-http", "sse"] : [options.transport];
+  for (const type of types) {
+    const result = await connectBy(type, options, open);
+    if (result._tag !== "NotStreamable") return result;
+    if (type === types.at(-1)) return { _tag: "Failed", message: result.message };
+  }
+  return { _tag: "Failed", message: "no transport is left to try" };
+}
+
+type Attempt = McpConnectResult | { readonly _tag: "NotStreamable"; readonly message: string };
+
+async function connectBy(
+  type: TransportType,
+  options: McpConnectOptions,
+  open: OpenFetch,
+): Promise<Attempt> {
+  let brokenBy: string | undefined;
+  let live = false;
+  let ended = false;
+  const lost = (message: string): void => {
+    if (ended) return;
+    ended = true;
+    brokenBy = message;
+    void client.close().catch(() => undefined);
+    guarded.close();
+    if (live) options.onClosed(message);
+  };
+  const guarded = open(options.url, lost);
+  const transport = makeTransport(type, options, guarded);
+  const client = makeClient(options);
+  // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the SDK has properties, no events
+  client.onerror = (error) => {
+    // Its events would come from a new session, which nobody has opened.
+    if (live && type === "sse" && SseError.isInstance(error)) lost(`The server's stream ended: ${error.message}`); // prettier-ignore
+  };
+  // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the SDK has properties, no events
+  client.onclose = () => lost("The connection was closed");
+  const timeout = new Promise<never>((_resolve, reject) => {
+    const give = (): void => reject(new Error("The server did not answer in time"));
+    if (options.signal.aborted) give();
+    options.signal.addEventListener("abort", give, { once: true });
+  });
+  try {
+    await Promise.race([client.connect(transport, { timeout: REQUEST_TIMEOUT_MS }), timeout]);
+    live = true;
+    return { _tag: "Connected", connection: connectionOf(client, { type, transport, guarded, why: () => brokenBy, end: () => (ended = true) }) }; // prettier-ignore
+  } catch (error) {
+    ended = true;
+    void client.close().catch(() => undefined);
+    guarded.close();
+    if (isUnauthorized(error)) return { _tag: "Unauthorized" };
+    const message = brokenBy ?? requestFailed(error).message;
+    const status = SdkHttpError.isInstance(error) ? error.status : 0;
+    const other = type === "streamable-http" && NOT_STREAMABLE.has(status);
+    return { _tag: other ? "NotStreamable" : "Failed", message };
+  }
+}
+
+/** Exchanges the code that came with a callback. */
+export async function finishAuth(
+  target: McpTarget,
+  callback: URLSearchParams,
+  open: OpenFetch,
+): Promise<McpAuthResult> {
+  const guarded = open(target.url, () => undefined);
+  const transport = makeTransport(target.transport === "sse" ? "sse" : "streamable-http", target, guarded); // prettier-ignore
+  const cut = new Promise<never>(
+    (_resolve, reject) =>
+    target.signal.addEventListener("abort", () => reject(new Error("The authorization server did not answer in time")), { once: true }), // prettier-ignore
+  );
+  try {
+    await Promise.race([transport.finishAuth(callback), cut]);
+    return { _tag: "Authorized" };
+  } catch (error) {
+    return { _tag: "Failed", message: requestFailed(error).message };
+  } finally {
+    guarded.close();
+  }
+}
+
+function makeTransport(type: TransportType, target: McpTarget, { fetch }: GuardedFetch): Transport {
+  const { auth, headers, skipIssuerMetadataValidation } = target;
+  const options = {
+    fetch,
+    requestInit: { headers: { ...headers } },
+    skipIssuerMetadataValidation,
+    // Without a way back for the user there is nothing to begin. The shapes agree; the SDK's is narrower
+    // about the JSON that goes through it, which it makes and reads itself.
+    ...(auth.redirectUrl === undefined
+      ? {}
+      : { authProvider: auth as unknown as OAuthClientProvider }),
+  };
+  const url = new URL(target.url);
+  return type === "sse"
+    ? new SSEClientTransport(url, options)
+    : new StreamableHTTPClientTransport(url, options);
+}
+
+function makeClient(options: McpConnectOptions): Client {
+  const changed = { autoRefresh: false, onChanged: () => options.onListChanged() };
+  const client = new Client(options.client, {
+    capabilities: { ...options.capabilities },
+    listMaxPages: LIST_PAGES_MAX,
+    listChanged: { tools: changed, prompts: changed, resources: changed },
+  });
+  if (options.capabilities["elicitation"] !== undefined)
+    client.setRequestHandler("elicitation/create", async (request, { mcpReq }) => {
+      const answer = await options.elicit(request as unknown as ElicitRequest, mcpReq.signal);
+      return { action: answer.action, ...(answer.content === undefined ? {} : { content: { ...answer.content } }) }; // prettier-ignore
+    });
+  return client;
+}
+
+interface ConnectionParts {
+  readonly type: TransportType;
+  readonly transport: Transport;
+  readonly guarded: GuardedFetch;
+  /** Why the connection broke, if it did. */
+  readonly why: () => string | undefined;
+  /** It is closed on purpose. */
+  readonly end: () => void;
+}
+
+function connectionOf(client: Client, parts: ConnectionParts): McpConnection {
+  const { type, transport, guarded } = parts;
+  const ask = async <A>(request: () => Promise<unknown>): Promise<A> => {
+    try {
+      return (await request()) as A;
+    } catch (error) {
+      const failed = requestFailed(error, type);
+      const why = parts.why();
+      throw why === undefined ? failed : new McpRequestFailed({ reason: "Closed", message: why });
+    }
+  };
+  return {
+    transport: type,
+    capabilities: { ...client.getServerCapabilities() },
+    instructions: client.getInstructions(),
+    list: (kind, options) => ask(() => list(client, kind, limits(options))),
+    callTool: ({ name, arguments: input }, options) =>
+      ask<McpToolResult>(() => client.callTool({ name, ...(input === undefined ? {} : { arguments: { ...input } }) }, limits(options))), // prettier-ignore
+    readResource: ({ uri }, options) =>
+      ask<McpResourceContents>(() => client.readResource({ uri }, { ...limits(options), cacheMode: "bypass" })), // prettier-ignore
+    getPrompt: ({ name, arguments: input }, options) =>
+      ask<McpPromptResult>(() => client.getPrompt({ name, ...(input === undefined ? {} : { arguments: { ...input } }) }, limits(options))), // prettier-ignore
+    close: async () => {
+      parts.end();
+      const over = new Promise<void>((resolve) => setTimeout(resolve, CLOSE_TIMEOUT_MS).unref());
+      const ended =
+        transport instanceof StreamableHTTPClientTransport
+          ? transport.terminateSession()
+          : undefined;
+      await Promise.race([ended?.catch(() => undefined), over]);
+      await client.close().catch(() => undefined);
+      guarded.close();
+    },
+  };
+}
+
+async function list(
+  client: Client,
+  kind: McpListKind,
+  limit: object,
+): Promise<ReadonlyArray<unknown>> {
+  const options = { ...limit, cacheMode: "refresh" as const };
+  switch (kind) {
+    case "tools":
+      return (await client.listTools(undefined, options)).tools;
+    case "prompts":
+      return (await client.listPrompts(undefined, options)).prompts;
+    case "resources":
+      return (await client.listResources(undefined, options)).resources;
+    case "resourceTemplates":
+      return listTemplates(client, options);
+  }
+}
+
+/** Servers with resources need not know of templates; that is no failure. */
+async function listTemplates(client: Client, options: object): Promise<ReadonlyArray<unknown>> {
+  try {
+    return (await client.listResourceTemplates(undefined, options)).resourceTemplates;
+  } catch (error) {
+    if (requestFailed(error).code === METHOD_NOT_FOUND) return [];
+    throw error;
+  }
+}
+/** JSON-RPC's code. */
+const METHOD_NOT_FOUND = -32601;
+
+function limits({ timeout = REQUEST_TIMEOUT_MS, signal, onprogress }: McpRequestOptions) {
+  return {
+    timeout: Math.min(timeout, REQUEST_LIFE_MS),
+    maxTotalTimeout: REQUEST_LIFE_MS,
+    ...(signal === undefined ? {} : { signal }),
+    ...(onprogress === undefined ? {} : { onprogress: (progress: Parameters<typeof onprogress>[0]) => onprogress(progress), resetTimeoutOnProgress: true }), // prettier-ignore
+  };
+}
