@@ -25,6 +25,13 @@ export class ApiRefusal extends Data.TaggedError("ApiRefusal")<{
 
 /** A stream's creation in a loaded cluster takes a second or two; everything else milliseconds. */
 const API_TIMEOUT_MS = 5_000;
+/**
+ * Of what only asks, or is asked again by its caller: a server that died with the question says nothing, and this is
+ * what everybody waits for then, so no longer than a loaded broker needs.
+ */
+const RETRIED_TIMEOUT_MS = 2_000;
+const isRetried = (subject: string): boolean =>
+  /^\$JS\.API\.(?:CONSUMER|DIRECT|STREAM\.MSG\.GET)\./.test(subject);
 const encoder = new TextEncoder();
 
 interface Answer {
@@ -71,7 +78,7 @@ export class JetStreamApi {
           lost: (why) =>
             reject(new BrokerUnavailable({ message: `no answer to ${subject} (${why})` })),
         },
-        { timeoutMs: API_TIMEOUT_MS },
+        { timeoutMs: isRetried(subject) ? RETRIED_TIMEOUT_MS : API_TIMEOUT_MS },
       );
     });
   }

@@ -254,7 +254,9 @@ export class ShardLane {
   }
 
   private heal(why: string): void {
-    if (this.stopping.signal.aborted || this.healing !== undefined) return;
+    // Before its first consumer there is nothing to heal: `takeOver` succeeds, or its caller tries again.
+    const taken = this.consumer !== "";
+    if (!taken || this.stopping.signal.aborted || this.healing !== undefined) return;
     const level = why === RECONNECTED ? "info" : "warn";
     this.nats.connection.log(level, "a lane begins again", { shard: this.shard, why });
     this.healing = this.beginAgain(why === RECONNECTED ? 0 : STAND_BY_ATTEMPT).finally(() => {

@@ -57,7 +57,7 @@ export default {
       agent: Ledger,
       verify: github({ secret: "SECRET" }),
       entity: body("agent"),
-      deadlineMs: 3000,
+      deadlineMs: Number(process.env["DEADLINE_MS"] ?? 3000),
     }),
   ],
 };

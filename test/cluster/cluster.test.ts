@@ -1,0 +1,232 @@
+/**
+ * Three nats-servers as `deploy/nats/cluster.conf` has them, two hosts, two gateways: the streams get their copies
+ * and their place by `agents provision`, servers are killed and leaders moved under load, and whatever was
+ * acknowledged is done once.
+ */
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { connect, type NatsConnection } from "@nats-io/transport-node";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { agentId } from "../../schemas/Address.ts";
+import { openReader } from "../../services/cli/joinReader.ts";
+import {
+  deployNats,
+  passwordOf,
+  type Deployed,
+  type DeployedServer,
+} from "../deploy/DeployedNats.ts";
+import { Senders } from "../faults/Senders.ts";
+import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { checkEpochs, checkExactlyOnce, checkOrder, historyOf, type History } from "../kit/checkers.ts"; // prettier-ignore
+import { pollUntil } from "../kit/poll.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
+
+const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
+const SECRET = "It's a Secret to Everybody";
+const AGENTS = 40;
+const WEBHOOKS = 1_200;
+const SHARDS = 8;
+/** An election takes the servers up to four seconds and some: the route holds its webhooks for longer. */
+const DEADLINE_MS = 9_500;
+const STREAMS = [
+  "agents_INBOX", "agents_JOURNAL", "agents_SNAPSHOTS", "agents_DEAD", "KV_agents_LEASES", "OBJ_agents_BLOBS",
+]; // prettier-ignore
+
+interface StreamInfo {
+  readonly config: { readonly num_replicas: number };
+  readonly cluster: {
+    readonly leader?: string;
+    readonly replicas?: ReadonlyArray<{ readonly name: string; readonly current: boolean }>;
+  };
+}
+
+const folder = tempFolder("cluster");
+let nats: Deployed;
+let operator: NatsConnection;
+const processes: AgentsProcess[] = [];
+const said: string[] = [];
+const placed: string[] = [];
+const copies: number[] = [];
+const histories: History[] = [];
+const figures: Record<string, number> = {};
+let sent: Senders["sent"] = [];
+const statuses = new Map<number, number>();
+let readiness = "";
+
+const provision = async (...args: string[]): Promise<void> => {
+  const { stdout } = await promisify(execFile)(process.execPath, [MAIN, "provision", ...args], {
+    env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url("operator") },
+  });
+  said.push(stdout);
+};
+
+const ask = async <A>(verb: string, body = ""): Promise<A> =>
+  (await operator.request(`$JS.API.${verb}`, body, { timeout: 5_000 })).json<A>();
+
+/** Resolves when every stream has a leader and so many copies, all of them current. */
+const settled = (replicas: number): Promise<unknown> =>
+  pollUntil(
+    `each stream has ${replicas} current copies`,
+    async () => {
+      const infos = await Promise.all(STREAMS.map((s) => ask<StreamInfo>(`STREAM.INFO.${s}`)));
+      const bad = infos.filter(
+        ({ config, cluster }) =>
+          config.num_replicas !== replicas ||
+          cluster.leader === undefined ||
+          (cluster.replicas ?? []).filter(({ current }) => current).length !== replicas - 1,
+      );
+      return bad.length === 0 || { done: false, saw: bad.map(({ cluster }) => cluster) };
+    },
+    { timeoutMs: 20_000, intervalMs: 100 },
+  );
+
+const leaderOf = async (stream: string): Promise<DeployedServer> => {
+  const name = await pollUntil(
+    `${stream} has a leader`,
+    async () => (await ask<StreamInfo>(`STREAM.INFO.${stream}`)).cluster.leader,
+  );
+  return nats.servers.find((server) => server.name === name)!;
+};
+
+const start = async (role: "gateway" | "host", n: number, ...args: string[]) => {
+  const started = await AgentsProcess.start({
+    args: [role, MODULE, "--require-durable", "--data", join(folder.path, `${role}-${n}`), ...args],
+    env: { SECRET, DEADLINE_MS: `${DEADLINE_MS}`, NATS_URL: nats.url(role) },
+  });
+  processes.push(started);
+  return started;
+};
+
+/** Kills the server that leads `stream`, goes on without it, and starts it again. */
+async function loseLeader(stream: string, senders: ReadonlyArray<Senders>): Promise<void> {
+  const server = await leaderOf(stream);
+  const startMs = performance.now();
+  await server.kill();
+  await Promise.all(senders.map((each) => each.more(60)));
+  figures[`leader of ${stream} killed: 120 webhooks later, ms`] = performance.now() - startMs;
+  const startedMs = performance.now();
+  await server.start();
+  await nats.healthy();
+  figures[`it is back and healthy, ms`] = performance.now() - startedMs;
+}
+
+beforeAll(async () => {
+  const beginMs = performance.now();
+  nats = await deployNats({ config: "cluster.conf" });
+  operator = await connect({
+    servers: nats.servers.map(({ port }) => `127.0.0.1:${port}`),
+    user: "operator",
+    pass: passwordOf("operator"),
+    inboxPrefix: "_INBOX.agents.cli",
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: 200,
+  });
+  await provision("--shards", `${SHARDS}`, "--placement-tag", "zone:nats-2");
+  for (const stream of STREAMS) placed.push((await leaderOf(stream)).name);
+  await provision("--replicas", "3", "--placement-tag", "agents");
+  await settled(3);
+  await provision();
+  for (const stream of STREAMS)
+    copies.push((await ask<StreamInfo>(`STREAM.INFO.${stream}`)).config.num_replicas);
+
+  const [one, two] = await Promise.all([
+    start("gateway", 1, "--port", "0"),
+    start("gateway", 2, "--port", "0"),
+    start("host", 1),
+    start("host", 2),
+  ]);
+  await Promise.all(processes.map((each) => each.ready()));
+  const admin = one.lines.find((line) => line.message === "gateway serves")?.["admin"];
+  readiness = await (await fetch(`${String(admin)}/readyz`)).text();
+  const senders = [one, two].map(
+    ({ url }, g) =>
+      new Senders({
+        url,
+        secret: SECRET,
+        deliveries: Array.from({ length: WEBHOOKS / 2 }, (_, n) => ({
+          agent: `agent-${n % AGENTS}`,
+          id: `delivery-${g}-${n}`,
+        })),
+        concurrency: 8,
+        paceMs: 60,
+        heldBack: 100,
+      }),
+  );
+  await Promise.all(senders.map((each) => each.more(50)));
+  figures["start, ms"] = performance.now() - beginMs;
+  for (const stream of ["agents_INBOX", "KV_agents_LEASES", "agents_JOURNAL"]) {
+    const startMs = performance.now();
+    await ask(`STREAM.LEADER.STEPDOWN.${stream}`);
+    await Promise.all(senders.map((each) => each.more(20)));
+    figures[`leader of ${stream} moved: 40 webhooks later, ms`] = performance.now() - startMs;
+  }
+  await loseLeader("agents_INBOX", senders);
+  for (const each of senders) each.release();
+  await Promise.all(senders.map(({ finished }) => finished));
+  figures["all answered, ms"] = performance.now() - beginMs;
+  sent = senders.flatMap((each) => each.sent);
+  for (const { byStatus } of senders)
+    for (const [status, count] of byStatus)
+      statuses.set(status, (statuses.get(status) ?? 0) + count);
+  figures["slowest answer, ms"] = Math.max(...senders.map(({ slowestMs }) => slowestMs));
+
+  const reader = await openReader({ natsUrl: nats.url("reader"), namespace: "agents" });
+  try {
+    await pollUntil(
+      "the inbox is empty",
+      async () => {
+        const info = await ask<{ state: { messages: number } }>("STREAM.INFO.agents_INBOX");
+        return info.state.messages === 0 || { done: false, saw: info.state };
+      },
+      { timeoutMs: 20_000 },
+    );
+    for (let n = 0; n < AGENTS; n++)
+      histories.push(await historyOf(reader.journal, agentId("Ledger", `agent-${n}`)));
+  } finally {
+    await reader.close();
+  }
+}, 150_000);
+
+afterAll(async () => {
+  await Promise.all(processes.map((each) => each.stop()));
+  await operator?.close();
+  await nats?.stop();
+  folder.remove();
+  console.info("cluster:", Object.fromEntries(statuses), figures);
+}, 60_000);
+
+describe("provisioning on a cluster", () => {
+  test("puts the streams on servers with the tag, and keeps one copy unless told otherwise", () => {
+    expect(placed).toEqual(STREAMS.map(() => "nats-2"));
+    expect(said[0]).toContain("1 copy: lost with its disk");
+  });
+
+  test("changes copies and place later, and leaves both alone when it is not told", () => {
+    expect(said[2]).toContain("acknowledged is on disk (3 copies)");
+    expect(copies).toEqual(STREAMS.map(() => 3));
+  });
+});
+
+describe("servers die and leaders move under load", () => {
+  test("a process says what the servers say of themselves", () => {
+    expect(readiness).toBe("ready\ndurability: acknowledged is on disk (3 copies)\n");
+  });
+
+  test("what was acknowledged is done exactly once, in order, by one owner at a time", () => {
+    expect(checkExactlyOnce(sent, histories)).toEqual([]);
+    expect(histories.flatMap(checkOrder)).toEqual([]);
+    expect(histories.flatMap(checkEpochs)).toEqual([]);
+  });
+
+  test("every webhook is held until it is stored, and none is refused", () => {
+    expect([...statuses.keys()].filter((status) => status !== 200 && status !== 202)).toEqual([]);
+    expect([...statuses.values()].reduce((sum, count) => sum + count, 0)).toBe(WEBHOOKS);
+  });
+
+  test("no process ended or gave up", () => {
+    expect(processes.map(({ exitCode }) => exitCode)).toEqual(processes.map(() => undefined));
+  });
+});

@@ -1,0 +1,189 @@
+/**
+ * The ways to log in, each against a real server as `deploy/nats` configures it (TLS, nkeys) or as an operator with
+ * JWTs would (credentials); and the look at a broker's durability where it is weak or not told.
+ */
+import { execFile, execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { nkeys } from "@nats-io/nats-core";
+import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { startNats } from "../kit/natsServer.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
+import { deployNats, type Deployed } from "./DeployedNats.ts";
+
+const { createAccount, createOperator, createUser } = nkeys;
+type KeyPair = ReturnType<typeof createUser>;
+const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
+const folder = tempFolder("logins");
+const file = (name: string): string => join(folder.path, name);
+/** A start that is refused takes as long as its dials are tried (15 s) where the login is wrong. */
+const PATIENCE_MS = 40_000;
+
+let nats: Deployed | undefined;
+afterEach(async () => {
+  await nats?.stop();
+  nats = undefined;
+});
+afterAll(() => folder.remove());
+
+interface Run {
+  readonly code: number;
+  readonly text: string;
+}
+const cli = (env: Readonly<Record<string, string>>, ...args: string[]): Promise<Run> =>
+  new Promise((resolve) => {
+    execFile(
+      process.execPath,
+      [MAIN, ...args],
+      { env: { PATH: process.env["PATH"] ?? "", ...env }, timeout: PATIENCE_MS },
+      (error, stdout, stderr) =>
+        resolve({ code: error === null ? 0 : Number(error.code), text: stdout + stderr }),
+    );
+  });
+
+const seedFile = (name: string, pair: KeyPair): string => {
+  writeFileSync(file(name), `# ${name}\n${Buffer.from(pair.getSeed()).toString()}\n`);
+  return file(name);
+};
+
+/** An authority and a certificate of 127.0.0.1, by the system's openssl. */
+function makeCertificates(): { readonly ca: string; readonly cert: string; readonly key: string } {
+  const [ca, caKey, cert, key, request, san] = ["ca.crt", "ca.key", "tls.crt", "tls.key", "r", "san"].map(file); // prettier-ignore
+  const openssl = (...args: ReadonlyArray<string>): void =>
+    void execFileSync("openssl", args, { stdio: "pipe" });
+  const newKey = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
+  openssl("req", "-x509", ...newKey, "-keyout", caKey!, "-out", ca!, "-subj", "/CN=ca", "-days", "2"); // prettier-ignore
+  openssl("req", ...newKey, "-keyout", key!, "-out", request!, "-subj", "/CN=nats");
+  writeFileSync(san!, "subjectAltName=IP:127.0.0.1,DNS:localhost");
+  openssl("x509", "-req", "-in", request!, "-CA", ca!, "-CAkey", caKey!, "-CAcreateserial", "-out", cert!, "-days", "2", "-extfile", san!); // prettier-ignore
+  return { ca: ca!, cert: cert!, key: key! };
+}
+
+describe("logins", () => {
+  test(
+    "TLS with an authority of one's own, and nkeys whose seeds the server never sees",
+    async () => {
+      const users = ["gateway", "host", "mail", "reader", "operator", "system"] as const;
+      const pairs = Object.fromEntries(users.map((user) => [user, createUser()]));
+      const certificates = makeCertificates();
+      nats = await deployNats({
+        config: "single.conf",
+        variables: Object.fromEntries(
+          users.map((user) => [`NATS_${user.toUpperCase()}_NKEY`, pairs[user]!.getPublicKey()]),
+        ),
+        edit: (text, name) =>
+          name === "single.conf"
+            ? text
+                .replace('include "accounts.conf"', 'include "accounts-nkey.conf"')
+                .replace('# include "tls.conf"', 'include "tls.conf"')
+            : text.replaceAll("/etc/nats/tls/", `${folder.path}/`),
+      });
+      const url = `tls://127.0.0.1:${nats.servers[0]!.port}`;
+      const nkey = seedFile("operator.nk", pairs["operator"]!);
+      const flags = ["--nats", url, "--nats-nkey", nkey, "--nats-ca", certificates.ca];
+      expect(await cli({}, "provision", "--shards", "4", ...flags)).toMatchObject({ code: 0 });
+      const env = {
+        NATS_URL: url,
+        NATS_NKEY: seedFile("reader.nk", pairs["reader"]!),
+        NATS_CA: certificates.ca,
+      };
+      expect((await cli(env, "list")).code).toBe(0);
+    },
+    PATIENCE_MS,
+  );
+
+  test(
+    "credentials of an operator's account, as nsc makes them",
+    async () => {
+      const [operator, account, user, system] = [createOperator(), createAccount(), createUser(), createAccount()]; // prettier-ignore
+      const limits = { subs: -1, conn: -1, data: -1, payload: -1, imports: -1, exports: -1, mem_storage: -1, disk_storage: -1, streams: -1, consumer: -1, leaf: -1, wildcards: true }; // prettier-ignore
+      const jwts = {
+        operator: jwt(operator, operator, "O", { type: "operator", system_account: system.getPublicKey() }), // prettier-ignore
+        account: jwt(operator, account, "A", { type: "account", limits }),
+        system: jwt(operator, system, "SYS", { type: "account", limits: { ...limits, mem_storage: 0, disk_storage: 0, streams: 0, consumer: 0 } }), // prettier-ignore
+        user: jwt(account, user, "u", { type: "user", subs: -1, data: -1, payload: -1 }),
+      };
+      const server = await startNats({
+        configExtra: `operator: ${jwts.operator}\nresolver: MEMORY\nresolver_preload { ${account.getPublicKey()}: ${jwts.account}, ${system.getPublicKey()}: ${jwts.system} }`,
+      });
+      const seed = Buffer.from(user.getSeed()).toString();
+      writeFileSync(
+        file("user.creds"),
+        `-----BEGIN NATS USER JWT-----\n${jwts.user}\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n${seed}\n------END USER NKEY SEED------\n`,
+      );
+      try {
+        const flags = ["--nats", server.url, "--nats-creds", file("user.creds")];
+        const run = await cli({}, "provision", "--shards", "4", ...flags);
+        expect(run).toMatchObject({ code: 0 });
+        // Nobody exported the servers' configuration to this account: it is not known, and not guessed.
+        expect(run.text).toContain("Durability: unknown");
+      } finally {
+        await server.stop();
+      }
+    },
+    PATIENCE_MS,
+  );
+});
+
+describe("--require-durable", () => {
+  const host = (url: string): Promise<Run> =>
+    cli(
+      { SECRET: "s", NATS_URL: url, AGENTS_DATA: file("host") },
+      "host",
+      MODULE,
+      "--require-durable",
+      "--log-format",
+      "json",
+    );
+
+  test(
+    "refuses a server that acknowledges before it writes to disk, and says which and how to change it",
+    async () => {
+      nats = await deployNats({
+        config: "single.conf",
+        edit: (text) => text.replace("sync_interval: always", 'sync_interval: "10s"'),
+      });
+      const provisioned = await cli({ NATS_URL: nats.url("operator") }, "provision");
+      expect(provisioned.text).toContain("Durability: not power-safe");
+      const run = await host(nats.url("host"));
+      expect(run.code).toBe(1);
+      expect(run.text).toContain("the server nats-1 acknowledges before it writes to disk");
+      expect(run.text).toContain("every 10 s");
+      expect(run.text).toContain("sync_interval: always");
+    },
+    PATIENCE_MS,
+  );
+
+  test(
+    "refuses a server that does not say: unknown is not durable",
+    async () => {
+      const server = await startNats({ syncAlways: true });
+      try {
+        const run = await host(server.url);
+        expect(run.code).toBe(1);
+        expect(run.text).toContain("unknown (1 copy: lost with its disk): the broker does not say");
+      } finally {
+        await server.stop();
+      }
+    },
+    PATIENCE_MS,
+  );
+});
+
+/** A JWT as NATS has them: signed by the issuer's nkey, of a subject's nkey. */
+function jwt(issuer: KeyPair, subject: KeyPair, name: string, nats: object): string {
+  const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const head = part({ typ: "JWT", alg: "ed25519-nkey" });
+  const claims = part({
+    jti: name,
+    iat: 1_700_000_000,
+    iss: issuer.getPublicKey(),
+    sub: subject.getPublicKey(),
+    name,
+    nats: { version: 2, ...nats },
+  });
+  const signature = issuer.sign(Buffer.from(`${head}.${claims}`));
+  return `${head}.${claims}.${Buffer.from(signature).toString("base64url")}`;
+}
