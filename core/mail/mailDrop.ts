@@ -24,7 +24,7 @@ export class MailNotStored extends Data.TaggedError("MailNotStored")<{
 export type MailDrop = (id: AgentId, mail: MailInput) => Promise<void>;
 
 /** Senders wait minutes for the answer to DATA; a broker that elects a leader takes seconds. */
-const STORE_DEADLINE_MS_DEFAULT = 20_000;
+const STORE_DEADLINE_MS_DEFAULT = 10_000;
 
 export interface MailDropPorts {
   readonly inbox: Pick<InboxShape, "publish">;
