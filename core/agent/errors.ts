@@ -21,6 +21,19 @@ export class ReadonlyConnection extends Error {
 }
 
 /**
+ * The server ended a client's connection: too large a message (1009) or too slow a reader (1013). Given
+ * to `onError(connection, error)`, before `onClose`.
+ */
+export class ConnectionFailed extends Data.TaggedError("ConnectionFailed")<{
+  readonly code: number;
+  readonly reason: string;
+}> {
+  override get message(): string {
+    return `The connection was closed with ${this.code}: ${this.reason}`;
+  }
+}
+
+/**
  * The agent in memory was thrown away: its host lost the shard, or an append was refused. What its
  * turn wrote since the last commit is gone; the new owner goes on from the journal.
  */

@@ -71,6 +71,11 @@ class RoomAgent extends Agent<Env, State> {
   override onClose(connection: Connection, code: number, reason: string) {
     this.env.log.push(`closed ${code} ${reason} ${connection.readyState === Connection.CLOSED}`);
   }
+  override onError(...args: unknown[]) {
+    const error = args.at(-1) as Error;
+    if (args.length === 1) throw error;
+    this.env.log.push(`${(args[0] as Connection).id} ${error.name}: ${error.message}`);
+  }
   override onRequest() {
     return new Response(this.#write("by HTTP"));
   }
@@ -259,6 +264,27 @@ describe("close", () => {
     socket.send(`close|${how}`);
     expect(String((await socket.first(1))[0])).toContain(text);
     await socket.close();
+  });
+});
+
+describe("a connection that the server ends for what its client did", () => {
+  const TOO_LARGE_BYTES = 4 * 1024 * 1024;
+
+  test("is told to onError(connection, error), then to onClose; one that vanishes only to onClose", async () => {
+    log.length = 0;
+    const socket = await open("failing?_pk=large");
+    // Its peer closes while this is still being written: that error is expected.
+    socket.socket.on("error", () => undefined);
+    socket.socket.send("x".repeat(TOO_LARGE_BYTES));
+    await pollUntil("onClose ran", () => log.length >= 2 || { done: false, saw: log });
+    expect(log.splice(0)).toEqual([
+      "large ConnectionFailed: The connection was closed with 1009: Message too large",
+      "closed 1009 Message too large true",
+    ]);
+    const vanished = await open("failing?_pk=gone");
+    vanished.socket.terminate();
+    await pollUntil("onClose ran again", () => log.length >= 1 || { done: false, saw: log });
+    expect(log).toEqual(["closed 1006  true"]);
   });
 });
 
