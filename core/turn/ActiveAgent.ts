@@ -164,12 +164,14 @@ export class ActiveAgent implements AgentRuntime {
 
   /**
    * Routes an error of user code to `onError`, in the turn that failed: what it writes is part of it.
-   * True when `onError` returned: the error is suppressed.
+   * True when `onError` returned: the error is suppressed. `of`: the connection that itself failed.
    */
-  async handleError(turn: Turn, error: unknown): Promise<boolean> {
+  async handleError(turn: Turn, error: unknown, of?: Connection): Promise<boolean> {
     this.busy++;
     try {
-      await this.#parts.ambient.run(turn, () => this.agent.onError(error));
+      await this.#parts.ambient.run(turn, () =>
+        of === undefined ? this.agent.onError(error) : this.agent.onError(of, error),
+      );
       return true;
     } catch {
       // The default `onError` logs and throws the error on: it stays what it is, a failure.

@@ -9,8 +9,14 @@
 import type { Call, CallReply } from "../../schemas/Call.ts";
 import { Agent } from "../agent/Agent.ts";
 import { checkTags, Connection } from "../agent/Connection.ts";
-import { AgentAborted, AgentDiscarded, ReadonlyConnection } from "../agent/errors.ts";
+import {
+  AgentAborted,
+  AgentDiscarded,
+  ConnectionFailed,
+  ReadonlyConnection,
+} from "../agent/errors.ts";
 import { identityFrame, parseClientFrame, stateErrorFrame } from "../agent/protocol.ts";
+import { CLOSE_VANISHED } from "../http/closeFrame.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { socketKey } from "./AgentSockets.ts";
 import { causeOfRequest } from "./causeOf.ts";
@@ -227,6 +233,9 @@ async function close(agent: ActiveAgent, call: Call & { kind: "close" }): Promis
   const turn = agent.newTurn(cause, { connection });
   const { code, reason } = call;
   agent.emit("disconnect", { connectionId: connection.id, code, reason });
+  // Ended by the server for what it did (too large, no UTF-8, too slow). One that vanished is just gone.
+  if (!call.wasClean && code !== CLOSE_VANISHED)
+    await agent.handleError(turn, new ConnectionFailed({ code, reason }), connection);
   try {
     await agent.run(turn, () =>
       agent.agent.onClose(connection, call.code, call.reason, call.wasClean),
