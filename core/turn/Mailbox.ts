@@ -245,7 +245,9 @@ export class Mailbox {
       agent.committer.touch(turn);
       // The others keep their place behind it (rule 1).
       this.announcing = true;
-      await agent.committer.flush(turn).finally(() => (this.announcing = this.suspicious));
+      // Begun before and not known to be done: alone, or a neighbour that kills spends its attempts too.
+      const alone = this.suspicious || attempt > 1;
+      await agent.committer.flush(turn).finally(() => (this.announcing = alone));
       queueMicrotask(() => this.pump());
     }
     this.host.onTurn();

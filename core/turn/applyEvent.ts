@@ -24,7 +24,8 @@ export function applyEvent(image: AgentImage, seq: Sequence, head: JournalHead):
     });
   if (head.kind === "destroyed") {
     image.state = undefined;
-    image.begun.clear();
+    // Jobs went with their rows. Inputs stay stored, and what they have spent of their attempts is spent.
+    for (const [key, { inboxSeq }] of image.begun) if (inboxSeq === 0) image.begun.delete(key);
     image.pages = 0;
     image.life = seq;
   }

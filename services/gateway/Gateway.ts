@@ -89,7 +89,9 @@ export class Gateway {
     } catch {
       return exchange.respond(plain(400, "Invalid request"));
     }
-    exchange.respond(await toHttpResponse(await routeRequest(this.services, request)));
+    const { rest, ...response } = await toHttpResponse(await routeRequest(this.services, request));
+    if (rest === undefined) exchange.respond(response);
+    else exchange.stream(response, rest);
   }
 
   private changed({ key, value }: LeaseChange): void {
@@ -107,11 +109,12 @@ export class Gateway {
     const { leases, config, log } = this.services;
     try {
       if (this.lease && (await leases.renew(this.lease))._tag === "Renewed") return;
-      const again = this.lease !== undefined;
       this.lease = undefined;
       const claim = await leases.claim(`gateway.${config.gatewayId}`, config.gatewayId);
-      if (claim._tag === "Claimed") this.lease = claim.lease;
-      if (again) await this.sockets.resumeAll();
+      if (claim._tag !== "Claimed") return;
+      this.lease = claim.lease;
+      // After every claim: hosts that began while there was no lease have not asked this gateway.
+      await this.sockets.resumeAll();
     } catch (error) {
       log.warn("the gateway's lease could not be renewed", { error: String(error) });
     }

@@ -1,0 +1,175 @@
+/**
+ * A whole installation of a simulation: a broker in memory, hosts with disks, gateways, and what is known
+ * of them. `faults` break it and mend it, `workload` uses it, `simulate` puts all of it together.
+ */
+import { decodeEnvelope } from "../../schemas/InboxEnvelope.ts";
+import type { LogShape } from "../../core/log/Log.ts";
+import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
+import type { VirtualTime } from "../../services/memory/VirtualTime.ts";
+import type { CrashPoint } from "./crashPoints.ts";
+import { Observed } from "./Observed.ts";
+import { Random } from "./Random.ts";
+import { startGateway, type SimGateway } from "./simGateway.ts";
+import { copyDisk, newDisk, startHost, type SimHost } from "./simHost.ts";
+import type { SimProcess } from "./SimProcess.ts";
+import type { Weather } from "./Weather.ts";
+
+/** Few, so that each host has some and every take-over moves several agents. */
+const SHARDS = 4;
+/** Short, so that leases run out within a run. */
+export const LEASE_TTL_MS = 1_500;
+
+export interface InstallationOptions {
+  readonly seed: number;
+  readonly time: VirtualTime;
+  readonly weather: Weather;
+  /** For the hosts' disks; undefined: they have none. */
+  readonly folder: string | undefined;
+  readonly hosts: number;
+  readonly gateways: number;
+}
+
+/** A machine that runs one host or gateway after the other. */
+export interface Place<P> {
+  readonly name: string;
+  now: P | undefined;
+  /** Processes that it has had. */
+  count: number;
+}
+
+export class Installation {
+  readonly seed: number;
+  readonly time: VirtualTime;
+  readonly weather: Weather;
+  readonly broker: MemoryBroker;
+  readonly observed = new Observed();
+  readonly folder: string | undefined;
+  readonly hosts: ReadonlyArray<Place<SimHost>>;
+  readonly gateways: ReadonlyArray<Place<SimGateway>>;
+  /** The next process that comes to this point dies there. */
+  armed: CrashPoint | undefined;
+  /** Points that a process came to, and those where one died. */
+  readonly passed = new Set<CrashPoint>();
+  readonly diedAt: CrashPoint[] = [];
+  private readonly random: Random;
+  private readonly diskOf = new Map<string, string | undefined>();
+
+  constructor(options: InstallationOptions) {
+    const { seed, time, weather, folder } = options;
+    this.seed = seed;
+    this.time = time;
+    this.weather = weather;
+    this.folder = folder;
+    this.random = new Random(seed, "installation");
+    this.broker = new MemoryBroker({ time, shards: SHARDS, leaseTtlMs: LEASE_TTL_MS });
+    this.hosts = Array.from({ length: options.hosts }, (_, n) => place(`host-${n}`));
+    this.gateways = Array.from({ length: options.gateways }, (_, n) => place(`gateway-${n}`));
+    const { inbox } = this.broker;
+    const publish = inbox.publish.bind(inbox);
+    inbox.publish = (id, data) => {
+      const { key } = decodeEnvelope(data).head;
+      this.observed.copies.set(key, (this.observed.copies.get(key) ?? 0) + 1);
+      return publish(id, data);
+    };
+    this.broker.journal.watch(({ id, event }) =>
+      weather.trace.add(`stored ${id.class}/${id.name} ${event.seq}`),
+    );
+    if (weather.bug?.blocksShard === true) this.blockOnNak();
+  }
+
+  async startHost(at: Place<SimHost>): Promise<void> {
+    const disk = this.diskOf.get(at.name) ?? newDisk(this);
+    this.diskOf.delete(at.name);
+    const name = `${at.name}.${++at.count}`;
+    this.weather.trace.add(`${name} starts`);
+    at.now = await startHost(this, name, disk);
+  }
+
+  startGateway(at: Place<SimGateway>): void {
+    const name = `${at.name}-${++at.count}`;
+    this.weather.trace.add(`${name} starts`);
+    at.now = startGateway(this, name);
+  }
+
+  get hostsAlive(): ReadonlyArray<SimHost> {
+    return this.hosts.flatMap(({ now }) => (now?.process.alive === true ? [now] : []));
+  }
+  get gatewaysAlive(): ReadonlyArray<SimGateway> {
+    return this.gateways.flatMap(({ now }) => (now?.process.alive === true ? [now] : []));
+  }
+
+  /** Kills a process. Its leases stay until they run out; its disk stays, or does not. */
+  crash(process: SimProcess, disksKept = DISKS_KEPT): void {
+    if (!process.alive) return;
+    this.weather.trace.add(`${process.name} dies`);
+    for (const at of this.hosts) {
+      if (at.now?.process !== process) continue;
+      if (this.random.chance(disksKept)) this.diskOf.set(at.name, copyDisk(this, at.now.folder));
+      at.now = undefined;
+    }
+    for (const at of this.gateways) if (at.now?.process === process) at.now = undefined;
+    process.kill();
+  }
+
+  /** A host ends in order; what is on its disk stays. Virtual time has to pass. */
+  async stop(at: Place<SimHost>): Promise<void> {
+    const { now } = at;
+    if (now === undefined) return;
+    await now.stop();
+    if (at.now !== now) return;
+    this.diskOf.set(at.name, copyDisk(this, now.folder));
+    this.weather.trace.add(`${now.process.name} stopped`);
+    at.now = undefined;
+    now.process.kill();
+  }
+
+  /** Disks of the hosts that are not running. */
+  get disks(): ReadonlyArray<string> {
+    return [...this.diskOf.values()].filter((disk) => disk !== undefined);
+  }
+
+  atPoint(point: CrashPoint, process: SimProcess): void {
+    this.passed.add(point);
+    if (this.armed !== point) return;
+    this.armed = undefined;
+    this.diedAt.push(point);
+    this.weather.bit(`died at ${point}`);
+    this.crash(process);
+  }
+
+  /** Lines go to the trace; what no host may ever say is a defect. */
+  logOf(process: SimProcess): LogShape {
+    const add = (level: string) => (message: string, fields?: unknown) => {
+      const { outcome } = (fields ?? {}) as { outcome?: unknown };
+      this.weather.trace.add(`${process.name} ${level} ${message}`);
+      if (outcome === "Defect" || DEFECTS.test(message))
+        this.observed.defects.push(`${process.name}: ${message} ${JSON.stringify(fields)}`);
+    };
+    return { debug: () => undefined, info: add("info"), warn: add("warn"), error: add("error") };
+  }
+
+  /** A planted bug: a nak makes its shard wait. */
+  private blockOnNak(): void {
+    const { inbox } = this.broker;
+    const putOff = inbox.putOff.bind(inbox);
+    inbox.putOff = (lane, seq, delayMs) => {
+      const offer = lane.offer.bind(lane);
+      const held: Array<Parameters<typeof offer>[0]> = [];
+      Object.assign(lane, { offer: (input: (typeof held)[number]) => void held.push(input) });
+      this.time.after(delayMs + SHARD_BLOCKED_MS, () => {
+        Object.assign(lane, { offer });
+        for (const input of held) lane.offer(input);
+      });
+      putOff(lane, seq, delayMs);
+    };
+  }
+}
+
+const place = <P>(name: string): Place<P> => ({ name, now: undefined, count: 0 });
+
+/** Of a machine that dies: half of them come back as they were. */
+const DISKS_KEPT = 0.5;
+/** Longer than any backoff of a run. */
+const SHARD_BLOCKED_MS = 20_000;
+/** A host that says one of these has met what can't be. */
+const DEFECTS = /^a call failed$|could not be finished|could not be handled/;

@@ -1,0 +1,83 @@
+/**
+ * What was seen of one run from the outside: by senders, by clients, by receivers of webhooks, and by the agents'
+ * code as it ran. The checkers compare it with what the journals hold.
+ */
+
+/** One distinct webhook as its sender knows it. */
+export interface SentWebhook {
+  readonly id: string;
+  readonly agent: string;
+  readonly op: string;
+  /** Of every answer that it got; 0 stands for none. */
+  readonly statuses: number[];
+  /** Answered with the agent's own word, not with 202. */
+  applied: boolean;
+}
+
+/** One time that agents' code began to run for an input or a job. */
+export interface Run {
+  readonly agent: string;
+  readonly key: string;
+  readonly kind: string;
+  readonly attempt: number;
+  readonly host: string;
+  readonly op: string;
+  /** Of the broker's clock. */
+  readonly atMs: number;
+  /** Of the host's own. */
+  readonly wallMs: number;
+}
+
+/** One outgoing webhook that arrived somewhere. */
+export interface Post {
+  readonly idempotencyKey: string;
+  /** The input whose turn asked for it. */
+  readonly input: string;
+  readonly atMs: number;
+}
+
+export interface StateFrame {
+  readonly state: unknown;
+  readonly seq: number;
+}
+
+/** One connection as its client saw it, from open to close. */
+export interface Connected {
+  readonly name: string;
+  readonly className: string;
+  readonly agent: string;
+  readonly readonly: boolean;
+  readonly states: StateFrame[];
+  /** Ids of notes that the agent said it has taken. */
+  readonly acked: string[];
+  refusals: number;
+  open: boolean;
+}
+
+export interface Probe {
+  readonly agent: string;
+  readonly status: number;
+  readonly tookMs: number;
+}
+
+export class Observed {
+  readonly sent = new Map<string, SentWebhook>();
+  /** How often each key was stored in the inbox: a provider asks again, and so does a gateway. */
+  readonly copies = new Map<string, number>();
+  readonly runs: Run[] = [];
+  readonly posts: Post[] = [];
+  readonly connections: Connected[] = [];
+  readonly probes: Probe[] = [];
+  /** Status of every request with a bad signature. */
+  readonly forged: number[] = [];
+  /** Ids that only forged requests and readonly connections used. */
+  readonly forbidden: string[] = [];
+  /** A host's clock was wrong for a time. */
+  clockJumped = false;
+  /** What a host said that it must never say. */
+  readonly defects: string[] = [];
+  /** Agents one of whose events was damaged, and the event's sequence. */
+  readonly damaged = new Map<string, number>();
+  /** What damaged agents answered at the end. */
+  readonly damagedAnswers: number[] = [];
+}

@@ -1,0 +1,172 @@
+/**
+ * One run as the checkers see it: what was observed from the outside, and everything that the broker and the disks hold when it
+ * is over, read back by the product's own readers.
+ */
+import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
+import { decodeDeadLetter } from "../../schemas/DeadLetter.ts";
+import { CorruptFrame } from "../../schemas/Frame.ts";
+import { decodeEnvelope } from "../../schemas/InboxEnvelope.ts";
+import { decodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
+import type { DatabasesShape } from "../../core/database/Databases.ts";
+import { rebuildAgent, type RebuildSources } from "../../core/turn/rebuild.ts";
+import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
+import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
+import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
+import type { Picture } from "../kit/checkers.ts";
+import type { Installation } from "./Installation.ts";
+import type { Observed } from "./Observed.ts";
+
+export interface JournaledEvent {
+  readonly seq: number;
+  /** By the broker's clock. */
+  readonly storedMs: number;
+  readonly head: JournalHead;
+}
+
+export interface AgentHistory {
+  readonly id: AgentId;
+  /** Those that can be read. */
+  readonly events: ReadonlyArray<JournaledEvent>;
+  /** Sequences of those that can't. */
+  readonly unreadable: ReadonlyArray<number>;
+  /** Every way to rebuild it; none when its journal is damaged. */
+  readonly pictures: ReadonlyArray<Picture>;
+  /** What full replay ended with, where it failed. */
+  readonly refused: string | undefined;
+  /** Keys in SQL, in order; undefined where there is no such table. */
+  readonly marks: ReadonlyArray<string> | undefined;
+  /** Of rows in the schedule table that are armed. */
+  readonly armed: ReadonlyArray<string>;
+}
+
+export interface Letter {
+  readonly agent: string;
+  readonly key: string;
+}
+
+export interface RunHistory {
+  readonly observed: Observed;
+  readonly agents: ReadonlyArray<AgentHistory>;
+  readonly letters: ReadonlyArray<Letter>;
+  /** Dedup keys of inputs that are stored and not done, by agent. */
+  readonly waiting: ReadonlyArray<Letter>;
+  /** From then on nothing was broken. */
+  readonly calmFromMs: number;
+  /** Schedules were cancelled then. */
+  readonly cancelledMs: number;
+  /** Everything that is stored, for a search of bytes. */
+  readonly stored: () => Iterable<{ readonly where: string; readonly bytes: Uint8Array }>;
+}
+
+export async function readHistory(
+  installation: Installation,
+  times: { readonly calmFromMs: number; readonly cancelledMs: number },
+): Promise<RunHistory> {
+  const { broker, observed } = installation;
+  const reader = broker.connect("reader");
+  const journal = makeMemoryJournal(reader);
+  const snapshots = makeMemorySnapshots(reader);
+  const memory = await openSqliteDatabases({ folder: undefined });
+  const ways: Array<readonly [string, DatabasesShape, boolean]> = [
+    ["full replay", memory.databases, false],
+    ["a snapshot and replay", memory.databases, true],
+  ];
+  const opened = [memory];
+  for (const [n, folder] of installation.disks.entries()) {
+    const disk = await openSqliteDatabases({ folder });
+    opened.push(disk);
+    ways.push([`the cache on disk ${n} and replay`, disk.databases, true]);
+  }
+  const agents: AgentHistory[] = [];
+  for (const { id } of broker.journal.entries())
+    agents.push(
+      await readAgent(id, installation, ways.map(([way, databases, whole]) => [
+        way, { journal, databases, ...(whole ? { snapshots } : {}) },
+      ])), // prettier-ignore
+    );
+  for (const { close } of opened) close();
+  return {
+    observed,
+    agents,
+    letters: broker.deadLetters.all().map(({ id, data }) => ({
+      agent: id.name,
+      key: decodeEnvelope(decodeDeadLetter(data).input).head.key,
+    })),
+    waiting: waitingIn(installation).map(({ id, data }) => ({
+      agent: id.name,
+      key: decodeEnvelope(data).head.key,
+    })),
+    ...times,
+    stored: function* () {
+      for (const { id } of broker.journal.entries())
+        for (const { seq, data } of broker.journal.eventsOf(id))
+          yield { where: `event ${seq} of ${addressKey(id)}`, bytes: data };
+      for (const { id, seq, data } of waitingIn(installation))
+        yield { where: `input ${seq} of ${addressKey(id)}`, bytes: data };
+      for (const [key, kept] of broker.snapshots)
+        for (const bytes of kept) yield { where: `a snapshot of ${key}`, bytes };
+      for (const [name, bytes] of broker.blobs) yield { where: `blob ${name}`, bytes };
+      for (const { id, data } of broker.deadLetters.all())
+        yield { where: `a dead letter of ${addressKey(id)}`, bytes: data };
+    },
+  };
+}
+
+/** Inputs that are stored and not acked. */
+export function waitingIn({ broker }: Installation) {
+  const { inbox } = broker;
+  const found: Array<NonNullable<ReturnType<typeof inbox.get>>> = [];
+  for (let seq = 1, left = inbox.depth; left > 0; seq++) {
+    const input = inbox.get(seq as Sequence);
+    if (input === undefined) continue;
+    found.push(input);
+    left--;
+  }
+  return found;
+}
+
+async function readAgent(
+  id: AgentId,
+  { broker }: Installation,
+  ways: ReadonlyArray<readonly [string, RebuildSources]>,
+): Promise<AgentHistory> {
+  const events: JournaledEvent[] = [];
+  const unreadable: number[] = [];
+  for (const { seq, storedMs, data } of broker.journal.eventsOf(id))
+    try {
+      events.push({ seq, storedMs, head: decodeEvent(data).head });
+    } catch (error) {
+      if (!(error instanceof CorruptFrame)) throw error;
+      unreadable.push(seq);
+    }
+  const pictures: Picture[] = [];
+  let refused: string | undefined;
+  let marks: string[] | undefined;
+  let armed: string[] = [];
+  for (const [way, sources] of ways)
+    try {
+      const rebuilt = await rebuildAgent(id, sources);
+      const { database, state } = rebuilt;
+      pictures.push({ way, state, image: database.image() });
+      if (way === "full replay") {
+        marks = column(database, "SELECT key FROM marks ORDER BY n");
+        armed = column(database, "SELECT id FROM svc_agents_schedules") ?? [];
+      }
+      database.close();
+    } catch (error) {
+      refused ??= `${way}: ${String(error)}`;
+    }
+  return { id, events, unreadable, pictures, refused, marks, armed };
+}
+
+/** Undefined where the table is not there. */
+function column(
+  database: { readonly query: ReturnType<DatabasesShape["open"]>["database"]["query"] },
+  sql: string,
+): string[] | undefined {
+  try {
+    return database.query(sql, []).rows.map(([value]) => String(value));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,34 @@
+/**
+ * Everything that happened in a run, in order, one line each with its virtual time. Its hash is what two runs of one
+ * seed must share. Kept as lines only when somebody wants to read them.
+ */
+import { createHash } from "node:crypto";
+
+export class Trace {
+  readonly lines: string[] = [];
+  private readonly hash = createHash("sha256");
+  private readonly nowMs: () => number;
+  private readonly keep: boolean;
+  count = 0;
+
+  constructor(nowMs: () => number, keep: boolean) {
+    this.nowMs = nowMs;
+    this.keep = keep;
+  }
+
+  add(what: string): void {
+    const line = `${this.nowMs()} ${what}`;
+    this.count++;
+    this.hash.update(line);
+    this.hash.update("\n");
+    if (this.keep) this.lines.push(line);
+  }
+
+  /** Of all so far; the trace goes on. */
+  digest(): string {
+    return this.hash.copy().digest("hex").slice(0, DIGEST_DIGITS);
+  }
+}
+
+/** 64 bits tell any two traces apart that anyone will ever compare. */
+const DIGEST_DIGITS = 16;

@@ -1,0 +1,37 @@
+/** The invariants of a run by number, each with its checker. I11 needs an erase, which is asked for apart. */
+import type { Violations } from "../../kit/checkers.ts";
+import type { RunHistory } from "../RunHistory.ts";
+import {
+  checkAcceptedIsAppliedOnce, checkAttemptsAreBounded, checkCommitsAreWhole, checkPoisonBlocksNobody,
+} from "./inputs.ts"; // prettier-ignore
+import { checkDamageIsFound, checkOneOwnerAnEpoch, checkReplayIsExact } from "./journals.ts";
+import {
+  checkClientsSeeWhatIsStored, checkForbiddenLeavesNothing, checkSentIsStored,
+} from "./outputs.ts"; // prettier-ignore
+import { checkCancelledStaysCancelled, checkSchedulesRunWhenDue } from "./schedules.ts";
+
+export interface Violation {
+  readonly invariant: string;
+  readonly what: string;
+}
+
+const CHECKERS: Readonly<Record<string, (run: RunHistory) => Violations>> = {
+  I1: checkAcceptedIsAppliedOnce,
+  I2: checkReplayIsExact,
+  I3: checkOneOwnerAnEpoch,
+  I4: checkCommitsAreWhole,
+  I5: checkSchedulesRunWhenDue,
+  I6: checkCancelledStaysCancelled,
+  I7: checkAttemptsAreBounded,
+  I8: checkPoisonBlocksNobody,
+  I9: checkClientsSeeWhatIsStored,
+  I10: checkForbiddenLeavesNothing,
+  I12: checkDamageIsFound,
+  I13: checkSentIsStored,
+  defect: ({ observed }) => observed.defects,
+};
+
+export const check = (run: RunHistory): ReadonlyArray<Violation> =>
+  Object.entries(CHECKERS).flatMap(([invariant, checker]) =>
+    checker(run).map((what) => ({ invariant, what })),
+  );

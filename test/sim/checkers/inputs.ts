@@ -1,0 +1,113 @@
+/** I1, I4, I7, I8: what becomes of inputs. Each function returns what it found wrong, in words. */
+import type { Violations } from "../../kit/checkers.ts";
+import type { AgentHistory, RunHistory } from "../RunHistory.ts";
+import { MAX_ATTEMPTS } from "../subjects.ts";
+import { effectsOf, keyOfId } from "./effects.ts";
+import { statesOf } from "./states.ts";
+
+/** Those whose journal was not damaged; the others are I12's. */
+const whole = ({ agents, observed }: RunHistory): AgentHistory[] =>
+  agents.filter(({ id }) => id.class === "Ledger" && !observed.damaged.has(id.name));
+
+const parsed = (history: AgentHistory): unknown[] =>
+  statesOf(history).after.map((text) => (text === undefined ? undefined : JSON.parse(text)));
+
+/** I1: what was given a 2xx is done exactly once, or among the dead letters; its mark is there once. */
+export function checkAcceptedIsAppliedOnce(run: RunHistory): Violations {
+  const wrong: string[] = [];
+  const letters = new Set(run.letters.map(({ agent, key }) => `${agent} ${key}`));
+  const seen = new Set<string>();
+  for (const history of whole(run)) {
+    const { name } = history.id;
+    const { done, marks } = effectsOf(history, parsed(history));
+    for (const [key, times] of done) {
+      seen.add(`${name} ${key}`);
+      if (times > 1) wrong.push(`${name}: ${key} was done ${times} times`);
+      if (key.startsWith("github:") && !run.observed.sent.has(key.slice("github:".length)))
+        wrong.push(`${name}: ${key} was done and never sent`);
+    }
+    const applied = count(history.marks ?? []);
+    const expected = count(marks);
+    for (const key of new Set([...applied.keys(), ...expected.keys()]))
+      if (applied.get(key) !== expected.get(key))
+        wrong.push(
+          `${name}: ${key} is ${applied.get(key) ?? 0} times in SQL, ${expected.get(key) ?? 0} by the journal`,
+        );
+  }
+  for (const { id, agent, statuses, applied, op } of run.observed.sent.values()) {
+    if (run.observed.damaged.has(agent)) continue;
+    const at = `${agent} ${keyOfId(id)}`;
+    const accepted = statuses.some((status) => status >= 200 && status < 300);
+    if (accepted && !seen.has(at) && !letters.has(at))
+      wrong.push(`${at} (${op}) was answered ${statuses.join(", ")}; it is neither done nor dead`);
+    if (applied && !seen.has(at))
+      wrong.push(`${at} (${op}) was said to be applied and is not done`);
+  }
+  return wrong;
+}
+
+/** I4: after each event the state, which counts marks, is in step with the inputs and jobs that are done. */
+export function checkCommitsAreWhole(run: RunHistory): Violations {
+  return whole(run).flatMap((history) =>
+    effectsOf(history, parsed(history))
+      .counts.filter(({ marks, state }) => marks !== state)
+      .slice(0, 1)
+      .map(
+        ({ seq, marks, state }) =>
+          `${history.id.name} event ${seq}: the state counts ${state} marks, done are ${marks}`,
+      ),
+  );
+}
+
+/**
+ * Runs that were lost without a trace while the input was young (`SUSPECT_AGE_MS` is two leases of a run), and one that was
+ * marked. A host whose clock is behind takes an input for younger than it is.
+ */
+const UNKNOWN_RUNS_MAX = 4;
+const JUMPED_RUNS_MAX = 6;
+
+/** I7: no attempt past the limit and one marked; an input that kills is dead after as many deaths. */
+export function checkAttemptsAreBounded(run: RunHistory): Violations {
+  const wrong: string[] = [];
+  for (const { id, events } of run.agents)
+    for (const { seq, head } of events)
+      for (const { cause, dead } of head.turns)
+        if ((cause.attempt ?? 1) > MAX_ATTEMPTS + (dead === true ? 2 : 1))
+          wrong.push(`${id.name} event ${seq}: attempt ${cause.attempt} of ${cause.id}`);
+  const begun = (agent: string): number =>
+    new Set(
+      run.observed.runs.filter((r) => r.agent === agent && r.attempt > 1).map(({ key }) => key),
+    ).size;
+  const kills = count(run.observed.runs.filter(({ op }) => op === "kill").map(({ key }) => key));
+  for (const [key, times] of kills) {
+    // Each copy in the inbox that comes when the one before it is dead begins anew.
+    const copies = run.observed.copies.get(key) ?? 1;
+    const { agent } = run.observed.sent.get(key.slice("github:".length))!;
+    const unknown = UNKNOWN_RUNS_MAX + (run.observed.clockJumped ? JUMPED_RUNS_MAX : 0);
+    if (times > (MAX_ATTEMPTS + unknown) * copies + begun(agent))
+      wrong.push(`${key} killed ${times} hosts, and was stored ${copies} times`);
+  }
+  return wrong;
+}
+
+/** Of virtual time; a healthy installation needs a few hops. */
+const PROBE_MS_MAX = 500;
+
+/** I8: when all is mended every agent answers at once, whatever lies in others' way; nothing waits for ever. */
+export function checkPoisonBlocksNobody(run: RunHistory): Violations {
+  const { probes, damaged } = run.observed;
+  return [
+    ...probes
+      .filter(({ status, tookMs }) => status !== 200 || tookMs > PROBE_MS_MAX)
+      .map(({ agent, status, tookMs }) => `${agent} answered ${status} after ${tookMs} ms`),
+    ...run.waiting
+      .filter(({ agent }) => !damaged.has(agent))
+      .map(({ agent, key }) => `${agent} ${key} still waits`),
+  ];
+}
+
+function count(keys: ReadonlyArray<string>): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const key of keys) counts.set(key, (counts.get(key) ?? 0) + 1);
+  return counts;
+}

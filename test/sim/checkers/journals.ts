@@ -1,0 +1,55 @@
+/** I2, I3, I11, I12: what is stored. Each function returns what it found wrong, in words. */
+import { addressKey } from "../../../schemas/Address.ts";
+import { checkEpochs, checkSame, type Violations } from "../../kit/checkers.ts";
+import type { RunHistory } from "../RunHistory.ts";
+import { statesOf } from "./states.ts";
+
+const whole = ({ agents, observed }: RunHistory) =>
+  agents.filter(({ id }) => !observed.damaged.has(id.name));
+
+/** I2: every event follows the one before it, and every way to rebuild an agent gives the same bytes. */
+export function checkReplayIsExact(run: RunHistory): Violations {
+  return whole(run).flatMap((history) => {
+    const { id, refused, pictures } = history;
+    const { broken } = statesOf(history);
+    if (broken !== undefined) return [`${addressKey(id)}: ${broken}`];
+    if (refused !== undefined) return [`${addressKey(id)} can't be rebuilt: ${refused}`];
+    return checkSame(id, pictures);
+  });
+}
+
+/** I3: epochs never go back along a journal, and one epoch is one host's. */
+export function checkOneOwnerAnEpoch(run: RunHistory): Violations {
+  return run.agents.flatMap(checkEpochs);
+}
+
+/** I11: no byte of an erased agent's payload is left anywhere. `erased`: what its payload held. */
+export function checkErasedIsGone(
+  stored: Iterable<{ readonly where: string; readonly bytes: Uint8Array }>,
+  erased: ReadonlyArray<string>,
+): Violations {
+  const wrong: string[] = [];
+  for (const { where, bytes } of stored) {
+    const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+    for (const secret of erased) if (text.includes(secret)) wrong.push(`${where} holds ${secret}`);
+  }
+  return wrong;
+}
+
+/** I12: a damaged event is found by whoever reads it: the agent is set aside, nothing is cut short. */
+export function checkDamageIsFound(run: RunHistory): Violations {
+  const wrong: string[] = [];
+  for (const { id, unreadable, refused } of run.agents) {
+    const seq = run.observed.damaged.get(id.name);
+    if (seq === undefined) {
+      if (unreadable.length > 0)
+        wrong.push(`${id.name}: events ${unreadable.join()} can't be read`);
+      continue;
+    }
+    if (!unreadable.includes(seq)) wrong.push(`${id.name}: the damage of event ${seq} is not seen`);
+    if (refused === undefined) wrong.push(`${id.name} is rebuilt past the damage of event ${seq}`);
+  }
+  for (const status of run.observed.damagedAnswers)
+    if (status >= 200 && status < 300) wrong.push(`a damaged agent answered ${status}`);
+  return wrong;
+}

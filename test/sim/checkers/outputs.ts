@@ -1,0 +1,85 @@
+/** I9, I10, I13: what others see, and who may change anything. Each function returns what it found wrong, in words. */
+import type { Violations } from "../../kit/checkers.ts";
+import type { RunHistory } from "../RunHistory.ts";
+import { keyOfId } from "./effects.ts";
+import { statesOf, type StatesOf } from "./states.ts";
+
+/** Before anything set it; seeded by a read, and replaced within the same commit by the write that follows. */
+const INITIAL: Readonly<Record<string, string>> = {
+  Ledger: '{"count":0}',
+  Board: '{"note":"","n":0}',
+};
+
+/** I9: no client sees a state that the journal has not; sequences do not go back; at rest all have the last. */
+export function checkClientsSeeWhatIsStored(run: RunHistory): Violations {
+  const wrong: string[] = [];
+  const states = new Map<string, StatesOf>();
+  for (const history of run.agents)
+    states.set(`${history.id.class} ${history.id.name}`, statesOf(history));
+  for (const { name, className, agent, states: seen, acked, open } of run.observed.connections) {
+    const stored = states.get(`${className} ${agent}`);
+    let before = 0;
+    for (const { state, seq } of seen) {
+      if (seq < before) wrong.push(`${name} of ${agent}: state ${seq} came after state ${before}`);
+      before = seq;
+      const text = JSON.stringify(state);
+      if (
+        stored?.within.get(seq)?.has(text) !== true &&
+        text !== INITIAL[className] &&
+        text !== "null"
+      )
+        wrong.push(`${name} of ${agent} saw ${text} at ${seq}, which was never stored`);
+    }
+    for (const note of acked)
+      if (
+        stored?.after.some((text) => text?.includes(note)) !== true &&
+        ![...(stored?.within.values() ?? [])].some((texts) =>
+          [...texts].some((t) => t.includes(note)),
+        )
+      )
+        wrong.push(`${name}: the note ${note} was taken and never stored`);
+    const last = seen.at(-1);
+    const server = stored?.after.at(-1);
+    if (open && last !== undefined && JSON.stringify(last.state) !== server)
+      wrong.push(
+        `${name} of ${agent} has ${JSON.stringify(last.state)} at rest, the server ${server}`,
+      );
+  }
+  return wrong;
+}
+
+/** I10: forged webhooks are refused, and neither they nor readonly connections leave a trace. */
+export function checkForbiddenLeavesNothing(run: RunHistory): Violations {
+  const wrong = run.observed.forged
+    .filter((status) => ![0, 401, 503].includes(status))
+    .map((status) => `a forged webhook was answered ${status}`);
+  const forbidden = new Set(run.observed.forbidden);
+  for (const { id, events } of run.agents)
+    for (const { seq, head } of events) {
+      const text = JSON.stringify(head.turns.map(({ state, done }) => [state, done]));
+      for (const found of text.matchAll(/x\d+-\d+/g))
+        if (forbidden.has(found[0])) wrong.push(`${id.name} event ${seq} holds ${found[0]}`);
+    }
+  return wrong;
+}
+
+/** I13: a webhook is sent only for a stored turn, and always under the same key. */
+export function checkSentIsStored(run: RunHistory): Violations {
+  const wrong: string[] = [];
+  const asked = new Map<string, number>();
+  for (const { events } of run.agents)
+    for (const { head, storedMs } of events)
+      for (const item of (head.queue?.put ?? []) as ReadonlyArray<{ readonly id: string }>)
+        if (!asked.has(item.id)) asked.set(item.id, storedMs);
+  const keys = new Map<string, string>();
+  for (const { idempotencyKey, input, atMs } of run.observed.posts) {
+    const storedMs = asked.get(idempotencyKey);
+    if (storedMs === undefined) wrong.push(`${idempotencyKey} was sent and never stored`);
+    else if (storedMs > atMs) wrong.push(`${idempotencyKey} was sent before it was stored`);
+    const before = keys.get(input) ?? idempotencyKey;
+    if (before !== idempotencyKey)
+      wrong.push(`${keyOfId(input)} sent one webhook under ${before} and ${idempotencyKey}`);
+    keys.set(input, before);
+  }
+  return wrong;
+}

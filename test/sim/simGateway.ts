@@ -1,0 +1,133 @@
+/**
+ * A gateway of a simulation: the real `Gateway` on simulated ports, behind an HTTP server in memory. Its death cuts
+ * its sockets, and nobody hears of the requests that it had.
+ */
+import { Effect, Exit, Scope } from "effect";
+import { CallClient } from "../../core/call/CallClient.ts";
+import type { HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
+import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
+import { noMetrics } from "../../core/metrics/Metrics.ts";
+import { RouteTable } from "../../core/webhook/RouteTable.ts";
+import type { Verifier, WebhookRequest } from "../../core/webhook/WebhookRoute.ts";
+import { Gateway } from "../../services/gateway/Gateway.ts";
+import {
+  GATEWAY_BOUNDS_DEFAULT,
+  type GatewayServices,
+} from "../../services/gateway/GatewayServices.ts";
+import { MemoryHttpServer } from "../../services/memory/MemoryHttpServer.ts";
+import { MemorySocket, type MemoryPeer } from "../../services/memory/MemorySocket.ts";
+import { bindEnv } from "../../services/module/bindEnv.ts";
+import { body, github, webhook } from "../../services/webhooks/index.ts";
+import type { Installation } from "./Installation.ts";
+import { simPorts, type SimPorts } from "./simPorts.ts";
+import { NEVER, SimProcess } from "./SimProcess.ts";
+
+export const SECRET = "the simulation's";
+/** Shorter than a take-over, so that some are answered 202. */
+const DEADLINE_MS = 1_200;
+/** Callers that wait longer have given up. */
+const REQUEST_DEADLINE_MS = 8_000;
+
+export interface SimGateway {
+  readonly process: SimProcess;
+  readonly ports: SimPorts;
+  /** Never resolves when the gateway dies first. */
+  readonly request: (request: HttpRequest, body: Uint8Array) => Promise<HttpResponse>;
+  readonly connect: (
+    request: HttpRequest,
+    peer: MemoryPeer,
+  ) => Promise<MemorySocket | HttpResponse>;
+  readonly stop: () => Promise<void>;
+}
+
+export function startGateway(installation: Installation, name: string): SimGateway {
+  const { broker, weather, seed, time: base } = installation;
+  const process = new SimProcess({
+    name,
+    seed,
+    base,
+    delayed: weather.rates.delayed,
+    onPoint: () => undefined,
+  });
+  const ports = simPorts(broker, process, weather);
+  const calls = new CallClient({
+    bus: ports.bus,
+    blobs: ports.blobs,
+    time: process.time,
+    subjects: broker.subjects,
+    shards: broker.shards,
+  });
+  const env = bindEnv({ SECRET }, ["Ledger", "Board"], () => calls);
+  const github_ = github({ secret: "SECRET" });
+  const verify = weather.bug?.verifiesNothing === true ? trusting(github_) : github_;
+  const routes = new RouteTable(
+    ["Ledger", "Board"].map((agent) =>
+      webhook(`/hooks/${agent}`, { agent, verify, entity: body("agent"), deadlineMs: DEADLINE_MS }),
+    ),
+  );
+  const services: GatewayServices = {
+    config: {
+      gatewayId: name,
+      subjects: broker.subjects,
+      shards: broker.shards,
+      ...GATEWAY_BOUNDS_DEFAULT,
+      requestDeadlineMs: REQUEST_DEADLINE_MS,
+      publicUrl: "http://sim.example",
+    },
+    module: () => ({ routes, env }),
+    calls,
+    metrics: agentMetrics(noMetrics),
+    inbox: ports.inbox,
+    leases: ports.leases,
+    blobs: ports.blobs,
+    bus: ports.bus,
+    time: process.time,
+    log: installation.logOf(process),
+  };
+  const scope = Effect.runSync(Scope.make());
+  const server = new MemoryHttpServer();
+  const serve = Effect.gen(function* () {
+    const gateway = yield* Gateway.make(services);
+    yield* server.listen({ port: 0 } as never, gateway.handlers);
+  });
+  void Effect.runPromise(serve.pipe(Scope.provide(scope)));
+  const peers = new Set<MemoryPeer>();
+  process.onDeath(() => {
+    for (const peer of peers) base.after(0, () => peer.onClose(VANISHED, ""));
+  });
+  const alive = <A>(promise: Promise<A>): Promise<A> =>
+    new Promise((resolve, reject) => {
+      promise.then(
+        (value) => process.alive && resolve(value),
+        (error: unknown) => process.alive && reject(error as Error),
+      );
+    });
+  return {
+    process,
+    ports,
+    request: (request, data) => (process.alive ? alive(server.request(request, data)) : NEVER),
+    connect: (request, peer) => {
+      if (!process.alive) return NEVER;
+      // After its gateway's death a client hears of the cut, and of nothing else.
+      const guarded: MemoryPeer = {
+        onMessage: (data) => process.alive && peer.onMessage(data),
+        onClose: (...how) => process.alive && peer.onClose(...how),
+      };
+      peers.add(peer);
+      return alive(server.connect(request, guarded));
+    },
+    stop: () => Effect.runPromise(Scope.close(scope, Exit.void)),
+  };
+}
+
+/** RFC 6455, 7.4.1: no close frame came. */
+const VANISHED = 1006;
+
+/** A planted bug: whoever asks is who they say. */
+const trusting = (verifier: Verifier): Verifier => ({
+  ...verifier,
+  verify: ({ headers }: WebhookRequest) => ({
+    _tag: "Verified",
+    dedupId: headers["x-github-delivery"]?.[0] ?? "none",
+  }),
+});

@@ -1,0 +1,215 @@
+/**
+ * A host of a simulation: the real `Host` on simulated ports, with a disk of its own for its local cache. Its death
+ * leaves the disk as it is at that instant; the next process may find it, or an empty one.
+ */
+import { cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { Context, Effect, Exit, Scope } from "effect";
+import { Ambient, type AmbientShape } from "../../core/ambient/Ambient.ts";
+import { Blobs } from "../../core/blob/Blobs.ts";
+import { Bus } from "../../core/bus/Bus.ts";
+import { CallClient } from "../../core/call/CallClient.ts";
+import { Databases, type DatabasesShape } from "../../core/database/Databases.ts";
+import { DeadLetters } from "../../core/dead/DeadLetters.ts";
+import { Inbox } from "../../core/inbox/Inbox.ts";
+import { Journal } from "../../core/journal/Journal.ts";
+import { Leases } from "../../core/lease/Leases.ts";
+import { Log } from "../../core/log/Log.ts";
+import { Outgoing, type OutgoingShape } from "../../core/outgoing/Outgoing.ts";
+import { Cron } from "../../core/schedule/Cron.ts";
+import { Timers } from "../../core/schedule/Timers.ts";
+import { Snapshots } from "../../core/snapshot/Snapshots.ts";
+import { Time } from "../../core/time/Time.ts";
+import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
+import { noMetrics } from "../../core/metrics/Metrics.ts";
+import { SILENT } from "../../core/agent/observability.ts";
+import { ActiveAgent, type AgentClassType } from "../../core/turn/ActiveAgent.ts";
+import { CronParser } from "../../services/cronParser/CronParser.ts";
+import { Host } from "../../services/host/Host.ts";
+import { hostServices } from "../../services/host/HostServices.ts";
+import { bindEnv } from "../../services/module/bindEnv.ts";
+import { asyncAmbient } from "../../services/node/AsyncAmbient.ts";
+import { gatedCalls } from "../../services/node/gatedCalls.ts";
+import { nodeOutgoing } from "../../services/node/NodeOutgoing.ts";
+import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
+import type { Installation } from "./Installation.ts";
+import { simPorts, type SimPorts } from "./simPorts.ts";
+import { NEVER, SimProcess } from "./SimProcess.ts";
+import { Board, Ledger, type SubjectEnv } from "./subjects.ts";
+
+/** How long a host that stops waits for its turns: shorter than a lease, so that stops are quick. */
+const DRAIN_TIMEOUT_MS = 1_000;
+/** Small, so that large images of a run live in their files. */
+const RESIDENT_BYTES_MAX = 16 * 1024;
+const SWEEP_MS = 500;
+
+export interface SimHost {
+  readonly process: SimProcess;
+  readonly ports: SimPorts;
+  readonly folder: string | undefined;
+  /** In its memory now. */
+  readonly agents: () => ReadonlyArray<ActiveAgent>;
+  /** Ends in order: hands everything over. Virtual time has to pass. */
+  readonly stop: () => Promise<void>;
+}
+
+/** Makes a new, empty disk; undefined where the run has none. */
+export const newDisk = ({ folder }: Installation): string | undefined =>
+  folder === undefined ? undefined : mkdtempSync(join(folder, "disk-"));
+
+/** What is on a disk at this instant, on another. */
+export function copyDisk(installation: Installation, from: string | undefined): string | undefined {
+  const to = newDisk(installation);
+  if (from !== undefined && to !== undefined && readdirSync(from).length > 0)
+    cpSync(from, to, { recursive: true });
+  return to;
+}
+
+export async function startHost(
+  installation: Installation,
+  name: string,
+  folder: string | undefined,
+): Promise<SimHost> {
+  const { broker, weather, observed, seed, time: base } = installation;
+  const process = new SimProcess({
+    name,
+    seed,
+    base,
+    delayed: weather.rates.delayed,
+    onPoint: (point, at) => installation.atPoint(point, at),
+  });
+  const ports = simPorts(broker, process, weather);
+  const agents = new Set<ActiveAgent>();
+  const opened = await openSqliteDatabases({ folder, residentBytesMax: RESIDENT_BYTES_MAX });
+  process.onDeath(() => {
+    // What of it still runs in this instant may use its memory a last time.
+    base.after(0, () => {
+      for (const agent of agents) agent.discard();
+      opened.close();
+      if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
+    });
+  });
+  const calls = new CallClient({
+    bus: ports.bus,
+    blobs: ports.blobs,
+    time: process.time,
+    subjects: broker.subjects,
+    shards: broker.shards,
+  });
+  const sim: SubjectEnv["sim"] = {
+    ran: (run) => {
+      // The instant of a death goes on a little; nobody sees it.
+      if (!process.alive) return;
+      weather.trace.add(`${name} runs ${run.agent} ${run.op} ${run.key} ${run.attempt}`);
+      observed.runs.push({ ...run, host: name, atMs: base.nowMs(), wallMs: process.time.nowMs() });
+    },
+    sleep: (ms) => new Promise((resolve) => void process.time.after(ms, resolve)),
+    kill: () => {
+      weather.bit("killed by an input");
+      installation.crash(process);
+      return NEVER;
+    },
+    nowMs: process.time.nowMs,
+  };
+  const classes: ReadonlyMap<string, AgentClassType> = new Map([
+    ["Ledger", Ledger as unknown as AgentClassType],
+    ["Board", Board as unknown as AgentClassType],
+  ]);
+  const gated = gatedCalls(calls);
+  const env = bindEnv({ sim }, classes.keys(), () => gated);
+  const outgoing: OutgoingShape = {
+    ...nodeOutgoing,
+    post: (request) => {
+      if (process.point("send:before")) return NEVER;
+      observed.posts.push({
+        idempotencyKey: request.headers["idempotency-key"]!,
+        input: (JSON.parse(request.body) as { id: string }).id,
+        atMs: base.nowMs(),
+      });
+      weather.trace.add(`${name} posts ${request.headers["idempotency-key"]}`);
+      if (process.point("send:after")) return NEVER;
+      const fails = weather.fateOfRequest() !== "well";
+      return process.hear(
+        Promise.resolve({ _tag: "Answered", status: fails ? 503 : 200 } as const),
+      );
+    },
+  };
+  const ambient: AmbientShape = {
+    current: asyncAmbient.current,
+    run: (turn, f) => {
+      if (turn.owner instanceof ActiveAgent) agents.add(turn.owner);
+      return asyncAmbient.run(turn, f);
+    },
+  };
+  const context = Context.make(Journal, ports.journal).pipe(
+    Context.add(Inbox, ports.inbox),
+    Context.add(Leases, ports.leases),
+    Context.add(Snapshots, ports.snapshots),
+    Context.add(Blobs, ports.blobs),
+    Context.add(Bus, ports.bus),
+    Context.add(DeadLetters, ports.deadLetters),
+    Context.add(Timers, ports.timers),
+    Context.add(Databases, simDatabases(opened.databases, process)),
+    Context.add(Cron, new CronParser()),
+    Context.add(Outgoing, outgoing),
+    Context.add(Time, process.time),
+    Context.add(Ambient, ambient),
+    Context.add(Log, installation.logOf(process)),
+  );
+  const services = Effect.runSync(
+    hostServices({
+      config: {
+        hostId: name,
+        subjects: broker.subjects,
+        shards: broker.shards,
+        drainTimeoutMs: DRAIN_TIMEOUT_MS,
+        sweepMs: SWEEP_MS,
+      },
+      module: () => ({ agents: classes, env }),
+      metrics: {
+        ...agentMetrics(noMetrics),
+        hibernations: () => weather.bit("hibernated"),
+        quarantines: () => weather.bit("quarantined"),
+        duplicates: () => weather.bit("duplicate dropped"),
+        deadLetters: () => weather.bit("dead letter"),
+        activations: (events) =>
+          weather.bit(events === 0 ? "activated without replay" : "activated"),
+      },
+      observability: SILENT,
+    }).pipe(Effect.provide(context)),
+  );
+  const scope = Effect.runSync(Scope.make());
+  void Effect.runPromise(Host.make(services).pipe(Scope.provide(scope)));
+  return {
+    process,
+    ports,
+    folder,
+    agents: () => {
+      for (const agent of agents) if (agent.discarded) agents.delete(agent);
+      return [...agents];
+    },
+    stop: () => Effect.runPromise(Scope.close(scope, Exit.void)),
+  };
+}
+
+/** A dead process closes no file in order: what lies on its disk stays as it is. */
+function simDatabases(databases: DatabasesShape, process: SimProcess): DatabasesShape {
+  return {
+    open: (id) => {
+      const opened = databases.open(id);
+      const { database } = opened;
+      const close = database.close.bind(database);
+      const guarded: typeof database.close = (keep) => {
+        if (keep === undefined) return close();
+        if (process.point("cache:before")) return;
+        close(keep);
+        process.point("cache:after");
+      };
+      Object.defineProperty(database, "close", { value: guarded });
+      return opened;
+    },
+    discard: (id) => {
+      if (process.alive) databases.discard(id);
+    },
+  };
+}

@@ -1,0 +1,86 @@
+/**
+ * The journal of one process of a simulation: what becomes of its appends on the way, and the planted
+ * bugs that a journal can have. An append whose outcome the process never learns may be stored at once, never, or
+ * later, when its agent is somebody else's.
+ */
+import type { AppendResult, JournalShape } from "../../core/journal/Journal.ts";
+import { CorruptFrame } from "../../schemas/Frame.ts";
+import { decodeEvent } from "../../schemas/JournalEvent.ts";
+import type { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
+import type { MemoryConnection } from "../../services/memory/MemoryConnection.ts";
+import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
+import type { CrashPoint } from "./crashPoints.ts";
+import { all, type Ask } from "./simPorts.ts";
+import type { SimProcess } from "./SimProcess.ts";
+import type { Weather } from "./Weather.ts";
+
+export interface JournalParts {
+  readonly broker: MemoryBroker;
+  readonly process: SimProcess;
+  readonly weather: Weather;
+  readonly ask: Ask;
+}
+
+const POINTS: Readonly<Record<string, readonly [CrashPoint, CrashPoint]>> = {
+  turns: ["commit:before-append", "commit:after-append"],
+  claimed: ["claim:before-append", "claim:after-append"],
+  destroyed: ["destroy:before-append", "destroy:after-append"],
+};
+
+export function simJournal(wire: MemoryConnection, parts: JournalParts): JournalShape {
+  const { broker, process, weather, ask } = parts;
+  const journal = makeMemoryJournal(wire);
+  const { bug } = weather;
+  const append: JournalShape["append"] = async (id, given, options) => {
+    const data = bug?.event?.(given) ?? given;
+    const fate = weather.fateOfAppend();
+    if (fate === "never") return UNKNOWN;
+    if (fate === "later") {
+      broker.time.after(weather.lateMs(), () => {
+        // Nobody hears of it any more: the compare-and-set decides.
+        broker.journal.append(id, data, options.expectedSeq);
+      });
+      return UNKNOWN;
+    }
+    const result = await journal.append(id, data, options);
+    if (result._tag === "Conflict") weather.bit("append refused");
+    if (result._tag === "Conflict" && bug?.acceptsStale === true) {
+      const seq = broker.journal.append(id, data, broker.journal.last(id)!.seq);
+      if (seq !== undefined) return { _tag: "Stored", seq };
+    }
+    return fate === "at once" ? UNKNOWN : result;
+  };
+  return {
+    ...journal,
+    append: async (id, data, options) => {
+      const { head } = decodeEvent(data);
+      const result = await ask(POINTS[head.kind], () => append(id, data, options));
+      weather.trace.add(`${process.name} append ${id.name} ${head.kind} ${told(result)}`);
+      return result;
+    },
+    read: async function* (id, range) {
+      const events = await ask(["rebuild:before", "rebuild:after"], () =>
+        all(journal.read(id, range)),
+      );
+      for (const event of events) {
+        if (bug?.truncates === true && isCorrupt(event.data)) return;
+        yield event;
+      }
+    },
+    last: (id) => ask(undefined, () => journal.last(id)),
+  };
+}
+
+const UNKNOWN: AppendResult = { _tag: "Unknown", message: "no answer came in time" };
+
+const told = (result: AppendResult): string =>
+  result._tag === "Stored" ? `stored ${result.seq}` : result._tag.toLowerCase();
+
+function isCorrupt(data: Uint8Array): boolean {
+  try {
+    decodeEvent(data);
+    return false;
+  } catch (error) {
+    return error instanceof CorruptFrame;
+  }
+}

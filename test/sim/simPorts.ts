@@ -1,0 +1,248 @@
+/**
+ * The ports of one process of a simulation: those of `services/memory`, with the network and its faults
+ * between. Every use of the broker is asked for (`<point>:before`), takes its time, happens, takes its time
+ * again (`<point>:after`) and is heard of, if the process lives.
+ *
+ * 1. What was on its way when its process died or froze still arrives.
+ * 2. A dead process asks for nothing more.
+ */
+import { BrokerUnavailable, type BusShape } from "../../core/bus/Bus.ts";
+import type { BlobsShape } from "../../core/blob/Blobs.ts";
+import type { DeadLettersShape } from "../../core/dead/DeadLetters.ts";
+import type { InboxShape } from "../../core/inbox/Inbox.ts";
+import type { JournalShape } from "../../core/journal/Journal.ts";
+import type { LeasesShape } from "../../core/lease/Leases.ts";
+import type { SnapshotsShape } from "../../core/snapshot/Snapshots.ts";
+import type { TimersShape } from "../../core/schedule/Timers.ts";
+import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
+import type { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
+import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
+import type { MemoryConnection } from "../../services/memory/MemoryConnection.ts";
+import { makeMemoryDeadLetters } from "../../services/memory/MemoryDeadLetters.ts";
+import { makeMemoryInbox } from "../../services/memory/MemoryInbox.ts";
+import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
+import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
+import { makeMemoryTimers } from "../../services/memory/MemoryTimers.ts";
+import type { CrashPoint } from "./crashPoints.ts";
+import { NEVER, type SimProcess } from "./SimProcess.ts";
+import { simJournal } from "./simJournal.ts";
+import type { Weather } from "./Weather.ts";
+
+export interface SimPorts {
+  readonly journal: JournalShape;
+  readonly inbox: InboxShape;
+  readonly leases: LeasesShape;
+  readonly snapshots: SnapshotsShape;
+  readonly blobs: BlobsShape;
+  readonly bus: BusShape;
+  readonly deadLetters: DeadLettersShape;
+  readonly timers: TimersShape;
+  /** Cuts the process off, until the returned function is called. */
+  readonly cut: () => () => void;
+}
+
+/** One use of the broker by a process, with the network on both sides. */
+export type Ask = <A>(
+  points: readonly [before: CrashPoint, after: CrashPoint] | undefined,
+  f: () => Promise<A>,
+) => Promise<A>;
+
+export function simPorts(broker: MemoryBroker, process: SimProcess, weather: Weather): SimPorts {
+  // What needs the process to listen ends with it; what it has sent off does not (rule 1).
+  const line = broker.connect(process.name);
+  const wire = broker.connect(process.name);
+  process.onDeath(() => line.close());
+  const ask = askOf(broker, process);
+  const inbox = makeMemoryInbox(wire);
+  const snapshots = makeMemorySnapshots(wire);
+  const blobs = makeMemoryBlobs(wire);
+  const deadLetters = makeMemoryDeadLetters(wire);
+  const timers = makeMemoryTimers(wire);
+  /** A request or its answer is lost: the adapter says that the broker can't be reached. */
+  const lossy = async <A>(f: () => Promise<A>): Promise<A> => {
+    const fate = weather.fateOfRequest();
+    if (fate === "request lost") throw lost();
+    const result = await f();
+    if (fate === "answer lost") throw lost();
+    return result;
+  };
+  return {
+    journal: simJournal(wire, { broker, process, weather, ask }),
+    inbox: {
+      ...inbox,
+      publish: (id, data, options) =>
+        ask(triggerPoints(process), async () => {
+          const result = await inbox.publish(id, data, options);
+          // The ack was lost and the adapter asked again: stored twice.
+          if (weather.isRepeated()) return inbox.publish(id, data, options);
+          return result;
+        }),
+      get: (seq) => ask(undefined, () => lossy(() => inbox.get(seq))),
+      depth: () => ask(undefined, () => inbox.depth()),
+      consume: consumeOf(line, process, weather, ask),
+    },
+    leases: leasesOf(wire, line, process, ask, lossy),
+    snapshots: {
+      put: (id, data) =>
+        ask(["snapshot:before", "snapshot:between"], () => lossy(() => snapshots.put(id, data))),
+      newestFirst: async function* (id) {
+        yield* await ask(undefined, () => lossy(() => all(snapshots.newestFirst(id))));
+      },
+    },
+    blobs: {
+      put: (name, data) => ask(undefined, () => lossy(() => blobs.put(name, data))),
+      get: (name) => ask(undefined, () => lossy(() => blobs.get(name))),
+      remove: (name) => ask(undefined, () => lossy(() => blobs.remove(name))),
+    },
+    deadLetters: {
+      ...deadLetters,
+      put: (id, data) =>
+        ask(["bury:before", "bury:after"], () => lossy(() => deadLetters.put(id, data))),
+    },
+    timers: {
+      arm: (...args) => ask(["arm:before", "arm:after"], () => lossy(() => timers.arm(...args))),
+      disarm: (...args) =>
+        ask(["disarm:before", "disarm:after"], () => lossy(() => timers.disarm(...args))),
+    },
+    bus: busOf(line, broker, process),
+    cut: () => {
+      line.disconnect();
+      wire.disconnect();
+      return () => {
+        line.reconnect();
+        wire.reconnect();
+      };
+    },
+  };
+}
+
+const lost = (): BrokerUnavailable => new BrokerUnavailable({ message: "no answer came in time" });
+
+/** A gateway's publish is a webhook; a host's is a trigger. */
+const triggerPoints = (process: SimProcess): readonly [CrashPoint, CrashPoint] | undefined =>
+  process.name.startsWith("host") ? ["trigger:before", "trigger:after"] : undefined;
+
+function askOf(broker: MemoryBroker, process: SimProcess): Ask {
+  return async (points, f) => {
+    // Rule 2.
+    if (!process.alive || (points !== undefined && process.point(points[0]))) return NEVER;
+    const outMs = process.latencyMs();
+    if (outMs > 0) await new Promise<void>((resolve) => void broker.time.after(outMs, resolve));
+    const result = f();
+    result.catch(() => undefined);
+    await result.catch(() => undefined);
+    if (points !== undefined) process.point(points[1]);
+    return process.alive ? process.hear(result) : NEVER;
+  };
+}
+
+/** Much shorter than the real broker's: a run is short too. */
+const ACK_WAIT_MS = 1_000;
+
+function consumeOf(
+  line: MemoryConnection,
+  process: SimProcess,
+  weather: Weather,
+  ask: Ask,
+): InboxShape["consume"] {
+  const inbox = makeMemoryInbox(line);
+  return (shard, handler) =>
+    ask(["consume:before", "consume:after"], async () => {
+      let stopped = false;
+      const consumer = await inbox.consume(shard, (delivery) => {
+        /** The broker never hears of it, and delivers again. */
+        const isLost = (): boolean => {
+          if (!weather.losesAck()) return false;
+          line.time.after(ACK_WAIT_MS, () => process.enter(deliver));
+          return true;
+        };
+        const given = {
+          ...delivery,
+          ack: () => {
+            if (process.point("ack:before")) return;
+            if (!isLost()) delivery.ack();
+            process.point("ack:after");
+          },
+          nak: (delayMs: number) => {
+            if (process.point("nak:before")) return;
+            if (!isLost()) delivery.nak(delayMs);
+            process.point("nak:after");
+          },
+        };
+        const deliver = (): void => {
+          if (!stopped) handler(given);
+        };
+        if (weather.bug?.acksEarly === true) delivery.ack();
+        process.enter(deliver);
+        if (weather.isRepeated()) process.enter(deliver);
+      });
+      const stop = async (): Promise<void> => {
+        stopped = true;
+        await process.hear(consumer.stop());
+      };
+      return { stop };
+    });
+}
+
+function leasesOf(
+  wire: MemoryConnection,
+  line: MemoryConnection,
+  process: SimProcess,
+  ask: Ask,
+  lossy: <A>(f: () => Promise<A>) => Promise<A>,
+): LeasesShape {
+  const leases = makeMemoryLeases(wire);
+  const watched = makeMemoryLeases(line);
+  return {
+    ...leases,
+    claim: (key, value) =>
+      ask(["lease:before-claim", "lease:after-claim"], () => lossy(() => leases.claim(key, value))),
+    renew: (lease, value) =>
+      ask(["lease:before-renew", "lease:after-renew"], () =>
+        lossy(() => leases.renew(lease, value)),
+      ),
+    release: (lease) =>
+      ask(["lease:before-release", "lease:after-release"], () => leases.release(lease)),
+    list: (prefix) => ask(undefined, () => lossy(() => leases.list(prefix))),
+    watch: (onChange, signal) =>
+      process.hear(
+        watched.watch((change) => process.enter(() => !signal.aborted && onChange(change)), signal),
+      ),
+  };
+}
+
+function busOf(line: MemoryConnection, { subjects }: MemoryBroker, process: SimProcess): BusShape {
+  const bus = makeMemoryBus(line);
+  const kindOf = (subject: string): "answer" | "frame" | "reply" | undefined => {
+    if (!process.name.startsWith("host")) return undefined;
+    if (subject.startsWith("_INBOX.")) return "reply";
+    if (!subject.startsWith(`${subjects.namespace}.gateway.`)) return undefined;
+    return subject.endsWith(".reply") ? "answer" : "frame";
+  };
+  return {
+    ...bus,
+    publish: (subject, data, reply) => {
+      const kind = kindOf(subject);
+      if (!process.alive || (kind !== undefined && process.point(`${kind}:before`))) return;
+      bus.publish(subject, data, reply);
+      if (kind !== undefined) process.point(`${kind}:after`);
+    },
+    subscribe: (subject, handler, options) => {
+      const end = bus.subscribe(
+        subject,
+        (message) => process.enter(() => handler(message)),
+        options,
+      );
+      return () => process.hear(end());
+    },
+    request: (subject, data, options) =>
+      process.alive ? process.hear(bus.request(subject, data, options)) : NEVER,
+    flush: () => (process.alive ? process.hear(bus.flush()) : NEVER),
+  };
+}
+
+export async function all<A>(items: AsyncIterable<A>): Promise<A[]> {
+  const list: A[] = [];
+  for await (const item of items) list.push(item);
+  return list;
+}

@@ -1,0 +1,221 @@
+/**
+ * The agents of a simulation. A ledger leaves one mark in its state and one in SQL for each input and job that it
+ * does, with no dedup of its own, so that one applied twice, never or by half shows. A board is
+ * what clients write on.
+ */
+import { Agent } from "../../core/agent/Agent.ts";
+import type { AgentNamespace } from "../../core/agent/AgentNamespace.ts";
+import type { Connection } from "../../core/agent/Connection.ts";
+import { asyncAmbient, getCurrentAgent } from "../../services/node/AsyncAmbient.ts";
+
+/** What agents of one process get from the simulation. */
+export interface SubjectEnv {
+  readonly sim: {
+    readonly ran: (run: {
+      agent: string;
+      key: string;
+      kind: string;
+      attempt: number;
+      op: string;
+    }) => void;
+    readonly sleep: (ms: number) => Promise<void>;
+    /** The process dies, as of a bug that an input sets off. */
+    readonly kill: () => Promise<never>;
+    readonly nowMs: () => number;
+  };
+  readonly Ledger: AgentNamespace<Ledger>;
+}
+
+/** What the body of a webhook asks a ledger to do. */
+export interface Order {
+  readonly id: string;
+  readonly agent: string;
+  readonly do:
+    | "mark"
+    | "slow"
+    | "split"
+    | "flaky"
+    | "poison"
+    | "kill"
+    | "queue"
+    | "schedule"
+    | "cancel"
+    | "send"
+    | "ask"
+    | "destroy";
+  readonly ms?: number;
+  readonly fails?: number;
+  readonly when?: "delay" | "date" | "interval" | "cron";
+  readonly other?: string;
+}
+
+export interface LedgerState {
+  readonly count: number;
+}
+
+/** Of every input and job. Few, so that poison is soon dead; waits are short. */
+export const MAX_ATTEMPTS = 4;
+const OPTIONS = {
+  hibernateAfterSeconds: 1,
+  retry: { maxAttempts: MAX_ATTEMPTS, baseDelayMs: 20, maxDelayMs: 100 },
+};
+
+export class Ledger extends Agent<SubjectEnv, LedgerState> {
+  static override options = OPTIONS;
+  override initialState: LedgerState = { count: 0 };
+
+  override onStart(): void {
+    this
+      .sql`CREATE TABLE IF NOT EXISTS marks (n INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT, noise TEXT)`;
+  }
+
+  override async onRequest(request: Request): Promise<Response> {
+    if (request.method === "GET") return Response.json(this.peek());
+    const order = (await request.json()) as Order;
+    this.#ran(order.do);
+    await this.#obey(order);
+    return new Response("applied");
+  }
+
+  override onError(error: unknown): void {
+    throw error;
+  }
+
+  /** For stubs. */
+  peek(): { readonly count: number; readonly keys: ReadonlyArray<string> } {
+    const rows = this.sql<{ key: string }>`SELECT key FROM marks ORDER BY n`;
+    return { count: this.state.count, keys: rows.map(({ key }) => key) };
+  }
+
+  async job({ fails }: { readonly fails: number }): Promise<void> {
+    this.#ran("job");
+    if (getCurrentAgent().attempt <= fails) throw new Error("as ordered");
+    this.#mark();
+  }
+
+  async tick({ ms }: { readonly ms: number }): Promise<void> {
+    this.#ran("tick");
+    if (ms > 0) await this.env.sim.sleep(ms);
+    this.#mark();
+  }
+
+  async #obey(order: Order): Promise<void> {
+    const { sim } = this.env;
+    const { ms = 0, fails = 0 } = order;
+    switch (order.do) {
+      case "slow":
+        await sim.sleep(ms);
+        return this.#mark();
+      case "split":
+        // Shorter than the time that writes of one turn gather.
+        this.#count();
+        await sim.sleep(ms);
+        return this.#note();
+      case "flaky":
+        if (getCurrentAgent().attempt <= fails) throw new Error("as ordered");
+        return this.#mark();
+      case "poison":
+        throw new Error("poison");
+      case "kill":
+        return sim.kill();
+      case "queue":
+        this.#mark();
+        await this.queue("job", { fails });
+        return;
+      case "schedule":
+        this.#mark();
+        return this.#schedule(order);
+      case "cancel":
+        for (const { id } of await this.listSchedules()) await this.cancelSchedule(id);
+        return this.#mark();
+      case "send":
+        this.#mark();
+        await this.sendWebhook(
+          "http://receiver.example/",
+          { id: order.id },
+          { allowPrivate: true },
+        );
+        return;
+      case "ask":
+        await this.env.Ledger.getByName(order.other!).peek();
+        return this.#mark();
+      case "destroy":
+        return this.destroy();
+      case "mark":
+        return this.#mark();
+    }
+  }
+
+  async #schedule({ when, ms = 0 }: Order): Promise<void> {
+    const payload = { ms: ms % 2 === 0 ? 0 : ms };
+    const seconds = 1 + (ms % 4);
+    if (when === "delay") await this.schedule(seconds, "tick", payload);
+    else if (when === "date")
+      await this.schedule(new Date(this.env.sim.nowMs() + seconds * 700), "tick", payload);
+    else if (when === "interval") await this.scheduleEvery(seconds, "tick", payload);
+    else await this.schedule("* * * * *", "tick", payload);
+  }
+
+  #ran(op: string): void {
+    const { cause } = asyncAmbient.current()!;
+    this.env.sim.ran({
+      agent: this.name,
+      key: cause.id ?? "",
+      kind: cause.kind,
+      attempt: cause.attempt ?? 1,
+      op,
+    });
+  }
+
+  #mark(): void {
+    this.#count();
+    this.#note();
+  }
+  #count(): void {
+    this.setState({ count: this.state.count + 1 });
+  }
+  #note(): void {
+    const key = asyncAmbient.current()!.cause.id ?? "";
+    // Long enough that pages split, and every commit is more than one changed range.
+    this.sql`INSERT INTO marks (key, noise) VALUES (${key}, ${key.repeat(NOISE_REPEATS)})`;
+  }
+}
+
+/** Some 300 bytes a row. */
+const NOISE_REPEATS = 12;
+
+export interface BoardState {
+  readonly note: string;
+  readonly n: number;
+}
+
+export class Board extends Agent<SubjectEnv, BoardState> {
+  static override options = OPTIONS;
+  override initialState: BoardState = { note: "", n: 0 };
+
+  override async onRequest(request: Request): Promise<Response> {
+    if (request.method === "POST") this.#write(await request.text());
+    return Response.json(this.state);
+  }
+
+  override onMessage(connection: Connection, message: string | ArrayBuffer): void {
+    const note = String(message);
+    this.#write(note);
+    connection.send(`taken ${note}`);
+  }
+
+  override shouldConnectionBeReadonly(
+    _connection: Connection,
+    { request }: { readonly request: Request },
+  ): boolean {
+    return request.url.includes("readonly");
+  }
+
+  override onError(): void {
+    // A readonly connection's message: refused, and nothing more.
+  }
+
+  #write(note: string): void {
+    this.setState({ note, n: this.state.n + 1 });
+  }
+}

@@ -1,0 +1,278 @@
+/**
+ * What the outside does to an installation in one run, drawn from its seed: webhooks with their
+ * repetitions, forged ones, connections that write and look on.
+ *
+ * A provider asks again until it has a 2xx or has no attempts left, at whichever gateway lives then.
+ */
+import type { HttpRequest } from "../../core/http/HttpServer.ts";
+import { MemorySocket } from "../../services/memory/MemorySocket.ts";
+import { sign } from "../../services/webhooks/index.ts";
+import type { Installation } from "./Installation.ts";
+import type { Connected, SentWebhook } from "./Observed.ts";
+import { Random } from "./Random.ts";
+import { SECRET } from "./simGateway.ts";
+import type { Order } from "./subjects.ts";
+
+export const LEDGERS = ["a", "b", "c", "d"] as const;
+export const BOARD = "wall";
+/** Whose journal is damaged in some runs: it gets marks, and is asked nothing else. */
+export const VICTIM = "victim";
+
+const ATTEMPTS_MAX = 6;
+const RETRY_MS = 400;
+/** A provider that hears nothing for so long hangs up. */
+const PATIENCE_MS = 3_000;
+const RECONNECT_MS = 250;
+
+const OPS: Readonly<Partial<Record<Order["do"], number>>> = {
+  mark: 30, slow: 10, split: 10, flaky: 8, poison: 2, kill: 1, queue: 10, schedule: 12, cancel: 4,
+  send: 6, ask: 4, destroy: 2,
+}; // prettier-ignore
+
+export class Workload {
+  private readonly installation: Installation;
+  private readonly random: Random;
+  private readonly clients: Client[] = [];
+  private orders = 0;
+
+  constructor(installation: Installation) {
+    this.installation = installation;
+    this.random = new Random(installation.seed, "workload");
+  }
+
+  /** One thing that the outside does. */
+  act(): void {
+    const { random } = this;
+    switch (
+      random.weighted({ order: 60, note: 14, connect: 8, forge: 3, victim: 6, leave: 2, claim: 4 })
+    ) {
+      case "order":
+        return this.order(random.weighted(OPS));
+      case "note":
+        return random
+          .pick(this.clients.length > 0 ? this.clients : [undefined])
+          ?.write(this.newId());
+      case "connect":
+        if (this.clients.length < CLIENTS_MAX) this.connect();
+        return;
+      case "forge":
+        return this.forge();
+      case "victim":
+        return this.send("Ledger", { id: this.newId(), agent: VICTIM, do: "mark" });
+      case "leave":
+        return random.pick(this.clients.length > 0 ? this.clients : [undefined])?.leave();
+      case "claim":
+        // A call of an agent that may have no journal yet.
+        return void this.get("Ledger", random.pick(LEDGERS)).catch(() => undefined);
+    }
+  }
+
+  /** Sends one order to a ledger; some come twice, at once or later. */
+  order(op: Order["do"], agent: string = this.random.pick(LEDGERS)): void {
+    const { random } = this;
+    const order: Order = {
+      id: this.newId(),
+      agent,
+      do: op,
+      ms: op === "split" ? random.int(1, 20) : random.int(1, 1_500),
+      fails: random.int(0, 3),
+      when: random.pick(["delay", "date", "interval", "cron"] as const),
+      other: random.pick(LEDGERS.filter((name) => name !== agent)),
+    };
+    this.send("Ledger", order);
+    if (random.chance(REPEATED))
+      this.installation.time.after(random.pick([0, 0, 50, 2_000]), () =>
+        this.send("Ledger", order),
+      );
+  }
+
+  /** Resolves when the provider is done with it. */
+  send(className: string, order: Order): void {
+    void this.deliver(className, order);
+  }
+
+  async deliver(className: string, order: Order): Promise<SentWebhook> {
+    const { observed, time } = this.installation;
+    let sent = observed.sent.get(order.id);
+    if (sent === undefined) {
+      sent = { id: order.id, agent: order.agent, op: order.do, statuses: [], applied: false };
+      observed.sent.set(order.id, sent);
+    }
+    const body = JSON.stringify(order);
+    const headers = sign.github(body, SECRET, { id: order.id });
+    for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+      const { status, text } = await this.post(`/hooks/${className}`, headers, body);
+      sent.statuses.push(status);
+      if (text === "applied") sent.applied = true;
+      this.installation.weather.trace.add(`sender ${order.id} ${order.do} hears ${status} ${text}`);
+      if (status >= 200 && status < 300) break;
+      await new Promise<void>((resolve) => void time.after(RETRY_MS, resolve));
+    }
+    return sent;
+  }
+
+  /** The status and the body of a GET of an agent; 0 when no answer came. */
+  get(className: string, name: string): Promise<{ status: number; text: string }> {
+    return this.ask(requestOf("GET", `/agents/${className.toLowerCase()}/${name}`, {}), "");
+  }
+
+  /** Writes the board's last note, so that every client hears of it. */
+  touch(): Promise<{ status: number; text: string }> {
+    return this.ask(requestOf("POST", `/agents/board/${BOARD}`, {}), "the last");
+  }
+
+  /** Every client that is gone comes back, so that all can be compared at rest. */
+  reconnectAll(): void {
+    for (const client of this.clients) client.stay();
+  }
+
+  private connect(): void {
+    const { random } = this;
+    const kind = random.weighted({ writer: 3, reader: 2, watcher: 2 });
+    const className = kind === "watcher" ? "Ledger" : "Board";
+    const agent = className === "Board" ? BOARD : random.pick(LEDGERS);
+    const name = `client-${this.clients.length + 1}`;
+    const client = new Client(this.installation, random, {
+      name, className, agent, readonly: kind === "reader",
+    }); // prettier-ignore
+    this.clients.push(client);
+    client.connect();
+  }
+
+  private forge(): void {
+    const { observed } = this.installation;
+    const id = this.newId();
+    observed.forbidden.push(id);
+    const body = JSON.stringify({ id, agent: this.random.pick(LEDGERS), do: "mark" });
+    const headers = sign.github(body, "not the secret", { id });
+    void this.post("/hooks/Ledger", headers, body).then(({ status }) =>
+      observed.forged.push(status),
+    );
+  }
+
+  private post(
+    target: string,
+    headers: Readonly<Record<string, string>>,
+    body: string,
+  ): Promise<{ status: number; text: string }> {
+    return this.ask(
+      requestOf("POST", target, { ...headers, "content-type": "application/json" }),
+      body,
+    );
+  }
+
+  private ask(request: HttpRequest, body: string): Promise<{ status: number; text: string }> {
+    const { gatewaysAlive, time } = this.installation;
+    const gateway = gatewaysAlive.length === 0 ? undefined : this.random.pick(gatewaysAlive);
+    return new Promise((resolve) => {
+      const cancel = time.after(PATIENCE_MS, () => resolve({ status: 0, text: "" }));
+      void gateway?.request(request, encoder.encode(body)).then((response) => {
+        cancel();
+        const { status, body: bytes = "" } = response;
+        const text = typeof bytes === "string" ? bytes : decoder.decode(bytes);
+        resolve({ status, text });
+      });
+    });
+  }
+
+  private newId(): string {
+    return `x${++this.orders}-${this.random.int(0, ID_NOISE_MAX)}`;
+  }
+}
+
+/** A client of an agent, through all its connections. */
+class Client {
+  private readonly installation: Installation;
+  private readonly random: Random;
+  private readonly who: Pick<Connected, "name" | "className" | "agent" | "readonly">;
+  private socket: MemorySocket | undefined;
+  private left = false;
+  private connecting = false;
+
+  constructor(installation: Installation, random: Random, who: Client["who"]) {
+    this.installation = installation;
+    this.random = random;
+    this.who = who;
+  }
+
+  connect(): void {
+    const { gatewaysAlive, observed, time } = this.installation;
+    const gateway = gatewaysAlive.length === 0 ? undefined : this.random.pick(gatewaysAlive);
+    if (this.connecting || this.left || this.socket !== undefined) return;
+    this.connecting = true;
+    const { className, agent, readonly, name } = this.who;
+    const seen: Connected = { ...this.who, states: [], acked: [], refusals: 0, open: false };
+    observed.connections.push(seen);
+    let over = false;
+    const again = (): void => {
+      if (over) return;
+      over = true;
+      seen.open = false;
+      this.socket = undefined;
+      this.connecting = false;
+      time.after(RECONNECT_MS, () => this.connect());
+    };
+    const query = `_pk=${name}${readonly ? "&readonly=1" : ""}`;
+    const target = `/agents/${className.toLowerCase()}/${agent}?${query}`;
+    const upgrade = { upgrade: "websocket", connection: "Upgrade" };
+    // A gateway that dies in mid-upgrade never answers.
+    const cancel = time.after(PATIENCE_MS * 2, again);
+    const peer = { onMessage: (data: string | Uint8Array) => hear(seen, data), onClose: again };
+    void gateway?.connect(requestOf("GET", target, upgrade), peer).then((result) => {
+      cancel();
+      this.connecting = false;
+      if (over || !(result instanceof MemorySocket)) return again();
+      this.socket = result;
+      seen.open = true;
+    });
+  }
+
+  /** A message or a state of its own; a readonly connection's must change nothing. */
+  write(note: string): void {
+    if (this.socket === undefined || this.who.className !== "Board") return;
+    if (this.who.readonly) this.installation.observed.forbidden.push(note);
+    const asState = this.random.chance(0.5);
+    this.socket.toServer(
+      asState ? JSON.stringify({ type: "cf_agent_state", state: { note, n: 0 } }) : note,
+    );
+  }
+
+  leave(): void {
+    const { socket } = this;
+    if (this.random.chance(0.5)) socket?.leave(1000, "");
+    else socket?.cut();
+  }
+
+  stay(): void {
+    this.connect();
+  }
+}
+
+function hear(seen: Connected, data: string | Uint8Array): void {
+  const text = String(data);
+  if (text.startsWith("taken ")) seen.acked.push(text.slice("taken ".length));
+  if (!text.startsWith("{")) return;
+  const frame = JSON.parse(text) as { type?: string; state?: unknown; seq?: number };
+  if (frame.type === "cf_agent_state_error") seen.refusals++;
+  if (frame.type === "cf_agent_state") seen.states.push({ state: frame.state, seq: frame.seq! });
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+function requestOf(
+  method: string,
+  target: string,
+  headers: Readonly<Record<string, string>>,
+): HttpRequest {
+  const all: Record<string, string[]> = Object.create(null) as Record<string, string[]>;
+  for (const [name, value] of Object.entries({ host: "sim.example", ...headers }))
+    all[name] = [value];
+  return { method, target, headers: all, remoteAddress: "192.0.2.1", secure: false };
+}
+
+const CLIENTS_MAX = 4;
+/** Of webhooks, that the provider sends a second time though nothing went wrong. */
+const REPEATED = 0.25;
+/** Tells ids of one run apart in a trace; their number does that already. */
+const ID_NOISE_MAX = 999;
