@@ -17,6 +17,7 @@ import {
   type CensusRequest,
 } from "../../schemas/Call.ts";
 import type { BusMessage } from "../../core/bus/Bus.ts";
+import { encodeError } from "../../core/call/remoteError.ts";
 import type { InboxConsumer } from "../../core/inbox/Inbox.ts";
 import type { Lease } from "../../core/lease/Leases.ts";
 import type { CallAnswer } from "../../core/turn/handleCall.ts";
@@ -181,7 +182,7 @@ export class Shard {
     } catch (error) {
       if (isTransient(error) || this.lost.signal.aborted) return NOT_HERE;
       log.error("an agent could not answer", { ...id, error: describe(error) });
-      return { reply: { kind: "error", name: "Error", message: "Internal Server Error" } };
+      return { reply: { kind: "error", ...(isOfCode(head) ? encodeError(error) : HIDDEN) } };
     }
   }
 
@@ -220,6 +221,10 @@ export class Shard {
 }
 
 const NOT_HERE: CallAnswer = { reply: { kind: "notHere" } };
+
+/** A stub's call and `getAgentByName` are made by code of the installation, which may know what failed. */
+const isOfCode = ({ kind }: Call): boolean => kind === "rpc" || kind === "state";
+const HIDDEN = { name: "Error", message: "Internal Server Error" };
 
 const describe = (error: unknown): string =>
   error instanceof Error ? (error.stack ?? error.message) : String(error);
