@@ -60,7 +60,7 @@ export interface Deployed {
 export async function deployNats(options: DeployedOptions): Promise<Deployed> {
   const folder = tempFolder("deployed");
   const count = options.config === "cluster.conf" ? 3 : 1;
-  const plans = [];
+  const plans: Array<{ name: string; port: number; monitorPort: number; routePort: number }> = [];
   for (let n = 1; n <= count; n++)
     plans.push({
       name: `nats-${n}`,

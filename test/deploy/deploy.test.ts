@@ -9,11 +9,13 @@ import { Effect } from "effect";
 
 const DEPLOY = fileURLToPath(new URL("../../deploy/", import.meta.url));
 const text = (name: string): string => readFileSync(DEPLOY + name, "utf8");
-const SECRETS = { NATS_PASSWORD: "p4ss", GITHUB_WEBHOOK_SECRET: "s3cret" };
+const SECRETS = Object.fromEntries(
+  [...text("example.env").matchAll(/^([A-Z_]+)=$/gm)].map((match) => [match[1]!, "p4ss"]),
+);
 
 interface Service {
   readonly image?: string;
-  readonly command: ReadonlyArray<string>;
+  readonly command?: ReadonlyArray<string>;
   readonly environment: Readonly<Record<string, string>>;
   readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>;
   readonly healthcheck?: unknown;
@@ -27,52 +29,79 @@ interface Compose {
 }
 const compose = parse(text("compose.yaml"), { merge: true }) as Compose;
 
+const BROKERS = ["nats-1", "nats-2", "nats-3"];
+const GATEWAYS = ["gateway-1", "gateway-2"];
+const HOSTS = ["host-1", "host-2"];
+
 describe("compose.yaml", () => {
   const { services } = compose;
-  it("is a broker, a gateway and two hosts, provisioned once", () => {
-    expect(Object.keys(services)).toEqual(["nats", "provision", "gateway", "host-1", "host-2"]);
-    expect(services["gateway"]!.command).toEqual(["gateway", "examples/github/server.ts"]);
-    for (const host of ["host-1", "host-2"])
-      expect(services[host]!.command).toEqual(["host", "examples/github/server.ts"]);
-    expect(services["provision"]!.command).toEqual(["provision"]);
+  it("is three brokers, two gateways and two hosts, provisioned once with three copies", () => {
+    expect(Object.keys(services)).toEqual([
+      ...BROKERS, "provision", ...GATEWAYS, ...HOSTS, "mail", "prometheus", "grafana",
+    ]); // prettier-ignore
+    for (const name of GATEWAYS)
+      expect(services[name]!.command).toEqual(["gateway", "examples/github/server.ts"]);
+    for (const name of HOSTS)
+      expect(services[name]!.command).toEqual(["host", "examples/github/server.ts"]);
+    expect(services["provision"]!.command).toEqual(["provision", "--replicas", "3"]);
   });
 
   it("each starts when what it needs is there", () => {
-    expect(services["nats"]!.healthcheck).toMatchObject({
-      test: expect.arrayContaining(["CMD"]) as unknown,
-    });
-    expect(services["provision"]!.depends_on).toEqual({ nats: { condition: "service_healthy" } });
-    for (const name of ["gateway", "host-1", "host-2"])
+    for (const name of BROKERS)
+      expect(services[name]!.healthcheck).toMatchObject({
+        test: expect.arrayContaining(["CMD"]) as unknown,
+      });
+    expect(services["provision"]!.depends_on).toEqual(
+      Object.fromEntries(BROKERS.map((name) => [name, { condition: "service_healthy" }])),
+    );
+    for (const name of [...GATEWAYS, ...HOSTS])
       expect(services[name]!.depends_on).toEqual({
         provision: { condition: "service_completed_successfully" },
       });
   });
 
-  it("the broker's data and each host's cache have a volume of their own", () => {
+  it("each broker's data and each process's cache have a volume of their own", () => {
     const mounts = Object.values(services).flatMap((service) => service.volumes ?? []);
     const named = mounts
       .map((mount) => mount.split(":")[0]!)
       .filter((name) => !name.startsWith("."));
     expect(named.toSorted()).toEqual(Object.keys(compose.volumes).toSorted());
-    expect(services["nats"]!.volumes).toContain("nats-data:/data");
+    for (const name of BROKERS) expect(services[name]!.volumes).toContain(`${name}-data:/data`);
   });
 
-  it("only the gateway is reachable from outside, and nothing runs with more rights than it needs", () => {
-    const published = Object.entries(services).filter(([, service]) => service.ports !== undefined);
-    expect(published.map(([name]) => name)).toEqual(["gateway"]);
-    for (const name of ["provision", "gateway", "host-1", "host-2"])
+  it("every file that it mounts exists", () => {
+    for (const mount of Object.values(services).flatMap((service) => service.volumes ?? []))
+      if (mount.startsWith("./"))
+        expect(existsSync(DEPLOY + mount.split(":")[0]!), mount).toBe(true);
+  });
+
+  it("only gateways and mail are reachable from outside, and nothing runs with more rights than it needs", () => {
+    const published = Object.entries(services).filter(([, service]) =>
+      service.ports?.some((port) => !port.startsWith("127.0.0.1:")),
+    );
+    expect(published.map(([name]) => name)).toEqual([...GATEWAYS, "mail"]);
+    for (const name of ["provision", "mail", ...GATEWAYS, ...HOSTS])
       expect(services[name]).toMatchObject({ read_only: true, cap_drop: ["ALL"] });
   });
 
-  it("holds no secret, and every process is told to refuse a broker that can lose what it stored", () => {
+  it("each process logs in as its own user, and refuses a broker that can lose what it stored", () => {
+    for (const name of [...GATEWAYS, ...HOSTS, "mail"]) {
+      const { environment } = services[name]!;
+      const user = name.replace(/-\d$/, "");
+      expect(environment["NATS_URL"]).toMatch(
+        new RegExp(`^nats://${user}:\\$\\{NATS_${user.toUpperCase()}_PASSWORD`),
+      );
+      expect(environment["AGENTS_REQUIRE_DURABLE"]).toBe("true");
+    }
+  });
+
+  it("holds no secret", () => {
     expect(text("compose.yaml")).not.toMatch(/(?:PASSWORD|SECRET): (?!\$\{)/);
-    for (const name of ["gateway", "host-1", "host-2"])
-      expect(services[name]!.environment["AGENTS_REQUIRE_DURABLE"]).toBe("true");
   });
 
   it("every module that it runs exists", () => {
     for (const { command } of Object.values(services))
-      for (const part of command.filter((word) => word.endsWith(".ts")))
+      for (const part of (command ?? []).filter((word) => word.endsWith(".ts")))
         expect(existsSync(`${DEPLOY}../${part}`), part).toBe(true);
   });
 
@@ -87,24 +116,35 @@ describe("compose.yaml", () => {
       });
     const good = config(SECRETS);
     expect(good.stderr + String(good.status)).toMatch(/0$/);
-    expect(good.stdout).toContain("nats://agents:p4ss@nats:4222");
+    expect(good.stdout).toContain("nats://host:p4ss@nats-1:4222,nats-2:4222,nats-3:4222");
     const bad = config({});
     expect(bad.status).not.toBe(0);
-    expect(bad.stderr).toContain("NATS_PASSWORD");
+    expect(bad.stderr).toMatch(/set [A-Z_]+ in \.env/);
   });
 });
 
-describe("nats.conf", () => {
-  it("a real nats-server takes it, and acknowledges only what is on disk", async () => {
-    const { path } = await Effect.runPromise(findNatsServer());
-    const env = { PATH: process.env["PATH"]!, NATS_SERVER_NAME: "n", ...SECRETS };
-    const args = ["-c", `${DEPLOY}nats.conf`, "-t"];
-    expect(() => execFileSync(path, args, { env, stdio: "pipe" })).not.toThrow();
-    expect(text("nats.conf")).toMatch(/^ {2}sync_interval: always$/m);
-  });
+describe("nats/", () => {
+  it.each(["single.conf", "cluster.conf"])(
+    "a real nats-server takes %s, and acknowledges only what is on disk",
+    async (file) => {
+      const { path } = await Effect.runPromise(findNatsServer());
+      const env = {
+        PATH: process.env["PATH"]!,
+        ...SECRETS,
+        NATS_SERVER_NAME: "n",
+        NATS_SERVER_TAG: "zone:a",
+        NATS_STORE_DIR: "/nonexistent",
+        NATS_MAX_FILE: "1GB",
+        ...Object.fromEntries([1, 2, 3].map((n) => [`NATS_ROUTE_${n}`, `nats://route:p@n${n}:1`])),
+      };
+      const args = ["-c", `${DEPLOY}nats/${file}`, "-t"];
+      expect(() => execFileSync(path, args, { env, stdio: "pipe" })).not.toThrow();
+      expect(text(`nats/${file}`)).toMatch(/^ {2}sync_interval: always$/m);
+    },
+  );
 
   it("the broker's image is new enough", () => {
-    const tag = compose.services["nats"]!.image!.split(":")[1]!.split("-")[0]!;
+    const tag = compose.services["nats-1"]!.image!.split(":")[1]!.split("-")[0]!;
     // A tag of two parts is the newest of its line.
     expect(isNewEnough(parseVersion(`nats-server: v${tag}.99`)!)).toBe(true);
   });

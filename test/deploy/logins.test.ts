@@ -173,7 +173,7 @@ describe("--require-durable", () => {
 });
 
 /** A JWT as NATS has them: signed by the issuer's nkey, of a subject's nkey. */
-function jwt(issuer: KeyPair, subject: KeyPair, name: string, nats: object): string {
+function jwt(issuer: KeyPair, subject: KeyPair, name: string, grants: object): string {
   const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
   const head = part({ typ: "JWT", alg: "ed25519-nkey" });
   const claims = part({
@@ -182,7 +182,7 @@ function jwt(issuer: KeyPair, subject: KeyPair, name: string, nats: object): str
     iss: issuer.getPublicKey(),
     sub: subject.getPublicKey(),
     name,
-    nats: { version: 2, ...nats },
+    nats: { version: 2, ...grants },
   });
   const signature = issuer.sign(Buffer.from(`${head}.${claims}`));
   return `${head}.${claims}.${Buffer.from(signature).toString("base64url")}`;

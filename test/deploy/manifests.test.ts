@@ -1,0 +1,128 @@
+/**
+ * The Kubernetes manifests and systemd units: their own tools take them, and what they say of our processes is
+ * true: commands, options by environment, ports, probes.
+ */
+import { execFileSync, spawnSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { parse, parseAllDocuments } from "yaml";
+
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+const KUBERNETES = `${ROOT}deploy/kubernetes/`;
+const SYSTEMD = `${ROOT}deploy/systemd/`;
+
+interface Container {
+  readonly name: string;
+  readonly args: ReadonlyArray<string>;
+  readonly env?: ReadonlyArray<{ readonly name: string }>;
+  readonly ports?: ReadonlyArray<{ readonly name: string; readonly containerPort: number }>;
+  readonly [probe: string]: unknown;
+}
+interface Manifest {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+  readonly spec: {
+    readonly selector?: { readonly matchLabels?: object };
+    readonly scaleTargetRef?: { readonly kind: string; readonly name: string };
+    readonly template?: {
+      readonly metadata: { readonly labels: object };
+      readonly spec: { readonly containers: ReadonlyArray<Container> };
+    };
+  };
+}
+
+const { resources } = parse(readFileSync(`${KUBERNETES}kustomization.yaml`, "utf8")) as {
+  readonly resources: ReadonlyArray<string>;
+};
+const manifests = resources.flatMap((file) =>
+  parseAllDocuments(readFileSync(KUBERNETES + file, "utf8")).map(
+    (document) => document.toJS() as Manifest,
+  ),
+);
+const workloads = manifests.filter(({ spec }) => spec?.template !== undefined);
+const containers = workloads.flatMap(({ spec }) => spec.template!.spec.containers);
+
+/** Variables that the command line reads, and the image's own. */
+const known = new Set(
+  readdirSync(`${ROOT}services/cli`)
+    .filter((file) => file.endsWith(".ts"))
+    .flatMap((file) => [
+      ...readFileSync(`${ROOT}services/cli/${file}`, "utf8").matchAll(/"([A-Z]+_[A-Z_]+)"/g),
+    ])
+    .map((match) => match[1]!),
+);
+
+const has = (tool: string, arg: string): boolean =>
+  spawnSync(tool, [arg], { stdio: "ignore" }).error === undefined;
+
+describe("kubernetes/", () => {
+  it("kubectl builds it, where kubectl is", () => {
+    if (!has("kubectl", "--help")) return; // the rules below are all that can be said without it
+    const built = execFileSync("kubectl", ["kustomize", KUBERNETES], { encoding: "utf8" });
+    expect(parseAllDocuments(built)).toHaveLength(manifests.length);
+  });
+
+  it("says of each object what it is, and no two are the same", () => {
+    const names = manifests.map(({ kind, metadata }) => `${kind}/${metadata.name}`);
+    expect(new Set(names).size).toBe(names.length);
+    for (const { apiVersion } of manifests) expect(apiVersion).toMatch(/^(?:[a-z.0-9]+\/)?v\d$/);
+  });
+
+  it("selectors select what they are for", () => {
+    for (const { spec } of workloads)
+      if (spec.selector !== undefined)
+        expect(spec.template!.metadata.labels).toMatchObject(spec.selector.matchLabels!);
+    for (const { spec } of manifests)
+      if (spec?.scaleTargetRef !== undefined)
+        expect(workloads).toContainEqual(
+          expect.objectContaining({
+            kind: spec.scaleTargetRef.kind,
+            metadata: { name: spec.scaleTargetRef.name },
+          }),
+        );
+  });
+
+  it("gateways and hosts have probes on the admin port, and rules for disruption and scale", () => {
+    for (const name of ["gateway", "host"]) {
+      const container = containers.find((each) => each.name === name)!;
+      expect(container.args[0]).toBe(name);
+      expect(container.ports).toContainEqual({ name: "admin", containerPort: 9464 });
+      expect(container["livenessProbe"]).toMatchObject({ httpGet: { path: "/healthz" } });
+      expect(container["readinessProbe"]).toMatchObject({ httpGet: { path: "/readyz" } });
+      for (const kind of ["PodDisruptionBudget", "HorizontalPodAutoscaler", "NetworkPolicy"])
+        expect(manifests.some((m) => m.kind === kind && m.metadata.name === name)).toBe(true);
+    }
+  });
+
+  it("sets no variable that nothing reads, and runs nothing as root", () => {
+    for (const { env = [] } of containers)
+      for (const { name } of env) if (name !== "NATS_PASSWORD") expect([...known]).toContain(name);
+    for (const each of containers)
+      expect(each["securityContext"]).toMatchObject({
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+      });
+  });
+});
+
+describe("systemd/", () => {
+  const units = readdirSync(SYSTEMD);
+  it("systemd takes each unit, where systemd is", () => {
+    if (!has("systemd-analyze", "--version")) return; // as above
+    const run = spawnSync("systemd-analyze", ["verify", ...units.map((unit) => SYSTEMD + unit)], {
+      encoding: "utf8",
+    });
+    expect(run.stderr + String(run.status)).toBe("0");
+  });
+
+  it("runs our commands, restarts them, and gives them time to end", () => {
+    for (const role of ["gateway", "host"]) {
+      const unit = readFileSync(`${SYSTEMD}agents-${role}.service`, "utf8");
+      expect(unit).toContain(`agents ${role} \${AGENTS_MODULE}`);
+      expect(unit).toMatch(/^Restart=always$/m);
+      expect(unit).toMatch(/^TimeoutStopSec=30$/m);
+    }
+  });
+});

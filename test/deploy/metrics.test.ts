@@ -1,0 +1,102 @@
+/**
+ * The dashboard and the alert rules ask for metrics that a gateway and a host really serve, by names,
+ * labels and all; and the runbook says what each alert means.
+ */
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { Installation, SECRET } from "../faults/Installation.ts";
+import { Senders } from "../faults/Senders.ts";
+
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+const read = (path: string): string => readFileSync(ROOT + path, "utf8");
+
+interface Dashboard {
+  readonly panels: ReadonlyArray<{
+    readonly title: string;
+    readonly targets: ReadonlyArray<{ readonly expr: string }>;
+  }>;
+}
+interface Rules {
+  readonly groups: ReadonlyArray<{
+    readonly rules: ReadonlyArray<{ readonly alert: string; readonly expr: string }>;
+  }>;
+}
+const dashboard = JSON.parse(read("deploy/grafana/agents.json")) as Dashboard;
+const rules = (parse(read("deploy/prometheus/alerts.yml")) as Rules).groups.flatMap(
+  (group) => group.rules,
+);
+
+let installation: Installation;
+/** Every series of both processes: `name{labels}`. */
+let series: string[] = [];
+
+beforeAll(async () => {
+  installation = await Installation.start({ shards: 4, leaseTtlMs: 5_000 });
+  const host = await installation.startHost("a");
+  await installation.gateway.ready();
+  const senders = new Senders({
+    url: installation.gateway.url,
+    secret: SECRET,
+    deliveries: [{ agent: "one", id: "1" }],
+    concurrency: 1,
+    paceMs: 0,
+    heldBack: 0,
+  });
+  await senders.finished;
+  for (const { lines } of [installation.gateway, host]) {
+    const admin = lines.find((line) => line.message.endsWith(" serves"))?.["admin"];
+    const text = await (await fetch(`${String(admin)}/metrics`)).text();
+    series.push(...text.split("\n").filter((line) => line !== "" && !line.startsWith("#")));
+  }
+}, 60_000);
+
+afterAll(async () => {
+  await installation?.stop();
+}, 30_000);
+
+/** Each metric in an expression, with the labels that it is narrowed or summed by. */
+const metricsIn = (expr: string): string[] => expr.match(/\bagents_[a-z_]+/g) ?? [];
+const labelsIn = (expr: string): string[] => [
+  ...[...expr.matchAll(/by \(([a-z_, ]+)\)/g)].flatMap((match) => match[1]!.split(/, */)),
+  ...[...expr.matchAll(/([a-z_]+)=~?"/g)].map((match) => match[1]!),
+];
+/** Those that Prometheus adds to every series. */
+const ADDED = new Set(["instance", "job"]);
+
+function missing(expr: string): string[] {
+  return metricsIn(expr).flatMap((metric) => {
+    const found = series.filter((line) => new RegExp(`^${metric}(?:\\{| )`).test(line));
+    if (found.length === 0) return [metric];
+    return labelsIn(expr)
+      .filter((label) => !ADDED.has(label) && !found.some((line) => line.includes(`${label}="`)))
+      .map((label) => `${metric}{${label}}`);
+  });
+}
+
+describe("what watches the system", () => {
+  test.each(dashboard.panels.map((panel) => [panel.title, panel] as const))(
+    "the panel %s shows metrics that are served",
+    (_, panel) => {
+      const exprs = panel.targets.map(({ expr }) => expr);
+      expect(exprs.flatMap(metricsIn)).not.toEqual([]);
+      expect(exprs.flatMap(missing)).toEqual([]);
+    },
+  );
+
+  test.each(rules.map((rule) => [rule.alert, rule] as const))(
+    "the alert %s is about metrics that are served, and the runbook has it",
+    (_, rule) => {
+      expect(missing(rule.expr)).toEqual([]);
+      expect(read("docs/operations.md")).toContain(`### ${rule.alert}\n`);
+    },
+  );
+
+  test("a metric that nobody serves would be found", () => {
+    expect(missing("rate(agents_unknown_total[5m])")).toEqual(["agents_unknown_total"]);
+    expect(missing("sum by (colour) (agents_webhooks_total)")).toEqual([
+      "agents_webhooks_total{colour}",
+    ]);
+  });
+});
