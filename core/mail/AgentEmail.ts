@@ -58,7 +58,11 @@ export class ReceivedEmail implements AgentEmail {
   readonly #raw: Uint8Array;
   readonly #actions: EmailActions;
 
-  constructor({ from, to, raw, secureRouted }: MailInput, actions: EmailActions) {
+  /** When it came, as the process that took it tells time; undefined where that is not known. */
+  readonly #timeMs: number | undefined;
+
+  constructor({ from, to, raw, secureRouted }: MailInput, actions: EmailActions, timeMs?: number) {
+    this.#timeMs = timeMs;
     this.from = from;
     this.to = to;
     this.headers = readHeaders(raw);
@@ -86,6 +90,11 @@ export class ReceivedEmail implements AgentEmail {
   }
   reply(message: RawEmail): Promise<void> {
     return this.#actions.reply(message);
+  }
+
+  /** The runtime's: when it came, milliseconds since the epoch. */
+  static timeMs(email: AgentEmail): number | undefined {
+    return email instanceof ReceivedEmail ? email.#timeMs : undefined;
   }
 
   /** The runtime's: says that no agent takes this message. */

@@ -30,6 +30,7 @@ export async function runMail(
         void agent.mail.send(await composeForward(email, recipient, headers)),
       reply: async (message) => void agent.mail.send(await composeRaw(message, "reply")),
     },
+    head.time,
   );
   turn.email = email;
   const subject = email.headers.get("subject");

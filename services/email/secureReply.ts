@@ -1,5 +1,5 @@
 /** Replies that come home by signed headers (`protocol.md` §8): the signature is told now, and its age now. */
-import type { AgentEmail } from "../../core/mail/AgentEmail.ts";
+import { ReceivedEmail, type AgentEmail } from "../../core/mail/AgentEmail.ts";
 import {
   checkAgentSignature,
   signAgent,
@@ -9,14 +9,14 @@ import {
 import type { EmailResolver } from "../../core/mail/EmailResolver.ts";
 
 const MS_PER_SECOND = 1000;
-const nowSeconds = (): number => Math.floor(Date.now() / MS_PER_SECOND);
+const seconds = (ms: number): number => Math.floor(ms / MS_PER_SECOND);
 
 /** `X-Agent-Name`, `X-Agent-ID`, `X-Agent-Sig`, `X-Agent-Sig-Ts`. Rejects with `TypeError` for an empty value or a colon in a name. */
 export const signAgentHeaders = (
   secret: string,
   agentName: string,
   agentId: string,
-): Promise<Record<string, string>> => signAgent(secret, agentName, agentId, nowSeconds());
+): Promise<Record<string, string>> => signAgent(secret, agentName, agentId, seconds(Date.now()));
 
 export interface SecureReplyOptions {
   /** Seconds for which a signature is good. Default 30 days. */
@@ -33,7 +33,7 @@ export function createSecureReplyEmailResolver(
   if (typeof secret !== "string" || secret === "")
     throw new TypeError("createSecureReplyEmailResolver: the secret is missing");
   return async (email) => {
-    const times = { nowSeconds: nowSeconds(), maxAge };
+    const times = { nowSeconds: seconds(ReceivedEmail.timeMs(email) ?? Date.now()), maxAge };
     const check = await checkAgentSignature(secret, email.headers, times);
     if (check._tag === "Valid") {
       const { agentName, agentId } = check;

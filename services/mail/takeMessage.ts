@@ -75,6 +75,7 @@ async function takeFor(
       forward: async (recipient, headers) => send(await composeForward(email, recipient, headers)),
       reply: async (message) => send(await composeRaw(message, "reply")),
     },
+    services.time.nowMs(),
   );
   await handle(services, module, email);
   return verdict;

@@ -9,12 +9,14 @@ import type { CallClientSource } from "../../core/agent/AgentNamespace.ts";
 import type { HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import type { LogFields, LogShape } from "../../core/log/Log.ts";
 import { inputAgain } from "../../core/dead/redrive.ts";
+import type { EmailEntry } from "../../core/mail/EmailRoute.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 import { addressKey, agentId, camelCaseToKebabCase, type Sequence } from "../../schemas/Address.ts";
 import type { AgentConstructor, LoadedModule } from "../module/LoadedModule.ts";
 import { readModule } from "../module/readModule.ts";
 import { sign, type Sign } from "../webhooks/sign.ts";
 import { readDeadLetter, type TestDeadLetter } from "./deadLetters.ts";
+import { answerOf, messageOf, type EmailAnswer, type TestEmail } from "./TestEmail.ts";
 import { Driver } from "./Driver.ts";
 import { joinMemory, type CrashPoint, type MemoryInstallation } from "./joinMemory.ts";
 import { parseDuration, type Duration } from "./parseDuration.ts";
@@ -30,7 +32,9 @@ export interface TestAgentsOptions {
   readonly webhooks?: ReadonlyArray<WebhookRoute>;
   /** The module's own routing; default: `routeAgentRequest`, then 404. */
   readonly fetch?: NonNullable<LoadedModule["fetch"]>;
-  /** A whole module in the place of the three above: `import * as server from "./server.ts"`. */
+  /** The module's handler of mail, or its routes. */
+  readonly email?: NonNullable<LoadedModule["email"]> | ReadonlyArray<EmailEntry>;
+  /** A whole module in the place of the four above: `import * as server from "./server.ts"`. */
   readonly module?: object;
   /** Secrets and settings, for verifiers and agents. */
   readonly env?: Readonly<Record<string, unknown>>;
@@ -76,7 +80,7 @@ export async function testAgents(options: TestAgentsOptions): Promise<TestAgents
     startMs: options.now === undefined ? undefined : new Date(options.now).getTime(),
     publicUrl: url,
     log: collecting(logs),
-    outgoing: ({ nowMs }) => (outgoing = new TestOutgoing(nowMs, options.outgoing)).port,
+    outgoing: ({ nowMs }) => (outgoing = new TestOutgoing(nowMs, options.outgoing)),
   });
   return new TestAgents({ installation, outgoing: outgoing!, logs, url });
 }
@@ -164,6 +168,17 @@ export class TestAgents {
     const what = `the answer to ${request.method} ${request.url}`;
     const http = requestOf(request.method, request.url, request.headers);
     return toResponse(await this.driver.settle(what, installation.request(http, body)));
+  }
+
+  /**
+   * Delivers a mail to the module's `email`: `await test.email({ from, to, subject, text })`, or `raw`. Resolves
+   * with what SMTP would say; what agents answer is in `sends()` once it is `settled()`.
+   */
+  async email(given: TestEmail): Promise<EmailAnswer> {
+    const { installation } = this.parts;
+    const message = messageOf(given, installation.time);
+    const what = `the answer to the mail for ${message.to.join(", ")}`;
+    return answerOf(await this.driver.settle(what, installation.mail(message)));
   }
 
   /** A client of an agent, connected and with the agent's first frames. Rejects when it is refused. */
@@ -300,15 +315,17 @@ export class TestAgents {
 }
 
 function exportsOf(options: TestAgentsOptions): Readonly<Record<string, unknown>> {
-  const { agents = [], webhooks, fetch, module } = options;
+  const { agents = [], webhooks, fetch, email, module } = options;
   if (module !== undefined) {
-    if (agents.length > 0 || webhooks !== undefined || fetch !== undefined)
-      throw new TypeError("testAgents: give `module`, or `agents`, `webhooks` and `fetch`");
+    if (agents.length > 0 || (webhooks ?? fetch ?? email) !== undefined)
+      throw new TypeError(
+        "testAgents: give `module`, or `agents`, `webhooks`, `fetch` and `email`",
+      );
     return module as Readonly<Record<string, unknown>>;
   }
   return {
     ...Object.fromEntries(agents.map((agent) => [agent.name, agent])),
-    default: { ...(webhooks && { webhooks }), ...(fetch && { fetch }) },
+    default: { ...(webhooks && { webhooks }), ...(fetch && { fetch }), ...(email && { email }) },
   };
 }
 

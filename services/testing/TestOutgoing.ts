@@ -1,16 +1,17 @@
 /**
- * What agents under test send out: webhooks (`this.sendWebhook`) and their own `fetch`. Nothing leaves the
+ * What agents under test send out: webhooks (`this.sendWebhook`), mail and their own `fetch`. Nothing leaves the
  * process; each is kept, and answered by the test's handler.
  */
 import type { OutgoingShape } from "../../core/outgoing/Outgoing.ts";
 import { asyncAmbient } from "../node/AsyncAmbient.ts";
 import { nodeOutgoing } from "../node/NodeOutgoing.ts";
+import type { MailTransportShape, OutgoingMail } from "../../core/mail/MailTransport.ts";
 import { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 
 /** One request that left an agent: each attempt is one. */
 export interface Sent {
-  readonly kind: "webhook" | "fetch";
+  readonly kind: "webhook" | "fetch" | "email";
   /** Who sent it. */
   readonly agent: { readonly class: string; readonly name: string };
   readonly url: string;
@@ -18,6 +19,8 @@ export interface Sent {
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
+  /** Of an email: what goes to the relay. Its `url` is `mailto:`, its `json` the same. */
+  readonly mail?: OutgoingMail;
   /** The body as JSON; undefined where it is none. */
   readonly json: unknown;
   /** Virtual time, milliseconds since the epoch. */
@@ -57,6 +60,21 @@ export class TestOutgoing {
     },
   };
 
+  /** The relay: what an agent mails is answered by status, as SMTP's codes: 4xx may come again, 5xx may not. */
+  readonly relay: MailTransportShape = {
+    configured: true,
+    send: async (mail) => {
+      const to = mail.envelope?.to ?? mail.to.map(({ address }) => address);
+      const headers = { "content-type": "application/json" };
+      const body = JSON.stringify(mail);
+      const request = new Request(`mailto:${to.join(",")}`, { method: "SEND", headers, body });
+      const response = await this.answer("email", request, () => new Response("OK"), mail);
+      const message = `the relay said ${response.status}`;
+      if (response.ok) return { _tag: "Sent", refused: [] };
+      return { _tag: response.status >= FINAL_CODES_MIN ? "Refused" : "Failed", message };
+    },
+  };
+
   /** An agent's own `fetch`. */
   fetch(request: Request): Promise<Response> {
     return this.answer("fetch", request, () => {
@@ -70,6 +88,7 @@ export class TestOutgoing {
     kind: Sent["kind"],
     request: Request,
     fallback: OutgoingHandler,
+    mail?: OutgoingMail,
   ): Promise<Response> {
     const body = await request.clone().text();
     const sent: Sent = {
@@ -79,6 +98,7 @@ export class TestOutgoing {
       method: request.method,
       headers: Object.fromEntries(request.headers),
       body,
+      ...(mail === undefined ? {} : { mail }),
       json: parse(body),
       timeMs: this.nowMs(),
       status: undefined,
@@ -89,6 +109,9 @@ export class TestOutgoing {
     return response;
   }
 }
+
+/** SMTP's codes from here on are for good. */
+const FINAL_CODES_MIN = 500;
 
 function senderOf(): AgentId {
   const owner = asyncAmbient.current()?.owner;

@@ -11,6 +11,7 @@ export {
 } from "./TestAgents.ts";
 export type { AgentLooks, StateOf, TestAgent } from "./TestAgent.ts";
 export type { Closed, TestClient } from "./TestClient.ts";
+export type { EmailAnswer, TestEmail } from "./TestEmail.ts";
 export type { TestDeadLetter } from "./deadLetters.ts";
 export type { CrashPoint } from "./joinMemory.ts";
 export type { Duration } from "./parseDuration.ts";

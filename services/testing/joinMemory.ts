@@ -14,7 +14,12 @@ import { Blobs } from "../../core/blob/Blobs.ts";
 import { Bus } from "../../core/bus/Bus.ts";
 import { CallClient, type CallResult } from "../../core/call/CallClient.ts";
 import { HttpServer } from "../../core/http/HttpServer.ts";
+import { Inbox } from "../../core/inbox/Inbox.ts";
 import { Log, type LogShape } from "../../core/log/Log.ts";
+import { EmailBinding } from "../../core/mail/EmailBinding.ts";
+import { makeMailDrop } from "../../core/mail/mailDrop.ts";
+import type { IncomingMessage, MailAnswer } from "../../core/mail/MailServer.ts";
+import { MailTransport, type MailTransportShape } from "../../core/mail/MailTransport.ts";
 import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
 import { noMetrics } from "../../core/metrics/Metrics.ts";
 import { Outgoing, type OutgoingShape } from "../../core/outgoing/Outgoing.ts";
@@ -24,6 +29,7 @@ import { addressKey } from "../../schemas/Address.ts";
 import { layer as cronLayer } from "../cronParser/CronParser.ts";
 import { runGateway } from "../gateway/runGateway.ts";
 import { runHost } from "../host/runHost.ts";
+import { takeMessage, UNKNOWN_RECIPIENT } from "../mail/takeMessage.ts";
 import { MemoryBroker } from "../memory/MemoryBroker.ts";
 import type { MemoryConnection } from "../memory/MemoryConnection.ts";
 import { MemoryHttpServer } from "../memory/MemoryHttpServer.ts";
@@ -33,8 +39,10 @@ import { makeMemorySnapshots } from "../memory/MemorySnapshots.ts";
 import { MemorySocket } from "../memory/MemorySocket.ts";
 import { VirtualTime } from "../memory/VirtualTime.ts";
 import { bindEnv } from "../module/bindEnv.ts";
+import { mailModule } from "../module/mailModule.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 import { asyncAmbient } from "../node/AsyncAmbient.ts";
+import { gatedDrop, gatedTransport } from "../node/gatedMail.ts";
 import { gatedCalls } from "../node/gatedCalls.ts";
 import { genericObservability } from "../observability/index.ts";
 import { openSqliteDatabases, sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
@@ -61,7 +69,11 @@ export interface JoinOptions {
   readonly startMs: number | undefined;
   readonly publicUrl: string;
   readonly log: LogShape;
-  readonly outgoing: (time: VirtualTime) => OutgoingShape;
+  /** Where webhooks go, and mail. */
+  readonly outgoing: (time: VirtualTime) => {
+    readonly port: OutgoingShape;
+    readonly relay: MailTransportShape;
+  };
 }
 
 interface RunningHost {
@@ -84,7 +96,7 @@ export async function joinMemory(options: JoinOptions) {
   const http = new MemoryHttpServer();
   const metrics = agentMetrics(noMetrics);
   const scope = Effect.runSync(Scope.make());
-  const outgoing = options.outgoing(time);
+  const { port: outgoing, relay } = options.outgoing(time);
   let activity = 0;
   let hosts = 0;
   let host: RunningHost | undefined;
@@ -103,6 +115,7 @@ export async function joinMemory(options: JoinOptions) {
       Layer.succeed(Ambient, ambient),
       cronLayer,
       Layer.succeed(Outgoing, outgoing),
+      Layer.succeed(MailTransport, relay),
       Layer.succeed(Log, options.log),
       Layer.succeed(HttpServer, http),
     );
@@ -116,10 +129,16 @@ export async function joinMemory(options: JoinOptions) {
     });
   });
   const names = [...module.agents.keys()];
+  const mailing = Effect.gen(function* () {
+    return {
+      drop: gatedDrop(makeMailDrop({ inbox: yield* Inbox, time })),
+      binding: new EmailBinding(gatedTransport(relay), time),
+    };
+  });
 
   const startGateway = Effect.gen(function* () {
     const calls = yield* callsOf;
-    const env = bindEnv(options.env, names, () => calls);
+    const env = bindEnv(options.env, names, () => calls, yield* mailing);
     const routes = new RouteTable(module.webhooks);
     const { fetch } = module;
     yield* runGateway({
@@ -155,7 +174,7 @@ export async function joinMemory(options: JoinOptions) {
     };
     const run = Effect.gen(function* () {
       const gated = gatedCalls(yield* callsOf);
-      const env = bindEnv(options.env, names, () => gated);
+      const env = bindEnv(options.env, names, () => gated, yield* mailing);
       return yield* runHost({
         hostId: id,
         subjects,
@@ -230,6 +249,14 @@ export async function joinMemory(options: JoinOptions) {
       return [...host!.agents];
     },
     request: (...args: Parameters<MemoryHttpServer["request"]>) => http.request(...args),
+    /** Past SMTP: what it would say of the message. */
+    mail: async (message: IncomingMessage): Promise<MailAnswer> => {
+      const handlers = mailModule(module, gateway.env);
+      const unknown = message.to.find((address) => !handlers.mayKnow(address));
+      if (unknown !== undefined) return UNKNOWN_RECIPIENT;
+      const services = { module: () => handlers, transport: relay, time, log: options.log };
+      return takeMessage(services, message);
+    },
     connect: async (...args: Parameters<MemoryHttpServer["connect"]>) => {
       const result = await http.connect(...args);
       return result instanceof MemorySocket

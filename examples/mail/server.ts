@@ -1,0 +1,91 @@
+/**
+ * A help desk by mail: one agent per case. A mail to help@… opens a case, which answers under its own number; the
+ * answers of people who are part of it come home by signed headers, or by the address help+<case>@….
+ *
+ * `agents dev examples/mail/server.ts` takes mail on port 2525; docs/email.md says how to send one there.
+ */
+import { Agent, routeAgentEmail, type AgentEmail } from "agents";
+import {
+  createAddressBasedEmailResolver,
+  createSecureReplyEmailResolver,
+  parseEmail,
+  type EmailResolver,
+} from "agents/email";
+
+interface Env {
+  /** Signs what cases send. Without it answers come home by address only. */
+  readonly EMAIL_SECRET?: string;
+}
+
+export interface CaseState {
+  readonly subject: string | null;
+  readonly customer: string | null;
+  /** Mails that came in. */
+  readonly letters: number;
+}
+
+interface Letter {
+  readonly sender: string;
+  readonly text: string;
+  readonly attachments: number;
+}
+
+export class CaseAgent extends Agent<Env, CaseState> {
+  override initialState: CaseState = { subject: null, customer: null, letters: 0 };
+
+  override onStart(): void {
+    this.sql`CREATE TABLE IF NOT EXISTS letters (sender TEXT, text TEXT, attachments INTEGER)`;
+  }
+
+  override async onEmail(email: AgentEmail): Promise<void> {
+    const { subject = "", text = "", attachments } = await parseEmail(email);
+    this.sql`INSERT INTO letters VALUES (${email.from}, ${text}, ${attachments.length})`;
+    const isFirst = this.state.customer === null;
+    this.setState({
+      subject: this.state.subject ?? subject,
+      customer: this.state.customer ?? email.from,
+      letters: this.state.letters + 1,
+    });
+    if (isFirst)
+      await this.replyToEmail(email, {
+        fromName: "Help desk",
+        subject: `[case ${this.name}] ${subject}`,
+        body: `Thank you for your mail. It is case ${this.name}; your answers to this mail become part of it.\n`,
+        // The next answer goes straight to this case, also where the signed headers get lost.
+        headers: { "Reply-To": email.to.replace(/^[^@]*@/, `help+${this.name}@`) },
+        secret: this.env.EMAIL_SECRET ?? null,
+      });
+  }
+
+  letters(): Letter[] {
+    return this.sql<Letter>`SELECT * FROM letters ORDER BY rowid`;
+  }
+}
+
+/** `help+<case>@…` is that case. */
+const byAddress = createAddressBasedEmailResolver("CaseAgent");
+
+/** Any other mail to `help@…` opens a case, named after the mail: sent again it is the same case. */
+const newCase: EmailResolver = async (email) => {
+  const id = email.headers.get("message-id") ?? `${email.from} ${email.headers.get("date") ?? ""}`;
+  const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(id));
+  const digits = [...new Uint8Array(hash.slice(0, 5))].map((byte) => byte % 10).join("");
+  return { agentName: "CaseAgent", agentId: digits };
+};
+
+export default {
+  async email(message: AgentEmail, env: Env): Promise<void> {
+    const secure =
+      env.EMAIL_SECRET === undefined ? undefined : createSecureReplyEmailResolver(env.EMAIL_SECRET);
+    await routeAgentEmail(message, env, {
+      resolver: async (email, given) => {
+        const home = await secure?.(email, given);
+        if (home) return home;
+        const [local = ""] = email.to.toLowerCase().split("@");
+        if (local === "help") return newCase(email, given);
+        const target = local.startsWith("help+") ? await byAddress(email, given) : null;
+        return target === null ? null : { ...target, agentName: "CaseAgent" };
+      },
+    });
+  },
+};

@@ -1,0 +1,60 @@
+/** A mail as a test writes it, and what SMTP would say to it. Used by `TestAgents`. */
+import type { IncomingMessage, MailAnswer } from "../../core/mail/MailServer.ts";
+
+export interface TestEmail {
+  readonly from: string;
+  readonly to: string | ReadonlyArray<string>;
+  readonly subject?: string;
+  readonly text?: string;
+  /** Further headers, or others in the place of those that are made up. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** The whole message; then only `from` and `to` count beside it, as the envelope. */
+  readonly raw?: string | Uint8Array;
+}
+
+export interface EmailAnswer {
+  /** 250, 550 or 451. */
+  readonly code: number;
+  readonly message: string;
+}
+
+const CODES = { Accepted: 250, Rejected: 550, Later: 451 } as const;
+
+export const answerOf = (answer: MailAnswer): EmailAnswer => ({
+  code: CODES[answer._tag],
+  message: answer._tag === "Accepted" ? "OK" : `${answer.code} ${answer.message}`,
+});
+
+/** Message-ID and Date are of the test's seed and time. */
+export function messageOf(
+  given: TestEmail,
+  time: { readonly nowMs: () => number; readonly id: () => string },
+): IncomingMessage {
+  const { from, raw, subject, text = "" } = given;
+  const to = typeof given.to === "string" ? [given.to] : given.to;
+  const headers = new Map<string, string>([
+    ["From", from],
+    ["To", to.join(", ")],
+    ["Message-ID", `<${time.id()}@${from.slice(from.lastIndexOf("@") + 1)}>`],
+    ["Date", new Date(time.nowMs()).toUTCString()],
+    ...(subject === undefined ? [] : [["Subject", encodeWord(subject)] as const]),
+    ["Content-Type", "text/plain; charset=utf-8"],
+  ]);
+  for (const [name, value] of Object.entries(given.headers ?? {})) {
+    for (const known of headers.keys())
+      if (known.toLowerCase() === name.toLowerCase()) headers.delete(known);
+    headers.set(name, encodeWord(value));
+  }
+  const head = [...headers].map(([name, value]) => `${name}: ${value}\r\n`).join("");
+  const bytes = typeof raw === "object" ? raw : encoder.encode(raw ?? `${head}\r\n${text}\r\n`);
+  return { from, to, raw: bytes, peer: "127.0.0.1" };
+}
+
+const encoder = new TextEncoder();
+
+/** Text past ASCII as an encoded word (RFC 2047). */
+const encodeWord = (text: string): string =>
+  // oxlint-disable-next-line no-control-regex
+  /^[\x00-\x7f]*$/.test(text)
+    ? text
+    : `=?UTF-8?B?${btoa(String.fromCharCode(...encoder.encode(text)))}?=`;

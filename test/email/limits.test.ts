@@ -1,0 +1,195 @@
+/** What the SMTP listener does not let through, spoken to by hand where a client would be too polite. */
+import { generateKeyPairSync } from "node:crypto";
+import { connect, type Socket } from "node:net";
+import { Effect, Exit, Layer, Scope } from "effect";
+import { createTransport } from "nodemailer";
+import { afterEach, describe, expect, test } from "vitest";
+import { Log } from "../../core/log/Log.ts";
+import { MailTransport, NO_MAIL_TRANSPORT } from "../../core/mail/MailTransport.ts";
+import type { AgentEmail } from "../../core/mail/AgentEmail.ts";
+import type { MailBounds } from "../../services/mail/MailServices.ts";
+import { runMail } from "../../services/mail/runMail.ts";
+import { layer as machineTimeLayer } from "../../services/node/MachineTime.ts";
+import { layer as listenerLayer } from "../../services/smtp/SmtpListener.ts";
+import { collectingLog } from "../kit/system.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { makeCertificate } from "../webhooks/certificate.ts";
+import { deliver } from "./kit.ts";
+
+const open: Array<() => Promise<void>> = [];
+afterEach(async () => {
+  for (const close of open.splice(0).toReversed()) await close();
+});
+
+/** A mail process whose module takes everything and keeps it. */
+async function listen(
+  bounds: Partial<MailBounds> = {},
+  known = (_to: string) => true,
+  handle: (message: AgentEmail) => unknown = () => undefined,
+) {
+  const mails: AgentEmail[] = [];
+  const log = collectingLog();
+  const scope = Effect.runSync(Scope.make());
+  open.push(() => Effect.runPromise(Scope.close(scope, Exit.void)));
+  const layer = Layer.mergeAll(
+    listenerLayer,
+    machineTimeLayer,
+    Layer.succeed(Log, log),
+    Layer.succeed(MailTransport, NO_MAIL_TRANSPORT),
+  );
+  const module = {
+    env: {},
+    mayKnow: known,
+    email: async (message: unknown) => {
+      mails.push(message as AgentEmail);
+      await handle(message as AgentEmail);
+    },
+  };
+  const { port } = await Effect.runPromise(
+    runMail({ hostname: "127.0.0.1", port: 0, bounds, module: () => module }).pipe(
+      Effect.provide(layer),
+      Scope.provide(scope),
+    ),
+  );
+  return { port, mails, log };
+}
+
+/** A client that says what it is told to, whatever the server thinks of it. */
+class RawClient {
+  private text = "";
+  private ended = false;
+  private readonly socket: Socket;
+  constructor(port: number) {
+    this.socket = connect(port, "127.0.0.1");
+    this.socket.on("data", (data) => (this.text += data.toString()));
+    this.socket.on("close", () => (this.ended = true));
+    this.socket.on("error", () => undefined);
+    open.push(async () => void this.socket.destroy());
+  }
+  /** Sends a line, and gives the last line of the answer. */
+  async say(line: string): Promise<string> {
+    this.text = "";
+    this.socket.write(`${line}\r\n`);
+    return this.hear();
+  }
+  hear(): Promise<string> {
+    return pollUntil("the server answers", () => {
+      const last = this.text.trimEnd().split("\r\n").at(-1) ?? "";
+      if (this.ended && last === "") return { done: true, value: "closed" };
+      return /^\d{3} /.test(last) ? { done: true, value: last } : { done: false, saw: this.text };
+    });
+  }
+  write(text: string): void {
+    this.socket.write(text);
+  }
+  cut(): void {
+    this.socket.destroy();
+  }
+}
+
+const MAIL = { from: "a@x.org", to: "b@x.org", subject: "s", text: "t" };
+
+describe("the SMTP listener", () => {
+  test("a message that is cut in the middle is no message", async () => {
+    const { port, mails } = await listen();
+    const client = new RawClient(port);
+    await client.hear();
+    await client.say("EHLO me");
+    await client.say("MAIL FROM:<a@x.org>");
+    await client.say("RCPT TO:<b@x.org>");
+    expect(await client.say("DATA")).toMatch(/^354/);
+    client.write("Subject: half\r\n\r\nnot all of it\r\n");
+    client.cut();
+    expect((await deliver(port, MAIL)).code).toBe(250);
+    expect(mails.map((mail) => mail.headers.get("subject"))).toEqual(["s"]);
+  });
+
+  test("an address that no route has is refused before the message is sent", async () => {
+    const { port, mails } = await listen({}, (to) => to === "b@x.org");
+    expect((await deliver(port, { ...MAIL, to: "c@x.org" })).response).toMatch(/^550 5\.1\.1/);
+    const client = createTransport({ host: "127.0.0.1", port, ignoreTLS: true });
+    const sent = await client.sendMail({ ...MAIL, to: ["b@x.org", "c@x.org"] });
+    client.close();
+    expect([sent.accepted, sent.rejected]).toEqual([["b@x.org"], ["c@x.org"]]);
+    expect(mails).toHaveLength(1);
+  });
+
+  test("more recipients, or more messages a minute, than allowed are told to come later", async () => {
+    const { port } = await listen({ recipientsMax: 2, messagesPerPeerPerMinute: 2 });
+    const client = new RawClient(port);
+    await client.hear();
+    await client.say("EHLO me");
+    await client.say("MAIL FROM:<a@x.org>");
+    await client.say("RCPT TO:<1@x.org>");
+    await client.say("RCPT TO:<2@x.org>");
+    expect(await client.say("RCPT TO:<3@x.org>")).toMatch(/^452/);
+    await client.say("RSET");
+    expect(await client.say("MAIL FROM:<a@x.org>")).toMatch(/^250/);
+    await client.say("RSET");
+    expect(await client.say("MAIL FROM:<a@x.org>")).toMatch(/^451 4\.7\.0/);
+  });
+
+  test("a message announced as too large, and one that lies about it, are refused with 552", async () => {
+    const { port, mails } = await listen({ messageBytesMax: 2_000 });
+    const client = new RawClient(port);
+    await client.hear();
+    await client.say("EHLO me");
+    expect(await client.say("MAIL FROM:<a@x.org> SIZE=3000")).toMatch(/^552/);
+    await client.say("MAIL FROM:<a@x.org> SIZE=10");
+    await client.say("RCPT TO:<b@x.org>");
+    await client.say("DATA");
+    expect(await client.say(`${"x".repeat(900)}\r\n`.repeat(4) + ".")).toMatch(/^552/);
+    expect(mails).toHaveLength(0);
+    expect((await deliver(port, MAIL)).code).toBe(250);
+  });
+
+  test("one peer has only so many connections", async () => {
+    const { port } = await listen({ connectionsPerPeerMax: 1 });
+    const first = new RawClient(port);
+    expect(await first.hear()).toMatch(/^220/);
+    const second = new RawClient(port);
+    expect(await second.hear()).toMatch(/^421/);
+    await first.say("QUIT");
+    first.cut();
+    await pollUntil("there is room again", async () => {
+      const third = new RawClient(port);
+      const greeting = await third.hear();
+      third.cut();
+      return greeting.startsWith("220") || { done: false, saw: greeting };
+    });
+  });
+
+  test("with a certificate there is STARTTLS; with credentials only who knows them may send, and only there", async () => {
+    const keys = generateKeyPairSync("rsa", { modulusLength: 2048 });
+    const cert = makeCertificate(keys, { fromMs: Date.now() - 1e6, toMs: Date.now() + 1e9 });
+    const key = keys.privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+    const auth = { user: "relay", password: "pa55" };
+    const { port, mails } = await listen({ tls: { cert, key }, auth });
+    expect((await deliver(port, MAIL)).code).toBe(530);
+    const send = async (password: string) => {
+      const client = createTransport({
+        host: "127.0.0.1",
+        port,
+        requireTLS: true,
+        tls: { rejectUnauthorized: false },
+        auth: { user: "relay", pass: password },
+      });
+      try {
+        return (await client.sendMail(MAIL)).response;
+      } catch (error) {
+        return (error as { readonly response?: string }).response ?? String(error);
+      } finally {
+        client.close();
+      }
+    };
+    expect(await send("wrong")).toMatch(/^535/);
+    expect(await send("pa55")).toMatch(/^250/);
+    expect(mails).toHaveLength(1);
+  });
+
+  test("without a relay, what a module sends on fails for now, and says what to set", async () => {
+    const { port, log } = await listen({}, undefined, (message) => message.forward("c@x.org"));
+    expect((await deliver(port, MAIL)).response).toMatch(/^451 /);
+    expect(JSON.stringify(log.lines)).toContain("SMTP_URL");
+  });
+});
