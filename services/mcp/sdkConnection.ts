@@ -86,7 +86,10 @@ async function connectBy(
     if (live && type === "sse" && SseError.isInstance(error)) lost(`The server's stream ended: ${error.message}`); // prettier-ignore
   };
   // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the SDK has properties, no events
-  client.onclose = () => lost("The connection was closed");
+  client.onclose = () => {
+    // Before that it is the SDK that closes it, and says why.
+    if (live) lost("The connection was closed");
+  };
   const timeout = new Promise<never>((_resolve, reject) => {
     const give = (): void => reject(new Error("The server did not answer in time"));
     if (options.signal.aborted) give();

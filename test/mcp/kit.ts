@@ -160,12 +160,13 @@ export const untilMcp = (
   test: (mcp: McpServersState) => boolean,
   from = 0,
 ): Promise<McpServersState> =>
-  pollUntil(
+  pollUntil<McpServersState>(
     what,
     () => {
       const frames = mcpFrames(socket).slice(from);
       const found = frames.find(test);
-      return found ?? { done: false, saw: frames.map(({ servers }) => servers) };
+      if (found !== undefined) return found;
+      return { done: false as const, saw: frames.map(({ servers }) => servers) };
     },
     { timeoutMs: 20_000 },
   );

@@ -1,0 +1,253 @@
+/**
+ * Servers that hang, lie, send garbage or too much: a clear error in bounded time, and the agent's other turns
+ * go on meanwhile. And servers that may not be reached at all.
+ */
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { RequestListener, ServerResponse } from "node:http";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { addressGuard, refusal } from "../../services/mcp/addressGuard.ts";
+import { guardedFetch } from "../../services/mcp/guardedFetch.ts";
+import { TestSocket, useSystems, type System } from "../system/kit.ts";
+import { listen, mcpFrames, rpc, ToolAgent, untilMcp } from "./kit.ts";
+
+const systems = useSystems();
+let system: System;
+beforeAll(async () => {
+  system = await systems.start({ agents: { ToolAgent } });
+});
+const stops: Array<() => Promise<void>> = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0)) await stop();
+});
+afterAll(() => undefined);
+
+const open = (name: string) => TestSocket.open(`${system.url}/agents/tool-agent/${name}`);
+
+interface Message {
+  readonly id?: number;
+  readonly method?: string;
+}
+type Answer = (message: Message, response: ServerResponse) => void;
+
+const reply = (response: ServerResponse, body: unknown, type = "application/json"): void => {
+  response.writeHead(200, { "content-type": type });
+  response.end(typeof body === "string" ? body : JSON.stringify(body));
+};
+const result = (id: number | undefined, value: unknown) => ({ jsonrpc: "2.0", id, result: value });
+const HELLO = {
+  protocolVersion: "2025-06-18",
+  capabilities: { tools: {} },
+  serverInfo: { name: "bad", version: "1" },
+};
+const TOOLS = { tools: [{ name: "t", inputSchema: { type: "object" } }] };
+
+/** A server by hand: answers the handshake rightly, and the rest as the test says; `initialize` too if it wants. */
+async function serve(answers: Readonly<Record<string, Answer>>, raw?: RequestListener) {
+  const server = await listen((request, response) => {
+    if (raw !== undefined) return raw(request, response);
+    if (request.method !== "POST") return response.writeHead(405).end();
+    let text = "";
+    request.on("data", (part: Buffer) => (text += String(part)));
+    request.on("end", () => {
+      const message = JSON.parse(text) as Message;
+      const answer = answers[message.method ?? ""];
+      if (answer !== undefined) return answer(message, response);
+      if (message.method === "initialize") return reply(response, result(message.id, HELLO));
+      if (message.method === "tools/list") return reply(response, result(message.id, TOOLS));
+      return response.writeHead(202).end();
+    });
+  });
+  stops.push(server.close);
+  return server;
+}
+const hang: Answer = () => undefined;
+const say =
+  (value: unknown): Answer =>
+  ({ id }, response) =>
+    reply(response, result(id, value));
+
+/** Adding it fails with this; the agent works on, and lists it as failed. */
+async function fails(url: string, text: RegExp, name: string): Promise<void> {
+  const socket = await open(name);
+  const adding = rpc(socket, "add", "Bad", url, { id: "bad" }).then(String, String);
+  expect(await rpc(socket, "ping")).toBe("pong");
+  const error = await adding;
+  expect(error).toMatch(text);
+  expect(error.length).toBeLessThan(700);
+  const mcp = await rpc<ReturnType<ToolAgent["servers"]>>(socket, "servers");
+  expect(mcp.servers["bad"]).toMatchObject({
+    state: "failed",
+    error: expect.any(String) as string,
+  });
+  expect(mcp.tools).toEqual([]);
+}
+
+describe("a server that", () => {
+  test("is not there", () => fails("http://127.0.0.1:9/mcp", /ECONNREFUSED/, "absent"));
+
+  test("answers with an error of its own, or with what is no protocol", async () => {
+    const broken = await serve({}, (_request, response) => response.writeHead(503).end("\u0007down\n".repeat(400))); // prettier-ignore
+    await fails(broken.url, /down/, "broken");
+    const page = await serve({}, (_request, response) => reply(response, "<html>hi</html>", "text/html")); // prettier-ignore
+    await fails(page.url, /content type|text\/html/i, "page");
+    const garbage = await serve({ initialize: (_m, response) => reply(response, "{not json") });
+    await fails(garbage.url, /JSON/, "garbage");
+    const other = await serve({ initialize: say({ protocolVersion: "1999-01-01", capabilities: {}, serverInfo: { name: "x", version: "1" } }) }); // prettier-ignore
+    await fails(other.url, /1999-01-01/, "version");
+    const wrong = await serve({ initialize: say({ tools: 1 }) });
+    await fails(wrong.url, /answer|invalid/i, "wrong");
+  });
+
+  test("cuts the connection in the middle of its answer", async () => {
+    const cut = await serve({
+      initialize: (_message, response) => {
+        response.writeHead(200, { "content-type": "application/json", "content-length": "100" });
+        response.write("{");
+        setImmediate(() => response.destroy());
+      },
+    });
+    await fails(cut.url, /terminated|aborted|cut|closed|ECONNRESET/i, "cut");
+  });
+
+  test("lies about its tools: what is no tool, and more of them than anybody wants", async () => {
+    const liar = await serve({ "tools/list": say({ tools: [{ name: 7 }] }) });
+    await fails(liar.url, /say what it offers/, "liar");
+    const big = await serve({ "tools/list": say({ tools: [{ name: "t", description: "x".repeat(3_000_000), inputSchema: { type: "object" } }] }) }); // prettier-ignore
+    await fails(big.url, /too much/, "big");
+    let pages = 0;
+    const endless = await serve({ "tools/list": ({ id }, response) => reply(response, result(id, { ...TOOLS, nextCursor: `c${++pages}` })) }); // prettier-ignore
+    await fails(endless.url, /listMaxPages|pagination/, "endless");
+    expect(pages).toBeLessThanOrEqual(50);
+  });
+
+  test("sends more than an answer may have, as JSON or as events, or never ends its headers' promise", async () => {
+    const flood =
+      (type: string, line: string): Answer =>
+      (_message, response) => {
+        response.writeHead(200, { "content-type": type });
+        const chunk = line.repeat(100_000);
+        const more = (): void => {
+          while (!response.destroyed && response.write(chunk));
+        };
+        response.on("drain", more);
+        more();
+      };
+    const json = await serve({ initialize: flood("application/json", "          ") });
+    await fails(json.url, /too large/, "flood-json");
+    const events = await serve({ initialize: flood("text/event-stream", "data: xxxx") });
+    await fails(events.url, /too large/, "flood-events");
+  });
+
+  test("hangs in a call: the call ends by its time limit, the next one is asked all the same", async () => {
+    let calls = 0;
+    const server = await serve({
+      "tools/call": (message, response) => {
+        if (++calls === 1) return;
+        reply(response, result(message.id, { content: [{ type: "text", text: "late" }] }));
+      },
+    });
+    const socket = await open("hangs");
+    await rpc(socket, "add", "H", server.url, { id: "h" });
+    const first = rpc(socket, "call", "h", "t", {}, 300).then(String, String);
+    expect(await rpc(socket, "ping")).toBe("pong");
+    expect(await first).toMatch(/did not answer in time/);
+    expect(await rpc(socket, "call", "h", "t", {})).toMatchObject({ content: [{ text: "late" }] });
+  });
+
+  test("hangs in the handshake: others of the agent are not held back, and it can be given up", async () => {
+    const hanging = await serve({ initialize: hang });
+    const good = await serve({});
+    const socket = await open("handshake");
+    const adding = rpc(socket, "add", "Hang", hanging.url, { id: "hang" }).then(String, String);
+    expect(await rpc(socket, "add", "Good", good.url, { id: "good" })).toMatchObject({ state: "ready" }); // prettier-ignore
+    await rpc(socket, "remove", "hang");
+    expect(await adding).toMatch(/closed meanwhile/);
+    expect(Object.keys(mcpFrames(socket).at(-1)!.servers)).toEqual(["good"]);
+  });
+
+  test("says all the time that its tools have changed is asked at times, and the change is seen", async () => {
+    let lists = 0;
+    const server = await serve({}, (request, response) => {
+      if (request.method === "GET") {
+        response.writeHead(200, { "content-type": "text/event-stream" });
+        const line = `data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n`;
+        response.write(line.repeat(1000));
+        return;
+      }
+      let text = "";
+      request.on("data", (part: Buffer) => (text += String(part)));
+      request.on("end", () => {
+        const { id, method } = JSON.parse(text || "{}") as Message;
+        if (method === "initialize")
+          reply(response, result(id, { ...HELLO, capabilities: { tools: { listChanged: true } } })); // prettier-ignore
+        else if (method === "tools/list")
+          reply(response, result(id, { tools: [{ name: `t${++lists}`, inputSchema: { type: "object" } }] })); // prettier-ignore
+        else response.writeHead(202).end();
+      });
+    });
+    const socket = await open("changing");
+    await rpc(socket, "add", "C", server.url, { id: "c" });
+    await untilMcp(socket, "a later list", ({ tools }) => tools.some(({ name }) => name === "t2"));
+    expect(lists).toBeLessThan(10);
+  });
+});
+
+describe("an address", () => {
+  const blocked = [
+    "http://10.0.0.1/mcp", "http://192.168.1.1", "http://172.16.9.9:8080/x", "http://169.254.169.254/latest/meta-data",
+    "http://[fd00:ec2::254]/", "http://[fe80::1]/", "http://0.0.0.0/", "http://100.64.0.1/", "http://224.0.0.1/",
+    "http://2852039166/", "http://0xa9fea9fe/", "http://[::ffff:169.254.169.254]/", "http://[64:ff9b::a00:1]/",
+    "ftp://example.com/", "file:///etc/passwd", "not a url", "http://user:password@example.com/",
+  ]; // prettier-ignore
+  test.each(blocked)("%s is blocked when it is registered, and stores nothing", async (url) => {
+    expect(refusal(url)).toBeTypeOf("string");
+    const socket = await open("blocked");
+    await expect(rpc(socket, "add", "B", url)).rejects.toThrow(/^Blocked URL: /);
+    expect(await rpc(socket, "rows")).toEqual([]);
+  });
+  test.each(["https://example.com/mcp", "http://127.0.0.1:3000/mcp", "http://localhost:3000", "http://[::1]/", "http://93.184.216.34/"])("%s may be registered", (url) => {
+    expect(refusal(url)).toBeUndefined();
+  }); // prettier-ignore
+
+  test("of this machine is for servers that are named by it: none from outside can send us there", () => {
+    const outside = addressGuard(new URL("https://example.com/mcp"));
+    const inside = addressGuard(new URL("http://localhost:1/mcp"));
+    for (const url of ["http://127.0.0.1/", "http://localhost/", "http://[::1]/"]) {
+      expect(() => outside.check(new URL(url))).toThrow(/^Blocked URL/);
+      expect(() => inside.check(new URL(url))).not.toThrow();
+    }
+    expect([outside.allows("127.0.0.1"), outside.allows("::ffff:127.0.0.1"), outside.allows("93.184.216.34")]).toEqual([false, false, true]); // prettier-ignore
+    expect(() => inside.check(new URL("http://169.254.169.254/"))).toThrow(/^Blocked URL/);
+  });
+
+  test("that a public name resolves to is asked of the resolver, by the connection itself", async () => {
+    const server = createServer((_request, response) => response.end("secret"));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    stops.push(() => new Promise((resolve) => void server.close(() => resolve())));
+    const { port } = server.address() as AddressInfo;
+    // The guard of a server outside, whose name leads here.
+    const guard = addressGuard(new URL("https://example.com/"));
+    const lying = { ...guard, check: () => undefined };
+    const { fetch, close } = guardedFetch(lying);
+    await expect(fetch(`http://localhost:${port}/`)).rejects.toThrow(/^Blocked URL/);
+    await expect(fetch(`http://127.0.0.1:${port}/`)).rejects.toThrow(/^Blocked URL/);
+    close();
+  });
+
+  test("that a server redirects to, or names for OAuth, is blocked like any other", async () => {
+    const away = await serve({}, (_request, response) =>
+      response.writeHead(307, { location: "http://169.254.169.254/latest" }).end(),
+    );
+    await fails(away.url, /redirect/i, "redirected");
+    const oauth: string[] = [];
+    const lying = await serve({}, (request, response) => {
+      oauth.push(request.url ?? "");
+      if (request.url?.startsWith("/.well-known/oauth-protected-resource"))
+        return reply(response, { resource: `${lying.url}/mcp`, authorization_servers: ["http://169.254.169.254/"] }); // prettier-ignore
+      response.writeHead(401, { "www-authenticate": `Bearer resource_metadata="${lying.url}/.well-known/oauth-protected-resource"` }).end(); // prettier-ignore
+    });
+    await fails(`${lying.url}/mcp`, /Blocked URL: http:\/\/169\.254\.169\.254|access|metadata/i, "oauth-away"); // prettier-ignore
+    expect(oauth.length).toBeGreaterThan(1);
+  });
+});

@@ -1,0 +1,243 @@
+/**
+ * OAuth with an MCP server of the SDK's own server side: from the refusal to the tools, what is kept, states that
+ * work once and for ten minutes, and callbacks that prove nothing.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { callable } from "agents";
+import { STATE_TTL_MS, StoredOAuthProvider } from "../../core/mcp/OAuthProvider.ts";
+import type { AgentStorage } from "../../core/agent/AgentStorage.ts";
+import { VirtualTime } from "../../services/memory/VirtualTime.ts";
+import { TestSocket, useSystems, type System } from "../system/kit.ts";
+import { startOAuthServer } from "./OAuthServer.ts";
+import { rpc, ToolAgent, untilMcp } from "./kit.ts";
+
+class OAuthAgent extends ToolAgent {
+  static override options = { hibernateAfterSeconds: 30 };
+  override onRequest() {
+    return new Response("onRequest");
+  }
+  @callable()
+  redirects(config: { successRedirect?: string; errorRedirect?: string }) {
+    this.mcp.configureOAuthCallback(config);
+  }
+  @callable()
+  abort() {
+    this.ctx.abort("asked for");
+  }
+}
+
+const systems = useSystems();
+let system: System;
+let server: Awaited<ReturnType<typeof startOAuthServer>>;
+beforeAll(async () => {
+  [system, server] = await Promise.all([
+    systems.start({ agents: { OAuthAgent } }),
+    startOAuthServer(),
+  ]);
+});
+afterAll(async () => {
+  await server?.stop();
+});
+
+const open = (name: string) => TestSocket.open(`${system.url}/agents/o-auth-agent/${name}`);
+const get = async (url: string) => {
+  const response = await fetch(url, { redirect: "manual" });
+  return {
+    status: response.status,
+    location: response.headers.get("location"),
+    text: await response.text(),
+  };
+};
+/** Nobody is left to answer it. */
+const abort = (socket: TestSocket) =>
+  socket.send({ type: "rpc", id: "abort", method: "abort", args: [] });
+interface Added {
+  readonly id: string;
+  readonly state: string;
+  readonly authUrl: string;
+}
+const add = (socket: TestSocket) =>
+  rpc<Added>(socket, "add", "Secrets", server.url, { id: "secrets" });
+const ready = (socket: TestSocket) =>
+  untilMcp(socket, "it is ready", ({ servers }) => servers["secrets"]?.state === "ready");
+
+describe("a server that wants OAuth", () => {
+  test("is authenticating, with the address to go to; after the callback its tools are there", async () => {
+    const socket = await open("flow");
+    const added = await add(socket);
+    expect(added).toMatchObject({ id: "secrets", state: "authenticating" });
+    const authUrl = new URL(added.authUrl);
+    expect(authUrl.searchParams.get("code_challenge_method")).toBe("S256");
+    expect(authUrl.searchParams.get("redirect_uri")).toBe(
+      `${system.url}/agents/o-auth-agent/flow/callback`,
+    );
+    const [state] = await rpc<Array<{ auth_url: string; client_id: string }>>(socket, "rows");
+    expect(state).toMatchObject({
+      auth_url: added.authUrl,
+      client_id: expect.any(String) as string,
+    });
+    // Asked again, it is the same authorization.
+    expect(await add(socket)).toEqual(added);
+
+    const callback = await server.consent(added.authUrl);
+    expect(await get(callback)).toMatchObject({ status: 302, location: `${system.url}/` });
+    const mcp = await ready(socket);
+    expect(mcp.tools.map(({ name }) => name)).toEqual(["secret"]);
+    expect(mcp.servers["secrets"]).toMatchObject({ auth_url: null, instructions: "Ask me." });
+    const result = await rpc<{ content: unknown[] }>(socket, "call", "secrets", "secret", {});
+    expect(result.content).toEqual([{ type: "text", text: "42" }]);
+
+    // The keys that the reference uses, and no verifier or state that is over.
+    const { client_id } = (await rpc<Array<{ client_id: string }>>(socket, "rows"))[0]!;
+    expect(await rpc(socket, "keys")).toEqual(
+      [
+        `/flow/secrets/${client_id}/client_info/`,
+        `/flow/secrets/${client_id}/token`,
+        "/flow/secrets/oauth_discovery",
+      ].toSorted(),
+    );
+
+    // Seen twice (a browser that repeats): exchanged once, and told so.
+    const { exchanges } = server.provider;
+    expect(await get(callback)).toMatchObject({ status: 302 });
+    expect(server.provider.exchanges).toBe(exchanges);
+
+    await rpc(socket, "remove", "secrets");
+    expect(await rpc(socket, "keys")).toEqual([]);
+  });
+
+  test("waits for its user over a restart of the agent, and the callback is good then too", async () => {
+    const first = await open("restarted");
+    const { authUrl } = await add(first);
+    abort(first);
+    const second = await open("restarted");
+    const waits = await rpc<ReturnType<ToolAgent["servers"]>>(second, "servers");
+    expect(waits.servers["secrets"]?.state).toBe("authenticating");
+    await get(await server.consent(authUrl));
+    await ready(second);
+    // Tokens are kept: no user is needed at the next wake.
+    abort(second);
+    const mcp = await rpc<ReturnType<ToolAgent["servers"]>>(await open("restarted"), "waited");
+    expect(mcp.servers["secrets"]?.state).toBe("ready");
+  });
+
+  test("renews a token that is not valid any more, and asks for consent when it can't", async () => {
+    const socket = await open("renewed");
+    const { authUrl } = await add(socket);
+    await get(await server.consent(authUrl));
+    await ready(socket);
+    server.provider.access.clear();
+    const result = await rpc<{ content: unknown[] }>(socket, "call", "secrets", "secret", {});
+    expect(result.content).toEqual([{ type: "text", text: "42" }]);
+    server.provider.access.clear();
+    server.provider.refresh.clear();
+    await expect(rpc(socket, "call", "secrets", "secret", {})).rejects.toThrow();
+    const mcp = await untilMcp(socket, "it asks for consent again", ({ servers }) => servers["secrets"]?.state === "authenticating" && servers["secrets"].auth_url !== null && servers["secrets"].auth_url !== authUrl); // prettier-ignore
+    await get(await server.consent(mcp.servers["secrets"]!.auth_url!));
+    const again = await rpc<ReturnType<ToolAgent["servers"]>>(socket, "waited");
+    expect(again.servers["secrets"]?.state).toBe("ready");
+  });
+});
+
+describe("a callback", () => {
+  test("without a state of ours changes nothing, and is no business of onRequest where it is to the callback's URL", async () => {
+    const socket = await open("forged");
+    const { authUrl } = await add(socket);
+    await rpc(socket, "redirects", { successRedirect: "/done", errorRedirect: "/failed" });
+    const before = await rpc(socket, "servers");
+    const base = `${system.url}/agents/o-auth-agent/forged/callback`;
+    const forged = await get(`${base}?code=stolen&state=guess.secrets`);
+    expect(forged.status).toBe(302);
+    expect(new URL(forged.location!).pathname).toBe("/failed");
+    expect(new URL(forged.location!).searchParams.get("error")).toMatch(/not known/);
+    expect(await rpc(socket, "servers")).toEqual(before);
+    // Not a callback at all: another path, another server, no state.
+    for (const url of [`${base}/x?state=guess.secrets`, `${base}?state=guess.absent`, base])
+      expect((await get(url)).text).toBe("onRequest");
+    // The real one is still good.
+    expect((await get(await server.consent(authUrl))).location).toBe(`${system.url}/done`);
+    await ready(socket);
+  });
+
+  test("that brings a refusal makes the server failed, with the text for people", async () => {
+    const socket = await open("refused");
+    const { authUrl } = await add(socket);
+    await rpc(socket, "redirects", { errorRedirect: "/failed" });
+    const state = new URL(authUrl).searchParams.get("state")!;
+    const base = `${system.url}/agents/o-auth-agent/refused/callback?state=${encodeURIComponent(state)}`;
+    const answer = await get(
+      `${base}&error=access_denied&error_description=no%07%0A${"x".repeat(600)}`,
+    );
+    expect(new URL(answer.location!).searchParams.get("error")).toMatch(/^no x{497}\.\.\.$/);
+    const mcp = await rpc<ReturnType<ToolAgent["servers"]>>(socket, "servers");
+    expect(mcp.servers["secrets"]).toMatchObject({ state: "failed", auth_url: null });
+    // Used up.
+    expect(new URL((await get(`${base}&code=late`)).location!).searchParams.get("error")).toMatch(/used already/); // prettier-ignore
+    // And it can be begun anew.
+    expect(await add(socket)).toMatchObject({ state: "authenticating" });
+  });
+});
+
+describe("what is kept for OAuth", () => {
+  const make = () => {
+    const values = new Map<string, unknown>();
+    const storage = {
+      get: async (key: string) => values.get(key),
+      put: async (key: string, value: unknown) => void values.set(key, value),
+      delete: async (keys: string | string[]) =>
+        [keys].flat().filter((key) => values.delete(key)).length,
+      list: async ({ prefix = "" }) =>
+        new Map([...values].filter(([key]) => key.startsWith(prefix))),
+    } as unknown as AgentStorage;
+    const time = new VirtualTime({ seed: 1 });
+    const provider = new StoredOAuthProvider(storage, {
+      clientName: "a",
+      callbackUrl: "https://x.example/cb",
+      time,
+    });
+    provider.serverId = "s";
+    return { provider, time, values };
+  };
+
+  test("a state is good once, and for ten minutes", async () => {
+    const { provider, time } = make();
+    const state = await provider.state();
+    expect(state).toMatch(/^[\w-]+\.s$/);
+    expect(await provider.checkState(state)).toEqual({ valid: true, serverId: "s" });
+    await provider.consumeState(state);
+    expect(await provider.checkState(state)).toMatchObject({ valid: false });
+    const late = await provider.state();
+    await time.advance(STATE_TTL_MS);
+    expect(await provider.checkState(late)).toMatchObject({ valid: true });
+    await time.advance(1);
+    expect(await provider.checkState(late)).toEqual({
+      valid: false,
+      error: "The state has expired",
+    });
+  });
+
+  test("a second authorization does not spoil the first: each has its verifier", async () => {
+    const { provider } = make();
+    await provider.saveClientInformation({ client_id: "c" });
+    const first = await provider.state();
+    await provider.saveCodeVerifier("one");
+    await provider.state();
+    await provider.saveCodeVerifier("two");
+    await provider.consumeState(first);
+    expect(await provider.codeVerifier()).toBe("one");
+  });
+
+  test("states that nobody comes back with do not pile up", async () => {
+    const { provider, values } = make();
+    for (let n = 0; n < 100; n++) await provider.state();
+    expect([...values.keys()].filter((key) => key.includes("/state/"))).toHaveLength(16);
+  });
+
+  test("an address that a browser would run is no way to an authorization", () => {
+    const { provider } = make();
+    expect(() => provider.redirectToAuthorization(new URL("javascript:alert(1)"))).toThrow(
+      TypeError,
+    );
+    expect(provider.authUrl).toBeUndefined();
+  });
+});
