@@ -10,7 +10,7 @@ import { DoneSet } from "./DoneSet.ts";
 export interface Begun {
   /** Runs so far, the one that wrote this included. */
   readonly attempts: number;
-  /** Its inbox sequence: the same key under another one is a new delivery, and starts at attempt 1. */
+  /** Inbox sequence of the copy that ran last; 0 for a job, which has none. */
   readonly inboxSeq: number;
 }
 

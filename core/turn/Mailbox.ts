@@ -223,8 +223,8 @@ export class Mailbox {
     const { agent } = this;
     const { delivery } = held;
     const { head } = envelope;
-    const begun = agent.image.begun.get(head.key);
-    const attempt = begun?.inboxSeq === delivery.seq ? begun.attempts + 1 : 1;
+    // By key: two copies that are tried in turn share their attempts, or neither would ever spend them.
+    const attempt = (agent.image.begun.get(head.key)?.attempts ?? 0) + 1;
     const retry = this.policy();
     const { body } = envelope;
     const turn = new Turn({

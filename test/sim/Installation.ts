@@ -82,6 +82,7 @@ export class Installation {
     this.diskOf.delete(at.name);
     const name = `${at.name}.${++at.count}`;
     this.weather.trace.add(`${name} starts`);
+    this.observed.disruptions++;
     at.now = await startHost(this, name, disk);
   }
 

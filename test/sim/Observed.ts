@@ -72,6 +72,8 @@ export class Observed {
   readonly forged: number[] = [];
   /** Ids that only forged requests and readonly connections used. */
   readonly forbidden: string[] = [];
+  /** Times that a run may have been lost: hosts that began, appends that were refused or not heard of. */
+  disruptions = 0;
   /** A host's clock was wrong for a time. */
   clockJumped = false;
   /** What a host said that it must never say. */

@@ -98,6 +98,10 @@ async function runSeed(options: SimulateOptions): Promise<Report> {
       faults.restartLater();
     }
     const run = await settle(installation, faults, workload);
+    // Each may have ended runs that nobody counted.
+    for (const [fault, count] of weather.bites)
+      if (/^(?:append|request|answer|cut|lose|freeze|stop)/.test(fault))
+        installation.observed.disruptions += count;
     const history = await readHistory(installation, run);
     return {
       seed,

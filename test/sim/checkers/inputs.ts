@@ -74,6 +74,12 @@ export function checkAttemptsAreBounded(run: RunHistory): Violations {
       for (const { cause, dead } of head.turns)
         if ((cause.attempt ?? 1) > MAX_ATTEMPTS + (dead === true ? 2 : 1))
           wrong.push(`${id.name} event ${seq}: attempt ${cause.attempt} of ${cause.id}`);
+  const poison = count(run.observed.runs.filter(({ op }) => op === "poison").map(({ key }) => key));
+  for (const [key, times] of poison) {
+    const copies = run.observed.copies.get(key) ?? 1;
+    if (times > MAX_ATTEMPTS * copies + run.observed.disruptions)
+      wrong.push(`${key} failed ${times} times, and was stored ${copies} times`);
+  }
   const begun = (agent: string): number =>
     new Set(
       run.observed.runs.filter((r) => r.agent === agent && r.attempt > 1).map(({ key }) => key),
