@@ -68,8 +68,7 @@ export function composeMail(content: EmailContent, who = "sendEmail"): MailDraft
   if (lists.to.length === 0) throw new TypeError(`${who}: to: give at least one address`);
   if (count > RECIPIENTS_MAX)
     throw new TypeError(`${who}: ${count} recipients; at most ${RECIPIENTS_MAX} a message`);
-  if (text === undefined && html === undefined)
-    throw new TypeError(`${who}: give text, html or both`);
+  if (text == null && html == null) throw new TypeError(`${who}: give text, html or both`);
   return {
     ...(id === undefined ? {} : { id }),
     from: readAddress(content.from, "from", who),
@@ -79,8 +78,8 @@ export function composeMail(content: EmailContent, who = "sendEmail"): MailDraft
     ...(replyTo === undefined ? {} : { replyTo: readAddress(replyTo, "replyTo", who) }),
     subject: ownSubject ?? subject,
     parts: [
-      ...(text === undefined ? [] : [{ contentType: "text/plain", content: String(text) }]),
-      ...(html === undefined ? [] : [{ contentType: "text/html", content: String(html) }]),
+      ...(text == null ? [] : [{ contentType: "text/plain", content: String(text) }]),
+      ...(html == null ? [] : [{ contentType: "text/html", content: String(html) }]),
     ],
     headers: given,
     ...(inReplyTo === undefined ? {} : { inReplyTo: oneLine(inReplyTo, "inReplyTo", who) }),
