@@ -9,7 +9,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { addressGuard, refusal } from "../../services/mcp/addressGuard.ts";
 import { guardedFetch } from "../../services/mcp/guardedFetch.ts";
 import { TestSocket, useSystems, type System } from "../system/kit.ts";
-import { listen, mcpFrames, rpc, ToolAgent, untilMcp } from "./kit.ts";
+import { listen, mcpFrames, rpc, untilMcp } from "./kit.ts";
+import { ToolAgent } from "./toolModule.ts";
 
 const systems = useSystems();
 let system: System;

@@ -1,13 +1,12 @@
 /**
  * What the MCP tests share: the protocol's reference server ("everything") as a child process, on either
- * transport, and an agent that passes on what `this.mcp` does.
+ * transport, and what a client says and is told.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createRequire } from "node:module";
 import { startWatchdog } from "../../services/natsServer/Watchdog.ts";
-import { Agent, callable } from "agents";
 import type { McpServersState } from "../../core/mcp/McpOffers.ts";
 import { pollUntil } from "../kit/poll.ts";
 import type { TestSocket } from "../system/kit.ts";
@@ -75,58 +74,6 @@ export async function listen(listener: RequestListener) {
         server.closeAllConnections();
       }),
   };
-}
-
-/** Passes on what `this.mcp` does. */
-export class ToolAgent extends Agent {
-  static override options = { hibernateAfterSeconds: 1 };
-
-  @callable()
-  add(name: string, url: string, options: object = {}) {
-    return this.addMcpServer(name, url, options);
-  }
-  @callable()
-  servers() {
-    return this.getMcpServers();
-  }
-  @callable()
-  rows() {
-    return this.mcp.listServers();
-  }
-  @callable()
-  call(serverId: string, name: string, args: Record<string, unknown>, timeout?: number) {
-    const options = timeout === undefined ? {} : { timeout };
-    return this.mcp.callTool({ serverId, name, arguments: args }, options);
-  }
-  @callable()
-  async read(serverId: string, uri: string) {
-    return this.mcp.readResource({ serverId, uri });
-  }
-  @callable()
-  prompt(serverId: string, name: string, args: Record<string, string>) {
-    return this.mcp.getPrompt({ serverId, name, arguments: args });
-  }
-  @callable()
-  templates() {
-    return this.mcp.listResourceTemplates();
-  }
-  @callable()
-  remove(id: string) {
-    return this.removeMcpServer(id);
-  }
-  @callable()
-  async waited() {
-    await this.mcp.waitForConnections({ timeout: 20_000 });
-    return this.getMcpServers();
-  }
-  @callable()
-  async keys() {
-    return [...(await this.ctx.storage.list()).keys()];
-  }
-  @callable()
-  ping() {
-    return "pong";
-  }
 }
 
 let calls = 0;

@@ -9,7 +9,8 @@ import type { AgentStorage } from "../../core/agent/AgentStorage.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import { TestSocket, useSystems, type System } from "../system/kit.ts";
 import { startOAuthServer } from "./OAuthServer.ts";
-import { rpc, ToolAgent, untilMcp } from "./kit.ts";
+import { rpc, untilMcp } from "./kit.ts";
+import { ToolAgent } from "./toolModule.ts";
 
 class OAuthAgent extends ToolAgent {
   static override options = { hibernateAfterSeconds: 30 };

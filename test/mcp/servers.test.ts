@@ -8,7 +8,8 @@ import WebSocket from "ws";
 import { genericObservability } from "../../services/observability/index.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { TestSocket, useSystems, type System } from "../system/kit.ts";
-import { mcpFrames, rpc, startEverything, ToolAgent, untilMcp, type Everything } from "./kit.ts";
+import { mcpFrames, rpc, startEverything, untilMcp, type Everything } from "./kit.ts";
+import { ToolAgent } from "./toolModule.ts";
 
 const events: Array<{ type: string; payload: unknown }> = [];
 class WatchedAgent extends ToolAgent {
@@ -23,7 +24,7 @@ let streamable: Everything;
 let sse: Everything;
 beforeAll(async () => {
   [system, streamable, sse] = await Promise.all([
-    systems.start({ agents: { ToolAgent, WatchedAgent } }),
+    systems.start({ agents: { WatchedAgent } }),
     startEverything("streamableHttp"),
     startEverything("sse"),
   ]);
