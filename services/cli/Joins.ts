@@ -80,6 +80,14 @@ export interface MailSettings {
   readonly messagesPerPeerPerMinute: number | undefined;
 }
 
+/** What a gateway refuses with 429, and connections past which it closes new ones; undefined: the default. */
+export interface GatewayLimits {
+  readonly connectionsMax: number | undefined;
+  readonly perAddress: number | undefined;
+  readonly perEntity: number | undefined;
+  readonly trustedProxies: number | undefined;
+}
+
 /** Everything that a process is told from outside. */
 export interface ProcessSettings {
   readonly role: "dev" | "gateway" | "host" | "mail";
@@ -99,6 +107,8 @@ export interface ProcessSettings {
   readonly publicUrl: string | undefined;
   readonly mail: MailSettings;
   readonly requireDurable: boolean;
+  /** A gateway's. */
+  readonly limits?: GatewayLimits;
   /** `auto`: where the broker says that it syncs always. */
   readonly groupCommit: "auto" | "on" | "off";
   readonly provision: ProvisionSettings;

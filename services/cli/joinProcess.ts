@@ -42,6 +42,7 @@ import { layer as outgoingLayer } from "../node/NodeOutgoing.ts";
 import { httpServerLayer } from "../nodeHttp/httpServerLayer.ts";
 import { genericObservability } from "../observability/index.ts";
 import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
+import { gatewayBounds } from "./joinGateway.ts";
 import { natsOptions, preflight, provisionOptions } from "./joinNats.ts";
 import { mailLayers, mailOfEnv, serveMail } from "./joinMail.ts";
 import type { ProcessSettings, RunningProcess } from "./Joins.ts";
@@ -186,6 +187,7 @@ const serveRoles = (settings: ProcessSettings, broker: Broker) =>
             hostname: settings.hostname,
             port: settings.port,
             ...(settings.publicUrl === undefined ? {} : { publicUrl: settings.publicUrl }),
+            ...gatewayBounds(settings.limits),
             module: () => code.gateway,
             calls,
             metrics,
@@ -222,7 +224,7 @@ function codeOf(
   mailing: Effect.Success<typeof mailOfEnv>,
 ) {
   const gated = gatedCalls(calls);
-  const env = bindEnv(variables, module.agents.keys(), () => gated, mailing);
+  const env = bindEnv(variables, module.agents, () => gated, mailing);
   const { fetch } = module;
   return {
     // The mark on a class says that it is one of ours: `readModule` has checked it.

@@ -138,6 +138,29 @@ export const placementTag = (): Option =>
     "tag that each server with a copy must have; several times for several",
   ).argParser((text: string, before: ReadonlyArray<string> = []) => [...before, text]);
 
+export const connectionsMax = (): Option =>
+  new Option("--max-connections <count>", "connections past which new ones are closed")
+    .env("AGENTS_MAX_CONNECTIONS")
+    .argParser((text: string) => readWhole(text, 1, 10_000_000));
+
+export const perAddress = (): Option =>
+  new Option("--rate-per-address <count>", "requests a second of one address; past it: 429")
+    .env("AGENTS_RATE_PER_ADDRESS")
+    .argParser((text: string) => readWhole(text, 1, 1_000_000));
+
+export const perEntity = (): Option =>
+  new Option(
+    "--rate-per-entity <count>",
+    "webhooks and sockets a second of one agent; past it: 429",
+  )
+    .env("AGENTS_RATE_PER_ENTITY")
+    .argParser((text: string) => readWhole(text, 1, 1_000_000));
+
+export const trustedProxies = (): Option =>
+  new Option("--trusted-proxies <count>", "proxies in front whose X-Forwarded-For is believed")
+    .env("AGENTS_TRUSTED_PROXIES")
+    .argParser((text: string) => readWhole(text, 0, 16));
+
 export const logLevel = (): Option =>
   new Option("--log-level <level>", "least severe lines to log")
     .env("AGENTS_LOG_LEVEL")

@@ -84,6 +84,10 @@ The data is found again at the next start. Webhook secrets come from the environ
   )
     .addOption(options.port())
     .addOption(options.hostname("0.0.0.0"))
+    .addOption(options.connectionsMax())
+    .addOption(options.perAddress())
+    .addOption(options.perEntity())
+    .addOption(options.trustedProxies())
     .addOption(options.publicUrl())
     .addHelpText(
       "after",
@@ -153,6 +157,10 @@ interface Given extends GivenLogin, MailOptions {
   readonly adminPort: number;
   readonly adminHostname: string;
   readonly requireDurable?: boolean;
+  readonly maxConnections?: number;
+  readonly ratePerAddress?: number;
+  readonly ratePerEntity?: number;
+  readonly trustedProxies?: number;
   readonly groupCommit: "auto" | "on" | "off";
   readonly leaseTtl?: number;
   readonly shards?: number;
@@ -192,6 +200,12 @@ function servingOptions(
     publicUrl: given.publicUrl,
     mail: mailSettings(given, terminal),
     requireDurable: given.requireDurable ?? false,
+    limits: {
+      connectionsMax: given.maxConnections,
+      perAddress: given.ratePerAddress,
+      perEntity: given.ratePerEntity,
+      trustedProxies: given.trustedProxies,
+    },
     groupCommit: given.groupCommit,
     provision: provisioning(given),
     adminHostname: given.adminHostname,

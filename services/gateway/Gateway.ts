@@ -7,11 +7,12 @@
  * 2. A shard that changes hands ends the calls that wait for its old owner.
  */
 import { Effect, type Scope } from "effect";
-import type { Exchange, HttpHandlers } from "../../core/http/HttpServer.ts";
+import type { Exchange, HttpHandlers, HttpRequest } from "../../core/http/HttpServer.ts";
 import type { ShardId } from "../../schemas/Address.ts";
 import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import { listen } from "./listen.ts";
+import { addressOf, RateLimit, tooMany } from "./RateLimit.ts";
 import { pathOf, plain, toHttpResponse, toRequest, urlOf } from "./requests.ts";
 import { routeRequest } from "./routeRequest.ts";
 import { serveCensus, SocketTable } from "./SocketTable.ts";
@@ -25,6 +26,7 @@ export class Gateway {
   private readonly closers: Array<() => void> = [];
   private readonly watching = new AbortController();
   private readonly owners = new Map<string, string>();
+  private readonly addressLimit: RateLimit | undefined;
   private lease: Lease | undefined;
   private cancelRenewal: (() => void) | undefined;
 
@@ -32,7 +34,9 @@ export class Gateway {
     this.services = services;
     this.sockets = new SocketTable(services);
     this.webhooks = new WebhookEndpoint(services);
-    const { config } = services;
+    const { config, time } = services;
+    const { addressRate } = config;
+    this.addressLimit = addressRate === undefined ? undefined : new RateLimit(addressRate, time);
     this.closers.push(
       () => this.webhooks.close(),
       listen(services, config.subjects.gateway(config.gatewayId, "frame"), ({ data }) =>
@@ -70,12 +74,24 @@ export class Gateway {
       this.services.module().routes.match(pathOf(request.target))?.route.bodyBytesMax ??
       this.services.config.bodyBytesMax,
     onRequest: (exchange) => {
+      const wait = this.waitOf(exchange.request);
+      if (wait > 0) return exchange.respond(tooMany(wait));
       const match = this.services.module().routes.match(pathOf(exchange.request.target));
       if (match !== undefined) this.webhooks.handle(exchange, match);
       else void this.request(exchange);
     },
-    onUpgrade: (request, aborted) => decideUpgrade(this.services, this.sockets, request, aborted),
+    onUpgrade: async (request, aborted) => {
+      const wait = this.waitOf(request);
+      if (wait > 0) return { _tag: "Refuse", response: tooMany(wait) };
+      return decideUpgrade(this.services, this.sockets, request, aborted);
+    },
   };
+
+  /** Seconds that the caller's address has to wait; 0: none. Before anything else is done for it. */
+  private waitOf(request: HttpRequest): number {
+    const { trustedProxies } = this.services.config;
+    return this.addressLimit?.take(addressOf(request, trustedProxies)) ?? 0;
+  }
 
   private async request(exchange: Exchange): Promise<void> {
     const { config } = this.services;

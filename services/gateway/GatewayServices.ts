@@ -13,6 +13,7 @@ import { Log, type LogShape } from "../../core/log/Log.ts";
 import type { AgentMetrics } from "../../core/metrics/AgentMetrics.ts";
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { RouteTable } from "../../core/webhook/RouteTable.ts";
+import { RateLimit, type Rate } from "./RateLimit.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 
 export interface GatewayConfig {
@@ -29,12 +30,24 @@ export interface GatewayConfig {
   readonly requestDeadlineMs: number;
   /** Webhooks stored or being stored whose answer is awaited; past it callers get 429. */
   readonly webhooksWaitingMax: number;
+  /** Of one address: requests, webhooks and upgrades. Undefined: no limit. */
+  readonly addressRate?: Rate;
+  /** Of one agent: verified webhooks and upgrades. Undefined: no limit. */
+  readonly entityRate?: Rate;
+  /** Proxies in front of the gateway whose `X-Forwarded-For` is believed. */
+  readonly trustedProxies: number;
 }
 
 export const GATEWAY_BOUNDS_DEFAULT: Pick<
   GatewayConfig,
-  "bodyBytesMax" | "requestDeadlineMs" | "webhooksWaitingMax"
+  | "bodyBytesMax"
+  | "requestDeadlineMs"
+  | "webhooksWaitingMax"
+  | "trustedProxies"
+  | "addressRate"
+  | "entityRate"
 > = {
+  trustedProxies: 0,
   bodyBytesMax: 25 * 1024 * 1024,
   requestDeadlineMs: 60_000,
   /** At 10,000 webhooks a second this is two seconds of backlog. */
@@ -60,6 +73,8 @@ export interface GatewayModule {
 }
 
 export interface GatewayServices {
+  /** As configured in `entityRate`; shared by webhooks and upgrades. */
+  readonly entityLimit?: RateLimit | undefined;
   readonly config: GatewayConfig;
   readonly module: () => GatewayModule;
   readonly calls: CallClient;
@@ -77,13 +92,16 @@ export const gatewayServices = (
   own: Pick<GatewayServices, "config" | "module" | "calls" | "metrics">,
 ) =>
   Effect.gen(function* () {
+    const time = yield* Time;
+    const { entityRate } = own.config;
     const services: GatewayServices = {
       ...own,
+      entityLimit: entityRate === undefined ? undefined : new RateLimit(entityRate, time),
       inbox: yield* Inbox,
       leases: yield* Leases,
       blobs: yield* Blobs,
       bus: yield* Bus,
-      time: yield* Time,
+      time,
       log: yield* Log,
     };
     return services;

@@ -23,12 +23,13 @@ import {
   type WebhookRequest,
   type WebhookRoute,
 } from "../../core/webhook/WebhookRoute.ts";
-import type { AgentId } from "../../schemas/Address.ts";
+import { addressKey, type AgentId } from "../../schemas/Address.ts";
 import { decodeMessage, type InputAnswer } from "../../schemas/Call.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { Deadlines } from "./Deadlines.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import { listen } from "./listen.ts";
+import { tooMany } from "./RateLimit.ts";
 import { headerRecord, messageHeaders, plain, urlOf } from "./requests.ts";
 import { BATCH_ITEMS_MAX, storeBatch } from "./storeBatch.ts";
 import { agentOf, webhookHead } from "./webhookInput.ts";
@@ -134,6 +135,8 @@ export class WebhookEndpoint {
       return void this.storeAll(route, request, verdict, verdict.items, headers, respond);
     const found = agentOf(route, request);
     if (found._tag === "Refused") return respond(toHttp(found.answer));
+    const wait = this.services.entityLimit?.take(addressKey(found.id)) ?? 0;
+    if (wait > 0) return respond(tooMany(wait));
     if (this.isBusy()) return respond(BUSY);
     this.store(found.id, route, request, verdict, headers, respond);
   }
@@ -256,7 +259,7 @@ export class WebhookEndpoint {
   }
 }
 
-const BUSY = plain(429, "Too many requests", [["retry-after", "1"]]);
+const BUSY = tooMany(1);
 
 /** Undefined is an `Entity` or `Verified`, which the caller has told apart: a defect. */
 function toHttp(answer: PlainAnswer | undefined): HttpResponse {

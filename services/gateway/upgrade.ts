@@ -7,8 +7,10 @@ import { upgradeTarget } from "../../core/agent/upgradeResponse.ts";
 import type { HttpRequest, UpgradeDecision } from "../../core/http/HttpServer.ts";
 import { AgentUnreachable } from "../../core/call/CallClient.ts";
 import type { SocketInfo } from "../../schemas/Call.ts";
+import { addressKey } from "../../schemas/Address.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import { headerPairs, plain, toHttpResponse, toRequest, urlOf } from "./requests.ts";
+import { tooMany } from "./RateLimit.ts";
 import { routeRequest } from "./routeRequest.ts";
 import type { SocketTable } from "./SocketTable.ts";
 
@@ -29,6 +31,8 @@ export async function decideUpgrade(
   const response = await routeRequest(services, request);
   const target = upgradeTarget(response);
   if (target === undefined) return { _tag: "Refuse", response: await toHttpResponse(response) };
+  const wait = services.entityLimit?.take(addressKey(target.id)) ?? 0;
+  if (wait > 0) return { _tag: "Refuse", response: tooMany(wait) };
   const pk = new URL(target.url).searchParams.get("_pk");
   const info: SocketInfo = {
     gateway: config.gatewayId,

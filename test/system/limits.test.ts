@@ -1,0 +1,135 @@
+/** How often callers may come: buckets, addresses behind proxies, and the gateway's 429s. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import WebSocket from "ws";
+import { Agent } from "agents";
+import { body, github, sign, webhook } from "agents/webhooks";
+import type { HttpRequest } from "../../core/http/HttpServer.ts";
+import { addressOf, RateLimit } from "../../services/gateway/RateLimit.ts";
+import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { startSystem } from "../kit/system.ts";
+
+describe("a bucket", () => {
+  const clock = { nowMs: 0, monotonicMs: () => clock.nowMs };
+
+  test("gives its burst at once, then so many a second, and says how long to wait", () => {
+    const limit = new RateLimit({ perSecond: 2, burst: 3 }, clock);
+    expect([1, 2, 3].map(() => limit.take("a"))).toEqual([0, 0, 0]);
+    expect(limit.take("a")).toBe(1);
+    clock.nowMs += 500;
+    expect(limit.take("a")).toBe(0);
+    expect(limit.take("a")).toBe(1);
+    expect(limit.take("b")).toBe(0);
+    clock.nowMs += 60_000;
+    expect([1, 2, 3].map(() => limit.take("a"))).toEqual([0, 0, 0]);
+    expect(limit.take("a")).toBe(1);
+  });
+
+  test("a refused request costs no token", () => {
+    const limit = new RateLimit({ perSecond: 1, burst: 1 }, clock);
+    expect(limit.take("a")).toBe(0);
+    for (let n = 0; n < 100; n++) expect(limit.take("a")).toBe(1);
+    clock.nowMs += 1_000;
+    expect(limit.take("a")).toBe(0);
+  });
+
+  test("memory stays bounded whatever the number of callers", () => {
+    const limit = new RateLimit({ perSecond: 1, burst: 1 }, clock);
+    for (let n = 0; n < 250_000; n++) limit.take(`caller-${n}`);
+    const { size } = (limit as unknown as { fullAtMs: Map<string, number> }).fullAtMs;
+    expect(size).toBeLessThanOrEqual(100_000);
+  });
+});
+
+describe("a caller's address", () => {
+  const from = (remoteAddress: string, ...forwarded: string[]): HttpRequest =>
+    ({
+      remoteAddress,
+      headers: forwarded.length === 0 ? {} : { "x-forwarded-for": forwarded },
+    }) as unknown as HttpRequest;
+
+  test("is the connection's; what it claims of itself is not believed", () => {
+    expect(addressOf(from("10.0.0.1", "1.2.3.4"), 0)).toBe("10.0.0.1");
+    expect(addressOf(from("::ffff:10.0.0.1"), 0)).toBe("10.0.0.1");
+  });
+
+  test("behind trusted proxies is what the outermost of them saw", () => {
+    expect(addressOf(from("10.0.0.1", "6.6.6.6, 1.2.3.4"), 1)).toBe("1.2.3.4");
+    expect(addressOf(from("10.0.0.1", "6.6.6.6, 1.2.3.4", "10.0.0.2"), 2)).toBe("1.2.3.4");
+    expect(addressOf(from("10.0.0.1"), 1)).toBe("10.0.0.1");
+  });
+
+  test("of IPv6 is its network", () => {
+    expect(addressOf(from("2001:db8:1:2:3:4:5:6"), 0)).toBe("2001:db8:1:2");
+    expect(addressOf(from("2001:db8::1"), 0)).toBe("2001:db8:0:0");
+  });
+});
+
+describe("the gateway", () => {
+  const SECRET = "limits";
+  class Busy extends Agent {
+    override async onRequest(): Promise<Response> {
+      return new Response("done");
+    }
+  }
+  const module = {
+    agents: { Busy },
+    env: { SECRET },
+    webhooks: [
+      webhook("/hooks", {
+        agent: Busy,
+        verify: github({ secret: "SECRET" }),
+        entity: body("name"),
+      }),
+    ],
+  };
+  let nats: TestNats;
+  const start = (namespace: string, gateway: NonNullable<Parameters<typeof startSystem>[0]["gateway"]>) => startSystem({ nats: nats.url, namespace, shards: 2, module, gateway }); // prettier-ignore
+  beforeAll(async () => {
+    nats = await startNats();
+  });
+  afterAll(() => nats.stop());
+
+  const send = (url: string, name: string, id: string) => {
+    const text = JSON.stringify({ name });
+    const headers = sign.github(text, SECRET, { id, event: "push" });
+    return fetch(`${url}/hooks`, { method: "POST", body: text, headers });
+  };
+
+  test("limits an agent's webhooks and sockets, and no other agent's", async () => {
+    const system = await start("entity", { entityRate: { perSecond: 0.01, burst: 2 } });
+    try {
+      const statuses = [];
+      for (const id of ["1", "2", "3"]) statuses.push((await send(system.url, "hot", id)).status);
+      expect(statuses).toEqual([200, 200, 429]);
+      expect((await send(system.url, "hot", "4")).headers.get("retry-after")).toBe("100");
+      expect((await send(system.url, "cold", "5")).status).toBe(200);
+      const socket = new WebSocket(`${system.url.replace("http", "ws")}/agents/busy/hot`);
+      const status = await new Promise((resolve) => {
+        socket.on("unexpected-response", (_, response) => resolve(response.statusCode));
+        socket.on("open", () => resolve("open"));
+        socket.on("error", () => undefined);
+      });
+      socket.terminate();
+      expect(status).toBe(429);
+    } finally {
+      await system.stop();
+    }
+  });
+
+  test("limits an address before anything is done for it", async () => {
+    const system = await start("address", {
+      addressRate: { perSecond: 0.01, burst: 2 },
+      trustedProxies: 1,
+    });
+    try {
+      const get = (caller: string) =>
+        fetch(`${system.url}/agents/busy/a`, { headers: { "x-forwarded-for": caller } });
+      const statuses = [];
+      for (const caller of ["1.1.1.1", "1.1.1.1", "1.1.1.1", "2.2.2.2"])
+        statuses.push((await get(caller)).status);
+      expect(statuses).toEqual([200, 200, 429, 200]);
+    } finally {
+      await system.stop();
+    }
+  });
+});
