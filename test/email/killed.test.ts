@@ -1,0 +1,57 @@
+/** Between SMTP's 250 and `onEmail`: no host at all, and one that is killed in the middle. In real processes. */
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, expect, test } from "vitest";
+import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { startNats } from "../kit/natsServer.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
+import { deliver, Sink } from "./kit.ts";
+
+const MODULE = fileURLToPath(new URL("./deadlyModule.ts", import.meta.url));
+const closes: Array<() => unknown> = [];
+afterEach(async () => {
+  for (const close of closes.splice(0).toReversed()) await close();
+});
+
+test("a mail that SMTP took is answered, once, whatever becomes of hosts", async () => {
+  const nats = await startNats();
+  closes.push(() => nats.stop());
+  const sink = await Sink.open();
+  closes.push(() => sink.close());
+  const folder = tempFolder("killed");
+  closes.push(() => folder.remove());
+  const env = { MARK: join(folder.path, "mark"), SMTP_URL: sink.url };
+  const run = async (role: string, ...more: string[]) => {
+    const data = join(folder.path, role);
+    const args = [role, MODULE, "--nats", nats.url, "--data", data, "--shards", "2", ...more];
+    const started = await AgentsProcess.start({ args, env });
+    closes.push(() => started.kill());
+    return started;
+  };
+
+  const mail = await run("mail", "--smtp-port", "0", "--hostname", "127.0.0.1");
+  const { smtp } = mail.lines.find(({ message }) => message === "mail serves")!;
+  const port = Number(String(smtp).split(":")[1]);
+  const letter = { from: "ann@example.org", to: "mortal+m@example.com", subject: "s", text: "t" };
+  expect((await deliver(port, letter)).code).toBe(250);
+
+  const first = await run("host", "--lease-ttl", "1000");
+  await pollUntil("the first host is killed by the mail", () => first.exitCode !== undefined, {
+    timeoutMs: 40_000,
+  });
+  expect(sink.mails).toHaveLength(0);
+  await run("host", "--lease-ttl", "1000");
+  const [answer] = await pollUntil(
+    "the answer",
+    () => sink.mails.length > 0 && { done: true, value: sink.mails },
+    { timeoutMs: 40_000 },
+  );
+  expect(answer!.raw.toString()).toContain("number 1\r\n");
+
+  // The process that takes mail goes on by itself: a second one finds the agent as it was left.
+  expect((await deliver(port, { ...letter, text: "again" })).code).toBe(250);
+  const mails = await sink.got(2);
+  expect(mails[1]!.raw.toString()).toContain("number 2\r\n");
+  expect(mails).toHaveLength(2);
+}, 150_000);
