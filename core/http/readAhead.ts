@@ -1,0 +1,56 @@
+/**
+ * The beginning of a body, or all of it: what its stream gives at once, without waiting. Bodies made of
+ * bytes or text end there and are answered whole; one that is still being made (server-sent events,
+ * a model's words) goes on as a stream. Needs no timer, so it is the same under virtual time.
+ */
+type Reader = ReadableStreamDefaultReader<Uint8Array>;
+
+export interface Ahead {
+  readonly bytes: Uint8Array;
+  /** Where it goes on; undefined: that was all. */
+  readonly rest: PendingBody | undefined;
+}
+
+export interface PendingBody {
+  readonly reader: Reader;
+  /** A read that was begun and has not settled. */
+  readonly next: ReturnType<Reader["read"]> | undefined;
+}
+
+/** Promise jobs that a stream of ready bytes may take between two pieces: some five, in practice. */
+const JOBS_MAX = 50;
+
+/** Rejects as the stream fails, if it fails at once. Stops near `bytesMax`; a piece is never cut. */
+export async function readAhead({ reader, next }: PendingBody, bytesMax: number): Promise<Ahead> {
+  const pieces: Uint8Array[] = [];
+  let size = 0;
+  for (let read = next; size < bytesMax; read = undefined) {
+    read ??= reader.read();
+    const settled = await atOnce(read);
+    if (settled === undefined) return { bytes: joined(pieces, size), rest: { reader, next: read } };
+    if (settled.done) return { bytes: joined(pieces, size), rest: undefined };
+    pieces.push(settled.value);
+    size += settled.value.length;
+  }
+  return { bytes: joined(pieces, size), rest: { reader, next: undefined } };
+}
+
+/** What the promise gives if it settles within some promise jobs; else undefined. */
+async function atOnce<A>(promise: Promise<A>): Promise<A | undefined> {
+  let settled = false;
+  const note = (): void => void (settled = true);
+  promise.then(note, note);
+  for (let job = 0; job < JOBS_MAX && !settled; job++) await undefined;
+  return settled ? promise : undefined;
+}
+
+function joined(pieces: readonly Uint8Array[], size: number): Uint8Array {
+  if (pieces.length === 1) return pieces[0]!;
+  const all = new Uint8Array(size);
+  let at = 0;
+  for (const piece of pieces) {
+    all.set(piece, at);
+    at += piece.length;
+  }
+  return all;
+}

@@ -1,0 +1,121 @@
+/**
+ * Responses of an agent whose bodies are still being made when they are answered. The caller pulls:
+ * each pull is a call of its own (`Call`, kind `pull`) that gives what there is, or waits for it; so a
+ * slow reader holds the agent's stream back, and each piece passes the output gate.
+ *
+ * A stream lives while its caller pulls and its agent stays; while it does, the agent does not
+ * hibernate. When the host hands the agent over, or dies, the caller's body breaks off.
+ */
+import { readAhead, type PendingBody } from "../http/readAhead.ts";
+import type { ActiveAgent } from "./ActiveAgent.ts";
+import type { Turn } from "./Turn.ts";
+
+/** Of one piece: well below the broker's limit of a message. */
+export const PIECE_BYTES_MAX = 256 * 1024;
+/** A pull is answered empty after this: the caller's own deadline is longer, and it pulls again. */
+const PULL_WAIT_MS = 15_000;
+/** A caller that does not pull for this long has gone without a word. */
+const ABANDONED_MS = 60_000;
+
+interface Open {
+  readonly turn: Turn;
+  body: PendingBody;
+  readonly release: () => void;
+  abandoned: () => void;
+}
+
+export interface Piece {
+  readonly bytes: Uint8Array;
+  /** `failed`: the agent's stream threw. */
+  readonly end?: "whole" | "failed";
+}
+
+export class ResponseStreams {
+  private readonly agent: ActiveAgent;
+  private readonly open = new Map<string, Open>();
+
+  constructor(agent: ActiveAgent) {
+    this.agent = agent;
+  }
+
+  /** Its id, by which it is pulled. */
+  add(turn: Turn, body: PendingBody): string {
+    const id = this.agent.time.id();
+    const release = this.agent.keepAlive();
+    const stream: Open = { turn, body, release, abandoned: () => undefined };
+    this.open.set(id, stream);
+    this.watch(id, stream);
+    return id;
+  }
+
+  /** The next of it; undefined when there is no such stream. */
+  async pull(id: string): Promise<Piece | undefined> {
+    const stream = this.open.get(id);
+    if (stream === undefined) return undefined;
+    stream.abandoned();
+    const { turn } = stream;
+    try {
+      // In the turn that answered: what the stream's own code reads is that turn's.
+      const next = this.agent.inTurn(turn, () => stream.body.next ?? stream.body.reader.read());
+      stream.body = { reader: stream.body.reader, next };
+      if (!(await this.settles(next))) {
+        this.watch(id, stream);
+        return { bytes: new Uint8Array(0) };
+      }
+      const { bytes, rest } = await this.agent.inTurn(turn, () =>
+        readAhead(stream.body, PIECE_BYTES_MAX),
+      );
+      // Cancelled meanwhile: its end is not the body's.
+      if (this.open.get(id) !== stream) return undefined;
+      if (rest === undefined) {
+        this.forget(id);
+        return { bytes, end: "whole" };
+      }
+      stream.body = rest;
+      this.watch(id, stream);
+      return { bytes };
+    } catch (error) {
+      this.agent.log.warn("the body of a response failed", { error: String(error) });
+      this.forget(id);
+      return { bytes: new Uint8Array(0), end: "failed" };
+    }
+  }
+
+  /** The caller wants no more of it. */
+  cancel(id: string, reason = "the caller has gone"): void {
+    const stream = this.open.get(id);
+    if (stream === undefined) return;
+    this.forget(id);
+    // The stream's own code hears of it; what it throws then is nobody's.
+    void this.agent
+      .inTurn(stream.turn, () => stream.body.reader.cancel(reason))
+      .catch(() => undefined);
+  }
+
+  /** The agent leaves. */
+  close(): void {
+    for (const id of this.open.keys()) this.cancel(id, "the agent leaves its host");
+  }
+
+  private settles(next: Promise<unknown>): Promise<boolean> {
+    return new Promise((resolve) => {
+      const cancel = this.agent.time.after(PULL_WAIT_MS, () => resolve(false));
+      const settled = (): void => {
+        cancel();
+        resolve(true);
+      };
+      next.then(settled, settled);
+    });
+  }
+
+  private watch(id: string, stream: Open): void {
+    stream.abandoned = this.agent.time.after(ABANDONED_MS, () => this.cancel(id));
+  }
+
+  private forget(id: string): void {
+    const stream = this.open.get(id);
+    this.open.delete(id);
+    stream?.abandoned();
+    stream?.release();
+  }
+}
