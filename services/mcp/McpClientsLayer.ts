@@ -7,8 +7,20 @@ import { McpClients, type McpClientsShape } from "../../core/mcp/McpClients.ts";
 import { addressGuard, refusal } from "./addressGuard.ts";
 import { guardedFetch, type FetchLike, type GuardedFetch } from "./guardedFetch.ts";
 
-/** `fetch` in the place of the guarded one: for tests that play the servers. The guard of URLs stays. */
-export function makeMcpClients(fetch?: FetchLike): McpClientsShape {
+/** For tests that play the servers. */
+export interface McpClientsOptions {
+  /** In the place of the guarded one; the guard of URLs stays. */
+  readonly fetch?: FetchLike;
+  /** Told when the SDK begins to be loaded: work of the machine's time. */
+  readonly onLoad?: (loading: Promise<unknown>) => void;
+}
+
+export function makeMcpClients({ fetch, onLoad }: McpClientsOptions = {}): McpClientsShape {
+  const load = () => {
+    const loading = import("./sdkConnection.ts");
+    onLoad?.(loading);
+    return loading;
+  };
   const open = (server: string, broken: (message: string) => void): GuardedFetch => {
     const guard = addressGuard(new URL(server));
     if (fetch === undefined) return guardedFetch(guard, broken);
@@ -22,9 +34,8 @@ export function makeMcpClients(fetch?: FetchLike): McpClientsShape {
   };
   return {
     refusal,
-    connect: async (options) => (await import("./sdkConnection.ts")).connect(options, open),
-    finishAuth: async (target, callback) =>
-      (await import("./sdkConnection.ts")).finishAuth(target, callback, open),
+    connect: async (options) => (await load()).connect(options, open),
+    finishAuth: async (target, callback) => (await load()).finishAuth(target, callback, open),
   };
 }
 

@@ -28,6 +28,8 @@ export interface DriverHost {
   readonly time: MovableTime;
   /** Grows with each turn that begins or ends and each use of the broker. */
   readonly activity: () => number;
+  /** Work of the machine's that time is to wait for, however long it takes; told of once. */
+  readonly takeLoading?: () => Promise<unknown> | undefined;
   /** What is open now, in words; empty when nothing is. */
   readonly open: () => ReadonlyArray<string>;
   /** False: there is no host, and what is open stays so. */
@@ -123,6 +125,11 @@ export class Driver {
   private async rest(): Promise<void> {
     const { time, activity, open } = this.host;
     await time.advance(0);
+    const loading = this.host.takeLoading?.();
+    if (loading !== undefined) {
+      await loading.catch(() => undefined);
+      this.seenActivity = -1;
+    }
     if (this.someDone()) return;
     if (this.waits.size === 0 && open().length === 0) return;
     if (activity() === this.seenActivity) return;

@@ -116,6 +116,7 @@ export class TestAgents {
       activity: installation.activity,
       isAlive: () => installation.alive,
       open: () => this.open(),
+      takeLoading: installation.takeLoading,
     });
     this.calls = () => installation.calls;
     this.leaveWorld = joinWorld({

@@ -20,6 +20,7 @@ import { EmailBinding } from "../../core/mail/EmailBinding.ts";
 import { makeMailDrop } from "../../core/mail/mailDrop.ts";
 import type { IncomingMessage, MailAnswer } from "../../core/mail/MailServer.ts";
 import { MailTransport, type MailTransportShape } from "../../core/mail/MailTransport.ts";
+import { McpClients } from "../../core/mcp/McpClients.ts";
 import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
 import { noMetrics } from "../../core/metrics/Metrics.ts";
 import { Outgoing, type OutgoingShape } from "../../core/outgoing/Outgoing.ts";
@@ -30,6 +31,7 @@ import { layer as cronLayer } from "../cronParser/CronParser.ts";
 import { runGateway } from "../gateway/runGateway.ts";
 import { runHost } from "../host/runHost.ts";
 import { takeMessage, UNKNOWN_RECIPIENT } from "../mail/takeMessage.ts";
+import { makeMcpClients } from "../mcp/McpClientsLayer.ts";
 import { MemoryBroker } from "../memory/MemoryBroker.ts";
 import type { MemoryConnection } from "../memory/MemoryConnection.ts";
 import { MemoryHttpServer } from "../memory/MemoryHttpServer.ts";
@@ -98,6 +100,12 @@ export async function joinMemory(options: JoinOptions) {
   const scope = Effect.runSync(Scope.make());
   const { port: outgoing, relay } = options.outgoing(time);
   let activity = 0;
+  let loading: Promise<unknown> | undefined;
+  const mcp = makeMcpClients({
+    // Asked at each request: in an agent's turn it is the test's.
+    fetch: (url, init) => globalThis.fetch(url, init),
+    onLoad: (begun) => (loading = begun),
+  });
   let hosts = 0;
   let host: RunningHost | undefined;
   const dead = new WeakSet<ActiveAgent>();
@@ -115,6 +123,7 @@ export async function joinMemory(options: JoinOptions) {
       Layer.succeed(Ambient, ambient),
       cronLayer,
       Layer.succeed(Outgoing, outgoing),
+      Layer.succeed(McpClients, mcp),
       Layer.succeed(MailTransport, relay),
       Layer.succeed(Log, options.log),
       Layer.succeed(HttpServer, http),
@@ -128,7 +137,6 @@ export async function joinMemory(options: JoinOptions) {
       shards: SHARDS,
     });
   });
-  const names = [...module.agents.keys()];
   const mailing = Effect.gen(function* () {
     return {
       drop: gatedDrop(makeMailDrop({ inbox: yield* Inbox, time })),
@@ -138,7 +146,7 @@ export async function joinMemory(options: JoinOptions) {
 
   const startGateway = Effect.gen(function* () {
     const calls = yield* callsOf;
-    const env = bindEnv(options.env, names, () => calls, yield* mailing);
+    const env = bindEnv(options.env, module.agents, () => calls, yield* mailing);
     const routes = new RouteTable(module.webhooks);
     const { fetch } = module;
     yield* runGateway({
@@ -174,7 +182,7 @@ export async function joinMemory(options: JoinOptions) {
     };
     const run = Effect.gen(function* () {
       const gated = gatedCalls(yield* callsOf);
-      const env = bindEnv(options.env, names, () => gated, yield* mailing);
+      const env = bindEnv(options.env, module.agents, () => gated, yield* mailing);
       return yield* runHost({
         hostId: id,
         subjects,
@@ -236,6 +244,12 @@ export async function joinMemory(options: JoinOptions) {
     calls: gateway.calls,
     databases: reading.databases,
     activity: () => activity,
+    /** Code that is being loaded: time waits for it. */
+    takeLoading: (): Promise<unknown> | undefined => {
+      const begun = loading;
+      loading = undefined;
+      return begun;
+    },
     get alive() {
       return host?.alive === true;
     },
