@@ -83,6 +83,8 @@ export type Call =
       readonly args: ReadonlyArray<unknown>;
       readonly props?: unknown;
     }
+  /** The next piece of a response's body (`stream` of a `response`); `cancel`: no more is wanted. */
+  | { readonly kind: "pull"; readonly stream: string; readonly cancel?: true }
   /** Its current state; starts it, with `props`, when it is not in memory. */
   | { readonly kind: "state"; readonly props?: unknown };
 
@@ -91,6 +93,17 @@ export type CallReply =
       readonly kind: "response";
       readonly status: number;
       readonly headers: HeaderPairs;
+      readonly blob?: string;
+      /** The body goes on: `pull` it by this id. */
+      readonly stream?: string;
+    }
+  /**
+   * A piece of a body; empty when there was nothing for a while: pull again. `end`: there is no more, `whole`
+   * or because the agent's stream failed, or is gone with its host.
+   */
+  | {
+      readonly kind: "piece";
+      readonly end?: "whole" | "failed" | "gone";
       readonly blob?: string;
     }
   /** The socket is accepted. Frames that were sent to it before this reply come first. `close` follows them. */

@@ -157,7 +157,7 @@ function makeStub<A>(
         ...(body === undefined ? {} : { body }),
       },
     );
-    return toResponse(result.reply, result.body);
+    return toResponse(result.reply, result.body, (stream) => pulled(client(), id, stream));
   };
   const call =
     (method: string) =>
@@ -189,11 +189,55 @@ function makeStub<A>(
 /** Statuses whose response has no body by definition; `Response` refuses one. */
 const BODILESS = new Set([101, 204, 205, 304]);
 
-export function toResponse(reply: CallReply, body: Uint8Array): Response {
+function toResponse(
+  reply: CallReply,
+  body: Uint8Array,
+  goOn: (stream: string) => UnderlyingDefaultSource<Uint8Array>,
+): Response {
   if (reply.kind === "error") return new Response("Internal Server Error", { status: 500 });
   if (reply.kind !== "response") throw new Error(`unexpected ${reply.kind} reply`);
   const headers = new Headers();
   for (const [name, value] of reply.headers as HeaderPairs) headers.append(name, value);
-  const content = BODILESS.has(reply.status) ? null : (body as Uint8Array<ArrayBuffer>);
-  return new Response(content, { status: reply.status, headers });
+  const { status, stream } = reply;
+  if (stream === undefined) {
+    const content = BODILESS.has(status) ? null : (body as Uint8Array<ArrayBuffer>);
+    return new Response(content, { status, headers });
+  }
+  const source = goOn(stream);
+  const start = (controller: ReadableStreamDefaultController<Uint8Array>): void => {
+    if (body.length > 0) controller.enqueue(body);
+  };
+  return new Response(new ReadableStream({ ...source, start }, { highWaterMark: 0 }), {
+    status,
+    headers,
+  });
+}
+
+/** The rest of a body that the agent is still making; pulled as it is read. */
+function pulled(
+  client: Pick<CallClient, "call">,
+  id: AgentId,
+  stream: string,
+): UnderlyingDefaultSource<Uint8Array> {
+  const ask = (more: { readonly cancel?: true }): ReturnType<CallClient["call"]> =>
+    client.call(
+      id,
+      { kind: "pull", stream, ...more },
+      { deadlineMs: STUB_DEADLINE_MS, repeatable: false },
+    );
+  return {
+    async pull(controller) {
+      for (;;) {
+        const { reply, body } = await ask({});
+        if (reply.kind !== "piece" || (reply.end !== undefined && reply.end !== "whole"))
+          throw new Error(`The body of ${id.class}/${id.name}'s response broke off`);
+        if (body.length > 0) controller.enqueue(body);
+        if (reply.end === "whole") return controller.close();
+        if (body.length > 0) return;
+      }
+    },
+    async cancel() {
+      await ask({ cancel: true }).catch(() => undefined);
+    },
+  };
 }

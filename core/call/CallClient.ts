@@ -129,7 +129,8 @@ export class CallClient {
   }
 
   private async resolveBlob(reply: CallReply, body: Uint8Array): Promise<CallResult> {
-    if (reply.kind !== "response" || reply.blob === undefined) return { reply, body };
+    if ((reply.kind !== "response" && reply.kind !== "piece") || reply.blob === undefined)
+      return { reply, body };
     const { blobs } = this.parts;
     const whole = await blobs.get(reply.blob);
     if (whole === undefined) throw new AgentUnreachable({ message: "the answer's body is gone" });

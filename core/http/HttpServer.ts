@@ -36,6 +36,9 @@ export interface HttpResponse {
   readonly body: Uint8Array | string;
 }
 
+/** Reads on where a response's body is still being made; each read gives a piece, or the end. */
+export type BodyReader = Pick<ReadableStreamDefaultReader<Uint8Array>, "read" | "cancel">;
+
 export interface Exchange {
   readonly request: HttpRequest;
   readonly body: Uint8Array;
@@ -44,6 +47,12 @@ export interface Exchange {
    * that may not be sent; then nothing was written and another response may be given.
    */
   respond(response: HttpResponse): void;
+  /**
+   * As `respond`, with a body that goes on: `body`, then what `rest` gives, read as fast as the caller
+   * takes it. The head goes out at once (uWebSockets.js: with the first piece). Cancelled when the caller goes; when it rejects the connection is cut, for a body
+   * that just ended would look whole.
+   */
+  stream(response: HttpResponse, rest: BodyReader): void;
   /** Made on first use; fired when the caller has gone before the whole answer was handed over. */
   readonly aborted: AbortSignal;
 }

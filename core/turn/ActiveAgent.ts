@@ -28,12 +28,14 @@ import type { AgentImage } from "./AgentImage.ts";
 import type { ActiveAgentParts } from "./AgentParts.ts";
 import type { Committer } from "./Committer.ts";
 import { destroyAgent } from "./destroyAgent.ts";
+import { emitEvent } from "./emitEvent.ts";
 import { InputGate } from "./InputGate.ts";
 import { LiveState, type StateWrite } from "./LiveState.ts";
 import { MailLane } from "./MailLane.ts";
 import { McpSeat } from "./McpSeat.ts";
 import { OutgoingLane } from "./OutgoingLane.ts";
 import { QueueLane } from "./QueueLane.ts";
+import { ResponseStreams } from "./ResponseStreams.ts";
 import { Scheduler } from "./Scheduler.ts";
 import { Suspects } from "./Suspects.ts";
 import { mergeTriggers, type CommitTriggers } from "./Triggers.ts";
@@ -55,6 +57,7 @@ export class ActiveAgent implements AgentRuntime {
   readonly mail: MailLane;
   readonly mcpSeat: McpSeat;
   readonly suspects = new Suspects(this);
+  readonly streams = new ResponseStreams(this);
   readonly sockets: AgentSockets;
   /** The user's object; set when its constructor has run. */
   agent!: Agent<unknown>;
@@ -138,6 +141,11 @@ export class ActiveAgent implements AgentRuntime {
     }
   }
 
+  /** Runs `f` as part of a turn that has answered: it is no turn of its own. */
+  inTurn<A>(turn: Turn, f: () => A): A {
+    return this.#parts.ambient.run(turn, f);
+  }
+
   /** Resolves when no `blockConcurrencyWhile` holds turns back. */
   async unblocked(): Promise<void> {
     await this.#gate.open();
@@ -211,6 +219,7 @@ export class ActiveAgent implements AgentRuntime {
 
   /** Begins no more jobs; those that run go on. What waits is stored, for the next owner. */
   rest(): void {
+    this.streams.close();
     this.scheduler.stop();
     this.queue.stop();
     this.outgoing.stop();
@@ -220,6 +229,7 @@ export class ActiveAgent implements AgentRuntime {
   /** Leaves memory in order: nothing is lost, nothing runs any more. */
   retire(): void {
     this.discarded = true;
+    this.streams.close();
     this.mcpSeat.stop();
     this.scheduler.stop();
   }
@@ -239,20 +249,9 @@ export class ActiveAgent implements AgentRuntime {
   }
 
   emit(type: string, payload: Readonly<Record<string, unknown>>): void {
-    const timestamp = this.time.nowMs();
     // None yet while its constructor runs.
     const agent = this.agent as Agent<unknown> | undefined;
-    try {
-      (agent ?? this.#parts).observability?.emit({
-        type,
-        agent: this.id.class,
-        name: this.id.name,
-        payload,
-        timestamp,
-      });
-    } catch (error) {
-      this.log.warn("an observability event was not taken", { type, error: String(error) });
-    }
+    emitEvent(this, (agent ?? this.#parts).observability, type, payload);
   }
 
   get state(): unknown {

@@ -22,7 +22,7 @@ import { socketKey } from "./AgentSockets.ts";
 import { causeOfRequest } from "./causeOf.ts";
 import { handleRpcFrame, runRpc } from "./handleRpc.ts";
 import { INTERNAL_ERROR } from "./Mailbox.ts";
-import { makeRequest, responseParts, type ResponseParts } from "./runWebhook.ts";
+import { makeRequest, responseBegun, type ResponseParts } from "./runWebhook.ts";
 
 export interface CallAnswer {
   readonly reply: CallReply;
@@ -61,12 +61,12 @@ function gate(agent: ActiveAgent): Promise<void> {
 async function dispatch(agent: ActiveAgent, call: Call, body: Uint8Array): Promise<CallAnswer> {
   switch (call.kind) {
     case "fetch": {
-      const parts = await runRequest(agent, call, body);
-      return {
-        reply: { kind: "response", status: parts.status, headers: parts.headers },
-        body: parts.body,
-      };
+      const { status, headers, body: begun, stream } = await runRequest(agent, call, body);
+      const more = stream === undefined ? {} : { stream };
+      return { reply: { kind: "response", status, headers, ...more }, body: begun };
     }
+    case "pull":
+      return pull(agent, call);
     case "connect":
       return { reply: await connect(agent, call.socket) };
     case "resume": {
@@ -100,7 +100,7 @@ async function runRequest(
   agent: ActiveAgent,
   call: Call & { kind: "fetch" },
   body: Uint8Array,
-): Promise<ResponseParts> {
+): Promise<ResponseParts & { readonly stream?: string }> {
   const request = makeRequest(call.method, call.url, {
     headers: call.headers.map(([name, value]): [string, string] => [name, value]),
     body,
@@ -108,17 +108,29 @@ async function runRequest(
   const cause = causeOfRequest(call.id, call.method, call.url, agent.time.nowMs());
   const turn = agent.newTurn(cause, { request });
   try {
-    return await agent.run(turn, async () =>
-      responseParts(
+    const { rest, ...parts } = await agent.run(turn, async () =>
+      responseBegun(
         (await agent.mcpSeat.intercept(request)) ?? (await agent.agent.onRequest(request)),
       ),
     );
+    return rest === undefined ? parts : { ...parts, stream: agent.streams.add(turn, rest) };
   } catch (error) {
     if (agent.isLost) throw error;
     // Suppressed or not, the caller sees the same plain 500; `onError` has had its say.
     await agent.handleError(turn, error);
     return INTERNAL_ERROR;
   }
+}
+
+async function pull(agent: ActiveAgent, call: Call & { kind: "pull" }): Promise<CallAnswer> {
+  if (call.cancel) {
+    agent.streams.cancel(call.stream);
+    return { reply: { kind: "taken" } };
+  }
+  const piece = await agent.streams.pull(call.stream);
+  if (piece === undefined) return { reply: { kind: "piece", end: "gone" } };
+  const { bytes, end } = piece;
+  return { reply: { kind: "piece", ...(end === undefined ? {} : { end }) }, body: bytes };
 }
 
 /** The connect sequence of `protocol.md` §2.3, in its order. */

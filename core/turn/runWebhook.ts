@@ -1,15 +1,22 @@
 /** Runs one stored webhook as the agent's `onRequest`, and takes the response apart for the wire. */
 import { LazyRequest } from "../http/LazyRequest.ts";
 import { LazyResponse } from "../http/LazyResponse.ts";
+import { readAhead, type PendingBody } from "../http/readAhead.ts";
 import type { HeaderPairs } from "../../schemas/Call.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
+import { PIECE_BYTES_MAX } from "./ResponseStreams.ts";
 import type { Turn } from "./Turn.ts";
 
 export interface ResponseParts {
   readonly status: number;
   readonly headers: HeaderPairs;
   readonly body: Uint8Array | string;
+}
+
+/** With what is still being made of the body. */
+export interface ResponseBegun extends ResponseParts {
+  readonly rest: PendingBody | undefined;
 }
 
 export async function runWebhook(
@@ -42,14 +49,31 @@ export function makeRequest(
 
 /** Throws `TypeError` when the agent returned something that is no `Response`. */
 export async function responseParts(response: Response): Promise<ResponseParts> {
-  if (!isResponse(response))
-    throw new TypeError(
-      `onRequest must return a Response; it returned ${response === null ? "null" : typeof response}`,
-    );
+  assertResponse(response);
   const parts = LazyResponse.parts(response);
   if (parts !== undefined) return parts;
   const body = response.body === null ? "" : new Uint8Array(await response.arrayBuffer());
   return { status: response.status, headers: [...response.headers], body };
+}
+
+/** As `responseParts`, for a caller who takes a body as it is made: waits for no more than its beginning. */
+export async function responseBegun(response: Response): Promise<ResponseBegun> {
+  assertResponse(response);
+  const parts = LazyResponse.parts(response);
+  if (parts !== undefined) return { ...parts, rest: undefined };
+  const { status } = response;
+  const headers: HeaderPairs = [...response.headers];
+  if (response.body === null) return { status, headers, body: "", rest: undefined };
+  const reader = response.body.getReader();
+  const { bytes, rest } = await readAhead({ reader, next: undefined }, PIECE_BYTES_MAX);
+  return { status, headers, body: bytes, rest };
+}
+
+function assertResponse(response: unknown): void {
+  if (isResponse(response)) return;
+  throw new TypeError(
+    `onRequest must return a Response; it returned ${response === null ? "null" : typeof response}`,
+  );
 }
 
 /** By shape, not by class: a module may bring a `Response` of its own (a polyfill, another realm). */

@@ -2,7 +2,8 @@
  * Between the server port's requests and the web's: URLs as the caller saw them, headers without what
  * only the inside may set, `Request` and `Response` for a module's `fetch`. Pure.
  */
-import type { HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
+import type { BodyReader, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
+import { readAhead } from "../../core/http/readAhead.ts";
 import type { HeaderPairs } from "../../schemas/Call.ts";
 
 /** Headers that the inside sets; from a client they are forgeries (`protocol.md`, table at the top). */
@@ -17,6 +18,9 @@ const HOP_BY_HOP = new Set([
   "trailer",
   "transfer-encoding",
 ]);
+
+/** A body that is there at once is answered whole, with its length; every agent's answer that is no stream. */
+const WHOLE_BYTES_MAX = Number.POSITIVE_INFINITY;
 
 /** The full URL as the caller saw it. `publicUrl` stands for scheme and authority where it is configured. */
 export function urlOf(request: HttpRequest, publicUrl: string | undefined): string {
@@ -60,9 +64,23 @@ export function toRequest(request: HttpRequest, url: string, body: Uint8Array): 
   });
 }
 
-export async function toHttpResponse(response: Response): Promise<HttpResponse> {
-  const body = response.body === null ? "" : new Uint8Array(await response.arrayBuffer());
-  return { status: response.status, headers: messageHeaders([...response.headers]), body };
+/** `rest`: its body is still being made. */
+export async function toHttpResponse(
+  response: Response,
+): Promise<HttpResponse & { readonly rest?: BodyReader }> {
+  const head = { status: response.status, headers: messageHeaders([...response.headers]) };
+  if (response.body === null) return { ...head, body: "" };
+  const reader = response.body.getReader();
+  const { bytes, rest } = await readAhead({ reader, next: undefined }, WHOLE_BYTES_MAX);
+  if (rest === undefined) return { ...head, body: bytes };
+  // The read that was begun is the first of what follows.
+  let { next } = rest;
+  const read = (): ReturnType<BodyReader["read"]> => {
+    const begun = next;
+    next = undefined;
+    return begun ?? reader.read();
+  };
+  return { ...head, body: bytes, rest: { read, cancel: (reason) => reader.cancel(reason) } };
 }
 
 /** Without what belongs to one connection. */

@@ -191,7 +191,7 @@ export class Shard {
     const bytes = typeof body === "string" ? encoder.encode(body) : body;
     const data = encodeMessage(reply, bytes);
     if (data.length <= bus.payloadBytesMax) return bus.publish(subject, data);
-    if (reply.kind !== "response" || bytes === undefined) {
+    if ((reply.kind !== "response" && reply.kind !== "piece") || bytes === undefined) {
       const message = `The result is ${data.length} bytes; the broker's limit is ${bus.payloadBytesMax}`;
       return bus.publish(subject, encodeMessage({ kind: "error", name: "RangeError", message }));
     }

@@ -6,6 +6,7 @@
 import { Effect } from "effect";
 import {
   ListenFailed,
+  type BodyReader,
   type HttpHandlers,
   type HttpRequest,
   type HttpResponse,
@@ -17,6 +18,11 @@ import { MemorySocket, type MemoryPeer } from "./MemorySocket.ts";
 const NOBODY: HttpResponse = { status: 503, headers: [], body: "Service Unavailable" };
 /** A port that no socket has. */
 const PORT = 0;
+
+export type MemoryAnswer = HttpResponse & {
+  /** Where the body goes on. */
+  readonly rest?: BodyReader;
+};
 
 export class MemoryHttpServer implements HttpServerShape {
   readonly name = "memory";
@@ -38,26 +44,28 @@ export class MemoryHttpServer implements HttpServerShape {
         }),
     );
 
-  request(request: HttpRequest, body: Uint8Array): Promise<HttpResponse> {
+  request(request: HttpRequest, body: Uint8Array): Promise<MemoryAnswer> {
     const { handlers } = this;
     if (handlers === undefined) return Promise.resolve(NOBODY);
     if (body.length > handlers.limitBody(request))
       return Promise.resolve({ status: 413, headers: [], body: "Payload Too Large" });
     return new Promise((resolve, reject) => {
       let answered = false;
+      const answer = (response: MemoryAnswer): void => {
+        if (answered) throw new Error("a request was answered twice");
+        answered = true;
+        // `Response` refuses what no server may send: told to whoever sent the request.
+        if (response.status < 200 || response.status > 599)
+          reject(new RangeError(`the answer's status is ${response.status}`));
+        else resolve(response);
+      };
       handlers.onRequest({
         request,
         body,
         // Nobody hangs up on a function call.
         aborted: new AbortController().signal,
-        respond: (response) => {
-          if (answered) throw new Error("a request was answered twice");
-          answered = true;
-          // `Response` refuses what no server may send: told to whoever sent the request.
-          if (response.status < 200 || response.status > 599)
-            reject(new RangeError(`the answer's status is ${response.status}`));
-          else resolve(response);
-        },
+        respond: answer,
+        stream: (response, rest) => answer({ ...response, rest }),
       });
     });
   }

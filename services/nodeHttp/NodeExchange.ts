@@ -10,7 +10,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AbortSource } from "../../core/http/AbortSource.ts";
 import { BodyBuffer } from "../../core/http/BodyBuffer.ts";
-import type { Exchange, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
+import type {
+  BodyReader,
+  Exchange,
+  HttpRequest,
+  HttpResponse,
+} from "../../core/http/HttpServer.ts";
 import {
   bodiless,
   headerEncoding,
@@ -85,10 +90,7 @@ export class NodeExchange implements Exchange {
   }
 
   respond(response: HttpResponse): void {
-    if (this.#responded) throw new Error(`respond was called twice for ${this.request.target}`);
-    const reason = reasonPhrase(response.status);
-    const head = headerLines(response, this.#owner.stopping);
-    this.#responded = true;
+    const { reason, head } = this.#begin(response, true);
     // After an abort there is nobody to answer (rule 3 of HttpServer.ts).
     if (this.#abort.fired) return;
     const body = response.body;
@@ -100,6 +102,48 @@ export class NodeExchange implements Exchange {
     }
     if (body.length > WATCHED_BYTES_MIN) res.socket?.setTimeout(WRITE_STALL_MS);
     res.end(body);
+  }
+
+  stream(response: HttpResponse, rest: BodyReader): void {
+    const { reason, head } = this.#begin(response, false);
+    const cancel = (): void => void rest.cancel().catch(() => undefined);
+    if (this.#abort.fired) return cancel();
+    const res = this.#res;
+    res.writeHead(response.status, reason, head);
+    if (bodiless(response.status) || this.request.method === "HEAD") {
+      res.end();
+      return cancel();
+    }
+    res.flushHeaders();
+    if (response.body.length > 0) res.write(response.body);
+    res.once("close", cancel);
+    void this.#pump(rest);
+  }
+
+  /** Checks what is to be sent, before anything is. */
+  #begin(response: HttpResponse, whole: boolean): { reason: string; head: string[] } {
+    if (this.#responded) throw new Error(`respond was called twice for ${this.request.target}`);
+    const reason = reasonPhrase(response.status);
+    const head = headerLines(response, this.#owner.stopping, whole);
+    this.#responded = true;
+    return { reason, head };
+  }
+
+  async #pump(rest: BodyReader): Promise<void> {
+    const res = this.#res;
+    try {
+      for (;;) {
+        const { done, value } = await rest.read();
+        if (this.#abort.fired) return;
+        if (done) return void res.end();
+        if (value.length === 0 || res.write(value)) continue;
+        res.socket?.setTimeout(WRITE_STALL_MS);
+        await new Promise<void>((resolve) => res.once("drain", resolve).once("close", resolve));
+        res.socket?.setTimeout(0);
+      }
+    } catch {
+      res.destroy();
+    }
   }
 
   /** Answers instead of the handler. `linger`: what the caller still sends is read and dropped. */
@@ -134,7 +178,7 @@ export class NodeExchange implements Exchange {
 }
 
 /** Names and values in turn, the form in which node:http keeps repeated names apart. */
-const headerLines = (response: HttpResponse, stopping: boolean): string[] => {
+const headerLines = (response: HttpResponse, stopping: boolean, whole: boolean): string[] => {
   const lines: string[] = [];
   let close = stopping;
   for (const [name, value] of response.headers) {
@@ -144,7 +188,7 @@ const headerLines = (response: HttpResponse, stopping: boolean): string[] => {
     if (owner === "handler") lines.push(name, value);
   }
   if (close) lines.push("connection", "close");
-  if (!bodiless(response.status)) {
+  if (whole && !bodiless(response.status)) {
     lines.push("content-length", String(Buffer.byteLength(response.body)));
   }
   return lines;

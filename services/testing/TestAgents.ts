@@ -6,7 +6,7 @@
  * One seed and one order of steps give one run, agents' ids, times and journals included.
  */
 import type { CallClientSource } from "../../core/agent/AgentNamespace.ts";
-import type { HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
+import type { BodyReader, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import type { LogFields, LogShape } from "../../core/log/Log.ts";
 import { inputAgain } from "../../core/dead/redrive.ts";
 import type { EmailEntry } from "../../core/mail/EmailRoute.ts";
@@ -168,7 +168,11 @@ export class TestAgents {
     const body = new Uint8Array(await request.arrayBuffer());
     const what = `the answer to ${request.method} ${request.url}`;
     const http = requestOf(request.method, request.url, request.headers);
-    return toResponse(await this.driver.settle(what, installation.request(http, body)));
+    const answer = await this.driver.settle(what, installation.request(http, body));
+    const { rest } = answer;
+    if (rest === undefined) return toResponse(answer);
+    const read = (): ReturnType<BodyReader["read"]> => this.driver.settle(what, rest.read());
+    return toResponse(answer, { read, cancel: (reason) => rest.cancel(reason) });
   }
 
   /**
@@ -350,13 +354,26 @@ function requestOf(method: string, href: string, given: Headers): HttpRequest {
   };
 }
 
-function toResponse({ status, headers, body }: HttpResponse): Response {
-  const content = BODILESS.has(status) ? null : (body as string | Uint8Array<ArrayBuffer>);
+function toResponse({ status, headers, body }: HttpResponse, rest?: BodyReader): Response {
+  const whole = BODILESS.has(status) ? null : (body as string | Uint8Array<ArrayBuffer>);
+  const content = rest === undefined ? whole : goingOn(body, rest);
   return new Response(content, {
     status,
     headers: headers.map(([name, value]): [string, string] => [name, value]),
   });
 }
+
+const goingOn = (begin: string | Uint8Array, rest: BodyReader): ReadableStream<Uint8Array> =>
+  new ReadableStream({
+    start: (controller) =>
+      controller.enqueue(typeof begin === "string" ? new TextEncoder().encode(begin) : begin),
+    pull: async (controller) => {
+      const { done, value } = await rest.read();
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    cancel: (reason) => rest.cancel(reason),
+  });
 
 /** Provider's signatures hold the time: they are made at the test's, and not at the machine's. */
 function signAt(time: { readonly nowMs: () => number; readonly id: () => string }): typeof sign {

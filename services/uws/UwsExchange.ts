@@ -8,12 +8,19 @@
  * until asked for, no timer (a slow body stands in the server's TimeoutQueue).
  *
  * 1. `res` is never touched after it was ended or aborted: the library frees what it points to.
- * 2. The server's count of open exchanges goes up once and down once for each.
+ * 2. The head of a streamed answer leaves with its first piece: the build on npm has no `beginWrite`.
+ * 3. The server's count of open exchanges goes up once and down once for each.
  */
 import type { HttpResponse as UwsResponse } from "uWebSockets.js";
+import { UwsBodyWriter } from "./UwsBodyWriter.ts";
 import { AbortSource } from "../../core/http/AbortSource.ts";
 import { BodyBuffer } from "../../core/http/BodyBuffer.ts";
-import type { Exchange, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
+import type {
+  BodyReader,
+  Exchange,
+  HttpRequest,
+  HttpResponse,
+} from "../../core/http/HttpServer.ts";
 import {
   bodiless,
   headerEncoding,
@@ -47,6 +54,8 @@ export class UwsExchange implements Exchange {
   #res: UwsResponse | undefined;
   #gathered: BodyBuffer | undefined;
   #responded = false;
+  /** Of a streamed answer: the caller has gone. */
+  #gone: (() => void) | undefined;
 
   constructor(owner: ExchangeOwner, request: HttpRequest, res: UwsResponse) {
     this.#owner = owner;
@@ -71,12 +80,61 @@ export class UwsExchange implements Exchange {
   }
 
   respond(response: HttpResponse): void {
+    const status = this.#begin(response);
+    // After an abort there is nobody to answer (rule 3 of HttpServer.ts).
+    this.#res?.cork(() => this.#write(status, response));
+  }
+
+  stream(response: HttpResponse, rest: BodyReader): void {
+    const status = this.#begin(response);
+    const res = this.#res;
+    if (res === undefined) return void rest.cancel().catch(() => undefined);
+    if (bodiless(response.status) || this.request.method === "HEAD") {
+      void rest.cancel().catch(() => undefined);
+      return void res.cork(() => this.#write(status, { ...response, body: "" }));
+    }
+    let close = false;
+    res.cork(() => {
+      res.writeStatus(status);
+      close = writeHeaders(res, response.headers) || this.#owner.stopping;
+      if (close) res.writeHeader("connection", "close");
+    });
+    void this.#pump(res, response.body, rest, close);
+  }
+
+  /** Checks what is to be sent, before anything is. */
+  #begin(response: HttpResponse): string {
     if (this.#responded) throw new Error(`respond was called twice for ${this.request.target}`);
     const status = `${response.status} ${reasonPhrase(response.status)}`;
     for (const [name, value] of response.headers) headerEncoding(name, value);
     this.#responded = true;
-    // After an abort there is nobody to answer (rule 3 of HttpServer.ts).
-    this.#res?.cork(() => this.#write(status, response));
+    return status;
+  }
+
+  async #pump(
+    res: UwsResponse,
+    begin: Uint8Array | string,
+    rest: BodyReader,
+    close: boolean,
+  ): Promise<void> {
+    const writer = new UwsBodyWriter(res);
+    this.#gone = () => {
+      writer.abandon();
+      void rest.cancel().catch(() => undefined);
+    };
+    try {
+      await writer.write(typeof begin === "string" ? Buffer.from(begin) : begin);
+      for (;;) {
+        const { done, value } = await rest.read();
+        if (this.#res === undefined) return;
+        if (done) break;
+        await writer.write(value);
+      }
+      res.cork(() => res.end(undefined, close));
+      this.#finish();
+    } catch {
+      this.#res?.close();
+    }
   }
 
   /**
@@ -131,6 +189,7 @@ export class UwsExchange implements Exchange {
     this.#owner.bodyEnded(this);
     this.#finish();
     this.#abort.fire();
+    this.#gone?.();
   }
 
   #finish(): void {

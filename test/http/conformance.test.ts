@@ -6,6 +6,7 @@ import { lifecycleRules } from "./lifecycleRules.ts";
 import { limitRules } from "./limitRules.ts";
 import { requestRules } from "./requestRules.ts";
 import { socketRules } from "./socketRules.ts";
+import { streamRules } from "./streamRules.ts";
 
 it("the default adapter loads wherever its native binary exists", () => {
   const supported = ["linux", "darwin", "win32"].includes(process.platform);
@@ -16,6 +17,7 @@ it("the default adapter loads wherever its native binary exists", () => {
 describe.each(adapters)("$name", (adapter) => {
   requestRules(adapter);
   answerRules(adapter);
+  streamRules(adapter);
   limitRules(adapter);
   socketRules(adapter);
   lifecycleRules(adapter);
