@@ -1,4 +1,7 @@
-/** Runs one stored webhook as the agent's `onRequest`, and takes the response apart for the wire. */
+/**
+ * Runs one stored webhook as the agent's `onRequest`, and takes responses apart for the wire: whole for
+ * the answer to a durable input, its beginning and the rest for a caller that takes it piece by piece.
+ */
 import { LazyRequest } from "../http/LazyRequest.ts";
 import { LazyResponse } from "../http/LazyResponse.ts";
 import { readAhead, type PendingBody } from "../http/readAhead.ts";
