@@ -7,6 +7,19 @@ import { AgentNamespace } from "../agent/AgentNamespace.ts";
 import { ReceivedEmail, type AgentEmail } from "./AgentEmail.ts";
 import type { EmailResolver } from "./EmailResolver.ts";
 
+/** The resolver named an agent that `env` does not have (`protocol.md` §8 fixes the text). */
+export class UnknownAgentNamespace extends Error {
+  override readonly name = "UnknownAgentNamespace";
+  readonly agentName: string;
+
+  constructor(agentName: string, available: ReadonlyArray<string>) {
+    super(
+      `Agent namespace '${agentName}' not found in environment. Available agents: ${available.join(", ")}`,
+    );
+    this.agentName = agentName;
+  }
+}
+
 export interface EmailRouteOptions<Env = unknown> {
   readonly resolver: EmailResolver<Env>;
   /** What is to become of a message that no agent takes. Default: SMTP refuses it (550 5.1.1). */
@@ -19,7 +32,7 @@ export interface EmailRouteOptions<Env = unknown> {
 }
 
 /**
- * Rejects with what the resolver throws, an `Error` for an agent that `env` does not have, `InvalidAddress`
+ * Rejects with what the resolver throws, `UnknownAgentNamespace`, `InvalidAddress`
  * for a name that none can have, and `MailNotStored`.
  */
 export async function routeAgentEmail<Env = unknown>(
@@ -53,7 +66,5 @@ function namespaceOf(agentName: string, env: unknown): AgentNamespace {
     if (camelCaseToKebabCase(name) === wanted || name.toLowerCase() === wanted) return namespace;
     names.push(name);
   }
-  throw new Error(
-    `Agent namespace '${agentName}' not found in environment. Available agents: ${names.join(", ")}`,
-  );
+  throw new UnknownAgentNamespace(agentName, names);
 }

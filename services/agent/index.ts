@@ -36,7 +36,11 @@ export {
   type RouteHook,
   type RouteOptions,
 } from "../../core/agent/routeAgentRequest.ts";
-export { routeAgentEmail, type EmailRouteOptions } from "../../core/mail/routeAgentEmail.ts";
+export {
+  routeAgentEmail,
+  UnknownAgentNamespace,
+  type EmailRouteOptions,
+} from "../../core/mail/routeAgentEmail.ts";
 export type { AgentEmail, RawEmail } from "../../core/mail/AgentEmail.ts";
 export { EmailFailed, EmailRefused, type SentEmail } from "../../core/mail/EmailBinding.ts";
 export type { ReplyOptions } from "../../core/mail/composeReply.ts";

@@ -15,7 +15,7 @@ import { composeForward, composeRaw } from "../../core/mail/composeReply.ts";
 import { EmailFailed, EmailRefused, sendNow } from "../../core/mail/EmailBinding.ts";
 import { MailNotStored } from "../../core/mail/mailDrop.ts";
 import type { IncomingMessage, MailAnswer } from "../../core/mail/MailServer.ts";
-import { routeAgentEmail } from "../../core/mail/routeAgentEmail.ts";
+import { routeAgentEmail, UnknownAgentNamespace } from "../../core/mail/routeAgentEmail.ts";
 import { InvalidAddress } from "../../schemas/Address.ts";
 import type { MailModule, MailServices } from "./MailServices.ts";
 
@@ -106,8 +106,8 @@ function failed(
   to: string,
   error: unknown,
 ): MailAnswer {
-  if (error instanceof InvalidAddress) {
-    log.warn("a mail is for no agent", { from, to, why: error.message });
+  if (error instanceof InvalidAddress || isSendersChoice(error, to)) {
+    log.warn("a mail is for no agent", { from, to, why: (error as Error).message });
     return UNKNOWN_RECIPIENT;
   }
   const isOutside =
@@ -119,3 +119,8 @@ function failed(
   });
   return LATER;
 }
+
+/** An agent that there is not, named by the address: else the module named it, and a repair may follow. */
+const isSendersChoice = (error: unknown, to: string): boolean =>
+  error instanceof UnknownAgentNamespace &&
+  to.toLowerCase().startsWith(`${error.agentName.toLowerCase()}+`);

@@ -10,6 +10,7 @@ import {
 import {
   createAddressBasedEmailResolver,
   createSecureReplyEmailResolver,
+  emailRoute,
   parseEmail,
   signAgentHeaders,
 } from "agents/email";
@@ -237,6 +238,7 @@ describe("mail by SMTP", () => {
   test("a rejection is 550 with its reason, no route 550 5.1.1, a module that throws 451", async () => {
     expect((await send(plain("closed@example.com", "x"))).response).toMatch(/^550 .*We are closed/);
     expect((await send(plain("nobody@example.com", "x"))).response).toMatch(/^550 5\.1\.1/);
+    expect((await send(plain("no-such+a@example.com", "x"))).response).toMatch(/^550 5\.1\.1/);
     expect((await send(plain("broken@example.com", "x"))).response).toMatch(/^451 /);
     expect(system.log.lines.some(({ message }) => message === "the module's email failed")).toBe(
       true,
@@ -310,6 +312,31 @@ describe("mail by SMTP", () => {
     );
     expect(sink.attempts).toBe(1);
   });
+
+  test("declared routes refuse strangers at once, and a mail larger than the broker's messages arrives whole", async () => {
+    const sizes: number[] = [];
+    class Box extends Agent {
+      override async onEmail(email: AgentEmail) {
+        const [attachment] = (await parseEmail(email)).attachments;
+        sizes.push(email.rawSize, (attachment!.content as ArrayBuffer).byteLength);
+      }
+    }
+    const module = { Box, default: { email: [emailRoute("box+*@example.com", { agent: Box })] } };
+    const routed = await start({ role: "dev", nats: nats.url, namespace: "routed", module });
+    try {
+      expect((await deliver(routed.smtpPort, plain("a@example.com", "x"))).response).toMatch(
+        /^550 5\.1\.1/,
+      );
+      const attachments = [{ filename: "large.bin", content: Buffer.alloc(3_000_000, 7) }];
+      const mail = { ...plain("box+1@example.com", "large"), attachments };
+      expect((await deliver(routed.smtpPort, mail)).code).toBe(250);
+      await pollUntil("it arrived", () => sizes.length > 0, { timeoutMs: 30_000 });
+      expect(sizes).toEqual([expect.any(Number), 3_000_000]);
+      expect(sizes[0]).toBeGreaterThan(4_000_000);
+    } finally {
+      await routed.stop();
+    }
+  }, 60_000);
 
   test("a broker that is away makes 451, and the message sent again arrives", async () => {
     const mail = plain("SupportAgent+Away@example.com", "away", "<away@example.org>");
