@@ -46,6 +46,8 @@ export interface DeployedServer {
   readonly kill: () => Promise<void>;
   readonly stop: () => Promise<void>;
   readonly start: () => Promise<void>;
+  /** Changes its configuration's files; `stop` and `start` make it take them. */
+  readonly edit: (change: (text: string) => string) => void;
 }
 
 export interface Deployed {
@@ -89,7 +91,11 @@ export async function deployNats(options: DeployedOptions): Promise<Deployed> {
     const fill = (text: string): string =>
       text.replace(/\$(NATS_[A-Z0-9_]+)/g, (whole, variable: string) => {
         const value = (variables as Record<string, string>)[variable] ?? defaultOf(variable);
-        return value === undefined ? whole : /^\d+GB$/.test(value) ? value : JSON.stringify(value);
+        return value === undefined
+          ? whole
+          : /^\d+[MG]B$/.test(value)
+            ? value
+            : JSON.stringify(value);
       });
     for (const file of CONFIG_FILES) {
       const text = readFileSync(CONFIGS + file, "utf8")
@@ -155,6 +161,10 @@ function makeServer(
     storeDir,
     log: () => readFileSync(logFile, "utf8"),
     kill: () => end("SIGKILL"),
+    edit: (change) => {
+      for (const file of CONFIG_FILES)
+        writeFileSync(join(home, file), change(readFileSync(join(home, file), "utf8")));
+    },
     stop: async () => {
       await end("SIGTERM");
       watchdog.release();

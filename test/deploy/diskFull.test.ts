@@ -1,0 +1,95 @@
+/**
+ * No room at the broker: nothing is acknowledged that is not stored, nothing that was is forgotten, and when there is
+ * room again everything goes on by itself.
+ */
+import { execFileSync } from "node:child_process";
+import { createHmac } from "node:crypto";
+import { fileURLToPath } from "node:url";
+import { afterAll, expect, test } from "vitest";
+import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
+import { deployNats, type Deployed } from "./DeployedNats.ts";
+
+const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
+const SECRET = "It's a Secret to Everybody";
+const NOISE_BYTES = 300_000;
+/** Each leaves its body in the journal: the broker's 8 MB are full before. */
+const WEBHOOKS_MAX = 60;
+
+const folder = tempFolder("full");
+let nats: Deployed;
+const running: AgentsProcess[] = [];
+
+afterAll(async () => {
+  for (const each of running) await each.stop();
+  await nats?.stop();
+  folder.remove();
+}, 30_000);
+
+async function start(role: "gateway" | "host"): Promise<AgentsProcess> {
+  const started = await AgentsProcess.start({
+    args: [role, MODULE, "--data", folder.path, ...(role === "gateway" ? ["--port", "0"] : [])],
+    env: { SECRET, NATS_URL: nats.url(role), DEADLINE_MS: "1500" },
+  });
+  running.push(started);
+  return started;
+}
+
+async function send(url: string, id: string, noise: number): Promise<number> {
+  const body = JSON.stringify({ agent: "one", id, noise: "x".repeat(noise) });
+  const signature = createHmac("sha256", SECRET).update(body).digest("hex");
+  const response = await fetch(`${url}/webhooks/github`, {
+    method: "POST",
+    body,
+    headers: {
+      "x-hub-signature-256": `sha256=${signature}`,
+      "x-github-event": "push",
+      "x-github-delivery": id,
+    },
+  });
+  await response.text();
+  return response.status;
+}
+
+test("a full broker refuses, forgets nothing, and goes on when there is room", async () => {
+  nats = await deployNats({ config: "single.conf", variables: { NATS_MAX_FILE: "8MB" } });
+  execFileSync(process.execPath, [MAIN, "provision", "--shards", "2"], {
+    env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url("operator") },
+  });
+  const gateway = await start("gateway");
+  await start("host");
+  await gateway.ready();
+  const accepted: string[] = [];
+  let refused = 0;
+  for (let n = 0; n < WEBHOOKS_MAX && refused === 0; n++) {
+    const status = await send(gateway.url, `w${n}`, NOISE_BYTES);
+    if (status === 200 || status === 202) accepted.push(`w${n}`);
+    else {
+      expect(status).toBe(503);
+      refused++;
+    }
+  }
+  expect(refused).toBe(1);
+  expect(accepted.length).toBeGreaterThan(5);
+
+  const [server] = nats.servers;
+  await server!.stop();
+  server!.edit((text) => text.replaceAll("8MB", "1GB"));
+  await server!.start();
+  await nats.healthy();
+  await pollUntil(
+    "webhooks are done again",
+    async () => {
+      const status = await send(gateway.url, "after", 0);
+      return status === 200 || { done: false, saw: status };
+    },
+    { timeoutMs: 20_000 },
+  );
+  const answer = await fetch(`${gateway.url}/agents/ledger/one`);
+  const { ids } = (await answer.json()) as { ids: ReadonlyArray<string> };
+  // The refused one may have been stored all the same, after its answer: once.
+  expect(new Set(ids).size).toBe(ids.length);
+  expect(ids).toEqual(expect.arrayContaining([...accepted, "after"]));
+}, 90_000);
