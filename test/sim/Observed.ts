@@ -51,6 +51,8 @@ export interface Connected {
   /** Ids of notes that the agent said it has taken. */
   readonly acked: string[];
   refusals: number;
+  /** States that were older than one it had, and that it passed over. */
+  stale: number;
   open: boolean;
 }
 

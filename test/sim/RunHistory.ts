@@ -90,7 +90,7 @@ export async function readHistory(
     agents,
     letters: broker.deadLetters.all().map(({ id, data }) => ({
       agent: id.name,
-      key: decodeEnvelope(decodeDeadLetter(data).input).head.key,
+      key: keyOf(decodeDeadLetter(data).input),
     })),
     waiting: waitingIn(installation).map(({ id, data }) => ({
       agent: id.name,
@@ -111,6 +111,10 @@ export async function readHistory(
     },
   };
 }
+
+/** One that was gone when it was buried has none; only planted bugs do that. */
+const keyOf = (input: Uint8Array): string =>
+  input.length === 0 ? "" : decodeEnvelope(input).head.key;
 
 /** Inputs that are stored and not acked. */
 export function waitingIn({ broker }: Installation) {

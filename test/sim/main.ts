@@ -1,8 +1,9 @@
 /**
- * `npm run sim -- --seed N [--runs K] [--steps S] [--long] [--trace]`: simulates installations under faults, seed after
+ * `npm run sim -- --seed N [--runs K] [--steps S] [--long] [--crash-at P] [--trace]`: simulates installations under faults, seed after
  * seed, and says which invariants did not hold. Exit code 1 when one did not.
  */
 import { parseArgs } from "node:util";
+import type { CrashPoint } from "./crashPoints.ts";
 import { simulate, STEPS_DEFAULT } from "./simulate.ts";
 
 /** A night's worth. */
@@ -15,6 +16,7 @@ const { values } = parseArgs({
     runs: { type: "string" },
     steps: { type: "string", default: String(STEPS_DEFAULT) },
     long: { type: "boolean", default: false },
+    "crash-at": { type: "string" },
     trace: { type: "boolean", default: false },
   },
 });
@@ -26,7 +28,12 @@ const startMs = performance.now();
 let happened = 0;
 let failed = 0;
 for (let seed = first; seed < first + runs; seed++) {
-  const report = await simulate({ seed, steps: Number(values.steps), keepTrace: values.trace });
+  const report = await simulate({
+    seed,
+    steps: Number(values.steps),
+    keepTrace: values.trace,
+    ...(values["crash-at"] === undefined ? {} : { crashAt: values["crash-at"] as CrashPoint }),
+  });
   happened += report.happened;
   for (const [fault, count] of report.bites) bites.set(fault, (bites.get(fault) ?? 0) + count);
   for (const line of report.lines) console.log(line);

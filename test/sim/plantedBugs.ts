@@ -2,12 +2,15 @@
  * Bugs that a run can be given, one for each promise that matters: what the checkers are worth is what they
  * catch of these. Each is planted from outside, at a port or in a prototype, and taken out again.
  */
-import { Committer } from "../../core/turn/Committer.ts";
 import { DoneSet } from "../../core/turn/DoneSet.ts";
+import type { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
 import { Alarms } from "../../core/turn/Alarms.ts";
 import { AgentSockets } from "../../core/turn/AgentSockets.ts";
-import { QueueLane } from "../../core/turn/QueueLane.ts";
+import { Mailbox } from "../../core/turn/Mailbox.ts";
+import type { QueueLane } from "../../core/turn/QueueLane.ts";
 import { OutgoingLane } from "../../core/turn/OutgoingLane.ts";
+import { Scheduler } from "../../core/turn/Scheduler.ts";
+import type { Turn } from "../../core/turn/Turn.ts";
 import { ScheduleTable } from "../../core/schedule/ScheduleTable.ts";
 import { decodeEvent, encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
@@ -19,8 +22,8 @@ export interface PlantedBug {
   readonly breaks: ReadonlyArray<string>;
   /** The journal stores appends of a stale owner. */
   readonly acceptsStale?: true;
-  /** A reader takes a damaged event for the journal's end. */
-  readonly truncates?: true;
+  /** A reader passes a damaged event over. */
+  readonly skipsDamage?: true;
   /** Inputs are acked when they come. */
   readonly acksEarly?: true;
   /** A nak holds the whole shard's deliveries back. */
@@ -43,16 +46,27 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   { name: "an input is acked before its commit", breaks: ["I1"], acksEarly: true },
   {
     name: "the output gate opens early",
-    breaks: ["I9", "I13", "I6", "I1"],
-    install: () =>
-      patch(
-        Committer.prototype,
-        "afterCommit",
+    breaks: ["I9", "I1"],
+    install: () => {
+      const offAnswers = patch(
+        Mailbox.prototype as unknown as { commitEnd: (turn: Turn) => Promise<void> },
+        "commitEnd",
         () =>
-          function (this: Committer, output) {
-            output(hostOf(this).image.seq);
+          function (this: { agent: ActiveAgent }, turn) {
+            this.agent.committer.end(turn);
+            return Promise.resolve();
           },
-      ),
+      );
+      const offFrames = patch(
+        AgentSockets.prototype as unknown as { gated: (f: () => void) => void },
+        "gated",
+        () => (f) => f(),
+      );
+      return () => {
+        offAnswers();
+        offFrames();
+      };
+    },
   },
   {
     name: "a commit leaves the state out",
@@ -115,16 +129,45 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   {
     name: "a cancelled schedule still runs",
     breaks: ["I6"],
-    install: () =>
-      // Only in memory: the table says that it is gone, what is armed goes on.
-      patch(ScheduleTable.prototype, "get", (plain) => {
-        const seen = new Map<string, ReturnType<ScheduleTable["get"]>>();
-        return function (this: ScheduleTable, id) {
-          const row = plain.call(this, id);
-          if (row !== undefined) seen.set(id, row);
-          return row ?? seen.get(id);
-        };
-      }),
+    install: () => {
+      // What runs sees the row as it was; what commits sees that it is gone.
+      const plain = ScheduleTable.prototype.get;
+      const rows = new Map<string, ReturnType<ScheduleTable["get"]>>();
+      const offs = [
+        patch(
+          ScheduleTable.prototype,
+          "get",
+          () =>
+            function (this: ScheduleTable, id) {
+              const row = plain.call(this, id);
+              if (row !== undefined) rows.set(id, row);
+              return row ?? rows.get(id);
+            },
+        ),
+        patch(
+          Scheduler.prototype as unknown as { readRow: (id: string) => ReturnType<typeof plain> },
+          "readRow",
+          () =>
+            function (this: { table: ScheduleTable }, id) {
+              return plain.call(this.table, id);
+            },
+        ),
+        patch(
+          Scheduler.prototype as unknown as SchedulerParts,
+          "fire",
+          (fire) =>
+            function (this: SchedulerParts, id, dueMs) {
+              const row = rows.get(id);
+              if (this.known.has(id) || row === undefined) fire.call(this, id, dueMs);
+              else if (!this.agent.discarded) this.begin(row, dueMs);
+            },
+        ),
+        patch(Alarms.prototype, "disarmLocally", () => () => undefined),
+      ];
+      return () => {
+        for (const off of offs) off();
+      };
+    },
   },
   { name: "a failed input holds back its whole shard", breaks: ["I8"], blocksShard: true },
   {
@@ -146,7 +189,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
     install: () => patch(Board.prototype, "shouldConnectionBeReadonly", () => () => false),
   },
   { name: "signatures are not verified", breaks: ["I10"], verifiesNothing: true },
-  { name: "a damaged event ends the journal", breaks: ["I12"], truncates: true },
+  { name: "a damaged event is passed over", breaks: ["I12"], skipsDamage: true },
   {
     name: "a webhook is sent before its turn is stored",
     breaks: ["I13"],
@@ -164,6 +207,14 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
       ),
   },
 ];
+
+/** What is private of a `Scheduler`, as far as a bug needs it. */
+interface SchedulerParts {
+  readonly agent: ActiveAgent;
+  readonly known: ReadonlyMap<string, unknown>;
+  fire: (id: string, dueMs: number) => void;
+  begin: (row: NonNullable<ReturnType<ScheduleTable["get"]>>, dueMs: number) => void;
+}
 
 /** More than every latency of a run. */
 const EARLY_MS = 400;
@@ -189,6 +240,4 @@ function rewrite(change: (head: JournalHead) => JournalHead): (data: Uint8Array)
   };
 }
 
-const hostOf = (committer: Committer) =>
-  (committer as unknown as { host: { image: { seq: never } } }).host;
 const agentOf = (alarms: Alarms) => (alarms as unknown as { agent: { time: TimeShape } }).agent;

@@ -201,7 +201,14 @@ class Client {
     if (this.connecting || this.left || this.socket !== undefined) return;
     this.connecting = true;
     const { className, agent, readonly, name } = this.who;
-    const seen: Connected = { ...this.who, states: [], acked: [], refusals: 0, open: false };
+    const seen: Connected = {
+      ...this.who,
+      states: [],
+      acked: [],
+      refusals: 0,
+      stale: 0,
+      open: false,
+    };
     observed.connections.push(seen);
     let over = false;
     const again = (): void => {
@@ -254,7 +261,11 @@ function hear(seen: Connected, data: string | Uint8Array): void {
   if (!text.startsWith("{")) return;
   const frame = JSON.parse(text) as { type?: string; state?: unknown; seq?: number };
   if (frame.type === "cf_agent_state_error") seen.refusals++;
-  if (frame.type === "cf_agent_state") seen.states.push({ state: frame.state, seq: frame.seq! });
+  if (frame.type !== "cf_agent_state") return;
+  // As our client does: an owner of before may hear of its commit late, and tell of it then.
+  const { state, seq = 0 } = frame;
+  if (seq < (seen.states.at(-1)?.seq ?? 0)) seen.stale++;
+  else seen.states.push({ state, seq });
 }
 
 const encoder = new TextEncoder();

@@ -80,10 +80,11 @@ export function checkAttemptsAreBounded(run: RunHistory): Violations {
     if (times > MAX_ATTEMPTS * copies + run.observed.disruptions)
       wrong.push(`${key} failed ${times} times, and was stored ${copies} times`);
   }
+  // Each older input that was cut off is marked in the killer's place, once more.
   const begun = (agent: string): number =>
-    new Set(
-      run.observed.runs.filter((r) => r.agent === agent && r.attempt > 1).map(({ key }) => key),
-    ).size;
+    [...count(run.observed.runs.filter((r) => r.agent === agent).map(({ key }) => key))].filter(
+      ([, times]) => times > 1,
+    ).length;
   const kills = count(run.observed.runs.filter(({ op }) => op === "kill").map(({ key }) => key));
   for (const [key, times] of kills) {
     // Each copy in the inbox that comes when the one before it is dead begins anew.
