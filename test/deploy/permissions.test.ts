@@ -14,6 +14,7 @@ import { tempFolder } from "../kit/tempFolder.ts";
 import { deployNats, passwordOf, type Deployed, type User } from "./DeployedNats.ts";
 
 const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
+const MAIL_MODULE = fileURLToPath(new URL("../../examples/mail/server.ts", import.meta.url));
 const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
 const SECRET = "It's a Secret to Everybody";
 /** Past the server's payload limit: the object store takes it. */
@@ -123,6 +124,18 @@ describe("every process under its own user", () => {
     expect((await cli("reader", "history", "Ledger", "one")).text).toContain("github");
     expect((await cli("reader", "dead", "list")).code).toBe(0);
     expect((await cli("reader", "call", "Ledger", "one", "x", "--timeout", "1")).code).toBe(1);
+  }, 20_000);
+
+  test("the mail process starts and is ready", async () => {
+    const mail = await AgentsProcess.start({
+      args: ["mail", MAIL_MODULE, "--require-durable", "--smtp-port", "0"],
+      env: { NATS_URL: nats.url("mail"), AGENTS_DATA: folder.path },
+    });
+    try {
+      await mail.ready();
+    } finally {
+      await mail.stop();
+    }
   }, 20_000);
 
   test("the operator provisions again", async () => {
