@@ -4,6 +4,8 @@
  * is constructed with, so that users' classes need no more than `constructor(ctx, env)`.
  */
 import type { AgentId } from "../../schemas/Address.ts";
+import type { Cause } from "../../schemas/JournalEvent.ts";
+import type { WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
 import type { SqlResult, SqlValue } from "../database/Databases.ts";
 import type { LogShape } from "../log/Log.ts";
 import type { MailDraft } from "../mail/composeMail.ts";
@@ -16,6 +18,7 @@ import type { RetryOptions } from "./Agent.ts";
 import type { Observability } from "./observability.ts";
 import type { Connection, ConnectionMessage } from "./Connection.ts";
 import type { MCPClientManager } from "../mcp/MCPClientManager.ts";
+import type { WorkflowBinding } from "../workflow/WorkflowBinding.ts";
 
 /** `core/turn/Scheduler`, as the API uses it. */
 export interface SchedulesOfAgent {
@@ -34,6 +37,13 @@ export interface QueueOfAgent {
   readonly remove: (where: "id = ?" | "callback = ?" | "1", value?: string) => number;
   readonly get: (id: string) => QueueItem | undefined;
   readonly matching: (key: string, value: unknown) => ReadonlyArray<QueueItem>;
+}
+
+/** `core/turn/SignalLane`, as the API uses it. */
+export interface SignalsOfAgent {
+  readonly binding: (name: string) => WorkflowBinding | undefined;
+  readonly send: (to: AgentId, key: string, signal: WorkflowSignal) => void;
+  readonly sendNow: (to: AgentId, signal: WorkflowSignal) => Promise<void>;
 }
 
 /** `core/turn/MailLane`, as the API uses it. */
@@ -71,6 +81,10 @@ export interface AgentRuntime {
   readonly currentUrl: () => string | undefined;
   /** Runs `f` apart from the turn that runs now: what it writes, then and later, is written in no input's name. */
   readonly inBackground: <A>(f: () => A) => A;
+  /** Runs `f` as a turn of its own, which is no durable input. Settles as `f` does. */
+  readonly asTurn: <A>(cause: Cause, f: () => Promise<A>) => Promise<A>;
+  /** Signals to workflow instances, and from them to agents. */
+  readonly signals: SignalsOfAgent;
   /** The agent's MCP servers; made when first asked for. */
   readonly mcp: MCPClientManager;
   /** Runs `f` once everything written so far is stored; its failure goes to `onError`. */

@@ -37,6 +37,7 @@ import { OutgoingLane } from "./OutgoingLane.ts";
 import { QueueLane } from "./QueueLane.ts";
 import { ResponseStreams } from "./ResponseStreams.ts";
 import { Scheduler } from "./Scheduler.ts";
+import { SignalLane } from "./SignalLane.ts";
 import { Suspects } from "./Suspects.ts";
 import { mergeTriggers, type CommitTriggers } from "./Triggers.ts";
 import { Turn } from "./Turn.ts";
@@ -55,6 +56,7 @@ export class ActiveAgent implements AgentRuntime {
   readonly queue: QueueLane;
   readonly outgoing: OutgoingLane;
   readonly mail: MailLane;
+  readonly signals: SignalLane;
   readonly mcpSeat: McpSeat;
   readonly suspects = new Suspects(this);
   readonly streams = new ResponseStreams(this);
@@ -99,6 +101,7 @@ export class ActiveAgent implements AgentRuntime {
     this.queue = new QueueLane(this, parts.jobs);
     this.outgoing = new OutgoingLane(this, parts);
     this.mail = new MailLane(this, parts);
+    this.signals = new SignalLane(this, parts);
     this.mcpSeat = new McpSeat(this, parts.mcp ?? NO_MCP);
     this.ctx = new AgentContext(this);
   }
@@ -214,6 +217,7 @@ export class ActiveAgent implements AgentRuntime {
       this.queue.takeTriggers(),
       this.outgoing.takeTriggers(),
       this.mail.takeTriggers(),
+      this.signals.takeTriggers(),
     );
   }
 
@@ -224,6 +228,7 @@ export class ActiveAgent implements AgentRuntime {
     this.queue.stop();
     this.outgoing.stop();
     this.mail.stop();
+    this.signals.stop();
   }
 
   /** Leaves memory in order: nothing is lost, nothing runs any more. */
@@ -291,6 +296,10 @@ export class ActiveAgent implements AgentRuntime {
   currentUrl(): string | undefined {
     const turn = this.#parts.ambient.current();
     return turn?.owner === this ? (turn.request?.url ?? turn.connection?.uri) : undefined;
+  }
+
+  asTurn<A>(cause: Cause, f: () => Promise<A>): Promise<A> {
+    return this.run(this.newTurn({ ...cause, time: this.time.nowMs() }), f);
   }
 
   inBackground<A>(f: () => A): A {

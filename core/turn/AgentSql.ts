@@ -68,5 +68,6 @@ export class AgentSql {
     this.agent.queue.forget();
     this.agent.outgoing.forget();
     this.agent.mail.forget();
+    this.agent.signals.forget();
   }
 }

@@ -22,6 +22,7 @@ import { redriveJob } from "./redriveJob.ts";
 import { backoffMs, resolveRetry, type ResolvedRetry } from "./retryPolicy.ts";
 import { runMail } from "./runMail.ts";
 import { runWebhook, type ResponseParts } from "./runWebhook.ts";
+import { runWorkflowSignal } from "./runWorkflowSignal.ts";
 import { Turn } from "./Turn.ts";
 
 /** Turns of one agent that run or wait for their commit: enough for a full group commit. */
@@ -170,8 +171,8 @@ export class Mailbox {
     }
     // Triggers of jobs: the agent's own tables say what runs.
     if (head.kind === "queue") {
-      const { queue, outgoing, mail } = this.agent;
-      const lane = [outgoing, mail].find((each) => each.owns(head.key)) ?? queue;
+      const { queue, outgoing, mail, signals } = this.agent;
+      const lane = [outgoing, mail, signals].find((each) => each.owns(head.key)) ?? queue;
       return lane.offer(head.key, held.delivery);
     }
     if (head.kind === "schedule") return this.agent.scheduler.offer(head.key, held.delivery);
@@ -279,6 +280,8 @@ export class Mailbox {
   private runEnvelope(turn: Turn, envelope: InboxEnvelope): Promise<ResponseParts> | ResponseParts {
     const { head, body } = envelope;
     if (head.kind === "mail") return runMail(this.agent, turn, head, body).then(() => NO_CONTENT);
+    if (head.kind === "workflow")
+      return runWorkflowSignal(this.agent, body).then(() => NO_CONTENT);
     if (head.kind !== "redrive") return runWebhook(this.agent, turn, head, body);
     redriveJob(this.agent, envelope);
     return NO_CONTENT;

@@ -40,8 +40,8 @@ export interface Lane {
   readonly table: string;
   /** Start of its triggers' keys. */
   readonly keys: string;
-  /** Start of its events' types. */
-  readonly events: string;
+  /** Start of its events' types; undefined: it tells of nothing. */
+  readonly events: string | undefined;
   /** What an item runs. Throws for a name that is none. */
   readonly callback: (agent: ActiveAgent, name: string) => Callback;
   readonly mayRetry: (error: unknown) => boolean;
@@ -106,7 +106,7 @@ export class QueueLane {
       this.unstored.delete(row.uid);
       this.kick();
     });
-    agent.emit(`${this.lane.events}:create`, { callback, id: row.id });
+    this.emit("create", { callback, id: row.id });
     return row.id;
   }
 
@@ -222,6 +222,11 @@ export class QueueLane {
     if (this.table.first() === undefined) this.held.releaseAll();
   }
 
+  private emit(type: string, payload: Readonly<Record<string, unknown>>): void {
+    const { events } = this.lane;
+    if (events !== undefined) this.agent.emit(`${events}:${type}`, payload);
+  }
+
   /** Of this activation: the next one meets the next suspect first. */
   private isFirst(): boolean {
     const first = !this.ranAny;
@@ -233,7 +238,6 @@ export class QueueLane {
     const { agent } = this;
     const item = toQueueItem(row);
     const { callback, id } = row;
-    const { events } = this.lane;
     return runJob(agent, {
       kind: "queue",
       key: this.keyOf(row),
@@ -254,14 +258,14 @@ export class QueueLane {
           reason,
         ),
       onRetry: (attempt) =>
-        agent.emit(`${events}:retry`, {
+        this.emit("retry", {
           callback,
           id,
           attempt,
           maxAttempts: item.retry.maxAttempts,
         }),
       onFailed: (error, attempts) =>
-        agent.emit(`${events}:error`, { callback, id, error: messageOf(error), attempts }),
+        this.emit("error", { callback, id, error: messageOf(error), attempts }),
     });
   }
 }

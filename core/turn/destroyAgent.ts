@@ -25,6 +25,7 @@ export async function destroyAgent(
   agent.queue.destroy();
   agent.outgoing.destroy();
   agent.mail.destroy();
+  agent.signals.destroy();
   agent.sockets.destroy();
   outlet.publishState(agent.id, agent.image.seq, agent.image.timeMs, undefined);
   agent.emit("destroy", {});

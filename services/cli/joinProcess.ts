@@ -224,7 +224,7 @@ function codeOf(
   mailing: Effect.Success<typeof mailOfEnv>,
 ) {
   const gated = gatedCalls(calls);
-  const env = bindEnv(variables, module.agents.keys(), () => gated, mailing);
+  const env = bindEnv(variables, module.agents, () => gated, mailing);
   const { fetch } = module;
   return {
     // The mark on a class says that it is one of ours: `readModule` has checked it.

@@ -308,6 +308,7 @@ export class AgentSlot {
       agent.queue.kick();
       agent.outgoing.kick();
       agent.mail.kick();
+      agent.signals.kick();
       return live;
     } catch (error) {
       if (error instanceof CorruptFrame || error instanceof UnknownVersion) this.quarantine(error);

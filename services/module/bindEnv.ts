@@ -2,21 +2,27 @@
  * `env` as handlers and agents get it: secrets and variables by name, and one namespace per agent
  * class. A class is bound under its name, and also under its name in capitals (`REPO_AGENT`), which
  * modules written for the reference use; that one is not enumerable, so routes see each class once. Where
- * the process can send mail, `EMAIL` sends it.
+ * the process can send mail, `EMAIL` sends it. A workflow class has a binding of another kind, by the same
+ * names: it is nothing that routes reach.
  */
 import { AgentNamespace, type CallClientSource } from "../../core/agent/AgentNamespace.ts";
 import type { EmailBinding } from "../../core/mail/EmailBinding.ts";
 import type { MailDrop } from "../../core/mail/mailDrop.ts";
+import { WorkflowBinding } from "../../core/workflow/WorkflowBinding.ts";
+import { isWorkflowActor } from "../../core/workflow/WorkflowRun.ts";
 
 export function bindEnv(
   variables: Readonly<Record<string, unknown>>,
-  agents: Iterable<string>,
+  agents: Iterable<string> | ReadonlyMap<string, unknown>,
   calls: CallClientSource,
   mail?: { readonly drop: MailDrop; readonly binding: EmailBinding },
 ): Readonly<Record<string, unknown>> {
   const env: Record<string, unknown> = { ...variables };
-  for (const className of agents) {
-    const namespace = new AgentNamespace(className, calls, mail?.drop);
+  const classes = agents instanceof Map ? agents : undefined;
+  for (const className of (classes?.keys() ?? agents) as Iterable<string>) {
+    const namespace = isWorkflowActor(classes?.get(className))
+      ? new WorkflowBinding(className, calls)
+      : new AgentNamespace(className, calls, mail?.drop);
     env[className] = namespace;
     const capitals = className.replace(/(?<=[a-z0-9])(?=[A-Z])/g, "_").toUpperCase();
     if (!(capitals in env)) Object.defineProperty(env, capitals, { value: namespace });

@@ -4,6 +4,8 @@
  */
 import type { EmailEntry, EmailRoute } from "../../core/mail/EmailRoute.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
+import { WORKFLOW_MARK, type WorkflowClass } from "../../core/workflow/AgentWorkflow.ts";
+import { workflowActor } from "../../core/workflow/WorkflowRun.ts";
 import {
   AGENT_MARK,
   ModuleError,
@@ -47,7 +49,8 @@ function readAgents(
       `the default export is the agent class ${exports["default"].name}. Export it by its name; the default export holds { webhooks, fetch, email }`,
     );
   const agents = new Map<string, AgentConstructor>();
-  for (const [name, value] of Object.entries(exports)) {
+  for (const [name, exported] of Object.entries(exports)) {
+    const value = isWorkflowClass(exported) ? actorOf(exported) : exported;
     if (!isAgentClass(value)) continue;
     if (value.name === "")
       refuse(`the agent class exported as "${name}" has no name of its own. Write class ${name} …`);
@@ -61,6 +64,23 @@ function readAgents(
   if (agents.size === 0)
     refuse(`no agent class is exported. Export at least one:\n\n  ${EXAMPLE}\n`);
   return agents;
+}
+
+/** A subclass of `AgentWorkflow`. */
+function isWorkflowClass(value: unknown): value is WorkflowClass {
+  return (
+    typeof value === "function" &&
+    (value as { readonly [WORKFLOW_MARK]?: unknown })[WORKFLOW_MARK] === true &&
+    !Object.hasOwn(value, WORKFLOW_MARK)
+  );
+}
+
+/** One for each class, however often it is exported. */
+const actors = new WeakMap<WorkflowClass, AgentConstructor>();
+function actorOf(workflow: WorkflowClass): AgentConstructor {
+  const actor = actors.get(workflow) ?? workflowActor(workflow);
+  actors.set(workflow, actor);
+  return actor;
 }
 
 /** A subclass of `Agent`; not `Agent` itself, which a module may re-export. */

@@ -93,7 +93,6 @@ export async function joinMemory(options: JoinOptions) {
     seed: options.seed,
     ...(options.startMs === undefined ? {} : { startMs: options.startMs }),
   });
-  const names = [...module.agents.keys()];
   const broker = new MemoryBroker({ time, shards: SHARDS, leaseTtlMs: LEASE_TTL_MS });
   const { subjects } = broker;
   const http = new MemoryHttpServer();
@@ -147,7 +146,7 @@ export async function joinMemory(options: JoinOptions) {
 
   const startGateway = Effect.gen(function* () {
     const calls = yield* callsOf;
-    const env = bindEnv(options.env, names, () => calls, yield* mailing);
+    const env = bindEnv(options.env, module.agents, () => calls, yield* mailing);
     const routes = new RouteTable(module.webhooks);
     const { fetch } = module;
     yield* runGateway({
@@ -183,7 +182,7 @@ export async function joinMemory(options: JoinOptions) {
     };
     const run = Effect.gen(function* () {
       const gated = gatedCalls(yield* callsOf);
-      const env = bindEnv(options.env, names, () => gated, yield* mailing);
+      const env = bindEnv(options.env, module.agents, () => gated, yield* mailing);
       return yield* runHost({
         hostId: id,
         subjects,

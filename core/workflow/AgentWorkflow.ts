@@ -1,0 +1,116 @@
+/**
+ * The class that users extend for what takes several steps (`interface.md`, `protocol.md` §7): `run` is
+ * replayed from its start after each pause, and its steps give what they gave. `WorkflowRun` constructs and
+ * drives it.
+ */
+import type { AgentStub } from "../agent/AgentNamespace.ts";
+import { WorkflowRejectedError } from "./errors.ts";
+import type { WorkflowDuration } from "./stepConfig.ts";
+import type { WorkflowEvent, WorkflowStep } from "./WorkflowStep.ts";
+
+/** How loaders know a workflow class without importing this file. */
+export const WORKFLOW_MARK = Symbol.for("agents.AgentWorkflow");
+
+/** The default shape of `reportProgress`. */
+export interface DefaultProgress {
+  readonly step?: string;
+  readonly status?: "pending" | "running" | "complete" | "error";
+  readonly message?: string;
+  /** 0 to 1. */
+  readonly percent?: number;
+  readonly [key: string]: unknown;
+}
+
+export interface ApprovalOptions {
+  /** Default `wait-for-approval`. */
+  readonly stepName?: string;
+  readonly timeout?: WorkflowDuration;
+  /** Default `approval`. */
+  readonly eventType?: string;
+}
+
+/** What an instance is constructed with; made by the runtime. */
+export interface WorkflowContext {
+  readonly workflowId: string;
+  readonly workflowName: string;
+  readonly agent: () => unknown;
+  /** Not durable; dropped while `run` repeats what it did before. */
+  readonly reportProgress: (progress: unknown) => Promise<void>;
+  readonly broadcast: (message: string) => void;
+}
+
+export abstract class AgentWorkflow<
+  A = unknown,
+  Params = unknown,
+  Progress = DefaultProgress,
+  Env = Record<string, unknown>,
+> {
+  static readonly [WORKFLOW_MARK] = true;
+
+  readonly ctx: WorkflowContext;
+  readonly env: Env;
+
+  constructor(ctx: WorkflowContext, env: Env) {
+    this.ctx = ctx;
+    this.env = env;
+  }
+
+  /**
+   * Everything with an effect belongs into a step. The code between steps runs again with each replay: it
+   * must do the same each time, so neither clock nor randomness nor `fetch` belong there.
+   */
+  abstract run(event: WorkflowEvent<Params>, step: WorkflowStep): Promise<unknown>;
+
+  get workflowId(): string {
+    return this.ctx.workflowId;
+  }
+  /** The name that it was started by: its binding's. */
+  get workflowName(): string {
+    return this.ctx.workflowName;
+  }
+  /** A stub of the agent that started it. Throws when that was no agent. */
+  get agent(): AgentStub<A> {
+    return this.ctx.agent() as AgentStub<A>;
+  }
+
+  /** To the agent: `onWorkflowProgress`. Not durable: lost if a host dies meanwhile. */
+  reportProgress(progress: Progress): Promise<void> {
+    return this.ctx.reportProgress(progress);
+  }
+
+  /** Sends a message, as JSON, to every client of the agent. Not durable, not awaited. */
+  broadcastToClients(message: unknown): void {
+    this.ctx.broadcast(JSON.stringify(message));
+  }
+
+  /**
+   * Waits for `approveWorkflow`, and gives its metadata. Rejects with `WorkflowRejectedError` after
+   * `rejectWorkflow`, which the agent's `onWorkflowError` has heard of then; with `WorkflowTimeoutError`.
+   */
+  async waitForApproval<Metadata = unknown>(
+    step: WorkflowStep,
+    options: ApprovalOptions = {},
+  ): Promise<Metadata | undefined> {
+    const { stepName = "wait-for-approval", eventType = "approval", timeout } = options;
+    const { payload } = await step.waitForEvent<Approval | undefined>(stepName, {
+      type: eventType,
+      ...(timeout === undefined ? {} : { timeout }),
+    });
+    if (payload?.approved === true) return payload.metadata as Metadata | undefined;
+    await step.reportError(payload?.reason ?? "Workflow rejected");
+    throw new WorkflowRejectedError(payload?.reason, this.workflowId);
+  }
+}
+
+interface Approval {
+  readonly approved?: boolean;
+  readonly reason?: string;
+  readonly metadata?: unknown;
+}
+
+export type WorkflowClass = (new (
+  ctx: WorkflowContext,
+  env: never,
+) => AgentWorkflow<never, never, never, never>) & {
+  readonly name: string;
+};

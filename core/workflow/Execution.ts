@@ -1,0 +1,363 @@
+/**
+ * One `run()` in memory: it asks for steps, and gets recorded results or new ones. Made by `WorkflowRun`,
+ * thrown away with the agent; the next one replays the record.
+ *
+ * 1. A step's result is stored before `run` gets it; results come in one order (`StepOrder`), the same in
+ *    every replay.
+ * 2. A step's function runs at least once: a host that dies in it leaves no result. Its key stays the same.
+ * 3. An end that nobody knows of (a host died) spends no retry; `CRASHES_MAX` in a row are a step that kills
+ *    hosts, and fail it.
+ * 4. What only waits holds nothing: `quiet` says that all that is left are waits, each with a schedule of
+ *    its own, and the agent may leave memory.
+ * 5. Once abandoned (terminated, restarted, discarded) it is inert: its promises never settle.
+ */
+import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import { AgentDestroyed, AgentDiscarded } from "../agent/errors.ts";
+import {
+  describeThrown,
+  reviveError,
+  WorkflowCodeChanged,
+  WorkflowTimeoutError,
+  type StoredError,
+} from "./errors.ts";
+import type { RunTable, StepKind, StepRecord } from "./RunTable.ts";
+import { retryDelayMs, type ResolvedConfig } from "./stepConfig.ts";
+import { StepOrder } from "./StepOrder.ts";
+import { causeOf, checkName, crashedOut, isFinal, nameOf, toResult } from "./stepFacts.ts";
+import type { StepContext } from "./WorkflowStep.ts";
+
+/** A step of hours meets some deployments; one that kills its host each time meets the next host at once. */
+const CRASHES_MAX = 20;
+/** Awaits that code may pass between one step's result and its asking for the next, before it counts as waiting. */
+const HOPS = 32;
+
+export interface ExecutionHost {
+  readonly runtime: AgentRuntime;
+  readonly table: RunTable;
+  /** Start of the idempotency keys of this generation. */
+  readonly keys: string;
+  readonly isPaused: () => boolean;
+  /** Work began that no drive waits for. */
+  readonly ensureDriven: () => void;
+  /** Arms a wake for a step, with the commit of what is written now. */
+  readonly wakeAt: (key: string, dueMs: number) => void;
+  readonly cancelWake: (key: string) => void;
+  readonly onCodeChanged: (error: WorkflowCodeChanged) => void;
+}
+
+interface Outcome {
+  readonly result?: string | null;
+  readonly error?: StoredError;
+}
+
+/** A step that waits for its time, or for an event. */
+interface Waiting {
+  readonly record: StepRecord;
+  /** Its time is over. */
+  readonly onDue: () => void;
+}
+
+type Settle = (record: StepRecord) => void;
+
+export class Execution {
+  private readonly host: ExecutionHost;
+  private readonly order: StepOrder;
+  private readonly waiting = new Map<string, Waiting>();
+  private parked: Array<() => void> = [];
+  private positions: number;
+  /** Steps that run or are being stored. */
+  private active = 0;
+  private over = false;
+  private abandoned = false;
+  private onQuiet: Array<() => void> = [];
+
+  constructor(host: ExecutionHost) {
+    this.host = host;
+    const records = host.table.steps();
+    this.positions = records.length;
+    this.order = new StepOrder(records);
+  }
+
+  get replaying(): boolean {
+    return this.order.replaying;
+  }
+  get isAbandoned(): boolean {
+    return this.abandoned;
+  }
+  /** A step runs, or its result is being stored. */
+  get isRunning(): boolean {
+    return this.active > 0;
+  }
+
+  /** Rule 5. */
+  abandon(): void {
+    this.abandoned = true;
+    this.waiting.clear();
+    this.parked = [];
+    this.finish();
+  }
+
+  /** `run` has ended. Throws `WorkflowCodeChanged` when the record goes on. */
+  checkEnd(): void {
+    this.order.end();
+  }
+
+  /** Nothing is left to do. */
+  finish(): void {
+    this.over = true;
+    this.look();
+  }
+
+  /** Resolves when it is over, or only waits (rule 4). */
+  async quiet(): Promise<void> {
+    for (;;) {
+      for (let hop = 0; hop < HOPS; hop++) await Promise.resolve();
+      if (this.over || this.onlyWaits) return;
+      await new Promise<void>((resolve) => this.onQuiet.push(resolve));
+    }
+  }
+
+  /** The instance is not paused any more: what was held back at a step's start goes on. */
+  unpark(): void {
+    const parked = this.parked;
+    this.parked = [];
+    for (const go of parked) go();
+  }
+
+  /** Times may be over, events may have come. */
+  checkWaits(): void {
+    for (const waiting of this.waiting.values()) this.checkWait(waiting);
+  }
+
+  /**
+   * One step: recorded, or begun now by `begin`, which ends it by `settle`. Never settles once abandoned.
+   * Rejects with a `TypeError` for a name that is none.
+   */
+  step(
+    kind: StepKind,
+    name: string,
+    begin: (record: StepRecord, isNew: boolean) => void,
+    fresh: { readonly dueMs?: number; readonly eventType?: string } = {},
+  ): Promise<unknown> {
+    checkName(kind, name);
+    return new Promise((resolve, reject) => {
+      if (this.over) return;
+      const key = this.order.keyOf(name);
+      try {
+        const recorded = this.order.ask(key, kind);
+        const give: Settle = ({ error, result }) => {
+          if (error !== null) reject(reviveError(error));
+          else resolve(result === null ? undefined : (JSON.parse(result) as unknown));
+        };
+        if (recorded !== undefined && recorded.endedAt !== null) {
+          this.order.addReady(key, () => give(recorded));
+          return;
+        }
+        const record: StepRecord = recorded ?? {
+          key,
+          kind,
+          position: ++this.positions,
+          after: this.order.given,
+          endedAt: null,
+          attempts: 0,
+          failures: 0,
+          dueMs: fresh.dueMs ?? null,
+          eventType: fresh.eventType ?? null,
+          result: null,
+          error: null,
+        };
+        this.gives.set(key, give);
+        begin(record, recorded === undefined);
+        this.order.giveReady();
+      } catch (error) {
+        if (error instanceof WorkflowCodeChanged) this.host.onCodeChanged(error);
+        else if (!this.lost(error)) reject(error as Error);
+      }
+    });
+  }
+  private readonly gives = new Map<string, Settle>();
+
+  /** A function's attempts, from where the record left off. */
+  async runFunction(
+    record: StepRecord,
+    config: ResolvedConfig,
+    f: (ctx: StepContext) => unknown,
+  ): Promise<void> {
+    try {
+      await this.attempts(record, config, f);
+    } catch (error) {
+      if (!this.lost(error)) throw error;
+    }
+  }
+
+  /** A wait, until its time or, for `waitForEvent`, an event of its type. */
+  wait(record: StepRecord, isNew: boolean, onTimeout?: () => Outcome): void {
+    this.addWait(record, isNew, () => void this.settle(record, onTimeout?.() ?? {}));
+  }
+
+  /** What is done with the record of it, in one commit. */
+  tell(record: StepRecord, send: (record: StepRecord) => void): void {
+    void this.settle(record, {}, () => send(record));
+  }
+
+  private async attempts(
+    record: StepRecord,
+    config: ResolvedConfig,
+    f: (ctx: StepContext) => unknown,
+  ): Promise<void> {
+    const { runtime, table, keys } = this.host;
+    // A pause that is recorded already has its wake.
+    let isNew = false;
+    for (;;) {
+      if (record.dueMs !== null) await this.retryPause(record, isNew);
+      isNew = true;
+      if (this.host.isPaused()) await this.unpaused(record);
+      if (this.abandoned) return;
+      if (record.attempts - record.failures >= CRASHES_MAX)
+        return this.settle(record, { error: crashedOut(record) });
+      this.begins();
+      const attempt = ++record.attempts;
+      const cause = causeOf(record, attempt);
+      const ctx = { key: `${keys}:${record.key}`, attempt };
+      let thrown: { readonly error: unknown } | undefined;
+      let result: string | null = null;
+      try {
+        result = await runtime.asTurn(cause, async () => {
+          table.put(record);
+          return toResult(record, await this.timed(record, config, () => f(ctx)));
+        });
+      } catch (error) {
+        thrown = { error };
+      }
+      this.active--;
+      if (this.abandoned || (thrown !== undefined && this.lost(thrown.error))) return;
+      if (thrown === undefined) return this.settle(record, { result });
+      const failures = record.failures + 1;
+      if (failures > config.limit || isFinal(thrown.error))
+        return this.settle(record, { error: describeThrown(thrown.error) });
+      record.failures = failures;
+      record.dueMs = runtime.time.nowMs() + retryDelayMs(config, failures);
+      runtime.log.warn("a workflow's step failed; it is tried again", {
+        step: record.key,
+        attempt,
+        error: describeThrown(thrown.error).message,
+      });
+    }
+  }
+
+  private retryPause(record: StepRecord, isNew: boolean): Promise<void> {
+    return new Promise((resolve) => {
+      this.addWait(record, isNew, () => {
+        record.dueMs = null;
+        resolve();
+      });
+    });
+  }
+
+  private addWait(record: StepRecord, isNew: boolean, onDue: () => void): void {
+    const { table, wakeAt } = this.host;
+    const waiting = { record, onDue };
+    this.waiting.set(record.key, waiting);
+    if (isNew)
+      this.write(record, () => {
+        table.put(record);
+        wakeAt(record.key, record.dueMs!);
+      });
+    this.checkWait(waiting);
+    this.look();
+  }
+
+  private unpaused(record: StepRecord): Promise<void> {
+    this.write(record, () => this.host.table.put(record));
+    return new Promise((resolve) => {
+      this.parked.push(resolve);
+      this.look();
+    });
+  }
+
+  /** In a turn of its own: the one that runs now may be a durable one, whose writes wait for its end. */
+  private write(record: StepRecord, f: () => void): void {
+    const { runtime } = this.host;
+    runtime
+      .asTurn(causeOf(record), async () => f())
+      .catch((error: unknown) => {
+        if (!this.lost(error)) runtime.abort(`a step can't be recorded: ${String(error)}`);
+      });
+  }
+
+  /** A function that outlives its timeout goes on, unheard: JavaScript can't stop it. */
+  private timed(record: StepRecord, { timeoutMs }: ResolvedConfig, f: () => unknown): unknown {
+    return new Promise((resolve, reject) => {
+      const late = (): void =>
+        reject(new WorkflowTimeoutError(`step "${nameOf(record)}" took more than ${timeoutMs} ms`));
+      const cancel = this.host.runtime.time.after(timeoutMs, late);
+      Promise.resolve().then(f).then(resolve, reject).finally(cancel);
+    });
+  }
+
+  /** Rule 1. `also` is written in the same commit. */
+  private async settle(record: StepRecord, outcome: Outcome, also?: () => void): Promise<void> {
+    const { runtime, table, cancelWake } = this.host;
+    this.waiting.delete(record.key);
+    this.begins();
+    try {
+      await runtime.asTurn(causeOf(record), async () => {
+        if (record.dueMs !== null) cancelWake(record.key);
+        record.endedAt = this.order.addEnded(record.key);
+        record.dueMs = null;
+        record.result = outcome.result ?? null;
+        record.error = outcome.error ?? null;
+        table.put(record);
+        also?.();
+        await runtime.flush();
+      });
+    } catch (error) {
+      if (this.lost(error)) return;
+      throw error;
+    } finally {
+      this.active--;
+    }
+    if (this.abandoned) return;
+    this.order.addReady(record.key, () => this.gives.get(record.key)?.(record));
+    this.look();
+  }
+
+  private checkWait({ record, onDue }: Waiting): void {
+    const { runtime, table, isPaused } = this.host;
+    if (isPaused() || this.abandoned || !this.waiting.has(record.key)) return;
+    if (record.eventType !== null) {
+      const type = record.eventType;
+      const event = runtime.inBackground(() => table.takeEvent(type));
+      if (event !== undefined) {
+        const { payload, timeMs } = event;
+        void this.settle(record, { result: JSON.stringify({ type, payload, timeMs }) });
+        return;
+      }
+    }
+    if (record.dueMs! > runtime.time.nowMs()) return;
+    this.waiting.delete(record.key);
+    onDue();
+  }
+
+  private begins(): void {
+    if (this.active++ === 0) this.host.ensureDriven();
+  }
+
+  private get onlyWaits(): boolean {
+    return this.active === 0 && this.waiting.size + this.parked.length > 0;
+  }
+
+  private look(): void {
+    if (!this.over && !this.onlyWaits) return;
+    const waiting = this.onQuiet;
+    this.onQuiet = [];
+    for (const resolve of waiting) resolve();
+  }
+
+  /** The agent is gone: another host, or a fresh start, goes on from the record. */
+  private lost(error: unknown): boolean {
+    if (!(error instanceof AgentDiscarded || error instanceof AgentDestroyed)) return false;
+    this.abandon();
+    return true;
+  }
+}

@@ -1,0 +1,209 @@
+/**
+ * The records of one workflow instance, in its own SQLite: the run, its steps, the events that wait for it.
+ * Written by `Execution` and `WorkflowRun` only; replaying `run` reads nothing else.
+ */
+import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import type { SqlValue } from "../database/Databases.ts";
+import type { StoredError } from "./errors.ts";
+
+/** `report`: anything that is told to the agent. */
+export type StepKind = "do" | "sleep" | "waitForEvent" | "report";
+
+export type WorkflowStatus =
+  | "queued"
+  | "running"
+  | "paused"
+  | "errored"
+  | "terminated"
+  | "complete"
+  | "waiting"
+  | "waitingForPause"
+  | "unknown";
+
+export interface RunRecord {
+  readonly workflowName: string;
+  readonly agent: readonly [className: string, name: string] | undefined;
+  readonly params: unknown;
+  readonly startedMs: number;
+  /** `waiting`, `paused` and `waitingForPause` are told from the rest, and not stored. */
+  readonly status: "queued" | "running" | "errored" | "terminated" | "complete";
+  readonly paused: boolean;
+  /** 1, and one more with each restart: part of every key. */
+  readonly generation: number;
+  readonly output: unknown;
+  readonly error: StoredError | undefined;
+}
+
+export interface StepRecord {
+  readonly key: string;
+  readonly kind: StepKind;
+  /** In the order in which steps were asked for, from 1. */
+  readonly position: number;
+  /** Results given to `run` before it was asked for. */
+  readonly after: number;
+  /** In the order in which results came, from 1; null while it has none. */
+  endedAt: number | null;
+  attempts: number;
+  failures: number;
+  /** When a sleep, a wait or a pause before a retry is over. */
+  dueMs: number | null;
+  readonly eventType: string | null;
+  /** JSON text. */
+  result: string | null;
+  error: StoredError | null;
+}
+
+export interface StoredEvent {
+  readonly id: number;
+  readonly type: string;
+  readonly payload: unknown;
+  readonly timeMs: number;
+}
+
+const DDL = `CREATE TABLE IF NOT EXISTS workflow_run (
+  id INTEGER PRIMARY KEY CHECK (id = 1), workflow_name TEXT NOT NULL, agent TEXT, params TEXT,
+  started_ms INTEGER NOT NULL, status TEXT NOT NULL, paused INTEGER NOT NULL DEFAULT 0,
+  generation INTEGER NOT NULL DEFAULT 1, output TEXT, error TEXT);
+CREATE TABLE IF NOT EXISTS workflow_steps (
+  key TEXT PRIMARY KEY, kind TEXT NOT NULL, position INTEGER NOT NULL, after INTEGER NOT NULL,
+  ended_at INTEGER, attempts INTEGER NOT NULL DEFAULT 0, failures INTEGER NOT NULL DEFAULT 0,
+  due_ms INTEGER, event_type TEXT, result TEXT, error TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS workflow_events (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, type TEXT NOT NULL, payload TEXT, time_ms INTEGER NOT NULL)`;
+
+export class RunTable {
+  private readonly runtime: Pick<AgentRuntime, "query">;
+  private there = false;
+
+  constructor(runtime: Pick<AgentRuntime, "query">) {
+    this.runtime = runtime;
+  }
+
+  /** Undefined: no instance of this name was ever started. */
+  run(): RunRecord | undefined {
+    if (!this.exists()) return undefined;
+    const [row] = this.rows(
+      "SELECT workflow_name, agent, params, started_ms, status, paused, generation, output, error FROM workflow_run",
+    );
+    if (row === undefined) return undefined;
+    return {
+      workflowName: String(row[0]),
+      agent: fromJson(row[1]) as RunRecord["agent"],
+      params: fromJson(row[2]),
+      startedMs: Number(row[3]),
+      status: String(row[4]) as RunRecord["status"],
+      paused: row[5] === 1,
+      generation: Number(row[6]),
+      output: fromJson(row[7]),
+      error: fromJson(row[8]) as StoredError | undefined,
+    };
+  }
+
+  begin(run: Pick<RunRecord, "workflowName" | "agent" | "params" | "startedMs">): void {
+    for (const sql of DDL.split(";")) this.runtime.query(sql, []);
+    this.there = true;
+    this.runtime.query(
+      "INSERT INTO workflow_run (id, workflow_name, agent, params, started_ms, status) VALUES (1, ?, ?, ?, ?, 'queued')",
+      [run.workflowName, toText(run.agent), toText(run.params), run.startedMs],
+    );
+  }
+
+  setStatus(status: RunRecord["status"], end: { output?: string; error?: StoredError } = {}): void {
+    this.runtime.query("UPDATE workflow_run SET status = ?, output = ?, error = ?", [
+      status,
+      end.output ?? null,
+      toText(end.error),
+    ]);
+  }
+
+  setPaused(paused: boolean): void {
+    this.runtime.query("UPDATE workflow_run SET paused = ?", [paused]);
+  }
+
+  /** As if it had never run; its params stay. */
+  restart(startedMs: number): void {
+    this.runtime.query("DELETE FROM workflow_steps", []);
+    this.runtime.query("DELETE FROM workflow_events", []);
+    this.runtime.query(
+      "UPDATE workflow_run SET status = 'queued', paused = 0, output = NULL, error = NULL, generation = generation + 1, started_ms = ?",
+      [startedMs],
+    );
+  }
+
+  steps(): StepRecord[] {
+    return this.rows(
+      "SELECT key, kind, position, after, ended_at, attempts, failures, due_ms, event_type, result, error FROM workflow_steps ORDER BY position",
+    ).map((row) => ({
+      key: String(row[0]),
+      kind: String(row[1]) as StepKind,
+      position: Number(row[2]),
+      after: Number(row[3]),
+      endedAt: row[4] === null ? null : Number(row[4]),
+      attempts: Number(row[5]),
+      failures: Number(row[6]),
+      dueMs: row[7] === null ? null : Number(row[7]),
+      eventType: row[8] === null ? null : String(row[8]),
+      result: row[9] === null ? null : String(row[9]),
+      error: (fromJson(row[10]) as StoredError | undefined) ?? null,
+    }));
+  }
+
+  /** Steps without a result that only wait, and those that run. */
+  open(): { readonly waiting: number; readonly running: number } {
+    const [row] = this.rows(
+      "SELECT coalesce(sum(due_ms IS NOT NULL), 0), coalesce(sum(due_ms IS NULL), 0) FROM workflow_steps WHERE ended_at IS NULL",
+    );
+    return { waiting: Number(row?.[0] ?? 0), running: Number(row?.[1] ?? 0) };
+  }
+
+  /** The record as it is now, in place of what there was. */
+  put(step: StepRecord): void {
+    this.runtime.query(
+      "INSERT OR REPLACE INTO workflow_steps (key, kind, position, after, ended_at, attempts, failures, due_ms, event_type, result, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      [
+        step.key, step.kind, step.position, step.after, step.endedAt, step.attempts, step.failures,
+        step.dueMs, step.eventType, step.result, toText(step.error ?? undefined),
+      ], // prettier-ignore
+    );
+  }
+
+  addEvent(type: string, payload: unknown, timeMs: number): void {
+    this.runtime.query("INSERT INTO workflow_events (type, payload, time_ms) VALUES (?, ?, ?)", [
+      type,
+      toText(payload),
+      timeMs,
+    ]);
+  }
+
+  /** The oldest that waits, of that type, which is then gone. */
+  takeEvent(type: string): StoredEvent | undefined {
+    const [row] = this.rows(
+      "SELECT id, type, payload, time_ms FROM workflow_events WHERE type = ? ORDER BY id LIMIT 1",
+      [type],
+    );
+    if (row === undefined) return undefined;
+    this.runtime.query("DELETE FROM workflow_events WHERE id = ?", [row[0]!]);
+    return {
+      id: Number(row[0]),
+      type: String(row[1]),
+      payload: fromJson(row[2]),
+      timeMs: Number(row[3]),
+    };
+  }
+
+  private exists(): boolean {
+    this.there ||=
+      this.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'workflow_run'")
+        .length > 0;
+    return this.there;
+  }
+
+  private rows(sql: string, params: ReadonlyArray<SqlValue> = []) {
+    return this.runtime.query(sql, params).rows;
+  }
+}
+
+const toText = (value: unknown): string | null =>
+  value === undefined ? null : JSON.stringify(value);
+const fromJson = (text: SqlValue | undefined): unknown =>
+  text === null || text === undefined ? undefined : JSON.parse(String(text));

@@ -1,0 +1,110 @@
+/**
+ * The order in which an instance takes its steps: written while it runs, kept to when it runs again. Pure.
+ *
+ * `run` is replayed by giving it the recorded results in the order in which it first got them; the same code
+ * then asks for the same steps, parallel ones included. So what it asks can be checked against the record:
+ *
+ * 1. A result is given when it is stored, in the order of the record, and when every step is asked for that
+ *    was asked for before that result came (`after`: how many results had been given when it was asked for).
+ * 2. While a recorded step has not been asked for again, a step that is not in the record is a change of the
+ *    code; so is one of another kind, one asked for too early, and an end of `run` before them all.
+ */
+import { WorkflowCodeChanged } from "./errors.ts";
+import type { StepKind, StepRecord } from "./RunTable.ts";
+
+export class StepOrder {
+  /** Recorded and not asked for again yet, in recorded order; so `after` never decreases along it. */
+  private readonly unasked: Map<string, StepRecord>;
+  /** Keys of steps that ended, in that order. */
+  private readonly ended: string[];
+  private readonly recorded: number;
+  private readonly ready = new Map<string, () => void>();
+  private readonly calls = new Map<string, number>();
+  /** Results that were given to `run`. */
+  given = 0;
+
+  constructor(records: ReadonlyArray<StepRecord>) {
+    const byBegin = records.toSorted((a, b) => a.position - b.position);
+    this.unasked = new Map(byBegin.map((record) => [record.key, record]));
+    this.ended = records
+      .filter((record) => record.endedAt !== null)
+      .toSorted((a, b) => a.endedAt! - b.endedAt!)
+      .map((record) => record.key);
+    this.recorded = this.ended.length;
+  }
+
+  /** Results of an earlier run are still to be given: what the code does meanwhile, it did before. */
+  get replaying(): boolean {
+    return this.given < this.recorded;
+  }
+
+  /** The key of the next step of that name: `1:charge`, `2:charge`. */
+  keyOf(name: string): string {
+    const nth = (this.calls.get(name) ?? 0) + 1;
+    this.calls.set(name, nth);
+    return `${nth}:${name}`;
+  }
+
+  /** What is recorded of it; undefined for a new step. Throws `WorkflowCodeChanged` (rule 2). */
+  ask(key: string, kind: StepKind): StepRecord | undefined {
+    const record = this.unasked.get(key);
+    const next = this.next();
+    if (record === undefined) {
+      if (next === undefined) return undefined;
+      throw changed(next, `now the code asks for ${describe(key, kind)}`);
+    }
+    if (record.kind !== kind) throw changed(record, `now it is ${describe(key, kind)}`);
+    if (record.after > this.given)
+      throw changed(next!, `now the code asks for ${describe(key, kind)} first`);
+    this.unasked.delete(key);
+    return record;
+  }
+
+  /** `run` is over. Throws `WorkflowCodeChanged` (rule 2). */
+  end(): void {
+    const next = this.next();
+    if (next !== undefined) throw changed(next, "now the code ends without it");
+  }
+
+  /** A step has ended, and that is being written: its place in the order, from 1. */
+  addEnded(key: string): number {
+    return this.ended.push(key);
+  }
+
+  /** Its result is stored: `give` is called when its turn comes (rule 1). */
+  addReady(key: string, give: () => void): void {
+    this.ready.set(key, give);
+    this.giveReady();
+  }
+
+  /** After an `ask`: what waited for it may be given. */
+  giveReady(): void {
+    for (;;) {
+      const key = this.ended[this.given];
+      const give = key === undefined ? undefined : this.ready.get(key);
+      if (give === undefined) return;
+      const next = this.next();
+      if (next !== undefined && next.after <= this.given) return;
+      this.ready.delete(key!);
+      this.given++;
+      give();
+    }
+  }
+
+  private next(): StepRecord | undefined {
+    return this.unasked.values().next().value;
+  }
+}
+
+const changed = (record: StepRecord, now: string): WorkflowCodeChanged =>
+  new WorkflowCodeChanged(
+    `The workflow's code changed under a running instance: recorded is ${describe(record.key, record.kind)}, ${now}. Restart the instance, or deploy the old code until it has ended`,
+  );
+
+/** `step.do "charge"`, `step.do "charge" (call 2)`. */
+function describe(key: string, kind: StepKind): string {
+  const colon = key.indexOf(":");
+  const nth = key.slice(0, colon);
+  const name = JSON.stringify(key.slice(colon + 1));
+  return `step.${kind} ${name}${nth === "1" ? "" : ` (call ${nth})`}`;
+}

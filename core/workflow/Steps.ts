@@ -1,0 +1,132 @@
+/**
+ * The `step` that `run` is given: checks what it is asked, and asks its `Execution` for it. What is reported
+ * to the agent is a step of its own, recorded and sent in one commit: `report` sends it.
+ */
+import { describeThrown, WorkflowTimeoutError } from "./errors.ts";
+import type { Execution } from "./Execution.ts";
+import type { StepRecord } from "./RunTable.ts";
+import {
+  durationMs,
+  resolveConfig,
+  WAIT_MS_MAX,
+  type StepConfig,
+  type WorkflowDuration,
+} from "./stepConfig.ts";
+import type { StepFunction, WorkflowStep, WorkflowStepEvent } from "./WorkflowStep.ts";
+
+/** What a step tells the agent. */
+export type Report =
+  | { readonly kind: "complete" | "error" | "event"; readonly value: unknown }
+  | {
+      readonly kind: "state";
+      readonly change: "set" | "merge" | "reset";
+      readonly value?: unknown;
+    };
+
+export interface StepsHost {
+  readonly nowMs: () => number;
+  /** Durable with the commit that runs; the record's key makes it apply once. */
+  readonly report: (record: StepRecord, report: Report) => void;
+}
+
+/** As on the reference's platform. */
+const EVENT_TIMEOUT_DEFAULT = "24 hours";
+/** The names of the steps that report; `run` sees only how often each came. */
+export const REPORT_ERROR = "reportError";
+
+export class Steps implements WorkflowStep {
+  readonly #execution: Execution;
+  readonly #host: StepsHost;
+
+  constructor(execution: Execution, host: StepsHost) {
+    this.#execution = execution;
+    this.#host = host;
+  }
+
+  async do<T>(
+    name: string,
+    second: StepConfig | StepFunction<T>,
+    third?: StepFunction<T>,
+  ): Promise<T> {
+    const f = typeof second === "function" ? second : third;
+    if (typeof f !== "function")
+      throw new TypeError(`step.do("${name}", …): the last argument is a function`);
+    const config = resolveConfig(name, typeof second === "function" ? {} : second);
+    const execution = this.#execution;
+    return execution.step(
+      "do",
+      name,
+      (record) => void execution.runFunction(record, config, f),
+    ) as Promise<T>;
+  }
+
+  async sleep(name: string, duration: WorkflowDuration): Promise<void> {
+    const ms = durationMs(duration, `step "${name}": the duration`);
+    return this.#sleepUntil(name, this.#host.nowMs() + ms);
+  }
+
+  async sleepUntil(name: string, time: Date | number): Promise<void> {
+    const dueMs = time instanceof Date ? time.getTime() : time;
+    if (typeof dueMs !== "number" || Number.isNaN(dueMs))
+      throw new TypeError(`step.sleepUntil("${name}", …): the second argument is a Date`);
+    return this.#sleepUntil(name, dueMs);
+  }
+
+  async waitForEvent<Payload = unknown>(
+    name: string,
+    options: { readonly type: string; readonly timeout?: WorkflowDuration },
+  ): Promise<WorkflowStepEvent<Payload>> {
+    const { type, timeout = EVENT_TIMEOUT_DEFAULT } = options;
+    if (typeof type !== "string" || type === "")
+      throw new TypeError(`step.waitForEvent("${name}", …): give the type of the event`);
+    const ms = durationMs(timeout, `step "${name}": timeout`);
+    checkSpan(name, ms);
+    const late = new WorkflowTimeoutError(
+      `step "${name}" waited ${timeout}${typeof timeout === "number" ? " ms" : ""} for an event of type "${type}": none came`,
+    );
+    const begin = (record: StepRecord, isNew: boolean): void =>
+      this.#execution.wait(record, isNew, () => ({ error: describeThrown(late) }));
+    const fresh = { dueMs: this.#host.nowMs() + ms, eventType: type };
+    const event = await this.#execution.step("waitForEvent", name, begin, fresh);
+    const { payload, timeMs } = event as { readonly payload: Payload; readonly timeMs: number };
+    return { type, payload, timestamp: new Date(timeMs) };
+  }
+
+  reportComplete(result?: unknown): Promise<void> {
+    return this.#report("reportComplete", { kind: "complete", value: result });
+  }
+  reportError(error: unknown): Promise<void> {
+    const value = error instanceof Error ? error.message : String(error);
+    return this.#report(REPORT_ERROR, { kind: "error", value });
+  }
+  sendEvent(event: unknown): Promise<void> {
+    return this.#report("sendEvent", { kind: "event", value: event });
+  }
+  updateAgentState(state: unknown): Promise<void> {
+    return this.#report("updateAgentState", { kind: "state", change: "set", value: state });
+  }
+  mergeAgentState(partial: unknown): Promise<void> {
+    return this.#report("mergeAgentState", { kind: "state", change: "merge", value: partial });
+  }
+  resetAgentState(): Promise<void> {
+    return this.#report("resetAgentState", { kind: "state", change: "reset" });
+  }
+
+  async #sleepUntil(name: string, dueMs: number): Promise<void> {
+    checkSpan(name, dueMs - this.#host.nowMs());
+    const begin = (record: StepRecord, isNew: boolean): void => this.#execution.wait(record, isNew);
+    await this.#execution.step("sleep", name, begin, { dueMs });
+  }
+
+  async #report(name: string, report: Report): Promise<void> {
+    const { value } = report;
+    if (value !== undefined && JSON.stringify(value) === undefined)
+      throw new TypeError(`step.${name}: what is reported must be JSON; it is a ${typeof value}`);
+    const send = (record: StepRecord): void => this.#host.report(record, report);
+    await this.#execution.step("report", name, (record) => this.#execution.tell(record, send));
+  }
+}
+
+function checkSpan(name: string, ms: number): void {
+  if (ms > WAIT_MS_MAX) throw new RangeError(`step "${name}" waits longer than a year`);
+}

@@ -1,0 +1,70 @@
+/**
+ * `env.ORDER_WORKFLOW`: the binding of a workflow class. Agents start and follow instances by its name
+ * (`runWorkflow`); a handler outside of any agent does it here, as on the reference's platform.
+ */
+import { agentId, type AgentId } from "../../schemas/Address.ts";
+import { AgentNamespace, type CallClientSource } from "../agent/AgentNamespace.ts";
+import type { ControlAction, InstanceStatus, WorkflowRun } from "./WorkflowRun.ts";
+
+export interface CreateOptions {
+  readonly id: string;
+  readonly params?: unknown;
+}
+
+export class WorkflowBinding {
+  /** Name of the workflow class: the first half of its instances' addresses. */
+  readonly className: string;
+  readonly #instances: AgentNamespace<WorkflowRun>;
+
+  constructor(className: string, client: CallClientSource) {
+    this.className = className;
+    this.#instances = new AgentNamespace(className, client);
+  }
+
+  idOf(workflowId: string): AgentId {
+    return agentId(this.className, workflowId);
+  }
+
+  /** Starts an instance that no agent follows. Rejects when there is one of that id. */
+  async create({ id, params }: CreateOptions): Promise<WorkflowInstance> {
+    await this.#instances.getByName(id).begin(this.className, params ?? null);
+    return this.get(id);
+  }
+
+  get(id: string): WorkflowInstance {
+    return new WorkflowInstance(id, this.#instances);
+  }
+}
+
+/** One instance, from outside. Each method rejects when there is none of that id. */
+export class WorkflowInstance {
+  readonly id: string;
+  readonly #instances: AgentNamespace<WorkflowRun>;
+
+  constructor(id: string, instances: AgentNamespace<WorkflowRun>) {
+    this.id = id;
+    this.#instances = instances;
+  }
+
+  status(): Promise<InstanceStatus> {
+    return this.#instances.getByName(this.id).status();
+  }
+  pause(): Promise<InstanceStatus> {
+    return this.control("pause");
+  }
+  resume(): Promise<InstanceStatus> {
+    return this.control("resume");
+  }
+  terminate(): Promise<InstanceStatus> {
+    return this.control("terminate");
+  }
+  restart(): Promise<InstanceStatus> {
+    return this.control("restart");
+  }
+  control(action: ControlAction): Promise<InstanceStatus> {
+    return this.#instances.getByName(this.id).control(action);
+  }
+  async sendEvent(event: { readonly type: string; readonly payload?: unknown }): Promise<void> {
+    await this.#instances.getByName(this.id).takeEvent(event.type, event.payload ?? null);
+  }
+}

@@ -1,0 +1,395 @@
+/**
+ * One workflow instance: an actor of its own, named by the workflow's class and id. Its journal holds the
+ * record of every step (`RunTable`); `run()` is a function of that record (`Execution`).
+ *
+ * 1. While there is something to do, a `drive` waits in its queue: whichever host owns the instance runs it,
+ *    and goes on where the record ends. It is settled when the run is over or only waits.
+ * 2. What waits has a schedule: `wake` puts a drive into the queue again. So does each signal.
+ * 3. Neither ever ends in the dead letters: their attempts are without number.
+ * 4. Nothing is written in a drive's own turn: a durable turn's writes wait for its end.
+ *
+ * Fed by signals (`SignalLane`) and stubs (`WorkflowBinding`); tells its agent by signals.
+ */
+import { agentId } from "../../schemas/Address.ts";
+import type { StartSignal, WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
+import { Agent } from "../agent/Agent.ts";
+import { runtimeOf, type AgentContext } from "../agent/AgentContext.ts";
+import { AgentNamespace } from "../agent/AgentNamespace.ts";
+import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import { RECEIVE } from "../agent/AgentWorkflows.ts";
+import { AgentDestroyed, AgentDiscarded } from "../agent/errors.ts";
+import type { AgentWorkflow, WorkflowClass, WorkflowContext } from "./AgentWorkflow.ts";
+import { describeThrown, type StoredError } from "./errors.ts";
+import { Execution } from "./Execution.ts";
+import { RunTable, type RunRecord, type StepRecord, type WorkflowStatus } from "./RunTable.ts";
+import { REPORT_ERROR, Steps, type Report } from "./Steps.ts";
+
+/** Rule 3: more than a host could spend in its life. */
+const WITHOUT_END = { maxAttempts: 1_000_000_000, baseDelayMs: 100, maxDelayMs: 5_000 } as const;
+/** A stub's call may come before the signal that starts the instance: commits and a lane are between. */
+const START_WAIT_MS = 20_000;
+
+export interface InstanceStatus {
+  readonly status: WorkflowStatus;
+  readonly error?: StoredError;
+  readonly output?: unknown;
+}
+
+export type ControlAction = "pause" | "resume" | "terminate" | "restart";
+
+const ENDED: ReadonlySet<string> = new Set(["complete", "errored", "terminated"]);
+
+export abstract class WorkflowRun extends Agent {
+  static override options = { retry: WITHOUT_END, hibernateAfterSeconds: 10 };
+
+  abstract readonly workflowClass: WorkflowClass;
+  readonly #runtime: AgentRuntime;
+  readonly #table: RunTable;
+  #execution: Execution | undefined;
+  #driving = false;
+  #begun: Array<() => void> = [];
+
+  constructor(ctx: AgentContext, env: Record<string, unknown>) {
+    super(ctx, env);
+    this.#runtime = runtimeOf(ctx);
+    this.#table = new RunTable(this.#runtime);
+    // What it does inside is told by its agent's events, and by its journal.
+    this.observability = undefined;
+  }
+
+  // In, by signals
+
+  override async [RECEIVE](signal: WorkflowSignal): Promise<void> {
+    if (signal.kind === "start") return this.#start(signal);
+    if (signal.kind === "event") return this.#takeEvent(signal.type, signal.payload, signal.time);
+    this.#runtime.log.warn("a signal that no workflow instance takes is dropped", {
+      kind: signal.kind,
+    });
+  }
+
+  #start(signal: StartSignal): void {
+    const { workflowName, agent, params, time } = signal;
+    const run = this.#table.run();
+    if (run === undefined) {
+      this.#table.begin({ workflowName, agent, params, startedMs: time });
+      this.#push();
+      for (const resolve of this.#begun.splice(0)) resolve();
+      return;
+    }
+    // The same start again, past what the done set remembers.
+    if (String(run.agent) === String(agent) && run.startedMs === time) return;
+    this.#callback({ ...run, workflowName, agent }, `start:${time}`, "error", this.#exists());
+  }
+
+  #takeEvent(type: string, payload: unknown, timeMs: number): void {
+    const run = this.#table.run();
+    if (run === undefined || ENDED.has(run.status)) {
+      this.#runtime.log.warn("an event for a workflow that does not run is dropped", { type });
+      return;
+    }
+    this.#table.addEvent(type, payload, timeMs);
+    this.#push();
+    this.#runtime.afterCommit(() => this.#execution?.checkWaits());
+  }
+
+  // In, by stubs
+
+  /** Starts it for nobody. Rejects when it was started before. */
+  async begin(workflowName: string, params: unknown): Promise<void> {
+    if (this.#table.run() !== undefined) throw new Error(this.#exists());
+    const startedMs = this.#runtime.time.nowMs();
+    this.#table.begin({ workflowName, agent: undefined, params, startedMs });
+    this.#push();
+  }
+
+  async takeEvent(type: string, payload: unknown): Promise<void> {
+    await this.#known();
+    this.#takeEvent(type, payload, this.#runtime.time.nowMs());
+  }
+
+  async status(): Promise<InstanceStatus> {
+    const run = this.#table.run();
+    if (run === undefined) return { status: "unknown" };
+    const { error, output } = run;
+    return {
+      status: this.#statusOf(run),
+      ...(error === undefined ? {} : { error }),
+      ...(output === undefined ? {} : { output }),
+    };
+  }
+
+  /** Resolves to the status then. Rejects for what the instance's status does not allow. */
+  async control(action: ControlAction): Promise<InstanceStatus> {
+    const run = await this.#known();
+    if (action === "restart") {
+      this.#abandon();
+      this.#table.restart(this.#runtime.time.nowMs());
+      this.#push();
+      return this.status();
+    }
+    if (ENDED.has(run.status))
+      throw new Error(
+        `Workflow ${this.name} can't ${action === "terminate" ? "be terminated" : action}: it is ${run.status}`,
+      );
+    if (action === "terminate") {
+      this.#abandon();
+      this.#table.setStatus("terminated");
+    } else {
+      this.#table.setPaused(action === "pause");
+      if (action === "resume") this.#push();
+    }
+    return this.status();
+  }
+
+  // Rules 1 and 2
+
+  async wake(): Promise<void> {
+    this.#push();
+    this.#runtime.afterCommit(() => this.#execution?.checkWaits());
+  }
+
+  async drive(): Promise<void> {
+    const run = this.#table.run();
+    if (run === undefined || ENDED.has(run.status)) return;
+    this.#driving = true;
+    try {
+      const execution = (this.#execution ??= this.#execute(run));
+      if (!run.paused) this.#runtime.inBackground(() => execution.unpark());
+      this.#runtime.inBackground(() => execution.checkWaits());
+      await execution.quiet();
+    } finally {
+      this.#driving = false;
+    }
+  }
+
+  #push(): void {
+    this.#runtime.queue.push("drive", undefined, { id: "drive", retry: WITHOUT_END });
+  }
+
+  /** `run()`, from its start. What it ends with is recorded before this settles the drive. */
+  #execute(run: RunRecord): Execution {
+    const runtime = this.#runtime;
+    const table = this.#table;
+    const execution: Execution = new Execution({
+      runtime,
+      table,
+      keys: `${this.workflowClass.name}/${this.name}/${run.generation}`,
+      isPaused: () => table.run()?.paused === true,
+      ensureDriven: () => {
+        if (!this.#driving) this.#push();
+      },
+      wakeAt: (key, atMs) => {
+        const when = { type: "scheduled", atMs } as const;
+        const settings = { payload: key, retry: WITHOUT_END, idempotent: false };
+        runtime.scheduler.add({ callback: "wake", when, settings, shape: "interface" });
+      },
+      cancelWake: (key) => this.#cancelWakes(key),
+      onCodeChanged: (error) => {
+        if (execution.isAbandoned) return;
+        void this.#endChanged(run, execution, error);
+        execution.abandon();
+      },
+    });
+    const steps = new Steps(execution, {
+      nowMs: runtime.time.nowMs,
+      report: (record, report) => this.#report(run, record, report),
+    });
+    runtime.inBackground(() => {
+      if (run.status === "queued") table.setStatus("running");
+      this.#run(run, execution, steps).catch((error: unknown) => {
+        if (error instanceof AgentDiscarded || error instanceof AgentDestroyed) return;
+        runtime.abort(`a workflow's end can't be recorded: ${String(error)}`);
+      });
+    });
+    return execution;
+  }
+
+  async #run(run: RunRecord, execution: Execution, steps: Steps): Promise<void> {
+    let output: string | undefined;
+    let thrown: { readonly error: unknown } | undefined;
+    try {
+      const workflow = this.#construct(run, execution);
+      const value = await workflow.run(
+        {
+          payload: run.params as never,
+          timestamp: new Date(run.startedMs),
+          instanceId: this.name,
+        },
+        steps,
+      );
+      output = value === undefined ? undefined : JSON.stringify(value);
+      if (!execution.isAbandoned) execution.checkEnd();
+    } catch (error) {
+      if (error instanceof AgentDiscarded || error instanceof AgentDestroyed) return;
+      thrown = { error };
+    }
+    if (execution.isAbandoned) return;
+    if (thrown === undefined) {
+      await this.#end(run, execution, output === undefined ? {} : { output });
+      return;
+    }
+    this.#runtime.log.warn("a workflow ended with an error", {
+      error: thrown.error instanceof Error ? (thrown.error.stack ?? "") : String(thrown.error),
+    });
+    await this.#end(run, execution, { error: describeThrown(thrown.error) });
+  }
+
+  /** Records the end, and tells the agent of an error that it was not told of; then the drive may end. */
+  async #end(
+    run: RunRecord,
+    execution: Execution,
+    end: { readonly output?: string; readonly error?: StoredError },
+  ): Promise<void> {
+    const { error } = end;
+    const cause = { kind: "workflow", type: error === undefined ? "complete" : "errored" } as const;
+    await this.#runtime.asTurn(cause, async () => {
+      this.#table.setStatus(error === undefined ? "complete" : "errored", end);
+      this.#cancelWakes();
+      if (error !== undefined && !this.#reportedError())
+        this.#callback(run, "uncaught", "error", error.message);
+      await this.#runtime.flush();
+    });
+    execution.finish();
+  }
+
+  /** As the agent leaves memory it stays unsaid: the next replay finds the same. */
+  async #endChanged(run: RunRecord, execution: Execution, error: Error): Promise<void> {
+    try {
+      await this.#end(run, execution, { error: describeThrown(error) });
+    } catch (failed) {
+      this.#runtime.log.warn("a workflow's end was not recorded", { error: String(failed) });
+    }
+  }
+
+  #construct(run: RunRecord, execution: Execution): AgentWorkflow<never, never, never, never> {
+    const context: WorkflowContext = {
+      workflowId: this.name,
+      workflowName: run.workflowName,
+      agent: () => this.#agentOf(run),
+      reportProgress: async (progress) => {
+        if (execution.replaying || execution.isAbandoned || run.agent === undefined) return;
+        await this.#runtime.signals.sendNow(agentId(...run.agent), {
+          kind: "callback",
+          type: "progress",
+          workflowName: run.workflowName,
+          workflowId: this.name,
+          time: this.#runtime.time.nowMs(),
+          value: progress,
+        });
+      },
+      broadcast: (message) => {
+        if (execution.replaying || execution.isAbandoned || run.agent === undefined) return;
+        this.#agentOf(run)
+          .broadcast(message)
+          .catch((error: unknown) =>
+            this.#runtime.log.warn("a workflow's broadcast was lost", { error: String(error) }),
+          );
+      },
+    };
+    return new this.workflowClass(context, this.env as never);
+  }
+
+  #agentOf(run: RunRecord) {
+    if (run.agent === undefined)
+      throw new Error(`Workflow ${this.name} was started by no agent: this.agent is not there`);
+    const [className, name] = run.agent;
+    const namespace: unknown = this.env[className];
+    if (!(namespace instanceof AgentNamespace))
+      throw new Error(`The agent class ${className} is not exported any more`);
+    return (namespace as AgentNamespace<Agent>).getByName(name);
+  }
+
+  // Out
+
+  #report(run: RunRecord, record: StepRecord, report: Report): void {
+    if (report.kind !== "state") return this.#callback(run, record.key, report.kind, report.value);
+    if (run.agent === undefined) return;
+    const { change, value } = report;
+    this.#runtime.signals.send(agentId(...run.agent), this.#keyOf(run, record.key), {
+      kind: "state",
+      change,
+      ...(value === undefined ? {} : { value }),
+    });
+  }
+
+  #callback(
+    run: RunRecord,
+    key: string,
+    type: "complete" | "error" | "event",
+    value: unknown,
+  ): void {
+    if (run.agent === undefined) return;
+    this.#runtime.signals.send(agentId(...run.agent), this.#keyOf(run, key), {
+      kind: "callback",
+      type,
+      workflowName: run.workflowName,
+      workflowId: this.name,
+      time: this.#runtime.time.nowMs(),
+      ...(value === undefined ? {} : { value }),
+    });
+  }
+
+  #keyOf(run: RunRecord, key: string): string {
+    return `workflow:${this.workflowClass.name}/${this.name}/${run.generation}:${key}`;
+  }
+
+  #reportedError(): boolean {
+    return this.#table.steps().some(({ key }) => key === `1:${REPORT_ERROR}`);
+  }
+
+  #exists(): string {
+    return `Workflow instance "${this.name}" of ${this.workflowClass.name} exists already`;
+  }
+
+  #statusOf(run: RunRecord): WorkflowStatus {
+    if (ENDED.has(run.status)) return run.status;
+    const { waiting, running } = this.#table.open();
+    if (run.paused)
+      return this.#driving && this.#execution?.isRunning === true ? "waitingForPause" : "paused";
+    if (run.status === "queued") return "queued";
+    return waiting > 0 && running === 0 ? "waiting" : "running";
+  }
+
+  #abandon(): void {
+    this.#execution?.abandon();
+    this.#execution = undefined;
+    this.#cancelWakes();
+  }
+
+  /** Of one step, or all. */
+  #cancelWakes(key?: string): void {
+    const payload = key === undefined ? undefined : JSON.stringify(key);
+    for (const row of this.#runtime.scheduler.table.all())
+      if (payload === undefined || row.payload === payload) this.#runtime.scheduler.cancel(row.id);
+  }
+
+  /** The run; of an instance whose start is on its way, when that has come. */
+  async #known(): Promise<RunRecord> {
+    const run = this.#table.run();
+    if (run !== undefined) return run;
+    await new Promise<void>((resolve) => {
+      const cancel = this.#runtime.time.after(START_WAIT_MS, resolve);
+      this.#begun.push(() => {
+        cancel();
+        resolve();
+      });
+    });
+    const begun = this.#table.run();
+    if (begun === undefined)
+      throw new Error(`There is no workflow ${this.workflowClass.name} of the id "${this.name}"`);
+    return begun;
+  }
+}
+
+/** The actor class of a workflow class, under its name. */
+export function workflowActor(workflowClass: WorkflowClass): typeof WorkflowRun {
+  const actor = class extends WorkflowRun {
+    override readonly workflowClass = workflowClass;
+  };
+  Object.defineProperty(actor, "name", { value: workflowClass.name });
+  return actor;
+}
+
+/** Is this class the actor of a workflow, and no agent that users address? */
+export const isWorkflowActor = (value: unknown): boolean =>
+  typeof value === "function" && value.prototype instanceof WorkflowRun;

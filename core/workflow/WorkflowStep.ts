@@ -1,0 +1,54 @@
+/** What `run(event, step)` is given (`protocol.md` §7): types only. `Execution` is behind them. */
+import type { StepConfig, WorkflowDuration } from "./stepConfig.ts";
+
+export interface WorkflowEvent<Params = unknown> {
+  readonly payload: Params;
+  /** When the instance was started. */
+  readonly timestamp: Date;
+  readonly instanceId: string;
+}
+
+/** What `waitForEvent` gives. */
+export interface WorkflowStepEvent<Payload = unknown> {
+  readonly type: string;
+  readonly payload: Payload;
+  readonly timestamp: Date;
+}
+
+/** What a step's function is given. */
+export interface StepContext {
+  /** Of this step of this run of this instance, the same in every attempt: an idempotency key. */
+  readonly key: string;
+  /** From 1; those that a crash cut short count. */
+  readonly attempt: number;
+}
+
+export type StepFunction<T> = (ctx: StepContext) => T | Promise<T>;
+
+export interface WorkflowStep<State = unknown> {
+  /**
+   * Runs `f`, once where nothing fails, and records its result, which is JSON: gives the recorded one ever
+   * after. Rejects with what the last attempt threw.
+   */
+  do<T>(name: string, f: StepFunction<T>): Promise<T>;
+  do<T>(name: string, config: StepConfig, f: StepFunction<T>): Promise<T>;
+  sleep(name: string, duration: WorkflowDuration): Promise<void>;
+  sleepUntil(name: string, time: Date | number): Promise<void>;
+  /** One that came earlier counts. Rejects with `WorkflowTimeoutError`; `timeout` is 24 hours by default. */
+  waitForEvent<Payload = unknown>(
+    name: string,
+    options: { readonly type: string; readonly timeout?: WorkflowDuration },
+  ): Promise<WorkflowStepEvent<Payload>>;
+  /** To the agent: `onWorkflowComplete`. */
+  reportComplete(result?: unknown): Promise<void>;
+  /** To the agent: `onWorkflowError`. */
+  reportError(error: unknown): Promise<void>;
+  /** To the agent: `onWorkflowEvent`. */
+  sendEvent(event: unknown): Promise<void>;
+  /** The agent's `setState`. */
+  updateAgentState(state: State): Promise<void>;
+  /** Its top-level fields over the agent's. */
+  mergeAgentState(partial: Partial<State>): Promise<void>;
+  /** Back to the agent's `initialState`. */
+  resetAgentState(): Promise<void>;
+}

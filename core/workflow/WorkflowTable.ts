@@ -1,0 +1,261 @@
+/**
+ * `cf_agents_workflows`: the workflows that an agent has started, as far as it knows (`protocol.md` §7). A
+ * table of the agent's own database, which users may read. Made with the first row.
+ */
+import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import type { SqlValue } from "../database/Databases.ts";
+import type { WorkflowStatus } from "./RunTable.ts";
+
+export interface WorkflowInfo {
+  readonly id: string;
+  readonly workflowId: string;
+  readonly workflowName: string;
+  readonly status: WorkflowStatus;
+  readonly metadata: Record<string, unknown> | null;
+  readonly error: { readonly name: string; readonly message: string } | null;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+  readonly completedAt: Date | null;
+}
+
+export interface WorkflowPage {
+  readonly workflows: WorkflowInfo[];
+  /** Of all that match, whatever the page. */
+  readonly total: number;
+  /** For the next page; null on the last. */
+  readonly nextCursor: string | null;
+}
+
+export interface WorkflowQueryCriteria {
+  readonly workflowName?: string;
+  readonly status?: WorkflowStatus | ReadonlyArray<WorkflowStatus>;
+  /** Fields that the metadata has, exactly. */
+  readonly metadata?: Readonly<Record<string, string | number | boolean>>;
+  /** 1 to 100; default 100. */
+  readonly limit?: number;
+  readonly offset?: number;
+  /** By creation; default `desc`. */
+  readonly orderBy?: "asc" | "desc";
+  /** `nextCursor` of the page before. */
+  readonly cursor?: string;
+}
+
+const STATUSES: ReadonlyArray<WorkflowStatus> = [
+  "queued", "running", "paused", "errored", "terminated", "complete", "waiting", "waitingForPause",
+  "unknown",
+]; // prettier-ignore
+
+const TABLE = "cf_agents_workflows";
+const DDL = `CREATE TABLE IF NOT EXISTS ${TABLE} (
+  id TEXT PRIMARY KEY NOT NULL,
+  workflow_id TEXT NOT NULL UNIQUE,
+  workflow_name TEXT NOT NULL,
+  status TEXT NOT NULL CHECK (status IN (${STATUSES.map((status) => `'${status}'`).join(", ")})),
+  metadata TEXT,
+  error_name TEXT,
+  error_message TEXT,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  completed_at INTEGER
+)`;
+const INDEX = `CREATE INDEX IF NOT EXISTS idx_${TABLE} ON ${TABLE} (created_at, workflow_id)`;
+const COLUMNS =
+  "id, workflow_id, workflow_name, status, metadata, error_name, error_message, created_at, updated_at, completed_at";
+
+/** `protocol.md` §0, limits. */
+const LIMIT_MAX = 100;
+const MS_PER_SECOND = 1000;
+/** Statuses that set `completed_at`. */
+const ENDED: ReadonlySet<string> = new Set(["complete", "errored", "terminated"]);
+
+export class WorkflowTable {
+  private readonly runtime: Pick<AgentRuntime, "query" | "time">;
+  private made = false;
+
+  constructor(runtime: Pick<AgentRuntime, "query" | "time">) {
+    this.runtime = runtime;
+  }
+
+  /** Throws for an id that is there. */
+  add(row: {
+    readonly workflowId: string;
+    readonly workflowName: string;
+    readonly metadata: unknown;
+  }): void {
+    const { workflowId, workflowName, metadata } = row;
+    if (this.get(workflowId) !== undefined)
+      throw new Error(`Workflow with ID "${workflowId}" is already being tracked`);
+    this.make();
+    const { time } = this.runtime;
+    this.runtime.query(
+      `INSERT INTO ${TABLE} (id, workflow_id, workflow_name, status, metadata, created_at, updated_at) VALUES (?, ?, ?, 'queued', ?, ?, ?)`,
+      [
+        time.id(), workflowId, workflowName,
+        metadata === undefined ? null : JSON.stringify(metadata), this.now(), this.now(),
+      ], // prettier-ignore
+    );
+  }
+
+  get(workflowId: string): WorkflowInfo | undefined {
+    return this.select("WHERE workflow_id = ?", [workflowId])[0];
+  }
+
+  /** Whether it is one of those that may change, where `from` names some. */
+  setStatus(
+    workflowId: string,
+    status: WorkflowStatus,
+    options: { readonly unless?: ReadonlyArray<WorkflowStatus>; readonly error?: string } = {},
+  ): void {
+    const before = this.get(workflowId);
+    if (before === undefined || options.unless?.includes(before.status) === true) return;
+    const { error } = options;
+    this.runtime.query(
+      `UPDATE ${TABLE} SET status = ?, error_name = ?, error_message = ?, updated_at = ?, completed_at = ? WHERE workflow_id = ?`,
+      [
+        status,
+        error === undefined ? null : "WorkflowError",
+        error ?? null,
+        this.now(),
+        ENDED.has(status) ? this.now() : null,
+        workflowId,
+      ],
+    );
+  }
+
+  /** As if it were just started. */
+  reset(workflowId: string): void {
+    this.runtime.query(
+      `UPDATE ${TABLE} SET status = 'queued', error_name = NULL, error_message = NULL, created_at = ?, updated_at = ?, completed_at = NULL WHERE workflow_id = ?`,
+      [this.now(), this.now(), workflowId],
+    );
+  }
+
+  /** Throws for a cursor that is none of ours. */
+  page(criteria: WorkflowQueryCriteria): WorkflowPage {
+    const { limit: asked = LIMIT_MAX, offset = 0, orderBy = "desc", cursor } = criteria;
+    const limit = Math.min(Math.max(1, Math.floor(asked)), LIMIT_MAX);
+    const from = cursor === undefined ? undefined : readCursor(cursor);
+    if (!this.exists()) return { workflows: [], total: 0, nextCursor: null };
+    const { where, params } = conditions(criteria);
+    const total = Number(
+      this.runtime.query(`SELECT count(*) FROM ${TABLE} ${whereOf(where)}`, params).rows[0]![0],
+    );
+    if (from !== undefined) {
+      where.push(`(created_at, workflow_id) ${orderBy === "asc" ? ">" : "<"} (?, ?)`);
+      params.push(from.c, from.i);
+    }
+    const order = orderBy === "asc" ? "ASC" : "DESC";
+    const found = this.select(
+      `${whereOf(where)} ORDER BY created_at ${order}, workflow_id ${order} LIMIT ? OFFSET ?`,
+      [...params, limit + 1, Math.max(0, Math.floor(offset))],
+    );
+    const workflows = found.slice(0, limit);
+    const last = workflows.at(-1);
+    const more = found.length > limit && last !== undefined;
+    return { workflows, total, nextCursor: more ? cursorOf(last) : null };
+  }
+
+  remove(workflowId: string): boolean {
+    if (this.get(workflowId) === undefined) return false;
+    this.runtime.query(`DELETE FROM ${TABLE} WHERE workflow_id = ?`, [workflowId]);
+    return true;
+  }
+
+  /** How many went. */
+  removeAll(criteria: WorkflowQueryCriteria & { readonly createdBefore?: Date }): number {
+    if (!this.exists()) return 0;
+    const { where, params } = conditions(criteria);
+    const { createdBefore } = criteria;
+    if (createdBefore !== undefined) {
+      where.push("created_at < ?");
+      params.push(Math.floor(createdBefore.getTime() / MS_PER_SECOND));
+    }
+    return this.runtime.query(`DELETE FROM ${TABLE} ${whereOf(where)}`, params).rowsWritten;
+  }
+
+  /** How many had the old name. */
+  rename(before: string, after: string): number {
+    if (!this.exists()) return 0;
+    const sql = `UPDATE ${TABLE} SET workflow_name = ? WHERE workflow_name = ?`;
+    return this.runtime.query(sql, [after, before]).rowsWritten;
+  }
+
+  private now(): number {
+    return Math.floor(this.runtime.time.nowMs() / MS_PER_SECOND);
+  }
+
+  private make(): void {
+    if (this.exists()) return;
+    this.runtime.query(DDL, []);
+    this.runtime.query(INDEX, []);
+  }
+
+  /** Users may drop the table; then there is nothing. */
+  private exists(): boolean {
+    const sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?";
+    this.made = this.runtime.query(sql, [TABLE]).rows.length > 0;
+    return this.made;
+  }
+
+  private select(rest: string, params: ReadonlyArray<SqlValue>): WorkflowInfo[] {
+    if (!this.exists()) return [];
+    const { rows } = this.runtime.query(`SELECT ${COLUMNS} FROM ${TABLE} ${rest}`, params);
+    return rows.map(toInfo);
+  }
+}
+
+function toInfo(row: ReadonlyArray<SqlValue>): WorkflowInfo {
+  const date = (seconds: SqlValue | undefined): Date => new Date(Number(seconds) * MS_PER_SECOND);
+  return {
+    id: String(row[0]),
+    workflowId: String(row[1]),
+    workflowName: String(row[2]),
+    status: String(row[3]) as WorkflowStatus,
+    metadata: row[4] === null ? null : (JSON.parse(String(row[4])) as Record<string, unknown>),
+    error: row[5] === null ? null : { name: String(row[5]), message: String(row[6] ?? "") },
+    createdAt: date(row[7]),
+    updatedAt: date(row[8]),
+    completedAt: row[9] === null ? null : date(row[9]),
+  };
+}
+
+function conditions({ status, workflowName, metadata }: WorkflowQueryCriteria) {
+  const where: string[] = [];
+  const params: SqlValue[] = [];
+  if (status !== undefined) {
+    const statuses: ReadonlyArray<string> = typeof status === "string" ? [status] : status;
+    where.push(`status IN (${statuses.map(() => "?").join(", ")})`);
+    params.push(...statuses);
+  }
+  if (workflowName !== undefined) {
+    where.push("workflow_name = ?");
+    params.push(workflowName);
+  }
+  for (const [key, value] of Object.entries(metadata ?? {})) {
+    where.push("json_extract(metadata, ?) = ?");
+    params.push(`$.${JSON.stringify(key)}`, typeof value === "boolean" ? Number(value) : value);
+  }
+  return { where, params };
+}
+
+const whereOf = (where: ReadonlyArray<string>): string =>
+  where.length === 0 ? "" : `WHERE ${where.join(" AND ")}`;
+
+const cursorOf = ({ createdAt, workflowId }: WorkflowInfo): string =>
+  toBase64(JSON.stringify({ c: createdAt.getTime() / MS_PER_SECOND, i: workflowId }));
+
+function readCursor(cursor: string): { readonly c: number; readonly i: string } {
+  try {
+    const { c, i } = JSON.parse(fromBase64(cursor)) as { readonly c: unknown; readonly i: unknown };
+    if (typeof c === "number" && typeof i === "string") return { c, i };
+  } catch {
+    // Said below, whatever it was.
+  }
+  throw new Error("Invalid pagination cursor. The cursor may be malformed or corrupted.");
+}
+
+/** Of UTF-8: an id may hold any character. */
+const toBase64 = (text: string): string =>
+  btoa(Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join(""));
+const fromBase64 = (text: string): string =>
+  new TextDecoder().decode(Uint8Array.from(atob(text), (char) => char.charCodeAt(0)));

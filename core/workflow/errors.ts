@@ -1,0 +1,65 @@
+/**
+ * Errors of workflows: those that a step's code throws to us, and those that we throw to `run`. A recorded
+ * error is kept as name and message; `reviveError` gives the same error live and in replay, so that a
+ * `catch` in `run` can't take another way after a crash.
+ */
+
+/** Thrown by a step's function: trying again is pointless. */
+export class NonRetryableError extends Error {
+  constructor(message: string, name = "NonRetryableError") {
+    super(message);
+    this.name = name;
+  }
+}
+
+/** `waitForApproval` was answered by `rejectWorkflow` (`protocol.md` §7 fixes the text). */
+export class WorkflowRejectedError extends Error {
+  override readonly name = "WorkflowRejectedError";
+  readonly reason: string | undefined;
+  readonly workflowId: string;
+
+  constructor(reason: string | undefined, workflowId: string) {
+    super(reason === undefined ? "Workflow rejected" : `Workflow rejected: ${reason}`);
+    this.reason = reason;
+    this.workflowId = workflowId;
+  }
+}
+
+/** A step took longer than its `timeout`, or no event came in time. */
+export class WorkflowTimeoutError extends Error {
+  override readonly name = "WorkflowTimeoutError";
+}
+
+/** `run` asks for other steps than those that the instance has taken: nothing runs, the instance ends. */
+export class WorkflowCodeChanged extends Error {
+  override readonly name = "WorkflowCodeChanged";
+}
+
+export interface StoredError {
+  readonly name: string;
+  readonly message: string;
+}
+
+/** What was thrown, in words; a value that is no error says so. */
+export function describeThrown(thrown: unknown): StoredError {
+  if (thrown instanceof Error) return { name: thrown.name, message: thrown.message };
+  const what = typeof thrown === "string" ? `the string ${JSON.stringify(thrown)}` : textOf(thrown);
+  return { name: "Error", message: `${what} was thrown; throw an Error instead` };
+}
+
+export function reviveError({ name, message }: StoredError): Error {
+  if (name === "WorkflowTimeoutError") return new WorkflowTimeoutError(message);
+  if (name === "NonRetryableError") return new NonRetryableError(message);
+  const error = new Error(message);
+  if (name !== error.name) error.name = name;
+  return error;
+}
+
+function textOf(value: unknown): string {
+  if (value === null || value === undefined || typeof value !== "object") return String(value);
+  try {
+    return JSON.stringify(value);
+  } catch {
+    return String(value);
+  }
+}

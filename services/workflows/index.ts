@@ -1,0 +1,40 @@
+/**
+ * `agents/workflows`: work of several steps that survives everything (`protocol.md` §7). Export a subclass of
+ * `AgentWorkflow` from the module, and start it from an agent with `runWorkflow`; `docs/workflows.md` shows how.
+ */
+export {
+  AgentWorkflow,
+  type ApprovalOptions,
+  type DefaultProgress,
+} from "../../core/workflow/AgentWorkflow.ts";
+export {
+  NonRetryableError,
+  WorkflowCodeChanged,
+  WorkflowRejectedError,
+  WorkflowTimeoutError,
+} from "../../core/workflow/errors.ts";
+export type { Backoff, StepConfig, WorkflowDuration } from "../../core/workflow/stepConfig.ts";
+export type {
+  StepContext,
+  WorkflowEvent,
+  WorkflowEvent as AgentWorkflowEvent,
+  WorkflowStep,
+  WorkflowStep as AgentWorkflowStep,
+  WorkflowStepEvent,
+} from "../../core/workflow/WorkflowStep.ts";
+export type { WorkflowBinding, WorkflowInstance } from "../../core/workflow/WorkflowBinding.ts";
+export type { InstanceStatus } from "../../core/workflow/WorkflowRun.ts";
+export type { WorkflowStatus } from "../../core/workflow/RunTable.ts";
+export type {
+  WorkflowInfo,
+  WorkflowPage,
+  WorkflowQueryCriteria,
+} from "../../core/workflow/WorkflowTable.ts";
+export type {
+  RunWorkflowOptions,
+  WorkflowCallback,
+  WorkflowCompleteCallback,
+  WorkflowErrorCallback,
+  WorkflowEventCallback,
+  WorkflowProgressCallback,
+} from "../../core/agent/AgentWorkflows.ts";

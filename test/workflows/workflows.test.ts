@@ -1,0 +1,343 @@
+/** Workflows end to end, in memory and in virtual time: steps, waits, reports, crashes. */
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { testAgents, type TestAgents } from "agents/testing";
+import * as orders from "./orders.ts";
+import { AnyWorkflow, Shop, world } from "./orders.ts";
+
+let rig: TestAgents;
+beforeEach(async () => {
+  world.reset();
+  rig = await testAgents({ module: orders });
+});
+afterEach(() => rig.close());
+
+const shop = () => rig.agent(Shop, "s1");
+const heard = async () => (await shop().state())?.heard;
+/** Of three steps, each before and after a commit. */
+const CRASHES = 6;
+/** Lets everything happen that waits for no time. */
+const soon = () => rig.advance("1 s");
+
+async function crashed(): Promise<void> {
+  await rig.crash();
+  await rig.revive();
+  await soon();
+}
+
+describe("an order, a saga of three steps", () => {
+  test("takes its steps once, in order, and reports its end", async () => {
+    const id = await shop().start("OrderWorkflow", { item: "hat" });
+    await soon();
+    expect(id).toMatch(/^wf_/);
+    expect(world.calls).toEqual(["reserve", "charge", "ship"]);
+    expect(await heard()).toEqual([
+      { hook: "progress", value: { step: "reserve", percent: 0.3 } },
+      {
+        hook: "complete",
+        value: { item: "hat", reserved: "reserve done", paid: "charge done", shipped: "ship done" },
+      },
+    ]);
+    expect(await shop().row(id)).toMatchObject({ status: "complete", completed: true });
+    expect(await shop().look("ORDER_WORKFLOW", id)).toEqual({
+      status: "complete",
+      output: "ship done",
+    });
+  });
+
+  test("takes back what it did when a step fails for good, and the agent hears of the error once", async () => {
+    world.failures.set("ship", 2);
+    const id = await shop().start("OrderWorkflow", { item: "hat" });
+    await rig.advance("10 s");
+    expect(world.calls).toEqual(["reserve", "charge", "ship", "ship", "refund", "release"]);
+    expect((await heard())?.slice(1)).toEqual([
+      { hook: "error", value: `OrderWorkflow ${id}: ship failed` },
+    ]);
+    expect(await shop().row(id)).toMatchObject({
+      status: "errored",
+      error: { name: "WorkflowError", message: "ship failed" },
+    });
+  });
+});
+
+describe("approval", () => {
+  test("arrives after the host has died, and the instance goes on where it was", async () => {
+    const id = await shop().start("ApprovalWorkflow", {});
+    await soon();
+    expect(await shop().look("ApprovalWorkflow", id)).toEqual({ status: "waiting" });
+    await crashed();
+    await rig.advance("3 days");
+    await crashed();
+    await shop().approve(id, { by: "Ann" });
+    await soon();
+    expect(world.calls).toEqual(["prepare", "carry out"]);
+    expect(await heard()).toEqual([{ hook: "complete", value: { by: "Ann" } }]);
+  });
+
+  test("that came before it is waited for counts", async () => {
+    const id = await shop().start("ApprovalWorkflow", {}, "early");
+    await shop().approve(id, { reason: "fine", metadata: 7 });
+    await soon();
+    expect(await heard()).toEqual([{ hook: "complete", value: 7 }]);
+  });
+
+  test("that is refused ends it, with one report", async () => {
+    const id = await shop().start("ApprovalWorkflow", {});
+    await soon();
+    await shop().reject(id, "too dear");
+    await soon();
+    expect(world.calls).toEqual(["prepare"]);
+    expect(await heard()).toEqual([{ hook: "error", value: `ApprovalWorkflow ${id}: too dear` }]);
+    expect(await shop().look("ApprovalWorkflow", id)).toEqual({
+      status: "errored",
+      error: { name: "WorkflowRejectedError", message: "Workflow rejected: too dear" },
+    });
+  });
+
+  test("for a workflow that the agent does not follow is refused", async () => {
+    await expect(shop().approve("nobody")).rejects.toThrow(
+      "Workflow nobody not found in tracking table",
+    );
+    await expect(shop().start("Nothing", {})).rejects.toThrow(
+      "Workflow binding 'Nothing' not found in environment",
+    );
+  });
+});
+
+describe("waiting", () => {
+  test("a sleep of a month ends after a month, on whichever host, in no agent's memory", async () => {
+    const id = await shop().start("SleepWorkflow", {});
+    await rig.advance("29 days");
+    expect(world.calls).toEqual(["before"]);
+    expect(rig.agent(orders.SleepWorkflow as never, id).isActive()).toBe(false);
+    await crashed();
+    await rig.advance("1 day");
+    await soon();
+    expect(world.calls).toEqual(["before", "after"]);
+    expect(await shop().look("SleepWorkflow", id)).toEqual({
+      status: "complete",
+      output: "slept",
+    });
+  });
+
+  test("no event in time is an error that says so", async () => {
+    const id = await shop().start("WaitWorkflow", {});
+    await rig.advance("61 min");
+    expect(await shop().look("WaitWorkflow", id)).toMatchObject({
+      status: "errored",
+      error: {
+        name: "WorkflowTimeoutError",
+        message: 'step "the parcel" waited 1 hour for an event of type "parcel": none came',
+      },
+    });
+  });
+
+  test("an event of another type is left for who waits for that", async () => {
+    const id = await shop().start("WaitWorkflow", {});
+    await shop().send("WaitWorkflow", id, "letter", 1);
+    await shop().send("WAIT_WORKFLOW", id, "parcel", { n: 2 });
+    await soon();
+    expect(await shop().look("WaitWorkflow", id)).toEqual({
+      status: "complete",
+      output: { n: 2 },
+    });
+  });
+
+  test("parallel branches wait side by side, and results keep to their branches", async () => {
+    const id = await shop().start("ParallelWorkflow", {});
+    await soon();
+    await crashed();
+    await rig.advance("10 s");
+    expect(world.calls.slice(0, 3)).toEqual(["a1", "b1", "c1"]);
+    expect(world.calls.toSorted()).toEqual(["a1", "a2", "b1", "b2", "c1", "c2"]);
+    expect(await shop().look("ParallelWorkflow", id)).toEqual({
+      status: "complete",
+      output: [
+        ["a1 done", "a2 done"],
+        ["b1 done", "b2 done"],
+        ["c1 done", "c2 done"],
+      ],
+    });
+  });
+});
+
+describe("retries", () => {
+  test("follow the policy's delays, under one key, and end with the last error", async () => {
+    world.failures.set("fragile", 100);
+    const id = await shop().start("RetryWorkflow", {}, "r1");
+    await soon();
+    expect(world.keys).toEqual(["RetryWorkflow/r1/1:1:fragile 1"]);
+    expect((await shop().look("RetryWorkflow", id)).status).toBe("waiting");
+    // 10, 20, 40, 80 and 160 seconds.
+    await rig.advance("30 s");
+    expect(world.keys).toHaveLength(3);
+    await crashed();
+    await rig.advance("280 s");
+    expect(world.keys).toHaveLength(6);
+    expect(new Set(world.keys.map((key) => key.split(" ")[0])).size).toBe(1);
+    expect(await shop().look("RetryWorkflow", id)).toMatchObject({
+      status: "errored",
+      error: { message: "fragile failed" },
+    });
+  });
+
+  test("end when one succeeds", async () => {
+    world.failures.set("fragile", 2);
+    const id = await shop().start("RetryWorkflow", {});
+    await rig.advance("40 s");
+    expect(await shop().look("RetryWorkflow", id)).toMatchObject({ output: "fragile done" });
+  });
+
+  test("are spared what says that they are pointless", async () => {
+    const id = await shop().start("RetryWorkflow", { final: true });
+    await soon();
+    expect(world.keys).toHaveLength(1);
+    expect(await shop().look("RetryWorkflow", id)).toMatchObject({
+      status: "errored",
+      error: { name: "NonRetryableError", message: "pointless" },
+    });
+  });
+});
+
+describe("what goes wrong", () => {
+  test("a thrown string is a clear error", async () => {
+    AnyWorkflow.code = async () => {
+      throw "boom";
+    };
+    const id = await shop().start("AnyWorkflow", {});
+    await soon();
+    expect(await shop().row(id)).toMatchObject({
+      status: "errored",
+      error: { message: 'the string "boom" was thrown; throw an Error instead' },
+    });
+  });
+
+  test("nothing thrown from a step is a clear error to run, after its retries", async () => {
+    AnyWorkflow.code = (_, step) =>
+      step
+        .do("odd", { retries: { limit: 0, delay: 1 } }, () => Promise.reject(undefined))
+        .catch((error: unknown) => (error as Error).message);
+    const id = await shop().start("AnyWorkflow", {});
+    await soon();
+    expect(await shop().look("AnyWorkflow", id)).toMatchObject({
+      output: "undefined was thrown; throw an Error instead",
+    });
+  });
+
+  test("a result that is not JSON names its step, and is not tried again", async () => {
+    AnyWorkflow.code = (_, step) => step.do("count", () => world.act("count") && 10n);
+    const id = await shop().start("AnyWorkflow", {});
+    await soon();
+    expect(world.calls).toEqual(["count"]);
+    expect((await shop().row(id)).error?.message).toMatch(
+      /^the result of step "count" must be JSON; it is not: .*BigInt/,
+    );
+  });
+
+  test("a step that takes too long fails by its name", async () => {
+    AnyWorkflow.code = (_, step) =>
+      step.do(
+        "endless",
+        { retries: { limit: 0, delay: 0 }, timeout: "5 seconds" },
+        () => new Promise(() => undefined),
+      );
+    const id = await shop().start("AnyWorkflow", {});
+    await rig.advance("6 s");
+    expect(await shop().look("AnyWorkflow", id)).toMatchObject({
+      error: { name: "WorkflowTimeoutError", message: 'step "endless" took more than 5000 ms' },
+    });
+  });
+
+  test.each<[string, (step: orders.Step) => Promise<unknown>, string]>([
+    [
+      "a step of another name",
+      (step) => step.do("bill", () => 1),
+      'recorded is step.do "charge", now the code asks for step.do "bill"',
+    ],
+    [
+      "a step of another kind",
+      (step) => step.sleep("charge", 1),
+      'recorded is step.do "charge", now it is step.sleep "charge"',
+    ],
+    ["no step", async () => 1, 'recorded is step.do "charge", now the code ends without it'],
+    [
+      "another order",
+      async (step) => {
+        await step.sleep("wait", "1 day");
+        await step.do("charge", () => 1);
+      },
+      'recorded is step.do "charge", now the code asks for step.sleep "wait" first',
+    ],
+  ])("code that now has %s ends the instance, and runs nothing", async (_what, code, message) => {
+    AnyWorkflow.code = async (_, step) => {
+      await step.do("charge", () => world.act("charge"));
+      await step.sleep("wait", "1 day");
+      await step.do("ship", () => world.act("ship"));
+    };
+    const id = await shop().start("AnyWorkflow", {});
+    await soon();
+    AnyWorkflow.code = (_workflow, step) => code(step);
+    await crashed();
+    await rig.advance("1 day");
+    expect(world.calls).toEqual(["charge"]);
+    const { status, error } = await shop().look("AnyWorkflow", id);
+    expect([status, error?.name]).toEqual(["errored", "WorkflowCodeChanged"]);
+    expect(error?.message).toContain(message);
+    expect(await heard()).toMatchObject([{ hook: "error" }]);
+  });
+
+  test("an id is of one instance: a second agent that asks for it is told", async () => {
+    await shop().start("SleepWorkflow", {}, "one");
+    await soon();
+    await expect(shop().start("SleepWorkflow", {}, "one")).rejects.toThrow(
+      'Workflow with ID "one" is already being tracked',
+    );
+    const other = rig.agent(Shop, "s2");
+    await other.start("SleepWorkflow", {}, "one");
+    await soon();
+    expect(await other.row("one")).toMatchObject({
+      status: "errored",
+      error: { message: 'Workflow instance "one" of SleepWorkflow exists already' },
+    });
+    expect(await shop().row("one")).toMatchObject({ status: "queued" });
+  });
+});
+
+describe("a host that dies", () => {
+  test("with the start stored and nothing sent, the instance starts all the same", async () => {
+    const died = rig.crashAt("after commit", Shop, "s1");
+    const started = shop().start("OrderWorkflow", { item: "hat" }, "o1");
+    started.catch(() => undefined);
+    await died;
+    expect(world.calls).toEqual([]);
+    await rig.revive();
+    await rig.advance("5 s");
+    expect(world.calls).toEqual(["reserve", "charge", "ship"]);
+  });
+
+  test("around the end of each step runs at most that step again, and reports once", async () => {
+    const crashes: string[] = [];
+    let died: Promise<void> | undefined;
+    world.onAct = (what) => {
+      for (const point of ["before commit", "after commit"] as const) {
+        if (crashes.includes(`${what} ${point}`)) continue;
+        crashes.push(`${what} ${point}`);
+        died = rig.crashAt(point, orders.OrderWorkflow as never, "o1");
+        return;
+      }
+    };
+    await shop().start("OrderWorkflow", { item: "hat" }, "o1");
+    for (let n = 0; n <= CRASHES; n++) {
+      await rig.advance("5 s");
+      if (died === undefined) break;
+      await died;
+      died = undefined;
+      await rig.revive();
+    }
+    expect(crashes).toHaveLength(CRASHES);
+    await rig.advance("20 s");
+    expect([...new Set(world.calls)]).toEqual(["reserve", "charge", "ship"]);
+    expect((await heard())?.filter(({ hook }) => hook === "complete")).toHaveLength(1);
+    expect(await shop().look("OrderWorkflow", "o1")).toMatchObject({ status: "complete" });
+    expect(await rig.deadLetters()).toEqual([]);
+  });
+});
