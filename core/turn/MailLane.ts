@@ -44,8 +44,10 @@ export class MailLane extends QueueLane {
   /** The Message-ID. Throws `EmailRefused` where no relay is set, and for retry options out of range. */
   send(draft: MailDraft, retry: RetryOptions = {}): string {
     this.assertReady();
-    const mail = stamped(draft, this.#newId(), this.#agent.time.nowMs());
-    this.push("sendEmail", mail, { id: mail.id, retry: { ...MAIL_RETRY_DEFAULT, ...retry } });
+    const id = this.#newId();
+    const mail = stamped(draft, id, this.#agent.time.nowMs());
+    // Not under the Message-ID, which may be the caller's: a second one must not replace the first.
+    this.push("sendEmail", mail, { id, retry: { ...MAIL_RETRY_DEFAULT, ...retry } });
     return mail.id;
   }
 

@@ -29,6 +29,8 @@ export interface MailModule {
 export interface MailBounds extends Omit<MailServerOptions, "hostname" | "port"> {
   /** A peer that sends more is told to come later. */
   readonly messagesPerPeerPerMinute: number;
+  /** For the module's handler; past it the sender is told to come again. */
+  readonly handlerTimeoutMs: number;
 }
 
 export const MAIL_BOUNDS_DEFAULT: MailBounds = {
@@ -44,6 +46,8 @@ export const MAIL_BOUNDS_DEFAULT: MailBounds = {
   idleTimeoutMs: 60_000,
   /** A busy relay's rate; a flood is far above it. */
   messagesPerPeerPerMinute: 600,
+  /** Below the idle timeout: the connection is still there to be answered. */
+  handlerTimeoutMs: 50_000,
 };
 
 export interface MailServices {

@@ -26,6 +26,8 @@ const TOO_MANY: MailAnswer = {
   message: "Too many messages from your address in this minute",
 };
 
+const TOO_SLOW: MailAnswer = { _tag: "Later", code: "4.3.0", message: "Try again later" };
+
 export const runMail = (options: RunMailOptions) =>
   Effect.gen(function* () {
     const { module, hostname, port } = options;
@@ -33,7 +35,10 @@ export const runMail = (options: RunMailOptions) =>
     const log = yield* Log;
     const transport = yield* MailTransport;
     const server = yield* MailServer;
-    const { messagesPerPeerPerMinute, ...bounds } = { ...MAIL_BOUNDS_DEFAULT, ...options.bounds };
+    const { messagesPerPeerPerMinute, handlerTimeoutMs, ...bounds } = {
+      ...MAIL_BOUNDS_DEFAULT,
+      ...options.bounds,
+    };
     const rates = new PeerRates(time, messagesPerPeerPerMinute);
     const services = { module, transport, time, log };
     return yield* server.listen(
@@ -41,7 +46,21 @@ export const runMail = (options: RunMailOptions) =>
       {
         peer: (peer) => (rates.take(peer) ? WELCOME : TOO_MANY),
         recipient: (address) => (module().mayKnow(address) ? WELCOME : UNKNOWN_RECIPIENT),
-        message: (message) => takeMessage(services, message),
+        message: (message) =>
+          new Promise((answer) => {
+            const cancel = time.after(handlerTimeoutMs, () => {
+              log.error("the module's email took too long", {
+                from: message.from,
+                to: message.to.join(", "),
+                ms: handlerTimeoutMs,
+              });
+              answer(TOO_SLOW);
+            });
+            void takeMessage(services, message).then((taken) => {
+              cancel();
+              answer(taken);
+            });
+          }),
       },
     );
   });

@@ -187,6 +187,13 @@ describe("the SMTP listener", () => {
     expect(mails).toHaveLength(1);
   });
 
+  test("a module that never ends holds no sender for ever: it is told to come again", async () => {
+    const never = () => new Promise(() => undefined);
+    const { port, log } = await listen({ handlerTimeoutMs: 50 }, undefined, never);
+    expect((await deliver(port, MAIL)).response).toMatch(/^451 /);
+    expect(JSON.stringify(log.lines)).toContain("took too long");
+  });
+
   test("without a relay, what a module sends on fails for now, and says what to set", async () => {
     const { port, log } = await listen({}, undefined, (message) => message.forward("c@x.org"));
     expect((await deliver(port, MAIL)).response).toMatch(/^451 /);

@@ -18,6 +18,10 @@ class Writer extends Agent<Env> {
     const usual = { from: "Me <me@example.com>", to: "you@example.org", subject: "s", text: "t" };
     return this.sendEmail({ binding: this.env.EMAIL, ...usual, ...given });
   }
+  async writeTwo(given: Partial<SendEmailOptions>) {
+    await this.write(given);
+    await this.write(given);
+  }
   writeWithout() {
     return this.write({ binding: undefined });
   }
@@ -149,6 +153,17 @@ describe("sendEmail", () => {
     await t.redrive(letter!);
     expect(t.sends()).toHaveLength(5);
     expect(t.sends()[4]!.body).toBe(t.sends()[0]!.body);
+  });
+
+  test("two mails under one Message-ID of the caller's are two mails", async () => {
+    await using t = await testAgents({ module });
+    const headers = { "Message-ID": "<own@example.com>" };
+    await t.agent(Writer, "w").writeTwo({ headers });
+    await t.settled();
+    expect(t.sends().map(({ mail }) => mail!.id)).toEqual([
+      "<own@example.com>",
+      "<own@example.com>",
+    ]);
   });
 
   test("it is sent by the next host when the first is lost", async () => {
