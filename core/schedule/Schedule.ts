@@ -35,13 +35,20 @@ export interface ScheduleSettings<T = unknown> {
   readonly misfire?: Misfire;
 }
 
+interface WhenFields {
+  readonly time: Date;
+  readonly delayInSeconds: number;
+  readonly cron: string;
+  readonly intervalSeconds: number;
+}
+
 /** The second argument of `schedule(callback, options)`: exactly one of the four fields. */
-export type ScheduleOptions<T = unknown> = ScheduleSettings<T> & {
-  readonly time?: Date;
-  readonly delayInSeconds?: number;
-  readonly cron?: string;
-  readonly intervalSeconds?: number;
-};
+export type ScheduleOptions<T = unknown> = ScheduleSettings<T> &
+  {
+    [K in keyof WhenFields]: Pick<WhenFields, K> & {
+      readonly [Other in Exclude<keyof WhenFields, K>]?: never;
+    };
+  }[keyof WhenFields];
 
 export type When =
   | { readonly type: "scheduled"; readonly atMs: number }

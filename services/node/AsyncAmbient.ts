@@ -19,8 +19,8 @@ export const asyncAmbient: AmbientShape = {
 export const asyncAmbientLayer = Layer.succeed(Ambient, asyncAmbient);
 
 /** Which agent the running code belongs to, and in whose context (`protocol.md` §6.6). */
-export interface CurrentAgent {
-  readonly agent: Agent<unknown> | undefined;
+export interface CurrentAgent<A = Agent<unknown>> {
+  readonly agent: A | undefined;
   readonly connection: Connection | undefined;
   readonly request: Request | undefined;
   readonly email: AgentEmail | undefined;
@@ -28,12 +28,13 @@ export interface CurrentAgent {
   readonly attempt: number;
 }
 
-/** Every field is undefined (`attempt` 1) outside of a turn. */
-export function getCurrentAgent(): CurrentAgent {
+/** Every field is undefined (`attempt` 1) outside of a turn. `A` is what the caller knows, unchecked. */
+export function getCurrentAgent<A extends object = Agent<unknown>>(): CurrentAgent<A> {
   const turn = storage.getStore();
   const owner = turn?.owner;
   return {
-    agent: owner instanceof ActiveAgent ? owner.agent : undefined,
+    // The caller's word: it wrote the class whose code is running.
+    agent: owner instanceof ActiveAgent ? (owner.agent as object as A) : undefined,
     connection: turn?.connection,
     request: turn?.request,
     email: turn?.email,

@@ -17,6 +17,7 @@ import { isPortFree, pickPort } from "../../services/natsServer/pickPort.ts";
 const CHROMIUM = "/usr/bin/chromium";
 const MODULE = fileURLToPath(new URL("./tabsModule.ts", import.meta.url));
 const CLIENT = fileURLToPath(new URL("../../services/client/index.ts", import.meta.url));
+const HOOK = fileURLToPath(new URL("./hookPage.ts", import.meta.url));
 
 let nats: TestNats;
 let folder: ReturnType<typeof tempFolder>;
@@ -26,7 +27,13 @@ let port: number;
 const hosts: AgentsProcess[] = [];
 
 const start = (args: string[]): Promise<AgentsProcess> =>
-  AgentsProcess.start({ args, env: { CLIENT_BUNDLE: join(folder.path, "client.js") } });
+  AgentsProcess.start({
+    args,
+    env: {
+      CLIENT_BUNDLE: join(folder.path, "client.js"),
+      HOOK_BUNDLE: join(folder.path, "hook.js"),
+    },
+  });
 const startHost = (name: string): Promise<AgentsProcess> =>
   start(["host", MODULE, "--nats", nats.url, "--data", join(folder.path, name)]);
 const startGateway = (): Promise<AgentsProcess> =>
@@ -34,16 +41,23 @@ const startGateway = (): Promise<AgentsProcess> =>
     "gateway", MODULE, "--nats", nats.url, "--port", String(port), "--data", join(folder.path, "gateway"),
   ]); // prettier-ignore
 
+async function bundle(entry: string, name: string): Promise<void> {
+  const output = (await build({
+    logLevel: "silent",
+    configFile: false,
+    // React asks for it, and a library's build leaves it to the page.
+    define: { "process.env.NODE_ENV": '"production"' },
+    build: { write: false, lib: { entry, formats: ["es"] } },
+  })) as Rollup.RollupOutput[];
+  writeFileSync(join(folder.path, name), output[0]!.output[0].code);
+}
+
 beforeAll(async () => {
   if (!existsSync(CHROMIUM))
     throw new Error(`${CHROMIUM} is not there: apt-get install -y chromium`);
   folder = tempFolder("tabs");
-  const output = (await build({
-    logLevel: "silent",
-    configFile: false,
-    build: { write: false, lib: { entry: CLIENT, formats: ["es"] } },
-  })) as Rollup.RollupOutput[];
-  writeFileSync(join(folder.path, "client.js"), output[0]!.output[0].code);
+  await bundle(CLIENT, "client.js");
+  await bundle(HOOK, "hook.js");
   nats = await startNats();
   port = await pickPort();
   hosts.push(await startHost("a"));
@@ -65,10 +79,10 @@ afterAll(async () => {
   folder?.remove();
 });
 
-async function openTab(query = ""): Promise<Page> {
+async function openTab(path = ""): Promise<Page> {
   const page = await browser.newPage();
   await pollUntil("the page is served", async () => {
-    const response = await page.goto(`http://127.0.0.1:${port}/${query}`).catch(() => null);
+    const response = await page.goto(`http://127.0.0.1:${port}/${path}`).catch(() => null);
     return response?.ok() === true;
   });
   await page.waitForSelector("[data-ready=yes]", { state: "attached", timeout: 30_000 });
@@ -124,5 +138,20 @@ describe("tabs of a real browser on one agent", () => {
     expect(await textOf(writer)).toBe("kept");
     const third = await openTab();
     await sees(third, "kept");
+  }, 60_000);
+
+  it("with our hook show each other's changes", async () => {
+    const [one, two, reader] = [
+      await openTab("hook"),
+      await openTab("hook"),
+      await openTab("hook?readonly"),
+    ];
+    await write(one, "by a hook");
+    for (const tab of [one, two, reader]) await sees(tab, "by a hook");
+    await write(two, "by the other");
+    await sees(one, "by the other");
+    await write(reader, "forged");
+    await write(one, "after it");
+    for (const tab of [one, two, reader]) await sees(tab, "after it");
   }, 60_000);
 });

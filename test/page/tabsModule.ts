@@ -25,9 +25,21 @@ const PAGE = `<!doctype html><title>note</title>
   client.ready.then(() => document.body.setAttribute("data-ready", "yes"));
 </script>`;
 
+const HOOK_PAGE = `<!doctype html><title>note</title><div id="root"></div>
+<script type="module" src="/hook.js"></script>`;
+
 export default {
-  async fetch(request: Request, env: { CLIENT_BUNDLE: string }): Promise<Response> {
+  async fetch(
+    request: Request,
+    env: { CLIENT_BUNDLE: string; HOOK_BUNDLE: string },
+  ): Promise<Response> {
     const { pathname } = new URL(request.url);
+    if (pathname === "/hook")
+      return new Response(HOOK_PAGE, { headers: { "content-type": "text/html" } });
+    if (pathname === "/hook.js")
+      return new Response(readFileSync(env.HOOK_BUNDLE), {
+        headers: { "content-type": "text/javascript" },
+      });
     if (pathname === "/") return new Response(PAGE, { headers: { "content-type": "text/html" } });
     if (pathname === "/client.js")
       return new Response(readFileSync(env.CLIENT_BUNDLE), {
