@@ -46,6 +46,8 @@ export interface Report {
 }
 
 export const STEPS_DEFAULT = 40;
+/** Of runs whose hosts have disks: files cost more than all else in a run. */
+const DISKS = 0.2;
 /** Between two steps, of virtual time: a run's trouble lasts a few leases. */
 const GAP_MS_MAX = 220;
 /** After its last fault: leases run out, agents come back, one-shots fall due. */
@@ -77,7 +79,7 @@ async function runSeed(options: SimulateOptions): Promise<Report> {
     ackLost: some(0.2),
   }; // prettier-ignore
   const weather = new Weather(seed, { rates, trace, bug });
-  const folder = random.chance(0.3) ? mkdtempSync(join(tmpdir(), "agents-sim-")) : undefined;
+  const folder = random.chance(DISKS) ? mkdtempSync(join(tmpdir(), "agents-sim-")) : undefined;
   const installation = new Installation({
     seed, time, weather, folder, hosts: random.int(2, 3), gateways: random.int(1, 2),
   }); // prettier-ignore

@@ -1,0 +1,57 @@
+/**
+ * What the simulation found, by the shortest way to it. The seeds are in `sim.test.ts`, the account in
+ * docs/reliability.md.
+ */
+import { expect, test } from "vitest";
+import { agentId, type Sequence } from "../../schemas/Address.ts";
+import type { JournalHead } from "../../schemas/JournalEvent.ts";
+import { Agent } from "../../core/agent/Agent.ts";
+import { AgentImage } from "../../core/turn/AgentImage.ts";
+import { applyEvent } from "../../core/turn/applyEvent.ts";
+import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
+import { CommitRig } from "../faults/CommitRig.ts";
+
+const MAX_ATTEMPTS = 3;
+/** Far more than both copies may take. */
+const DELIVERIES_MAX = 40;
+
+test("two copies of one poison webhook spend their attempts, though they are tried in turn", async () => {
+  let runs = 0;
+  class Poisoned extends Agent<unknown> {
+    static override options = {
+      retry: { maxAttempts: MAX_ATTEMPTS, baseDelayMs: 1, maxDelayMs: 1 },
+    };
+    override onRequest(): Response {
+      runs++;
+      throw new Error("poison");
+    }
+    override onError(error: unknown): void {
+      throw error;
+    }
+  }
+  const rig = await CommitRig.make(Poisoned as unknown as AgentClassType);
+  const acked = (seq: number): boolean => rig.left.includes(`ack ${seq}`);
+  for (let n = 0; n < DELIVERIES_MAX && !(acked(1) && acked(2)); n++)
+    for (const seq of [1, 2]) if (!acked(seq)) await rig.deliver(seq, "one key");
+  expect({ acked: [acked(1), acked(2)], buried: rig.left.includes("buried") }).toEqual({
+    acked: [true, true],
+    buried: true,
+  });
+  expect(runs).toBeLessThanOrEqual(2 * MAX_ATTEMPTS);
+});
+
+test("what an input has spent of its attempts survives the agent's destruction; its jobs' go with it", () => {
+  const id = agentId("Subject", "one");
+  const image = new AgentImage(id);
+  const event = (parts: Pick<JournalHead, "kind" | "turns">): JournalHead => ({
+    id: "event", agent: [id.class, id.name], host: "host", epoch: 1, time: 1, ...parts,
+  }); // prettier-ignore
+  const begun = [
+    { cause: { kind: "webhook", id: "input", seq: 7, attempt: 3 }, begun: true },
+    { cause: { kind: "queue", id: "job", attempt: 2 }, begun: true },
+  ] as const;
+  applyEvent(image, 1 as Sequence, event({ kind: "turns", turns: [...begun] }));
+  applyEvent(image, 2 as Sequence, event({ kind: "destroyed", turns: [] }));
+  expect(image.begun.get("input")?.attempts).toBe(3);
+  expect(image.begun.has("job")).toBe(false);
+});
