@@ -87,6 +87,8 @@ export class McpServer {
   private attempt: Promise<McpConnectionResult> | undefined;
   /** Fires when the attempt or connection of now is given up (rule 2). */
   private life = new AbortController();
+  /** Times that it was closed on purpose: who goes on trying sees that nobody wants it any more. */
+  private closes = 0;
   /** Connections in a row that broke soon. */
   private breaks = 0;
   private relisting = false;
@@ -104,11 +106,15 @@ export class McpServer {
 
   /** Rule 1. Never rejects. */
   connect(): Promise<McpConnectionResult> {
-    return (this.attempt ??= this.host.runtime
+    if (this.attempt !== undefined) return this.attempt;
+    const attempt: Promise<McpConnectionResult> = this.host.runtime
       .inBackground(() => this.tryConnect())
       // The agent is gone, or can't write.
       .catch((error: unknown) => ({ state: "failed" as const, error: errorText(error) }))
-      .finally(() => (this.attempt = undefined)));
+      .finally(() => {
+        if (this.attempt === attempt) this.attempt = undefined;
+      });
+    return (this.attempt = attempt);
   }
 
   /** Connects, and learns what it offers. Never rejects. */
@@ -123,10 +129,12 @@ export class McpServer {
   async establishWithRetry(): Promise<McpConnectionResult> {
     const { time } = this.host.runtime;
     const retry = resolveRetry(WAKE_RETRY, readOptions(this.row).retry);
+    const { closes } = this;
     for (let n = 1; ; n++) {
       const result = await this.establish();
+      if (closes !== this.closes || n >= retry.maxAttempts) return result;
+      if (result.state !== "failed") return result;
       const { signal } = this.life;
-      if (result.state !== "failed" || n >= retry.maxAttempts || signal.aborted) return result;
       await new Promise<void>((resolve) => {
         time.after(backoffMs(retry, n, time.random()), resolve);
         signal.addEventListener("abort", () => resolve(), { once: true });
@@ -161,6 +169,9 @@ export class McpServer {
 
   /** Gives up whatever is going on; `state` says what is left of it. */
   async close(state: McpServerState = "not-connected", error: string | null = null): Promise<void> {
+    this.closes++;
+    // Who asks from now on wants a new one.
+    this.attempt = undefined;
     const closing = this.letGo();
     if (this.state !== state || this.error !== error) this.become(state, error);
     if (closing === undefined) return;
@@ -225,8 +236,10 @@ export class McpServer {
   }
 
   private async tryConnect(): Promise<McpConnectionResult> {
-    await this.letGo()?.done;
+    const before = this.letGo();
     const { life } = this;
+    await before?.done;
+    if (life.signal.aborted) return { state: "failed", error: CLOSED };
     const { emit } = this.host;
     emit("mcp:client:preconnect", { serverId: this.id });
     this.become("connecting");

@@ -18,6 +18,8 @@ import { BlockedAddress, type AddressGuard } from "./addressGuard.ts";
 const ANSWER_BYTES_MAX = 16 * 1024 * 1024;
 /** A request whose answer never ends holds a connection this long, whoever has stopped waiting for it. */
 export const REQUEST_LIFE_MS = 900_000;
+/** Shorter than servers keep an idle connection (5 s by default in Node): none is used that they are about to close. */
+const IDLE_MS = 2_000;
 /** Requests at a time to one server; more wait for one of them. */
 const SOCKETS_MAX = 64;
 
@@ -36,7 +38,7 @@ export function guardedFetch(
   guard: AddressGuard,
   broken: (message: string) => void = () => undefined,
 ): GuardedFetch {
-  const pool = { keepAlive: true, maxSockets: SOCKETS_MAX, lookup: guard.lookup };
+  const pool = { keepAlive: true, maxSockets: SOCKETS_MAX, timeout: IDLE_MS, lookup: guard.lookup };
   const agents = { "http:": new http.Agent(pool), "https:": new https.Agent(pool) };
   const running = new Set<http.ClientRequest>();
   let closed = false;
@@ -64,7 +66,7 @@ export function guardedFetch(
     running.add(sent);
     sent.once("close", () => running.delete(sent));
     return new Promise<Response>((resolve, reject) => {
-      sent.once("error", reject);
+      sent.on("error", reject);
       sent.once("socket", (socket) => whenConnected(socket, secure, () => {
         if (isAllowed(socket, guard)) sent.end(body);
         else sent.destroy(new BlockedAddress(socket.remoteAddress ?? url.origin));

@@ -167,6 +167,25 @@ describe("a server that", () => {
     expect(Object.keys(mcpFrames(socket).at(-1)!.servers)).toEqual(["good"]);
   });
 
+  test("is removed while it is tried again and again is not tried any more", async () => {
+    let tries = 0;
+    const server = await serve({}, (_request, response) => {
+      tries++;
+      response.writeHead(500).end();
+    });
+    const socket = await open("given-up");
+    await rpc(socket, "add", "Gone", server.url, { id: "gone" }).catch(String);
+    const begun = rpc(socket, "establish", "gone").then(String, String);
+    await untilMcp(socket, "a second try", () => tries >= 2);
+    await rpc(socket, "remove", "gone");
+    await begun;
+    const after = tries;
+    const good = await serve({});
+    await rpc(socket, "add", "Good", good.url, { id: "good" });
+    expect(tries).toBe(after);
+    expect(Object.keys(mcpFrames(socket).at(-1)!.servers)).toEqual(["good"]);
+  });
+
   test("says all the time that its tools have changed is asked at times, and the change is seen", async () => {
     let lists = 0;
     const server = await serve({}, (request, response) => {

@@ -57,6 +57,10 @@ export class ToolAgent extends Agent {
     return { names: Object.keys(tools), result: await tools[tool]?.execute(input, {}) };
   }
   @callable()
+  establish(id: string) {
+    return this.mcp.establishConnection(id);
+  }
+  @callable()
   ping() {
     return "pong";
   }
