@@ -63,17 +63,18 @@ describe("agents call", () => {
     expect(calls).toEqual([]);
   });
 
-  it("an agent that can't be reached or started is exit code 1 with where to look", async () => {
+  it("an agent that can't be reached or started is exit code 1 with where to look, or why", async () => {
     const away = await fixture(new AgentUnreachable({ message: "no host owns it" })).cli.run([
       "call", "C", "x", "m", ...NATS,
     ]); // prettier-ignore
     expect(away).toMatchObject({ code: 1, err: expect.stringContaining("agents host") as string });
-    const hidden = await fixture({
+    const failed = await fixture({
       kind: "error",
-      name: "Error",
-      message: "Internal Server Error",
+      name: "RangeError",
+      message: "no start today",
     }).cli.run(["call", "C", "x", "m", ...NATS]);
-    expect(hidden.err).toContain("the host's log says why");
+    expect(failed).toMatchObject({ code: 1 });
+    expect(failed.err).toContain("C/x.m(): RangeError: no start today");
   });
 });
 

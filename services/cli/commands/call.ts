@@ -56,12 +56,8 @@ function readArgument(text: string, index: number): unknown {
   }
 }
 
-/** What a host says of an agent that it could not start. */
-const HIDDEN = "Internal Server Error";
-
 function describeError({ name, message, cause }: RemoteError): string {
-  const hint = message === HIDDEN ? " (the host's log says why)" : "";
-  const text = `${name}: ${message}${hint}`;
+  const text = `${name}: ${message}`;
   if (cause === undefined) return text;
   const because = "error" in cause ? describeError(cause.error) : JSON.stringify(cause.value);
   return `${text}\n  caused by ${because}`;
