@@ -31,6 +31,8 @@ const WEBHOOKS = 1_200;
 const SHARDS = 8;
 /** An election takes the servers up to four seconds and some: the route holds its webhooks for longer. */
 const DEADLINE_MS = 9_500;
+/** What orchestrators grant (`deploy/`). */
+const STOP_TIMEOUT_MS = 30_000;
 const STREAMS = [
   "agents_INBOX", "agents_JOURNAL", "agents_SNAPSHOTS", "agents_DEAD", "KV_agents_LEASES", "OBJ_agents_BLOBS",
 ]; // prettier-ignore
@@ -99,6 +101,19 @@ const start = async (role: "gateway" | "host", n: number, ...args: string[]) => 
   processes.push(started);
   return started;
 };
+
+/** Undefined, or what a process said that did not end in time; it is killed. */
+async function stopInTime(process: AgentsProcess): Promise<string | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<"late">((resolve) => {
+    timer = setTimeout(resolve, STOP_TIMEOUT_MS, "late");
+  });
+  const ended = await Promise.race([process.stop(), late]);
+  clearTimeout(timer);
+  if (ended !== "late") return undefined;
+  await process.kill();
+  return process.told();
+}
 
 /** Kills the server that leads `stream`, goes on without it, and starts it again. */
 async function loseLeader(stream: string, senders: ReadonlyArray<Senders>): Promise<void> {
@@ -191,10 +206,11 @@ beforeAll(async () => {
 }, 150_000);
 
 afterAll(async () => {
-  await Promise.all(processes.map((each) => each.stop()));
+  const late = await Promise.all(processes.map(stopInTime));
   await operator?.close();
   await nats?.stop();
   folder.remove();
+  expect(late.filter((told) => told !== undefined)).toEqual([]);
   console.info("cluster:", Object.fromEntries(statuses), figures);
 }, 60_000);
 
