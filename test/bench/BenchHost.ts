@@ -40,10 +40,18 @@ class RecordingAgent extends Agent<unknown, { readonly count: number }> {
     this.sql`INSERT INTO events (type, body) VALUES (${"push"}, ${body})`;
     this.setState({ count: this.state.count + 1 });
   }
+  /** As `record`, but the database stays as large as it is. */
+  touch(body: string): void {
+    this.sql`INSERT OR REPLACE INTO events (id, type, body) VALUES (1, ${"push"}, ${body})`;
+    this.setState({ count: this.state.count + 1 });
+  }
+  grow(bytes: number): void {
+    this.sql`INSERT INTO events (type, body) VALUES (${"ballast"}, randomblob(${bytes}))`;
+  }
 }
 
 /** As long as what a short webhook would put into a row. */
-const BODY = "x".repeat(200);
+export const BODY = "x".repeat(200);
 const NO_BODY = new Uint8Array(0);
 
 export interface BenchHost {
@@ -55,8 +63,16 @@ export interface BenchHost {
   readonly wake: (id: AgentId, services: HostServices) => Promise<ActiveAgent>;
   /** A new agent with so many recorded turns, left in memory. */
   readonly write: (name: string, events: number) => Promise<ActiveAgent>;
+  /** One turn that calls a method: `record`, `touch` (with a body), `grow` (by bytes). */
+  readonly call: (
+    agent: ActiveAgent,
+    method: RecordingMethod,
+    arg: string | number,
+  ) => Promise<void>;
   readonly close: () => Promise<void>;
 }
+
+type RecordingMethod = "record" | "touch" | "grow";
 
 export const agentNamed = (name: string): AgentId => agentId("RecordingAgent", name);
 
@@ -111,6 +127,10 @@ export async function openBenchHost({ syncAlways }: BenchOptions): Promise<Bench
     });
     return agent;
   };
+  const call: BenchHost["call"] = async (agent, method, arg) => {
+    const { reply } = await handleCall(agent, { kind: "rpc", method, args: [arg] }, NO_BODY);
+    if (reply.kind === "error") throw new BenchFailed(`${method}: ${reply.message}`);
+  };
   return {
     services,
     nats,
@@ -119,10 +139,10 @@ export async function openBenchHost({ syncAlways }: BenchOptions): Promise<Bench
     wake,
     write: async (name, events) => {
       const agent = await wake(agentNamed(name), services);
-      const call = { kind: "rpc", method: "record", args: [BODY] } as const;
-      for (let turn = 0; turn < events; turn += 1) await handleCall(agent, call, NO_BODY);
+      for (let turn = 0; turn < events; turn += 1) await call(agent, "record", BODY);
       return agent;
     },
+    call,
     close: async () => {
       await Effect.runPromise(Scope.close(scope, Exit.void));
       await server.stop();

@@ -8,10 +8,26 @@ import { activation } from "./activation.ts";
 import { BenchFailed, type Bench, type BenchOptions } from "./Bench.ts";
 import { describeMachine } from "./describeMachine.ts";
 import { printResult } from "./printResult.ts";
+import { growth } from "./growth.ts";
+import { memory } from "./memory.ts";
 import { replay } from "./replay.ts";
+import { rpc } from "./rpc.ts";
+import { schedules } from "./schedules.ts";
+import { sockets } from "./sockets.ts";
+import { start } from "./start.ts";
 import { webhooks } from "./webhooks.ts";
 
-const BENCHES: ReadonlyArray<Bench> = [webhooks, activation, replay];
+const BENCHES: ReadonlyArray<Bench> = [
+  webhooks,
+  activation,
+  replay,
+  sockets,
+  rpc,
+  schedules,
+  memory,
+  start,
+  growth,
+];
 
 const HELP = `npm run bench [-- name …] [options]
 
