@@ -280,8 +280,7 @@ export class Mailbox {
   private runEnvelope(turn: Turn, envelope: InboxEnvelope): Promise<ResponseParts> | ResponseParts {
     const { head, body } = envelope;
     if (head.kind === "mail") return runMail(this.agent, turn, head, body).then(() => NO_CONTENT);
-    if (head.kind === "workflow")
-      return runWorkflowSignal(this.agent, body).then(() => NO_CONTENT);
+    if (head.kind === "workflow") return runWorkflowSignal(this.agent, body).then(() => NO_CONTENT);
     if (head.kind !== "redrive") return runWebhook(this.agent, turn, head, body);
     redriveJob(this.agent, envelope);
     return NO_CONTENT;

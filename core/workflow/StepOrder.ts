@@ -33,9 +33,9 @@ export class StepOrder {
     this.recorded = this.ended.length;
   }
 
-  /** Results of an earlier run are still to be given: what the code does meanwhile, it did before. */
+  /** The record goes on: what the code does meanwhile, it did before. */
   get replaying(): boolean {
-    return this.given < this.recorded;
+    return this.given < this.recorded || this.unasked.size > 0;
   }
 
   /** The key of the next step of that name: `1:charge`, `2:charge`. */
