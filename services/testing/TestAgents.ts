@@ -17,7 +17,7 @@ import { readModule } from "../module/readModule.ts";
 import { sign, type Sign } from "../webhooks/sign.ts";
 import { readDeadLetter, type TestDeadLetter } from "./deadLetters.ts";
 import { answerOf, messageOf, type EmailAnswer, type TestEmail } from "./TestEmail.ts";
-import { Driver } from "./Driver.ts";
+import { Driver, REAL_WORK_GRACE_MS } from "./Driver.ts";
 import { joinMemory, type CrashPoint, type MemoryInstallation } from "./joinMemory.ts";
 import { parseDuration, type Duration } from "./parseDuration.ts";
 import { makeTestAgent, type StateOf, type TestAgent } from "./TestAgent.ts";
@@ -183,7 +183,7 @@ export class TestAgents {
     const { installation } = this.parts;
     const message = messageOf(given, installation.time);
     const what = `the answer to the mail for ${message.to.join(", ")}`;
-    return answerOf(await this.driver.settle(what, installation.mail(message)));
+    return answerOf(await this.driver.settle(what, installation.mail(message), REAL_WORK_GRACE_MS));
   }
 
   /** A client of an agent, connected and with the agent's first frames. Rejects when it is refused. */
