@@ -24,7 +24,7 @@ let streamable: Everything;
 let sse: Everything;
 beforeAll(async () => {
   [system, streamable, sse] = await Promise.all([
-    systems.start({ agents: { WatchedAgent } }),
+    systems.start({ agents: { ToolAgent, WatchedAgent } }),
     startEverything("streamableHttp"),
     startEverything("sse"),
   ]);
@@ -147,13 +147,14 @@ describe("clients", () => {
 
 describe("a server", () => {
   test("is there again after the agent hibernated", async () => {
-    const socket = await open("sleeper");
+    // A host of its own: what hibernates on it is this agent.
+    const { host, url: base } = await systems.start({ agents: { ToolAgent } });
+    const socket = await TestSocket.open(`${base}/agents/tool-agent/sleeper`);
     const { id } = await rpc<{ id: string }>(socket, "add", "S", streamable.url);
     const seen = mcpFrames(socket).length;
-    const before = await system.host.metrics.render();
     await pollUntil("the agent hibernates", async () => {
-      const now = await system.host.metrics.render();
-      return hibernations(now) > hibernations(before) || { done: false, saw: now };
+      const now = await host.metrics.render();
+      return hibernations(now) > 0 || { done: false, saw: now };
     });
     expect(await rpc(socket, "ping")).toBe("pong");
     await untilMcp(socket, "it is ready again", ({ servers }) => servers[id]?.state === "ready", seen); // prettier-ignore
