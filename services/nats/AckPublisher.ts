@@ -69,8 +69,8 @@ export class AckPublisher {
   }
 
   /** Sends without an ack: a part of a batch, whose last message is acked for all. */
-  send(subject: string, data: Uint8Array, headers: HeaderBlock): void {
-    this.replies.sendOnly(subject, data, headers);
+  send(subject: string, data: Uint8Array, block: HeaderBlock): void {
+    this.replies.sendOnly(subject, data, block);
   }
 
   /** As `publish`, iff the subject's last message has this sequence (0: there is none). */
