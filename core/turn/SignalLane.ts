@@ -46,10 +46,10 @@ export class SignalLane extends QueueLane {
     return found instanceof WorkflowBinding ? found : undefined;
   }
 
-  /** Durable with the turn that runs; `key` is the target's dedup key. Throws `TypeError` for what is not JSON. */
+  /** Durable with the turn that runs; `key` is the target's dedup key: the same again to the same target is one. Throws `TypeError` for what is not JSON. */
   send(to: AgentId, key: string, signal: WorkflowSignal): void {
     const sent: SentSignal = { to: [to.class, to.name], key, signal };
-    this.push("signal", sent, { id: key, retry: SIGNAL_RETRY });
+    this.push("signal", sent, { id: `${to.class}/${to.name}/${key}`, retry: SIGNAL_RETRY });
   }
 
   /** At once, and only for now: what nobody misses when this host dies. Rejects with `BrokerUnavailable`. */

@@ -128,6 +128,13 @@ describe("listing", () => {
     );
   });
 
+  test("all that one turn starts run", async () => {
+    await shop().startMany("OrderWorkflow", 30);
+    await rig.advance("5 s");
+    expect((await shop().page({ status: "complete" })).total).toBe(30);
+    expect(world.calls).toHaveLength(90);
+  });
+
   test("what is deleted is followed no more, and a renamed binding keeps what it had", async () => {
     await shop().start("WaitWorkflow", {}, "a");
     await shop().start("WaitWorkflow", {}, "b");
