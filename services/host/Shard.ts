@@ -25,8 +25,10 @@ import { AgentSlot, isTransient } from "./AgentSlot.ts";
 import type { Breather } from "./Breather.ts";
 import type { HostServices } from "./HostServices.ts";
 
-/** A gateway that does not answer the census in this time tells of its sockets when they speak. */
+/** The shard starts without a gateway that does not answer the census in this time. */
 const CENSUS_TIMEOUT_MS = 1000;
+/** And asks it again so often, for a socket that never speaks is not heard of otherwise; longer than any lease, and then it is gone. */
+const CENSUS_RETRIES_MAX = 60;
 /** How often a shard that is handed over looks whether its last calls are answered. */
 const ANSWERED_POLL_MS = 5;
 
@@ -200,8 +202,19 @@ export class Shard {
     bus.publish(subject, encodeMessage({ ...reply, blob } satisfies CallReply));
   }
 
+  private censusLater(gateway: string, retries: number): void {
+    const { time, log } = this.services;
+    if (retries === 0) return;
+    time.after(CENSUS_TIMEOUT_MS, () => {
+      if (this.lost.signal.aborted) return;
+      this.census(gateway, retries).catch((error: unknown) =>
+        log.warn("a gateway's sockets could not be asked for", { gateway, error: String(error) }),
+      );
+    });
+  }
+
   /** Asks one gateway for its sockets of this shard's agents. */
-  private async census(gateway: string): Promise<void> {
+  private async census(gateway: string, retries = CENSUS_RETRIES_MAX): Promise<void> {
     const { bus, config } = this.services;
     const subject = config.subjects.gateway(gateway, "census");
     let request: CensusRequest = { shard: this.shard };
@@ -209,8 +222,7 @@ export class Shard {
       const reply = await bus.request(subject, encodeMessage(request), {
         timeoutMs: CENSUS_TIMEOUT_MS,
       });
-      // A gateway that can't answer resumes its sockets one by one, when the host does not know them.
-      if (reply._tag !== "Reply") return;
+      if (reply._tag !== "Reply") return this.censusLater(gateway, retries - 1);
       const { head } = decodeMessage<CensusReply>(reply.data);
       for (const { agent, socket } of head.sockets)
         this.slot({ class: agent[0], name: agent[1] } as AgentId).addSocket(socket);

@@ -48,6 +48,8 @@ export interface Connected {
   readonly agent: string;
   readonly readonly: boolean;
   readonly states: StateFrame[];
+  /** Notes that it sent: it does not hear of those states. */
+  readonly wrote: string[];
   /** Ids of notes that the agent said it has taken. */
   readonly acked: string[];
   refusals: number;

@@ -187,6 +187,7 @@ class Client {
   private readonly who: Pick<Connected, "name" | "className" | "agent" | "readonly">;
   private socket: MemorySocket | undefined;
   private left = false;
+  private readonly wrote: string[] = [];
   private connecting = false;
 
   constructor(installation: Installation, random: Random, who: Client["who"]) {
@@ -204,6 +205,7 @@ class Client {
     const seen: Connected = {
       ...this.who,
       states: [],
+      wrote: this.wrote,
       acked: [],
       refusals: 0,
       stale: 0,
@@ -238,6 +240,7 @@ class Client {
   write(note: string): void {
     if (this.socket === undefined || this.who.className !== "Board") return;
     if (this.who.readonly) this.installation.observed.forbidden.push(note);
+    this.wrote.push(note);
     const asState = this.random.chance(0.5);
     this.socket.toServer(
       asState ? JSON.stringify({ type: "cf_agent_state", state: { note, n: 0 } }) : note,
