@@ -1,5 +1,5 @@
 /**
- * A Node process that a bench measures: started, waited for, its CPU time read, stopped. Its last
+ * A process that a bench measures: started, waited for, its CPU time read, stopped. Its last
  * lines of output are in the message when it ends by itself.
  */
 import { spawn, type ChildProcess } from "node:child_process";
@@ -21,6 +21,11 @@ export const RUN_SOURCE = ["--conditions=agents-source", "--import", "tsx"];
 export interface ServerProcessOptions {
   readonly name: string;
   readonly args: ReadonlyArray<string>;
+  /** Default: this Node. */
+  readonly command?: string;
+  /** Whom it runs as; default: this process' user. */
+  readonly uid?: number;
+  readonly gid?: number;
   readonly cwd: string;
   readonly env?: Readonly<Record<string, string>>;
 }
@@ -31,9 +36,10 @@ export class ServerProcess {
   private readonly ended: Promise<void>;
   private output = "";
 
-  constructor({ name, args, cwd, env }: ServerProcessOptions) {
+  constructor({ name, args, cwd, env, command, ...user }: ServerProcessOptions) {
     this.name = name;
-    this.child = spawn(process.execPath, args, {
+    this.child = spawn(command ?? process.execPath, args, {
+      ...user,
       cwd,
       env: { ...process.env, ...env },
       stdio: ["ignore", "pipe", "pipe"],

@@ -6,7 +6,9 @@ export interface Subject {
   /** Where deliveries go. */
   readonly url: string;
   /** As `webhooks.lua` takes it: a path that the agent's name is appended to, or one that names none. */
-  readonly target: { readonly PATH_PREFIX: string } | { readonly PATH_FIXED: string };
+  readonly target:
+    | { readonly PATH_PREFIX: string; readonly PATH_SUFFIX?: string }
+    | { readonly PATH_FIXED: string };
   /** Processor time so far: its Node processes, and its broker. */
   readonly cpuSeconds: () => { readonly node: number; readonly broker: number };
   /** Answers so far by status, as it counts them itself; undefined when it does not. */

@@ -7,6 +7,7 @@ import { parseArgs } from "node:util";
 import { activation } from "./activation.ts";
 import { BenchFailed, type Bench, type BenchOptions } from "./Bench.ts";
 import { describeMachine } from "./describeMachine.ts";
+import { peers } from "./peers.ts";
 import { printResult } from "./printResult.ts";
 import { growth } from "./growth.ts";
 import { memory } from "./memory.ts";
@@ -29,9 +30,12 @@ const BENCHES: ReadonlyArray<Bench> = [
   growth,
 ];
 
+/** Run only when named: they need packages and servers of others. */
+const ON_DEMAND: ReadonlyArray<Bench> = [peers];
+
 const HELP = `npm run bench [-- name …] [options]
 
-${BENCHES.map((bench) => `  ${bench.name.padEnd(12)}${bench.about}`).join("\n")}
+${[...BENCHES, ...ON_DEMAND].map((bench) => `  ${bench.name.padEnd(12)}${bench.about}`).join("\n")}
 
   --rounds <n>        interleaved repeats (default 3)
   --seconds <n>       of one measurement (default 6)
@@ -70,10 +74,12 @@ function positive(name: string, text: string): number {
 
 async function runAll(): Promise<void> {
   if (values.help) return console.log(HELP);
-  const unknown = positionals.filter((name) => !BENCHES.some((bench) => bench.name === name));
+  const unknown = positionals.filter(
+    (name) => ![...BENCHES, ...ON_DEMAND].some((bench) => bench.name === name),
+  );
   if (unknown.length > 0) throw new BenchFailed(`no bench "${unknown.join(", ")}".\n\n${HELP}`);
-  for (const bench of BENCHES) {
-    if (positionals.length > 0 && !positionals.includes(bench.name)) continue;
+  const chosen = [...BENCHES, ...ON_DEMAND].filter((bench) => positionals.includes(bench.name));
+  for (const bench of positionals.length > 0 ? chosen : BENCHES) {
     const machine = describeMachine();
     const result = await bench.run(options);
     printResult(bench.name, machine, result, console.log);

@@ -14,6 +14,9 @@ export const AGENTS = 1000;
 /** Deliveries signed for each second of a run: more than anything here can send. */
 const SIGNED_PER_SECOND = 40_000;
 
+/** A slow answer is a result; the default of 2 s would make an error of it. */
+const TIMEOUT = "30s";
+
 const run = promisify(execFile);
 
 export interface WrkRun {
@@ -47,6 +50,8 @@ export async function runWrk(subject: Subject, options: WrkOptions): Promise<Wrk
     "-s",
     files.lua,
     "--latency",
+    "--timeout",
+    TIMEOUT,
     subject.url,
   ];
   const env = { ...process.env, SIGNED: signed, TAG: tag, ...subject.target };
