@@ -4,6 +4,7 @@
  * 1 to 256 MB in its database. And what should rise: changes a second with one host and with two.
  */
 import { fileURLToPath } from "node:url";
+import type { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
 import { BenchFailed, type Bench, type BenchOptions, type BenchRow } from "./Bench.ts";
 import { agentNamed, BODY, durabilityOf, openBenchHost, type BenchHost } from "./BenchHost.ts";
 import { SocketLoad } from "./SocketLoad.ts";
@@ -16,11 +17,14 @@ const EVENTS = [10, 1_000, 10_000, 100_000];
 const MEGABYTES = [1, 16, 256];
 /** Of one insert: well under the broker's payload limit, so that no event needs the object store. */
 const BALLAST_BYTES = 256 * 1024;
+/** What a wake replays after the snapshot. */
+const EVENTS_AFTER = 5;
 /** Agents of the first form that are real and woken; the others are known by a message each. */
 const REAL = 200;
 /** Of each measurement, for each round asked for. */
 const SAMPLES_PER_ROUND = 100;
-const WARM_UP_SAMPLES = 50;
+/** Compiled code, warm caches. */
+const WARM_UP_SAMPLES = 100;
 const STORING_AT_ONCE = 512; // as many as keep the broker busy
 /** The frames that we send to a new socket: identity, state, MCP servers. */
 const OUR_FRAMES = 3;
@@ -63,7 +67,7 @@ export const growth: Bench = {
       rows,
       raw,
       notes: [
-        "ratio: to the first row of its kind. Known: a wake replays one turn; events: from a snapshot and 5 events after it.",
+        `ratio: to the first row of its kind. Known: a wake replays one turn; events: from a snapshot and ${EVENTS_AFTER} events after it.`,
       ],
     };
   },
@@ -80,54 +84,69 @@ const known: Form = (options) =>
       options.say(`  ${level} agents known`);
       await storeFillers(host, event, { from: stored, to: level });
       stored = level;
-      const commitMs = await sample(options, () => host.call(active, "touch", BODY));
-      const wakeMs = await sample(options, async (n) =>
-        (await host.wake(agentNamed(`real${n % REAL}`), inMemory(host))).discard(),
-      );
-      points.push({ name: `${level.toLocaleString("en")} agents known`, commitMs, wakeMs });
+      const [commitMs, wakeMs] = await sampleEach(options, [
+        () => host.call(active, "touch", BODY),
+        async (n) => (await host.wake(agentNamed(`real${n % REAL}`), inMemory(host))).discard(),
+      ]);
+      points.push({
+        name: `${level.toLocaleString("en")} agents known`,
+        commitMs: commitMs!,
+        wakeMs: wakeMs!,
+      });
     }
     return points;
   });
 
 const events: Form = (options) =>
   withHost(options, async (host) => {
-    const points: Point[] = [];
-    const agent = await host.write("long", 1);
+    const agents: ActiveAgent[] = [];
     for (const level of EVENTS) {
-      options.say(`  ${level} events`);
+      options.say(`  writing ${level} events`);
+      const agent = await host.write(`events${level}`, 1);
       while (agent.image.seq < level) await host.call(agent, "touch", BODY);
       await host.services.snapshots.put(agent.id, agent.image.encode(agent.database.image()));
-      for (let n = 0; n < 5; n += 1) await host.call(agent, "touch", BODY);
-      const wakeMs = await sample(options, async () => {
+      for (let n = 0; n < EVENTS_AFTER; n += 1) await host.call(agent, "touch", BODY);
+      agents.push(agent);
+    }
+    const wakes = await sampleEach(
+      options,
+      agents.map((agent) => async () => {
         const woken = await host.wake(agent.id, inMemory(host));
         if (woken.stateText !== agent.stateText)
           throw new BenchFailed(`woke with ${woken.stateText}, not ${agent.stateText}`);
         woken.discard();
-      });
-      const commitMs = await sample(options, () => host.call(agent, "touch", BODY));
-      points.push({
-        name: `${level.toLocaleString("en")} events in the journal`,
-        commitMs,
-        wakeMs,
-      });
-    }
-    return points;
+      }),
+    );
+    const commits = await sampleEach(
+      options,
+      agents.map((agent) => () => host.call(agent, "touch", BODY)),
+    );
+    return EVENTS.map((level, at) => ({
+      name: `${level.toLocaleString("en")} events in the journal`,
+      commitMs: commits[at]!,
+      wakeMs: wakes[at]!,
+    }));
   });
 
 const megabytes: Form = (options) =>
   withHost(options, async (host) => {
-    const points: Point[] = [];
-    const agent = await host.write("large", 1);
-    let bytes = 0;
+    const agents: ActiveAgent[] = [];
     for (const level of MEGABYTES) {
-      options.say(`  ${level} MB`);
-      for (; bytes < level * 2 ** 20; bytes += BALLAST_BYTES)
+      options.say(`  writing ${level} MB`);
+      const agent = await host.write(`megabytes${level}`, 1);
+      for (let bytes = 0; bytes < level * 2 ** 20; bytes += BALLAST_BYTES)
         await host.call(agent, "grow", BALLAST_BYTES);
-      const commitMs = await sample(options, () => host.call(agent, "touch", BODY));
-      points.push({ name: `a database of ${level} MB`, commitMs });
+      agents.push(agent);
     }
-    agent.discard();
-    return points;
+    const commits = await sampleEach(
+      options,
+      agents.map((agent) => () => host.call(agent, "touch", BODY)),
+    );
+    for (const agent of agents) agent.discard();
+    return MEGABYTES.map((level, at) => ({
+      name: `a database of ${level} MB`,
+      commitMs: commits[at]!,
+    }));
   });
 
 const hosts: Form = async ({ syncAlways, profile, rounds, seconds, say }) => {
@@ -156,7 +175,7 @@ const hosts: Form = async ({ syncAlways, profile, rounds, seconds, say }) => {
     return {
       server: sides[0]!.agents.serverVersion,
       points: [...found].map(([count, { rates, us }]) => ({
-        name: `${count} of hosts`,
+        name: count === 1 ? "1 host" : `${count} hosts`,
         changesPerSecond: median(rates),
         nodeUs: median(us),
       })),
@@ -188,16 +207,18 @@ const inMemory = (host: BenchHost): BenchHost["services"] => ({
   databases: host.memoryDatabases,
 });
 
-async function sample(
+/** Of each way, taken in turn, forwards and backwards: what else the machine does meets each alike. */
+async function sampleEach(
   { rounds }: BenchOptions,
-  run: (n: number) => Promise<void>,
-): Promise<number[]> {
-  const tookMs: number[] = [];
-  for (let n = -WARM_UP_SAMPLES; n < rounds * SAMPLES_PER_ROUND; n += 1) {
-    const startMs = performance.now();
-    await run(n + WARM_UP_SAMPLES);
-    if (n >= 0) tookMs.push(performance.now() - startMs);
-  }
+  ways: ReadonlyArray<(n: number) => Promise<void>>,
+): Promise<ReadonlyArray<number[]>> {
+  const tookMs = ways.map((): number[] => []);
+  for (let n = -WARM_UP_SAMPLES; n < rounds * SAMPLES_PER_ROUND; n += 1)
+    for (const at of n % 2 === 0 ? ways.keys() : [...ways.keys()].toReversed()) {
+      const startMs = performance.now();
+      await ways[at]!(n + WARM_UP_SAMPLES);
+      if (n >= 0) tookMs[at]!.push(performance.now() - startMs);
+    }
   return tookMs;
 }
 
