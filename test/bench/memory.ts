@@ -49,7 +49,7 @@ interface Measured {
 
 export const memory: Bench = {
   name: "memory",
-  about: "bytes an agent in memory, an agent that hibernates, a socket",
+  about: 'bytes an agent in memory, an agent that hibernates, a socket (--form "socket", …)',
   run: async (options) => {
     const { syncAlways, rounds, say } = options;
     const agents = await startAgents({
@@ -60,7 +60,9 @@ export const memory: Bench = {
     });
     const found: Measured[] = [];
     const opened: SocketLoad[] = [];
-    const kinds = kindsOf(opened);
+    const kinds = kindsOf(opened).filter(
+      ({ name }) => options.forms.length === 0 || options.forms.includes(name),
+    );
     try {
       for (const { name, count, add } of kinds) {
         await add(agents, 0);
