@@ -20,6 +20,8 @@ import { Shard } from "./Shard.ts";
 const LEASE_MARGIN = 0.2;
 /** Agents leave memory at most this much later than they may. */
 const SWEEP_MS_DEFAULT = 1000;
+/** A healthy broker takes a snapshot in milliseconds; the shards have their next owners already. */
+const SNAPSHOTS_WAIT_MS = 2_000;
 /** Shards started at once: each is a few requests to the broker. */
 const CLAIMS_AT_ONCE = 8;
 
@@ -93,10 +95,21 @@ export class Host {
     this.stopping = true;
     const { leases, log, config } = this.services;
     await Promise.all([...this.owned.keys()].map((shard) => this.handOver(shard)));
+    await this.snapshotsStored();
     this.watching.abort();
     for (const cancel of this.timers) cancel();
     if (this.hostLease) await leases.release(this.hostLease).catch(() => undefined);
     log.info("host stopped", { host: config.hostId });
+  }
+
+  /** Agents that left have snapshots on their way; without them the next owner replays more, no worse. */
+  private async snapshotsStored(): Promise<void> {
+    const { storing, time } = this.services;
+    if (storing.size === 0) return;
+    let cancel = (): void => undefined;
+    const late = new Promise<void>((resolve) => (cancel = time.after(SNAPSHOTS_WAIT_MS, resolve)));
+    await Promise.race([Promise.all(storing), late]);
+    cancel();
   }
 
   private every(ms: number, f: () => Promise<void>): void {

@@ -82,6 +82,8 @@ export interface HostServices {
   readonly mcp?: McpClientsShape;
   /** Absent: no relay, nothing is sent. */
   readonly mail?: MailTransportShape;
+  /** Snapshots on their way; a host that stops waits for them, for a moment. */
+  readonly storing: Set<Promise<void>>;
   /** Agents that are being rebuilt pass it. */
   readonly rebuilds: Turnstile;
   readonly time: TimeShape;
@@ -112,6 +114,7 @@ export const hostServices = (
         onNone: () => ({}),
         onSome: (mcp) => ({ mcp }),
       }),
+      storing: new Set(),
       rebuilds: new Turnstile(REBUILDS_MAX),
       time: yield* Time,
       ambient: yield* Ambient,

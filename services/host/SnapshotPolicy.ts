@@ -52,13 +52,17 @@ export class SnapshotPolicy {
     this.bytes = 0;
     this.lastBytes = data.length;
     this.writing = true;
-    services.snapshots
+    const stored = services.snapshots
       .put(agent.id, data)
       .then(() => services.metrics.snapshots())
       .catch((error: unknown) =>
         // The journal has it all: the next one comes when it is due again.
         services.log.warn("a snapshot could not be stored", { ...agent.id, error: String(error) }),
       )
-      .finally(() => (this.writing = false));
+      .finally(() => {
+        this.writing = false;
+        services.storing.delete(stored);
+      });
+    services.storing.add(stored);
   }
 }
