@@ -21,7 +21,7 @@ const LEASE_TTL_MS = 3_000;
 const ASK_TIMEOUT_MS = 4_000;
 /** Restarts begin at these shares of the window. */
 const RESTARTS = [0.2, 0.6];
-const TIMEOUT_MS = ARMING_MS + WINDOW_MS + 120_000;
+const TIMEOUT_MS = ARMING_MS + WINDOW_MS + 240_000;
 
 interface Ran {
   readonly n: number;
