@@ -5,15 +5,16 @@
  * 2. Everything stored and not acked is delivered, at least once, to the one consumer of its shard,
  *    in stored order for each agent on first delivery.
  * 3. `consume` first takes the shard over: whatever an earlier consumer held and did not ack is
- *    delivered again at once.
+ *    delivered again at once. The lane is its latest owner's: a consumer of an earlier epoch than the
+ *    present one's is refused, for a host that was frozen between its claim and this may come long after its successor.
  * 4. An acked input is never delivered again (to a consumer that starts after the ack was stored).
  * 5. A delivery does not hold its bytes for the host: past a bound the host keeps only `seq` and reads
  *    again by `get`.
  *
  * Adapters: `services/nats/NatsInbox`, `services/memory/MemoryInbox`; one conformance suite.
  */
-import { Context } from "effect";
-import type { AgentId, Sequence, ShardId } from "../../schemas/Address.ts";
+import { Context, Data } from "effect";
+import type { AgentId, Epoch, Sequence, ShardId } from "../../schemas/Address.ts";
 
 export interface Delivery {
   readonly id: AgentId;
@@ -33,6 +34,18 @@ export type PublishResult =
   /** Not known to be stored when `signal` fired (it may be: publish again with the same key is safe). */
   | { readonly _tag: "Unavailable"; readonly message: string };
 
+/** A later owner of the shard has its lane. */
+export class LaneTaken extends Data.TaggedError("LaneTaken")<{ readonly shard: ShardId }> {
+  override get message(): string {
+    return `A later owner of shard ${this.shard} consumes it already`;
+  }
+}
+
+export interface ConsumeOptions {
+  /** Of the shard's lease (rule 3); without one it is earlier than every other. */
+  readonly epoch?: Epoch;
+}
+
 export interface InboxConsumer {
   /** No delivery begins after this resolves. What is not acked goes to the next consumer. */
   readonly stop: () => Promise<void>;
@@ -45,10 +58,11 @@ export interface InboxShape {
     data: Uint8Array,
     options: { readonly signal: AbortSignal },
   ) => Promise<PublishResult>;
-  /** Takes the shard's lane over. Rejects with `BrokerUnavailable`; once running it heals itself across broker restarts. */
+  /** Takes the shard's lane over. Rejects with `BrokerUnavailable` or `LaneTaken`; once running it heals itself across broker restarts. */
   readonly consume: (
     shard: ShardId,
     handler: (delivery: Delivery) => void,
+    options?: ConsumeOptions,
   ) => Promise<InboxConsumer>;
   /** The stored envelope, or undefined when it was acked. Rejects with `BrokerUnavailable`. */
   readonly get: (seq: Sequence) => Promise<Uint8Array | undefined>;

@@ -18,7 +18,7 @@ import {
 } from "../../schemas/Call.ts";
 import type { BusMessage } from "../../core/bus/Bus.ts";
 import { encodeError } from "../../core/call/remoteError.ts";
-import type { InboxConsumer } from "../../core/inbox/Inbox.ts";
+import type { Delivery, InboxConsumer } from "../../core/inbox/Inbox.ts";
 import type { Lease } from "../../core/lease/Leases.ts";
 import type { CallAnswer } from "../../core/turn/handleCall.ts";
 import { AgentSlot, isTransient } from "./AgentSlot.ts";
@@ -60,16 +60,18 @@ export class Shard {
     return count;
   }
 
-  /** Rejects with `BrokerUnavailable`; the caller then gives the shard up. */
+  /** Rejects with `BrokerUnavailable` or `LaneTaken`; the caller then gives the shard up. */
   async start(gateways: ReadonlyArray<string>): Promise<void> {
     const { bus, inbox, config } = this.services;
     await Promise.all(gateways.map((gateway) => this.census(gateway)));
     this.unsubscribe = bus.subscribe(config.subjects.callsOfShard(this.shard), (message) =>
       this.receive(message),
     );
-    this.consumer = await inbox.consume(this.shard, (delivery) => {
+    const { epoch } = this.lease;
+    const onDelivery = (delivery: Delivery): void => {
       if (!this.lost.signal.aborted) this.slot(delivery.id).deliver(delivery);
-    });
+    };
+    this.consumer = await inbox.consume(this.shard, onDelivery, { epoch });
     if (this.lost.signal.aborted) await this.consumer.stop();
   }
 

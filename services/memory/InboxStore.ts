@@ -4,7 +4,13 @@
  * what it held is the next lane's.
  */
 import type { TimeShape } from "../../core/time/Time.ts";
-import { shardOf, type AgentId, type Sequence, type ShardId } from "../../schemas/Address.ts";
+import {
+  shardOf,
+  type AgentId,
+  type Epoch,
+  type Sequence,
+  type ShardId,
+} from "../../schemas/Address.ts";
 
 export interface StoredInput {
   readonly id: AgentId;
@@ -16,6 +22,7 @@ export interface StoredInput {
 /** What a lane gives to the broker: called with each input of its shard, in order. */
 export interface Lane {
   readonly shard: ShardId;
+  readonly epoch: Epoch;
   readonly offer: (input: StoredInput) => void;
 }
 
@@ -40,10 +47,16 @@ export class InboxStore {
     return seq;
   }
 
-  /** `lane` gets all that its shard holds, in order, and everything after; the lane before it nothing. */
-  takeOver(lane: Lane): void {
-    this.lanes.set(lane.shard, lane);
+  /**
+   * `lane` gets all that its shard holds, in order, and everything after; the lane before it nothing. False: that
+   * one is of a later epoch, and stays.
+   */
+  takeOver(lane: Lane): boolean {
+    const { shard, epoch } = lane;
+    if ((this.lanes.get(shard)?.epoch ?? epoch) > epoch) return false;
+    this.lanes.set(shard, lane);
     this.offerAll(lane);
+    return true;
   }
 
   /** Everything unacked again: after a connection was lost. */

@@ -4,8 +4,8 @@
  * again and hands on what its host does not hold, as `services/nats/ShardLane` does.
  */
 import { Layer } from "effect";
-import { Inbox, type Delivery, type InboxShape } from "../../core/inbox/Inbox.ts";
-import { addressKey, type Sequence, type ShardId } from "../../schemas/Address.ts";
+import { Inbox, LaneTaken, type Delivery, type InboxShape } from "../../core/inbox/Inbox.ts";
+import { addressKey, type Epoch, type Sequence, type ShardId } from "../../schemas/Address.ts";
 import type { StoredInput } from "./InboxStore.ts";
 import type { MemoryConnection } from "./MemoryConnection.ts";
 
@@ -25,11 +25,12 @@ export function makeMemoryInbox(connection: MemoryConnection): InboxShape {
       }
       return { _tag: "Unavailable", message };
     },
-    consume: async (shard, handler) => {
+    consume: async (shard, handler, { epoch = EPOCH_NONE } = {}) => {
       await connection.operation("consume", String(shard));
-      const lane = new MemoryLane(connection, shard, handler);
-      inbox.takeOver(lane);
-      return lane;
+      const lane = new MemoryLane(connection, { shard, epoch }, handler);
+      if (inbox.takeOver(lane)) return lane;
+      await lane.stop();
+      throw new LaneTaken({ shard });
     },
     get: async (seq) => {
       await connection.operation("get", String(seq));
@@ -42,6 +43,9 @@ export function makeMemoryInbox(connection: MemoryConnection): InboxShape {
   };
 }
 
+/** Earlier than every lease's. */
+const EPOCH_NONE = 0 as Epoch;
+
 interface Held {
   deliveries: number;
   state: "held" | "putOff" | "acked";
@@ -49,6 +53,7 @@ interface Held {
 
 class MemoryLane {
   readonly shard: ShardId;
+  readonly epoch: Epoch;
   private readonly connection: MemoryConnection;
   private readonly handler: (delivery: Delivery) => void;
   private readonly held = new Map<Sequence, Held>();
@@ -56,9 +61,14 @@ class MemoryLane {
   private readonly sending = new Set<Promise<void>>();
   private stopped = false;
 
-  constructor(connection: MemoryConnection, shard: ShardId, handler: (delivery: Delivery) => void) {
+  constructor(
+    connection: MemoryConnection,
+    { shard, epoch }: Pick<MemoryLane, "shard" | "epoch">,
+    handler: (delivery: Delivery) => void,
+  ) {
     this.connection = connection;
     this.shard = shard;
+    this.epoch = epoch;
     this.handler = handler;
     this.offChange = connection.onChange((up) => {
       if (up) this.store.offerAll(this);

@@ -7,14 +7,17 @@
  */
 import { Effect, Layer } from "effect";
 import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
-import { Inbox, type InboxShape, type PublishResult } from "../../core/inbox/Inbox.ts";
-import { shardOf } from "../../schemas/Address.ts";
+import { Inbox, LaneTaken, type InboxShape, type PublishResult } from "../../core/inbox/Inbox.ts";
+import { shardOf, type Epoch } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { newClaim, resolveClaim } from "./claims.ts";
 import { unavailable } from "./JetStreamApi.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
 import { retryPause } from "./retryPause.ts";
 import { ShardLane } from "./ShardLane.ts";
+
+/** Earlier than every lease's. */
+const EPOCH_NONE = 0 as Epoch;
 
 export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
   const stream = nats.subjects.stream.inbox;
@@ -33,13 +36,13 @@ export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
         }
       }
     },
-    consume: async (shard, handler) => {
-      const lane = new ShardLane(nats, blobs, shard, handler);
+    consume: async (shard, handler, { epoch = EPOCH_NONE } = {}) => {
+      const lane = new ShardLane(nats, blobs, { shard, epoch }, handler);
       try {
         await lane.takeOver();
       } catch (error) {
         await lane.stop();
-        throw unavailable(error);
+        throw error instanceof LaneTaken ? error : unavailable(error);
       }
       return lane;
     },

@@ -6,6 +6,9 @@
  *    old one is not enough: pull requests of a frozen host outlive a reset (measured on 2.15.1), and what
  *    it then pulls is lost to everybody until `ack_wait`. A work queue allows one consumer a subject, so the older
  *    lane can't come back while this one is there (`consumerNotUnique`): it stands by until stopped.
+ *    The epoch is part of the name: who meets a consumer of a later one gives way, and deletes those of earlier
+ *    ones even while it heals. So a host that comes long after its lease was lost takes nothing, and leaves nothing
+ *    that keeps its successor out.
  * 2. Unacked messages stay in the stream, so a new consumer delivers them all, at once and in order.
  * 3. Healing (connection lost, consumer gone, broker silent) is taking over from oneself: what was
  *    lost on the way comes again. What the host still holds comes again too and is not handed on
@@ -17,8 +20,8 @@
 import type { Msg, Subscription } from "@nats-io/nats-core";
 import { randomUUID } from "node:crypto";
 import type { BlobsShape } from "../../core/blob/Blobs.ts";
-import type { Delivery } from "../../core/inbox/Inbox.ts";
-import type { ShardId } from "../../schemas/Address.ts";
+import { LaneTaken, type Delivery } from "../../core/inbox/Inbox.ts";
+import type { Epoch, ShardId } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { readClaim, resolveClaim } from "./claims.ts";
 import { ApiCode, ApiRefusal } from "./JetStreamApi.ts";
@@ -53,11 +56,14 @@ const TAKE_OVERS_MAX = 20;
 const STOP_DRAIN_MS = 1_000;
 const STOP_POLL_MS = 10;
 const RECONNECTED = "reconnected";
+/** Before the epoch in a consumer's name; no id begins like this. */
+const EPOCH_MARK = "epoch";
 
 export class ShardLane {
   private readonly nats: NatsShape;
   private readonly blobs: BlobsShape;
   private readonly shard: ShardId;
+  private readonly epoch: Epoch;
   private readonly handler: (delivery: Delivery) => void;
   private readonly ledger = new LaneLedger();
   private readonly stopping = new AbortController();
@@ -76,12 +82,13 @@ export class ShardLane {
   constructor(
     nats: NatsShape,
     blobs: BlobsShape,
-    shard: ShardId,
+    { shard, epoch }: { readonly shard: ShardId; readonly epoch: Epoch },
     handler: (delivery: Delivery) => void,
   ) {
     this.nats = nats;
     this.blobs = blobs;
     this.shard = shard;
+    this.epoch = epoch;
     this.handler = handler;
     this.offChange = nats.connection.onChange((up) => {
       if (up) this.heal(RECONNECTED);
@@ -91,10 +98,13 @@ export class ShardLane {
     }, LOOK_MS);
   }
 
-  /** Takes the lane from whoever has it. Rejects with `BrokerUnavailable` or `ApiRefusal`. */
+  /** Takes the lane from whoever has it. Rejects with `BrokerUnavailable`, `ApiRefusal` or `LaneTaken`. */
   async takeOver(): Promise<void> {
     for (let attempt = 1; ; attempt++) {
-      for (const name of await this.consumersOfShard()) await this.deleteConsumer(name);
+      const names = await this.consumersOfShard();
+      if (names.some((name) => this.epochOf(name) > this.epoch))
+        throw new LaneTaken({ shard: this.shard });
+      for (const name of names) await this.deleteConsumer(name);
       try {
         return await this.createConsumer();
       } catch (error) {
@@ -140,7 +150,7 @@ export class ShardLane {
 
   private async createConsumer(): Promise<void> {
     const { stream } = this.nats.subjects;
-    const name = `${this.namePrefix}${randomUUID()}`;
+    const name = `${this.namePrefix}${EPOCH_MARK}${this.epoch}-${randomUUID()}`;
     this.doubtful.add(name);
     await this.nats.api.call(`CONSUMER.CREATE.${stream.inbox}.${name}`, {
       stream_name: stream.inbox,
@@ -272,9 +282,23 @@ export class ShardLane {
         for (const name of [this.consumer, ...this.doubtful]) await this.deleteConsumer(name);
         return await this.createConsumer();
       } catch (error) {
-        if (isNotUnique(error)) attempt = STAND_BY_ATTEMPT; // another host has the lane now
+        if (!isNotUnique(error)) continue;
+        attempt = STAND_BY_ATTEMPT; // another host has the lane now
+        await this.deleteEarlier().catch(() => undefined); // tried again
       }
     }
+  }
+
+  /** Consumers of owners before us: one that came late, and maybe died before it could give way. */
+  private async deleteEarlier(): Promise<void> {
+    for (const name of await this.consumersOfShard())
+      if (this.epochOf(name) < this.epoch) await this.deleteConsumer(name);
+  }
+
+  /** 0 for a name without one. */
+  private epochOf(name: string): number {
+    const rest = name.slice(this.namePrefix.length);
+    return rest.startsWith(EPOCH_MARK) ? Number.parseInt(rest.slice(EPOCH_MARK.length), 10) : 0;
   }
 
   private get namePrefix(): string {

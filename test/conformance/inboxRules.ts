@@ -1,8 +1,14 @@
 /** The rules of `core/inbox/Inbox`, for any adapter. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
-import type { Delivery, PublishResult } from "../../core/inbox/Inbox.ts";
-import { agentId, shardOf, type AgentId, type Sequence } from "../../schemas/Address.ts";
+import { LaneTaken, type Delivery, type PublishResult } from "../../core/inbox/Inbox.ts";
+import {
+  agentId,
+  shardOf,
+  type AgentId,
+  type Epoch,
+  type Sequence,
+} from "../../schemas/Address.ts";
 import { decodeFrame } from "../../schemas/Frame.ts";
 import {
   LARGE_BYTES,
@@ -122,6 +128,26 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
       expect(owner.map(labelOf)).toEqual(["1", "2", "3", "4"]);
       expect(winner.length).toBeGreaterThanOrEqual(3);
       for (const d of owner) d.ack();
+    });
+
+    it("a consumer of an earlier epoch takes nothing from a later one's, and one of a later epoch does", async () => {
+      const { shard, agent } = newShard();
+      const id = agent("epochs");
+      await publish(id, message("1"));
+      const lanes: Delivery[][] = [[], [], []];
+      const of = (epoch: number) => ({ epoch: epoch as Epoch });
+      const second = await a.inbox.consume(shard, (d) => lanes[1]!.push(d), of(12));
+      await got(lanes[1]!, 1);
+      const late = b.inbox.consume(shard, (d) => lanes[0]!.push(d), of(9));
+      await expect(late).rejects.toBeInstanceOf(LaneTaken);
+      await publish(id, message("2"));
+      await got(lanes[1]!, 2);
+      const third = await b.inbox.consume(shard, (d) => lanes[2]!.push(d), of(100));
+      await got(lanes[2]!, 2);
+      expect(lanes.map((lane) => lane.map(labelOf))).toEqual([[], ["1", "2"], ["1", "2"]]);
+      for (const d of lanes[2]!) d.ack();
+      await second.stop();
+      await third.stop();
     });
 
     it("stop: no delivery begins after it, and what was not acked is the next consumer's", async () => {

@@ -146,36 +146,40 @@ function consumeOf(
   ask: Ask,
 ): InboxShape["consume"] {
   const inbox = makeMemoryInbox(line);
-  return (shard, handler) =>
+  return (shard, handler, options) =>
     ask(["consume:before", "consume:after"], async () => {
       let stopped = false;
-      const consumer = await inbox.consume(shard, (delivery) => {
-        /** The broker never hears of it, and delivers again. */
-        const isLost = (): boolean => {
-          if (!weather.losesAck()) return false;
-          line.time.after(ACK_WAIT_MS, () => process.enter(deliver));
-          return true;
-        };
-        const given = {
-          ...delivery,
-          ack: () => {
-            if (process.point("ack:before")) return;
-            if (!isLost()) delivery.ack();
-            process.point("ack:after");
-          },
-          nak: (delayMs: number) => {
-            if (process.point("nak:before")) return;
-            if (!isLost()) delivery.nak(delayMs);
-            process.point("nak:after");
-          },
-        };
-        const deliver = (): void => {
-          if (!stopped) handler(given);
-        };
-        if (weather.bug?.acksEarly === true) delivery.ack();
-        process.enter(deliver);
-        if (weather.isRepeated()) process.enter(deliver);
-      });
+      const consumer = await inbox.consume(
+        shard,
+        (delivery) => {
+          /** The broker never hears of it, and delivers again. */
+          const isLost = (): boolean => {
+            if (!weather.losesAck()) return false;
+            line.time.after(ACK_WAIT_MS, () => process.enter(deliver));
+            return true;
+          };
+          const given = {
+            ...delivery,
+            ack: () => {
+              if (process.point("ack:before")) return;
+              if (!isLost()) delivery.ack();
+              process.point("ack:after");
+            },
+            nak: (delayMs: number) => {
+              if (process.point("nak:before")) return;
+              if (!isLost()) delivery.nak(delayMs);
+              process.point("nak:after");
+            },
+          };
+          const deliver = (): void => {
+            if (!stopped) handler(given);
+          };
+          if (weather.bug?.acksEarly === true) delivery.ack();
+          process.enter(deliver);
+          if (weather.isRepeated()) process.enter(deliver);
+        },
+        options,
+      );
       const stop = async (): Promise<void> => {
         stopped = true;
         await process.hear(consumer.stop());
