@@ -41,6 +41,7 @@ import { SignalLane } from "./SignalLane.ts";
 import { Suspects } from "./Suspects.ts";
 import { mergeTriggers, type CommitTriggers } from "./Triggers.ts";
 import { Turn } from "./Turn.ts";
+import { SparseSet } from "./sparse.ts";
 
 export type { ActiveAgentParts, AgentClassType, AgentOutlet } from "./AgentParts.ts";
 
@@ -73,7 +74,7 @@ export class ActiveAgent implements AgentRuntime {
   /** Its `destroyed` event is stored. */
   destroyed = false;
   /** `keepAlive()`s that are not over. */
-  readonly kept = new Set<symbol>();
+  readonly kept = new SparseSet<symbol>();
   /** Why, when it was discarded by `abort`. */
   aborted: string | undefined;
   readonly #parts: ActiveAgentParts;

@@ -5,6 +5,7 @@
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import { encodeSnapshot, type SnapshotHead } from "../../schemas/Snapshot.ts";
 import { DoneSet } from "./DoneSet.ts";
+import { SparseMap } from "./sparse.ts";
 
 /** An input that began and is not done. */
 export interface Begun {
@@ -25,7 +26,7 @@ export class AgentImage {
   /** JSON text of the state; undefined when it was never set. */
   state: string | undefined = undefined;
   done = new DoneSet();
-  readonly begun = new Map<string, Begun>();
+  readonly begun = new SparseMap<string, Begun>();
   /** Sequence of the last `destroyed` event; 0 in its first life. */
   life = 0;
   /** Size of the database after the last event, in pages. */

@@ -11,6 +11,7 @@ import { Connection, type ConnectionMessage } from "../agent/Connection.ts";
 import { stateFrame } from "../agent/protocol.ts";
 import type { AgentOutlet } from "./ActiveAgent.ts";
 import type { Committer } from "./Committer.ts";
+import { SparseMap } from "./sparse.ts";
 
 export interface CastOptions {
   /** Connection ids that do not get it. */
@@ -33,7 +34,7 @@ export class AgentSockets {
   /** Looked up late: the committer is made after this. */
   private readonly committer: () => Committer;
   /** By `socketKey`. */
-  private readonly byKey = new Map<string, Connection>();
+  private readonly byKey = new SparseMap<string, Connection>();
 
   constructor(
     id: AgentId,
@@ -85,7 +86,7 @@ export class AgentSockets {
     return this.byKey.values();
   }
   [Symbol.iterator](): IterableIterator<[string, Connection]> {
-    return this.byKey.entries();
+    return this.byKey[Symbol.iterator]();
   }
 
   /** Makes a connection object of this agent; it counts once it is in here. */

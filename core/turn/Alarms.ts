@@ -12,6 +12,7 @@ import type { ScheduleRow } from "../schedule/ScheduleTable.ts";
 import type { TimersShape } from "../schedule/Timers.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { DUE_MS_MAX, dueOf } from "./dueTimes.ts";
+import { SparseMap } from "./sparse.ts";
 
 /** A day: a timer costs little, and the agent seldom stays in memory longer without one. */
 const LOCAL_TIMER_MS_MAX = 24 * 3600 * 1000;
@@ -23,7 +24,7 @@ export class Alarms {
   private readonly timers: TimersShape;
   private readonly onDue: (id: string, dueMs: number) => void;
   /** What cancels this process's timer, by schedule. */
-  private readonly local = new Map<string, () => void>();
+  private readonly local = new SparseMap<string, () => void>();
 
   constructor(agent: ActiveAgent, timers: TimersShape, onDue: (id: string, dueMs: number) => void) {
     this.agent = agent;

@@ -31,6 +31,7 @@ import { claimOf } from "./claimOf.ts";
 import { encodeCommit, encodeDestroyed, type CommitTurn } from "./encodeCommit.ts";
 import type { CommitTriggers } from "./Triggers.ts";
 import type { Turn } from "./Turn.ts";
+import { SparseSet } from "./sparse.ts";
 
 /** A durable turn's writes wait at most this long for its end (architecture: "A turn", 3). */
 export const GATHER_MS = 50;
@@ -64,7 +65,7 @@ export interface CommitterHost {
 
 export class Committer {
   private readonly host: CommitterHost;
-  private readonly rejects = new Set<(error: unknown) => void>();
+  private readonly rejects = new SparseSet<(error: unknown) => void>();
   private pending: Batch | undefined;
   private inFlight: Batch | undefined;
   /** A commit is due as soon as it may go. */

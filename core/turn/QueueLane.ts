@@ -20,6 +20,7 @@ import type { InputHandle } from "./Mailbox.ts";
 import { resolveRetry } from "./retryPolicy.ts";
 import { runJob } from "./runJob.ts";
 import { HeldTriggers, rowChanges, type CommitTriggers } from "./Triggers.ts";
+import { SparseSet } from "./sparse.ts";
 
 export interface QueueOptions {
   readonly retry?: RetryOptions;
@@ -68,7 +69,7 @@ export class QueueLane {
   private pushed: QueueRow[] = [];
   private removed: string[] = [];
   /** Pushes that are not stored yet. */
-  private readonly unstored = new Set<string>();
+  private readonly unstored = new SparseSet<string>();
   private running = false;
   private stopped = false;
   private ranAny = false;

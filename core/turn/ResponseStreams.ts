@@ -9,6 +9,7 @@
 import { readAhead, type PendingBody } from "../http/readAhead.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import type { Turn } from "./Turn.ts";
+import { SparseMap } from "./sparse.ts";
 
 /** Of one piece: well below the broker's limit of a message. */
 export const PIECE_BYTES_MAX = 256 * 1024;
@@ -32,7 +33,7 @@ export interface Piece {
 
 export class ResponseStreams {
   private readonly agent: ActiveAgent;
-  private readonly open = new Map<string, Open>();
+  private readonly open = new SparseMap<string, Open>();
 
   constructor(agent: ActiveAgent) {
     this.agent = agent;

@@ -29,6 +29,7 @@ import { messageOf, toJson, type JobPorts } from "./QueueLane.ts";
 import { resolveRetry } from "./retryPolicy.ts";
 import { runSchedule } from "./runSchedule.ts";
 import { HeldTriggers, rowChanges, type CommitTriggers } from "./Triggers.ts";
+import { SparseMap, SparseSet } from "./sparse.ts";
 
 export interface SchedulerPorts extends JobPorts {
   readonly timers: TimersShape;
@@ -41,14 +42,14 @@ export class Scheduler {
   private readonly ports: SchedulerPorts;
   private readonly alarms: Alarms;
   /** Rows as of the last commit that began (or of activation), and so what is armed. */
-  private readonly known = new Map<string, ScheduleRow>();
+  private readonly known = new SparseMap<string, ScheduleRow>();
   /** Rows whose commit has begun and is not stored. */
-  private readonly unstored = new Set<string>();
+  private readonly unstored = new SparseSet<string>();
   private readonly held = new HeldTriggers();
   /** Key of the run that is on, by schedule. */
-  private readonly running = new Map<string, string>();
+  private readonly running = new SparseMap<string, string>();
   /** Rows that this class wrote since then; or all may be changed. */
-  private readonly written = new Set<string>();
+  private readonly written = new SparseSet<string>();
   private changed = false;
   private stopped = false;
   private warned = false;

@@ -6,6 +6,7 @@
  * Also the triggers' deliveries: each is held until its job is settled and stored, then acked.
  */
 import type { InputHandle } from "./Mailbox.ts";
+import { SparseMap } from "./sparse.ts";
 
 /** One commit's share: what to store before its event, what to take back after it, and what to tell. */
 export interface CommitTriggers {
@@ -62,7 +63,7 @@ const mergeRows = (changes: ReadonlyArray<RowChanges | undefined>): RowChanges |
 
 /** Deliveries of triggers, by the key of their job. */
 export class HeldTriggers {
-  private readonly handles = new Map<string, InputHandle[]>();
+  private readonly handles = new SparseMap<string, InputHandle[]>();
 
   hold(key: string, handle: InputHandle): void {
     const held = this.handles.get(key);

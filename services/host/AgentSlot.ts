@@ -27,6 +27,7 @@ import { bury } from "./bury.ts";
 import type { HostServices } from "./HostServices.ts";
 import { sendAnswer } from "./sendAnswer.ts";
 import { SnapshotPolicy } from "./SnapshotPolicy.ts";
+import { SparseMap } from "../../core/turn/sparse.ts";
 
 /** Wait before a failed activation is tried again for inputs that wait, at first and at most. */
 const REACTIVATE_MS_MIN = 200;
@@ -59,9 +60,9 @@ export class AgentSlot {
   private activating: Promise<Live> | undefined;
   private readonly outstanding = new Map<number, InputHandle>();
   /** Bytes of the first inputs that came before the agent had started, by sequence. */
-  private readonly early = new Map<number, Uint8Array>();
+  private readonly early = new SparseMap<number, Uint8Array>();
   /** Sockets of the agent while it is not in memory, by `socketKey`. */
-  readonly sockets = new Map<string, SocketInfo>();
+  readonly sockets = new SparseMap<string, SocketInfo>();
   private quarantined: string | undefined;
   private failures = 0;
   /** The last agent was thrown out of memory: one of its inputs may be why, and would be again. */
