@@ -389,8 +389,8 @@ export class ActiveAgent implements AgentRuntime {
   }
 
   #assertLive(): void {
-    if (this.destroyed || (this.#destroying !== undefined && !this.discarded))
-      throw new AgentDestroyed();
+    const ends = this.#destroying !== undefined && !this.committer.awaits(this.turn());
+    if (this.destroyed || (ends && !this.discarded)) throw new AgentDestroyed();
     if (this.discarded) throw new AgentDiscarded();
   }
 }

@@ -94,6 +94,11 @@ export class Committer {
     return this.wanted && this.pending !== undefined && this.inFlight === undefined;
   }
 
+  /** It has written, and the commit of that waits for its end. */
+  awaits(turn: Turn): boolean {
+    return this.pending?.turns.has(turn) === true && mayEndSoon(turn);
+  }
+
   /** Runs `f` when `holding` ends, unless the agent is discarded first. */
   whenReleased(f: () => void): void {
     this.released.push(f);

@@ -9,6 +9,7 @@ import { Agent } from "../../core/agent/Agent.ts";
 import { AgentImage } from "../../core/turn/AgentImage.ts";
 import { applyEvent } from "../../core/turn/applyEvent.ts";
 import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
+import { GATHER_MS } from "../../core/turn/Committer.ts";
 import { CommitRig } from "../faults/CommitRig.ts";
 
 const MAX_ATTEMPTS = 3;
@@ -54,4 +55,31 @@ test("what an input has spent of its attempts survives the agent's destruction; 
   applyEvent(image, 2 as Sequence, event({ kind: "destroyed", turns: [] }));
   expect(image.begun.get("input")?.attempts).toBe(3);
   expect(image.begun.has("job")).toBe(false);
+});
+
+test("a turn that has written half may write the rest while destroy() waits for it: no half is ever stored", async () => {
+  let rig!: CommitRig;
+  class Halving extends Agent<unknown> {
+    override async onRequest(request: Request): Promise<Response> {
+      if ((await request.text()) === "end") {
+        await this.destroy();
+        return new Response("ended");
+      }
+      this.setState({ half: 1 });
+      await new Promise<void>((resolve) => rig.time.after(GATHER_MS / 2, resolve));
+      this.setState({ half: 2 });
+      return new Response("whole");
+    }
+  }
+  rig = await CommitRig.make(Halving as unknown as AgentClassType);
+  await rig.deliver(1, "halves");
+  await rig.deliver(2, "end");
+  await rig.pass(GATHER_MS * 2);
+  const events = await rig.events();
+  expect(events.map(({ kind, turns }) => [kind, turns.map(({ state }) => state)])).toEqual([
+    ["turns", [{ set: { half: 2 } }]],
+    ["destroyed", [undefined]],
+  ]);
+  expect(events[0]!.turns[0]!.done).toEqual(["halves"]);
+  expect(rig.left).toContain("answer 1 200");
 });
