@@ -64,6 +64,8 @@ export class Shard {
   async start(gateways: ReadonlyArray<string>): Promise<void> {
     const { bus, inbox, config } = this.services;
     await Promise.all(gateways.map((gateway) => this.census(gateway)));
+    // Lost meanwhile: who subscribed now would say `notHere` for good, to calls that the next owner runs, and is not heard.
+    if (this.lost.signal.aborted) return;
     this.unsubscribe = bus.subscribe(config.subjects.callsOfShard(this.shard), (message) =>
       this.receive(message),
     );
