@@ -33,8 +33,9 @@ const HELD_MAX = 64;
 const REREAD_MS = 1000;
 /**
  * The first input of an activation that is older than this may be what killed the host before: it is
- * journaled as begun before it runs, so that its attempts count even when nobody lives to tell. One
- * at a time is enough: the next activation meets the next suspect first.
+ * journaled as begun before it runs, so that its attempts count even when nobody lives to tell. When it was
+ * begun before, so does each that was stored before this activation, alone: the one that kills then spends its own
+ * attempts from the second death on, however many wait before it.
  */
 const SUSPECT_AGE_MS = 3_000;
 
@@ -66,6 +67,8 @@ export class Mailbox {
   private pumping = false;
   private begunAny = false;
   private announcing = false;
+  /** Hosts die of what waits here, or may: it runs one by one. */
+  private careful = false;
   /** Keys that run now, with the repetitions that wait for them. */
   private readonly inProgress = new Map<string, Held[]>();
 
@@ -239,15 +242,13 @@ export class Mailbox {
         error: "its attempts are exhausted; the last one did not end",
       });
     }
-    const first = !this.begunAny;
-    this.begunAny = true;
-    if (first && (this.suspicious || agent.time.nowMs() - head.time > SUSPECT_AGE_MS)) {
+    if (this.isSuspect(head.time, attempt)) {
       turn.announced = true;
       agent.committer.touch(turn);
       // The others keep their place behind it (rule 1).
       this.announcing = true;
-      // Begun before and not known to be done: alone, or a neighbour that kills spends its attempts too.
-      const alone = this.suspicious || attempt > 1;
+      // Alone, or a neighbour that kills spends its attempts too.
+      const alone = this.careful || this.suspicious;
       await agent.committer.flush(turn).finally(() => (this.announcing = alone));
       queueMicrotask(() => this.pump());
     }
@@ -275,6 +276,17 @@ export class Mailbox {
     const delayMs = backoffMs(retry, attempt, agent.time.random());
     await this.commitEnd(turn);
     delivery.nak(delayMs);
+  }
+
+  /** May it be what killed the host, or threw the agent out of memory? */
+  private isSuspect(storedMs: number, attempt: number): boolean {
+    const { startedMs, time } = this.agent;
+    if (this.begunAny) return this.careful && storedMs <= startedMs;
+    this.begunAny = true;
+    const suspect = this.suspicious || time.nowMs() - storedMs > SUSPECT_AGE_MS;
+    // Begun before and not known to be done.
+    this.careful = suspect && attempt > 1;
+    return suspect;
   }
 
   private runEnvelope(turn: Turn, envelope: InboxEnvelope): Promise<ResponseParts> | ResponseParts {

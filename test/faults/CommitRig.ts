@@ -98,7 +98,7 @@ export class CommitRig {
       url: "http://agent/",
       reply: { subject: "replies", id: `${seq}` },
     } as const;
-    const data = encodeEnvelope(head, new TextEncoder().encode(body));
+    const data = this.stored.get(seq) ?? encodeEnvelope(head, new TextEncoder().encode(body));
     this.stored.set(seq, data);
     this.slot.deliver({
       id: ID,

@@ -15,6 +15,8 @@ import { CommitRig } from "../faults/CommitRig.ts";
 const MAX_ATTEMPTS = 3;
 /** Far more than both copies may take. */
 const DELIVERIES_MAX = 40;
+/** Longer than an input is young, and than all of them take. */
+const TAKE_OVER_MS = 4_000;
 
 test("two copies of one poison webhook spend their attempts, though they are tried in turn", async () => {
   let runs = 0;
@@ -82,4 +84,37 @@ test("a turn that has written half may write the rest while destroy() waits for 
   ]);
   expect(events[0]!.turns[0]!.done).toEqual(["halves"]);
   expect(rig.left).toContain("answer 1 200");
+});
+
+test("an input that kills its host spends its own attempts, however many innocent ones wait before it", async () => {
+  const innocent = [1, 2, 3, 4, 5];
+  const killer = 6;
+  let rig!: CommitRig;
+  let deaths = 0;
+  class Killed extends Agent<unknown> {
+    static override options = { retry: { maxAttempts: MAX_ATTEMPTS } };
+    override async onRequest(request: Request): Promise<Response> {
+      if ((await request.text()) === "kill") {
+        deaths++;
+        rig.lose();
+        await new Promise<never>(() => undefined);
+      }
+      await new Promise<void>((resolve) => rig.time.after(GATHER_MS, resolve));
+      return new Response("done");
+    }
+  }
+  rig = await CommitRig.make(Killed as unknown as AgentClassType);
+  for (let epoch = 2; epoch < DELIVERIES_MAX && !rig.left.includes(`ack ${killer}`); epoch++) {
+    const waiting = [...innocent, killer].filter((seq) => !rig.left.includes(`ack ${seq}`));
+    for (const seq of waiting) await rig.deliver(seq, `key-${seq}`, seq === killer ? "kill" : "");
+    // Each waits for its own time when it runs alone; then it is the next owner's.
+    await rig.pass(TAKE_OVER_MS);
+    if (!rig.left.includes(`ack ${killer}`)) rig.claim(epoch);
+  }
+  expect(rig.left.filter((it) => /ack|buried/.test(it)).toSorted()).toEqual([
+    ...[...innocent, killer].map((seq) => `ack ${seq}`),
+    "buried",
+  ]);
+  // Young it is not marked, nor beside the first that is; and the last that is allowed may not have ended.
+  expect(deaths).toBeLessThanOrEqual(MAX_ATTEMPTS + 3);
 });
