@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Delivery } from "../../core/inbox/Inbox.ts";
 import type { AppendResult } from "../../core/journal/Journal.ts";
-import type { AgentId, Sequence } from "../../schemas/Address.ts";
+import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import { decodeFrame } from "../../schemas/Frame.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { openNats } from "../../services/nats/Nats.ts";
@@ -222,6 +222,34 @@ describe("nats, faults", () => {
       await backend.until("the fifth", () => deliveries.length === 5);
       deliveries[4]?.ack();
       await consumer.stop();
+    });
+
+    it("that a host took too late, and never left because it died, is its later owner's again", async () => {
+      const { shard, agent } = newShard();
+      const id = agent("late");
+      await healed();
+      const deliveries: Delivery[] = [];
+      const of = (epoch: number) => ({ epoch: epoch as Epoch });
+      const owner = await direct.inbox.consume(shard, (d) => deliveries.push(d), of(12));
+      // The late one looked before its successor's consumer was there.
+      const admin = await openConnection({ servers: backend.server.url }, () => undefined);
+      const { api, subjects } = await openNats(admin, new Subjects());
+      const { inbox } = subjects.stream;
+      const { consumers } = await api.call<{ consumers: string[] }>(`CONSUMER.NAMES.${inbox}`);
+      for (const name of consumers.filter((each) => each.startsWith(`shard-${shard}-`)))
+        await api.call(`CONSUMER.DELETE.${inbox}.${name}`);
+      await admin.close();
+      const late = await linked.inbox.consume(shard, () => undefined, of(9));
+      link.swallow("toClient", "toServer");
+      await publish(id, ["1"]);
+      await backend.until("the owner's", () => deliveries.length === 1);
+      deliveries[0]?.ack();
+      await cutAndHeal();
+      await publish(id, ["2"]);
+      await backend.until("the owner's next", () => deliveries.length === 2);
+      deliveries[1]?.ack();
+      await late.stop();
+      await owner.stop();
     });
 
     it("keeps a put-off input put off across a broken connection", async () => {
