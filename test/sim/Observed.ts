@@ -24,7 +24,7 @@ export interface Run {
   readonly op: string;
   /** Of the broker's clock. */
   readonly atMs: number;
-  /** Of the host's own. */
+  /** Of the host's own: the latest that it may have gone by. */
   readonly wallMs: number;
 }
 

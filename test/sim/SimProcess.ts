@@ -33,10 +33,12 @@ export class SimProcess {
   readonly time: TimeShape;
   alive = true;
   frozen = false;
-  /** Its wall clock against the broker's. */
-  clockOffsetMs = 0;
   /** On top of the usual, while the network is bad. */
   slowMs = 0;
+  /** Its wall clock against the broker's. */
+  private clockOffsetMs = 0;
+  /** What it was before the last jump, and when that was. */
+  private before = { offsetMs: 0, atMs: -Infinity };
   private readonly base: VirtualTime;
   private readonly options: ProcessOptions;
   private readonly held: Array<() => void> = [];
@@ -112,6 +114,19 @@ export class SimProcess {
     for (const f of this.deaths) f();
   }
 
+  /** Its wall clock jumps. */
+  setClock(offsetMs: number): void {
+    this.before = { offsetMs: this.clockOffsetMs, atMs: this.base.monotonicMs() };
+    this.clockOffsetMs = offsetMs;
+  }
+
+  /** The latest that it may have read from its wall clock for what it does now. */
+  get wallReadMs(): number {
+    const { offsetMs, atMs } = this.before;
+    const recent = this.base.monotonicMs() - atMs < ACTED_ON_MS_MAX;
+    return this.base.nowMs() + Math.max(this.clockOffsetMs, recent ? offsetMs : this.clockOffsetMs);
+  }
+
   freeze(): void {
     this.frozen = true;
   }
@@ -160,6 +175,9 @@ export class SimProcess {
     return cancel;
   }
 }
+
+/** From a look at the clock to what follows from it: an append on a slow network. */
+const ACTED_ON_MS_MAX = 1_500;
 
 /** Ids of one process differ by their count already. */
 const ID_NOISE_MAX = 0xffff;

@@ -147,8 +147,8 @@ export class Faults {
 
   private jump(process: SimProcess): void {
     this.installation.observed.clockJumped = true;
-    process.clockOffsetMs = this.random.int(-CLOCK_JUMP_MS_MAX, CLOCK_JUMP_MS_MAX);
-    this.mends.add(() => (process.clockOffsetMs = 0));
+    process.setClock(this.random.int(-CLOCK_JUMP_MS_MAX, CLOCK_JUMP_MS_MAX));
+    this.mends.add(() => process.setClock(0));
   }
 
   private damageSnapshot(): boolean {

@@ -101,7 +101,7 @@ export async function startHost(
       // The instant of a death goes on a little; nobody sees it.
       if (!process.alive) return;
       weather.trace.add(`${name} runs ${run.agent} ${run.op} ${run.key} ${run.attempt}`);
-      observed.runs.push({ ...run, host: name, atMs: base.nowMs(), wallMs: process.time.nowMs() });
+      observed.runs.push({ ...run, host: name, atMs: base.nowMs(), wallMs: process.wallReadMs });
     },
     sleep: (ms) => new Promise((resolve) => void process.time.after(ms, resolve)),
     kill: () => {

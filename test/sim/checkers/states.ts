@@ -8,7 +8,7 @@ import type { AgentHistory } from "../RunHistory.ts";
 export interface StatesOf {
   /** JSON text after each event. */
   readonly after: ReadonlyArray<string | undefined>;
-  /** By sequence: every text that was the state at some point of that event, its end included. */
+  /** By sequence: every text that was the state at some point of that event, its beginning and its end included. */
   readonly within: ReadonlyMap<number, ReadonlySet<string>>;
   /** The first event that does not follow the one before it, in words. */
   readonly broken: string | undefined;
@@ -21,6 +21,8 @@ export function statesOf({ id, events }: AgentHistory): StatesOf {
   for (const { seq, head } of events) {
     const texts = new Set<string>();
     let text = image.state;
+    // Of a client that connects while turns of the same commit have not written yet.
+    if (text !== undefined) texts.add(text);
     try {
       for (const turn of head.turns)
         if (turn.state !== undefined) {
