@@ -6,7 +6,7 @@
  * Leaves the shape to `readModule`, resolution to `moduleHooks`, watching to `watchModule`.
  */
 import { existsSync, statSync } from "node:fs";
-import { register as registerHooks } from "node:module";
+import * as nodeModule from "node:module";
 import { resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { MessageChannel, type MessagePort } from "node:worker_threads";
@@ -14,7 +14,13 @@ import { register as registerTsx } from "tsx/esm/api";
 import { explainImportError } from "./explainImportError.ts";
 import { locateSyntaxError } from "./locateSyntaxError.ts";
 import { ModuleError, type LoadedModule } from "./LoadedModule.ts";
-import type { HookData, HookMessage } from "./moduleHooks.ts";
+import {
+  synchronousHooks,
+  type HookData,
+  type HookMessage,
+  type HookOptions,
+  type SynchronousHooks,
+} from "./moduleHooks.ts";
 import { readModule } from "./readModule.ts";
 
 /** `path` is absolute or relative to the working directory. Rejects with `ModuleError`. */
@@ -66,20 +72,8 @@ let loader: Loader | undefined;
 
 function startLoader(): Loader {
   registerTsx();
-  const { port1, port2 } = new MessageChannel();
-  const inSource = import.meta.url.endsWith(".ts");
-  const data: HookData = { port: port2, selfUrl: import.meta.url, aliases: {} };
-  registerHooks(inSource ? "./moduleHooks.ts" : "./moduleHooks.js", import.meta.url, {
-    data,
-    transferList: [port2],
-  });
   const files = new Map<number, string[]>();
-  const waiting = new Map<number, () => void>();
-  port1.on("message", (message: HookMessage) => {
-    if ("pong" in message) waiting.get(message.pong)?.();
-    else files.get(message.load)?.push(fileURLToPath(message.file));
-  });
-  port1.unref();
+  const hooks = useHooks((file, load) => files.get(load)?.push(fileURLToPath(file)));
   let loads = 0;
   return {
     import: async (file) => {
@@ -92,12 +86,42 @@ function startLoader(): Loader {
       } catch (thrown) {
         error = thrown ?? new Error("the module threw undefined");
       }
-      await pong(port1, load, waiting);
+      await hooks.reported(load);
       const seen = new Set([file, ...(files.get(load) ?? [])]);
       files.delete(load);
       return { load, exports, files: [...seen], error };
     },
   };
+}
+
+interface Hooks {
+  /** Resolves when every file of the load has been reported. */
+  readonly reported: (load: number) => Promise<void>;
+}
+
+/** `report` gets each file of a load as a URL. */
+function useHooks(report: (file: string, load: number) => void): Hooks {
+  const options: HookOptions = { selfUrl: import.meta.url, aliases: {} };
+  const { registerHooks } = nodeModule as {
+    readonly registerHooks?: (hooks: SynchronousHooks) => unknown;
+  };
+  if (registerHooks !== undefined) {
+    registerHooks(synchronousHooks(options, report));
+    return { reported: async () => undefined };
+  }
+  const { port1, port2 } = new MessageChannel();
+  const inSource = import.meta.url.endsWith(".ts");
+  nodeModule.register(inSource ? "./moduleHooks.ts" : "./moduleHooks.js", import.meta.url, {
+    data: { ...options, port: port2 } satisfies HookData,
+    transferList: [port2],
+  });
+  const waiting = new Map<number, () => void>();
+  port1.on("message", (message: HookMessage) => {
+    if ("pong" in message) waiting.get(message.pong)?.();
+    else report(message.file, message.load);
+  });
+  port1.unref();
+  return { reported: (load) => pong(port1, load, waiting) };
 }
 
 /** Messages are in order: after the answer to this ping every file of the load has been reported. */

@@ -1,6 +1,8 @@
 /**
- * Node's module hooks for a user's module; runs in the loader thread, registered by `loadModule`
- * after tsx's hooks, so it is asked first.
+ * Node's module hooks for a user's module, registered by `loadModule` after tsx's hooks, so they are
+ * asked first. Where Node has synchronous hooks (22.15 and up) tsx uses those, which come before
+ * all hooks of the loader thread: then ours are synchronous too, in the main thread. Else (Node 20) they
+ * run in the loader thread.
  *
  * 1. `agents` and `agents/*` are the running copy of this package, whoever imports them: a lone file
  *    without `node_modules` works, and there is never a second `Agent` beside the engine's.
@@ -10,12 +12,24 @@
  * 4. All of them are ES modules that tsx transforms, whatever a `package.json` says or lacks; so a
  *    syntax error names its file and line, and standard decorators work.
  */
-import type { InitializeHook, LoadHook, ResolveHook } from "node:module";
+import type {
+  InitializeHook,
+  LoadHook,
+  ResolveFnOutput,
+  ResolveHook,
+  LoadFnOutput,
+  LoadHookContext,
+  ResolveHookContext,
+} from "node:module";
 import { fileURLToPath } from "node:url";
 import type { MessagePort } from "node:worker_threads";
 
-export interface HookData {
+/** For hooks of the loader thread. */
+export interface HookData extends HookOptions {
   readonly port: MessagePort;
+}
+
+export interface HookOptions {
   /** A file of this package: what `agents` is resolved from. */
   readonly selfUrl: string;
   /** Further specifiers and the URLs they stand for. */
@@ -32,36 +46,109 @@ const SOURCE = /\.(?:[cm]?ts|tsx|jsx|m?js)$/;
 /** What tsx appends to the URL of a file that it takes for CommonJS. */
 const TSX_MARKS = /(?:%3Ftsx-[^?]*)?(?:\?.*)?$/;
 
-let data: HookData | undefined;
+let options: HookOptions | undefined;
+let report: (file: string, number: number) => void = () => undefined;
 
+/** In the loader thread: files are reported through the port, and each ping is answered after them. */
 export const initialize: InitializeHook<HookData> = (given) => {
-  data = given;
-  data.port.on("message", (ping: number) => data?.port.postMessage({ pong: ping }));
-  data.port.unref();
+  const { port } = given;
+  const tell = (message: HookMessage): void => port.postMessage(message);
+  options = given;
+  report = (file, number) => tell({ file, load: number });
+  port.on("message", (ping: number) => tell({ pong: ping }));
+  port.unref();
 };
 
 export const resolve: ResolveHook = async (specifier, context, next) => {
-  const alias = data?.aliases[specifier];
-  if (alias !== undefined) return { url: alias, shortCircuit: true };
-  if (PACKAGE.test(specifier)) {
-    // Taken now: Node writes what `next` is given into the context itself.
-    const { parentURL } = context;
-    try {
-      return await next(specifier, { ...context, parentURL: data?.selfUrl ?? parentURL });
-    } catch (error) {
-      throw importedFrom(error, specifier, parentURL);
-    }
+  const question = ask(specifier, context);
+  if ("answer" in question) return question.answer;
+  try {
+    return settle(await next(specifier, question.context), question);
+  } catch (error) {
+    throw question.own ? importedFrom(error, specifier, question.parentUrl) : error;
   }
+};
+
+export const load: LoadHook = (url, context, next) => {
+  note(url);
+  return next(url, context);
+};
+
+/** What `registerHooks` takes; the types of Node 20 do not know it. */
+export interface SynchronousHooks {
+  readonly resolve: (
+    specifier: string,
+    context: ResolveHookContext,
+    next: (specifier: string, context: ResolveHookContext) => ResolveFnOutput,
+  ) => ResolveFnOutput;
+  readonly load: (
+    url: string,
+    context: LoadHookContext,
+    next: (url: string, context: LoadHookContext) => LoadFnOutput,
+  ) => LoadFnOutput;
+}
+
+/** In the main thread: the same hooks, for `registerHooks` of `node:module`. */
+export function synchronousHooks(given: HookOptions, reported: typeof report): SynchronousHooks {
+  options = given;
+  report = reported;
+  return {
+    resolve: (specifier, context, next) => {
+      const question = ask(specifier, context);
+      if ("answer" in question) return question.answer;
+      try {
+        return settle(next(specifier, question.context), question);
+      } catch (error) {
+        throw question.own ? importedFrom(error, specifier, question.parentUrl) : error;
+      }
+    },
+    load: (url, context, next) => {
+      note(url);
+      return next(url, context);
+    },
+  };
+}
+
+interface Question {
+  readonly context: ResolveHookContext;
+  /** Of this package. */
+  readonly own: boolean;
+  /** The importer; taken before the others are asked: Node writes what they are given into the context. */
+  readonly parentUrl: string | undefined;
+}
+
+/** The answer, where it is ours to give; else what to ask of the hooks behind these. */
+function ask(
+  specifier: string,
+  context: ResolveHookContext,
+): Question | { readonly answer: ResolveFnOutput } {
+  const { parentURL: parentUrl } = context;
+  const alias = options?.aliases[specifier];
+  if (alias !== undefined) return { answer: { url: alias, shortCircuit: true } };
+  if (PACKAGE.test(specifier))
+    return {
+      context: { ...context, parentURL: options?.selfUrl ?? parentUrl },
+      own: true,
+      parentUrl,
+    };
   // The module itself: the very file, also where tsx would prefer a `.ts` beside a `.js`.
   const entry = LOAD.exec(specifier)?.[1];
-  if (entry !== undefined) return { ...tagged(specifier, entry), shortCircuit: true };
-  const load = LOAD.exec(context.parentURL ?? "")?.[1];
-  const resolved = await next(specifier, context);
-  if (load === undefined || !resolved.url.startsWith("file:")) return resolved;
+  if (entry !== undefined) return { answer: { ...tagged(specifier, entry), shortCircuit: true } };
+  return { context, own: false, parentUrl };
+}
+
+function settle(resolved: ResolveFnOutput, { own, parentUrl }: Question): ResolveFnOutput {
+  const number = LOAD.exec(parentUrl ?? "")?.[1];
+  if (own || number === undefined || !resolved.url.startsWith("file:")) return resolved;
   const bare = resolved.url.replace(TSX_MARKS, "");
   if (bare.includes("/node_modules/") || !SOURCE.test(bare)) return resolved;
-  return { ...resolved, ...tagged(bare, load) };
-};
+  return { ...resolved, ...tagged(bare, number) };
+}
+
+function note(url: string): void {
+  const number = LOAD.exec(url)?.[1];
+  if (number !== undefined) report(url.replace(TSX_MARKS, ""), Number(number));
+}
 
 /** Node would name this package's file as the importer of an entry that there is not; the user's is meant. */
 function importedFrom(error: unknown, specifier: string, parentUrl: string | undefined): unknown {
@@ -73,15 +160,8 @@ function importedFrom(error: unknown, specifier: string, parentUrl: string | und
   return Object.assign(new Error(message), { code });
 }
 
-function tagged(url: string, load: string): { readonly url: string; readonly format: "module" } {
+function tagged(url: string, number: string): { readonly url: string; readonly format: "module" } {
   // `module-typescript` is tsx's to transform; Node's types do not list it.
   const format = "module-typescript" as "module";
-  return { url: `${url.replace(TSX_MARKS, "")}?agents-load=${load}`, format };
+  return { url: `${url.replace(TSX_MARKS, "")}?agents-load=${number}`, format };
 }
-
-export const load: LoadHook = (url, context, next) => {
-  const number = LOAD.exec(url)?.[1];
-  if (number !== undefined)
-    data?.port.postMessage({ file: url.replace(TSX_MARKS, ""), load: Number(number) });
-  return next(url, context);
-};

@@ -281,15 +281,18 @@ describe("a connection that the server ends for what its client did", () => {
     // Its peer closes while this is still being written: that error is expected.
     socket.socket.on("error", () => undefined);
     socket.socket.send("x".repeat(TOO_LARGE_BYTES));
-    await pollUntil("onClose ran", () => log.length >= 2 || { done: false, saw: log });
-    expect(log.splice(0)).toEqual([
+    const ended = "closed 1009 Message too large true";
+    await pollUntil("onClose ran", () => log.includes(ended) || { done: false, saw: log });
+    // Sockets of the tests before may still be closing.
+    expect(log.splice(0).filter((line) => line.includes("1009"))).toEqual([
       "large ConnectionFailed: The connection was closed with 1009: Message too large",
-      "closed 1009 Message too large true",
+      ended,
     ]);
     const vanished = await open("failing?_pk=gone");
     vanished.socket.terminate();
-    await pollUntil("onClose ran again", () => log.length >= 1 || { done: false, saw: log });
-    expect(log).toEqual(["closed 1006  true"]);
+    const gone = "closed 1006  true";
+    await pollUntil("onClose ran again", () => log.includes(gone) || { done: false, saw: log });
+    expect(log.filter((line) => line.includes("ConnectionFailed"))).toEqual([]);
   });
 });
 

