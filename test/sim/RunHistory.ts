@@ -4,7 +4,7 @@
  */
 import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import { decodeDeadLetter } from "../../schemas/DeadLetter.ts";
-import { CorruptFrame } from "../../schemas/Frame.ts";
+import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import { decodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { decodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import type { DatabasesShape } from "../../core/database/Databases.ts";
@@ -140,7 +140,7 @@ async function readAgent(
     try {
       events.push({ seq, storedMs, head: decodeEvent(data).head });
     } catch (error) {
-      if (!(error instanceof CorruptFrame)) throw error;
+      if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
       unreadable.push(seq);
     }
   const pictures: Picture[] = [];

@@ -4,7 +4,7 @@
  * later, when its agent is somebody else's.
  */
 import type { AppendResult, JournalShape } from "../../core/journal/Journal.ts";
-import { CorruptFrame } from "../../schemas/Frame.ts";
+import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import type { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import type { MemoryConnection } from "../../services/memory/MemoryConnection.ts";
@@ -80,6 +80,6 @@ function isCorrupt(data: Uint8Array): boolean {
     decodeEvent(data);
     return false;
   } catch (error) {
-    return error instanceof CorruptFrame;
+    return error instanceof CorruptFrame || error instanceof UnknownVersion;
   }
 }
