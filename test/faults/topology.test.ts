@@ -94,7 +94,7 @@ beforeAll(async () => {
     histories.push(
       await historyOf(installation.inspector.journal, agentId("Ledger", `agent-${n}`)),
     );
-}, 90_000);
+}, 180_000);
 
 afterAll(async () => {
   for (const { socket } of clients ?? []) socket.terminate();
