@@ -37,6 +37,8 @@ export async function startOurs(form: Form, options: BenchOptions): Promise<Subj
               `--cpu-prof-dir=${options.profile}`,
               `--cpu-prof-name=${role}-${Date.now()}.cpuprofile`,
             ]),
+        // As `npm start`, the image and the units run it.
+        "--max-semi-space-size=64",
         COMMAND,
         role,
         MODULE,
