@@ -1,14 +1,38 @@
 /**
- * Every subject and stream name of an installation, from its namespace (default `agents`).
- * The table is in `docs/architecture.md`; the token codec is `Address`. Nothing else in the project
+ * Every subject and stream name of an installation, from its namespace (default `agents`) and the number of its
+ * stream groups. The table is in `docs/architecture.md`; the token codec is `Address`. Nothing else in the project
  * spells a subject.
+ *
+ * Stream groups: inbox, journal and snapshots are one stream each, or several, shard by shard: shard `s` lies in
+ * group `s mod groups`. The first group's streams have the plain names, those of group `n` end in `_n`. With several,
+ * the subjects of journal and snapshots begin with the shard, so that the groups' subjects are disjoint.
  */
-import { agentId, decodeToken, encodeToken, type AgentId, type ShardId } from "./Address.ts";
+import {
+  agentId,
+  decodeToken,
+  encodeToken,
+  shardOf,
+  SHARDS_DEFAULT,
+  type AgentId,
+  type ShardId,
+} from "./Address.ts";
 
 export const NAMESPACE_DEFAULT = "agents";
 
+/** How an installation is divided; written down by its first provisioning, fixed since. */
+export interface StreamLayout {
+  readonly shards: number;
+  /** Divides `shards`. */
+  readonly streamGroups: number;
+}
+
+/** Those that come once a group. */
+export type GroupedStream = "inbox" | "journal" | "snapshots";
+
 export class Subjects {
   readonly namespace: string;
+  readonly layout: StreamLayout;
+  /** The first group's, and the only ones where there is one group. */
   readonly stream: {
     readonly inbox: string;
     readonly journal: string;
@@ -17,13 +41,20 @@ export class Subjects {
   };
   readonly bucket: { readonly leases: string; readonly blobs: string };
 
-  /** `namespace` is `[A-Za-z0-9_-]+`; anything else is a `RangeError`. */
-  constructor(namespace: string = NAMESPACE_DEFAULT) {
+  /**
+   * `namespace` is `[A-Za-z0-9_-]+`; anything else is a `RangeError`. The layout matters to those who name
+   * streams, journals or snapshots: the broker's adapter, which reads it from the installation.
+   */
+  constructor(
+    namespace: string = NAMESPACE_DEFAULT,
+    layout: StreamLayout = { shards: SHARDS_DEFAULT, streamGroups: 1 },
+  ) {
     if (!/^[A-Za-z0-9_-]+$/.test(namespace))
       throw new RangeError(
         `namespace "${namespace}": use letters, digits, "_" and "-" only (it starts every subject and stream name)`,
       );
     this.namespace = namespace;
+    this.layout = layout;
     this.stream = {
       inbox: `${namespace}_INBOX`,
       journal: `${namespace}_JOURNAL`,
@@ -31,6 +62,41 @@ export class Subjects {
       dead: `${namespace}_DEAD`,
     };
     this.bucket = { leases: `${namespace}_LEASES`, blobs: `${namespace}_BLOBS` };
+  }
+
+  /** The same installation's, once its layout is known. */
+  withLayout(layout: StreamLayout): Subjects {
+    return new Subjects(this.namespace, layout);
+  }
+
+  /** Name of a group's stream. */
+  streamOf(which: GroupedStream, group: number): string {
+    return group === 0 ? this.stream[which] : `${this.stream[which]}_${group}`;
+  }
+  /** One name a group. */
+  streamsOf(which: GroupedStream): readonly string[] {
+    return this.groups.map((group) => this.streamOf(which, group));
+  }
+  /** 0, 1, … */
+  get groups(): readonly number[] {
+    return Array.from({ length: this.layout.streamGroups }, (_, group) => group);
+  }
+  groupOfShard(shard: ShardId): number {
+    return shard % this.layout.streamGroups;
+  }
+  groupOf(id: AgentId): number {
+    const { shards, streamGroups } = this.layout;
+    return streamGroups === 1 ? 0 : this.groupOfShard(shardOf(id, shards));
+  }
+  /** What the streams of one group take. */
+  subjectsOf(which: GroupedStream | "timer", group: number): readonly string[] {
+    const start = `${this.namespace}.${which === "snapshots" ? "snapshot" : which}`;
+    const { shards, streamGroups } = this.layout;
+    if (streamGroups === 1) return [`${start}.>`];
+    const found: string[] = [];
+    for (let shard = group; shard < shards; shard += streamGroups)
+      found.push(`${start}.${shard}.>`);
+    return found;
   }
 
   inbox(shard: ShardId, id: AgentId): string {
@@ -43,14 +109,17 @@ export class Subjects {
     return `${this.namespace}.timer.${shard}.${this.tail(id)}.${encodeToken(timer)}`;
   }
   journal(id: AgentId): string {
-    return `${this.namespace}.journal.${this.tail(id)}`;
+    return `${this.namespace}.journal.${this.shardToken(id)}${this.tail(id)}`;
   }
   /** Journals of a class, or of every agent. */
   journals(className?: string): string {
-    return `${this.namespace}.journal.${className === undefined ? "" : encodeToken(className) + "."}>`;
+    const start = `${this.namespace}.journal`;
+    if (className === undefined) return `${start}.>`;
+    const any = this.layout.streamGroups === 1 ? "" : "*.";
+    return `${start}.${any}${encodeToken(className)}.>`;
   }
   snapshot(id: AgentId): string {
-    return `${this.namespace}.snapshot.${this.tail(id)}`;
+    return `${this.namespace}.snapshot.${this.shardToken(id)}${this.tail(id)}`;
   }
   dead(id: AgentId): string {
     return `${this.namespace}.dead.${this.tail(id)}`;
@@ -83,6 +152,12 @@ export class Subjects {
       decodeToken(subject.slice(before + 1, last)),
       decodeToken(subject.slice(last + 1)),
     );
+  }
+
+  /** Installations of one group have none: they are older than groups. */
+  private shardToken(id: AgentId): string {
+    const { shards, streamGroups } = this.layout;
+    return streamGroups === 1 ? "" : `${shardOf(id, shards)}.`;
   }
 
   private tail(id: AgentId): string {

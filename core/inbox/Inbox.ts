@@ -64,8 +64,8 @@ export interface InboxShape {
     handler: (delivery: Delivery) => void,
     options?: ConsumeOptions,
   ) => Promise<InboxConsumer>;
-  /** The stored envelope, or undefined when it was acked. Rejects with `BrokerUnavailable`. */
-  readonly get: (seq: Sequence) => Promise<Uint8Array | undefined>;
+  /** The agent's stored envelope, or undefined when it was acked. Rejects with `BrokerUnavailable`. */
+  readonly get: (id: AgentId, seq: Sequence) => Promise<Uint8Array | undefined>;
   /** Inputs stored and not acked yet, over all shards. */
   readonly depth: () => Promise<number>;
 }

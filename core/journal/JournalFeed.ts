@@ -2,8 +2,8 @@
  * The feed port: every event as it is stored, of one agent, of a class or of all, for those who look on
  * (`agents tail`). Agents themselves never need it: an agent's own host knows what it commits.
  *
- * 1. Every event that is stored after `follow` has resolved is given once, in stored order, and nothing
- *    that was refused is.
+ * 1. Every event that is stored after `follow` has resolved is given once, each agent's in stored order, and
+ *    nothing that was refused is. Between agents there is no order where they lie in several streams.
  * 2. One at a time: the next is given when the handler's promise for the one before has resolved. A
  *    slow follower is behind, it loses nothing.
  * 3. A broker that goes away and comes back costs time only.

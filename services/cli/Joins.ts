@@ -59,6 +59,7 @@ export interface ReadPorts {
 
 export interface ProvisionSettings {
   readonly shards: number | undefined;
+  readonly streamGroups?: number | undefined;
   readonly replicas: number | undefined;
   readonly leaseTtlMs: number | undefined;
   /** Where the copies lie: a cluster's name, and tags that each server must have. */

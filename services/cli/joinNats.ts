@@ -29,13 +29,14 @@ export const natsOptions = (
 });
 
 export function provisionOptions(settings: ProvisionSettings): ProvisionOptions {
-  const { shards, replicas, leaseTtlMs, placementCluster, placementTags } = settings;
+  const { shards, streamGroups, replicas, leaseTtlMs, placementCluster, placementTags } = settings;
   const placement = {
     ...(placementCluster === undefined ? {} : { cluster: placementCluster }),
     ...(placementTags === undefined ? {} : { tags: placementTags }),
   };
   return {
     ...(shards === undefined ? {} : { shards }),
+    ...(streamGroups === undefined ? {} : { streamGroups }),
     ...(replicas === undefined ? {} : { replicas }),
     ...(leaseTtlMs === undefined ? {} : { leaseTtlMs }),
     ...(Object.keys(placement).length === 0 ? {} : { placement }),

@@ -61,7 +61,9 @@ export async function openReader(target: Target): Promise<ReadPorts> {
   }
 }
 
-/** Creates or completes the installation. Rejects with `ShardCountMismatch`, `ProvisioningRefused` or `BrokerUnavailable`. */
+const divided = (groups: number): string => (groups === 1 ? "" : ` in ${groups} stream groups`);
+
+/** Creates or completes the installation. Rejects with `ShardCountMismatch`, `StreamGroupsRefused`, `ProvisioningRefused` or `BrokerUnavailable`. */
 export async function provisionTarget(
   target: Target,
   settings: ProvisionSettings,
@@ -78,7 +80,7 @@ export async function provisionTarget(
     });
     return [
       `Namespace ${target.namespace}: streams and buckets are there`,
-      `${nats.shards} shards, leases of ${nats.leaseTtlMs} ms`,
+      `${nats.shards} shards${divided(nats.streamGroups)}, leases of ${nats.leaseTtlMs} ms`,
       `Durability: ${describeDurability(durability)}`,
     ];
   });

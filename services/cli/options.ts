@@ -124,6 +124,17 @@ export const shards = (): Option =>
     .env("AGENTS_SHARDS")
     .argParser((text: string) => readWhole(text, 1, 4096));
 
+/** Each is three streams more, whose copies elect, beat and compact by themselves. */
+const STREAM_GROUPS_MAX = 64;
+
+export const streamGroups = (): Option =>
+  new Option(
+    "--stream-groups <count>",
+    "streams each of inbox, journal and snapshots, for more than one stream's leader can take; divides the shards, fixed for ever by the first run (1 if not said)",
+  )
+    .env("AGENTS_STREAM_GROUPS")
+    .argParser((text: string) => readWhole(text, 1, STREAM_GROUPS_MAX));
+
 export const replicas = (): Option =>
   new Option("--replicas <count>", "copies of each stream: 3 on a cluster").argParser(
     (text: string) => readWhole(text, 1, 5),

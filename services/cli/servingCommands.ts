@@ -66,6 +66,7 @@ The data is found again at the next start. Webhook secrets come from the environ
       .addOption(options.adminPort())
       .addOption(options.adminHostname())
       .addOption(options.shards())
+      .addOption(options.streamGroups())
       .addOption(options.requireDurable())
       .addOption(options.groupCommit())
       .addOption(options.logLevel())
@@ -129,6 +130,7 @@ Example:
     .addOption(options.nats().makeOptionMandatory())
     .addOption(options.namespace())
     .addOption(options.shards())
+    .addOption(options.streamGroups())
     .addOption(options.replicas())
     .addOption(options.placementCluster())
     .addOption(options.placementTag())
@@ -164,6 +166,7 @@ interface Given extends GivenLogin, MailOptions {
   readonly groupCommit: "auto" | "on" | "off";
   readonly leaseTtl?: number;
   readonly shards?: number;
+  readonly streamGroups?: number;
   readonly replicas?: number;
   readonly placementCluster?: string;
   readonly placementTag?: ReadonlyArray<string>;
@@ -174,6 +177,7 @@ interface Given extends GivenLogin, MailOptions {
 
 const provisioning = (given: Given): ServingOptions["provision"] => ({
   shards: given.shards,
+  streamGroups: given.streamGroups,
   replicas: given.replicas,
   leaseTtlMs: given.leaseTtl,
   placementCluster: given.placementCluster,

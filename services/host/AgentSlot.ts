@@ -345,12 +345,12 @@ export class AgentSlot {
   private mailboxHost() {
     const { services } = this.owner;
     return {
-      read: (seq: Delivery["seq"]) => services.inbox.get(seq),
+      read: (seq: Delivery["seq"]) => services.inbox.get(this.id, seq),
       answer: (
         ...answer: Parameters<typeof sendAnswer> extends [unknown, ...infer Rest] ? Rest : never
       ) => sendAnswer(services, ...answer),
       bury: async (handle: InputHandle, reason: string) => {
-        const input = (await services.inbox.get(handle.seq)) ?? new Uint8Array(0);
+        const input = (await services.inbox.get(this.id, handle.seq)) ?? new Uint8Array(0);
         await bury(services, this.id, { seq: handle.seq, reason, input });
       },
       onTurn: () => services.metrics.turns(),

@@ -32,7 +32,7 @@ export function makeMemoryInbox(connection: MemoryConnection): InboxShape {
       await lane.stop();
       throw new LaneTaken({ shard });
     },
-    get: async (seq) => {
+    get: async (_id, seq) => {
       await connection.operation("get", String(seq));
       return inbox.get(seq)?.data.slice();
     },

@@ -16,6 +16,7 @@ import {
   ProvisioningRefused,
   readInstallation,
   ShardCountMismatch,
+  StreamGroupsRefused,
   type ProvisionOptions,
 } from "./provision.ts";
 import { ReplyInbox } from "./ReplyInbox.ts";
@@ -23,17 +24,19 @@ import { StreamReader } from "./StreamReader.ts";
 
 export interface NatsShape {
   readonly connection: NatsConnectionShape;
+  /** With the installation's layout: they name streams, journals and snapshots. */
   readonly subjects: Subjects;
   readonly replies: ReplyInbox;
   readonly publisher: AckPublisher;
   /** For the two below. Off at first: turn it on where the server syncs always. */
   readonly groupCommit: GroupCommit;
-  /** The streams that every webhook writes to. */
-  readonly journalPublisher: StreamPublisher;
-  readonly inboxPublisher: StreamPublisher;
+  /** The streams that every webhook writes to, by stream group: a batch never spans two. */
+  readonly journalPublishers: ReadonlyArray<StreamPublisher>;
+  readonly inboxPublishers: ReadonlyArray<StreamPublisher>;
   readonly api: JetStreamApi;
   readonly reader: StreamReader;
   readonly shards: number;
+  readonly streamGroups: number;
   readonly leaseTtlMs: number;
   /** Bytes of the largest message that goes into a stream as it is; more becomes a claim check. */
   readonly messageBytesMax: number;
@@ -41,7 +44,7 @@ export interface NatsShape {
 
 /**
  * With `provision` it creates or completes the installation first; without, it must be there.
- * Rejects with `NotProvisioned`, `ShardCountMismatch`, `ProvisioningRefused` or `BrokerUnavailable`.
+ * Rejects with `NotProvisioned`, `ShardCountMismatch`, `StreamGroupsRefused`, `ProvisioningRefused` or `BrokerUnavailable`.
  */
 export async function openNats(
   connection: NatsConnectionShape,
@@ -56,15 +59,16 @@ export async function openNats(
     options.provision === undefined
       ? await readInstallation(api, subjects)
       : await provision(api, subjects, options.provision);
+  const laid = subjects.withLayout(installation);
   return {
     connection,
-    subjects,
+    subjects: laid,
     replies,
     api,
     publisher,
     groupCommit,
-    journalPublisher: new GroupPublisher(publisher, groupCommit),
-    inboxPublisher: new GroupPublisher(publisher, groupCommit),
+    journalPublishers: laid.groups.map(() => new GroupPublisher(publisher, groupCommit)),
+    inboxPublishers: laid.groups.map(() => new GroupPublisher(publisher, groupCommit)),
     reader: new StreamReader(replies, api),
     ...installation,
     messageBytesMax: payloadBytesMax(connection) - HEADER_BYTES_MAX,
@@ -78,7 +82,11 @@ export const payloadBytesMax = (connection: NatsConnectionShape): number =>
   connection.client.info?.max_payload ?? PAYLOAD_BYTES_DEFAULT;
 
 export type OpenError =
-  BrokerUnavailable | NotProvisioned | ShardCountMismatch | ProvisioningRefused;
+  | BrokerUnavailable
+  | NotProvisioned
+  | ShardCountMismatch
+  | StreamGroupsRefused
+  | ProvisioningRefused;
 
 export class Nats extends Context.Service<Nats, NatsShape>()("agents/services/nats/Nats") {}
 
@@ -94,6 +102,7 @@ export const layer = (options: {
         catch: (error) =>
           error instanceof NotProvisioned ||
           error instanceof ShardCountMismatch ||
+          error instanceof StreamGroupsRefused ||
           error instanceof ProvisioningRefused
             ? error
             : unavailable(error),

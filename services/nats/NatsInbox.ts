@@ -11,6 +11,7 @@ import { Inbox, LaneTaken, type InboxShape, type PublishResult } from "../../cor
 import { shardOf, type Epoch } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { newClaim, resolveClaim } from "./claims.ts";
+import type { StreamPublisher } from "./GroupPublisher.ts";
 import { unavailable } from "./JetStreamApi.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
 import { retryPause } from "./retryPause.ts";
@@ -20,16 +21,19 @@ import { ShardLane } from "./ShardLane.ts";
 const EPOCH_NONE = 0 as Epoch;
 
 export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
-  const stream = nats.subjects.stream.inbox;
+  const { subjects } = nats;
   return {
     publish: async (id, data, { signal }) => {
-      const subject = nats.subjects.inbox(shardOf(id, nats.shards), id);
-      if (data.length <= nats.messageBytesMax) return publish(nats, subject, data, signal);
+      const shard = shardOf(id, nats.shards);
+      const subject = subjects.inbox(shard, id);
+      const publisher = nats.inboxPublishers[subjects.groupOfShard(shard)]!;
+      if (data.length <= nats.messageBytesMax)
+        return publish(nats, publisher, { subject, data, signal });
       const { claim, frame } = newClaim("inbox", id, data);
       for (let attempt = 0; ; attempt++) {
         try {
           await blobs.put(claim.blob, data);
-          return await publish(nats, subject, frame, signal);
+          return await publish(nats, publisher, { subject, data: frame, signal });
         } catch (error) {
           await retryPause(nats.connection, attempt, signal);
           if (signal.aborted) return { _tag: "Unavailable", message: String(error) };
@@ -46,7 +50,8 @@ export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
       }
       return lane;
     },
-    get: async (seq) => {
+    get: async (id, seq) => {
+      const stream = subjects.streamOf("inbox", subjects.groupOf(id));
       try {
         // A replica that lags knows nothing of a new message; only the leader may say that it is gone.
         const found =
@@ -60,11 +65,12 @@ export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
     depth: async () => {
       try {
         // Timers lie in the same stream and are no inputs yet; there is one message a timer.
-        const info = await nats.api.call<{ total?: number; state: { messages: number } }>(
-          `STREAM.INFO.${stream}`,
-          { subjects_filter: `${nats.subjects.namespace}.timer.>` },
-        );
-        return info.state.messages - (info.total ?? 0);
+        const body = { subjects_filter: `${subjects.namespace}.timer.>` };
+        const depths = subjects.streamsOf("inbox").map(async (stream) => {
+          const info = await nats.api.call<DepthInfo>(`STREAM.INFO.${stream}`, body);
+          return info.state.messages - (info.total ?? 0);
+        });
+        return (await Promise.all(depths)).reduce((sum, depth) => sum + depth, 0);
       } catch (error) {
         throw unavailable(error);
       }
@@ -72,15 +78,25 @@ export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
   };
 }
 
+interface DepthInfo {
+  readonly total?: number;
+  readonly state: { readonly messages: number };
+}
+
+interface Publication {
+  readonly subject: string;
+  readonly data: Uint8Array;
+  readonly signal: AbortSignal;
+}
+
 async function publish(
   nats: NatsShape,
-  subject: string,
-  data: Uint8Array,
-  signal: AbortSignal,
+  publisher: StreamPublisher,
+  { subject, data, signal }: Publication,
 ): Promise<PublishResult> {
   let message = "not tried";
   for (let attempt = 0; !signal.aborted; attempt++) {
-    const outcome = await nats.inboxPublisher.publish(subject, data, { signal });
+    const outcome = await publisher.publish(subject, data, { signal });
     if (outcome._tag === "Stored") return outcome;
     // An ambiguous one may then be stored twice: its key tells the host, as with any repeated webhook.
     message = outcome.message;

@@ -34,25 +34,31 @@ import { retryPause } from "./retryPause.ts";
 import type { StoredMessage } from "./StreamReader.ts";
 
 export function makeNatsJournal(nats: NatsShape, blobs: BlobsShape): JournalShape {
-  const stream = nats.subjects.stream.journal;
   return {
     append: (id, data, options) =>
       data.length <= nats.messageBytesMax
-        ? append(nats, nats.subjects.journal(id), data, options)
+        ? append(nats, id, data, options)
         : appendClaimed(nats, blobs, id, data, options),
     read: (id, range) => read(nats, blobs, id, range),
     last: async (id) => {
       try {
         const query = { last_by_subj: nats.subjects.journal(id) };
-        const found = await nats.reader.byLeader(stream, query);
+        const found = await nats.reader.byLeader(streamOf(nats, id), query);
         return found === undefined ? undefined : await toEvent(blobs, found);
       } catch (error) {
         throw portError(error);
       }
     },
-    list: (className) => list(nats, nats.subjects.journals(className)),
+    list: async function* (className) {
+      const { subjects } = nats;
+      for (const stream of subjects.streamsOf("journal"))
+        yield* list(nats, stream, subjects.journals(className));
+    },
   };
 }
+
+const streamOf = ({ subjects }: NatsShape, id: AgentId): string =>
+  subjects.streamOf("journal", subjects.groupOf(id));
 
 interface AppendOptions {
   readonly expectedSeq: Sequence;
@@ -61,15 +67,17 @@ interface AppendOptions {
 
 async function append(
   nats: NatsShape,
-  subject: string,
+  id: AgentId,
   data: Uint8Array,
   { expectedSeq, signal }: AppendOptions,
 ): Promise<AppendResult> {
+  const subject = nats.subjects.journal(id);
+  const publisher = nats.journalPublishers[nats.subjects.groupOf(id)]!;
   let message = "not tried";
   for (let attempt = 0; !signal.aborted; attempt++) {
-    const outcome = await nats.journalPublisher.publishAfter(expectedSeq, subject, data, signal);
+    const outcome = await publisher.publishAfter(expectedSeq, subject, data, signal);
     if (outcome._tag === "Stored") return outcome;
-    const settled = await settle(nats, subject, data, expectedSeq, outcome);
+    const settled = await settle(nats, id, data, expectedSeq, outcome);
     if (settled !== undefined) return settled;
     message = outcome.message;
     await retryPause(nats.connection, attempt, signal);
@@ -80,7 +88,7 @@ async function append(
 /** What became of an append that was not acked as stored; undefined: not known, or not stored yet. */
 async function settle(
   nats: NatsShape,
-  subject: string,
+  id: AgentId,
   data: Uint8Array,
   expectedSeq: Sequence,
   outcome: Exclude<PublishOutcome, { _tag: "Stored" }>,
@@ -89,8 +97,8 @@ async function settle(
   // Not sent, or refused for another reason (no room, an append in flight): try again.
   if (outcome._tag !== "Ambiguous" && !wrongLast) return undefined;
   try {
-    const query = { seq: expectedSeq + 1, next_by_subj: subject };
-    const found = await nats.reader.byLeader(nats.subjects.stream.journal, query);
+    const query = { seq: expectedSeq + 1, next_by_subj: nats.subjects.journal(id) };
+    const found = await nats.reader.byLeader(streamOf(nats, id), query);
     if (found !== undefined)
       return Buffer.compare(found.data, data) === 0
         ? { _tag: "Stored", seq: found.seq }
@@ -119,7 +127,7 @@ async function appendClaimed(
       if (options.signal.aborted) return { _tag: "Unknown", message: String(error) };
     }
   }
-  const result = await append(nats, nats.subjects.journal(id), frame, options);
+  const result = await append(nats, id, frame, options);
   // A blob that stays behind when this fails costs room and nothing else.
   if (result._tag === "Conflict") await blobs.remove(claim.blob).catch(() => undefined);
   return result;
@@ -131,9 +139,9 @@ async function* read(
   id: AgentId,
   range: { readonly fromSeq: Sequence; readonly toSeq?: Sequence },
 ): AsyncGenerator<StoredEvent, void, void> {
-  const { journal } = nats.subjects.stream;
+  const stream = streamOf(nats, id);
   try {
-    for await (const found of nats.reader.messages(journal, nats.subjects.journal(id), range))
+    for await (const found of nats.reader.messages(stream, nats.subjects.journal(id), range))
       yield readClaim(found.data) === undefined ? found : await toEvent(blobs, found);
   } catch (error) {
     throw portError(error);
@@ -158,9 +166,10 @@ interface SubjectsPage {
 /** The server gives subjects sorted, 100,000 a page; each page is one answer. */
 async function* list(
   nats: NatsShape,
+  stream: string,
   subjects_filter: string,
 ): AsyncGenerator<JournalEntry, void, void> {
-  const verb = `STREAM.INFO.${nats.subjects.stream.journal}`;
+  const verb = `STREAM.INFO.${stream}`;
   let after = "";
   for (let offset = 0; ;) {
     let page: SubjectsPage;

@@ -4,6 +4,9 @@
  * given, for it may be refused yet, has no sequence, and is lost while the connection is down.
  *
  * No consumer is left behind by a follower that is killed: there is none.
+ *
+ * Where journals lie in several streams a follower of many agents reads each, and its handler is given one event at a
+ * time from all of them.
  */
 import { Effect, Layer } from "effect";
 import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
@@ -28,18 +31,52 @@ const LOOK_MS = 1_000;
 export function makeNatsJournalFeed(nats: NatsShape, blobs: BlobsShape): JournalFeedShape {
   return {
     follow: async (filter, handler, { signal, onFailed }) => {
-      const feed = new Feed(nats, blobs, filter, handler, signal);
-      await feed.begin();
-      feed.run().catch((error: unknown) => {
-        if (!signal.aborted) onFailed(error);
-      });
+      const all = new AbortController();
+      const stop = (): void => all.abort();
+      signal.addEventListener("abort", stop, { once: true });
+      if (signal.aborted) stop();
+      const ended = all.signal;
+      const options = { subject: subjectOf(nats, filter), handler: oneByOne(handler, ended) };
+      const feeds = streamsOf(nats, filter).map(
+        (stream) => new Feed(nats, blobs, { ...options, stream, signal: ended }),
+      );
+      try {
+        await Promise.all(feeds.map((feed) => feed.begin()));
+      } catch (error) {
+        stop();
+        throw error;
+      }
+      for (const feed of feeds)
+        feed.run().catch((error: unknown) => {
+          if (ended.aborted) return;
+          stop();
+          onFailed(error);
+        });
     },
   };
+}
+
+/** The next call begins when the one before has ended; none does once `signal` has fired. */
+function oneByOne(handler: FeedHandler, signal: AbortSignal): FeedHandler {
+  let last: Promise<void> = Promise.resolve();
+  return (id, event) => {
+    const mine = last.then(() => (signal.aborted ? undefined : handler(id, event)));
+    last = mine.catch(() => undefined);
+    return mine;
+  };
+}
+
+interface FeedOptions {
+  readonly stream: string;
+  readonly subject: string;
+  readonly handler: FeedHandler;
+  readonly signal: AbortSignal;
 }
 
 class Feed {
   private readonly nats: NatsShape;
   private readonly blobs: BlobsShape;
+  private readonly stream: string;
   private readonly subject: string;
   private readonly handler: FeedHandler;
   private readonly signal: AbortSignal;
@@ -50,13 +87,12 @@ class Feed {
   constructor(
     nats: NatsShape,
     blobs: BlobsShape,
-    filter: FeedFilter,
-    handler: FeedHandler,
-    signal: AbortSignal,
+    { stream, subject, handler, signal }: FeedOptions,
   ) {
     this.nats = nats;
     this.blobs = blobs;
-    this.subject = subjectOf(nats, filter);
+    this.stream = stream;
+    this.subject = subject;
     this.handler = handler;
     this.signal = signal;
   }
@@ -78,7 +114,7 @@ class Feed {
     if (signal.aborted) stop();
     try {
       const { state } = await nats.api.call<{ state: { last_seq: number } }>(
-        `STREAM.INFO.${nats.subjects.stream.journal}`,
+        `STREAM.INFO.${this.stream}`,
       );
       this.nextSeq = state.last_seq + 1;
     } catch (error) {
@@ -110,9 +146,7 @@ class Feed {
   private async giveAll(): Promise<boolean> {
     const { nats } = this;
     const from = this.nextSeq;
-    const stored = nats.reader.messages(nats.subjects.stream.journal, this.subject, {
-      fromSeq: from,
-    });
+    const stored = nats.reader.messages(this.stream, this.subject, { fromSeq: from });
     for await (const { seq, subject, storedMs, data } of stored) {
       if (this.signal.aborted) break;
       const event = { seq, storedMs, data: await resolveClaim(this.blobs, data) };
@@ -135,6 +169,12 @@ class Feed {
     });
   }
 }
+
+/** All streams, or the one that an agent's journal lies in. */
+const streamsOf = ({ subjects }: NatsShape, filter: FeedFilter): readonly string[] =>
+  filter.className !== undefined && filter.name !== undefined
+    ? [subjects.streamOf("journal", subjects.groupOf(agentId(filter.className, filter.name)))]
+    : subjects.streamsOf("journal");
 
 const subjectOf = ({ subjects }: NatsShape, filter: FeedFilter): string =>
   filter.className !== undefined && filter.name !== undefined

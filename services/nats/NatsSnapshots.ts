@@ -25,10 +25,11 @@ const deflated = promisify<Uint8Array, { level: number }, Buffer>(deflate);
 const inflated = promisify<Uint8Array, { maxOutputLength: number }, Buffer>(inflate);
 
 export function makeNatsSnapshots(nats: NatsShape, blobs: BlobsShape): SnapshotsShape {
-  const stream = nats.subjects.stream.snapshots;
   const stored = async (id: AgentId): Promise<StoredMessage[]> => {
     const found: StoredMessage[] = [];
-    const subject = nats.subjects.snapshot(id);
+    const { subjects } = nats;
+    const stream = subjects.streamOf("snapshots", subjects.groupOf(id));
+    const subject = subjects.snapshot(id);
     for await (const message of nats.reader.messages(stream, subject, { fromSeq: 1 }))
       found.push(message);
     return found;

@@ -27,9 +27,9 @@ export function makeNatsTimers(nats: NatsShape): TimersShape {
     },
     disarm: async (id, name) => {
       try {
-        await api.call(`STREAM.PURGE.${subjects.stream.inbox}`, {
-          filter: subjects.timer(shardOf(id, shards), id, name),
-        });
+        const shard = shardOf(id, shards);
+        const stream = subjects.streamOf("inbox", subjects.groupOfShard(shard));
+        await api.call(`STREAM.PURGE.${stream}`, { filter: subjects.timer(shard, id, name) });
       } catch (error) {
         throw unavailable(error);
       }

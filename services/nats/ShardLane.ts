@@ -63,6 +63,7 @@ export class ShardLane {
   private readonly nats: NatsShape;
   private readonly blobs: BlobsShape;
   private readonly shard: ShardId;
+  private readonly stream: string;
   private readonly epoch: Epoch;
   private readonly handler: (delivery: Delivery) => void;
   private readonly ledger = new LaneLedger();
@@ -88,6 +89,7 @@ export class ShardLane {
     this.nats = nats;
     this.blobs = blobs;
     this.shard = shard;
+    this.stream = nats.subjects.streamOf("inbox", nats.subjects.groupOfShard(shard));
     this.epoch = epoch;
     this.handler = handler;
     this.offChange = nats.connection.onChange((up) => {
@@ -141,7 +143,7 @@ export class ShardLane {
     const deadline = performance.now() + STOP_DRAIN_MS;
     while (performance.now() < deadline) {
       const info = await this.nats.api.call<{ num_ack_pending: number }>(
-        `CONSUMER.INFO.${this.nats.subjects.stream.inbox}.${this.consumer}`,
+        `CONSUMER.INFO.${this.stream}.${this.consumer}`,
       );
       if (info.num_ack_pending <= this.ledger.unacked) return;
       await new Promise((resolve) => setTimeout(resolve, STOP_POLL_MS));
@@ -149,11 +151,10 @@ export class ShardLane {
   }
 
   private async createConsumer(): Promise<void> {
-    const { stream } = this.nats.subjects;
     const name = `${this.namePrefix}${EPOCH_MARK}${this.epoch}-${randomUUID()}`;
     this.doubtful.add(name);
-    await this.nats.api.call(`CONSUMER.CREATE.${stream.inbox}.${name}`, {
-      stream_name: stream.inbox,
+    await this.nats.api.call(`CONSUMER.CREATE.${this.stream}.${name}`, {
+      stream_name: this.stream,
       action: "create",
       config: {
         name,
@@ -189,7 +190,7 @@ export class ShardLane {
     const batch = PULL_MESSAGES - this.wanted;
     this.wanted = PULL_MESSAGES;
     this.nats.connection.client.publish(
-      `$JS.API.CONSUMER.MSG.NEXT.${this.nats.subjects.stream.inbox}.${this.consumer}`,
+      `$JS.API.CONSUMER.MSG.NEXT.${this.stream}.${this.consumer}`,
       JSON.stringify({
         batch,
         max_bytes: Math.max(PULL_BYTES, 2 * this.nats.messageBytesMax),
@@ -309,7 +310,7 @@ export class ShardLane {
     const names: string[] = [];
     for (let offset = 0; ;) {
       const page = await this.nats.api.call<{ total: number; consumers: string[] | null }>(
-        `CONSUMER.NAMES.${this.nats.subjects.stream.inbox}`,
+        `CONSUMER.NAMES.${this.stream}`,
         { offset },
       );
       const found = page.consumers ?? [];
@@ -322,7 +323,7 @@ export class ShardLane {
 
   private async deleteConsumer(name: string): Promise<void> {
     try {
-      await this.nats.api.call(`CONSUMER.DELETE.${this.nats.subjects.stream.inbox}.${name}`);
+      await this.nats.api.call(`CONSUMER.DELETE.${this.stream}.${name}`);
     } catch (error) {
       if (!isNotFound(error)) throw error;
     }

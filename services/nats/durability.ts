@@ -46,8 +46,13 @@ type Asked = Pick<NatsShape, "api" | "connection" | "replies" | "subjects">;
 /** Rejects with `BrokerUnavailable` or `ApiRefusal`. */
 export async function readDurability(nats: Asked): Promise<Durability> {
   const { subjects, api, connection } = nats;
-  const { inbox, journal, snapshots, dead } = subjects.stream;
-  const streams = [inbox, journal, snapshots, dead, `OBJ_${subjects.bucket.blobs}`];
+  const streams = [
+    ...subjects.streamsOf("inbox"),
+    ...subjects.streamsOf("journal"),
+    ...subjects.streamsOf("snapshots"),
+    subjects.stream.dead,
+    `OBJ_${subjects.bucket.blobs}`,
+  ];
   const infos = await Promise.all(
     streams.map((stream) => api.call<StreamInfo>(`STREAM.INFO.${stream}`)),
   );

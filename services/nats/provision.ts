@@ -1,21 +1,24 @@
 /**
- * Creates what an installation keeps in the broker, or checks and completes what is there: four
- * streams, the bucket of leases, the bucket of blobs. Safe to run again, and by several processes at
+ * Creates what an installation keeps in the broker, or checks and completes what is there: inbox, journal and
+ * snapshots of each stream group, the dead letters, the bucket of leases, the bucket of blobs. Safe to run again, and by several processes at
  * once: each creation either is ours, or meets another's and is looked at again.
  *
  * Consumers are not made here: each shard's is made by the host that takes the shard (`ShardLane`).
- * The number of shards is written into the inbox's metadata and never changes: `shardOf` is part of
- * the stored format.
+ * The numbers of shards and of stream groups are written into the first inbox's metadata and never change: they say
+ * where an agent's messages lie, and a stream's messages can't be moved to another and keep their sequences,
+ * by which journals, snapshots and local images are compared.
  */
 import { Data } from "effect";
 import { SHARDS_DEFAULT } from "../../schemas/Address.ts";
-import type { Subjects } from "../../schemas/Subjects.ts";
+import type { StreamLayout, Subjects } from "../../schemas/Subjects.ts";
 import { ApiCode, ApiRefusal, type JetStreamApi } from "./JetStreamApi.ts";
 import {
   NANOS_PER_MS,
   SHARDS_KEY,
+  STREAM_GROUPS_KEY,
   streamConfigs,
   type Placement,
+  type StreamChoices,
   type StreamConfig,
 } from "./streamConfigs.ts";
 import { updateStream } from "./updateStream.ts";
@@ -26,6 +29,8 @@ export const LEASE_TTL_MS_DEFAULT = 5_000;
 export interface ProvisionOptions {
   /** Fixed by the first provisioning; undefined takes what is there, or 64. */
   readonly shards?: number;
+  /** Divides the shards. Fixed by the first provisioning; undefined takes what is there, or 1. */
+  readonly streamGroups?: number;
   /** Copies of each stream; undefined leaves what is there, or 1. */
   readonly replicas?: number;
   /** Where the copies lie; undefined leaves them where they are. */
@@ -37,14 +42,19 @@ export interface ProvisionOptions {
 }
 
 /** What an installation was provisioned with. */
-export interface Installation {
-  readonly shards: number;
+export interface Installation extends StreamLayout {
   readonly leaseTtlMs: number;
 }
 
 /** Agents were placed by another number of shards: it can't change any more. */
 export class ShardCountMismatch extends Data.TaggedError("ShardCountMismatch")<{
   readonly provisioned: number;
+  readonly requested: number;
+  readonly message: string;
+}> {}
+
+/** Streams can't be divided so: not by this number of shards, or not any more. */
+export class StreamGroupsRefused extends Data.TaggedError("StreamGroupsRefused")<{
   readonly requested: number;
   readonly message: string;
 }> {}
@@ -66,7 +76,7 @@ interface StreamInfo {
   readonly config: StreamConfig & { readonly metadata?: Readonly<Record<string, string>> };
 }
 
-/** Rejects with `ShardCountMismatch`, `ProvisioningRefused` or `BrokerUnavailable`. */
+/** Rejects with `ShardCountMismatch`, `StreamGroupsRefused`, `ProvisioningRefused` or `BrokerUnavailable`. */
 export async function provision(
   api: JetStreamApi,
   subjects: Subjects,
@@ -75,20 +85,29 @@ export async function provision(
   const shards = options.shards ?? SHARDS_DEFAULT;
   if (!Number.isInteger(shards) || shards < 1)
     throw new RangeError(`shards must be a whole number above 0, not ${shards}`);
-  const wanted = streamConfigs(subjects, {
-    shards,
+  const streamGroups = options.streamGroups ?? 1;
+  const choices: StreamChoices = {
     replicas: options.replicas ?? 1,
     storage: options.storage ?? "file",
     leaseTtlMs: options.leaseTtlMs ?? LEASE_TTL_MS_DEFAULT,
     placement: options.placement,
-  });
-  // The inbox comes first: it holds the number of shards, which decides whether to go on.
-  for (const config of wanted) {
+  };
+  // The first inbox comes first: it says how the installation is divided, which decides whether and how to go on.
+  let layout: StreamLayout = { shards, streamGroups };
+  let before = await info(api, subjects.stream.inbox);
+  if (before === undefined) {
+    if (shards % streamGroups !== 0) throw indivisible(shards, streamGroups);
+    const [first] = streamConfigs(subjects.withLayout(layout), choices);
+    before = await createOrFind(api, first!);
+  }
+  if (before !== undefined) {
+    layout = layoutOf(before.config);
+    checkShards(layout.shards, options.shards, subjects.namespace);
+    checkGroups(layout.streamGroups, options.streamGroups, subjects.namespace);
+  }
+  for (const config of streamConfigs(subjects.withLayout(layout), choices)) {
     const found = await createOrFind(api, config);
-    if (found === undefined) continue;
-    if (config.name === subjects.stream.inbox && options.shards !== undefined)
-      checkShards(shardsOf(found.config), options.shards, subjects.namespace);
-    await complete(api, config, found.config, options);
+    if (found !== undefined) await complete(api, config, found.config, options);
   }
   return readInstallation(api, subjects);
 }
@@ -100,13 +119,13 @@ export async function readInstallation(
 ): Promise<Installation> {
   const inbox = await info(api, subjects.stream.inbox);
   const leases = await info(api, `KV_${subjects.bucket.leases}`);
-  const shards = inbox === undefined ? 0 : shardsOf(inbox.config);
-  if (leases === undefined || !(shards > 0))
+  const layout = inbox === undefined ? undefined : layoutOf(inbox.config);
+  if (leases === undefined || layout === undefined || !(layout.shards > 0))
     throw new NotProvisioned({
       namespace: subjects.namespace,
       message: `nothing is provisioned under "${subjects.namespace}" on this broker: run "agents provision" once`,
     });
-  return { shards, leaseTtlMs: Number(leases.config["max_age"]) / NANOS_PER_MS };
+  return { ...layout, leaseTtlMs: Number(leases.config["max_age"]) / NANOS_PER_MS };
 }
 
 /** Undefined when it was created as wanted. */
@@ -164,16 +183,33 @@ async function complete(
 const same = (found: unknown, wanted: unknown): boolean =>
   JSON.stringify(found ?? 0) === JSON.stringify(wanted) || (!found && !wanted);
 
-const shardsOf = (config: StreamInfo["config"]): number => Number(config.metadata?.[SHARDS_KEY]);
+const layoutOf = ({ metadata }: StreamInfo["config"]): StreamLayout => ({
+  shards: Number(metadata?.[SHARDS_KEY]),
+  streamGroups: Number(metadata?.[STREAM_GROUPS_KEY] ?? 1),
+});
 
-function checkShards(provisioned: number, requested: number, namespace: string): void {
-  if (provisioned === requested) return;
+function checkShards(provisioned: number, requested: number | undefined, namespace: string): void {
+  if (requested === undefined || provisioned === requested) return;
   throw new ShardCountMismatch({
     provisioned,
     requested,
     message: `"${namespace}" was provisioned with ${provisioned} shards and ${requested} were asked for; the number can't change: leave it out, or use another namespace`,
   });
 }
+
+function checkGroups(provisioned: number, requested: number | undefined, namespace: string): void {
+  if (requested === undefined || provisioned === requested) return;
+  throw new StreamGroupsRefused({
+    requested,
+    message: `"${namespace}" was provisioned with --stream-groups ${provisioned} and ${requested} were asked for; the number can't change: leave it out, or provision another namespace and carry the agents over ("agents export", "agents import")`,
+  });
+}
+
+const indivisible = (shards: number, requested: number): StreamGroupsRefused =>
+  new StreamGroupsRefused({
+    requested,
+    message: `${shards} shards can't be divided into ${requested} stream groups: give a number that divides them`,
+  });
 
 const refused = (stream: string, error: ApiRefusal): ProvisioningRefused =>
   new ProvisioningRefused({

@@ -6,7 +6,6 @@ import { SNAPSHOTS_KEPT } from "../../core/snapshot/Snapshots.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 
 export interface StreamChoices {
-  readonly shards: number;
   readonly replicas: number;
   readonly storage: "file" | "memory";
   readonly leaseTtlMs: number;
@@ -23,13 +22,16 @@ export interface Placement {
 export type StreamConfig = { readonly name: string } & Readonly<Record<string, unknown>>;
 
 export const NANOS_PER_MS = 1_000_000;
-/** Where the number of shards is written: metadata of the inbox. */
+/** Where the number of shards is written: metadata of the first inbox. */
 export const SHARDS_KEY = "agents.shards";
+/** And that of stream groups; absent in installations that are older than groups, which have one. */
+export const STREAM_GROUPS_KEY = "agents.stream-groups";
 /** Expiry markers tell those who watch, at once; who was away lists again, so a minute is plenty. */
 const MARKER_TTL_MS = 60_000;
 
+/** The first is the first group's inbox, whose metadata say how the installation is divided. */
 export function streamConfigs(subjects: Subjects, choices: StreamChoices): readonly StreamConfig[] {
-  const { namespace, stream, bucket } = subjects;
+  const { namespace, stream, bucket, layout } = subjects;
   const common = {
     storage: choices.storage,
     num_replicas: choices.replicas,
@@ -42,35 +44,42 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
     max_age: 0,
   };
   return [
-    {
+    ...subjects.groups.map((group) => ({
       ...common,
-      name: stream.inbox,
-      subjects: [`${namespace}.inbox.>`, `${namespace}.timer.>`],
+      name: subjects.streamOf("inbox", group),
+      subjects: [
+        ...subjects.subjectsOf("inbox", group),
+        // A timer fires into its own stream only.
+        ...subjects.subjectsOf("timer", group),
+      ],
       retention: "workqueue",
       // The server refuses scheduled messages where new ones are discarded; there is no limit that could bite.
       discard: "old",
       allow_msg_schedules: true,
       // Group commit (`GroupPublisher`).
       allow_atomic: true,
-      metadata: { [SHARDS_KEY]: String(choices.shards) },
-    },
-    {
+      metadata: {
+        [SHARDS_KEY]: String(layout.shards),
+        [STREAM_GROUPS_KEY]: String(layout.streamGroups),
+      },
+    })),
+    ...subjects.groups.map((group) => ({
       ...common,
-      name: stream.journal,
-      subjects: [`${namespace}.journal.>`],
+      name: subjects.streamOf("journal", group),
+      subjects: subjects.subjectsOf("journal", group),
       retention: "limits",
       // Whatever limit an operator may set: a full journal refuses, it never forgets.
       discard: "new",
       allow_atomic: true,
-    },
-    {
+    })),
+    ...subjects.groups.map((group) => ({
       ...common,
-      name: stream.snapshots,
-      subjects: [`${namespace}.snapshot.>`],
+      name: subjects.streamOf("snapshots", group),
+      subjects: subjects.subjectsOf("snapshots", group),
       retention: "limits",
       discard: "old",
       max_msgs_per_subject: SNAPSHOTS_KEPT,
-    },
+    })),
     {
       ...common,
       name: stream.dead,

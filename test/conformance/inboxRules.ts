@@ -90,7 +90,7 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
       before[0]?.ack();
       before[2]?.ack();
       await backend.until("the acks", async () => {
-        const left = await Promise.all(before.map((d) => b.inbox.get(d.seq)));
+        const left = await Promise.all(before.map((d) => b.inbox.get(d.id, d.seq)));
         return left.filter((data) => data === undefined).length === 2;
       });
       const startedMs = backend.nowMs();
@@ -189,16 +189,17 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
 
     it("get gives a stored envelope again by its sequence, and nothing once it is acked", async () => {
       const { shard, agent } = newShard();
-      const seq = await publish(agent("g"), message("again"));
-      expect(await b.inbox.get(seq)).toEqual(message("again"));
+      const id = agent("g");
+      const seq = await publish(id, message("again"));
+      expect(await b.inbox.get(id, seq)).toEqual(message("again"));
       const deliveries: Delivery[] = [];
       const consumer = await a.inbox.consume(shard, (d) => deliveries.push(d));
       await got(deliveries, 1);
       expect(deliveries[0]?.seq).toBe(seq);
-      expect(await b.inbox.get(seq)).toEqual(message("again"));
+      expect(await b.inbox.get(id, seq)).toEqual(message("again"));
       deliveries[0]?.ack();
-      await backend.until("the ack", async () => (await b.inbox.get(seq)) === undefined);
-      expect(await b.inbox.get((seq + 1_000_000) as Sequence)).toBeUndefined();
+      await backend.until("the ack", async () => (await b.inbox.get(id, seq)) === undefined);
+      expect(await b.inbox.get(id, (seq + 1_000_000) as Sequence)).toBeUndefined();
       await consumer.stop();
     });
 
@@ -224,7 +225,7 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
       await got(deliveries, 3);
       expect(deliveries.map(labelOf)).toEqual(["before", "large", "after"]);
       expect(Buffer.compare(deliveries[1]?.data ?? new Uint8Array(0), large)).toBe(0);
-      expect((await a.inbox.get(seq))?.length).toBe(large.length);
+      expect((await a.inbox.get(id, seq))?.length).toBe(large.length);
       for (const d of deliveries) d.ack();
       await consumer.stop();
     });
@@ -268,7 +269,7 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
       expect(deliveries.map(labelOf)).toEqual(labels(0, 150));
       for (const d of deliveries) d.ack();
       await backend.until("an empty inbox of this agent", async () => {
-        const left = await Promise.all(deliveries.map((d) => b.inbox.get(d.seq)));
+        const left = await Promise.all(deliveries.map((d) => b.inbox.get(d.id, d.seq)));
         const count = left.filter((data) => data !== undefined).length;
         return count === 0 ? { done: true, value: 0 } : { done: false, saw: `${count} left` };
       });
@@ -285,7 +286,7 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
       void a.inbox.publish(id, message("x"), { signal: stop.signal }).then((r) => (result = r));
       stop.abort();
       expect((await backend.until("its end", () => result))._tag).toBe("Unavailable");
-      await expect(a.inbox.get(1 as Sequence)).rejects.toBeInstanceOf(BrokerUnavailable);
+      await expect(a.inbox.get(id, 1 as Sequence)).rejects.toBeInstanceOf(BrokerUnavailable);
       await expect(a.inbox.consume(shard, () => undefined)).rejects.toBeInstanceOf(
         BrokerUnavailable,
       );

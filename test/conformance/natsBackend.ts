@@ -21,14 +21,17 @@ export interface NatsBackend extends Backend {
   readonly openAt: (url: string) => Promise<Ports>;
 }
 
-export async function natsBackend({ groupCommit = false } = {}): Promise<NatsBackend> {
+export async function natsBackend({
+  groupCommit = false,
+  streamGroups = 1,
+} = {}): Promise<NatsBackend> {
   const server = await startNats({ maxPayload: PAYLOAD_BYTES_MAX, syncAlways: groupCommit });
   const connections: NatsConnectionShape[] = [];
   const openAt = async (url: string): Promise<Ports> => {
     const connection = await openConnection({ servers: url }, () => undefined);
     connections.push(connection);
     const nats = await openNats(connection, new Subjects(), {
-      provision: { shards: SHARDS, leaseTtlMs: LEASE_TTL_MS },
+      provision: { shards: SHARDS, streamGroups, leaseTtlMs: LEASE_TTL_MS },
     });
     nats.groupCommit.on = groupCommit;
     const blobs = makeNatsBlobs(nats);

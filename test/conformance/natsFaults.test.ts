@@ -188,7 +188,7 @@ describe("nats, faults", () => {
       expect(deliveries.map(labelOf)).toEqual(labels(0, 60));
       for (const d of deliveries) d.ack();
       await backend.until("the acks", async () => {
-        const left = await Promise.all(deliveries.map((d) => direct.inbox.get(d.seq)));
+        const left = await Promise.all(deliveries.map((d) => direct.inbox.get(d.id, d.seq)));
         return left.every((data) => data === undefined);
       });
       await consumer.stop();
@@ -215,7 +215,7 @@ describe("nats, faults", () => {
       await publish(id, ["4"]);
       await backend.until("the fourth", () => deliveries.length === 4);
       expect(zombie.map(labelOf)).toEqual(["1"]);
-      expect(await direct.inbox.get(deliveries[0]?.seq ?? NONE)).toBeDefined();
+      expect(await direct.inbox.get(id, deliveries[0]?.seq ?? NONE)).toBeDefined();
       for (const d of deliveries) d.ack();
       await stale.stop();
       await publish(id, ["5"]);

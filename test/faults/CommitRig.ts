@@ -162,7 +162,7 @@ export class CommitRig {
 
   private watched({ journal, bus, inbox, deadLetters }: HostServices) {
     return {
-      inbox: { ...inbox, get: async (seq: Sequence) => this.stored.get(seq) },
+      inbox: { ...inbox, get: async (_id: unknown, seq: Sequence) => this.stored.get(seq) },
       journal: {
         ...journal,
         append: (id, data, options) => {

@@ -61,6 +61,7 @@ export interface SystemOptions {
   readonly module: TestModule;
   readonly namespace?: string;
   readonly shards?: number;
+  readonly streamGroups?: number;
   readonly leaseTtlMs?: number;
   readonly http?: HttpServerChoice;
   readonly gateway?: RunGatewayOptions["bounds"];
@@ -76,6 +77,7 @@ async function openPorts(options: SystemOptions, folder: string | undefined, log
       ...(options.namespace === undefined ? {} : { namespace: options.namespace }),
       provision: {
         ...(options.shards === undefined ? {} : { shards: options.shards }),
+        ...(options.streamGroups === undefined ? {} : { streamGroups: options.streamGroups }),
         ...(options.leaseTtlMs === undefined ? {} : { leaseTtlMs: options.leaseTtlMs }),
       },
     }),

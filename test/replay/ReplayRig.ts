@@ -245,7 +245,7 @@ export class ReplayRig {
     const { inbox, databases } = services;
     return {
       ...services,
-      inbox: { ...inbox, get: async (seq) => this.stored.get(seq)?.data },
+      inbox: { ...inbox, get: async (_id, seq) => this.stored.get(seq)?.data },
       databases: {
         ...databases,
         open: (id) => {

@@ -77,7 +77,7 @@ export function simPorts(broker: MemoryBroker, process: SimProcess, weather: Wea
           if (weather.isRepeated()) return inbox.publish(id, data, options);
           return result;
         }),
-      get: (seq) => ask(undefined, () => lossy(() => inbox.get(seq))),
+      get: (id, seq) => ask(undefined, () => lossy(() => inbox.get(id, seq))),
       depth: () => ask(undefined, () => inbox.depth()),
       consume: consumeOf(line, process, weather, ask),
     },
