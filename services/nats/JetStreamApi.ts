@@ -10,6 +10,7 @@ import { Data } from "effect";
 /** `err_code`s of the server that this project decides on. */
 export const ApiCode = {
   consumerNotFound: 10014,
+  streamsMaxReached: 10027,
   noMessageFound: 10037,
   streamNameInUse: 10058,
   streamNotFound: 10059,

@@ -215,5 +215,9 @@ const refused = (stream: string, error: ApiRefusal): ProvisioningRefused =>
   new ProvisioningRefused({
     stream,
     code: error.code,
-    message: `the broker refuses the stream ${stream}: ${error.message} (${error.code}); nats-server 2.12.14 or 2.14.4, or newer, is needed`,
+    message: `the broker refuses the stream ${stream}: ${error.message} (${error.code}); ${
+      error.code === ApiCode.streamsMaxReached
+        ? "raise max_streams of the account: an installation has six, and three more for each stream group after the first"
+        : "nats-server 2.12.14 or 2.14.4, or newer, is needed"
+    }`,
   });

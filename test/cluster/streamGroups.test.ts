@@ -1,0 +1,171 @@
+/**
+ * Stream groups on three servers: their leaders can lie on different ones, which is what groups are for; each leads
+ * and acknowledges its own shards' webhooks, and the loss of one server stops the others' groups no longer than
+ * their own elections.
+ */
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { connect, type NatsConnection } from "@nats-io/transport-node";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { agentId } from "../../schemas/Address.ts";
+import { openReader } from "../../services/cli/joinReader.ts";
+import { deployNats, passwordOf, type Deployed } from "../deploy/DeployedNats.ts";
+import { withStreamGroups } from "../deploy/withStreamGroups.ts";
+import { Senders } from "../faults/Senders.ts";
+import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { checkEpochs, checkExactlyOnce, checkOrder, historyOf, type History } from "../kit/checkers.ts"; // prettier-ignore
+import { pollUntil } from "../kit/poll.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
+
+const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
+const SECRET = "It's a Secret to Everybody";
+const AGENTS = 24;
+const WEBHOOKS = 240;
+/** Longer than an election: the route holds its webhooks. */
+const DEADLINE_MS = 9_500;
+/** An election on two busy cores. */
+const ELECTION_TIMEOUT_MS = 30_000;
+const GROUPED = ["INBOX", "JOURNAL", "SNAPSHOTS"];
+const ENDS = ["", "_1", "_2", "_3"];
+
+interface StreamInfo {
+  readonly config: { readonly num_replicas: number };
+  readonly state: { readonly messages: number };
+  readonly cluster: { readonly leader?: string };
+}
+
+const folder = tempFolder("cluster-groups");
+let nats: Deployed;
+let operator: NatsConnection;
+let gateway: AgentsProcess;
+let host: AgentsProcess;
+let provisioned = "";
+const copies = new Set<number>();
+const wanted: Array<readonly [stream: string, server: string]> = [];
+const leaders: string[] = [];
+const histories: History[] = [];
+let senders: Senders;
+
+const ask = async <A>(verb: string, body: object | "" = ""): Promise<A> => {
+  const data = body === "" ? body : JSON.stringify(body);
+  return (await operator.request(`$JS.API.${verb}`, data, { timeout: 5_000 })).json<A>();
+};
+const infoOf = (stream: string) => ask<StreamInfo>(`STREAM.INFO.${stream}`);
+
+/** Asks the leader to hand over to a server until that one leads: it refuses one that lags. */
+const lead = (stream: string, server: string): Promise<unknown> =>
+  pollUntil(
+    `${server} leads ${stream}`,
+    async () => {
+      const { leader } = (await infoOf(stream)).cluster;
+      if (leader === server) return true;
+      await ask(`STREAM.LEADER.STEPDOWN.${stream}`, { placement: { preferred: server } });
+      return { done: false, saw: leader };
+    },
+    { timeoutMs: ELECTION_TIMEOUT_MS, intervalMs: 250 },
+  );
+
+beforeAll(async () => {
+  nats = await deployNats({ config: "cluster.conf", edit: withStreamGroups });
+  operator = await connect({
+    servers: nats.servers.map(({ port }) => `127.0.0.1:${port}`),
+    user: "operator",
+    pass: passwordOf("operator"),
+    inboxPrefix: "_INBOX.agents.cli",
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: 200,
+  });
+  const options = ["--shards", "8", "--stream-groups", "4", "--replicas", "3"];
+  const run = await promisify(execFile)(process.execPath, [MAIN, "provision", ...options], {
+    env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url("operator") },
+  });
+  provisioned = run.stdout;
+  const servers = nats.servers.map(({ name }) => name);
+  for (const [group, end] of ENDS.entries())
+    for (const stream of GROUPED.map((name) => `agents_${name}${end}`)) {
+      copies.add((await infoOf(stream)).config.num_replicas);
+      if (!stream.includes("SNAPSHOTS"))
+        wanted.push([stream, servers[group % servers.length]!] as const);
+    }
+  await Promise.all(wanted.map(([stream, server]) => lead(stream, server)));
+  for (const [stream] of wanted) leaders.push((await infoOf(stream)).cluster.leader ?? "none");
+
+  [gateway, host] = (await Promise.all(
+    (["gateway", "host"] as const).map((role) =>
+      AgentsProcess.start({
+        args: [
+          role,
+          MODULE,
+          "--require-durable",
+          "--data",
+          join(folder.path, role),
+          ...(role === "gateway" ? ["--port", "0"] : []),
+        ],
+        env: { SECRET, DEADLINE_MS: `${DEADLINE_MS}`, NATS_URL: nats.url(role) },
+      }),
+    ),
+  )) as [AgentsProcess, AgentsProcess];
+  await gateway.ready();
+  senders = new Senders({
+    url: gateway.url,
+    secret: SECRET,
+    deliveries: Array.from({ length: WEBHOOKS }, (_, n) => ({
+      agent: `agent-${n % AGENTS}`,
+      id: `delivery-${n}`,
+    })),
+    concurrency: 8,
+    paceMs: 20,
+    heldBack: 100,
+  });
+  await senders.more(80);
+  await nats.servers[0]!.kill();
+  senders.release();
+  await senders.finished;
+  const reader = await openReader({ natsUrl: nats.url("reader"), namespace: "agents" });
+  try {
+    await pollUntil(
+      "the inboxes are empty",
+      async () => {
+        const infos = await Promise.all(ENDS.map((end) => infoOf(`agents_INBOX${end}`)));
+        const left = infos.map(({ state }) => state.messages);
+        return left.every((count) => count === 0) || { done: false, saw: left };
+      },
+      { timeoutMs: ELECTION_TIMEOUT_MS, intervalMs: 100 },
+    );
+    for (let n = 0; n < AGENTS; n++)
+      histories.push(await historyOf(reader.journal, agentId("Ledger", `agent-${n}`)));
+  } finally {
+    await reader.close();
+  }
+}, 150_000);
+
+afterAll(async () => {
+  await gateway?.kill();
+  await host?.kill();
+  await operator?.close();
+  await nats?.stop();
+  folder.remove();
+}, 60_000);
+
+describe("stream groups on a cluster", () => {
+  test("are provisioned with their copies, all of them", () => {
+    expect(provisioned).toContain("8 shards in 4 stream groups");
+    expect(provisioned).toContain("acknowledged is on disk (3 copies)");
+    expect([...copies]).toEqual([3]);
+  });
+
+  test("have leaders on different servers", () => {
+    expect(leaders).toEqual(wanted.map(([, server]) => server));
+    expect(new Set(leaders).size).toBe(3);
+  });
+
+  test("do every acknowledged webhook once, in order, though a server that leads some of them is killed", () => {
+    expect(checkExactlyOnce(senders.sent, histories)).toEqual([]);
+    expect(histories.flatMap(checkOrder)).toEqual([]);
+    expect(histories.flatMap(checkEpochs)).toEqual([]);
+    expect(senders.sent).toHaveLength(WEBHOOKS);
+  });
+});

@@ -1,0 +1,131 @@
+/**
+ * Four stream groups under the permissions of `deploy/nats`, rewritten as their comment says: every process does its
+ * work, what looks sees all groups, and what is not its work is refused in every group.
+ */
+import { execFile } from "node:child_process";
+import { createHmac } from "node:crypto";
+import { fileURLToPath } from "node:url";
+import { connect } from "@nats-io/transport-node";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
+import { deployNats, passwordOf, type Deployed, type User } from "./DeployedNats.ts";
+import { STREAM_GROUPS, withStreamGroups } from "./withStreamGroups.ts";
+
+const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+const SECRET = "It's a Secret to Everybody";
+/** Enough that each of eight shards has some. */
+const AGENTS = Array.from({ length: 40 }, (_, n) => `agent-${n}`);
+
+const folder = tempFolder("groups");
+let nats: Deployed;
+let gateway: AgentsProcess;
+let host: AgentsProcess;
+
+const cli = (user: User, ...args: string[]): Promise<{ code: number; text: string }> =>
+  new Promise((resolve) => {
+    execFile(
+      process.execPath,
+      [MAIN, ...args],
+      { env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url(user) } },
+      (error, stdout, stderr) =>
+        resolve({ code: error === null ? 0 : Number(error.code), text: stdout + stderr }),
+    );
+  });
+
+async function sendWebhook(agent: string): Promise<number> {
+  const body = JSON.stringify({ agent, id: `w-${agent}`, noise: "" });
+  const signature = createHmac("sha256", SECRET).update(body).digest("hex");
+  const response = await fetch(`${gateway.url}/webhooks/github`, {
+    method: "POST",
+    body,
+    headers: {
+      "x-hub-signature-256": `sha256=${signature}`,
+      "x-github-event": "push",
+      "x-github-delivery": `w-${agent}`,
+    },
+  });
+  return response.status;
+}
+
+const client = (user: User) =>
+  connect({
+    servers: `127.0.0.1:${nats.servers[0]!.port}`,
+    user,
+    pass: passwordOf(user),
+    inboxPrefix: `_INBOX.agents.${user === "operator" ? "cli" : user}`,
+  });
+
+beforeAll(async () => {
+  nats = await deployNats({ config: "single.conf", edit: withStreamGroups });
+  const groups = ["--stream-groups", `${STREAM_GROUPS}`];
+  const provisioned = await cli("operator", "provision", "--shards", "8", ...groups);
+  expect(provisioned.text).toContain("8 shards in 4 stream groups");
+  const start = (role: "gateway" | "host", ...args: string[]) =>
+    AgentsProcess.start({
+      args: [role, MODULE, "--require-durable", ...groups, ...args],
+      env: { SECRET, NATS_URL: nats.url(role), AGENTS_DATA: folder.path },
+    });
+  [gateway, host] = await Promise.all([start("gateway", "--port", "0"), start("host")]);
+  await gateway.ready();
+}, 60_000);
+
+afterAll(async () => {
+  await gateway?.stop();
+  await host?.stop();
+  await nats?.stop();
+  folder.remove();
+}, 30_000);
+
+describe("four stream groups under least privilege", () => {
+  test("webhooks of agents in every group are stored and answered", async () => {
+    for (const agent of AGENTS) expect(await sendWebhook(agent)).toBe(200);
+    const operator = await client("operator");
+    const counts: number[] = [];
+    for (const end of ["", "_1", "_2", "_3"]) {
+      const answer = await operator.request(`$JS.API.STREAM.INFO.agents_JOURNAL${end}`);
+      counts.push(answer.json<{ state: { messages: number } }>().state.messages);
+    }
+    await operator.close();
+    expect(counts.every((count) => count > 0)).toBe(true);
+  });
+
+  test("list, history and state see the agents of all groups", async () => {
+    const list = await cli("reader", "list", "Ledger", "--json");
+    for (const agent of AGENTS) expect(list.text).toContain(`"${agent}"`);
+    expect((await cli("reader", "history", "Ledger", AGENTS[7]!)).text).toContain("github");
+    expect((await cli("reader", "state", "Ledger", AGENTS[8]!)).text).toContain('"count": 1');
+  });
+
+  test("a process that is told another number does not start, and says what to do", async () => {
+    const wrong = await cli("operator", "provision", "--stream-groups", "2");
+    expect(wrong).toMatchObject({ code: 1 });
+    expect(wrong.text).toContain("--stream-groups 4");
+    expect(wrong.text).toContain("agents export");
+  });
+
+  test("the server refused nothing of all this", () => {
+    const lines = nats.servers[0]!.log().split("\n");
+    expect(lines.filter((line) => line.includes("Violation"))).toEqual([]);
+  });
+
+  test.each<readonly [User, ReadonlyArray<string>]>([
+    ["gateway", ["$JS.API.CONSUMER.CREATE.agents_INBOX_2.thief", "agents.journal.1.Ledger.one"]],
+    ["host", ["$JS.API.STREAM.PURGE.agents_JOURNAL_1", "$JS.API.STREAM.INFO.other_JOURNAL_1"]],
+    ["reader", ["$JS.API.STREAM.PURGE.agents_SNAPSHOTS_3", "agents.journal.1.Ledger.one"]],
+  ])("the %s can do no more in a group than where there is one", async (user, subjects) => {
+    const connection = await client(user);
+    const refused: string[] = [];
+    const reading = (async () => {
+      for await (const status of connection.status())
+        if (status.type === "error")
+          refused.push(/"(.*)"/.exec(String(status.error))?.[1] ?? "unnamed");
+    })();
+    for (const subject of subjects) connection.publish(subject, "{}");
+    await connection.flush();
+    await connection.close();
+    await reading;
+    expect(refused).toEqual(subjects);
+  });
+});

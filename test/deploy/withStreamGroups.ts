@@ -1,0 +1,16 @@
+/**
+ * `deploy/nats` as its own comments say that it is changed for four stream groups: the command in the comment of
+ * `permissions.conf` is what is run, so that it can't be wrong. An `edit` for `deployNats`.
+ */
+import { execFileSync } from "node:child_process";
+
+/** As many as the comment's command is for. */
+export const STREAM_GROUPS = 4;
+
+export function withStreamGroups(text: string, file: string): string {
+  if (file.startsWith("accounts")) return text.replace("max_streams: 6", "max_streams: 15");
+  if (file !== "permissions.conf") return text;
+  const command = /^# +(sed -E .*) permissions\.conf$/m.exec(text)?.[1];
+  if (command === undefined) throw new Error("permissions.conf no longer says how to add groups");
+  return execFileSync("sh", ["-c", command], { input: text, encoding: "utf8" });
+}
