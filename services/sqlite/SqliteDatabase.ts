@@ -2,35 +2,45 @@
  * `AgentDatabase` on sqlite-wasm: joins the committed image, the page file over it, the connection
  * (opened at the first `query` or `transaction`) and the agent's cache file.
  *
+ * None of these is made before it holds something: of thousands of agents in memory most have no SQL, and
+ * theirs is this object only.
+ *
  * After `LocalImageCorrupt` every call throws it again: pages already read may be in SQLite's cache
  * beside others that can't be, so there is nothing to go on with. Made by `sqliteDatabases`.
  */
 import type { AgentDatabase, SqlResult, SqlValue } from "../../core/database/Databases.ts";
-import type { Sequence } from "../../schemas/Address.ts";
+import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { CacheFile } from "./CacheFile.ts";
 import { Connection } from "./Connection.ts";
-import type { Engine } from "./Engine.ts";
+import type { ImageStore } from "./ImageStore.ts";
 import type { PageFile } from "./PageFile.ts";
 import { PAGE_SIZE } from "./PagePool.ts";
 
 export class SqliteDatabase implements AgentDatabase {
-  private readonly engine: Engine;
-  private readonly file: PageFile;
-  private readonly cache: CacheFile | undefined;
-  private readonly onClose: () => void;
+  private readonly store: ImageStore;
+  private readonly id: AgentId;
+  private readonly ownsFiles: boolean;
+  /** Undefined: the image is empty and nothing was written. */
+  private file: PageFile | undefined;
+  private cache: CacheFile | undefined;
   private connection: Connection | undefined;
   private closed = false;
 
-  constructor(options: {
-    readonly engine: Engine;
-    readonly file: PageFile;
-    readonly cache: CacheFile | undefined;
-    readonly onClose: () => void;
-  }) {
-    this.engine = options.engine;
-    this.file = options.file;
-    this.cache = options.cache;
-    this.onClose = options.onClose;
+  /** `made`: where the cache has an image. */
+  constructor(
+    store: ImageStore,
+    id: AgentId,
+    own: {
+      /** The cache files are this one's, until it is closed. */
+      readonly ownsFiles: boolean;
+      readonly made?: { readonly file: PageFile; readonly cache: CacheFile | undefined };
+    },
+  ) {
+    this.store = store;
+    this.id = id;
+    this.ownsFiles = own.ownsFiles;
+    this.file = own.made?.file;
+    this.cache = own.made?.cache;
   }
 
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>): SqlResult {
@@ -42,64 +52,72 @@ export class SqliteDatabase implements AgentDatabase {
   }
 
   get dirty(): boolean {
-    return this.file.dirty;
+    return this.file?.dirty ?? false;
   }
 
   freeze(): { readonly delta: Uint8Array; readonly pages: number } | undefined {
-    return this.guarded(() => this.file.freeze());
+    return this.guarded(() => this.file?.freeze());
   }
 
   committed(): void {
-    this.guarded(() => this.file.committed());
+    this.guarded(() => this.pages().committed());
   }
 
   apply(delta: Uint8Array): void {
     this.guarded(() => {
       this.mustNotBeOpen("apply");
-      this.file.image.apply(delta);
+      this.pages().image.apply(delta);
     });
   }
 
   restore(image: Uint8Array): void {
     this.guarded(() => {
       this.mustNotBeOpen("restore");
-      this.file.image.replace(image);
+      if (this.file !== undefined || image.length > 0) this.pages().image.replace(image);
     });
   }
 
   image(): Uint8Array {
-    return this.guarded(() => this.file.image.copy());
+    return this.guarded(() => this.file?.image.copy() ?? new Uint8Array(0));
   }
 
   get imageBytes(): number {
-    return this.file.image.count * PAGE_SIZE;
+    return (this.file?.image.count ?? 0) * PAGE_SIZE;
   }
 
   get memoryBytes(): number {
-    return this.file.bytes + (this.connection?.memoryBytes ?? 0);
+    return (this.file?.bytes ?? 0) + (this.connection?.memoryBytes ?? 0);
   }
 
   close(keep?: { readonly seq: Sequence; readonly core: Uint8Array }): void {
     if (this.closed) return;
     this.closed = true;
     this.connection?.close();
-    this.file.abandon();
+    const file = keep === undefined ? this.file : this.pages();
+    file?.abandon();
     try {
-      if (keep !== undefined && this.file.failure === undefined)
-        this.file.image.save(keep.seq, keep.core);
-      else this.cache?.remove();
+      if (keep !== undefined && file?.failure === undefined) file?.image.save(keep.seq, keep.core);
+      else this.files()?.remove();
     } catch {
       // The disk refused. A cache is only a shortcut: the next activation replays instead. What is
       // left has no meta, or an older one whose pages did not change.
       this.cache?.release();
     }
-    this.file.image.drop();
-    this.onClose();
+    file?.image.drop();
+    if (this.ownsFiles) this.store.free(this.id);
+  }
+
+  private files(): CacheFile | undefined {
+    return this.ownsFiles ? (this.cache ??= this.store.cacheOf(this.id)) : undefined;
+  }
+
+  private pages(): PageFile {
+    return (this.file ??= this.store.pageFile(this.id, this.files()));
   }
 
   private connect(): Connection {
     this.mustBeUsable();
-    return (this.connection ??= new Connection(this.engine, this.file));
+    return (this.connection ??= new Connection(this.store.engine, this.pages()));
   }
 
   private guarded<A>(act: () => A): A {
@@ -107,18 +125,18 @@ export class SqliteDatabase implements AgentDatabase {
     try {
       return act();
     } catch (error) {
-      if (isCorrupt(error)) this.file.failure ??= error;
+      if (isCorrupt(error)) this.pages().failure ??= error;
       throw error;
     }
   }
 
   private mustBeUsable(): void {
     if (this.closed) throw new Error("the database is closed");
-    if (this.file.failure !== undefined) throw this.file.failure;
+    if (this.file?.failure !== undefined) throw this.file.failure;
   }
 
   private mustNotBeOpen(what: string): void {
-    if (this.connection !== undefined || this.file.dirty)
+    if (this.connection !== undefined || this.dirty)
       throw new Error(
         `${what}: only before the first query, because SQLite has pages in its cache`,
       );

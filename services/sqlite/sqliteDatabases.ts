@@ -1,24 +1,18 @@
 /**
  * The `Databases` adapter on sqlite-wasm. One engine a process; one page pool, delta writer and set of
- * open files a layer. With a folder, images are cached in it between activations and large ones live in it;
- * without one everything is in memory (tests, and tools that only read).
+ * open files a layer (`ImageStore`). With a folder, images are cached in it between activations and large ones
+ * live in it; without one everything is in memory (tests, and tools that only read).
  *
- * An agent that is open already and opened again gets a second database in memory only: two never share
- * files. When the layer's scope closes, descriptors are closed and what is still open is dropped.
+ * When the layer's scope closes, descriptors are closed and what is still open is dropped.
  */
 import { Effect, Layer } from "effect";
 import {
   Databases, type DatabasesShape, type OpenedDatabase,
 } from "../../core/database/Databases.ts"; // prettier-ignore
-import { addressKey, type AgentId } from "../../schemas/Address.ts";
-import { PageDeltaWriter } from "../../schemas/PageDelta.ts";
-import { CacheFile } from "./CacheFile.ts";
-import { cachePath } from "./cachePath.ts";
-import { loadEngine, type Engine } from "./Engine.ts";
-import { OpenFiles } from "./OpenFiles.ts";
-import { PageFile } from "./PageFile.ts";
-import { PageImage, RESIDENT_BYTES_MAX } from "./PageImage.ts";
-import { PAGE_SIZE, PagePool } from "./PagePool.ts";
+import { addressKey } from "../../schemas/Address.ts";
+import { loadEngine } from "./Engine.ts";
+import { ImageStore } from "./ImageStore.ts";
+import { RESIDENT_BYTES_MAX } from "./PageImage.ts";
 import { SqliteDatabase } from "./SqliteDatabase.ts";
 
 export interface SqliteDatabasesOptions {
@@ -29,12 +23,15 @@ export interface SqliteDatabasesOptions {
 }
 
 /** The adapter as a plain object, and how to end it. Rejects only if the engine can't be loaded. */
-export async function openSqliteDatabases(
-  options: SqliteDatabasesOptions,
-): Promise<{ readonly databases: DatabasesShape; readonly close: () => void }> {
-  const engine = await loadEngine();
-  const files = new OpenFiles();
-  return { databases: databasesOf(engine, files, options), close: () => files.closeAll() };
+export async function openSqliteDatabases({
+  folder,
+  residentBytesMax = RESIDENT_BYTES_MAX,
+}: SqliteDatabasesOptions): Promise<{
+  readonly databases: DatabasesShape;
+  readonly close: () => void;
+}> {
+  const store = new ImageStore(await loadEngine(), folder, residentBytesMax);
+  return { databases: databasesOf(store), close: () => store.close() };
 }
 
 export const sqliteDatabases = (options: SqliteDatabasesOptions): Layer.Layer<Databases> =>
@@ -46,47 +43,20 @@ export const sqliteDatabases = (options: SqliteDatabasesOptions): Layer.Layer<Da
     ).pipe(Effect.map(({ databases }) => databases)),
   );
 
-function databasesOf(
-  engine: Engine,
-  files: OpenFiles,
-  { folder, residentBytesMax = RESIDENT_BYTES_MAX }: SqliteDatabasesOptions,
-): DatabasesShape {
-  const pool = new PagePool();
-  const writer = new PageDeltaWriter(PAGE_SIZE);
-  /** Agents whose files are in use. */
-  const open = new Set<string>();
-  const cacheOf = (id: AgentId): CacheFile | undefined =>
-    folder === undefined ? undefined : new CacheFile(id, cachePath(folder, id), files);
-
-  return {
-    open: (id): OpenedDatabase => {
-      const key = addressKey(id);
-      const cache = open.has(key) ? undefined : cacheOf(id);
-      if (cache !== undefined) open.add(key);
-      const meta = cache?.readMeta();
-      const image = new PageImage({
-        id,
-        pool,
-        file: cache,
-        residentBytesMax,
-        ...(meta === undefined ? {} : { crcs: meta.crcs }),
-      });
-      const database = new SqliteDatabase({
-        engine,
-        file: new PageFile(image, pool, writer),
-        cache,
-        onClose: () => {
-          if (cache !== undefined) open.delete(key);
-        },
-      });
-      return meta === undefined
-        ? { database }
-        : { database, cached: { seq: meta.seq, core: meta.core } };
-    },
-    discard: (id) => {
-      if (open.has(addressKey(id)))
-        throw new Error(`discard: ${addressKey(id)} is open; close it first`);
-      cacheOf(id)?.remove();
-    },
-  };
-}
+const databasesOf = (store: ImageStore): DatabasesShape => ({
+  open: (id): OpenedDatabase => {
+    const ownsFiles = store.take(id);
+    const cache = ownsFiles ? store.cacheOf(id) : undefined;
+    const meta = cache?.readMeta();
+    if (meta === undefined) return { database: new SqliteDatabase(store, id, { ownsFiles }) };
+    const made = { file: store.pageFile(id, cache, meta.crcs), cache };
+    return {
+      database: new SqliteDatabase(store, id, { ownsFiles, made }),
+      cached: { seq: meta.seq, core: meta.core },
+    };
+  },
+  discard: (id) => {
+    if (store.isInUse(id)) throw new Error(`discard: ${addressKey(id)} is open; close it first`);
+    store.cacheOf(id)?.remove();
+  },
+});

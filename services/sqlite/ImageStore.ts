@@ -1,0 +1,73 @@
+/**
+ * What the databases of one layer share: the engine, the page pool, the delta writer, the open files, and
+ * whose cache files are in use. Makes an agent's page file when its database first needs one.
+ *
+ * An agent that is open already and opened again gets a second database in memory only: two never share
+ * files. Made by `sqliteDatabases`; used by `SqliteDatabase`.
+ */
+import type { AgentId } from "../../schemas/Address.ts";
+import { PageDeltaWriter } from "../../schemas/PageDelta.ts";
+import { CacheFile } from "./CacheFile.ts";
+import { cachePath } from "./cachePath.ts";
+import type { Engine } from "./Engine.ts";
+import { OpenFiles } from "./OpenFiles.ts";
+import { PageFile } from "./PageFile.ts";
+import { PageImage } from "./PageImage.ts";
+import { PAGE_SIZE, PagePool } from "./PagePool.ts";
+
+export class ImageStore {
+  readonly engine: Engine;
+  private readonly folder: string | undefined;
+  private readonly residentBytesMax: number;
+  private readonly files = new OpenFiles();
+  private readonly pool = new PagePool();
+  private readonly writer = new PageDeltaWriter(PAGE_SIZE);
+  /** Names of agents whose files are in use, by class: so that none of them costs a key of its own. */
+  private readonly inUse = new Map<string, Set<string>>();
+
+  constructor(engine: Engine, folder: string | undefined, residentBytesMax: number) {
+    this.engine = engine;
+    this.folder = folder;
+    this.residentBytesMax = residentBytesMax;
+  }
+
+  isInUse(id: AgentId): boolean {
+    return this.inUse.get(id.class)?.has(id.name) === true;
+  }
+
+  /** Takes the agent's files; false when there are none, or they are in use. */
+  take(id: AgentId): boolean {
+    if (this.folder === undefined || this.isInUse(id)) return false;
+    const names = this.inUse.get(id.class);
+    if (names === undefined) this.inUse.set(id.class, new Set([id.name]));
+    else names.add(id.name);
+    return true;
+  }
+
+  free(id: AgentId): void {
+    this.inUse.get(id.class)?.delete(id.name);
+  }
+
+  /** Undefined without a folder. */
+  cacheOf(id: AgentId): CacheFile | undefined {
+    const { folder } = this;
+    return folder === undefined ? undefined : new CacheFile(id, cachePath(folder, id), this.files);
+  }
+
+  /** `crcs`: of the pages in a clean cache file, page 1 first. */
+  pageFile(id: AgentId, cache: CacheFile | undefined, crcs?: Uint32Array): PageFile {
+    const { pool, writer, residentBytesMax } = this;
+    const image = new PageImage({
+      id,
+      pool,
+      file: cache,
+      residentBytesMax,
+      ...(crcs === undefined ? {} : { crcs }),
+    });
+    return new PageFile(image, pool, writer);
+  }
+
+  close(): void {
+    this.files.closeAll();
+  }
+}
