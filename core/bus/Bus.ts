@@ -30,8 +30,9 @@ export interface BusShape {
   readonly publish: (subject: string, data: Uint8Array, reply?: string) => void;
   /**
    * Delivers in order. `*` and `>` as in NATS. With `queue`, each message goes to one member of the group.
-   * `alone`: no other process listens on this subject, so what this one publishes there may be handed
-   * over without the broker, later than `publish` returns and in order.
+   * `alone`: no other process listens on this subject, or none whose answer counts, so what this one publishes
+   * or asks there may be handed over without the broker, later than the call returns and in order. Such a
+   * subject has no `*`, and a `>` only at its end.
    * The function it gives ends it: what was on its way is still delivered, and then it resolves (at
    * once while the broker is away).
    */

@@ -66,8 +66,11 @@ export class Shard {
     await Promise.all(gateways.map((gateway) => this.census(gateway)));
     // Lost meanwhile: who subscribed now would say `notHere` for good, to calls that the next owner runs, and is not heard.
     if (this.lost.signal.aborted) return;
-    this.unsubscribe = bus.subscribe(config.subjects.callsOfShard(this.shard), (message) =>
-      this.receive(message),
+    // Alone: another host that listens still has lost its lease, and says `notHere` (rule 1).
+    this.unsubscribe = bus.subscribe(
+      config.subjects.callsOfShard(this.shard),
+      (message) => this.receive(message),
+      { alone: true },
     );
     const { epoch } = this.lease;
     const onDelivery = (delivery: Delivery): void => {

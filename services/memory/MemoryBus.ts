@@ -1,4 +1,5 @@
 /** The bus in memory: `BusStore` seen through a connection. Messages arrive in a later microtask, in order. */
+import { AsyncLocalStorage } from "node:async_hooks";
 import { Layer } from "effect";
 import { Bus, type BusReply, type BusShape } from "../../core/bus/Bus.ts";
 import { away } from "./MemoryBroker.ts";
@@ -13,13 +14,15 @@ export function makeMemoryBus(connection: MemoryConnection): BusShape {
       );
   };
   const subscribe: BusShape["subscribe"] = (subject, handler, options) => {
+    // As from a broker: the listener does not see the ambient context of who publishes.
+    const outside = AsyncLocalStorage.snapshot();
     const remove = bus.add({
       subject,
       queue: options?.queue,
       reachable: () => connection.connected,
       deliver: (message) =>
         queueMicrotask(() => {
-          if (connection.connected) handler(message);
+          if (connection.connected) outside(handler, message);
         }),
     });
     return async () => {

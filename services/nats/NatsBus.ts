@@ -2,17 +2,12 @@
  * The bus over core NATS. Requests go through `ReplyInbox`: one subscription for all answers, and a
  * broken connection ends them at once. While the broker is away, what is published is dropped here:
  * the client would keep it without a bound, and send some of it when nobody waits for it any more.
- * What this process publishes to a subject where it alone listens stays in it.
+ * What this process publishes or asks where it alone listens stays in it (`OwnListeners`).
  */
 import { Effect, Layer } from "effect";
-import {
-  Bus,
-  BrokerUnavailable,
-  type BusMessage,
-  type BusReply,
-  type BusShape,
-} from "../../core/bus/Bus.ts";
+import { Bus, BrokerUnavailable, type BusReply, type BusShape } from "../../core/bus/Bus.ts";
 import { Nats, payloadBytesMax, type NatsShape } from "./Nats.ts";
+import { OwnListeners } from "./OwnListeners.ts";
 import { isNoResponders, plain } from "./ReplyInbox.ts";
 
 /** A healthy broker answers a ping within milliseconds. */
@@ -27,25 +22,18 @@ export function makeNatsBus({ connection, replies }: NatsShape): BusShape {
         `${data.length} bytes to ${subject}: the broker's limit is ${bytesMax} bytes a message`,
       );
   };
-  const alone = new Map<string, (message: BusMessage) => void>();
-  /** Gateway and host in one process: a webhook's answer need not go to the broker and back. */
-  const handedOver = (subject: string, data: Uint8Array): boolean => {
-    const handler = alone.get(subject);
-    if (handler === undefined) return false;
-    queueMicrotask(() => handler({ subject, data, reply: undefined }));
-    return true;
-  };
+  const own = new OwnListeners();
   return {
     payloadBytesMax: bytesMax,
     connected: connection.connected,
     publish: (subject, data, reply) => {
       checkSize(subject, data);
-      if (reply === undefined && handedOver(subject, data)) return;
+      if (own.publish(subject, data, reply)) return;
       if (!connection.connected()) return;
       client.publish(subject, data, reply === undefined ? {} : { reply });
     },
     subscribe: (subject, handler, options) => {
-      if (options?.alone === true) alone.set(subject, handler);
+      const endOwn = options?.alone === true ? own.add(subject, handler) : undefined;
       const subscription = client.subscribe(subject, {
         ...(options?.queue === undefined ? {} : { queue: options.queue }),
         callback: (error, message) => {
@@ -65,7 +53,7 @@ export function makeNatsBus({ connection, replies }: NatsShape): BusShape {
         },
       });
       return async () => {
-        if (alone.get(subject) === handler) alone.delete(subject);
+        endOwn?.();
         if (subscription.isClosed()) return;
         if (!connection.connected()) return subscription.unsubscribe();
         const drained = subscription.drain();
@@ -74,8 +62,11 @@ export function makeNatsBus({ connection, replies }: NatsShape): BusShape {
         await drained.finally(offChange);
       };
     },
-    request: (subject, data, { timeoutMs, signal }) => {
+    request: (subject, data, options) => {
       checkSize(subject, data);
+      const { timeoutMs, signal } = options;
+      const answer = own.request(subject, data, options);
+      if (answer !== undefined) return answer;
       return new Promise<BusReply>((resolve) => {
         replies.send(
           subject,

@@ -1,4 +1,5 @@
 /** The rules of `core/bus/Bus`, for any adapter. */
+import { AsyncLocalStorage } from "node:async_hooks";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { BrokerUnavailable, type BusReply } from "../../core/bus/Bus.ts";
 import type { Backend, Ports } from "./Backend.ts";
@@ -71,6 +72,72 @@ export function busRules(makeBackend: () => Promise<Backend>): void {
       b.bus.publish("bus.alone", bytes("late"));
       await Promise.all([a.bus.flush(), b.bus.flush()]);
       expect(got).toHaveLength(100);
+    });
+
+    it("answers requests where one listens alone, by a pattern too: its own and others', until it ends", async () => {
+      const close = a.bus.subscribe(
+        "bus.lone.>",
+        ({ subject, data, reply }) => {
+          if (reply !== undefined && text(data) !== "silent")
+            a.bus.publish(reply, bytes(`${subject} ${text(data)}`));
+        },
+        { alone: true },
+      );
+      await a.bus.flush();
+      const ask = (ports: Ports, subject: string, data: string) =>
+        ports.bus.request(subject, bytes(data), { timeoutMs: 5_000 });
+      const replies = await settledAll([
+        ask(a, "bus.lone.x", "own"),
+        ask(b, "bus.lone.x", "other"),
+        ask(a, "bus.lone.x.deep", "own"),
+        ask(a, "bus.lonely.x", "nobody"),
+        ask(a, "bus.lone", "nobody"),
+      ]);
+      expect(replies.map((r) => (r._tag === "Reply" ? text(r.data) : r._tag))).toEqual([
+        "bus.lone.x own",
+        "bus.lone.x other",
+        "bus.lone.x.deep own",
+        "NoResponders",
+        "NoResponders",
+      ]);
+      const startedMs = backend.nowMs();
+      const silent = a.bus.request("bus.lone.x", bytes("silent"), { timeoutMs: 200 });
+      expect(await settled(silent)).toEqual({ _tag: "TimedOut" });
+      expect(backend.nowMs() - startedMs).toBeGreaterThanOrEqual(195);
+      const stop = new AbortController();
+      const aborted = a.bus.request("bus.lone.x", bytes("silent"), {
+        timeoutMs: 60_000,
+        signal: stop.signal,
+      });
+      stop.abort();
+      expect(await settled(aborted)).toEqual({ _tag: "TimedOut" });
+      await close();
+      await a.bus.flush();
+      expect(await settled(ask(a, "bus.lone.x", "late"))).toEqual({ _tag: "NoResponders" });
+    });
+
+    it("a listener does not see the ambient context of who publishes or asks", async () => {
+      const ambient = new AsyncLocalStorage<string>();
+      const seen: Array<string | undefined> = [];
+      const listen = (subject: string, alone: boolean) =>
+        a.bus.subscribe(
+          subject,
+          ({ reply }) => {
+            seen.push(ambient.getStore());
+            if (reply !== undefined) a.bus.publish(reply, bytes(""));
+          },
+          { alone },
+        );
+      const closing = [listen("bus.ambient.alone", true), listen("bus.ambient.shared", false)];
+      await a.bus.flush();
+      const replies = ambient.run("of the caller", () =>
+        ["alone", "shared"].map((last) =>
+          a.bus.request(`bus.ambient.${last}`, bytes(""), { timeoutMs: 5_000 }),
+        ),
+      );
+      await settledAll(replies);
+      expect(seen).toEqual([undefined, undefined]);
+      for (const close of closing) await close();
     });
 
     it("gives each message to one member of a queue group", async () => {

@@ -1,0 +1,104 @@
+/**
+ * What this process publishes or asks on a subject where it alone listens: it stays in it. Gateway and host
+ * in one process, and agents of one host that call each other, need no broker for that, and no round trip.
+ *
+ * 1. A message is handed over in a later microtask, in the order of the calls.
+ * 2. The listener does not inherit the ambient context of who calls: it would see the calling agent as its own.
+ * 3. A request ends once: with the first answer, at its timeout or at its signal. The connection to the
+ *    broker has no part in it.
+ *
+ * Fed by `NatsBus`. A subject is exact, or ends in `.>`.
+ */
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { BusMessage, BusReply } from "../../core/bus/Bus.ts";
+
+type Handler = (message: BusMessage) => void;
+
+/** Of the subjects that answers to such requests go to; no broker ever sees one. */
+const ANSWER_PREFIX = "\u0000answer.";
+const WILDCARD_END = ".>";
+
+export class OwnListeners {
+  /** By subject; a pattern by what stands before its wildcard, with the dot. */
+  private readonly handlers = new Map<string, Handler>();
+  /** How many dots the keys of patterns have: subjects are cut there to look them up. */
+  private readonly depths = new Set<number>();
+  private readonly waiting = new Map<string, (answer: BusReply) => void>();
+  private lastId = 0;
+
+  /** The returned function ends it; a later listener on the same subject stays. */
+  add(pattern: string, handler: Handler): () => void {
+    const key = keyOf(pattern);
+    const outside = AsyncLocalStorage.snapshot();
+    const detached: Handler = (message) => outside(handler, message);
+    this.handlers.set(key, detached);
+    if (key !== pattern) this.depths.add(key.split(".").length - 1);
+    return () => {
+      if (this.handlers.get(key) === detached) this.handlers.delete(key);
+    };
+  }
+
+  /** Says whether it was taken: by a listener, or as the answer to a request. */
+  publish(subject: string, data: Uint8Array, reply: string | undefined): boolean {
+    if (subject.startsWith(ANSWER_PREFIX)) {
+      this.waiting.get(subject)?.({ _tag: "Reply", data });
+      return true;
+    }
+    const handler = this.find(subject);
+    if (handler === undefined) return false;
+    queueMicrotask(() => handler({ subject, data, reply }));
+    return true;
+  }
+
+  /** Undefined: nobody here listens alone. */
+  request(
+    subject: string,
+    data: Uint8Array,
+    { timeoutMs, signal }: { readonly timeoutMs: number; readonly signal?: AbortSignal },
+  ): Promise<BusReply> | undefined {
+    const handler = this.find(subject);
+    if (handler === undefined) return undefined;
+    return new Promise((resolve) => {
+      const reply = ANSWER_PREFIX + (this.lastId += 1).toString(36);
+      const finish = (answer: BusReply): void => {
+        clearTimeout(timer);
+        signal?.removeEventListener("abort", giveUp);
+        this.waiting.delete(reply);
+        resolve(answer);
+      };
+      const giveUp = (): void => finish({ _tag: "TimedOut" });
+      const timer = setTimeout(giveUp, timeoutMs);
+      this.waiting.set(reply, finish);
+      if (signal?.aborted === true) return giveUp();
+      signal?.addEventListener("abort", giveUp);
+      queueMicrotask(() => handler({ subject, data, reply }));
+    });
+  }
+
+  private find(subject: string): Handler | undefined {
+    const exact = this.handlers.get(subject);
+    if (exact !== undefined) return exact;
+    for (const depth of this.depths) {
+      const found = this.handlers.get(head(subject, depth));
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+}
+
+function keyOf(pattern: string): string {
+  const key = pattern.endsWith(WILDCARD_END) ? pattern.slice(0, -1) : pattern;
+  if (key.includes("*") || key.includes(">"))
+    throw new TypeError(`who listens alone names a subject, or one that ends in ".>": ${pattern}`);
+  return key;
+}
+
+/** Up to the dot of that number, with it; the whole subject when it has fewer. */
+function head(subject: string, dots: number): string {
+  let at = -1;
+  for (let n = 0; n < dots; n++) {
+    at = subject.indexOf(".", at + 1);
+    if (at === -1) return subject;
+  }
+  return subject.slice(0, at + 1);
+}
