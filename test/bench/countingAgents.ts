@@ -3,7 +3,7 @@
  * answered by the agent. A GET tells what it counted, in state and in SQL, so that the bench can check.
  */
 import { Agent, routeAgentRequest } from "agents";
-import { body, github, slug, webhook } from "agents/webhooks";
+import { body, github, path, slug, webhook } from "agents/webhooks";
 
 interface Counted {
   readonly count: number;
@@ -39,6 +39,11 @@ export default {
       agent: CountingAgent,
       verify: github({ secret: "GITHUB_WEBHOOK_SECRET" }),
       entity: body("repository.full_name", slug),
+    }),
+    webhook("/webhooks/hot/:agent", {
+      agent: CountingAgent,
+      verify: github({ secret: "GITHUB_WEBHOOK_SECRET" }),
+      entity: path("agent", { trust: true }),
     }),
   ],
   async fetch(request: Request, env: unknown): Promise<Response> {

@@ -10,6 +10,7 @@ import { describeMachine } from "./describeMachine.ts";
 import { peers } from "./peers.ts";
 import { printResult } from "./printResult.ts";
 import { growth } from "./growth.ts";
+import { hot } from "./hot.ts";
 import { memory } from "./memory.ts";
 import { replay } from "./replay.ts";
 import { rpc } from "./rpc.ts";
@@ -20,6 +21,7 @@ import { webhooks } from "./webhooks.ts";
 
 const BENCHES: ReadonlyArray<Bench> = [
   webhooks,
+  hot,
   activation,
   replay,
   sockets,

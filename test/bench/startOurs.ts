@@ -16,7 +16,7 @@ import type { Subject } from "./Subject.ts";
 const MODULE = fileURLToPath(new URL("./countingAgents.ts", import.meta.url));
 const COMMAND = join(ROOT, "dist/services/cli/main.js");
 /** What `presign.mjs` signs with. */
-const SECRET = "topsecret";
+export const SECRET = "topsecret";
 
 export type Form = "one process" | "two processes";
 

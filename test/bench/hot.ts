@@ -1,0 +1,99 @@
+/**
+ * One hot agent: all webhooks are for it, so its turns run one after another. Beside the floor's pipeline
+ * with group commit (`groupFloor`): what arrives while an event is being stored shares the next one.
+ */
+import { fileURLToPath } from "node:url";
+import { pickPort } from "../../services/natsServer/pickPort.ts";
+import { startNats } from "../kit/natsServer.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { BenchFailed, type Bench, type BenchOptions } from "./Bench.ts";
+import { findFloor, ROOT } from "./findFloor.ts";
+import type { WrkRun } from "./runWrk.ts";
+import { cpuSeconds, RUN_SOURCE, ServerProcess } from "./ServerProcess.ts";
+import { SECRET, startOurs } from "./startOurs.ts";
+import type { Subject } from "./Subject.ts";
+import { measureWebhooks } from "./webhookLoad.ts";
+import { formsOf } from "./webhooks.ts";
+
+const GROUP_FLOOR = fileURLToPath(new URL("./groupFloor.ts", import.meta.url));
+/** As the webhook bench has it. */
+const CONNECTIONS = 64;
+
+export const hot: Bench = {
+  name: "hot",
+  about: 'one hot agent beside the floor with group commit (--form "one process", "two processes")',
+  run: async (options) => {
+    const measured = await measureWebhooks(options, {
+      files: findFloor(),
+      subjects: [
+        () => startGroupFloor(options),
+        ...formsOf(options).map((form) => async () => ({
+          ...(await startOurs(form, options)),
+          // The path names the agent.
+          target: { PATH_FIXED: "/webhooks/hot/one" },
+        })),
+      ],
+      connections: [CONNECTIONS],
+      check: checkHot,
+    });
+    return {
+      ...measured,
+      title: `signed, 300 B, one agent; ${options.rounds} × ${options.seconds} s each, medians`,
+      notes: [
+        "ratio: to the floor with group commit, of medians. CPU: µs a webhook, of our Node processes and of nats-server.",
+        "Checked: every answer was 200, and the agent counted each delivery exactly once, in state and in SQL.",
+      ],
+    };
+  },
+};
+
+async function startGroupFloor({ syncAlways }: BenchOptions): Promise<Subject> {
+  const nats = await startNats({ syncAlways });
+  const port = await pickPort();
+  const server = new ServerProcess({
+    name: "floor with group commit",
+    cwd: ROOT,
+    args: [...RUN_SOURCE, GROUP_FLOOR, String(port), nats.url, SECRET],
+  });
+  const stop = async (): Promise<void> => {
+    await server.stop();
+    await nats.stop();
+  };
+  try {
+    await server.ready((output) => output.includes("listening"));
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return {
+    name: "group floor",
+    broker: nats.url,
+    url: `http://127.0.0.1:${port}`,
+    target: { PATH_FIXED: "/webhooks/hot/one" },
+    cpuSeconds: () => ({ node: server.cpuSeconds ?? NaN, broker: cpuSeconds(nats.pid) ?? NaN }),
+    answers: () => Promise.resolve(undefined),
+    stop,
+  };
+}
+
+/** The agent counted every answer of the gateway, and they were all 200. */
+async function checkHot(subject: Subject, runs: ReadonlyArray<WrkRun>): Promise<void> {
+  const seen = runs.reduce((sum, run) => sum + run.answered, 0);
+  await pollUntil(`${subject.name}: answers and the agent agree`, async () => {
+    const answers = new Map(await subject.answers());
+    if ([...answers.keys()].some((status) => status !== 200))
+      throw new BenchFailed(
+        `${subject.name}: not every answer was 200: ${[...answers].join(" ")} (status, answers)`,
+      );
+    const response = await fetch(`${subject.url}/agents/counting-agent/one`);
+    const { count, rows } = (await response.json()) as { count: number; rows: number };
+    const answered = answers.get(200) ?? 0;
+    const agrees = count === answered && rows === answered && answered >= seen;
+    return agrees
+      ? { done: true, value: undefined }
+      : {
+          done: false,
+          saw: `${answered} answered, wrk saw ${seen}, counted ${count} and ${rows} in SQL`,
+        };
+  });
+}
