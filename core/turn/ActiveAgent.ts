@@ -31,15 +31,16 @@ import { destroyAgent } from "./destroyAgent.ts";
 import { emitEvent } from "./emitEvent.ts";
 import { InputGate } from "./InputGate.ts";
 import { LiveState, type StateWrite } from "./LiveState.ts";
-import { MailLane } from "./MailLane.ts";
+import { Lanes } from "./Lanes.ts";
+import type { MailLane } from "./MailLane.ts";
 import { McpSeat } from "./McpSeat.ts";
-import { OutgoingLane } from "./OutgoingLane.ts";
-import { QueueLane } from "./QueueLane.ts";
+import type { OutgoingLane } from "./OutgoingLane.ts";
+import type { QueueLane } from "./QueueLane.ts";
 import { ResponseStreams } from "./ResponseStreams.ts";
-import { Scheduler } from "./Scheduler.ts";
-import { SignalLane } from "./SignalLane.ts";
+import type { Scheduler } from "./Scheduler.ts";
+import type { SignalLane } from "./SignalLane.ts";
 import { Suspects } from "./Suspects.ts";
-import { mergeTriggers, type CommitTriggers } from "./Triggers.ts";
+import type { CommitTriggers } from "./Triggers.ts";
 import { Turn } from "./Turn.ts";
 import { SparseSet } from "./sparse.ts";
 
@@ -53,11 +54,7 @@ export class ActiveAgent implements AgentRuntime {
   readonly time: TimeShape;
   readonly committer: Committer;
   readonly ctx: AgentContext;
-  readonly scheduler: Scheduler;
-  readonly queue: QueueLane;
-  readonly outgoing: OutgoingLane;
-  readonly mail: MailLane;
-  readonly signals: SignalLane;
+  readonly lanes: Lanes;
   readonly mcpSeat: McpSeat;
   readonly suspects = new Suspects(this);
   readonly streams = new ResponseStreams(this);
@@ -98,11 +95,7 @@ export class ActiveAgent implements AgentRuntime {
       committer: () => this.committer,
     });
     this.committer = parts.makeCommitter(this);
-    this.scheduler = new Scheduler(this, parts.jobs);
-    this.queue = new QueueLane(this, parts.jobs);
-    this.outgoing = new OutgoingLane(this, parts);
-    this.mail = new MailLane(this, parts);
-    this.signals = new SignalLane(this, parts);
+    this.lanes = new Lanes(this, parts);
     this.mcpSeat = new McpSeat(this, parts.mcp ?? NO_MCP);
     this.ctx = new AgentContext(this);
   }
@@ -110,7 +103,7 @@ export class ActiveAgent implements AgentRuntime {
   /** Constructs the user's object and runs `onStart` (rule 1). Rejects with what they throw. */
   async start(props: unknown): Promise<void> {
     const turn = new Turn({ cause: { kind: "start" }, owner: this });
-    this.scheduler.load();
+    this.lanes.load();
     this.mcpSeat.restore();
     await this.run(turn, async () => {
       this.agent = new this.#parts.agentClass(this.ctx, this.#parts.env as never);
@@ -213,23 +206,13 @@ export class ActiveAgent implements AgentRuntime {
   takeTriggers(): CommitTriggers | undefined {
     // What an open transaction wrote is not part of this commit, and may be undone.
     if (this.#sql.inTransaction) return undefined;
-    return mergeTriggers(
-      this.scheduler.takeTriggers(),
-      this.queue.takeTriggers(),
-      this.outgoing.takeTriggers(),
-      this.mail.takeTriggers(),
-      this.signals.takeTriggers(),
-    );
+    return this.lanes.takeTriggers();
   }
 
   /** Begins no more jobs; those that run go on. What waits is stored, for the next owner. */
   rest(): void {
     this.streams.close();
-    this.scheduler.stop();
-    this.queue.stop();
-    this.outgoing.stop();
-    this.mail.stop();
-    this.signals.stop();
+    this.lanes.stop();
   }
 
   /** Leaves memory in order: nothing is lost, nothing runs any more. */
@@ -237,7 +220,7 @@ export class ActiveAgent implements AgentRuntime {
     this.discarded = true;
     this.streams.close();
     this.mcpSeat.stop();
-    this.scheduler.stop();
+    this.lanes.retire();
   }
 
   /** Rule 4. */
@@ -249,6 +232,19 @@ export class ActiveAgent implements AgentRuntime {
   }
 
   // AgentRuntime
+
+  get scheduler(): Scheduler {
+    return this.lanes.scheduler;
+  }
+  get queue(): QueueLane {
+    return this.lanes.queue;
+  }
+  get mail(): MailLane {
+    return this.lanes.mail;
+  }
+  get signals(): SignalLane {
+    return this.lanes.signals;
+  }
 
   get observability(): Observability {
     return this.#parts.observability;
@@ -344,7 +340,7 @@ export class ActiveAgent implements AgentRuntime {
   }
 
   sendWebhook(...args: Parameters<OutgoingLane["send"]>): string {
-    return this.outgoing.send(...args);
+    return this.lanes.outgoing.send(...args);
   }
 
   blockConcurrencyWhile<A>(f: () => Promise<A>): Promise<A> {

@@ -64,10 +64,6 @@ export class AgentSql {
 
   /** What is known of the runtime's own tables may be undone. */
   private forgetTables(): void {
-    this.agent.scheduler.forget();
-    this.agent.queue.forget();
-    this.agent.outgoing.forget();
-    this.agent.mail.forget();
-    this.agent.signals.forget();
+    this.agent.lanes.forget();
   }
 }

@@ -21,6 +21,9 @@ import { QueueLane } from "./QueueLane.ts";
  */
 const MAIL_RETRY_DEFAULT = { maxAttempts: 12, baseDelayMs: 1_000, maxDelayMs: 300_000 } as const;
 
+/** Start of its triggers' keys. */
+export const MAIL_KEYS = "mail-out";
+
 export class MailLane extends QueueLane {
   readonly #agent: ActiveAgent;
   readonly #transport: MailTransportShape;
@@ -28,7 +31,7 @@ export class MailLane extends QueueLane {
   constructor(agent: ActiveAgent, parts: ActiveAgentParts) {
     super(agent, parts.jobs, {
       table: "svc_agents_mail",
-      keys: "mail-out",
+      keys: MAIL_KEYS,
       events: "email",
       callback: () => (mail) => this.#send(mail as OutgoingMail),
       mayRetry: (error) => !(error instanceof EmailRefused),

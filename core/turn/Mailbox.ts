@@ -173,12 +173,8 @@ export class Mailbox {
       return;
     }
     // Triggers of jobs: the agent's own tables say what runs.
-    if (head.kind === "queue") {
-      const { queue, outgoing, mail, signals } = this.agent;
-      const lane = [outgoing, mail, signals].find((each) => each.owns(head.key)) ?? queue;
-      return lane.offer(head.key, held.delivery);
-    }
-    if (head.kind === "schedule") return this.agent.scheduler.offer(head.key, held.delivery);
+    if (head.kind === "queue" || head.kind === "schedule")
+      return this.agent.lanes.offer(head.kind, head.key, held.delivery);
     const doneAt = this.doneAt(envelope);
     if (doneAt !== undefined) {
       held.delivery.ack();

@@ -24,6 +24,9 @@ const ATTEMPT_TIMEOUT_MS = 15_000;
 /** The binding that allows private addresses to every agent: for development. */
 const ALLOW_PRIVATE = "AGENTS_ALLOW_PRIVATE_HOSTS";
 
+/** Start of its triggers' keys. */
+export const WEBHOOK_KEYS = "webhook-out";
+
 export class OutgoingLane extends QueueLane {
   readonly #agent: ActiveAgent;
   readonly #outgoing: OutgoingShape;
@@ -32,7 +35,7 @@ export class OutgoingLane extends QueueLane {
   constructor(agent: ActiveAgent, parts: ActiveAgentParts) {
     super(agent, parts.jobs, {
       table: "svc_agents_outgoing",
-      keys: "webhook-out",
+      keys: WEBHOOK_KEYS,
       events: "webhook",
       callback: () => (webhook) => this.#post(webhook as OutgoingWebhook),
       mayRetry: (error) => !(error instanceof OutgoingWebhookRefused),

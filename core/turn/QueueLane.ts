@@ -81,11 +81,6 @@ export class QueueLane {
     this.table = new QueueTable(agent.database, lane.table);
   }
 
-  /** Is the trigger of that key one of this lane's? */
-  owns(key: string): boolean {
-    return key.startsWith(`${this.lane.keys}:`);
-  }
-
   /** The id. Throws for a callback that the agent does not have, retry options out of range, a payload that is not JSON. */
   push(callback: string, payload: unknown, options: QueueOptions): string {
     const { agent } = this;

@@ -18,6 +18,9 @@ import { QueueLane } from "./QueueLane.ts";
 /** As long as it takes: a signal fails only while the broker is away, and nobody else would send it. */
 const SIGNAL_RETRY = { maxAttempts: 1_000_000, baseDelayMs: 100, maxDelayMs: 5_000 } as const;
 
+/** Start of its triggers' keys. */
+export const SIGNAL_KEYS = "signal-out";
+
 interface SentSignal {
   readonly to: readonly [className: string, name: string];
   readonly key: string;
@@ -31,7 +34,7 @@ export class SignalLane extends QueueLane {
   constructor(agent: ActiveAgent, parts: ActiveAgentParts) {
     super(agent, parts.jobs, {
       table: "svc_agents_signals",
-      keys: "signal-out",
+      keys: SIGNAL_KEYS,
       events: undefined,
       callback: () => (sent) => this.#publish(sent as SentSignal),
       mayRetry: () => true,

@@ -23,11 +23,7 @@ export async function destroyAgent(
 ): Promise<void> {
   await agent.committer.destroy(turn);
   agent.destroyed = true;
-  agent.scheduler.destroy();
-  agent.queue.destroy();
-  agent.outgoing.destroy();
-  agent.mail.destroy();
-  agent.signals.destroy();
+  agent.lanes.destroy();
   agent.sockets.destroy();
   outlet.publishState(agent.id, agent.image.seq, agent.image.timeMs, undefined);
   agent.emit("destroy", {});

@@ -19,10 +19,10 @@ export function redriveJob(agent: ActiveAgent, { head, body }: InboxEnvelope): v
     agent.scheduler.add({ callback, when, settings, shape: "interface" });
     return;
   }
-  const sending = [agent.outgoing, agent.mail].find((lane) => lane.owns(job.key));
-  if (sending === undefined) agent.queue.push(callback, payload, {});
+  const lane = agent.lanes.laneOf(job.key);
+  if (lane === agent.queue) lane.push(callback, payload, {});
   // Under the id that it has: the receiver can tell that it is the same webhook, or mail.
-  else sending.push(callback, payload, { id: (payload as { readonly id: string }).id });
+  else lane.push(callback, payload, { id: (payload as { readonly id: string }).id });
 }
 
 const readPayload = (body: Uint8Array): unknown =>

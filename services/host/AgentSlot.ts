@@ -305,11 +305,7 @@ export class AgentSlot {
       for (const handle of this.outstanding.values())
         live.mailbox.deliver(handle, this.early.get(handle.seq));
       this.early.clear();
-      agent.scheduler.start();
-      agent.queue.kick();
-      agent.outgoing.kick();
-      agent.mail.kick();
-      agent.signals.kick();
+      agent.lanes.start();
       return live;
     } catch (error) {
       if (error instanceof CorruptFrame || error instanceof UnknownVersion) this.quarantine(error);

@@ -1,0 +1,127 @@
+/**
+ * What an agent has to do later: its schedules, its queue, and the lanes of what it sends (webhooks, mail,
+ * signals). Each is made when something first asks for it: of thousands of agents in memory most have none
+ * of them, and all five take more than the rest of such an agent.
+ *
+ * 1. What is stored is never missed: an agent whose database holds anything gets all five when it starts, and
+ *    they look at their tables. One whose database is empty has nothing of theirs.
+ * 2. Users' SQL reaches the tables through `AgentSql`, which asks for the scheduler before it runs: so that knows
+ *    what was there before.
+ *
+ * Part of `ActiveAgent`.
+ */
+import type { InputHandle } from "./Mailbox.ts";
+import type { ActiveAgent } from "./ActiveAgent.ts";
+import type { ActiveAgentParts } from "./AgentParts.ts";
+import { MAIL_KEYS, MailLane } from "./MailLane.ts";
+import { OutgoingLane, WEBHOOK_KEYS } from "./OutgoingLane.ts";
+import { QueueLane } from "./QueueLane.ts";
+import { Scheduler } from "./Scheduler.ts";
+import { SIGNAL_KEYS, SignalLane } from "./SignalLane.ts";
+import { mergeTriggers, type CommitTriggers } from "./Triggers.ts";
+
+export class Lanes {
+  readonly #agent: ActiveAgent;
+  readonly #parts: ActiveAgentParts;
+  #scheduler: Scheduler | undefined;
+  #queue: QueueLane | undefined;
+  #outgoing: OutgoingLane | undefined;
+  #mail: MailLane | undefined;
+  #signals: SignalLane | undefined;
+  /** Those that are made, or nothing while there is none: the one list of what each commit asks. */
+  #made: Array<Scheduler | QueueLane> | undefined;
+  #stopped = false;
+
+  constructor(agent: ActiveAgent, parts: ActiveAgentParts) {
+    this.#agent = agent;
+    this.#parts = parts;
+  }
+
+  get scheduler(): Scheduler {
+    return (this.#scheduler ??= this.#add(new Scheduler(this.#agent, this.#parts.jobs)));
+  }
+  get queue(): QueueLane {
+    return (this.#queue ??= this.#add(new QueueLane(this.#agent, this.#parts.jobs)));
+  }
+  get outgoing(): OutgoingLane {
+    return (this.#outgoing ??= this.#add(new OutgoingLane(this.#agent, this.#parts)));
+  }
+  get mail(): MailLane {
+    return (this.#mail ??= this.#add(new MailLane(this.#agent, this.#parts)));
+  }
+  get signals(): SignalLane {
+    return (this.#signals ??= this.#add(new SignalLane(this.#agent, this.#parts)));
+  }
+
+  /** Before any code of the user's (`Scheduler.load`). */
+  load(): void {
+    if (this.#mayHold) this.scheduler.load();
+  }
+
+  /** When the agent has started: what is due, and what waits, begins. */
+  start(): void {
+    if (this.#mayHold) {
+      this.scheduler.start();
+      for (const lane of [this.queue, this.outgoing, this.mail, this.signals]) lane.kick();
+    } else this.#scheduler?.start();
+  }
+
+  /** A trigger of a job came from the inbox: the agent's own tables say what runs. */
+  offer(kind: "queue" | "schedule", key: string, handle: InputHandle): void {
+    if (kind === "schedule") this.scheduler.offer(key, handle);
+    else this.laneOf(key).offer(key, handle);
+  }
+
+  /** The lane of a job's key. */
+  laneOf(key: string): QueueLane {
+    switch (key.slice(0, key.indexOf(":"))) {
+      case WEBHOOK_KEYS:
+        return this.outgoing;
+      case MAIL_KEYS:
+        return this.mail;
+      case SIGNAL_KEYS:
+        return this.signals;
+      default:
+        return this.queue;
+    }
+  }
+
+  /** What they owe the broker with the next event (`Triggers`). */
+  takeTriggers(): CommitTriggers | undefined {
+    if (this.#made === undefined) return undefined;
+    return mergeTriggers(...this.#made.map((lane) => lane.takeTriggers()));
+  }
+
+  /** What is known of their tables may be undone. */
+  forget(): void {
+    for (const lane of this.#made ?? []) lane.forget();
+  }
+
+  /** Begins no more; what runs goes on. */
+  stop(): void {
+    this.#stopped = true;
+    for (const lane of this.#made ?? []) lane.stop();
+  }
+
+  /** The agent leaves memory: no timer of its schedules remains here. */
+  retire(): void {
+    this.#scheduler?.stop();
+  }
+
+  /** The agent was destroyed: nothing is left to do. */
+  destroy(): void {
+    for (const lane of this.#made ?? []) lane.destroy();
+  }
+
+  /** Rule 1. */
+  get #mayHold(): boolean {
+    const { database } = this.#agent;
+    return database.imageBytes > 0 || database.dirty;
+  }
+
+  #add<A extends Scheduler | QueueLane>(lane: A): A {
+    if (this.#stopped) lane.stop();
+    (this.#made ??= []).push(lane);
+    return lane;
+  }
+}
