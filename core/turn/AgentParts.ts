@@ -46,8 +46,8 @@ export interface ActiveAgentParts {
   readonly observability: Observability;
   readonly jobs: SchedulerPorts;
   readonly outgoing: OutgoingShape;
-  /** Default: none can be connected to. */
-  readonly mcp?: McpClientsShape;
+  /** Undefined: none can be connected to. */
+  readonly mcp: McpClientsShape | undefined;
   readonly mail: MailTransportShape;
   readonly makeCommitter: (agent: ActiveAgent) => Committer;
   /** The agent must leave memory without committing (`ctx.abort`, a broken invariant). */

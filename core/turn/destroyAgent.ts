@@ -19,13 +19,13 @@ import type { Turn } from "./Turn.ts";
 export async function destroyAgent(
   agent: ActiveAgent,
   turn: Turn,
-  { outlet, onDestroyed }: Pick<ActiveAgentParts, "outlet" | "onDestroyed">,
+  parts: Pick<ActiveAgentParts, "outlet" | "onDestroyed">,
 ): Promise<void> {
   await agent.committer.destroy(turn);
   agent.destroyed = true;
   agent.lanes.destroy();
   agent.sockets.destroy();
-  outlet.publishState(agent.id, agent.image.seq, agent.image.timeMs, undefined);
+  parts.outlet.publishState(agent.id, agent.image.seq, agent.image.timeMs, undefined);
   agent.emit("destroy", {});
-  onDestroyed(turn);
+  parts.onDestroyed(turn);
 }

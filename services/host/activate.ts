@@ -9,46 +9,31 @@
  *    When the append is refused, an older owner's last event came in between: rebuild and try again.
  * 3. The user's class is constructed and `onStart` runs.
  */
-import type { AgentId, Epoch } from "../../schemas/Address.ts";
+import type { AgentId } from "../../schemas/Address.ts";
 import { encodeEvent } from "../../schemas/JournalEvent.ts";
 import { AgentDiscarded } from "../../core/agent/errors.ts";
-import type { AppendResult } from "../../core/journal/Journal.ts";
-import { NO_MAIL_TRANSPORT } from "../../core/mail/MailTransport.ts";
 import { ActiveAgent, type AgentClassType } from "../../core/turn/ActiveAgent.ts";
 import { applyEvent } from "../../core/turn/applyEvent.ts";
 import { claimOf } from "../../core/turn/claimOf.ts";
-import { Committer } from "../../core/turn/Committer.ts";
 import { rebuildAgent, type Rebuilt } from "../../core/turn/rebuild.ts";
-import type { Turn } from "../../core/turn/Turn.ts";
+import { AgentSeat, type AgentHome, type Ownership } from "./AgentSeat.ts";
 import type { HostServices } from "./HostServices.ts";
-import { agentOutlet } from "./agentOutlet.ts";
-import { bury } from "./bury.ts";
 
 /** Refusals in a row after which somebody else is surely writing: leave the agent to them. */
 const CLAIM_ATTEMPTS_MAX = 5;
 
 export interface ActivateOptions {
-  readonly epoch: Epoch;
-  /** Fires when the shard is lost or the host stops. */
-  readonly signal: AbortSignal;
+  readonly owner: Ownership;
+  readonly home: AgentHome;
   readonly agentClass: AgentClassType;
   readonly props: unknown;
   /** Somebody waits for it: it goes before agents that only have inputs. */
   readonly urgent?: boolean;
-  readonly onCommitted: (agent: ActiveAgent, bytes: number) => void;
-  readonly onFailed: (
-    agent: ActiveAgent,
-    outcome: AppendResult["_tag"] | "Defect",
-    error: unknown,
-  ) => void;
-  readonly onAbort: (reason: string) => void;
-  readonly onDestroyed: (agent: ActiveAgent, turn: Turn) => void;
-  /** Before `onStart`: the agent's open sockets. */
-  readonly prepare: (agent: ActiveAgent) => void;
 }
 
 export interface Activated {
   readonly agent: ActiveAgent;
+  readonly seat: AgentSeat;
   readonly replayed: Rebuilt["replayed"];
 }
 
@@ -58,88 +43,42 @@ export async function activate(
   id: AgentId,
   options: ActivateOptions,
 ): Promise<Activated> {
-  const { config, time, journal } = services;
   const rebuilt = await services.rebuilds.pass(options.urgent ?? false, () =>
-    rebuildAndClaim(services, id, options),
+    rebuildAndClaim(services, id, options.owner),
   );
-  const log = services.log;
-  const agent = new ActiveAgent({
-    image: rebuilt.image,
-    database: rebuilt.database,
-    agentClass: options.agentClass,
-    env: services.module().env,
-    time,
-    ambient: services.ambient,
-    log: {
-      debug: (message, fields) => log.debug(message, { class: id.class, name: id.name, ...fields }),
-      info: (message, fields) => log.info(message, { class: id.class, name: id.name, ...fields }),
-      warn: (message, fields) => log.warn(message, { class: id.class, name: id.name, ...fields }),
-      error: (message, fields) => log.error(message, { class: id.class, name: id.name, ...fields }),
-    },
-    outlet: agentOutlet(services),
-    observability: services.observability,
-    jobs: {
-      inbox: services.inbox,
-      timers: services.timers,
-      cron: services.cron,
-      signal: options.signal,
-      bury: (input, reason) => bury(services, id, { seq: 0, reason, input }),
-    },
-    outgoing: services.outgoing,
-    ...(services.mcp === undefined ? {} : { mcp: services.mcp }),
-    mail: services.mail ?? NO_MAIL_TRANSPORT,
-    onAbort: options.onAbort,
-    // Only an agent that exists is destroyed.
-    onDestroyed: (turn) => options.onDestroyed(agent, turn),
-    makeCommitter: (self) =>
-      new Committer({
-        image: self.image,
-        database: self.database,
-        time,
-        host: config.hostId,
-        epoch: options.epoch,
-        append: async (data, expectedSeq) => {
-          const result = await journal.append(id, data, { expectedSeq, signal: options.signal });
-          // Counted here: by the time that it is known the committer may have been abandoned.
-          if (result._tag === "Conflict") services.metrics.refusedAppends();
-          return result;
-        },
-        takeTriggers: () => self.takeTriggers(),
-        onCommitted: (bytes) => options.onCommitted(self, bytes),
-        onFailed: (outcome, error) => options.onFailed(self, outcome, error),
-      }),
-  });
-  options.prepare(agent);
+  const seat = new AgentSeat(services, rebuilt, options);
+  const agent = new ActiveAgent(seat);
+  options.home.prepare(agent);
   try {
     await agent.start(options.props);
   } catch (error) {
     agent.discard();
     throw error;
   }
-  return { agent, replayed: rebuilt.replayed };
+  return { agent, seat, replayed: rebuilt.replayed };
 }
 
 async function rebuildAndClaim(
   services: HostServices,
   id: AgentId,
-  options: ActivateOptions,
+  owner: Ownership,
 ): Promise<Rebuilt> {
   const { config, time, journal, databases, snapshots } = services;
   for (let attempt = 1; ; attempt++) {
-    if (options.signal.aborted) throw new AgentDiscarded();
+    if (owner.signal.aborted) throw new AgentDiscarded();
     const rebuilt = await rebuildAgent(id, { journal, databases, snapshots });
     const { image, database } = rebuilt;
-    if (image.seq === 0 || image.epoch === options.epoch) return rebuilt;
-    if (image.epoch > options.epoch) {
+    if (image.seq === 0 || image.epoch === owner.epoch) return rebuilt;
+    if (image.epoch > owner.epoch) {
       // A newer owner was here: our lease is gone, though we have not heard of it. Claiming now would
       // write an epoch that goes back (I3).
       database.close();
       throw new AgentDiscarded();
     }
-    const head = claimOf(id, { host: config.hostId, epoch: options.epoch, time });
+    const head = claimOf(id, { host: config.hostId, epoch: owner.epoch, time });
     const result = await journal.append(id, encodeEvent(head), {
       expectedSeq: image.seq,
-      signal: options.signal,
+      signal: owner.signal,
     });
     if (result._tag === "Stored") {
       applyEvent(image, result.seq, head);

@@ -111,19 +111,22 @@ export async function openBenchHost({ syncAlways }: BenchOptions): Promise<Bench
   );
   const wake: BenchHost["wake"] = async (id, sources) => {
     const { agent } = await activate(sources, id, {
-      epoch: EPOCH,
-      signal: new AbortController().signal,
+      owner: { epoch: EPOCH, signal: new AbortController().signal },
       agentClass: RecordingAgent,
       props: undefined,
-      onCommitted: () => undefined,
-      onFailed: (_agent, outcome, error) => {
-        throw new BenchFailed(`${id.name}: an append was not stored: ${outcome} ${String(error)}`);
+      home: {
+        prepare: () => undefined,
+        onCommitted: () => undefined,
+        onFailed: (_agent, outcome, error) => {
+          throw new BenchFailed(
+            `${id.name}: an append was not stored: ${outcome} ${String(error)}`,
+          );
+        },
+        onAbort: (reason) => {
+          throw new BenchFailed(`${id.name} was aborted: ${reason}`);
+        },
+        onDestroyed: () => undefined,
       },
-      onAbort: (reason) => {
-        throw new BenchFailed(`${id.name} was aborted: ${reason}`);
-      },
-      onDestroyed: () => undefined,
-      prepare: () => undefined,
     });
     return agent;
   };
