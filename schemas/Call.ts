@@ -85,8 +85,13 @@ export type Call =
     }
   /** The next piece of a response's body (`stream` of a `response`); `cancel`: no more is wanted. */
   | { readonly kind: "pull"; readonly stream: string; readonly cancel?: true }
+  /** Ends its life without running any of its code, and drops what waits for it; answered by a `result`, the journal's sequence (`endLife`). */
+  | { readonly kind: "erase" }
   /** Its current state; starts it, with `props`, when it is not in memory. */
   | { readonly kind: "state"; readonly props?: unknown };
+
+/** Those that the agent itself answers. */
+export type AgentCall = Exclude<Call, { readonly kind: "erase" }>;
 
 export type CallReply =
   | {
@@ -192,6 +197,11 @@ export interface CensusReply {
     readonly agent: readonly [string, string];
     readonly socket: SocketInfo;
   }>;
+}
+
+/** Every host's answer on `Subjects.erasure`: it has no local files of the agent any more. */
+export interface ErasureReply {
+  readonly host: string;
 }
 
 export const encodeMessage = <A extends object>(head: A, body?: Uint8Array): Uint8Array =>

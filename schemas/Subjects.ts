@@ -108,6 +108,10 @@ export class Subjects {
   timer(shard: ShardId, id: AgentId, timer: string): string {
     return `${this.namespace}.timer.${shard}.${this.tail(id)}.${encodeToken(timer)}`;
   }
+  /** All timers of an agent. */
+  timers(shard: ShardId, id: AgentId): string {
+    return `${this.namespace}.timer.${shard}.${this.tail(id)}.>`;
+  }
   journal(id: AgentId): string {
     return `${this.namespace}.journal.${this.shardToken(id)}${this.tail(id)}`;
   }
@@ -138,6 +142,13 @@ export class Subjects {
   /** Committed states, and the request for the current one. */
   state(id: AgentId): string {
     return `${this.namespace}.state.${this.tail(id)}`;
+  }
+  /** Tells every host that the agent is erased. */
+  erasure(id: AgentId): string {
+    return `${this.namespace}.erase.${this.tail(id)}`;
+  }
+  get erasures(): string {
+    return `${this.namespace}.erase.*.*`;
   }
   /** Frames for the sockets of one gateway; `topic` is `frame` or `reply`. */
   gateway(gateway: string, topic: "frame" | "reply" | "census"): string {

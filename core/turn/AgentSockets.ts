@@ -26,6 +26,15 @@ const encoder = new TextEncoder();
 /** How sockets of an agent that was destroyed are closed (`protocol.md` §2.5). */
 const DESTROYED = { code: 1001, reason: "Durable Object destroyed" };
 
+/** Closes the sockets of a life that has ended; their gateways forget them. */
+export function closeAll(
+  sockets: Iterable<Pick<SocketInfo, "gateway" | "sid">>,
+  outlet: Pick<AgentOutlet, "toGateway">,
+): void {
+  for (const { gateway, sid } of sockets)
+    outlet.toGateway(gateway, { op: "close", sid, ...DESTROYED, forget: true });
+}
+
 export class AgentSockets {
   private readonly id: AgentId;
   /** The agent's life (`AgentImage.life`); sockets of an earlier one are closed when they are met. */
@@ -75,8 +84,8 @@ export class AgentSockets {
     this.byKey.clear();
   }
 
-  private closeDestroyed({ gateway, sid }: SocketInfo): void {
-    this.outlet.toGateway(gateway, { op: "close", sid, ...DESTROYED, forget: true });
+  private closeDestroyed(info: SocketInfo): void {
+    closeAll([info], this.outlet);
   }
 
   delete(key: string): void {

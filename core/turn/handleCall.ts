@@ -6,7 +6,7 @@
  * the caller, which still holds the request, asks the new owner. Not so when it was aborted while
  * the call ran: asked again it would abort again.
  */
-import type { Call, CallReply } from "../../schemas/Call.ts";
+import type { AgentCall, Call, CallReply } from "../../schemas/Call.ts";
 import { Agent } from "../agent/Agent.ts";
 import { checkTags, Connection } from "../agent/Connection.ts";
 import {
@@ -32,7 +32,7 @@ export interface CallAnswer {
 /** Resolves when the answer may leave. Rejects with `AgentDiscarded` or `AgentAborted`. */
 export async function handleCall(
   agent: ActiveAgent,
-  call: Call,
+  call: AgentCall,
   body: Uint8Array,
 ): Promise<CallAnswer> {
   await agent.unblocked();
@@ -58,7 +58,11 @@ function gate(agent: ActiveAgent): Promise<void> {
   return agent.committer.stored();
 }
 
-async function dispatch(agent: ActiveAgent, call: Call, body: Uint8Array): Promise<CallAnswer> {
+async function dispatch(
+  agent: ActiveAgent,
+  call: AgentCall,
+  body: Uint8Array,
+): Promise<CallAnswer> {
   switch (call.kind) {
     case "fetch": {
       const { status, headers, body: begun, stream } = await runRequest(agent, call, body);

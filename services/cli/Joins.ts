@@ -13,6 +13,7 @@ import type { LogShape } from "../../core/log/Log.ts";
 import type { MetricsShape } from "../../core/metrics/Metrics.ts";
 import type { SnapshotsShape } from "../../core/snapshot/Snapshots.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
+import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { Readiness } from "../admin/AdminServer.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 
@@ -54,7 +55,28 @@ export interface ReadPorts {
   readonly databases: DatabasesShape;
   readonly leases: Pick<LeasesShape, "list">;
   readonly shards: number;
+  /** Removes what waits for an agent: inputs and timers. */
+  readonly purgeInputs: (id: AgentId) => Promise<Pick<Purged, "inputs" | "timers">>;
+  /** Removes what is stored of an agent, of its journal only what is before `keepEventsFrom`; after `endLife`. */
+  readonly purge: (id: AgentId, options: { readonly keepEventsFrom: Sequence }) => Promise<Purged>;
+  /** Has every host remove its local files of an agent; gives those of `hosts` that did in time. */
+  readonly tellErased: (
+    id: AgentId,
+    hosts: ReadonlyArray<string>,
+  ) => Promise<ReadonlyArray<string>>;
   readonly close: () => Promise<void>;
+}
+
+/** How many of each were removed. */
+export interface Purged {
+  readonly events: number;
+  readonly inputs: number;
+  readonly timers: number;
+  readonly snapshots: number;
+  readonly deadLetters: number;
+  readonly blobs: number;
+  /** False: the broker's files still have bytes of inputs that were done, until it rewrites them. */
+  readonly doneInputsGone: boolean;
 }
 
 export interface ProvisionSettings {

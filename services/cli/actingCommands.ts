@@ -1,9 +1,10 @@
 /**
- * The commands that do something to agents from outside: `call`, and `dead` with its parts. Adds them to
+ * The commands that do something to agents from outside: `call`, `erase`, and `dead` with its parts. Adds them to
  * the program; the work is in `commands/`.
  */
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { call } from "./commands/call.ts";
+import { erase } from "./commands/erase.ts";
 import { deadDrop, deadList, deadRedrive, deadShow } from "./commands/dead.ts";
 import type { Joins } from "./Joins.ts";
 import * as options from "./options.ts";
@@ -55,6 +56,37 @@ Examples:
       ),
     );
 
+  addTargetOptions(program.command("erase").summary("remove an agent and all that is stored of it"))
+    .description(
+      "Removes an agent for good: state, SQL, history, inputs, schedules, dead letters, blobs, snapshots, and the hosts' local files. Works while the installation runs: the agent's host ends its life first, and its sockets are closed.",
+    )
+    .argument("<class>", CLASS_HELP)
+    .argument("<name>", NAME_HELP)
+    .option("--yes", "do it")
+    .addHelpText(
+      "after",
+      `
+One event without content stays in the journal: that it was erased. Stop what sends to the agent
+first; an input that comes later makes a new agent of the same name. What backups and copies of
+the broker's disks hold is not touched.
+
+--json prints {class, name, removed: {events, inputs, …}, end, lives, hosts, silent}
+
+Examples:
+  agents export RepoAgent octocat-hello-world > agent.jsonl
+  agents erase RepoAgent octocat-hello-world --yes`,
+    )
+    .action((className: string, name: string, given: GivenErase) =>
+      withPorts(given, (ports) =>
+        erase(ports, terminal, joins.time, {
+          className,
+          name,
+          yes: given.yes === true,
+          json: given.json === true,
+        }),
+      ),
+    );
+
   const dead = program
     .command("dead")
     .summary("inputs that exhausted their attempts: look, run again, drop")
@@ -97,6 +129,10 @@ Examples:
 function readIds(text: string, before: ReadonlyArray<number> = []): ReadonlyArray<number> {
   if (!/^\d+$/.test(text)) throw new InvalidArgumentError("Give its number.");
   return [...before, options.readWhole(text, 1, Number.MAX_SAFE_INTEGER)];
+}
+
+interface GivenErase extends GivenTarget {
+  readonly yes?: boolean;
 }
 
 interface GivenCall extends GivenTarget {

@@ -9,6 +9,8 @@ import { Effect, Exit, Layer, Scope } from "effect";
 import { Blobs } from "../../core/blob/Blobs.ts";
 import { Bus } from "../../core/bus/Bus.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
+import { Databases } from "../../core/database/Databases.ts";
+import { Journal } from "../../core/journal/Journal.ts";
 import { Log } from "../../core/log/Log.ts";
 import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
 import { Time } from "../../core/time/Time.ts";
@@ -41,7 +43,9 @@ import { layer as machineTimeLayer, machineTime } from "../node/MachineTime.ts";
 import { layer as outgoingLayer } from "../node/NodeOutgoing.ts";
 import { httpServerLayer } from "../nodeHttp/httpServerLayer.ts";
 import { genericObservability } from "../observability/index.ts";
+import { cachedAgents } from "../sqlite/cachedAgents.ts";
 import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
+import { forgetErased } from "./forgetErased.ts";
 import { gatewayBounds } from "./joinGateway.ts";
 import { natsOptions, preflight, provisionOptions } from "./joinNats.ts";
 import { mailLayers, mailOfEnv, serveMail } from "./joinMail.ts";
@@ -70,7 +74,24 @@ const start = (settings: ProcessSettings) =>
         ? undefined
         : yield* hostFolder(settings.dataFolder);
     const context = yield* Layer.build(portsLayer(settings, broker.url, folder));
+    if (folder !== undefined) yield* Effect.provide(lookThrough(folder), context);
     return yield* Effect.provide(serveRoles(settings, broker), context);
+  });
+
+/** Files of agents that were erased while this host was away go, in the background. */
+const lookThrough = (folder: string) =>
+  Effect.gen(function* () {
+    const ports = {
+      journal: yield* Journal,
+      databases: yield* Databases,
+      time: yield* Time,
+      log: yield* Log,
+    };
+    const stopped = yield* Effect.acquireRelease(
+      Effect.sync(() => new AbortController()),
+      (controller) => Effect.sync(() => controller.abort()),
+    );
+    void forgetErased(ports, cachedAgents(folder), stopped.signal);
   });
 
 interface Broker {

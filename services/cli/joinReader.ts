@@ -13,15 +13,16 @@ import { Journal } from "../../core/journal/Journal.ts";
 import { JournalFeed } from "../../core/journal/JournalFeed.ts";
 import { Leases } from "../../core/lease/Leases.ts";
 import { Snapshots } from "../../core/snapshot/Snapshots.ts";
-import { Subjects } from "../../schemas/Subjects.ts";
 import { unavailable } from "../nats/JetStreamApi.ts";
 import { Nats } from "../nats/Nats.ts";
 import { natsLayer } from "../nats/natsLayer.ts";
 import { describeDurability, readDurability } from "../nats/durability.ts";
+import { purgeAgent, purgeInputs } from "../nats/purgeAgent.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
 import { natsOptions, provisionOptions } from "./joinNats.ts";
 import type { ProvisionSettings, ReadPorts, Target } from "./Joins.ts";
+import { tellErased } from "./tellErased.ts";
 
 /** Rejects with `NotProvisioned` or `BrokerUnavailable`. */
 export async function openReader(target: Target): Promise<ReadPorts> {
@@ -34,14 +35,17 @@ export async function openReader(target: Target): Promise<ReadPorts> {
   try {
     const context = await Effect.runPromise(Layer.buildWithScope(layer, scope));
     const ports = Effect.gen(function* () {
-      const { shards } = yield* Nats;
+      const nats = yield* Nats;
+      const { shards, subjects, connection } = nats;
+      const bus = yield* Bus;
       const calls = new CallClient({
-        bus: yield* Bus,
+        bus,
         blobs: yield* Blobs,
         time: machineTime,
-        subjects: new Subjects(target.namespace),
+        subjects,
         shards,
       });
+      const hosts = { bus, time: machineTime, subjects, newInbox: connection.newInbox };
       return {
         journal: yield* Journal,
         feed: yield* JournalFeed,
@@ -52,7 +56,10 @@ export async function openReader(target: Target): Promise<ReadPorts> {
         databases: yield* Databases,
         leases: yield* Leases,
         shards,
-      };
+        purgeInputs: (id) => purgeInputs(nats, id),
+        purge: (id, options) => purgeAgent(nats, id, options),
+        tellErased: (id, ids) => tellErased(hosts, id, ids),
+      } satisfies Omit<ReadPorts, "close">;
     });
     return { ...(await Effect.runPromise(Effect.provide(ports, context))), close };
   } catch (error) {

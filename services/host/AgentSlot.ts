@@ -18,15 +18,15 @@ import { Connection } from "../../core/agent/Connection.ts";
 import { AgentDiscarded } from "../../core/agent/errors.ts";
 import { AGENT_STATIC_OPTIONS_DEFAULT } from "../../core/agent/Agent.ts";
 import type { Delivery } from "../../core/inbox/Inbox.ts";
-import type { AppendResult } from "../../core/journal/Journal.ts";
 import type { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
 import { socketKey } from "../../core/turn/AgentSockets.ts";
 import { handleCall, type CallAnswer } from "../../core/turn/handleCall.ts";
 import { Mailbox, type InputHandle } from "../../core/turn/Mailbox.ts";
-import type { Turn } from "../../core/turn/Turn.ts";
 import { activate } from "./activate.ts";
-import type { AgentHome } from "./AgentSeat.ts";
+import { bury } from "./bury.ts";
+import { eraseAgent } from "./eraseAgent.ts";
 import type { HostServices } from "./HostServices.ts";
+import { sendAnswer } from "./sendAnswer.ts";
 import { SnapshotPolicy } from "./SnapshotPolicy.ts";
 import { SparseMap } from "../../core/turn/sparse.ts";
 
@@ -54,7 +54,7 @@ interface Live {
   readonly snapshots: SnapshotPolicy;
 }
 
-export class AgentSlot implements AgentHome {
+export class AgentSlot {
   readonly id: AgentId;
   private readonly owner: SlotOwner;
   private live: Live | undefined;
@@ -65,6 +65,8 @@ export class AgentSlot implements AgentHome {
   /** Sockets of the agent while it is not in memory, by `socketKey`. */
   readonly sockets = new SparseMap<string, SocketInfo>();
   private quarantined: string | undefined;
+  /** Nothing starts meanwhile: it would come to life on what is about to go. */
+  private erasing = false;
   private failures = 0;
   /** The last agent was thrown out of memory: one of its inputs may be why, and would be again. */
   private suspicious = false;
@@ -86,7 +88,8 @@ export class AgentSlot implements AgentHome {
       this.activating === undefined &&
       this.outstanding.size === 0 &&
       this.sockets.size === 0 &&
-      this.quarantined === undefined
+      this.quarantined === undefined &&
+      !this.erasing
     );
   }
 
@@ -120,8 +123,31 @@ export class AgentSlot implements AgentHome {
 
   /** Answers a call. Rejects with what makes it impossible here and now. */
   async call(call: Call, body: Uint8Array): Promise<CallAnswer> {
+    if (call.kind === "erase") return { reply: { kind: "result", value: await this.erase() } };
     const live = this.live ?? (await this.activate("props" in call ? call.props : undefined, true));
     return handleCall(live.agent, call, body);
+  }
+
+  /** Of `agents erase`: the sequence that `endLife` gives. Who calls meanwhile is asked to try again. */
+  private async erase(): Promise<number> {
+    const { services, epoch, signal } = this.owner;
+    this.erasing = true;
+    try {
+      await this.activating?.catch(() => undefined);
+      for (const handle of this.outstanding.values()) handle.ack();
+      this.early.clear();
+      if (this.live !== undefined) this.dropped(this.live.agent);
+      else services.databases.discard(this.id);
+      const sockets = [...this.sockets.values()];
+      this.sockets.clear();
+      const seq = await eraseAgent(services, this.id, { epoch, signal, sockets });
+      this.quarantined = undefined;
+      this.suspicious = false;
+      return seq;
+    } finally {
+      this.erasing = false;
+      if (this.outstanding.size > 0 && !signal.aborted) this.wake();
+    }
   }
 
   /** Sockets that a census found; the agent in memory learns of them too. */
@@ -232,6 +258,7 @@ export class AgentSlot implements AgentHome {
   }
 
   private activate(props: unknown, urgent: boolean): Promise<Live> {
+    if (this.erasing) return Promise.reject(new AgentDiscarded());
     if (this.quarantined !== undefined)
       return Promise.reject(new CorruptFrame({ message: this.quarantined }));
     return (this.activating ??= this.start(props, urgent).then(
@@ -252,16 +279,43 @@ export class AgentSlot implements AgentHome {
   }
 
   private async start(props: unknown, urgent: boolean): Promise<Live> {
-    const { services, signal } = this.owner;
+    const { services, epoch, signal } = this.owner;
     const agentClass = services.module().agents.get(this.id.class);
     if (agentClass === undefined) throw new UnknownAgentClass(this.id.class);
     try {
-      const { agent, seat, replayed } = await activate(services, this.id, {
-        owner: this.owner,
-        home: this,
+      const { agent, replayed } = await activate(services, this.id, {
+        epoch,
+        signal,
         agentClass,
         props,
         urgent,
+        prepare: (self) => {
+          for (const info of this.sockets.values()) self.sockets.resume(info);
+        },
+        onCommitted: (self, bytes) => {
+          services.metrics.commits(bytes);
+          if (this.live?.agent === self) this.live.snapshots.committed(bytes);
+        },
+        onFailed: (self, outcome, error) => {
+          services.log.warn("an append was not stored; the agent is thrown away", {
+            ...this.id,
+            outcome,
+            error: error instanceof Error ? error.stack : error,
+          });
+          // A defect of ours is met again by whoever runs the same again: no call is.
+          if (outcome === "Defect") self.abort("its commit failed");
+          else this.dropped(self);
+        },
+        onAbort: (reason) => {
+          services.log.warn("an agent was aborted", { ...this.id, reason });
+          if (this.live !== undefined) this.dropped(this.live.agent);
+        },
+        onDestroyed: (self, turn) => {
+          // The input that did it is done, and is answered by the agent that it destroyed.
+          if (turn.cause.seq !== undefined) this.outstanding.delete(turn.cause.seq);
+          this.dropped(self);
+          this.suspicious = false;
+        },
       });
       if (signal.aborted) {
         agent.discard();
@@ -272,7 +326,7 @@ export class AgentSlot implements AgentHome {
       this.failures = 0;
       const live: Live = {
         agent,
-        mailbox: new Mailbox(agent, seat, { suspicious: this.suspicious }),
+        mailbox: new Mailbox(agent, this.mailboxHost(), { suspicious: this.suspicious }),
         snapshots: new SnapshotPolicy(agent, services, replayed),
       };
       this.live = live;
@@ -285,40 +339,6 @@ export class AgentSlot implements AgentHome {
       if (error instanceof CorruptFrame || error instanceof UnknownVersion) this.quarantine(error);
       throw error;
     }
-  }
-
-  // AgentHome
-
-  prepare(agent: ActiveAgent): void {
-    for (const info of this.sockets.values()) agent.sockets.resume(info);
-  }
-
-  onCommitted(agent: ActiveAgent, bytes: number): void {
-    this.owner.services.metrics.commits(bytes);
-    if (this.live?.agent === agent) this.live.snapshots.committed(bytes);
-  }
-
-  onFailed(agent: ActiveAgent, outcome: AppendResult["_tag"] | "Defect", error: unknown): void {
-    this.owner.services.log.warn("an append was not stored; the agent is thrown away", {
-      ...this.id,
-      outcome,
-      error: error instanceof Error ? error.stack : error,
-    });
-    // A defect of ours is met again by whoever runs the same again: no call is.
-    if (outcome === "Defect") agent.abort("its commit failed");
-    else this.dropped(agent);
-  }
-
-  onAbort(reason: string): void {
-    this.owner.services.log.warn("an agent was aborted", { ...this.id, reason });
-    if (this.live !== undefined) this.dropped(this.live.agent);
-  }
-
-  onDestroyed(agent: ActiveAgent, turn: Turn): void {
-    // The input that did it is done, and is answered by the agent that it destroyed.
-    if (turn.cause.seq !== undefined) this.outstanding.delete(turn.cause.seq);
-    this.dropped(agent);
-    this.suspicious = false;
   }
 
   /** The agent in memory is gone, the shard may still be ours: rule 2. */
@@ -344,6 +364,22 @@ export class AgentSlot implements AgentHome {
       "an agent's journal can't be read; the agent is quarantined, its inputs stay stored",
       { ...this.id, error: error.message },
     );
+  }
+
+  private mailboxHost() {
+    const { services } = this.owner;
+    return {
+      read: (seq: Delivery["seq"]) => services.inbox.get(this.id, seq),
+      answer: (
+        ...answer: Parameters<typeof sendAnswer> extends [unknown, ...infer Rest] ? Rest : never
+      ) => sendAnswer(services, ...answer),
+      bury: async (handle: InputHandle, reason: string) => {
+        const input = (await services.inbox.get(this.id, handle.seq)) ?? new Uint8Array(0);
+        await bury(services, this.id, { seq: handle.seq, reason, input });
+      },
+      onTurn: () => services.metrics.turns(),
+      onDuplicate: () => services.metrics.duplicates(),
+    };
   }
 }
 

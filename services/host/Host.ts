@@ -13,6 +13,7 @@ import type { ShardId } from "../../schemas/Address.ts";
 import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";
 import { Breather } from "./Breather.ts";
 import type { HostServices } from "./HostServices.ts";
+import { serveErasures } from "./serveErasures.ts";
 import { serveStateRequests } from "./serveStateRequests.ts";
 import { Shard } from "./Shard.ts";
 
@@ -78,6 +79,7 @@ export class Host {
     const { leases, bus, config } = this.services;
     await leases.watch((change) => this.changed(change), this.watching.signal);
     this.timers.add(serveStateRequests(this.services));
+    this.timers.add(serveErasures(this.services));
     await this.renewAll();
     this.every(leases.ttlMs / 3, () => this.renewAll());
     this.every(config.sweepMs ?? SWEEP_MS_DEFAULT, async () => {

@@ -13,6 +13,7 @@ import { Effect, Layer } from "effect";
 import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
+import type { Subjects } from "../../schemas/Subjects.ts";
 import { unavailable } from "./JetStreamApi.ts";
 import { headers } from "./ReplyInbox.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
@@ -27,7 +28,7 @@ const NAME_BYTES_KEPT = 512;
 /** Tries while one is replaced under a reader's hands. */
 const READS_MAX = 3;
 
-interface Entry {
+export interface BlobEntry {
   readonly name: string;
   readonly bucket: string;
   readonly nuid: string;
@@ -38,20 +39,32 @@ interface Entry {
   readonly options: { readonly max_chunk_size: number };
 }
 
+/** Where blobs lie: their stream, a blob's chunks, and its entry; `entryOf("*")` matches every entry. */
+export function blobSubjects({ bucket }: Subjects) {
+  const start = `$O.${bucket.blobs}`;
+  return {
+    stream: `OBJ_${bucket.blobs}`,
+    chunksOf: (nuid: string): string => `${start}.C.${nuid}`,
+    entryOf: (name: string): string =>
+      `${start}.M.${name === "*" ? name : base64Url(Buffer.from(storedName(name)))}`,
+  };
+}
+
+/** The name that an entry's subject stands for, as it is stored: a long one cut and hashed. */
+export const blobNameOf = (entrySubject: string): string =>
+  Buffer.from(entrySubject.slice(entrySubject.lastIndexOf(".") + 1), "base64url").toString();
+
 export function makeNatsBlobs(nats: NatsShape): BlobsShape {
   const bucket = nats.subjects.bucket.blobs;
-  const stream = `OBJ_${bucket}`;
-  const chunksOf = (nuid: string): string => `$O.${bucket}.C.${nuid}`;
-  const entryOf = (name: string): string =>
-    `$O.${bucket}.M.${base64Url(Buffer.from(storedName(name)))}`;
+  const { stream, chunksOf, entryOf } = blobSubjects(nats.subjects);
 
-  const readEntry = async (name: string): Promise<Entry | undefined> => {
+  const readEntry = async (name: string): Promise<BlobEntry | undefined> => {
     const found = await nats.reader.byLeader(stream, { last_by_subj: entryOf(name) });
     if (found === undefined) return undefined;
-    const entry = JSON.parse(Buffer.from(found.data).toString()) as Entry;
+    const entry = JSON.parse(Buffer.from(found.data).toString()) as BlobEntry;
     return entry.deleted === true ? undefined : entry;
   };
-  const writeEntry = async (entry: Entry): Promise<void> => {
+  const writeEntry = async (entry: BlobEntry): Promise<void> => {
     const outcome = await nats.publisher.publish(
       entryOf(entry.name),
       Buffer.from(JSON.stringify({ ...entry, name: storedName(entry.name) })),
@@ -74,7 +87,7 @@ export function makeNatsBlobs(nats: NatsShape): BlobsShape {
     return Math.ceil(data.length / bytes);
   };
 
-  const readChunks = async (entry: Entry): Promise<Uint8Array | undefined> => {
+  const readChunks = async (entry: BlobEntry): Promise<Uint8Array | undefined> => {
     const data = new Uint8Array(entry.size);
     const hash = createHash("sha256");
     let at = 0;

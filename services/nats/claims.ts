@@ -12,7 +12,8 @@ import { encodeToken, type AgentId } from "../../schemas/Address.ts";
 import { CorruptFrame, decodeFrame, encodeFrame, FRAME_VERSION } from "../../schemas/Frame.ts";
 
 /** What a claim's blob belongs to; each an own prefix of blob names. */
-export type ClaimArea = "journal" | "inbox" | "snapshot" | "dead";
+export const CLAIM_AREAS = ["journal", "inbox", "snapshot", "dead"] as const;
+export type ClaimArea = (typeof CLAIM_AREAS)[number];
 
 export interface Claim {
   readonly blob: string;

@@ -113,6 +113,9 @@ export class CliFixture {
             })),
         },
         shards: this.broker.shards,
+        purgeInputs: () => Promise.reject(new Error("not in these tests")),
+        purge: () => Promise.reject(new Error("not in these tests")),
+        tellErased: () => Promise.reject(new Error("not in these tests")),
         close: async () => void this.opened--,
       };
     },

@@ -98,6 +98,13 @@ describe("four stream groups under least privilege", () => {
     expect((await cli("reader", "state", "Ledger", AGENTS[8]!)).text).toContain('"count": 1');
   });
 
+  test("the operator erases an agent: its host ends it, and what its group stores is gone", async () => {
+    const erased = await cli("operator", "erase", "Ledger", AGENTS[9]!, "--yes");
+    expect(erased).toMatchObject({ code: 0 });
+    expect(erased.text).toContain("Local files are gone from host-");
+    expect((await cli("reader", "state", "Ledger", AGENTS[9]!)).text).not.toContain("count");
+  }, 20_000);
+
   test("a process that is told another number does not start, and says what to do", async () => {
     const wrong = await cli("operator", "provision", "--stream-groups", "2");
     expect(wrong).toMatchObject({ code: 1 });

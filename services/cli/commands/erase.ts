@@ -1,0 +1,135 @@
+/**
+ * `agents erase <class> <name> --yes`: no byte of what an agent was told or has kept stays in streams, snapshots, blobs
+ * or the hosts' files.
+ *
+ * 1. Its inputs go first, so that nothing of them runs again; then its life is ended, by the host that owns it, or here
+ *    where no host runs; then everything that is stored goes.
+ * 2. What stays is that end: one event without content. It fences off hosts that were frozen meanwhile (`endLife`).
+ * 3. An agent that somebody goes on writing to lives again at once. That is tried again a few times, and then said.
+ */
+import { AgentUnreachable } from "../../../core/call/CallClient.ts";
+import { endLife } from "../../../core/turn/endLife.ts";
+import type { TimeShape } from "../../../core/time/Time.ts";
+import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
+import { failed, notFound, usage } from "../CliError.ts";
+import { address, resolveClass } from "../findAgent.ts";
+import type { Purged, ReadPorts } from "../Joins.ts";
+import type { Terminal } from "../Terminal.ts";
+
+/** Longer than a host takes to die and another to take over. */
+const END_TIMEOUT_MS = 30_000;
+/** An input that was on its way is gone after the first; the rest are new ones. */
+const ROUNDS_MAX = 3;
+const BEFORE_ALL = 0 as Sequence;
+
+export interface EraseOptions {
+  readonly className: string;
+  readonly name: string;
+  readonly yes: boolean;
+  readonly json: boolean;
+}
+
+export async function erase(
+  ports: ReadPorts,
+  terminal: Terminal,
+  time: Pick<TimeShape, "id" | "nowMs">,
+  { className, name, yes, json }: EraseOptions,
+): Promise<void> {
+  const id = address(await resolveClass(ports.journal, className), name);
+  if (!yes)
+    throw usage(
+      `This removes all of ${addressKey(id)} for good: state, SQL, history, inputs, schedules, dead letters. Add --yes to do it; "agents export" keeps a copy.`,
+    );
+  const hosts = (await ports.leases.list("host.")).map(({ value }) => value);
+  let purged = NOTHING;
+  let end = BEFORE_ALL;
+  let lives = true;
+  for (let round = 0; lives && round < ROUNDS_MAX; round++) {
+    purged = sum(purged, { ...NOTHING, ...(await ports.purgeInputs(id)) });
+    end = await endOf(ports, time, id, hosts.length > 0);
+    purged = sum(purged, await ports.purge(id, { keepEventsFrom: end }));
+    lives = ((await ports.journal.last(id))?.seq ?? BEFORE_ALL) !== end;
+  }
+  const told = await ports.tellErased(id, hosts);
+  if (end === BEFORE_ALL && !lives && describe(purged) === describe(NOTHING))
+    throw notFound(
+      `There is nothing of ${addressKey(id)}. "agents list" shows the agents that exist.`,
+    );
+  const silent = hosts.filter((host) => !told.includes(host));
+  if (json)
+    terminal.out(
+      JSON.stringify({
+        class: id.class,
+        name: id.name,
+        removed: purged,
+        end,
+        lives,
+        hosts: told,
+        silent,
+      }),
+    );
+  else {
+    terminal.out(`${addressKey(id)} is erased: ${describe(purged)}.`);
+    if (end !== BEFORE_ALL)
+      terminal.out(`One event without content stays, the end of its life (sequence ${end}).`);
+    if (told.length > 0) terminal.out(`Local files are gone from ${told.join(", ")}.`);
+  }
+  if (!purged.doneInputsGone)
+    terminal.err(
+      "Older messages of other agents wait in the inbox. So inputs that were done, and are no longer stored, may still be bytes in the broker's files, until it rewrites them (docs/operations.md).",
+    );
+  if (silent.length > 0)
+    terminal.err(
+      `No answer from ${silent.join(", ")}: run this again, or remove the data folder of a host that is gone; it is a cache.`,
+    );
+  if (lives)
+    throw failed(
+      `${addressKey(id)} lives again: it gets new inputs all the time. Stop whoever sends them, and run this again.`,
+    );
+}
+
+async function endOf(
+  { calls, journal }: ReadPorts,
+  time: Pick<TimeShape, "id" | "nowMs">,
+  id: AgentId,
+  hosted: boolean,
+): Promise<Sequence> {
+  if (!hosted) {
+    const signal = AbortSignal.timeout(END_TIMEOUT_MS);
+    return endLife(id, { journal, time, host: "agents erase", epoch: undefined, signal });
+  }
+  try {
+    const bounds = { deadlineMs: END_TIMEOUT_MS, repeatable: true };
+    const { reply } = await calls.call(id, { kind: "erase" }, bounds);
+    if (reply.kind === "result") return Number(reply.value) as Sequence;
+    throw failed(
+      `${addressKey(id)} could not be ended: ${reply.kind === "error" ? reply.message : reply.kind}. Its host's log says more.`,
+    );
+  } catch (error) {
+    if (!(error instanceof AgentUnreachable)) throw error;
+    throw failed(`${error.message}. Its inputs are removed; run this again.`);
+  }
+}
+
+const NOTHING: Purged = {
+  events: 0,
+  inputs: 0,
+  timers: 0,
+  snapshots: 0,
+  deadLetters: 0,
+  blobs: 0,
+  doneInputsGone: true,
+};
+
+const sum = (a: Purged, b: Purged): Purged => ({
+  events: a.events + b.events,
+  inputs: a.inputs + b.inputs,
+  timers: a.timers + b.timers,
+  snapshots: a.snapshots + b.snapshots,
+  deadLetters: a.deadLetters + b.deadLetters,
+  blobs: a.blobs + b.blobs,
+  doneInputsGone: b.doneInputsGone,
+});
+
+const describe = ({ events, inputs, timers, snapshots, deadLetters, blobs }: Purged): string =>
+  `${events} events, ${inputs} inputs, ${timers} timers, ${snapshots} snapshots, ${deadLetters} dead letters, ${blobs} blobs`;

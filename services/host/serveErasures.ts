@@ -1,0 +1,25 @@
+/**
+ * When an agent is erased, every host forgets the local files that it may have of it, also one that owned it long ago.
+ * The agent's owner has ended its life before (`AgentSlot.erase`); this is for the others, and answers with the host's
+ * id, so that `agents erase` can say who was told.
+ */
+import { addressKey } from "../../schemas/Address.ts";
+import { encodeMessage, type ErasureReply } from "../../schemas/Call.ts";
+import type { HostServices } from "./HostServices.ts";
+
+/** Serves until the returned function is called. */
+export function serveErasures({ bus, config, databases, log }: HostServices): () => void {
+  const { subjects, hostId } = config;
+  const end = bus.subscribe(subjects.erasures, ({ subject, reply }) => {
+    try {
+      const id = subjects.addressOf(subject);
+      databases.discard(id);
+      log.info("local files of an erased agent are removed", { agent: addressKey(id) });
+    } catch (error) {
+      // It lives here, again: its files are of the life that began after the erasure.
+      log.debug("an erased agent is in memory again", { subject, error: String(error) });
+    }
+    if (reply !== undefined) bus.publish(reply, encodeMessage<ErasureReply>({ host: hostId }));
+  });
+  return () => void end();
+}

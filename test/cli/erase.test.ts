@@ -1,0 +1,205 @@
+/** `agents erase` against two hosts and a real nats-server: what is left of an agent, in streams, files and on disk. */
+import { execFile } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { agentId, shardOf, type AgentId } from "../../schemas/Address.ts";
+import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
+import { Subjects } from "../../schemas/Subjects.ts";
+import { openReader } from "../../services/cli/joinReader.ts";
+import type { ReadPorts } from "../../services/cli/Joins.ts";
+import { openConnection } from "../../services/nats/NatsConnection.ts";
+import { openNats } from "../../services/nats/Nats.ts";
+import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
+
+const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+const MODULE = fileURLToPath(new URL("./keeperModule.ts", import.meta.url));
+const SHARDS = 2;
+/** In everything that the agents are told; found again wherever it is kept. */
+const MARKER = "MARKER-of-what-must-go";
+const KEPT = "what-another-agent-keeps";
+/** Past it: inputs and their events become blobs. */
+const PAYLOAD_BYTES_MAX = 1024 * 1024;
+const LARGE_BYTES = 3 * PAYLOAD_BYTES_MAX;
+
+const folder = tempFolder("erase");
+let nats: TestNats;
+let ports: ReadPorts;
+const hosts: AgentsProcess[] = [];
+
+const agents = (...args: string[]): Promise<{ code: number; out: string; err: string }> =>
+  new Promise((resolve) => {
+    execFile(
+      process.execPath,
+      [MAIN, ...args],
+      { env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url }, maxBuffer: 64 << 20 },
+      (error, out, err) => resolve({ code: error === null ? 0 : Number(error.code), out, err }),
+    );
+  });
+
+const startHost = async (name: string): Promise<AgentsProcess> => {
+  const host = await AgentsProcess.start({
+    args: ["host", MODULE, "--nats", nats.url, "--data", join(folder.path, name)],
+  });
+  hosts.push(host);
+  await host.ready();
+  return host;
+};
+
+const publish = async (id: AgentId, key: string, body: string): Promise<void> => {
+  const head = { key, kind: "webhook", time: Date.now(), url: "http://localhost/", method: "POST" };
+  const envelope = encodeEnvelope(head as never, new TextEncoder().encode(body));
+  const stored = await ports.inbox.publish(id, envelope, { signal: AbortSignal.timeout(10_000) });
+  expect(stored._tag).toBe("Stored");
+};
+
+/** Files below a folder that hold the text. */
+function filesWith(path: string, text: string): string[] {
+  const found: string[] = [];
+  for (const entry of readdirSync(path, { recursive: true, withFileTypes: true })) {
+    const file = join(entry.parentPath, entry.name);
+    if (entry.isFile() && readFileSync(file).includes(text)) found.push(file.slice(path.length));
+  }
+  return found;
+}
+
+/** Subjects of all streams with a message that holds the text. */
+async function streamsWith(text: string): Promise<string[]> {
+  const connection = await openConnection({ servers: nats.url }, () => undefined);
+  try {
+    const { reader, api } = await openNats(connection, new Subjects());
+    const { streams } = await api.call<{ streams: string[] }>("STREAM.NAMES");
+    const found: string[] = [];
+    for (const stream of streams)
+      for await (const { subject, data } of reader.messages(stream, ">", { fromSeq: 1 }))
+        if (Buffer.from(data).includes(text)) found.push(subject);
+    return found;
+  } finally {
+    await connection.close();
+  }
+}
+
+/** An agent of each shard, told `text` in every way there is. */
+async function fill(name: string, text: string): Promise<AgentId> {
+  const id = agentId("Keeper", name);
+  for (let n = 0; n < 40; n++) await agentsCall(name, "note", `${text} ${n}`);
+  await agentsCall(name, "plan", 3_600, `${text} later`);
+  await agentsCall(name, "enqueue", `${text} dies`);
+  await publish(id, `${name}:small`, `${text} by webhook`);
+  await publish(id, `${name}:large`, text + "x".repeat(LARGE_BYTES));
+  return id;
+}
+
+async function agentsCall(name: string, method: string, ...args: unknown[]): Promise<unknown> {
+  const { reply } = await ports.calls.call(
+    agentId("Keeper", name),
+    { kind: "rpc", method, args },
+    { deadlineMs: 20_000, repeatable: false },
+  );
+  if (reply.kind !== "result") throw new Error(JSON.stringify(reply));
+  return reply.value;
+}
+
+const namesOfShards = Array.from({ length: SHARDS }, (_, shard) => {
+  for (let n = 0; ; n++)
+    if (shardOf(agentId("Keeper", `keeper-${n}`), SHARDS) === shard) return `keeper-${n}`;
+});
+
+beforeAll(async () => {
+  nats = await startNats({ maxPayload: PAYLOAD_BYTES_MAX });
+  expect(await agents("provision", "--shards", `${SHARDS}`)).toMatchObject({ code: 0 });
+  ports = await openReader({ natsUrl: nats.url, namespace: "agents" });
+  await startHost("one");
+  await fill("another", KEPT);
+  for (const name of namesOfShards) await fill(name, MARKER);
+  await pollUntil("the agents have left memory and are in local files", () => {
+    const files = filesWith(folder.path, MARKER).filter((file) => file.endsWith(".pages"));
+    return files.length === SHARDS || { done: false, saw: files };
+  });
+  // One shard goes to it; what the first host has on its disk of that shard's agent stays there.
+  await startHost("two");
+  for (const name of namesOfShards) await agentsCall(name, "note", `${MARKER} once more`);
+}, 90_000);
+
+afterAll(async () => {
+  for (const host of hosts) await host.stop();
+  await ports?.close();
+  await nats?.stop();
+  folder.remove();
+}, 30_000);
+
+describe("agents erase", () => {
+  it("asks for --yes, and says what would be lost", async () => {
+    const asked = await agents("erase", "Keeper", namesOfShards[0]!);
+    expect(asked.code).toBe(2);
+    expect(asked.err).toContain("--yes");
+    expect((await streamsWith(MARKER)).length).toBeGreaterThan(10);
+  });
+
+  it("removes all of an agent on a running installation, and nothing of another", async () => {
+    const before = await streamsWith(KEPT);
+    for (const name of namesOfShards) {
+      const erased = await agents("erase", "keeper", name, "--yes", "--json");
+      expect(erased.code).toBe(0);
+      const told = JSON.parse(erased.out) as Record<string, unknown>;
+      expect(told).toMatchObject({ class: "Keeper", name, lives: false, silent: [] });
+      expect(told["hosts"]).toHaveLength(2);
+      expect(told["removed"]).toMatchObject({ timers: 1, deadLetters: 1, blobs: 2 });
+    }
+    expect(await streamsWith(MARKER)).toEqual([]);
+    expect(filesWith(folder.path, MARKER)).toEqual([]);
+    expect(await streamsWith(KEPT)).toEqual(before);
+    expect(await agentsCall("another", "all")).toMatchObject({ state: { notes: 42 } });
+  });
+
+  it("leaves on the broker's disk only inputs that were done behind another's timer, and says so", async () => {
+    const inBlocks = () =>
+      filesWith(nats.storeDir, MARKER).map((file) => /streams\/(\w+)\//.exec(file)?.[1]);
+    expect(new Set(inBlocks())).toEqual(new Set(["agents_INBOX"]));
+    const again = await agents("erase", "Keeper", namesOfShards[0]!, "--yes");
+    expect(again).toMatchObject({ code: 0 });
+    expect(again.err).toContain("Older messages of other agents wait in the inbox");
+    // Nothing waits then.
+    expect((await agents("erase", "Keeper", "another", "--yes")).err).toBe("");
+    expect(inBlocks()).toEqual([]);
+    expect(filesWith(nats.storeDir, KEPT)).toEqual([]);
+  });
+
+  it("an erased agent is a new one for who calls it next, without anything from before", async () => {
+    const name = namesOfShards[0]!;
+    expect(await agentsCall(name, "all")).toEqual({
+      state: { notes: 0, last: "", rung: [] },
+      notes: [],
+      schedules: [],
+    });
+    expect(await agentsCall(name, "note", "anew")).toBe(1);
+  });
+
+  it("is exit code 3 where there is nothing", async () => {
+    expect((await agents("erase", "Keeper", "nobody", "--yes")).code).toBe(3);
+  });
+
+  it("works without hosts; one that comes back with the agent's local files begins anew", async () => {
+    const name = namesOfShards[1]!;
+    await agentsCall(name, "note", `${MARKER} in a file`);
+    await pollUntil(
+      "the agent is in a local file",
+      () => filesWith(folder.path, MARKER).some((file) => file.endsWith(".pages")) || undefined,
+    );
+    for (const host of hosts.splice(0)) await host.stop();
+    const erased = await agents("erase", "Keeper", name, "--yes");
+    expect(erased).toMatchObject({ code: 0, err: "" });
+    expect(await streamsWith(MARKER)).toEqual([]);
+    await startHost("one");
+    await startHost("two");
+    expect(await agentsCall(name, "all")).toMatchObject({ notes: [] });
+    await pollUntil("its files are gone with the host's look through them", () => {
+      const files = filesWith(folder.path, MARKER);
+      return files.length === 0 || { done: false, saw: files };
+    });
+  }, 60_000);
+});

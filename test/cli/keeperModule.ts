@@ -1,0 +1,57 @@
+/** What the tests of erasing and copying run on real hosts: an agent that keeps what it is told in every way there is. */
+import { Agent } from "agents";
+
+interface KeeperState {
+  readonly notes: number;
+  readonly last: string;
+  readonly rung: ReadonlyArray<string>;
+}
+
+export class Keeper extends Agent<unknown, KeeperState> {
+  static override options = { retry: { maxAttempts: 1 }, hibernateAfterSeconds: 0.2 };
+  override initialState: KeeperState = { notes: 0, last: "", rung: [] };
+
+  override onStart(): void {
+    this.sql`CREATE TABLE IF NOT EXISTS notes (id INTEGER PRIMARY KEY, text TEXT)`;
+  }
+
+  note(text: string): number {
+    this.sql`INSERT INTO notes (text) VALUES (${text})`;
+    this.setState({ ...this.state, notes: this.state.notes + 1, last: text.slice(0, 100) });
+    return this.state.notes;
+  }
+
+  async plan(seconds: number, text: string): Promise<void> {
+    await this.schedule(seconds, "ring", text);
+  }
+
+  ring(text: string): void {
+    this.setState({ ...this.state, rung: [...this.state.rung, text] });
+  }
+
+  /** An item that waits for `release`, and one that has its one attempt before it. */
+  async enqueue(text: string): Promise<void> {
+    await this.queue("fail", text);
+  }
+
+  fail(text: string): never {
+    throw new Error(`it can't be done: ${text}`);
+  }
+
+  all() {
+    const schedules = this.getSchedules().map(({ callback, payload, time }) => ({
+      callback,
+      payload: payload as string,
+      time,
+    }));
+    return {
+      state: this.state,
+      notes: this.sql<{ text: string }>`SELECT text FROM notes ORDER BY id`.map(({ text }) => text),
+      schedules,
+    };
+  }
+
+  override async onRequest(request: Request): Promise<Response> {
+    return new Response(String(this.note((await request.text()).slice(0, 200))));
+  }
+}
