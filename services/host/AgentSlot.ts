@@ -18,15 +18,16 @@ import { Connection } from "../../core/agent/Connection.ts";
 import { AgentDiscarded } from "../../core/agent/errors.ts";
 import { AGENT_STATIC_OPTIONS_DEFAULT } from "../../core/agent/Agent.ts";
 import type { Delivery } from "../../core/inbox/Inbox.ts";
+import type { AppendResult } from "../../core/journal/Journal.ts";
 import type { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
 import { socketKey } from "../../core/turn/AgentSockets.ts";
 import { handleCall, type CallAnswer } from "../../core/turn/handleCall.ts";
 import { Mailbox, type InputHandle } from "../../core/turn/Mailbox.ts";
+import type { Turn } from "../../core/turn/Turn.ts";
 import { activate } from "./activate.ts";
-import { bury } from "./bury.ts";
+import type { AgentHome } from "./AgentSeat.ts";
 import { eraseAgent } from "./eraseAgent.ts";
 import type { HostServices } from "./HostServices.ts";
-import { sendAnswer } from "./sendAnswer.ts";
 import { SnapshotPolicy } from "./SnapshotPolicy.ts";
 import { SparseMap } from "../../core/turn/sparse.ts";
 
@@ -54,7 +55,7 @@ interface Live {
   readonly snapshots: SnapshotPolicy;
 }
 
-export class AgentSlot {
+export class AgentSlot implements AgentHome {
   readonly id: AgentId;
   private readonly owner: SlotOwner;
   private live: Live | undefined;
@@ -279,43 +280,16 @@ export class AgentSlot {
   }
 
   private async start(props: unknown, urgent: boolean): Promise<Live> {
-    const { services, epoch, signal } = this.owner;
+    const { services, signal } = this.owner;
     const agentClass = services.module().agents.get(this.id.class);
     if (agentClass === undefined) throw new UnknownAgentClass(this.id.class);
     try {
-      const { agent, replayed } = await activate(services, this.id, {
-        epoch,
-        signal,
+      const { agent, seat, replayed } = await activate(services, this.id, {
+        owner: this.owner,
+        home: this,
         agentClass,
         props,
         urgent,
-        prepare: (self) => {
-          for (const info of this.sockets.values()) self.sockets.resume(info);
-        },
-        onCommitted: (self, bytes) => {
-          services.metrics.commits(bytes);
-          if (this.live?.agent === self) this.live.snapshots.committed(bytes);
-        },
-        onFailed: (self, outcome, error) => {
-          services.log.warn("an append was not stored; the agent is thrown away", {
-            ...this.id,
-            outcome,
-            error: error instanceof Error ? error.stack : error,
-          });
-          // A defect of ours is met again by whoever runs the same again: no call is.
-          if (outcome === "Defect") self.abort("its commit failed");
-          else this.dropped(self);
-        },
-        onAbort: (reason) => {
-          services.log.warn("an agent was aborted", { ...this.id, reason });
-          if (this.live !== undefined) this.dropped(this.live.agent);
-        },
-        onDestroyed: (self, turn) => {
-          // The input that did it is done, and is answered by the agent that it destroyed.
-          if (turn.cause.seq !== undefined) this.outstanding.delete(turn.cause.seq);
-          this.dropped(self);
-          this.suspicious = false;
-        },
       });
       if (signal.aborted) {
         agent.discard();
@@ -326,7 +300,7 @@ export class AgentSlot {
       this.failures = 0;
       const live: Live = {
         agent,
-        mailbox: new Mailbox(agent, this.mailboxHost(), { suspicious: this.suspicious }),
+        mailbox: new Mailbox(agent, seat, { suspicious: this.suspicious }),
         snapshots: new SnapshotPolicy(agent, services, replayed),
       };
       this.live = live;
@@ -339,6 +313,40 @@ export class AgentSlot {
       if (error instanceof CorruptFrame || error instanceof UnknownVersion) this.quarantine(error);
       throw error;
     }
+  }
+
+  // AgentHome
+
+  prepare(agent: ActiveAgent): void {
+    for (const info of this.sockets.values()) agent.sockets.resume(info);
+  }
+
+  onCommitted(agent: ActiveAgent, bytes: number): void {
+    this.owner.services.metrics.commits(bytes);
+    if (this.live?.agent === agent) this.live.snapshots.committed(bytes);
+  }
+
+  onFailed(agent: ActiveAgent, outcome: AppendResult["_tag"] | "Defect", error: unknown): void {
+    this.owner.services.log.warn("an append was not stored; the agent is thrown away", {
+      ...this.id,
+      outcome,
+      error: error instanceof Error ? error.stack : error,
+    });
+    // A defect of ours is met again by whoever runs the same again: no call is.
+    if (outcome === "Defect") agent.abort("its commit failed");
+    else this.dropped(agent);
+  }
+
+  onAbort(reason: string): void {
+    this.owner.services.log.warn("an agent was aborted", { ...this.id, reason });
+    if (this.live !== undefined) this.dropped(this.live.agent);
+  }
+
+  onDestroyed(agent: ActiveAgent, turn: Turn): void {
+    // The input that did it is done, and is answered by the agent that it destroyed.
+    if (turn.cause.seq !== undefined) this.outstanding.delete(turn.cause.seq);
+    this.dropped(agent);
+    this.suspicious = false;
   }
 
   /** The agent in memory is gone, the shard may still be ours: rule 2. */
@@ -364,22 +372,6 @@ export class AgentSlot {
       "an agent's journal can't be read; the agent is quarantined, its inputs stay stored",
       { ...this.id, error: error.message },
     );
-  }
-
-  private mailboxHost() {
-    const { services } = this.owner;
-    return {
-      read: (seq: Delivery["seq"]) => services.inbox.get(this.id, seq),
-      answer: (
-        ...answer: Parameters<typeof sendAnswer> extends [unknown, ...infer Rest] ? Rest : never
-      ) => sendAnswer(services, ...answer),
-      bury: async (handle: InputHandle, reason: string) => {
-        const input = (await services.inbox.get(this.id, handle.seq)) ?? new Uint8Array(0);
-        await bury(services, this.id, { seq: handle.seq, reason, input });
-      },
-      onTurn: () => services.metrics.turns(),
-      onDuplicate: () => services.metrics.duplicates(),
-    };
   }
 }
 
