@@ -3,20 +3,12 @@
  * members that apps written for the reference use: `id`, `storage`, `waitUntil`,
  * `blockConcurrencyWhile`, `abort`.
  */
+import { addressKey, type AgentId } from "../../schemas/Address.ts";
 import type { AgentRuntime } from "./AgentRuntime.ts";
 import { AgentStorage } from "./AgentStorage.ts";
 
-const runtimes = new WeakMap<AgentContext, AgentRuntime>();
-
 /** The runtime behind a context. A context that was not made by the runtime is a `TypeError`. */
-export function runtimeOf(ctx: AgentContext): AgentRuntime {
-  const runtime = runtimes.get(ctx);
-  if (runtime === undefined)
-    throw new TypeError(
-      "An Agent is constructed by the runtime: get one with getAgentByName(), not with new",
-    );
-  return runtime;
-}
+export const runtimeOf = (ctx: AgentContext): AgentRuntime => AgentContext.runtimeOf(ctx);
 
 export interface AgentInstanceId {
   readonly name: string;
@@ -24,16 +16,49 @@ export interface AgentInstanceId {
   equals(other: AgentInstanceId): boolean;
 }
 
+class InstanceId implements AgentInstanceId {
+  readonly #id: AgentId;
+
+  constructor(id: AgentId) {
+    this.#id = id;
+  }
+
+  get name(): string {
+    return this.#id.name;
+  }
+  toString(): string {
+    return addressKey(this.#id);
+  }
+  equals(other: AgentInstanceId): boolean {
+    return other.toString() === this.toString();
+  }
+}
+
 export class AgentContext {
-  readonly id: AgentInstanceId;
-  readonly storage: AgentStorage;
+  readonly #runtime: AgentRuntime;
+  #id: AgentInstanceId | undefined;
+  #storage: AgentStorage | undefined;
 
   constructor(runtime: AgentRuntime) {
-    runtimes.set(this, runtime);
-    const { class: className, name } = runtime.id;
-    const key = `${className}/${name}`;
-    this.id = { name, toString: () => key, equals: (other) => other.toString() === key };
-    this.storage = new AgentStorage(runtime);
+    this.#runtime = runtime;
+  }
+
+  /** `runtimeOf`. */
+  static runtimeOf(ctx: AgentContext): AgentRuntime {
+    const given: unknown = ctx;
+    if (typeof given === "object" && given !== null && #runtime in given)
+      return (given as AgentContext).#runtime;
+    throw new TypeError(
+      "An Agent is constructed by the runtime: get one with getAgentByName(), not with new",
+    );
+  }
+
+  get id(): AgentInstanceId {
+    return (this.#id ??= new InstanceId(this.#runtime.id));
+  }
+
+  get storage(): AgentStorage {
+    return (this.#storage ??= new AgentStorage(this.#runtime));
   }
 
   /** Keeps the agent in memory until `promise` settles. Its rejection is logged, nothing else. */

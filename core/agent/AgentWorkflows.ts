@@ -17,7 +17,7 @@ import {
   type WorkflowQueryCriteria,
 } from "../workflow/WorkflowTable.ts";
 import { AgentJobs } from "./AgentJobs.ts";
-import { runtimeOf, type AgentContext } from "./AgentContext.ts";
+import { runtimeOf } from "./AgentContext.ts";
 
 /** Where the runtime hands a workflow's signal to an agent. A symbol: no call from outside reaches it. */
 export const RECEIVE: unique symbol = Symbol("agents.receiveWorkflowSignal");
@@ -77,11 +77,10 @@ const VALUES = {
 const APPROVAL = "approval";
 
 export class AgentWorkflows extends AgentJobs {
-  readonly #workflows: WorkflowTable;
+  #table: WorkflowTable | undefined;
 
-  constructor(ctx: AgentContext) {
-    super(ctx);
-    this.#workflows = new WorkflowTable(runtimeOf(ctx));
+  get #workflows(): WorkflowTable {
+    return (this.#table ??= new WorkflowTable(runtimeOf(this.ctx)));
   }
 
   /**

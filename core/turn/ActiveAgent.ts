@@ -56,8 +56,6 @@ export class ActiveAgent implements AgentRuntime {
   readonly ctx: AgentContext;
   readonly lanes: Lanes;
   readonly mcpSeat: McpSeat;
-  readonly suspects = new Suspects(this);
-  readonly streams = new ResponseStreams(this);
   readonly sockets: AgentSockets;
   /** The user's object; set when its constructor has run. */
   agent!: Agent<unknown>;
@@ -78,6 +76,8 @@ export class ActiveAgent implements AgentRuntime {
   readonly #state: LiveState;
   readonly #gate = new InputGate();
   #destroying: Promise<void> | undefined;
+  #suspects: Suspects | undefined;
+  #streams: ResponseStreams | undefined;
   readonly #sql = new AgentSql(this);
 
   constructor(parts: ActiveAgentParts) {
@@ -90,10 +90,7 @@ export class ActiveAgent implements AgentRuntime {
     this.startedMs = parts.time.nowMs();
     this.lastActiveMs = parts.time.monotonicMs();
     this.#state = new LiveState(this, parts.outlet);
-    this.sockets = new AgentSockets(this.id, parts.outlet, {
-      life: () => this.image.life,
-      committer: () => this.committer,
-    });
+    this.sockets = new AgentSockets(this, parts.outlet);
     this.committer = parts.makeCommitter(this);
     this.lanes = new Lanes(this, parts);
     this.mcpSeat = new McpSeat(this, parts.mcp ?? NO_MCP);
@@ -113,6 +110,13 @@ export class ActiveAgent implements AgentRuntime {
       await started;
     });
     if (!this.committer.idle || this.discarded) await this.committer.flush(turn);
+  }
+
+  get suspects(): Suspects {
+    return (this.#suspects ??= new Suspects(this));
+  }
+  get streams(): ResponseStreams {
+    return (this.#streams ??= new ResponseStreams(this));
   }
 
   get options(): AgentStaticOptions {
@@ -211,14 +215,14 @@ export class ActiveAgent implements AgentRuntime {
 
   /** Begins no more jobs; those that run go on. What waits is stored, for the next owner. */
   rest(): void {
-    this.streams.close();
+    this.#streams?.close();
     this.lanes.stop();
   }
 
   /** Leaves memory in order: nothing is lost, nothing runs any more. */
   retire(): void {
     this.discarded = true;
-    this.streams.close();
+    this.#streams?.close();
     this.mcpSeat.stop();
     this.lanes.retire();
   }

@@ -7,9 +7,10 @@
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { SocketInfo } from "../../schemas/Call.ts";
-import { Connection, type ConnectionMessage } from "../agent/Connection.ts";
+import { Connection, type ConnectionMessage, type ConnectionOutlet } from "../agent/Connection.ts";
 import { stateFrame } from "../agent/protocol.ts";
 import type { AgentOutlet } from "./ActiveAgent.ts";
+import type { AgentImage } from "./AgentImage.ts";
 import type { Committer } from "./Committer.ts";
 import { SparseMap } from "./sparse.ts";
 
@@ -35,25 +36,23 @@ export function closeAll(
     outlet.toGateway(gateway, { op: "close", sid, ...DESTROYED, forget: true });
 }
 
-export class AgentSockets {
-  private readonly id: AgentId;
-  /** The agent's life (`AgentImage.life`); sockets of an earlier one are closed when they are met. */
-  private readonly life: () => number;
+/** The agent that they are of. Its committer is made after them: it is looked up when it is needed. */
+export interface SocketsOwner {
+  readonly id: AgentId;
+  /** Of its life; sockets of an earlier one are closed when they are met. */
+  readonly image: Pick<AgentImage, "life">;
+  readonly committer: Pick<Committer, "afterCommit">;
+}
+
+export class AgentSockets implements ConnectionOutlet {
+  private readonly agent: SocketsOwner;
   private readonly outlet: AgentOutlet;
-  /** Looked up late: the committer is made after this. */
-  private readonly committer: () => Committer;
   /** By `socketKey`. */
   private readonly byKey = new SparseMap<string, Connection>();
 
-  constructor(
-    id: AgentId,
-    outlet: AgentOutlet,
-    own: { readonly life: () => number; readonly committer: () => Committer },
-  ) {
-    this.id = id;
+  constructor(agent: SocketsOwner, outlet: AgentOutlet) {
+    this.agent = agent;
     this.outlet = outlet;
-    this.life = own.life;
-    this.committer = own.committer;
   }
 
   get size(): number {
@@ -69,7 +68,8 @@ export class AgentSockets {
   resume(info: SocketInfo): void {
     const key = socketKey(info);
     if (this.byKey.has(key)) return;
-    if ((info.attachment?.life ?? 0) === this.life()) this.byKey.set(key, this.make(info));
+    if ((info.attachment?.life ?? 0) === this.agent.image.life)
+      this.byKey.set(key, this.make(info));
     // Its agent was destroyed, and the host that did it could not close it any more.
     else this.closeDestroyed(info);
   }
@@ -100,27 +100,20 @@ export class AgentSockets {
 
   /** Makes a connection object of this agent; it counts once it is in here. */
   make(info: SocketInfo, tags?: ReadonlyArray<string>): Connection {
-    return new Connection(
-      info,
-      {
-        send: (connection, message) => {
-          const { text, bytes } = encodeMessage(message);
-          this.send(connection, bytes, text);
-        },
-        close: (connection, code, reason) => {
-          const { gateway, sid } = Connection.internals(connection).info;
-          this.gated(() => this.outlet.toGateway(gateway, { op: "close", sid, code, reason }));
-        },
-        attach: (connection) => this.attach(connection),
-      },
-      { ...(tags === undefined ? {} : { tags }), life: this.life() },
-    );
+    const { life } = this.agent.image;
+    return new Connection(info, this, { ...(tags === undefined ? {} : { tags }), life });
   }
 
-  /** The connection takes part from here on: casts of earlier changes do not reach it, later ones do. */
-  join(connection: Connection): void {
-    this.byKey.set(socketKey(Connection.internals(connection).info), connection);
-    this.tellAttachment(connection, { begin: true });
+  // ConnectionOutlet
+
+  send(connection: Connection, message: ConnectionMessage): void {
+    const { text, bytes } = encodeMessage(message);
+    this.sendBytes(connection, bytes, text);
+  }
+
+  close(connection: Connection, code: number, reason: string): void {
+    const { gateway, sid } = Connection.internals(connection).info;
+    this.gated(() => this.outlet.toGateway(gateway, { op: "close", sid, code, reason }));
   }
 
   /** Its state or flags changed: the gateway keeps them. */
@@ -130,13 +123,19 @@ export class AgentSockets {
     if (this.byKey.get(socketKey(info)) === connection) this.tellAttachment(connection, {});
   }
 
-  send(connection: Connection, bytes: Uint8Array, text: boolean): void {
+  /** The connection takes part from here on: casts of earlier changes do not reach it, later ones do. */
+  join(connection: Connection): void {
+    this.byKey.set(socketKey(Connection.internals(connection).info), connection);
+    this.tellAttachment(connection, { begin: true });
+  }
+
+  sendBytes(connection: Connection, bytes: Uint8Array, text: boolean): void {
     const { gateway, sid } = Connection.internals(connection).info;
     this.gated(() => this.outlet.toGateway(gateway, { op: "send", sid, text }, bytes));
   }
 
   sendText(connection: Connection, frame: string): void {
-    this.send(connection, encoder.encode(frame), true);
+    this.sendBytes(connection, encoder.encode(frame), true);
   }
 
   broadcast(message: ConnectionMessage, except: ReadonlyArray<string>): void {
@@ -153,7 +152,7 @@ export class AgentSockets {
   /** `state` is JSON text. Its sequence is that of the commit that lets it leave. */
   sendState(connection: Connection, state: string): void {
     const { gateway, sid } = Connection.internals(connection).info;
-    this.committer().afterCommit((seq) =>
+    this.agent.committer.afterCommit((seq) =>
       this.outlet.toGateway(
         gateway,
         { op: "send", sid, text: true },
@@ -177,7 +176,8 @@ export class AgentSockets {
     const gateways = new Set<string>();
     for (const connection of this.byKey.values())
       gateways.add(Connection.internals(connection).info.gateway);
-    const agent = [this.id.class, this.id.name] as const;
+    const { id } = this.agent;
+    const agent = [id.class, id.name] as const;
     for (const gateway of gateways)
       this.outlet.toGateway(gateway, { op: "cast", agent, ...how }, bytes);
   }
@@ -191,7 +191,7 @@ export class AgentSockets {
   }
 
   private gated(f: () => void): void {
-    this.committer().afterCommit(f);
+    this.agent.committer.afterCommit(f);
   }
 }
 

@@ -8,6 +8,7 @@
  *
  * Fed by `applyEvent`; read by the mailbox before a durable input runs.
  */
+import { SparseMap } from "./sparse.ts";
 
 /** Providers retry for up to three days; GitHub's manual redelivery too (`webhooks.md`). */
 export const DONE_RETENTION_MS = 7 * 24 * 3600 * 1000;
@@ -20,7 +21,7 @@ interface Done {
 }
 
 export class DoneSet {
-  private readonly entries = new Map<string, Done>();
+  private readonly entries = new SparseMap<string, Done>();
 
   get size(): number {
     return this.entries.size;
@@ -38,6 +39,7 @@ export class DoneSet {
 
   /** Drops what is past either limit, as of an event's time. Map order is age order. */
   trim(nowMs: number): void {
+    if (this.entries.size === 0) return;
     for (const [key, done] of this.entries) {
       if (this.entries.size <= DONE_COUNT_MAX && nowMs - done.timeMs <= DONE_RETENTION_MS) return;
       this.entries.delete(key);

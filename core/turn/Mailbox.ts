@@ -23,6 +23,7 @@ import { backoffMs, resolveRetry, type ResolvedRetry } from "./retryPolicy.ts";
 import { runMail } from "./runMail.ts";
 import { runWebhook, type ResponseParts } from "./runWebhook.ts";
 import { runWorkflowSignal } from "./runWorkflowSignal.ts";
+import { LateMap } from "./sparse.ts";
 import { Turn } from "./Turn.ts";
 
 /** Turns of one agent that run or wait for their commit: enough for a full group commit. */
@@ -70,7 +71,7 @@ export class Mailbox {
   /** Hosts die of what waits here, or may: it runs one by one. */
   private careful = false;
   /** Keys that run now, with the repetitions that wait for them. */
-  private readonly inProgress = new Map<string, Held[]>();
+  private readonly inProgress = new LateMap<string, Held[]>();
 
   /**
    * `suspicious`: an input threw the agent out of memory just now. The first one, whatever its age, is

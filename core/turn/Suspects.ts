@@ -8,7 +8,8 @@ import type { Turn } from "./Turn.ts";
 
 export class Suspects {
   private readonly agent: ActiveAgent;
-  private last: Promise<void> = Promise.resolve();
+  /** Undefined: none was alone yet. */
+  private last: Promise<void> | undefined;
 
   constructor(agent: ActiveAgent) {
     this.agent = agent;

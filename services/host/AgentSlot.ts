@@ -29,7 +29,7 @@ import type { AgentHome } from "./AgentSeat.ts";
 import { eraseAgent } from "./eraseAgent.ts";
 import type { HostServices } from "./HostServices.ts";
 import { SnapshotPolicy } from "./SnapshotPolicy.ts";
-import { SparseMap } from "../../core/turn/sparse.ts";
+import { LateMap, SparseMap } from "../../core/turn/sparse.ts";
 
 /** Wait before a failed activation is tried again for inputs that wait, at first and at most. */
 const REACTIVATE_MS_MIN = 200;
@@ -60,7 +60,7 @@ export class AgentSlot implements AgentHome {
   private readonly owner: SlotOwner;
   private live: Live | undefined;
   private activating: Promise<Live> | undefined;
-  private readonly outstanding = new Map<number, InputHandle>();
+  private readonly outstanding = new LateMap<number, InputHandle>();
   /** Bytes of the first inputs that came before the agent had started, by sequence. */
   private readonly early = new SparseMap<number, Uint8Array>();
   /** Sockets of the agent while it is not in memory, by `socketKey`. */
