@@ -38,7 +38,10 @@ export function simJournal(wire: MemoryConnection, parts: JournalParts): Journal
     if (fate === "later") {
       broker.time.after(weather.lateMs(), () => {
         // Nobody hears of it any more: the compare-and-set decides.
-        broker.journal.append(id, data, options.expectedSeq);
+        if (broker.journal.append(id, data, options.expectedSeq) !== undefined) return;
+        weather.bit("late append refused");
+        if (bug?.acceptsStale === true)
+          broker.journal.append(id, data, broker.journal.last(id)?.seq ?? options.expectedSeq);
       });
       return UNKNOWN;
     }
