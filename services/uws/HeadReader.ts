@@ -13,6 +13,35 @@ const NON_ASCII = /[\u0080-\uffff]/;
 // What a header line has besides its name and value: the colon, the space and the line's end.
 const LINE_BYTES = 4;
 
+/** Where the caller is costs a system call, and few ask. */
+class RequestHead implements HttpRequest {
+  readonly secure = false;
+  readonly method: string;
+  readonly target: string;
+  readonly headers: HeaderRecord;
+  readonly #res: UwsResponse;
+  #address: string | undefined;
+
+  constructor(method: string, target: string, headers: HeaderRecord, res: UwsResponse) {
+    this.method = method;
+    this.target = target;
+    this.headers = headers;
+    this.#res = res;
+  }
+
+  get remoteAddress(): string {
+    return (this.#address ??= this.#readAddress());
+  }
+
+  #readAddress(): string {
+    try {
+      return remoteAddress(this.#res.getRemoteAddress());
+    } catch {
+      return ""; // answered or aborted: the library has let go of it
+    }
+  }
+}
+
 export class HeadReader {
   /** The size of the head that was read last. */
   bytes = 0;
@@ -28,13 +57,7 @@ export class HeadReader {
     this.bytes = target.length;
     req.forEach(this.#add);
     if (this.#nonAscii.size > 0) this.#exactBytes(req);
-    return {
-      method: req.getCaseSensitiveMethod(),
-      target,
-      headers,
-      remoteAddress: remoteAddress(res.getRemoteAddress()),
-      secure: false,
-    };
+    return new RequestHead(req.getCaseSensitiveMethod(), target, headers, res);
   }
 
   readonly #add = (name: string, value: string): void => {
