@@ -29,9 +29,11 @@ export interface BusShape {
   /** Sends without waiting; dropped while the broker is away. Throws RangeError past `payloadBytesMax`. */
   readonly publish: (subject: string, data: Uint8Array, reply?: string) => void;
   /**
-   * Delivers in order. `*` and `>` as in NATS. With `queue`, each message goes to one member of the group.
+   * Delivers in order what other processes publish. `*` and `>` as in NATS. With `queue`, each message goes to one
+   * member of the group. What this process publishes or asks itself comes to it only where it listens `alone`:
+   * a host would else be sent each of its agents' states again.
    * `alone`: no other process listens on this subject, or none whose answer counts, so what this one publishes
-   * or asks there may be handed over without the broker, later than the call returns and in order. Such a
+   * or asks there is handed over without the broker, later than the call returns and in order. Such a
    * subject has no `*`, and a `>` only at its end.
    * The function it gives ends it: what was on its way is still delivered, and then it resolves (at
    * once while the broker is away).

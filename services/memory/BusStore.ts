@@ -4,6 +4,10 @@ import type { BusMessage } from "../../core/bus/Bus.ts";
 export interface Subscription {
   readonly subject: string;
   readonly queue: string | undefined;
+  /** Who listens. */
+  readonly owner: object;
+  /** It gets what its owner publishes too. */
+  readonly alone: boolean;
   /** False while its connection is down: it does not exist for the broker then. */
   readonly reachable: () => boolean;
   readonly deliver: (message: BusMessage) => void;
@@ -18,12 +22,13 @@ export class BusStore {
     return () => this.subscriptions.delete(subscription);
   }
 
-  /** Gives it to every match, and to one member of each queue group in turn. Returns how many got it. */
-  publish(message: BusMessage): number {
+  /** Gives what `from` publishes to every match, and to one member of each queue group in turn. Returns how many got it. */
+  publish(message: BusMessage, from: object): number {
     const groups = new Map<string, Subscription[]>();
     const receivers: Subscription[] = [];
     for (const subscription of this.subscriptions) {
       if (!subscription.reachable() || !matches(subscription.subject, message.subject)) continue;
+      if (subscription.owner === from && !subscription.alone) continue;
       if (subscription.queue === undefined) receivers.push(subscription);
       else {
         const key = `${subscription.queue} ${subscription.subject}`;

@@ -19,6 +19,8 @@ export function makeMemoryBus(connection: MemoryConnection): BusShape {
     const remove = bus.add({
       subject,
       queue: options?.queue,
+      owner: connection,
+      alone: options?.alone === true,
       reachable: () => connection.connected,
       deliver: (message) =>
         queueMicrotask(() => {
@@ -37,7 +39,7 @@ export function makeMemoryBus(connection: MemoryConnection): BusShape {
     subscribe,
     publish: (subject, data, reply) => {
       checkSize(subject, data);
-      if (connection.connected) bus.publish({ subject, data: data.slice(), reply });
+      if (connection.connected) bus.publish({ subject, data: data.slice(), reply }, connection);
     },
     request: (subject, data, { timeoutMs, signal }) => {
       checkSize(subject, data);
@@ -52,13 +54,15 @@ export function makeMemoryBus(connection: MemoryConnection): BusShape {
         };
         const onAbort = (): void => finish({ _tag: "TimedOut" });
         const cancel = time.after(timeoutMs, onAbort);
-        const close = subscribe(reply, (message) => finish({ _tag: "Reply", data: message.data }));
+        const close = subscribe(reply, (message) => finish({ _tag: "Reply", data: message.data }), {
+          alone: true,
+        });
         const offChange = connection.onChange((up) => {
           if (!up) onAbort();
         });
         signal?.addEventListener("abort", onAbort);
         if (!connection.connected || signal?.aborted === true) return onAbort();
-        if (bus.publish({ subject, data: data.slice(), reply }) === 0)
+        if (bus.publish({ subject, data: data.slice(), reply }, connection) === 0)
           queueMicrotask(() => finish({ _tag: "NoResponders" }));
       });
     },

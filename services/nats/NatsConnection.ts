@@ -110,6 +110,7 @@ async function dial(options: NatsConnectionOptions): Promise<Client> {
         ...login,
         ...loginOptions(options, tls),
         name: options.name ?? "agents",
+        noEcho: true, // the bus' rule; and each state would come back
         noAsyncTraces: true, // else each request captures a stack: half of the throughput
         maxReconnectAttempts: -1,
         reconnectTimeWait: RECONNECT_WAIT_MS,

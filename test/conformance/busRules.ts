@@ -12,9 +12,10 @@ export function busRules(makeBackend: () => Promise<Backend>): void {
     let backend: Backend;
     let a: Ports;
     let b: Ports;
+    let c: Ports;
     beforeAll(async () => {
       backend = await makeBackend();
-      [a, b] = [await backend.open(), await backend.open()];
+      [a, b, c] = [await backend.open(), await backend.open(), await backend.open()];
     });
     afterAll(() => backend.close());
 
@@ -40,8 +41,8 @@ export function busRules(makeBackend: () => Promise<Backend>): void {
       const one = await collect(b, "bus.order.*");
       const rest = await collect(a, "bus.>");
       const other = await collect(a, "bus.order.*.deep");
-      for (let n = 0; n < 100; n++) a.bus.publish("bus.order.x", bytes(String(n)));
-      a.bus.publish("bus.order.x.deep", bytes("d"));
+      for (let n = 0; n < 100; n++) c.bus.publish("bus.order.x", bytes(String(n)));
+      c.bus.publish("bus.order.x.deep", bytes("d"));
       await backend.until("all of it", () => rest.got.length === 101 && one.got.length === 100);
       const wanted = Array.from({ length: 100 }, (_, n) => `bus.order.x ${n}`);
       expect(exact.got).toEqual(wanted);
@@ -116,20 +117,40 @@ export function busRules(makeBackend: () => Promise<Backend>): void {
       expect(await settled(ask(a, "bus.lone.x", "late"))).toEqual({ _tag: "NoResponders" });
     });
 
+    it("gives a process what it publishes or asks itself only where it listens alone", async () => {
+      const shared = await collect(a, "bus.own.*");
+      const member = await collect(a, "bus.own.*", "workers");
+      const other = await collect(b, "bus.own.*", "workers");
+      a.bus.publish("bus.own.x", bytes("own"));
+      b.bus.publish("bus.own.x", bytes("other's"));
+      await backend.until("both", () => other.got.length === 1 && member.got.length === 1);
+      expect(other.got).toEqual(["bus.own.x own"]);
+      expect(member.got).toEqual(["bus.own.x other's"]);
+      expect(shared.got).toEqual(["bus.own.x other's"]);
+      other.close();
+      await b.bus.flush();
+      const reply = a.bus.request("bus.own.x", bytes(""), { timeoutMs: 5_000 });
+      expect(await settled(reply)).toEqual({ _tag: "NoResponders" });
+      for (const { close } of [shared, member]) close();
+    });
+
     it("a listener does not see the ambient context of who publishes or asks", async () => {
       const ambient = new AsyncLocalStorage<string>();
       const seen: Array<string | undefined> = [];
-      const listen = (subject: string, alone: boolean) =>
-        a.bus.subscribe(
+      const listen = (subject: string, ports: Ports, alone: boolean) =>
+        ports.bus.subscribe(
           subject,
           ({ reply }) => {
             seen.push(ambient.getStore());
-            if (reply !== undefined) a.bus.publish(reply, bytes(""));
+            if (reply !== undefined) ports.bus.publish(reply, bytes(""));
           },
           { alone },
         );
-      const closing = [listen("bus.ambient.alone", true), listen("bus.ambient.shared", false)];
-      await a.bus.flush();
+      const closing = [
+        listen("bus.ambient.alone", a, true),
+        listen("bus.ambient.shared", b, false),
+      ];
+      await Promise.all([a.bus.flush(), b.bus.flush()]);
       const replies = ambient.run("of the caller", () =>
         ["alone", "shared"].map((last) =>
           a.bus.request(`bus.ambient.${last}`, bytes(""), { timeoutMs: 5_000 }),
@@ -146,7 +167,7 @@ export function busRules(makeBackend: () => Promise<Backend>): void {
         await collect(b, "bus.queue", "workers"),
         await collect(b, "bus.queue"),
       ];
-      for (let n = 0; n < 50; n++) a.bus.publish("bus.queue", bytes(String(n)));
+      for (let n = 0; n < 50; n++) c.bus.publish("bus.queue", bytes(String(n)));
       await backend.until("all of it", () => all.got.length === 50);
       await backend.until("each once", () => one.got.length + two.got.length === 50);
       expect(new Set([...one.got, ...two.got]).size).toBe(50);
