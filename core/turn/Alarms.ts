@@ -35,17 +35,11 @@ export class Alarms {
   /** Resolves when the broker has it. Rejects with `AgentDiscarded`, or what makes it impossible. */
   async arm(row: ScheduleRow): Promise<void> {
     const { agent } = this;
-    const dueMs = dueOf(row);
-    if (dueMs === undefined || dueMs > DUE_MS_MAX) return;
-    const envelope = encodeEnvelope({
-      key: keyOf(row.id, dueMs),
-      kind: "schedule",
-      type: row.callback,
-      time: dueMs,
-    });
+    const timer = timerOf(row);
+    if (timer === undefined) return;
     for (;;) {
       try {
-        return await this.timers.arm(agent.id, nameOf(row.id, dueMs), dueMs, envelope);
+        return await this.timers.arm(agent.id, timer.name, timer.dueMs, timer.envelope);
       } catch (error) {
         if (!(error instanceof BrokerUnavailable)) throw error;
         await agent.sleep(REARM_MS);
@@ -86,6 +80,21 @@ export class Alarms {
     for (const cancel of this.local.values()) cancel();
     this.local.clear();
   }
+}
+
+/** The broker's timer of a schedule's due time; undefined for a row that can't be armed. */
+export function timerOf(
+  row: ScheduleRow,
+): { readonly name: string; readonly dueMs: number; readonly envelope: Uint8Array } | undefined {
+  const dueMs = dueOf(row);
+  if (dueMs === undefined || dueMs > DUE_MS_MAX) return undefined;
+  const envelope = encodeEnvelope({
+    key: keyOf(row.id, dueMs),
+    kind: "schedule",
+    type: row.callback,
+    time: dueMs,
+  });
+  return { name: nameOf(row.id, dueMs), dueMs, envelope };
 }
 
 /** Of one due time of one schedule: in its trigger and in the journal. */

@@ -11,6 +11,7 @@ import type { JournalFeedShape } from "../../core/journal/JournalFeed.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
 import type { LogShape } from "../../core/log/Log.ts";
 import type { MetricsShape } from "../../core/metrics/Metrics.ts";
+import type { TimersShape } from "../../core/schedule/Timers.ts";
 import type { SnapshotsShape } from "../../core/snapshot/Snapshots.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
@@ -51,6 +52,7 @@ export interface ReadPorts {
   readonly deadLetters: DeadLettersShape;
   readonly inbox: Pick<InboxShape, "publish">;
   readonly calls: Pick<CallClient, "call">;
+  readonly timers: Pick<TimersShape, "arm">;
   readonly snapshots: SnapshotsShape;
   readonly databases: DatabasesShape;
   readonly leases: Pick<LeasesShape, "list">;

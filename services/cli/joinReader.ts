@@ -12,6 +12,7 @@ import { Inbox } from "../../core/inbox/Inbox.ts";
 import { Journal } from "../../core/journal/Journal.ts";
 import { JournalFeed } from "../../core/journal/JournalFeed.ts";
 import { Leases } from "../../core/lease/Leases.ts";
+import { Timers } from "../../core/schedule/Timers.ts";
 import { Snapshots } from "../../core/snapshot/Snapshots.ts";
 import { unavailable } from "../nats/JetStreamApi.ts";
 import { Nats } from "../nats/Nats.ts";
@@ -52,6 +53,7 @@ export async function openReader(target: Target): Promise<ReadPorts> {
         deadLetters: yield* DeadLetters,
         inbox: yield* Inbox,
         calls,
+        timers: yield* Timers,
         snapshots: yield* Snapshots,
         databases: yield* Databases,
         leases: yield* Leases,

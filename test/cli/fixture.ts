@@ -16,6 +16,7 @@ import { makeMemoryInbox } from "../../services/memory/MemoryInbox.ts";
 import { makeMemoryJournalFeed } from "../../services/memory/MemoryJournalFeed.ts";
 import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
 import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
+import { makeMemoryTimers } from "../../services/memory/MemoryTimers.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
 
 /** 2026-03-01T09:00:00Z; event n of an agent is n minutes later. */
@@ -102,6 +103,7 @@ export class CliFixture {
         deadLetters: this.deadLetters,
         inbox: makeMemoryInbox(this.broker.connect()),
         calls: { call: (...args) => this.answer(...args) },
+        timers: makeMemoryTimers(this.broker.connect()),
         snapshots: makeMemorySnapshots(this.broker.connect()),
         databases: { open: () => ({ database: doubleDatabase() }), discard: () => {} },
         leases: {

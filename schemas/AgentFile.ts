@@ -1,0 +1,122 @@
+/**
+ * One agent as a file of JSON lines, as `agents export` writes and `agents import` reads it:
+ *
+ *     {"format":"agents.agent","v":1,"class":…,"name":…,"time":when it was written, ISO 8601}
+ *     {"seq":…,"stored":milliseconds since the epoch,"event":"the journal event's frame, base64"}   … one a line, oldest first
+ *     {"end":true,"events":how many}
+ *
+ * An event's frame is whole: what lies in the blob store in an installation lies in the line. The last line says that
+ * the file is complete; each frame's checksum, that its event is. A reader of another `v` refuses.
+ */
+import { agentId, InvalidAddress, type AgentId } from "./Address.ts";
+import { CorruptFrame, UnknownVersion } from "./Frame.ts";
+
+const FORMAT = "agents.agent";
+export const AGENT_FILE_VERSION = 1;
+
+export interface AgentFileEvent {
+  /** Where it lay in the journal that it comes from; rises from line to line. */
+  readonly seq: number;
+  readonly storedMs: number;
+  readonly data: Uint8Array;
+}
+
+export const agentFileHead = (id: AgentId, timeMs: number): string =>
+  JSON.stringify({
+    format: FORMAT,
+    v: AGENT_FILE_VERSION,
+    class: id.class,
+    name: id.name,
+    time: new Date(timeMs).toISOString(),
+  });
+
+export const agentFileEvent = ({ seq, storedMs, data }: AgentFileEvent): string =>
+  JSON.stringify({ seq, stored: storedMs, event: toBase64(data) });
+
+export const agentFileEnd = (events: number): string => JSON.stringify({ end: true, events });
+
+/** The agent that the first line names. Throws `CorruptFrame` or `UnknownVersion`. */
+export function readAgentFileHead(line: string): AgentId {
+  const head = parse(line, 1);
+  if (head["format"] !== FORMAT)
+    throw new CorruptFrame({ message: 'the first line is not that of a file of "agents export"' });
+  const version = Number(head["v"]);
+  if (version !== AGENT_FILE_VERSION)
+    throw new UnknownVersion({
+      version,
+      message: `the file is of version ${version}; this release reads ${AGENT_FILE_VERSION}`,
+    });
+  try {
+    return agentId(String(head["class"]), String(head["name"]));
+  } catch (error) {
+    if (error instanceof InvalidAddress) throw new CorruptFrame({ message: error.message });
+    throw error;
+  }
+}
+
+/** Lines after the first, in order. Throws `CorruptFrame` where they are not as they were written. */
+export class AgentFileReader {
+  private line = 1;
+  private events = 0;
+  private seq = 0;
+  private ended = false;
+
+  /** Undefined for the last line. */
+  read(text: string): AgentFileEvent | undefined {
+    this.line++;
+    if (this.ended) throw this.corrupt("follows the last one");
+    const found = parse(text, this.line);
+    if (found["end"] === true) {
+      if (found["events"] !== this.events)
+        throw this.corrupt(`says ${String(found["events"])} events, and there are ${this.events}`);
+      this.ended = true;
+      return undefined;
+    }
+    const { seq, stored, event } = found;
+    if (typeof seq !== "number" || typeof stored !== "number" || typeof event !== "string")
+      throw this.corrupt("is no event");
+    if (seq <= this.seq) throw this.corrupt(`is event ${seq}, after event ${this.seq}`);
+    this.seq = seq;
+    this.events++;
+    return { seq, storedMs: stored, data: fromBase64(event) };
+  }
+
+  /** Call it after the last line. */
+  finish(): void {
+    if (!this.ended)
+      throw new CorruptFrame({ message: `the file is cut off after line ${this.line}` });
+  }
+
+  private corrupt(what: string): CorruptFrame {
+    return new CorruptFrame({ message: `line ${this.line} ${what}` });
+  }
+}
+
+function parse(text: string, line: number): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === "object" && value !== null) return value as Record<string, unknown>;
+  } catch {
+    // Said below.
+  }
+  throw new CorruptFrame({ message: `line ${line} is not a line of JSON` });
+}
+
+/** Characters of one call: more arguments than this overflow the stack. */
+const SLICE = 8_192;
+
+function toBase64(bytes: Uint8Array): string {
+  let binary = "";
+  for (let at = 0; at < bytes.length; at += SLICE)
+    binary += String.fromCharCode(...bytes.subarray(at, at + SLICE));
+  return btoa(binary);
+}
+
+/** Characters that are none of base64's are damage, which the frame's checksum finds. */
+function fromBase64(text: string): Uint8Array {
+  try {
+    return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+  } catch {
+    return new Uint8Array(0);
+  }
+}

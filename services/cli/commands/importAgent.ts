@@ -1,0 +1,162 @@
+/**
+ * `agents import <file> [--as <name>]`: the agent of a file of `agents export`, in this installation. Nothing but its
+ * journal is written, so it is the same agent: state, SQL, queue, schedules and history are what replay gives.
+ *
+ * 1. The file is read whole before the first event is written: one that is damaged or cut off changes nothing.
+ * 2. Each event expects the one before, so an agent that is there is never written over; one that was erased may
+ *    come back.
+ * 3. Its schedules' timers are armed in the broker, and one input wakes it: what waits in its queue goes on.
+ */
+import { createReadStream } from "node:fs";
+import { resolve } from "node:path";
+import { createInterface } from "node:readline";
+import { transplant } from "../../../core/journal/transplant.ts";
+import { ScheduleTable } from "../../../core/schedule/ScheduleTable.ts";
+import type { TimeShape } from "../../../core/time/Time.ts";
+import { timerOf } from "../../../core/turn/Alarms.ts";
+import { isBareEnd } from "../../../core/turn/endLife.ts";
+import { rebuildAgent } from "../../../core/turn/rebuild.ts";
+import { addressKey, type AgentId, type Epoch, type Sequence } from "../../../schemas/Address.ts";
+import {
+  AgentFileReader,
+  readAgentFileHead,
+  type AgentFileEvent,
+} from "../../../schemas/AgentFile.ts";
+import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
+import { encodeEnvelope } from "../../../schemas/InboxEnvelope.ts";
+import { decodeEvent } from "../../../schemas/JournalEvent.ts";
+import { failed } from "../CliError.ts";
+import { address } from "../findAgent.ts";
+import type { ReadPorts } from "../Joins.ts";
+import type { Terminal } from "../Terminal.ts";
+
+/** A broker that is slow to store one message is away. */
+const STORE_TIMEOUT_MS = 30_000;
+
+export interface ImportOptions {
+  readonly file: string;
+  /** Another name; undefined: the one in the file. */
+  readonly name: string | undefined;
+  readonly json: boolean;
+}
+
+export async function importAgent(
+  ports: ReadPorts,
+  terminal: Terminal,
+  time: Pick<TimeShape, "id" | "nowMs">,
+  { file, name, json }: ImportOptions,
+): Promise<void> {
+  const path = resolve(terminal.cwd, file);
+  const { from, events } = await check(path);
+  const id = name === undefined ? from : address(from.class, name);
+  const { seq, epoch } = await freePlace(ports, id);
+  let last = seq;
+  await each(path, async ({ data }) => {
+    last = await store(ports, id, transplant(data, { id, epoch }), last);
+  });
+  const timers = await arm(ports, id);
+  await wake(ports, time, id);
+  const done = { class: id.class, name: id.name, events, timers };
+  if (json) terminal.out(JSON.stringify(done));
+  else terminal.out(`${addressKey(id)} is here: ${events} events, ${timers} timers armed.`);
+}
+
+/** Rule 1. Throws `CliError`. */
+async function check(path: string): Promise<{ readonly from: AgentId; readonly events: number }> {
+  let events = 0;
+  try {
+    const from = await each(path, async ({ data }) => {
+      decodeEvent(data);
+      events++;
+    });
+    if (events === 0) throw new CorruptFrame({ message: "it has no event" });
+    return { from, events };
+  } catch (error) {
+    if (error instanceof CorruptFrame || error instanceof UnknownVersion)
+      throw failed(`${path} can't be imported, nothing was written: ${error.message}`);
+    if ((error as NodeJS.ErrnoException).code !== undefined)
+      throw failed(`${path} can't be read: ${(error as Error).message}`);
+    throw error;
+  }
+}
+
+async function each(path: string, use: (event: AgentFileEvent) => Promise<void>): Promise<AgentId> {
+  const reader = new AgentFileReader();
+  let id: AgentId | undefined;
+  const lines = createInterface({ input: createReadStream(path), crlfDelay: Infinity });
+  for await (const line of lines) {
+    if (id === undefined) {
+      id = readAgentFileHead(line);
+      continue;
+    }
+    const event = reader.read(line);
+    if (event !== undefined) await use(event);
+  }
+  if (id === undefined) throw new CorruptFrame({ message: "it is empty" });
+  reader.finish();
+  return id;
+}
+
+/** Where the journal begins: after the end of one that was erased, else at the start. Throws `CliError`. */
+async function freePlace(
+  { journal }: ReadPorts,
+  id: AgentId,
+): Promise<{ readonly seq: Sequence; readonly epoch: Epoch }> {
+  const last = await journal.last(id);
+  if (last === undefined) return { seq: 0 as Sequence, epoch: 0 as Epoch };
+  const { head } = decodeEvent(last.data);
+  if (isBareEnd(head)) return { seq: last.seq, epoch: head.epoch as Epoch };
+  throw failed(
+    `${addressKey(id)} exists here, and was not touched. Import it under another name (--as), or erase it first ("agents erase").`,
+  );
+}
+
+async function store(
+  { journal }: ReadPorts,
+  id: AgentId,
+  data: Uint8Array,
+  expectedSeq: Sequence,
+): Promise<Sequence> {
+  const signal = AbortSignal.timeout(STORE_TIMEOUT_MS);
+  const result = await journal.append(id, data, { expectedSeq, signal });
+  if (result._tag === "Stored") return result.seq;
+  const why =
+    result._tag === "Conflict"
+      ? "something came for it and woke it meanwhile: keep its senders off"
+      : result.message;
+  throw failed(
+    `${addressKey(id)} is here in part only; ${why}. Remove it ("agents erase") and import it again.`,
+  );
+}
+
+/** Rule 3: how many timers. */
+async function arm({ timers, ...sources }: ReadPorts, id: AgentId): Promise<number> {
+  const { database } = await rebuildAgent(id, sources);
+  try {
+    const table = new ScheduleTable(database);
+    let armed = 0;
+    for (const row of table.exists ? table.all() : []) {
+      const timer = timerOf(row);
+      if (timer === undefined) continue;
+      await timers.arm(id, timer.name, timer.dueMs, timer.envelope);
+      armed++;
+    }
+    return armed;
+  } finally {
+    database.close();
+  }
+}
+
+async function wake(
+  { inbox }: ReadPorts,
+  time: Pick<TimeShape, "id" | "nowMs">,
+  id: AgentId,
+): Promise<void> {
+  // A trigger of no item of its queue: it is dropped when the agent has started.
+  const input = encodeEnvelope({ key: `queue:${time.id()}`, kind: "queue", time: time.nowMs() });
+  const stored = await inbox.publish(id, input, { signal: AbortSignal.timeout(STORE_TIMEOUT_MS) });
+  if (stored._tag !== "Stored")
+    throw failed(
+      `${addressKey(id)} is here, but could not be woken (${stored.message}): call it once, for what waits in its queue.`,
+    );
+}

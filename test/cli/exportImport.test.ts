@@ -1,0 +1,257 @@
+/**
+ * `agents export` and `agents import`, as people run them: an agent is carried from one installation to another, and
+ * to another name of its own, and is the same one there.
+ */
+import { execFile } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { InboxShape } from "../../core/inbox/Inbox.ts";
+import { agentId } from "../../schemas/Address.ts";
+import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
+import { openReader } from "../../services/cli/joinReader.ts";
+import type { ReadPorts } from "../../services/cli/Joins.ts";
+import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
+
+const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+const MODULE = fileURLToPath(new URL("./keeperModule.ts", import.meta.url));
+/** Past it: events lie in the blob store. */
+const PAYLOAD_BYTES_MAX = 256 * 1024;
+const LARGE_BYTES = 2 * PAYLOAD_BYTES_MAX;
+/** Later than the copy is made, soon enough to be waited for. */
+const SOON_SECONDS = 20;
+
+/** A broker, a host on it, and a way to look. */
+interface Installation {
+  readonly nats: TestNats;
+  readonly ports: ReadPorts;
+  host: AgentsProcess | undefined;
+}
+
+const folder = tempFolder("export");
+const file = join(folder.path, "agent.jsonl");
+let source: Installation;
+let target: Installation;
+/** The source's, when the copy was made. */
+let before: Kept;
+let soonMs: number;
+
+interface Kept {
+  readonly state: { readonly notes: number; readonly last: string; readonly rung: string[] };
+  readonly notes: ReadonlyArray<string>;
+  readonly schedules: ReadonlyArray<{ readonly payload: string; readonly time: number }>;
+}
+
+const agents = ({ nats }: Installation, ...args: string[]) =>
+  new Promise<{ code: number; out: string; err: string }>((resolve) => {
+    execFile(
+      process.execPath,
+      [MAIN, ...args],
+      { env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url }, maxBuffer: 64 << 20 },
+      (error, out, err) => resolve({ code: error === null ? 0 : Number(error.code), out, err }),
+    );
+  });
+
+async function install(...provisioning: string[]): Promise<Installation> {
+  const nats = await startNats({ maxPayload: PAYLOAD_BYTES_MAX });
+  const installation = { nats, host: undefined } as unknown as Installation;
+  expect(await agents(installation, "provision", ...provisioning)).toMatchObject({ code: 0 });
+  const ports = await openReader({ natsUrl: nats.url, namespace: "agents" });
+  return { nats, ports, host: undefined };
+}
+
+async function startHost(installation: Installation, env: Record<string, string> = {}) {
+  const data = join(folder.path, `host-${installation.nats.port}`);
+  installation.host = await AgentsProcess.start({
+    args: ["host", MODULE, "--nats", installation.nats.url, "--data", data],
+    env,
+  });
+  await installation.host.ready();
+}
+
+async function call({ ports }: Installation, name: string, method: string, ...args: unknown[]) {
+  const { reply } = await ports.calls.call(
+    agentId("Keeper", name),
+    { kind: "rpc", method, args },
+    { deadlineMs: 20_000, repeatable: false },
+  );
+  if (reply.kind !== "result") throw new Error(JSON.stringify(reply));
+  return reply.value;
+}
+const inboxDepth = ({ ports }: Installation): Promise<number> =>
+  (ports.inbox as InboxShape).depth();
+const all = async (installation: Installation, name: string): Promise<Kept> =>
+  (await call(installation, name, "all")) as Kept;
+const without = ({ schedules, ...kept }: Kept, payload: string) => ({
+  ...kept,
+  schedules: schedules.filter((schedule) => schedule.payload !== payload),
+});
+
+beforeAll(async () => {
+  [source, target] = await Promise.all([
+    install("--shards", "2"),
+    install("--shards", "8", "--stream-groups", "4"),
+  ]);
+  await startHost(source, { HOLD: "1" });
+  for (let n = 0; n < 40; n++) await call(source, "first", "note", `note ${n} 🦉`);
+  const head = {
+    key: "hook:1",
+    kind: "webhook",
+    time: Date.now(),
+    method: "POST",
+    url: "http://x/",
+  };
+  const body = new TextEncoder().encode("y".repeat(LARGE_BYTES));
+  await source.ports.inbox.publish(
+    agentId("Keeper", "first"),
+    encodeEnvelope(head as never, body),
+    { signal: AbortSignal.timeout(10_000) },
+  );
+  await call(source, "first", "enqueue", "dies");
+  await call(source, "first", "plan", 3_600, "later");
+  await pollUntil("the webhook is done", async () => {
+    const { state } = await all(source, "first");
+    return state.notes === 41 || { done: false, saw: state.notes };
+  });
+  await call(source, "first", "enqueueSlow", "queued one");
+  await call(source, "first", "enqueueSlow", "queued two");
+  await call(source, "first", "plan", SOON_SECONDS, "soon");
+  soonMs = Date.now() + SOON_SECONDS * 1_000;
+  before = await all(source, "first");
+  // So the source never does what waits: only the copy can.
+  await source.host?.kill();
+  source.host = undefined;
+  const exported = await agents(source, "export", "keeper", "first");
+  expect(exported.code).toBe(0);
+  writeFileSync(file, exported.out);
+}, 60_000);
+
+afterAll(async () => {
+  for (const each of [source, target]) {
+    await each?.host?.kill();
+    await each?.ports.close();
+    await each?.nats.stop();
+  }
+  folder.remove();
+}, 30_000);
+
+describe("agents export and import", () => {
+  it("refuse a file that is damaged or cut off, and write nothing", async () => {
+    const text = readFileSync(file, "utf8");
+    const bad = join(folder.path, "bad.jsonl");
+    const lines = text.trimEnd().split("\n");
+    const at = text.indexOf('"event":"') + 400;
+    const flipped = text.slice(0, at) + (text[at] === "A" ? "B" : "A") + text.slice(at + 1);
+    const cases: ReadonlyArray<readonly [string, string]> = [
+      [flipped, "checksum"],
+      [lines.slice(0, -1).join("\n"), "cut off"],
+      [[...lines.slice(0, 3), ...lines.slice(4)].join("\n"), "events"],
+      [[lines[0], lines[2], lines[1], ...lines.slice(3)].join("\n"), "after event"],
+      [text.replace('"v":1', '"v":2'), "version 2"],
+      ["", "empty"],
+    ];
+    for (const [content, why] of cases) {
+      writeFileSync(bad, content);
+      const refused = await agents(target, "import", bad);
+      expect(refused.code).toBe(1);
+      expect(refused.err).toContain("nothing was written");
+      expect(refused.err).toContain(why);
+    }
+    expect((await agents(target, "import", join(folder.path, "none"))).err).toContain("none");
+    expect((await agents(target, "list")).out).toBe("");
+  }, 30_000);
+
+  it("carry an agent to another installation: state, SQL, history and schedules are the same", async () => {
+    const imported = await agents(target, "import", file, "--json");
+    expect(imported).toMatchObject({ code: 0, err: "" });
+    expect(JSON.parse(imported.out)).toMatchObject({ class: "Keeper", name: "first", timers: 2 });
+    for (const looking of [
+      ["state", "Keeper", "first", "--json"],
+      ["sql", "Keeper", "first", "SELECT * FROM notes", "--json"],
+      ["sql", "Keeper", "first", "SELECT name, sql FROM sqlite_master", "--json"],
+      ["schedules", "Keeper", "first", "--json"],
+    ]) {
+      const [there, here] = await Promise.all([source, target].map((i) => agents(i, ...looking)));
+      expect(here!.code).toBe(0);
+      // `seq` counts anew in another stream.
+      expect(here!.out.replace(/"seq":\d+/g, "")).toBe(there!.out.replace(/"seq":\d+/g, ""));
+    }
+    const [there, here] = await Promise.all(
+      [source, target].map((i) => agents(i, "history", "Keeper", "first", "--json")),
+    );
+    const causes = (text: string) =>
+      text
+        .trimEnd()
+        .split("\n")
+        .map((line) => (JSON.parse(line) as { cause: { kind: string } }).cause.kind);
+    expect(causes(here!.out)).toEqual(causes(there!.out));
+  }, 30_000);
+
+  it("refuse an agent that exists, which stays as it is", async () => {
+    const again = await agents(target, "import", file);
+    expect(again.code).toBe(1);
+    expect(again.err).toContain("exists here");
+    expect(again.err).toContain("--as");
+  });
+
+  it("its queue goes on and its schedules ring, once a host is there, and nobody calls it", async () => {
+    await startHost(target);
+    await pollUntil(
+      "the queue is done and the schedule has rung",
+      async () => {
+        const looked = await agents(target, "state", "Keeper", "first", "--json");
+        const { state } = JSON.parse(looked.out) as { state: Kept["state"] };
+        return state.rung.length === 3 || { done: false, saw: state };
+      },
+      { timeoutMs: 30_000, intervalMs: 250 },
+    );
+    expect(Date.now()).toBeGreaterThan(soonMs);
+    const kept = await all(target, "first");
+    expect(kept.state.rung.toSorted()).toEqual(["queued one", "queued two", "soon"]);
+    expect(without(kept, "soon")).toEqual({
+      ...without(before, "soon"),
+      state: { ...before.state, rung: kept.state.rung },
+    });
+    expect(kept.schedules.map(({ payload }) => payload)).toEqual(["later"]);
+    await pollUntil("its inbox is empty", async () => {
+      const depth = await inboxDepth(target);
+      return depth === 0 || { done: false, saw: depth };
+    });
+    expect(await call(target, "first", "note", "lives on")).toBe(42);
+  }, 60_000);
+
+  it("knows the webhooks that it had: one that comes again is a duplicate", async () => {
+    const head = {
+      key: "hook:1",
+      kind: "webhook",
+      time: Date.now(),
+      method: "POST",
+      url: "http://x/",
+    };
+    await target.ports.inbox.publish(
+      agentId("Keeper", "first"),
+      encodeEnvelope(head as never, new TextEncoder().encode("again")),
+      { signal: AbortSignal.timeout(10_000) },
+    );
+    await pollUntil("it is taken", async () => (await inboxDepth(target)) === 0);
+    expect((await all(target, "first")).state.notes).toBe(42);
+  });
+
+  it("make a second one of another name, and bring back one that was erased", async () => {
+    const copied = await agents(target, "import", file, "--as", "a copy / of it");
+    expect(copied).toMatchObject({ code: 0 });
+    expect(without(await all(target, "a copy / of it"), "soon").notes).toEqual(before.notes);
+    expect(await agents(target, "erase", "Keeper", "first", "--yes")).toMatchObject({ code: 0 });
+    expect(await agents(target, "import", file)).toMatchObject({ code: 0 });
+    expect((await all(target, "first")).notes).toEqual(before.notes);
+    expect(await call(target, "first", "note", "lives again")).toBe(42);
+  }, 30_000);
+
+  it("are exit code 3 for an agent that is not there", async () => {
+    expect(await agents(target, "export", "Keeper", "nobody")).toMatchObject({ code: 3, out: "" });
+  });
+});
