@@ -42,13 +42,7 @@ export class Connection<TState = unknown> {
   readonly uri: string;
   /** The id first, then what `getConnectionTags` gave. */
   readonly tags: ReadonlyArray<string>;
-  readonly #outlet: ConnectionOutlet;
-  readonly #info: SocketInfo;
-  #state: TState | null;
-  #readonly: boolean;
-  #protocol: boolean;
-  readonly #life: number;
-  #readyState: number = Connection.OPEN;
+  readonly #internals: Internals;
 
   /** Made by the runtime only. */
   constructor(
@@ -59,29 +53,24 @@ export class Connection<TState = unknown> {
     this.id = info.id;
     this.uri = info.url;
     this.tags = tags ?? info.attachment?.tags ?? [info.id];
-    this.#info = info;
-    this.#outlet = outlet;
-    this.#state = (info.attachment?.state ?? null) as TState | null;
-    this.#readonly = info.attachment?.readonly ?? false;
-    this.#protocol = info.attachment?.protocol ?? true;
-    this.#life = info.attachment === undefined ? life : (info.attachment.life ?? 0);
+    this.#internals = new Internals(info, outlet, this.tags, life);
   }
 
   /** Per-connection state, JSON; `null` until set. Survives hibernation, not a reconnect. */
   get state(): TState | null {
-    return this.#state;
+    return this.#internals.state as TState | null;
   }
 
   /** Sets the connection's own state, to a value or by a function of the one before; gives it back. */
   setState(change: (previous: TState | null) => TState | null): TState | null;
   setState(next: TState | null): TState | null;
   setState(next: TState | null | ((previous: TState | null) => TState | null)): TState | null {
-    this.#state =
+    this.#internals.state =
       typeof next === "function"
-        ? (next as (previous: TState | null) => TState | null)(this.#state)
+        ? (next as (previous: TState | null) => TState | null)(this.state)
         : next;
-    this.#outlet.attach(this as Connection);
-    return this.#state;
+    this.#internals.outlet.attach(this as Connection);
+    return this.state;
   }
 
   /** URL of the upgrade request, as a WebSocket calls it. */
@@ -91,7 +80,8 @@ export class Connection<TState = unknown> {
 
   /** Sends one message; nothing happens when the socket is closing or has closed. */
   send(message: ConnectionMessage): void {
-    if (this.#readyState === Connection.OPEN) this.#outlet.send(this as Connection, message);
+    if (this.readyState === Connection.OPEN)
+      this.#internals.outlet.send(this as Connection, message);
   }
 
   /**
@@ -106,51 +96,20 @@ export class Connection<TState = unknown> {
       );
     if (new TextEncoder().encode(reason).length > REASON_BYTES_MAX)
       throw new RangeError(`A close reason has at most ${REASON_BYTES_MAX} bytes of UTF-8`);
-    if (this.#readyState !== Connection.OPEN) return;
-    this.#readyState = Connection.CLOSING;
-    this.#outlet.close(this as Connection, code, reason);
+    if (this.readyState !== Connection.OPEN) return;
+    this.#internals.readyState = Connection.CLOSING;
+    this.#internals.outlet.close(this as Connection, code, reason);
   }
 
   /** As a WebSocket's: `OPEN`, `CLOSING` after `close()`, `CLOSED`. */
   get readyState(): number {
-    return this.#readyState;
+    return this.#internals.readyState;
   }
 
   /** The runtime's view: flags and addressing. Not part of the agent's API. */
   static internals(connection: Connection): ConnectionInternals {
     return connection.#internals;
   }
-
-  readonly #internals: ConnectionInternals = ((self: Connection<TState>): ConnectionInternals => ({
-    get info() {
-      return self.#info;
-    },
-    get readonly() {
-      return self.#readonly;
-    },
-    set readonly(value: boolean) {
-      self.#readonly = value;
-    },
-    get protocol() {
-      return self.#protocol;
-    },
-    set protocol(value: boolean) {
-      self.#protocol = value;
-    },
-    get life() {
-      return self.#life;
-    },
-    closed() {
-      self.#readyState = Connection.CLOSED;
-    },
-    attachment: () => ({
-      tags: self.tags,
-      state: self.#state,
-      readonly: self.#readonly,
-      protocol: self.#protocol,
-      ...(self.#life === 0 ? {} : { life: self.#life }),
-    }),
-  }))(this);
 }
 
 export interface ConnectionInternals {
@@ -159,8 +118,49 @@ export interface ConnectionInternals {
   protocol: boolean;
   /** The agent's life that it belongs to (`AgentImage.life`). */
   readonly life: number;
-  readonly closed: () => void;
-  readonly attachment: () => SocketAttachment;
+  /** Number of its client's message that is next (`Call`); undefined: its gateway has to tell. */
+  next: number | undefined;
+  closed(): void;
+  attachment(): SocketAttachment;
+}
+
+/** One plain object a connection: an agent may have ten thousand. */
+class Internals implements ConnectionInternals {
+  readonly info: SocketInfo;
+  readonly outlet: ConnectionOutlet;
+  readonly life: number;
+  readonly: boolean;
+  protocol: boolean;
+  state: unknown;
+  next: number | undefined;
+  readyState: number = Connection.OPEN;
+  private readonly tags: ReadonlyArray<string>;
+
+  constructor(
+    info: SocketInfo,
+    outlet: ConnectionOutlet,
+    tags: ReadonlyArray<string>,
+    life: number,
+  ) {
+    const { attachment } = info;
+    this.info = info;
+    this.outlet = outlet;
+    this.tags = tags;
+    this.state = attachment?.state ?? null;
+    this.readonly = attachment?.readonly ?? false;
+    this.protocol = attachment?.protocol ?? true;
+    this.life = attachment === undefined ? life : (attachment.life ?? 0);
+    this.next = info.next;
+  }
+
+  closed(): void {
+    this.readyState = Connection.CLOSED;
+  }
+
+  attachment(): SocketAttachment {
+    const { tags, state, readonly, protocol, life } = this;
+    return { tags, state, readonly, protocol, ...(life === 0 ? {} : { life }) };
+  }
 }
 
 /** The tag list of a connection. Throws `RangeError` for more than 10 in all, an empty or an over-long one. */

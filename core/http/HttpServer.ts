@@ -58,7 +58,6 @@ export interface Exchange {
 }
 
 export interface ServerSocket {
-  readonly request: HttpRequest;
   /** A string goes as a text frame, bytes as a binary one; nothing happens once the socket is closed. */
   send(data: string | Uint8Array): void;
   /** A code that may not be sent goes as no code (1005); a reason is cut to 123 bytes. */

@@ -67,7 +67,8 @@ export class AgentSockets implements ConnectionOutlet {
   /** A socket that is open already: found by a census, told by its gateway, or from before hibernation. */
   resume(info: SocketInfo): void {
     const key = socketKey(info);
-    if (this.byKey.has(key)) return;
+    const known = this.byKey.get(key);
+    if (known !== undefined) return skipTo(known, info.next);
     if ((info.attachment?.life ?? 0) === this.agent.image.life)
       this.byKey.set(key, this.make(info));
     // Its agent was destroyed, and the host that did it could not close it any more.
@@ -77,9 +78,9 @@ export class AgentSockets implements ConnectionOutlet {
   /** Closes every socket of an agent that was destroyed; its gateways forget them. */
   destroy(): void {
     for (const connection of this.byKey.values()) {
-      const { info, closed } = Connection.internals(connection);
-      closed();
-      this.closeDestroyed(info);
+      const internals = Connection.internals(connection);
+      internals.closed();
+      this.closeDestroyed(internals.info);
     }
     this.byKey.clear();
   }
@@ -98,10 +99,26 @@ export class AgentSockets implements ConnectionOutlet {
     return this.byKey[Symbol.iterator]();
   }
 
+  /**
+   * Its sockets, for who brings the agent back. `inOrder`: everything that was taken is stored; else messages
+   * may have to be taken again, and gateways are asked which.
+   */
+  *records({ inOrder }: { readonly inOrder: boolean }): Generator<[string, SocketInfo]> {
+    for (const [key, connection] of this.byKey) {
+      const internals = Connection.internals(connection);
+      const { next: _, ...same } = internals.info;
+      const attachment = internals.attachment();
+      const order = inOrder && internals.next !== undefined ? { next: internals.next } : {};
+      yield [key, { ...same, attachment, ...order }];
+    }
+  }
+
   /** Makes a connection object of this agent; it counts once it is in here. */
   make(info: SocketInfo, tags?: ReadonlyArray<string>): Connection {
     const { life } = this.agent.image;
-    return new Connection(info, this, { ...(tags === undefined ? {} : { tags }), life });
+    // The upgrade's headers are read when it connects, and never again.
+    const kept = { ...info, headers: [] };
+    return new Connection(kept, this, { ...(tags === undefined ? {} : { tags }), life });
   }
 
   // ConnectionOutlet
@@ -125,7 +142,9 @@ export class AgentSockets implements ConnectionOutlet {
 
   /** The connection takes part from here on: casts of earlier changes do not reach it, later ones do. */
   join(connection: Connection): void {
-    this.byKey.set(socketKey(Connection.internals(connection).info), connection);
+    const internals = Connection.internals(connection);
+    internals.next = 1;
+    this.byKey.set(socketKey(internals.info), connection);
     this.tellAttachment(connection, { begin: true });
   }
 
@@ -183,11 +202,12 @@ export class AgentSockets implements ConnectionOutlet {
   }
 
   private tellAttachment(connection: Connection, begin: { readonly begin?: true }): void {
-    const { info, attachment } = Connection.internals(connection);
-    const { gateway, sid } = info;
-    this.gated(() =>
-      this.outlet.toGateway(gateway, { op: "attach", sid, attachment: attachment(), ...begin }),
-    );
+    const internals = Connection.internals(connection);
+    const { gateway, sid } = internals.info;
+    this.gated(() => {
+      const attachment = internals.attachment();
+      this.outlet.toGateway(gateway, { op: "attach", sid, attachment, ...begin });
+    });
   }
 
   private gated(f: () => void): void {
@@ -197,6 +217,12 @@ export class AgentSockets implements ConnectionOutlet {
 
 export const socketKey = (info: { readonly gateway: string; readonly sid: string }): string =>
   `${info.gateway}/${info.sid}`;
+
+/** Messages below were taken, by this agent or an owner of before. Never back: it would take some again. */
+function skipTo(connection: Connection, next: number | undefined): void {
+  const internals = Connection.internals(connection);
+  if (next !== undefined) internals.next = Math.max(internals.next ?? next, next);
+}
 
 function encodeMessage(message: ConnectionMessage): { text: boolean; bytes: Uint8Array } {
   if (typeof message === "string") return { text: true, bytes: encoder.encode(message) };

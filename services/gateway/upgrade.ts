@@ -41,7 +41,8 @@ export async function decideUpgrade(
     url: target.url,
     headers: headerPairs(http),
   };
-  const entry = sockets.add(target.id, info);
+  // Its headers are the connect sequence's only: a host that takes the agent over needs no more.
+  const entry = sockets.add(target.id, { ...info, headers: [] });
   const props = target.props === undefined ? {} : { props: target.props };
   try {
     const { reply } = await calls.call(

@@ -154,6 +154,8 @@ export class AgentSlot implements AgentHome {
   /** Sockets that a census found; the agent in memory learns of them too. */
   addSocket(info: SocketInfo): void {
     const { live } = this;
+    // What its agent left here is newer than what its gateway knows.
+    if (live === undefined && this.sockets.has(socketKey(info))) return;
     if (live === undefined) this.sockets.set(socketKey(info), info);
     else live.agent.sockets.resume(info);
   }
@@ -221,10 +223,7 @@ export class AgentSlot implements AgentHome {
   private leave(live: Live): void {
     const { agent } = live;
     live.snapshots.beforeHibernation();
-    for (const [key, connection] of agent.sockets) {
-      const { info, attachment } = Connection.internals(connection);
-      this.sockets.set(key, { ...info, attachment: attachment() });
-    }
+    for (const [key, info] of agent.sockets.records({ inOrder: true })) this.sockets.set(key, info);
     agent.retire();
     this.suspicious = false;
     // Without a database the few events since the snapshot are read as quickly as a file.
@@ -356,10 +355,8 @@ export class AgentSlot implements AgentHome {
     this.owner.services.databases.discard(this.id);
     if (live?.agent !== agent) return;
     live.mailbox.stop();
-    for (const [key, connection] of agent.sockets) {
-      const { info, attachment } = Connection.internals(connection);
-      this.sockets.set(key, { ...info, attachment: attachment() });
-    }
+    for (const [key, info] of agent.sockets.records({ inOrder: false }))
+      this.sockets.set(key, info);
     this.live = undefined;
     this.suspicious = true;
     if (!this.owner.signal.aborted && this.outstanding.size > 0) this.wake();

@@ -75,7 +75,7 @@ export class MemoryHttpServer implements HttpServerShape {
     if (this.handlers === undefined) return NOBODY;
     const decision = await this.handlers.onUpgrade(request, new AbortController().signal);
     if (decision._tag === "Refuse") return decision.response;
-    const socket = new MemorySocket(request, peer, decision.open);
+    const socket = new MemorySocket(peer, decision.open);
     this.sockets.add(socket);
     void socket.closed.then(() => this.sockets.delete(socket));
     return socket;

@@ -2,7 +2,7 @@
  * One WebSocket of a `MemoryHttpServer`, with both its ends: `ServerSocket` for the gateway, and
  * `toServer`, `leave` and `cut` for the peer. Messages arrive in a later microtask, in order.
  */
-import type { HttpRequest, ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
+import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
 
 /** What the other end hears. */
 export interface MemoryPeer {
@@ -15,7 +15,6 @@ export interface MemoryPeer {
 const VANISHED = 1006;
 
 export class MemorySocket implements ServerSocket {
-  readonly request: HttpRequest;
   /** Resolves when either end has closed it. */
   readonly closed: Promise<void>;
   private readonly peer: MemoryPeer;
@@ -23,12 +22,7 @@ export class MemorySocket implements ServerSocket {
   private isClosed = false;
   private tellClosed: () => void = () => undefined;
 
-  constructor(
-    request: HttpRequest,
-    peer: MemoryPeer,
-    open: (socket: ServerSocket) => SocketHandlers,
-  ) {
-    this.request = request;
+  constructor(peer: MemoryPeer, open: (socket: ServerSocket) => SocketHandlers) {
     this.peer = peer;
     this.closed = new Promise((resolve) => (this.tellClosed = resolve));
     this.handlers = open(this);

@@ -9,7 +9,7 @@
  * 3. A peer that answers no ping is cut off.
  */
 import type { RawData, WebSocket } from "ws";
-import type { HttpRequest, ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
+import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
 import {
   CLOSE_LAGGING,
   CLOSE_NO_CODE,
@@ -20,7 +20,6 @@ import {
 } from "../../core/http/closeFrame.ts";
 
 export class NodeSocket implements ServerSocket {
-  readonly request: HttpRequest;
   readonly #ws: WebSocket;
   readonly #bufferBytesMax: number;
   readonly #handlers: SocketHandlers;
@@ -29,12 +28,10 @@ export class NodeSocket implements ServerSocket {
 
   constructor(
     ws: WebSocket,
-    request: HttpRequest,
     bufferBytesMax: number,
     open: (socket: ServerSocket) => SocketHandlers,
   ) {
     this.#ws = ws;
-    this.request = request;
     this.#bufferBytesMax = bufferBytesMax;
     // Listening starts after `open` returned; the library emits nothing before this turn ends.
     this.#handlers = open(this);

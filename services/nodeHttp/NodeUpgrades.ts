@@ -133,7 +133,7 @@ export class NodeUpgrades {
     this.#protocol = subprotocol(request.headers, decision.protocol);
     this.#wss.handleUpgrade(req, connection, head, (ws) => {
       const limit = this.#options.socketBufferBytesMax;
-      const socket = new NodeSocket(ws, request, limit, decision.open);
+      const socket = new NodeSocket(ws, limit, decision.open);
       this.#sockets.add(socket);
       this.#pings.add(socket, performance.now());
       ws.once("close", () => this.#closed(socket));

@@ -10,7 +10,7 @@
  *    timeout after `end`, 8 to 12 s.
  */
 import type { WebSocket } from "uWebSockets.js";
-import type { HttpRequest, ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
+import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
 import {
   CLOSE_LAGGING,
   CLOSE_NO_CODE,
@@ -37,18 +37,13 @@ const SENT = 1;
 const LIBRARY_TOO_BIG = "Received too big message";
 
 export class UwsSocket implements ServerSocket {
-  readonly request: HttpRequest;
   readonly #limits: SocketLimits;
-  readonly #open: (socket: ServerSocket) => SocketHandlers;
+  /** Until it is opened: it holds what the handshake was decided by. */
+  #open: ((socket: ServerSocket) => SocketHandlers) | undefined;
   #ws: WebSocket<SocketData> | undefined;
   #handlers: SocketHandlers | undefined;
 
-  constructor(
-    request: HttpRequest,
-    limits: SocketLimits,
-    open: (socket: ServerSocket) => SocketHandlers,
-  ) {
-    this.request = request;
+  constructor(limits: SocketLimits, open: (socket: ServerSocket) => SocketHandlers) {
     this.#limits = limits;
     this.#open = open;
   }
@@ -69,7 +64,8 @@ export class UwsSocket implements ServerSocket {
 
   opened(ws: WebSocket<SocketData>): void {
     this.#ws = ws;
-    this.#handlers = this.#open(this);
+    this.#handlers = this.#open?.(this);
+    this.#open = undefined;
   }
 
   received(message: ArrayBuffer, binary: boolean): void {

@@ -75,7 +75,7 @@ export class UwsUpgrade {
     if (res === undefined) return;
     this.#res = undefined;
     const { headers } = this.#request;
-    const socket = new UwsSocket(this.#request, this.#limits, decision.open);
+    const socket = new UwsSocket(this.#limits, decision.open);
     const key = headers["sec-websocket-key"]?.[0] ?? "";
     const protocol = subprotocol(headers, decision.protocol) ?? "";
     const data: SocketData = { socket };
