@@ -127,6 +127,8 @@ export class Shard {
     const { time } = this.services;
     for (const [key, slot] of this.slots) {
       await breather.breathe();
+      // Rule 2, before the loss is known: who was frozen would store an image of what may be erased by now.
+      if (time.monotonicMs() >= this.validUntilMs) return;
       slot.hibernate(time.monotonicMs());
       if (slot.empty) this.slots.delete(key);
     }

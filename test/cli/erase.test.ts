@@ -203,3 +203,44 @@ describe("agents erase", () => {
     });
   }, 60_000);
 });
+
+describe("a host that was frozen while its agent was erased", () => {
+  it("brings nothing back when it is thawed", async () => {
+    const name = namesOfShards[0]!;
+    const key = `shard.${shardOf(agentId("Keeper", name), SHARDS)}`;
+    const ownerOf = async (): Promise<string> =>
+      (await ports.leases.list("shard.")).find((lease) => lease.key === key)?.value ?? "";
+    const idOf = (host: AgentsProcess) =>
+      host.lines.find(({ message }) => message === "host started")?.["host"];
+    // Enough events that its hibernation takes a snapshot too.
+    for (let n = 0; n < 40; n++) await agentsCall(name, "note", `${MARKER} ${n}`);
+    const owner = await ownerOf();
+    const frozen = hosts.find((host) => idOf(host) === owner)!;
+    await agentsCall(name, "note", `${MARKER} at last`);
+    frozen.freeze();
+    try {
+      await pollUntil(
+        "another host owns the agent",
+        async () => {
+          const now = await ownerOf();
+          return (now !== "" && now !== owner) || { done: false, saw: now };
+        },
+        { timeoutMs: 30_000 },
+      );
+      expect((await agents("erase", "Keeper", name, "--yes")).code).toBe(0);
+      expect(await streamsWith(MARKER)).toEqual([]);
+    } finally {
+      frozen.thaw();
+    }
+    await pollUntil(
+      "it has seen that the shard is lost",
+      () => frozen.lines.some(({ message }) => message === "shard lost") || undefined,
+    );
+    await frozen.ready();
+    await pollUntil("its file is gone", () => {
+      const files = filesWith(folder.path, MARKER);
+      return files.length === 0 || { done: false, saw: files };
+    });
+    expect(await streamsWith(MARKER)).toEqual([]);
+  }, 60_000);
+});
