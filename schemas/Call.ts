@@ -25,6 +25,8 @@ export interface SocketInfo {
   readonly headers: HeaderPairs;
   /** Set by the host after `connect`; survives hibernation and hosts. Opaque to the gateway but for `protocol`. */
   readonly attachment?: SocketAttachment;
+  /** Number of the first message of its client that is not known to be taken; absent: ask its gateway. */
+  readonly next?: number;
 }
 
 export interface SocketAttachment {
@@ -60,12 +62,16 @@ export type Call =
   | { readonly kind: "connect"; readonly socket: SocketInfo; readonly props?: unknown }
   /** Tells a host that took over (or woke) about a socket that is already open; answered `taken`. */
   | { readonly kind: "resume"; readonly socket: SocketInfo }
-  /** The frame's body is the message. `text`: it was a text message. */
+  /**
+   * The frame's body is the message. `text`: it was a text message. `number`: the client's first is 1; it is taken only
+   * in its turn, and not again by the agent that has taken it. Absent: a gateway of before, which sends one at a time.
+   */
   | {
       readonly kind: "message";
       readonly gateway: string;
       readonly sid: string;
       readonly text: boolean;
+      readonly number?: number;
       /** As for `fetch`. */
       readonly blob?: string;
     }
@@ -117,9 +123,12 @@ export type CallReply =
       readonly attachment: SocketAttachment;
       readonly close?: { readonly code: number; readonly reason: string };
     }
-  /** The message or the close has been taken; nothing more will be said about it. */
-  | { readonly kind: "taken" }
-  /** The host does not know this socket: send `resume` with all about it, then the message again. */
+  /**
+   * The message or the close has been taken; nothing more will be said about it. `next`: so have all
+   * messages of the socket below this number.
+   */
+  | { readonly kind: "taken"; readonly next?: number }
+  /** The host does not know this socket, or another message was next: send `resume` with all about it, then the message again. */
   | { readonly kind: "unknownSocket" }
   | { readonly kind: "result"; readonly value?: unknown }
   | ({ readonly kind: "error" } & RemoteError)

@@ -5,6 +5,7 @@
  *    until the deadline.
  * 2. When the owner is lost while a call is out, it may have been done. A call that may be repeated
  *    (`repeatable`) is asked of the new owner; another fails with `AgentUnreachable`.
+ * 3. `offer` asks once and holds nothing: what one sender offers an agent reaches it in that order.
  */
 import { Data } from "effect";
 import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
@@ -27,6 +28,8 @@ export interface CallResult {
 /** Wait between two tries while nobody owns the shard: at first, and at most. */
 const RETRY_MS_MIN = 10;
 const RETRY_MS_MAX = 250;
+/** More than the head of any call that is offered, and the frame around it. */
+const OFFER_HEAD_BYTES = 1024;
 
 export class CallClient {
   private readonly parts: {
@@ -38,6 +41,8 @@ export class CallClient {
   };
   /** Calls that are out, by shard. */
   private readonly out = new Map<ShardId, Set<AbortController>>();
+  /** Ends the offers that are out, by shard: one for all, as a signal costs more than an offer. */
+  private readonly offered = new Map<ShardId, AbortController>();
   private closed = false;
 
   constructor(parts: CallClient["parts"]) {
@@ -47,12 +52,14 @@ export class CallClient {
   /** Rule 2: the shard's lease ended or changed hands. */
   shardMoved(shard: ShardId): void {
     for (const controller of this.out.get(shard) ?? []) controller.abort();
+    this.offered.get(shard)?.abort();
+    this.offered.delete(shard);
   }
 
   /** The process stops: calls that are held or out end with `AgentUnreachable`, and keep nothing alive. */
   close(): void {
     this.closed = true;
-    for (const shard of this.out.keys()) this.shardMoved(shard);
+    for (const shard of [...this.out.keys(), ...this.offered.keys()]) this.shardMoved(shard);
   }
 
   /** Rejects with `AgentUnreachable`. */
@@ -73,6 +80,34 @@ export class CallClient {
       // One that stays behind costs space, nothing else.
       if (blob !== undefined) void blobs.remove(blob).catch(() => undefined);
     }
+  }
+
+  /** Does the bus take it without the blob store? */
+  fits(body: Uint8Array): boolean {
+    return body.length + OFFER_HEAD_BYTES <= this.parts.bus.payloadBytesMax;
+  }
+
+  /**
+   * Rule 3: one try of a call that `fits`, sent before this returns. Undefined: nobody owns it, or who
+   * does is lost and it may have been done. Never rejects.
+   */
+  async offer(
+    id: AgentId,
+    call: Call,
+    { body, deadlineMs }: { readonly body: Uint8Array; readonly deadlineMs: number },
+  ): Promise<CallReply | undefined> {
+    const { bus, subjects, shards } = this.parts;
+    if (this.closed) return undefined;
+    const shard = shardOf(id, shards);
+    let controller = this.offered.get(shard);
+    if (controller === undefined) this.offered.set(shard, (controller = new AbortController()));
+    const { signal } = controller;
+    const data = encodeMessage(call, body);
+    const reply = await bus.request(subjects.call(shard, id), data, {
+      timeoutMs: deadlineMs,
+      signal,
+    });
+    return reply._tag === "Reply" ? decodeMessage<CallReply>(reply.data).head : undefined;
   }
 
   private async ask(

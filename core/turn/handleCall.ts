@@ -5,6 +5,10 @@
  * A call is not a durable input: when the agent is discarded meanwhile the answer is `notHere`, and
  * the caller, which still holds the request, asks the new owner. Not so when it was aborted while
  * the call ran: asked again it would abort again.
+ *
+ * The messages of a socket are taken in the order of their numbers, each once. Its gateway sends several ahead: when one
+ * is missing, or was lost with an agent that was discarded, those after it are not taken. What was taken
+ * and is asked again is answered like the first time: when what it wrote is stored.
  */
 import type { AgentCall, Call, CallReply } from "../../schemas/Call.ts";
 import { Agent } from "../agent/Agent.ts";
@@ -80,9 +84,17 @@ async function dispatch(
     case "message": {
       const connection = agent.sockets.get(socketKey(call));
       if (connection === undefined) return { reply: { kind: "unknownSocket" } };
+      const { number } = call;
+      if (number !== undefined) {
+        const internals = Connection.internals(connection);
+        const { next } = internals;
+        if (next === undefined || number > next) return { reply: { kind: "unknownSocket" } };
+        if (number < next) return { reply: { kind: "taken", next: number + 1 } };
+        internals.next = number + 1;
+      }
       // Taken is all the gateway waits for: handlers of one socket interleave at their awaits.
       void receive(agent, connection, call.text, body);
-      return { reply: { kind: "taken" } };
+      return { reply: { kind: "taken", ...(number === undefined ? {} : { next: number + 1 }) } };
     }
     case "close":
       return { reply: await close(agent, call) };

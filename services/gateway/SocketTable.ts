@@ -2,13 +2,12 @@
  * The sockets of one gateway: which agent each belongs to, what a host needs to know of it, and the
  * frames between. The socket lives here, so it outlives hibernation, hosts and the broker.
  *
- * 1. A client's messages reach its agent in order, one at a time until taken; while no host owns the
- *    agent they wait here, up to `QUEUE_MAX`, and then the socket is closed with 1013.
- * 2. A host that does not know a socket is told all about it (`resume`) and asked again.
+ * 1. A client's messages reach its agent in order (`ClientMessages`); while no host owns the agent they wait
+ *    there, up to a bound, and then the socket is closed with 1013.
+ * 2. A host that takes a shard over asks for its sockets (`census`), one that lost a gateway is told (`resumeAll`).
  * 3. Frames for a socket whose upgrade is not finished wait for it: the client sees them in order.
  *    Casts reach a socket from its agent's `begin` on, so none comes before its identity frame.
  */
-import { AgentUnreachable } from "../../core/call/CallClient.ts";
 import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
 import { addressKey, shardOf, type AgentId } from "../../schemas/Address.ts";
 import {
@@ -20,14 +19,13 @@ import {
   type SocketAttachment,
   type SocketInfo,
 } from "../../schemas/Call.ts";
+import { ClientMessages, type CloseFrame, type MessageRelay } from "./ClientMessages.ts";
 import { FrameParts } from "./FrameParts.ts";
 import { listen } from "./listen.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 
-/** Messages of one client that wait for its agent. */
-const QUEUE_MAX = 1000;
-/** How long messages wait for a host before the socket is given up. */
-const HOLD_MS = 120_000;
+/** How long a host may take to hear again of a socket that it took for dead. */
+const RESUME_MS = 120_000;
 /** Sockets in one census reply: well under any payload limit. */
 const CENSUS_PAGE = 200;
 
@@ -41,9 +39,9 @@ export interface Entry {
   socket: ServerSocket | undefined;
   /** Frames that came before the upgrade was finished. */
   readonly early: Array<(socket: ServerSocket) => void>;
-  readonly queue: Array<{ readonly data: Uint8Array; readonly text: boolean }>;
-  pumping: boolean;
-  gone: { readonly code: number; readonly reason: string; readonly wasClean: boolean } | undefined;
+  /** Made with the first one, or to tell of the close. */
+  messages: ClientMessages<Entry> | undefined;
+  gone: CloseFrame | undefined;
 }
 
 export class SocketTable {
@@ -51,9 +49,17 @@ export class SocketTable {
   private readonly entries = new Map<string, Entry>();
   private readonly byAgent = new Map<string, Set<Entry>>();
   private readonly parts = new FrameParts();
+  private readonly relay: MessageRelay<Entry>;
 
   constructor(services: GatewayServices) {
     this.services = services;
+    this.relay = {
+      calls: services.calls,
+      gatewayId: services.config.gatewayId,
+      has: (entry) => this.entries.get(entry.info.sid) === entry,
+      infoOf,
+      ended: (entry, error) => this.ended(entry, error),
+    };
   }
 
   get size(): number {
@@ -68,8 +74,7 @@ export class SocketTable {
       attachment: undefined,
       socket: undefined,
       early: [],
-      queue: [],
-      pumping: false,
+      messages: undefined,
       gone: undefined,
     };
     this.entries.set(info.sid, entry);
@@ -103,11 +108,11 @@ export class SocketTable {
   }
 
   /** The peer went before or after the upgrade: the agent hears of it after its last message. */
-  closed(entry: Entry, how: NonNullable<Entry["gone"]>): void {
+  closed(entry: Entry, how: CloseFrame): void {
     if (entry.gone !== undefined) return;
     entry.gone = how;
     entry.socket = undefined;
-    void this.pump(entry);
+    this.messagesOf(entry).flow();
   }
 
   /** A message from a host (`Subjects.gateway(id, "frame")`). */
@@ -155,7 +160,13 @@ export class SocketTable {
   async resumeAll(): Promise<void> {
     for (const entry of this.entries.values())
       if (entry.attachment !== undefined && entry.gone === undefined)
-        await this.call(entry, { kind: "resume", socket: infoOf(entry) }).catch(() => undefined);
+        await this.services.calls
+          .call(
+            entry.id,
+            { kind: "resume", socket: infoOf(entry) },
+            { deadlineMs: RESUME_MS, repeatable: true },
+          )
+          .catch(() => undefined);
   }
 
   private cast(head: GatewayMessage & { op: "cast" }, body: Uint8Array): void {
@@ -171,73 +182,26 @@ export class SocketTable {
   }
 
   private enqueue(entry: Entry, data: Uint8Array, text: boolean): void {
-    if (entry.queue.length >= QUEUE_MAX) {
+    if (!this.messagesOf(entry).push(data, text))
       entry.socket?.close(1013, "Too many messages are waiting for the agent");
-      return;
-    }
-    entry.queue.push({ data, text });
-    void this.pump(entry);
   }
 
-  /** Rule 1. */
-  private async pump(entry: Entry): Promise<void> {
-    if (entry.pumping) return;
-    entry.pumping = true;
-    const { gatewayId } = this.services.config;
-    const { sid } = entry.info;
-    try {
-      for (let next = entry.queue.shift(); next !== undefined; next = entry.queue.shift())
-        await this.tell(
-          entry,
-          { kind: "message", gateway: gatewayId, sid, text: next.text },
-          next.data,
-        );
-      if (entry.gone !== undefined && this.entries.has(sid)) {
-        await this.tell(entry, { kind: "close", gateway: gatewayId, sid, ...entry.gone });
-        this.remove(entry);
-      }
-    } catch (error) {
+  private messagesOf(entry: Entry): ClientMessages<Entry> {
+    return (entry.messages ??= new ClientMessages(entry, this.relay));
+  }
+
+  private ended(entry: Entry, error: unknown): void {
+    if (error !== undefined) {
       const log = this.services.log;
       log.warn("a socket's agent can't be reached; the socket is closed", { error: String(error) });
       entry.socket?.close(1013, "The agent can't be reached");
-      this.remove(entry);
-    } finally {
-      entry.pumping = false;
     }
-    if (entry.queue.length > 0 || (entry.gone !== undefined && this.entries.has(sid)))
-      await this.pump(entry);
-  }
-
-  /** Rule 2. */
-  private async tell(
-    entry: Entry,
-    call: Parameters<SocketTable["call"]>[1],
-    body?: Uint8Array,
-  ): Promise<void> {
-    // Until the host takes it, or closes a socket that it has no agent for any more.
-    while (this.entries.has(entry.info.sid)) {
-      const { reply } = await this.call(entry, call, body);
-      if (reply.kind === "error") throw new AgentUnreachable({ message: reply.message });
-      if (reply.kind !== "unknownSocket") return;
-      await this.call(entry, { kind: "resume", socket: infoOf(entry) });
-    }
-  }
-
-  private call(
-    entry: Entry,
-    call: Parameters<GatewayServices["calls"]["call"]>[1],
-    body?: Uint8Array,
-  ): ReturnType<GatewayServices["calls"]["call"]> {
-    return this.services.calls.call(entry.id, call, {
-      deadlineMs: HOLD_MS,
-      repeatable: true,
-      ...(body === undefined ? {} : { body }),
-    });
+    this.remove(entry);
   }
 }
 
-const infoOf = (entry: Entry): SocketInfo =>
-  entry.attachment === undefined ? entry.info : { ...entry.info, attachment: entry.attachment };
+const infoOf = ({ info, attachment, messages }: Entry): SocketInfo =>
+  attachment === undefined ? info : { ...info, attachment, next: messages?.next ?? 1 };
 
 const payloadOf = (body: Uint8Array, text: boolean): string | Uint8Array =>
   text ? decoder.decode(body) : body;
