@@ -1,0 +1,203 @@
+/**
+ * Providers that send webhooks: each order until it is answered 2xx (or 500: it is among the dead letters), some twice, at
+ * both gateways at once too, some with a signature that is wrong. Every answer is kept.
+ */
+import { createHmac } from "node:crypto";
+import { Agent as HttpAgent, request } from "node:http";
+import type { SentInput } from "../../kit/checkers.ts";
+import { pollUntil } from "../../kit/poll.ts";
+import type { Random } from "../../sim/Random.ts";
+import { SECRET } from "./Rig.ts";
+import type { Order } from "./rigModule.ts";
+
+/** Longer than the route's deadline: who hears nothing for so long asks again. */
+const PATIENCE_MS = 5_000;
+/** Between two attempts. */
+const RETRY_MS = 250;
+const SENDERS = 8;
+/** Between two requests of a sender: some 80 a second in all, with room for the faults' own work. */
+const PACE_MS = 100;
+/** A take-over of everything, more than once, on a busy machine. */
+const MORE_TIMEOUT_MS = 60_000;
+
+export const LEDGERS = Array.from({ length: 24 }, (_, n) => `ledger-${n}`);
+/** So many get half of everything: enough events for snapshots. */
+const HOT_LEDGERS = 4;
+/** Whose journal is damaged in some runs. */
+export const VICTIM = "victim";
+
+const OPS: Readonly<Record<Order["do"], number>> = {
+  mark: 50, split: 10, flaky: 8, queue: 14, schedule: 10, cancel: 2, send: 5, poison: 1,
+}; // prettier-ignore
+const TWICE_SHARE = 0.15;
+const FORGED_SHARE = 0.01;
+const DUE_MS_MAX = 6_000;
+const SPLIT_MS_MAX = 20;
+const FAILS_MAX = 2;
+
+export interface SentOrder {
+  readonly order: Order;
+  readonly statuses: number[];
+  readonly forged: boolean;
+}
+
+export class Providers {
+  readonly orders = new Map<string, SentOrder>();
+  /** Every answer. 0 stands for none. */
+  readonly byStatus = new Map<number, number>();
+  /** Answers that took longer than a second: held by a gateway or a host. */
+  held = 0;
+  twice = 0;
+  answered = 0;
+  private readonly random: Random;
+  private readonly urls: ReadonlyArray<string>;
+  private readonly http = new HttpAgent({ keepAlive: true, maxSockets: 64 });
+  private readonly loops: Promise<void>[] = [];
+  private readonly others = new Set<Promise<void>>();
+  private ended = false;
+  private next = 0;
+  /** The victim of the run gets orders once its turn has come. */
+  victimShare = 0.02;
+
+  constructor(random: Random, urls: ReadonlyArray<string>) {
+    this.random = random;
+    this.urls = urls;
+    for (let n = 0; n < SENDERS; n++) this.loops.push(this.send());
+  }
+
+  countOf(...statuses: number[]): number {
+    return statuses.reduce((sum, status) => sum + (this.byStatus.get(status) ?? 0), 0);
+  }
+
+  /** Resolves when so many more were accepted. */
+  async more(count: number): Promise<void> {
+    const until = this.countOf(200, 202) + count;
+    await pollUntil(
+      `${count} more webhooks are accepted`,
+      () => this.countOf(200, 202) >= until || { done: false, saw: this.byStatus },
+      { timeoutMs: MORE_TIMEOUT_MS },
+    );
+  }
+
+  /** No new orders; resolves when every order has its answer. */
+  async finish(): Promise<void> {
+    this.ended = true;
+    await Promise.all(this.loops);
+    while (this.others.size > 0) await Promise.all(this.others);
+    this.http.destroy();
+  }
+
+  /** Distinct inputs with every answer that they got. */
+  get sent(): SentInput[] {
+    return [...this.orders.values()]
+      .filter(({ forged }) => !forged)
+      .map(({ order, statuses }) => ({ agent: order.agent, key: `github:${order.id}`, statuses }));
+  }
+
+  /** One more order, for a fault that needs one; resolves with its answers. */
+  async order(agent: string, op: Order["do"]): Promise<ReadonlyArray<number>> {
+    const sent = this.make(agent, op, false);
+    await this.post(sent, this.random.pick(this.urls));
+    return sent.statuses;
+  }
+
+  private async send(): Promise<void> {
+    const { random } = this;
+    while (!this.ended) {
+      const startMs = performance.now();
+      const agent = random.chance(this.victimShare)
+        ? VICTIM
+        : random.chance(0.5)
+          ? LEDGERS[random.int(0, HOT_LEDGERS - 1)]!
+          : random.pick(LEDGERS);
+      const sent = this.make(
+        agent,
+        agent === VICTIM ? "mark" : random.weighted(OPS),
+        random.chance(FORGED_SHARE),
+      );
+      // Nobody waits for a victim, who may be quarantined. A dead poison that comes again is run again.
+      if (agent === VICTIM || sent.order.do === "poison")
+        await this.post(sent, random.pick(this.urls));
+      else if (sent.forged) await this.post(sent, random.pick(this.urls));
+      else if (random.chance(TWICE_SHARE)) {
+        this.twice++;
+        const [first, second] = this.urls as [string, string];
+        await Promise.all([this.deliver(sent, first), this.deliver(sent, second)]);
+        if (random.chance(0.5)) this.aside(this.deliver(sent, random.pick(this.urls)));
+      } else await this.deliver(sent);
+      await pause(startMs + PACE_MS - performance.now());
+    }
+  }
+
+  private aside(work: Promise<void>): void {
+    const tracked = work.finally(() => this.others.delete(tracked));
+    this.others.add(tracked);
+  }
+
+  private make(agent: string, op: Order["do"], forged: boolean): SentOrder {
+    const { random } = this;
+    const order: Order = {
+      id: `order-${this.next++}`,
+      agent,
+      do: op,
+      ms: op === "split" ? random.int(1, SPLIT_MS_MAX) : random.int(1, DUE_MS_MAX),
+      fails: random.int(0, FAILS_MAX),
+    };
+    const sent = { order, statuses: [], forged };
+    this.orders.set(order.id, sent);
+    return sent;
+  }
+
+  /** Until it is taken. A dead one is final: sent again it would be run again. */
+  private async deliver(sent: SentOrder, first?: string): Promise<void> {
+    let url = first ?? this.random.pick(this.urls);
+    for (;;) {
+      const status = await this.post(sent, url);
+      if (status === 200 || status === 202 || status === 500) return;
+      await pause(RETRY_MS);
+      url = this.random.pick(this.urls);
+    }
+  }
+
+  private async post(sent: SentOrder, url: string): Promise<number> {
+    const startMs = performance.now();
+    const body = JSON.stringify(sent.order);
+    const secret = sent.forged ? "not the secret" : SECRET;
+    const signature = createHmac("sha256", secret).update(body).digest("hex");
+    const status = await new Promise<number>((resolve) => {
+      const outgoing = request(
+        `${url}/webhooks/github`,
+        {
+          method: "POST",
+          agent: this.http,
+          timeout: PATIENCE_MS,
+          headers: {
+            "content-type": "application/json",
+            "content-length": body.length,
+            "x-hub-signature-256": `sha256=${signature}`,
+            "x-github-event": "push",
+            "x-github-delivery": sent.order.id,
+          },
+        },
+        (response) => {
+          response.resume();
+          response.once("close", () => resolve(response.statusCode ?? 0));
+        },
+      );
+      outgoing.once("timeout", () => outgoing.destroy());
+      outgoing.once("error", () => resolve(0));
+      outgoing.end(body);
+    });
+    if (performance.now() - startMs > HELD_MS) this.held++;
+    this.answered++;
+    sent.statuses.push(status);
+    this.byStatus.set(status, (this.byStatus.get(status) ?? 0) + 1);
+    return status;
+  }
+}
+
+/** Nothing takes so long where nothing is broken. */
+const HELD_MS = 1_000;
+
+const pause = (ms: number): Promise<void> =>
+  new Promise((resolve) => setTimeout(resolve, Math.max(0, ms)));

@@ -1,0 +1,137 @@
+/**
+ * One run: an installation, work for it, a schedule of faults from the seed, and at the end all is mended, read back and
+ * checked. What is kept of a run that failed lies in a folder of its own.
+ */
+import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { tempFolder } from "../../kit/tempFolder.ts";
+import { Random } from "../../sim/Random.ts";
+import { Bites } from "./Bites.ts";
+import { CHECKS, type RigHistory } from "./checks.ts";
+import { Clients } from "./Clients.ts";
+import { PROCESS_FAULTS, type Fault } from "./faults.ts";
+import { Providers } from "./Providers.ts";
+import { readBack, type World } from "./readBack.ts";
+import { openReceiver } from "./Receiver.ts";
+import { Rig } from "./Rig.ts";
+
+export const FAULTS: Readonly<Record<string, Fault>> = { ...PROCESS_FAULTS };
+
+export interface RunOptions {
+  readonly seed: number;
+  readonly servers: 1 | 3;
+  /** Names of faults, in this order. */
+  readonly faults: ReadonlyArray<string>;
+  /** No fault begins later than this after the start. */
+  readonly budgetMs?: number;
+  readonly say?: (line: string) => void;
+}
+
+export interface Report {
+  readonly bites: Bites;
+  /** What did not hold, with the invariant; also what did not come to rest in time. */
+  readonly violations: ReadonlyArray<string>;
+  readonly figures: Readonly<Record<string, unknown>>;
+  /** Where the history of a failure is kept. */
+  readonly kept: string | undefined;
+}
+
+/** Every fault once, in an order drawn from the seed. */
+export function scheduleOf(seed: number, names: ReadonlyArray<string>): string[] {
+  const random = new Random(seed, "schedule");
+  const left = [...names];
+  const order: string[] = [];
+  while (left.length > 0) order.push(...left.splice(random.int(0, left.length - 1), 1));
+  return order;
+}
+
+export async function runRig(options: RunOptions): Promise<Report> {
+  const { seed, servers, say = () => undefined } = options;
+  const startMs = performance.now();
+  const folder = tempFolder("rig");
+  const receiver = await openReceiver(new Random(seed, "receiver"));
+  const random = new Random(seed, "faults");
+  const violations: string[] = [];
+  const told: string[] = [];
+  const tell = (line: string): void => {
+    const text = `${((performance.now() - startMs) / 1000).toFixed(1)} s: ${line}`;
+    told.push(text);
+    say(text);
+  };
+  let rig: Rig | undefined;
+  let world: World | undefined;
+  let history: RigHistory | undefined;
+  try {
+    rig = await Rig.start({ folder: folder.path, servers, receiverUrl: receiver.url });
+    const urls = rig.gateways.map(({ port }) => `http://127.0.0.1:${port}`);
+    world = {
+      rig,
+      providers: new Providers(new Random(seed, "providers"), urls),
+      clients: new Clients(new Random(seed, "clients"), urls),
+      received: receiver.received,
+      hostTroubles: 0,
+    };
+    tell("it serves");
+    await world.providers.more(STEADY);
+    const faultsMs = performance.now();
+    for (const name of options.faults) {
+      if (performance.now() - faultsMs > (options.budgetMs ?? Infinity)) break;
+      tell(name);
+      rig.bites.begin(name);
+      await FAULTS[name]!(world, random);
+    }
+    tell("all is mended and read back");
+    history = await readBack(world);
+    for (const [invariant, check] of Object.entries(CHECKS))
+      violations.push(...check(history).map((what) => `${invariant}: ${what}`));
+  } catch (error) {
+    violations.push(
+      `it did not get there: ${error instanceof Error ? error.stack : String(error)}`,
+    );
+  } finally {
+    world?.clients.end();
+    await rig?.stop();
+    receiver.close();
+  }
+  const figures = {
+    seed,
+    servers,
+    seconds: Math.round((performance.now() - startMs) / 1000),
+    "answers by status": Object.fromEntries(world?.providers.byStatus ?? []),
+    "sent twice": world?.providers.twice,
+    "held over a second": world?.providers.held,
+    "sockets that came back": world?.clients.reconnects,
+    "agents' turns": history?.runs.length,
+    events: history?.pictures.reduce((sum, { history: { events } }) => sum + events.length, 0),
+  };
+  const kept = violations.length > 0 ? keep(options, { violations, told, figures, rig, history }) : undefined; // prettier-ignore
+  folder.remove();
+  return { bites: rig?.bites ?? new Bites(), violations, figures, kept };
+}
+
+/** Accepted before the first fault: every agent has something to lose. */
+const STEADY = 60;
+
+function keep(
+  { seed, servers }: RunOptions,
+  found: {
+    readonly violations: ReadonlyArray<string>;
+    readonly told: ReadonlyArray<string>;
+    readonly figures: unknown;
+    readonly rig: Rig | undefined;
+    readonly history: RigHistory | undefined;
+  },
+): string {
+  const parent = join(tmpdir(), "agents-faults");
+  mkdirSync(parent, { recursive: true });
+  const folder = mkdtempSync(join(parent, `seed-${seed}-servers-${servers}-`));
+  const { violations, told, figures, rig, history } = found;
+  writeFileSync(join(folder, "told.txt"), [...told, ...violations].join("\n"));
+  writeFileSync(join(folder, "figures.json"), JSON.stringify(figures, undefined, 2));
+  writeFileSync(join(folder, "logs.jsonl"), rig?.logs.join("\n") ?? "");
+  // Images are long and are compared already.
+  const plain = history && { ...history, pictures: history.pictures.length };
+  writeFileSync(join(folder, "history.json"), JSON.stringify(plain, undefined, 1) ?? "none");
+  return folder;
+}
