@@ -5,7 +5,8 @@
  * written `=XX` (upper-case hex), so any name fits in one subject token and decodes exactly.
  * Feeds: `Subjects`, the adapters, the gateway's routing.
  */
-import { Brand, Data } from "effect";
+import * as Brand from "effect/Brand";
+import * as Data from "effect/Data";
 
 export { camelCaseToKebabCase } from "./kebabCase.ts";
 

@@ -2,7 +2,7 @@
  * A dead letter: why an input will not run again by itself, and the input as it was stored. A `Frame`
  * whose body is the input's own frame (`InboxEnvelope`).
  */
-import { Schema } from "effect";
+import * as Schema from "effect/Schema";
 import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
 
 export const DeadLetterHead = Schema.Struct({

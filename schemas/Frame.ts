@@ -8,7 +8,7 @@
  * follows its closing quote, so a flipped bit or a cut tail is always found (invariant I12).
  * A reader of an unknown `v` refuses (`UnknownVersion`); it never guesses.
  */
-import { Data } from "effect";
+import * as Data from "effect/Data";
 import { crc32 } from "./crc32.ts";
 
 export const FRAME_VERSION = 1;

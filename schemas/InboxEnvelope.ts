@@ -5,7 +5,7 @@
  * Written by the gateway (and later by timers, mail and workflows), read by the host. An
  * envelope past the broker's payload limit is the inbox adapter's to store elsewhere (claim check).
  */
-import { Schema } from "effect";
+import * as Schema from "effect/Schema";
 import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
 
 const Headers = Schema.Record(Schema.String, Schema.String);

@@ -8,7 +8,7 @@
  * order of their last write. Applying an event means applying its turns in order, then its delta:
  * `core/turn/applyEvent.ts`, live and in replay.
  */
-import { Schema } from "effect";
+import * as Schema from "effect/Schema";
 import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
 
 /** What began a turn. Bodies are kept as text where they are UTF-8, else as base64. */

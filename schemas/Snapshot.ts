@@ -4,7 +4,7 @@
  *
  * The same layout is the local cache's `core` part (with an empty body: the pages lie beside it).
  */
-import { Schema } from "effect";
+import * as Schema from "effect/Schema";
 import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
 
 export const SnapshotHead = Schema.Struct({

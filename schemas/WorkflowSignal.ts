@@ -5,7 +5,7 @@
  * To an instance: `start`, `event`. To an agent: `callback`, `state`. Written by `core/turn/SignalLane`,
  * read by `core/turn/runWorkflowSignal`.
  */
-import { Schema } from "effect";
+import * as Schema from "effect/Schema";
 import { CorruptFrame } from "./Frame.ts";
 
 /** Begins an instance. `agent` is who started it: its class and name; absent when that was no agent. */

@@ -1,5 +1,5 @@
 /** Errors that the agent API throws to user code, and those that end an agent in memory. */
-import { Data } from "effect";
+import * as Data from "effect/Data";
 
 /** `sql` failed. `query` is the text with `?` for each value; `cause` is SQLite's own error. */
 export class SqlError extends Error {

@@ -3,7 +3,7 @@
  * `getCurrentAgent()` shows, what readonly enforcement asks, and what attributes a write to its
  * turn. `services/node/AsyncAmbient` implements it on AsyncLocalStorage.
  */
-import { Context } from "effect";
+import * as Context from "effect/Context";
 import type { Turn } from "../turn/Turn.ts";
 
 export interface AmbientShape {

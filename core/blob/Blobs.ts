@@ -2,7 +2,7 @@
  * The blob port: bytes too large for one message (claim checks). Names start with the agent's
  * address so that erasing an agent finds them. `services/nats/NatsBlobs` (object store), `services/memory/MemoryBlobs`.
  */
-import { Context } from "effect";
+import * as Context from "effect/Context";
 
 export interface BlobsShape {
   /** Replaces what the name held. Stored and checksummed when it resolves. Rejects with `BrokerUnavailable`. */

@@ -2,7 +2,8 @@
  * The bus port: core NATS. Fast, ordered per sender and receiver, at most once: nothing that must
  * survive goes here. `services/nats/NatsBus`, `services/memory/MemoryBus`; one conformance suite.
  */
-import { Context, Data } from "effect";
+import * as Context from "effect/Context";
+import * as Data from "effect/Data";
 
 /** The broker can't be reached, or did not answer in time. Retry later. */
 export class BrokerUnavailable extends Data.TaggedError("BrokerUnavailable")<{

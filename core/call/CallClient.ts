@@ -7,7 +7,7 @@
  *    (`repeatable`) is asked of the new owner; another fails with `AgentUnreachable`.
  * 3. `offer` asks once and holds nothing: what one sender offers an agent reaches it in that order.
  */
-import { Data } from "effect";
+import * as Data from "effect/Data";
 import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import { decodeMessage, encodeMessage, type Call, type CallReply } from "../../schemas/Call.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";

@@ -14,7 +14,8 @@
  *
  * `services/sqlite` implements it on sqlite-wasm with a page VFS; `core` gives the pages meaning.
  */
-import { Context, Data } from "effect";
+import * as Context from "effect/Context";
+import * as Data from "effect/Data";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 
 export type SqlValue = null | number | bigint | string | Uint8Array;

@@ -7,7 +7,7 @@
  *
  * Adapters: `services/nats/NatsDeadLetters`, `services/memory/MemoryDeadLetters`; one conformance suite.
  */
-import { Context } from "effect";
+import * as Context from "effect/Context";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 
 export interface StoredDeadLetter {

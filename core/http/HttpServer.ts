@@ -13,7 +13,10 @@
  * 5. A socket whose unsent bytes pass `socketBufferBytesMax` is closed with 1013: a laggard never costs memory.
  * 6. A request that can be framed in two ways (RFC 9112, 6.3) is refused and its connection closed.
  */
-import { Context, Data, type Effect, type Scope } from "effect";
+import * as Context from "effect/Context";
+import * as Data from "effect/Data";
+import type * as Effect from "effect/Effect";
+import type * as Scope from "effect/Scope";
 
 export interface HttpRequest {
   readonly method: string;

@@ -13,7 +13,8 @@
  *
  * Adapters: `services/nats/NatsInbox`, `services/memory/MemoryInbox`; one conformance suite.
  */
-import { Context, Data } from "effect";
+import * as Context from "effect/Context";
+import * as Data from "effect/Data";
 import type { AgentId, Epoch, Sequence, ShardId } from "../../schemas/Address.ts";
 
 export interface Delivery {

@@ -11,7 +11,7 @@
  * Outcomes are closed unions and methods give Promises, not Effects: this is the per-commit path.
  * Adapters: `services/nats/NatsJournal`, `services/memory/MemoryJournal`; one conformance suite.
  */
-import { Context } from "effect";
+import * as Context from "effect/Context";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 
 export interface StoredEvent {

@@ -10,7 +10,7 @@
  *
  * Adapters: `services/nats/NatsJournalFeed`, `services/memory/MemoryJournalFeed`; one conformance suite.
  */
-import { Context } from "effect";
+import * as Context from "effect/Context";
 import type { AgentId } from "../../schemas/Address.ts";
 import type { StoredEvent } from "./Journal.ts";
 

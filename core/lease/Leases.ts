@@ -8,7 +8,7 @@
  *
  * Adapters: `services/nats/NatsLeases` (KV bucket TTL with expiry markers), `services/memory/MemoryLeases`.
  */
-import { Context } from "effect";
+import * as Context from "effect/Context";
 import type { Epoch } from "../../schemas/Address.ts";
 
 export interface Lease {

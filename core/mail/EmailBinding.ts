@@ -3,7 +3,7 @@
  * is durable: it waits in the agent. `env.EMAIL.send(…)` by itself hands the message to the relay at once
  * and rejects when that fails: for code that is no agent's.
  */
-import { Data } from "effect";
+import * as Data from "effect/Data";
 import type { RawEmail } from "./AgentEmail.ts";
 import { composeMail, type EmailContent, type MailDraft } from "./composeMail.ts";
 import { composeRaw } from "./composeReply.ts";

@@ -2,7 +2,7 @@
  * Declared routes for mail (`email: [ … ]` beside `webhooks`): an address pattern, the agent class, and which
  * agent of it. Addresses that no route has are refused at `RCPT TO`, before the message is sent.
  */
-import { Data } from "effect";
+import * as Data from "effect/Data";
 import type { AgentEmail } from "./AgentEmail.ts";
 import { splitAddress, type EmailResolver, type EmailTarget } from "./EmailResolver.ts";
 

@@ -7,7 +7,9 @@
  * 2. A message past the size limit, or past the bytes that all connections may hold, is refused before it
  *    reaches the handler.
  */
-import { Context, type Effect, type Scope } from "effect";
+import * as Context from "effect/Context";
+import type * as Effect from "effect/Effect";
+import type * as Scope from "effect/Scope";
 import type { ListenFailed } from "../http/HttpServer.ts";
 
 export interface IncomingMessage {

@@ -6,7 +6,7 @@
  * 1. One message sent twice is the same bytes: its Message-ID and Date are its own, not the attempt's.
  * 2. Whoever calls has checked the parts (`composeMail`): nothing in them breaks a header line.
  */
-import { Context } from "effect";
+import * as Context from "effect/Context";
 
 export interface MailAddress {
   readonly address: string;

@@ -7,7 +7,7 @@
  *    was lost) is the same input, and another one under a Message-ID used twice is not. Headers are not
  *    hashed: relays on the way add theirs.
  */
-import { Data } from "effect";
+import * as Data from "effect/Data";
 import type { AgentId } from "../../schemas/Address.ts";
 import { encodeEnvelope, type InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { InboxShape } from "../inbox/Inbox.ts";

@@ -10,7 +10,8 @@
  *    sends is bounded before it is read, and is data of a stranger: checked against the protocol's
  *    schemas, never trusted.
  */
-import { Context, Data } from "effect";
+import * as Context from "effect/Context";
+import * as Data from "effect/Data";
 import type { OAuthProvider } from "./OAuthProvider.ts";
 
 /** JSON objects of the protocol, as the server sent them; `name` or `uri` is checked by the adapter. */

@@ -3,7 +3,7 @@
  * per-commit path: look an instrument up once, then only bump it. `services/admin/PrometheusMetrics`
  * keeps and prints them; `noMetrics` drops them. `AgentMetrics` names the ones that the system has.
  */
-import { Context } from "effect";
+import * as Context from "effect/Context";
 
 /** Label names and values; a different set of values is a different series. Few values each: a series is never freed. */
 export type MetricLabels = Readonly<Record<string, string>>;

@@ -8,7 +8,7 @@
  *
  * `services/node/NodeOutgoing` implements it on node:http.
  */
-import { Context } from "effect";
+import * as Context from "effect/Context";
 
 export interface OutgoingRequest {
   readonly url: string;

@@ -6,7 +6,7 @@
  *    call are kept.
  * 2. `Idempotency-Key` is the same for every attempt, and for the same call of a turn that runs again.
  */
-import { Data } from "effect";
+import * as Data from "effect/Data";
 import type { RetryOptions } from "../agent/Agent.ts";
 import type { OutgoingShape } from "./Outgoing.ts";
 

@@ -8,7 +8,8 @@
  * then an hour is an hour, what is skipped is not made up for and what is shown twice is due twice.
  * `services/cronParser` implements it.
  */
-import { Context, Data } from "effect";
+import * as Context from "effect/Context";
+import * as Data from "effect/Data";
 
 /** The expression or its time zone can't be used; `message` says which and why. */
 export class InvalidCron extends Data.TaggedError("InvalidCron")<{ readonly message: string }> {}

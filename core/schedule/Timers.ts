@@ -7,7 +7,7 @@
  *
  * `services/nats/NatsTimers` (scheduled messages), `services/memory/MemoryTimers`.
  */
-import { Context } from "effect";
+import * as Context from "effect/Context";
 import type { AgentId } from "../../schemas/Address.ts";
 
 export interface TimersShape {

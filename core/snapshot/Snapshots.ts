@@ -3,7 +3,7 @@
  * them only makes activation slower. `services/nats/NatsSnapshots` (large ones compressed and, past
  * the payload limit, in the blob store), `services/memory/MemorySnapshots`.
  */
-import { Context } from "effect";
+import * as Context from "effect/Context";
 import type { AgentId } from "../../schemas/Address.ts";
 
 /** Kept per agent: the newest may be bad, and then the one before it serves. */

@@ -3,7 +3,7 @@
  * the adapters. `services/node` gives the machine's; `services/memory` gives a virtual one that a
  * test moves by hand. Plain functions, not Effects: they stand on the per-message path.
  */
-import { Context } from "effect";
+import * as Context from "effect/Context";
 
 export interface TimeShape {
   /** Wall clock, milliseconds since the epoch. May jump. */

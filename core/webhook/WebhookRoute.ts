@@ -6,7 +6,7 @@
  * body → prepare → verify over the raw bytes → handshake → entity → dedup keys → inbox. A batch goes
  * through the last three once for each of its items.
  */
-import { Data } from "effect";
+import * as Data from "effect/Data";
 
 /** Largest body a route may accept, and the default: GitHub's cap, the largest of the known providers. */
 export const WEBHOOK_BODY_BYTES_MAX = 25 * 1024 * 1024;

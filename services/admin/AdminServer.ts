@@ -8,7 +8,8 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { Effect, type Scope } from "effect";
+import * as Effect from "effect/Effect";
+import type * as Scope from "effect/Scope";
 import { ListenFailed } from "../../core/http/HttpServer.ts";
 import { PROMETHEUS_CONTENT_TYPE } from "./PrometheusMetrics.ts";
 

@@ -2,7 +2,7 @@
  * What a command can fail with, and the exit code for it. Codes are part of the interface: scripts
  * decide on them. `main` maps everything else to 1.
  */
-import { Data } from "effect";
+import * as Data from "effect/Data";
 
 /** Done. */
 export const EXIT_OK = 0;

@@ -1,5 +1,6 @@
 /** Joins mail with its adapters, for `joinProcess`: the relay that every process may send by, and the listener. */
-import { Effect, Layer } from "effect";
+import * as Effect from "effect/Effect";
+import * as Layer from "effect/Layer";
 import { EmailBinding } from "../../core/mail/EmailBinding.ts";
 import { makeMailDrop } from "../../core/mail/mailDrop.ts";
 import { MailTransport } from "../../core/mail/MailTransport.ts";

@@ -2,7 +2,7 @@
  * Joins commands with the NATS adapters: the options of a process's connection, and the look at the
  * broker before a process serves. Used by `joinProcess` and `joinReader`.
  */
-import { Effect } from "effect";
+import * as Effect from "effect/Effect";
 import type { LogShape } from "../../core/log/Log.ts";
 import {
   describeDurability,

@@ -2,7 +2,10 @@
  * Joins the commands that look, act from outside or provision with their adapters: a connection, ports,
  * throw-away databases. `main` hands them on; `joinNats` has what they share with `joinProcess`.
  */
-import { Effect, Exit, Layer, Scope } from "effect";
+import * as Effect from "effect/Effect";
+import * as Exit from "effect/Exit";
+import * as Layer from "effect/Layer";
+import * as Scope from "effect/Scope";
 import { Blobs } from "../../core/blob/Blobs.ts";
 import { Bus } from "../../core/bus/Bus.ts";
 import { CallClient } from "../../core/call/CallClient.ts";

@@ -3,7 +3,9 @@
  * who started it, then until a signal, and an orderly stop. `prepare` comes before; `Joins.start`
  * is the process itself.
  */
-import { Effect, Exit, Scope } from "effect";
+import * as Effect from "effect/Effect";
+import * as Exit from "effect/Exit";
+import * as Scope from "effect/Scope";
 import { serveAdmin, type Readiness } from "../admin/AdminServer.ts";
 import { PrometheusMetrics } from "../admin/PrometheusMetrics.ts";
 import { CliError, failed } from "./CliError.ts";

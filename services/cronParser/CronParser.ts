@@ -12,7 +12,7 @@
  * (another time at every parse) is refused.
  */
 import { CronExpressionParser, type CronExpression } from "cron-parser";
-import { Layer } from "effect";
+import * as Layer from "effect/Layer";
 import { Cron, InvalidCron, type CronShape } from "../../core/schedule/Cron.ts";
 import { ZoneClock } from "./ZoneClock.ts";
 

@@ -5,7 +5,7 @@
  */
 import { readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { Data } from "effect";
+import * as Data from "effect/Data";
 
 /** Later ones win. `.dev.vars` is where modules written for other runtimes keep their secrets. */
 export const ENV_FILES = [".dev.vars", ".env", ".env.local"] as const;

@@ -6,7 +6,8 @@
  *    away) and is claimed anew, hosts are told of every socket again.
  * 2. A shard that changes hands ends the calls that wait for its old owner.
  */
-import { Effect, type Scope } from "effect";
+import * as Effect from "effect/Effect";
+import type * as Scope from "effect/Scope";
 import type { Exchange, HttpHandlers, HttpRequest } from "../../core/http/HttpServer.ts";
 import type { ShardId } from "../../schemas/Address.ts";
 import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";

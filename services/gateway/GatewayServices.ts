@@ -3,7 +3,7 @@
  * `runGateway` builds it from the context; `Gateway` and its parts (`WebhookEndpoint`, `SocketTable`,
  * `upgrade`) use it.
  */
-import { Effect } from "effect";
+import * as Effect from "effect/Effect";
 import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
 import { Bus, type BusShape } from "../../core/bus/Bus.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";

@@ -2,7 +2,7 @@
  * A gateway in a scope: listens and serves until the scope closes. Used by `agents gateway`,
  * `agents dev` and tests, which differ only in layers.
  */
-import { Effect } from "effect";
+import * as Effect from "effect/Effect";
 import type { CallClient } from "../../core/call/CallClient.ts";
 import { HttpServer, type HttpServerOptions } from "../../core/http/HttpServer.ts";
 import type { AgentMetrics } from "../../core/metrics/AgentMetrics.ts";

@@ -8,7 +8,8 @@
  *    treated as lost by the local clock, before its expiry can be seen by anyone else.
  * 3. Fair share: `ceil(shards / hosts)`; nobody keeps more while another has less.
  */
-import { Effect, type Scope } from "effect";
+import * as Effect from "effect/Effect";
+import type * as Scope from "effect/Scope";
 import type { ShardId } from "../../schemas/Address.ts";
 import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";
 import { Breather } from "./Breather.ts";

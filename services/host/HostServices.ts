@@ -2,7 +2,8 @@
  * Everything a host stands on, as one record: the ports, the module's classes, and the host's bounds.
  * `main.ts` and `cli/dev.ts` build it from layers; tests from memory adapters.
  */
-import { Effect, Option } from "effect";
+import * as Effect from "effect/Effect";
+import * as Option from "effect/Option";
 import { Ambient, type AmbientShape } from "../../core/ambient/Ambient.ts";
 import type { Observability } from "../../core/agent/observability.ts";
 import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";

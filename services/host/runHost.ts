@@ -2,7 +2,7 @@
  * A host in a scope: the ports from the context, a module, an id; claims its shards and runs agents
  * until the scope closes. Used by `agents host`, `agents dev` and tests, which differ only in layers.
  */
-import { Effect } from "effect";
+import * as Effect from "effect/Effect";
 import { SILENT, type Observability } from "../../core/agent/observability.ts";
 import type { AgentMetrics } from "../../core/metrics/AgentMetrics.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";

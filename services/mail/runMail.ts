@@ -2,7 +2,7 @@
  * The mail process in a scope: listens for SMTP until the scope closes. Used by `agents mail`, `agents dev` and
  * tests, which differ only in layers. It knows agents by their names only: what runs is the module's `email`.
  */
-import { Effect } from "effect";
+import * as Effect from "effect/Effect";
 import { Log } from "../../core/log/Log.ts";
 import { MailServer, type MailAnswer } from "../../core/mail/MailServer.ts";
 import { MailTransport } from "../../core/mail/MailTransport.ts";

@@ -2,7 +2,7 @@
  * The MCP client port (`core/mcp/McpClients`) on the official SDK. The SDK is loaded when the first server is
  * connected to: a process whose agents use none never has it in memory.
  */
-import { Layer } from "effect";
+import * as Layer from "effect/Layer";
 import { McpClients, type McpClientsShape } from "../../core/mcp/McpClients.ts";
 import { addressGuard, refusal } from "./addressGuard.ts";
 import { guardedFetch, type FetchLike, type GuardedFetch } from "./guardedFetch.ts";

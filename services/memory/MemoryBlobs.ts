@@ -1,5 +1,5 @@
 /** Blobs in memory. */
-import { Layer } from "effect";
+import * as Layer from "effect/Layer";
 import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
 import type { MemoryConnection } from "./MemoryConnection.ts";
 

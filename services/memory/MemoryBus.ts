@@ -1,6 +1,6 @@
 /** The bus in memory: `BusStore` seen through a connection. Messages arrive in a later microtask, in order. */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { Layer } from "effect";
+import * as Layer from "effect/Layer";
 import { Bus, type BusReply, type BusShape } from "../../core/bus/Bus.ts";
 import { away } from "./MemoryBroker.ts";
 import type { MemoryConnection } from "./MemoryConnection.ts";

@@ -1,5 +1,5 @@
 /** Dead letters in memory. */
-import { Layer } from "effect";
+import * as Layer from "effect/Layer";
 import { DeadLetters, type DeadLettersShape } from "../../core/dead/DeadLetters.ts";
 import { addressKey } from "../../schemas/Address.ts";
 import type { MemoryConnection } from "./MemoryConnection.ts";

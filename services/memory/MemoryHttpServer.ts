@@ -3,7 +3,7 @@
  * through the handlers as a real server's would. For tests of agents; what is about bytes on a wire
  * (framing, timeouts, backpressure) does not happen here.
  */
-import { Effect } from "effect";
+import * as Effect from "effect/Effect";
 import {
   ListenFailed,
   type BodyReader,

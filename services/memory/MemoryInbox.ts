@@ -3,7 +3,7 @@
  * microtask, never inside `publish` or `consume`. After a lost connection the lane is offered everything
  * again and hands on what its host does not hold, as `services/nats/ShardLane` does.
  */
-import { Layer } from "effect";
+import * as Layer from "effect/Layer";
 import { Inbox, LaneTaken, type Delivery, type InboxShape } from "../../core/inbox/Inbox.ts";
 import { addressKey, type Epoch, type Sequence, type ShardId } from "../../schemas/Address.ts";
 import type { StoredInput } from "./InboxStore.ts";

@@ -2,7 +2,7 @@
  * The journal in memory: `JournalStore` seen through a connection. An append is stored in one step, so
  * it is never ambiguous by itself; one that `intercept` cuts after the fact is a fault hook's doing.
  */
-import { Layer } from "effect";
+import * as Layer from "effect/Layer";
 import { Journal, type JournalShape } from "../../core/journal/Journal.ts";
 import { addressKey } from "../../schemas/Address.ts";
 import type { MemoryConnection } from "./MemoryConnection.ts";

@@ -1,5 +1,5 @@
 /** The feed of stored events in memory: what `JournalStore` tells, kept while the connection is down. */
-import { Layer } from "effect";
+import * as Layer from "effect/Layer";
 import {
   JournalFeed,
   type FeedFilter,

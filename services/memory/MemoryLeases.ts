@@ -1,5 +1,5 @@
 /** Leases in memory: `LeaseStore` seen through a connection. A watch that was cut off lists again. */
-import { Layer } from "effect";
+import * as Layer from "effect/Layer";
 import { Leases, type LeaseChange, type LeasesShape } from "../../core/lease/Leases.ts";
 import type { MemoryConnection } from "./MemoryConnection.ts";
 

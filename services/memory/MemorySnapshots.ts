@@ -1,5 +1,5 @@
 /** The last few snapshots of each agent, in memory. */
-import { Layer } from "effect";
+import * as Layer from "effect/Layer";
 import { Snapshots, SNAPSHOTS_KEPT, type SnapshotsShape } from "../../core/snapshot/Snapshots.ts";
 import { addressKey } from "../../schemas/Address.ts";
 import type { MemoryConnection } from "./MemoryConnection.ts";

@@ -1,5 +1,5 @@
 /** Timers in memory: on the broker's clock, into its inbox. They live as long as the broker does. */
-import { Layer } from "effect";
+import * as Layer from "effect/Layer";
 import { Timers, type TimersShape } from "../../core/schedule/Timers.ts";
 import { addressKey, type AgentId } from "../../schemas/Address.ts";
 import type { MemoryConnection } from "./MemoryConnection.ts";

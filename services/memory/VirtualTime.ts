@@ -8,7 +8,7 @@
  * 3. Ids and randomness come from the seed: one seed, one run.
  */
 import { setImmediate as afterMicrotasks } from "node:timers/promises";
-import { Layer } from "effect";
+import * as Layer from "effect/Layer";
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 
 /** 2025-01-01T00:00:00Z: any fixed instant that looks like one. */

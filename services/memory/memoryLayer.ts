@@ -1,5 +1,5 @@
 /** All ports of one connection to a `MemoryBroker`, as one layer: what tests provide in `natsLayer`'s place. */
-import { Layer } from "effect";
+import * as Layer from "effect/Layer";
 import { Time } from "../../core/time/Time.ts";
 import { layer as blobs } from "./MemoryBlobs.ts";
 import { layer as bus } from "./MemoryBus.ts";

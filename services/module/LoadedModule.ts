@@ -3,7 +3,7 @@
  * optional handlers. Made by `loadModule` (from a file) or `readModule` (from exports already at
  * hand, as tests have them); used by the gateway (routes, `fetch`), the host (classes) and mail.
  */
-import { Data } from "effect";
+import * as Data from "effect/Data";
 import type { EmailEntry } from "../../core/mail/EmailRoute.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 

@@ -5,7 +5,7 @@
 import type { Msg } from "@nats-io/nats-core";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { isNoResponders, type ReplyInbox } from "./ReplyInbox.ts";
-import { Data } from "effect";
+import * as Data from "effect/Data";
 
 /** `err_code`s of the server that this project decides on. */
 export const ApiCode = {

@@ -3,7 +3,9 @@
  * installation was provisioned with. Built once a process by `natsLayer`; the adapters are plain
  * functions of it.
  */
-import { Context, Effect, Layer } from "effect";
+import * as Context from "effect/Context";
+import * as Effect from "effect/Effect";
+import * as Layer from "effect/Layer";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { AckPublisher, HEADER_BYTES_MAX } from "./AckPublisher.ts";

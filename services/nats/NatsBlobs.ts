@@ -9,7 +9,8 @@
  * 3. Chunks of a replaced or refused object are purged; a crash in between leaves garbage, never a wrong object.
  */
 import { createHash, randomUUID } from "node:crypto";
-import { Effect, Layer } from "effect";
+import * as Effect from "effect/Effect";
+import * as Layer from "effect/Layer";
 import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";

@@ -4,7 +4,8 @@
  * the client would keep it without a bound, and send some of it when nobody waits for it any more.
  * What this process publishes or asks where it alone listens stays in it (`OwnListeners`).
  */
-import { Effect, Layer } from "effect";
+import * as Effect from "effect/Effect";
+import * as Layer from "effect/Layer";
 import { Bus, BrokerUnavailable, type BusReply, type BusShape } from "../../core/bus/Bus.ts";
 import { Nats, payloadBytesMax, type NatsShape } from "./Nats.ts";
 import { OwnListeners } from "./OwnListeners.ts";

@@ -9,7 +9,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { createInbox, type NatsConnection as Client } from "@nats-io/nats-core";
 import { connect } from "@nats-io/transport-node";
-import { Context, Effect, Layer } from "effect";
+import * as Context from "effect/Context";
+import * as Effect from "effect/Effect";
+import * as Layer from "effect/Layer";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { LogShape } from "../../core/log/Log.ts";
 import { loginOptions, type NatsLogin } from "./login.ts";

@@ -2,7 +2,8 @@
  * Dead letters in a stream of their own, one subject an agent; a letter's `seq` is its place in the
  * stream. Past the payload limit: a claim (`claims.ts`). What decides (`get`, `remove`) asks the leader.
  */
-import { Effect, Layer } from "effect";
+import * as Effect from "effect/Effect";
+import * as Layer from "effect/Layer";
 import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import {

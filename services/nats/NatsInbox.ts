@@ -5,7 +5,8 @@
  * Envelopes past the payload limit are claims (`claims.ts`). Their blobs stay when the input is acked: the journal's
  * event may name the same body, and erasing an agent finds them by their prefix.
  */
-import { Effect, Layer } from "effect";
+import * as Effect from "effect/Effect";
+import * as Layer from "effect/Layer";
 import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
 import { Inbox, LaneTaken, type InboxShape, type PublishResult } from "../../core/inbox/Inbox.ts";
 import { shardOf, type Epoch } from "../../schemas/Address.ts";

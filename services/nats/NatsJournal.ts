@@ -15,7 +15,8 @@
  * The lookup and `last` ask the leader: a replica that lags would say "none" of what is stored, and
  * cost an activation (a stale `last`) or a round (a needless retry).
  */
-import { Effect, Layer } from "effect";
+import * as Effect from "effect/Effect";
+import * as Layer from "effect/Layer";
 import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
 import {
   Journal,

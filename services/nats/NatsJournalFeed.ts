@@ -8,7 +8,8 @@
  * Where journals lie in several streams a follower of many agents reads each, and its handler is given one event at a
  * time from all of them.
  */
-import { Effect, Layer } from "effect";
+import * as Effect from "effect/Effect";
+import * as Layer from "effect/Layer";
 import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import {

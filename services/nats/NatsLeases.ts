@@ -11,7 +11,8 @@
  * Sequences of renewals are kept here, by key: a lease can be renewed only by the process that claimed it.
  */
 import { randomUUID } from "node:crypto";
-import { Effect, Layer } from "effect";
+import * as Effect from "effect/Effect";
+import * as Layer from "effect/Layer";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { Leases, type Lease, type LeasesShape, type RenewResult } from "../../core/lease/Leases.ts";
 import { encodeToken, type Epoch, type Sequence } from "../../schemas/Address.ts";

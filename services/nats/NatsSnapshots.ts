@@ -5,7 +5,8 @@
  */
 import { promisify } from "node:util";
 import { deflate, inflate } from "node:zlib";
-import { Effect, Layer } from "effect";
+import * as Effect from "effect/Effect";
+import * as Layer from "effect/Layer";
 import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { Snapshots, SNAPSHOTS_KEPT, type SnapshotsShape } from "../../core/snapshot/Snapshots.ts";

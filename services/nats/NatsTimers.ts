@@ -3,7 +3,8 @@
  * moves to the agent's inbox subject when it is due (measured on 2.15.1: 0-251 ms late, never early).
  * Publishing to the subject again replaces it; purging the subject disarms it.
  */
-import { Effect, Layer } from "effect";
+import * as Effect from "effect/Effect";
+import * as Layer from "effect/Layer";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { Timers, type TimersShape } from "../../core/schedule/Timers.ts";
 import { shardOf } from "../../schemas/Address.ts";

@@ -6,7 +6,7 @@
  * The servers' configuration is seen only where they let us (`$SYS.REQ.SERVER.PING.JSZ`, exported to the account:
  * `deploy/nats/accounts.conf`). Where they don't, the answer is "unknown" and never a guess.
  */
-import { Data } from "effect";
+import * as Data from "effect/Data";
 import type { NatsShape } from "./Nats.ts";
 import { isNoResponders } from "./ReplyInbox.ts";
 

@@ -1,5 +1,5 @@
 /** All ports over one NATS connection, as one layer: what each `main.ts` provides. */
-import { Layer } from "effect";
+import * as Layer from "effect/Layer";
 import type { Blobs } from "../../core/blob/Blobs.ts";
 import type { BrokerUnavailable, Bus } from "../../core/bus/Bus.ts";
 import type { DeadLetters } from "../../core/dead/DeadLetters.ts";

@@ -8,7 +8,7 @@
  * where an agent's messages lie, and a stream's messages can't be moved to another and keep their sequences,
  * by which journals, snapshots and local images are compared.
  */
-import { Data } from "effect";
+import * as Data from "effect/Data";
 import { SHARDS_DEFAULT } from "../../schemas/Address.ts";
 import type { StreamLayout, Subjects } from "../../schemas/Subjects.ts";
 import { ApiCode, ApiRefusal, type JetStreamApi } from "./JetStreamApi.ts";

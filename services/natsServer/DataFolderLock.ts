@@ -11,7 +11,7 @@
 import { randomUUID } from "node:crypto";
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Data } from "effect";
+import * as Data from "effect/Data";
 import { identityOf, stillLives, type ProcessIdentity } from "./ProcessIdentity.ts";
 
 /** Another living process holds this folder. */

@@ -10,7 +10,7 @@
 import { spawn } from "node:child_process";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
-import { Data } from "effect";
+import * as Data from "effect/Data";
 import { lastLines } from "./runProgram.ts";
 
 export interface ServerProcessOptions {

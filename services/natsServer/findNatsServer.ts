@@ -9,7 +9,8 @@
  * and the test kit.
  */
 import { homedir } from "node:os";
-import { Data, Effect } from "effect";
+import * as Data from "effect/Data";
+import * as Effect from "effect/Effect";
 import { cachedBinary, cacheFolderOf } from "./BinaryCache.ts";
 import { debianPackage } from "./debianPackage.ts";
 import { githubRelease, RELEASE_URL } from "./githubRelease.ts";

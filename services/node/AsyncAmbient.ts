@@ -1,6 +1,6 @@
 /** The ambient-context port on AsyncLocalStorage; and `getCurrentAgent()`, which reads it. */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { Layer } from "effect";
+import * as Layer from "effect/Layer";
 import { Ambient, type AmbientShape } from "../../core/ambient/Ambient.ts";
 import { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
 import type { Agent } from "../../core/agent/Agent.ts";

@@ -1,6 +1,6 @@
 /** The machine's clock, timers and randomness as `core/time/Time`: what processes run on. */
 import { randomFillSync } from "node:crypto";
-import { Layer } from "effect";
+import * as Layer from "effect/Layer";
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 
 /** Node runs longer timers at once; a longer wait is made of several. */

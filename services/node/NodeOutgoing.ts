@@ -11,7 +11,7 @@ import { lookup, type LookupAddress } from "node:dns";
 import * as http from "node:http";
 import * as https from "node:https";
 import { isIP, type LookupFunction, type Socket } from "node:net";
-import { Layer } from "effect";
+import * as Layer from "effect/Layer";
 import {
   Outgoing,
   type OutgoingRequest,

@@ -2,7 +2,7 @@
  * The log of a process: one JSON object a line, or on a terminal a line for people. To standard error,
  * so that what a command prints stays clean for scripts.
  */
-import { Layer } from "effect";
+import * as Layer from "effect/Layer";
 import { Log, type LogFields, type LogShape } from "../../core/log/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { machineTime } from "./MachineTime.ts";

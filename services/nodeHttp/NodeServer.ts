@@ -8,7 +8,9 @@
  *
  * 1. The number of open exchanges is exact: stopping waits for it to reach zero.
  */
-import { Effect, Layer, type Scope } from "effect";
+import * as Effect from "effect/Effect";
+import * as Layer from "effect/Layer";
+import type * as Scope from "effect/Scope";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";

@@ -3,7 +3,7 @@
  * error that node:net gave; uWebSockets.js gives none, so for it the address is tried once more with
  * node:net, just to learn the reason.
  */
-import { Effect } from "effect";
+import * as Effect from "effect/Effect";
 import { createServer } from "node:net";
 import { ListenFailed } from "../../core/http/HttpServer.ts";
 

@@ -2,7 +2,8 @@
  * Chooses the gateway's HTTP server: uWebSockets.js, several times faster, or node:http, which runs
  * everywhere. The processes' main files call it; `auto` never fails, `uws` fails where it can't load.
  */
-import { Effect, Layer } from "effect";
+import * as Effect from "effect/Effect";
+import * as Layer from "effect/Layer";
 import type { HttpServer } from "../../core/http/HttpServer.ts";
 import * as UwsServer from "../uws/UwsServer.ts";
 import { loadUws } from "../uws/loadUws.ts";

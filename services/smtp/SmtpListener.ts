@@ -7,7 +7,8 @@
  * 3. Bytes held for messages that come in are bounded over all connections; past it senders come again.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
-import { Effect, Layer } from "effect";
+import * as Effect from "effect/Effect";
+import * as Layer from "effect/Layer";
 import type { SMTPServer, SMTPServerDataStream, SMTPServerSession } from "smtp-server";
 import { ListenFailed } from "../../core/http/HttpServer.ts";
 import {

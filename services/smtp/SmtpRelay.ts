@@ -6,7 +6,8 @@
  * 1. A message's boundaries come of its id: sent again it is the same bytes.
  * 2. What the relay says decides: a code of 5xx is for good, everything else may be tried again.
  */
-import { Effect, Layer } from "effect";
+import * as Effect from "effect/Effect";
+import * as Layer from "effect/Layer";
 import type { SendMailOptions } from "nodemailer";
 import {
   MailTransport,

@@ -5,7 +5,8 @@
  *
  * When the layer's scope closes, descriptors are closed and what is still open is dropped.
  */
-import { Effect, Layer } from "effect";
+import * as Effect from "effect/Effect";
+import * as Layer from "effect/Layer";
 import {
   Databases, type DatabasesShape, type OpenedDatabase,
 } from "../../core/database/Databases.ts"; // prettier-ignore

@@ -8,7 +8,10 @@
  * 2. Leases are long, so that days of virtual time are not spent renewing them; one of a host that is
  *    gone runs out when the next one starts.
  */
-import { Effect, Exit, Layer, Scope } from "effect";
+import * as Effect from "effect/Effect";
+import * as Exit from "effect/Exit";
+import * as Layer from "effect/Layer";
+import * as Scope from "effect/Scope";
 import { Ambient, type AmbientShape } from "../../core/ambient/Ambient.ts";
 import { Blobs } from "../../core/blob/Blobs.ts";
 import { Bus } from "../../core/bus/Bus.ts";

@@ -14,7 +14,9 @@
  * 2. An upgraded connection leaves the library's connection count without an event, so it is
  *    counted here until its socket closes.
  */
-import { Effect, Layer, type Scope } from "effect";
+import * as Effect from "effect/Effect";
+import * as Layer from "effect/Layer";
+import type * as Scope from "effect/Scope";
 import type {
   HttpRequest as UwsRequest,
   HttpResponse as UwsResponse,

@@ -7,7 +7,7 @@
  * default of 4 KiB refuses ordinary cookies. It is raised here for the load alone; the limit that an
  * operator sets (`headerBytesMax`) is enforced by UwsServer.ts within it.
  */
-import { Data } from "effect";
+import * as Data from "effect/Data";
 import { createRequire } from "node:module";
 import type * as uWS from "uWebSockets.js";
 
