@@ -3,7 +3,9 @@
  * (`Host`, before) → start (census, calls, consumer) → hand-over or loss (here).
  *
  * 1. Calls are answered only while the lease is known to be held, by the local monotonic clock with a
- *    margin; past it the host says `notHere` before anyone else can have the shard.
+ *    margin; in the margin, before anyone else can have the shard, the host says `notHere`. Past it
+ *    (frozen, cut off) it is silent: the next owner has the same calls, and a caller that hears
+ *    `notHere` first would have them run a second time.
  * 2. On loss nothing leaves any more: agents are discarded, nothing is acked.
  * 3. On hand-over turns finish, calls are answered, images are kept, and the lease is released last.
  */
@@ -29,6 +31,8 @@ import type { HostServices } from "./HostServices.ts";
 const CENSUS_TIMEOUT_MS = 1000;
 /** And asks it again so often, for a socket that never speaks is not heard of otherwise; longer than any lease, and then it is gone. */
 const CENSUS_RETRIES_MAX = 60;
+/** Of the TTL: so long before its end by the broker's clock a lease is not relied on any more. */
+export const LEASE_MARGIN = 0.2;
 /** How often a shard that is handed over looks whether its last calls are answered. */
 const ANSWERED_POLL_MS = 5;
 
@@ -183,7 +187,7 @@ export class Shard {
     const id = config.subjects.addressOf(message.subject);
     const { head, body } = decodeMessage<Call>(message.data);
     // Rule 1.
-    if (time.monotonicMs() >= this.validUntilMs || this.lost.signal.aborted) return NOT_HERE;
+    if (time.monotonicMs() >= this.validUntilMs || this.lost.signal.aborted) return this.notHere();
     try {
       const whole = "blob" in head && head.blob !== undefined ? await blobs.get(head.blob) : body;
       if (whole === undefined) throw new Error("the body of a call is gone");
@@ -191,10 +195,18 @@ export class Shard {
       // Done, and not ours to tell any more: the caller decides whether to ask the next owner.
       return time.monotonicMs() < this.validUntilMs ? answer : undefined;
     } catch (error) {
-      if (isTransient(error) || this.lost.signal.aborted) return NOT_HERE;
+      if (isTransient(error) || this.lost.signal.aborted) return this.notHere();
       log.error("an agent could not answer", { ...id, error: describe(error) });
       return { reply: { kind: "error", ...(isOfCode(head) ? encodeError(error) : HIDDEN) } };
     }
+  }
+
+  /** Rule 1: undefined is silence. */
+  private notHere(): CallAnswer | undefined {
+    const { time, leases } = this.services;
+    return time.monotonicMs() < this.validUntilMs + leases.ttlMs * LEASE_MARGIN
+      ? NOT_HERE
+      : undefined;
   }
 
   private async respond(subject: string, { reply, body }: CallAnswer): Promise<void> {
