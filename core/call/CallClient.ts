@@ -4,7 +4,8 @@
  * 1. While nobody owns the shard, or the owner says `notHere`, nothing was done: hold and ask again
  *    until the deadline.
  * 2. When the owner is lost while a call is out, it may have been done. A call that may be repeated
- *    (`repeatable`) is asked of the new owner; another fails with `AgentUnreachable`.
+ *    (`repeatable`) is asked of the new owner; another fails with `AgentUnreachable`. So too when a
+ *    former owner, frozen past its lease, is the first to answer (`late`).
  * 3. `offer` asks once and holds nothing: what one sender offers an agent reaches it in that order.
  */
 import * as Data from "effect/Data";
@@ -41,8 +42,6 @@ export class CallClient {
   };
   /** Calls that are out, by shard. */
   private readonly out = new Map<ShardId, Set<AbortController>>();
-  /** Ends the offers that are out, by shard: one for all, as a signal costs more than an offer. */
-  private readonly offered = new Map<ShardId, AbortController>();
   private closed = false;
 
   constructor(parts: CallClient["parts"]) {
@@ -52,14 +51,12 @@ export class CallClient {
   /** Rule 2: the shard's lease ended or changed hands. */
   shardMoved(shard: ShardId): void {
     for (const controller of this.out.get(shard) ?? []) controller.abort();
-    this.offered.get(shard)?.abort();
-    this.offered.delete(shard);
   }
 
   /** The process stops: calls that are held or out end with `AgentUnreachable`, and keep nothing alive. */
   close(): void {
     this.closed = true;
-    for (const shard of [...this.out.keys(), ...this.offered.keys()]) this.shardMoved(shard);
+    for (const shard of this.out.keys()) this.shardMoved(shard);
   }
 
   /** Rejects with `AgentUnreachable`. */
@@ -99,14 +96,13 @@ export class CallClient {
     const { bus, subjects, shards } = this.parts;
     if (this.closed) return undefined;
     const shard = shardOf(id, shards);
-    let controller = this.offered.get(shard);
-    if (controller === undefined) this.offered.set(shard, (controller = new AbortController()));
-    const { signal } = controller;
-    const data = encodeMessage(call, body);
-    const reply = await bus.request(subjects.call(shard, id), data, {
-      timeoutMs: deadlineMs,
-      signal,
-    });
+    const controller = this.begin(shard);
+    const reply = await bus
+      .request(subjects.call(shard, id), encodeMessage(call, body), {
+        timeoutMs: deadlineMs,
+        signal: controller.signal,
+      })
+      .finally(() => this.out.get(shard)?.delete(controller));
     return reply._tag === "Reply" ? decodeMessage<CallReply>(reply.data).head : undefined;
   }
 
@@ -130,6 +126,8 @@ export class CallClient {
       if (reply._tag === "Reply") {
         const { head, body } = decodeMessage<CallReply>(reply.data);
         if (head.kind !== "notHere") return this.resolveBlob(head, body);
+        if (head.late === true && !options.repeatable)
+          throw unreachable(id, "its host has just changed; the call may have been done");
       } else if (reply._tag === "TimedOut" && !options.repeatable)
         throw unreachable(id, "its host did not answer; the call may have been done");
       await new Promise<void>((resolve) =>

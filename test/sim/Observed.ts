@@ -50,6 +50,8 @@ export interface Connected {
   readonly states: StateFrame[];
   /** Notes that it sent: it does not hear of those states. */
   readonly wrote: string[];
+  /** Those of this connection, in order. */
+  readonly sent: ReadonlyArray<string>;
   /** Ids of notes that the agent said it has taken. */
   readonly acked: string[];
   refusals: number;

@@ -14,7 +14,7 @@ import type { Turn } from "../../core/turn/Turn.ts";
 import { ScheduleTable } from "../../core/schedule/ScheduleTable.ts";
 import { decodeEvent, encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
-import { Board } from "./subjects.ts";
+import { Board, type SubjectEnv } from "./subjects.ts";
 
 export interface PlantedBug {
   readonly name: string;
@@ -188,6 +188,23 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
     breaks: ["I10"],
     install: () => patch(Board.prototype, "shouldConnectionBeReadonly", () => () => false),
   },
+  {
+    name: "a message is overtaken by the next",
+    breaks: ["I14"],
+    install: () =>
+      patch(
+        Board.prototype,
+        "onMessage",
+        (plain) =>
+          async function (this: Board, connection, message) {
+            const order = Number(/\d+/.exec(String(message))?.[0]);
+            await (this as unknown as { env: SubjectEnv }).env.sim.sleep(
+              order % 2 === 0 ? 0 : LATE_MS,
+            );
+            plain.call(this, connection, message);
+          },
+      ),
+  },
   { name: "signatures are not verified", breaks: ["I10"], verifiesNothing: true },
   { name: "a damaged event is passed over", breaks: ["I12"], skipsDamage: true },
   {
@@ -218,6 +235,8 @@ interface SchedulerParts {
 
 /** More than every latency of a run. */
 const EARLY_MS = 400;
+/** More than lies between two messages that are sent at once. */
+const LATE_MS = 20;
 
 /** Puts `make(plain)` in a method's place, as an own property; the returned function takes it away. */
 function patch<T extends object, K extends keyof T>(

@@ -32,12 +32,15 @@ const OPS: Readonly<Partial<Record<Order["do"], number>>> = {
 export class Workload {
   private readonly installation: Installation;
   private readonly random: Random;
+  /** Of its own, so that what goes ahead does not change what is done. */
+  private readonly aheadRandom: Random;
   private readonly clients: Client[] = [];
   private orders = 0;
 
   constructor(installation: Installation) {
     this.installation = installation;
     this.random = new Random(installation.seed, "workload");
+    this.aheadRandom = new Random(installation.seed, "ahead");
   }
 
   /** One thing that the outside does. */
@@ -49,9 +52,7 @@ export class Workload {
       case "order":
         return this.order(random.weighted(OPS));
       case "note":
-        return random
-          .pick(this.clients.length > 0 ? this.clients : [undefined])
-          ?.write(this.newId());
+        return this.note(random.pick(this.clients.length > 0 ? this.clients : [undefined]));
       case "connect":
         if (this.clients.length < CLIENTS_MAX) this.connect();
         return;
@@ -126,6 +127,20 @@ export class Workload {
     for (const client of this.clients) client.stay();
   }
 
+  /** One note, or several without a wait for what becomes of those before, at once or in a row. */
+  private note(client: Client | undefined): void {
+    const ahead = this.aheadRandom;
+    client?.write(this.newId());
+    if (!ahead.chance(AHEAD)) return;
+    const more = ahead.int(1, AHEAD_MAX);
+    const gapMs = ahead.pick([0, 0, 1, 3]);
+    for (let n = 1; n <= more; n++) {
+      const id = `x${++this.orders}-${ahead.int(0, ID_NOISE_MAX)}`;
+      if (gapMs === 0) client?.write(id);
+      else this.installation.time.after(n * gapMs, () => client?.write(id));
+    }
+  }
+
   private connect(): void {
     const { random } = this;
     const kind = random.weighted({ writer: 3, reader: 2, watcher: 2 });
@@ -188,6 +203,8 @@ class Client {
   private socket: MemorySocket | undefined;
   private left = false;
   private readonly wrote: string[] = [];
+  /** Of `wrote`, by this connection. */
+  private sent: string[] = [];
   private connecting = false;
 
   constructor(installation: Installation, random: Random, who: Client["who"]) {
@@ -202,10 +219,12 @@ class Client {
     if (this.connecting || this.left || this.socket !== undefined) return;
     this.connecting = true;
     const { className, agent, readonly, name } = this.who;
+    this.sent = [];
     const seen: Connected = {
       ...this.who,
       states: [],
       wrote: this.wrote,
+      sent: this.sent,
       acked: [],
       refusals: 0,
       stale: 0,
@@ -241,6 +260,7 @@ class Client {
     if (this.socket === undefined || this.who.className !== "Board") return;
     if (this.who.readonly) this.installation.observed.forbidden.push(note);
     this.wrote.push(note);
+    this.sent.push(note);
     const asState = this.random.chance(0.5);
     this.socket.toServer(
       asState ? JSON.stringify({ type: "cf_agent_state", state: { note, n: 0 } }) : note,
@@ -286,6 +306,9 @@ function requestOf(
 }
 
 const CLIENTS_MAX = 4;
+/** Of notes, that others follow at once; and how many. */
+const AHEAD = 0.6;
+const AHEAD_MAX = 20;
 /** Of webhooks, that the provider sends a second time though nothing went wrong. */
 const REPEATED = 0.25;
 /** Tells ids of one run apart in a trace; their number does that already. */

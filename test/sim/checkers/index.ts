@@ -6,7 +6,7 @@ import {
 } from "./inputs.ts"; // prettier-ignore
 import { checkDamageIsFound, checkOneOwnerAnEpoch, checkReplayIsExact } from "./journals.ts";
 import {
-  checkClientsSeeWhatIsStored, checkForbiddenLeavesNothing, checkSentIsStored,
+  checkClientsSeeWhatIsStored, checkForbiddenLeavesNothing, checkMessagesKeepTheirOrder, checkSentIsStored,
 } from "./outputs.ts"; // prettier-ignore
 import { checkCancelledStaysCancelled, checkSchedulesRunWhenDue } from "./schedules.ts";
 
@@ -28,6 +28,7 @@ const CHECKERS: Readonly<Record<string, (run: RunHistory) => Violations>> = {
   I10: checkForbiddenLeavesNothing,
   I12: checkDamageIsFound,
   I13: checkSentIsStored,
+  I14: checkMessagesKeepTheirOrder,
   defect: ({ observed }) => observed.defects,
 };
 

@@ -1,4 +1,4 @@
-/** I9, I10, I13: what others see, and who may change anything. Each function returns what it found wrong, in words. */
+/** I9, I10, I13, I14: what others see, who may change anything, and in which order. Each function returns what it found wrong, in words. */
 import type { Violations } from "../../kit/checkers.ts";
 import type { RunHistory } from "../RunHistory.ts";
 import { keyOfId } from "./effects.ts";
@@ -48,6 +48,37 @@ export function checkClientsSeeWhatIsStored(run: RunHistory): Violations {
       );
   }
   return wrong;
+}
+
+/** I14: what a connection sent was first taken in the order in which it was sent, and it hears so in that order. */
+export function checkMessagesKeepTheirOrder(run: RunHistory): Violations {
+  const wrong: string[] = [];
+  const firsts = new Map<string, ReadonlyMap<string, number>>();
+  for (const history of run.agents) {
+    const texts = [...statesOf(history).within.values()].flatMap((within) => [...within]);
+    firsts.set(`${history.id.class} ${history.id.name}`, firstOf(texts.flatMap(notesIn)));
+  }
+  for (const { name, className, agent, sent, acked } of run.observed.connections) {
+    const stored = firsts.get(`${className} ${agent}`) ?? new Map<string, number>();
+    for (const [what, places] of [
+      ["stored", stored],
+      ["answered", firstOf(acked)],
+    ] as const) {
+      const found = sent.filter((note) => places.has(note));
+      for (const [n, note] of found.entries())
+        if (n > 0 && places.get(note)! < places.get(found[n - 1]!)!)
+          wrong.push(`${name}: ${note} was ${what} before ${found[n - 1]}, which it sent before`);
+    }
+  }
+  return wrong;
+}
+
+const notesIn = (state: string): ReadonlyArray<string> => state.match(/x\d+-\d+/g) ?? [];
+
+function firstOf(items: ReadonlyArray<string>): ReadonlyMap<string, number> {
+  const first = new Map<string, number>();
+  for (const [n, item] of items.entries()) if (!first.has(item)) first.set(item, n);
+  return first;
 }
 
 /** I10: forged webhooks are refused, and neither they nor readonly connections leave a trace. */

@@ -1,0 +1,221 @@
+/**
+ * `ClientMessages` against a host driven by hand: what is sent when, and what is sent again. The host's half is
+ * `test/system/socketOrder.test.ts`.
+ */
+import { describe, expect, test } from "vitest";
+import type { CallClient } from "../../core/call/CallClient.ts";
+import { agentId } from "../../schemas/Address.ts";
+import type { Call, CallReply, SocketInfo } from "../../schemas/Call.ts";
+import {
+  ClientMessages,
+  type ClientSocket,
+  type CloseFrame,
+} from "../../services/gateway/ClientMessages.ts";
+import { pollUntil } from "../kit/poll.ts";
+
+interface Sent {
+  readonly call: Call;
+  /** Sent without a wait for the one before. */
+  readonly ahead: boolean;
+  readonly answer: (reply: CallReply | undefined) => void;
+}
+
+const INFO: SocketInfo = { gateway: "g", sid: "s", id: "c", url: "http://x/", headers: [] };
+/** What the fake bus takes without the blob store. */
+const FITS_BYTES = 600_000;
+
+function make() {
+  const sent: Sent[] = [];
+  const state = {
+    open: true,
+    gone: undefined as CloseFrame | undefined,
+    failure: undefined as unknown,
+  };
+  const send = (call: Call, ahead: boolean) =>
+    new Promise<CallReply | undefined>((resolve) => sent.push({ call, ahead, answer: resolve }));
+  const calls = {
+    fits: (body: Uint8Array) => body.length <= FITS_BYTES,
+    offer: (_id: unknown, call: Call) => send(call, true),
+    call: async (_id: unknown, call: Call) => ({ reply: await send(call, false) }),
+  } as unknown as CallClient;
+  const socket: ClientSocket = {
+    id: agentId("A", "a"),
+    info: INFO,
+    get gone() {
+      return state.gone;
+    },
+  };
+  const messages: ClientMessages<ClientSocket> = new ClientMessages(socket, {
+    calls,
+    gatewayId: "g",
+    has: () => state.open,
+    infoOf: () => ({ ...INFO, next: messages.next }),
+    ended: (_socket, error) => {
+      state.open = false;
+      state.failure = error;
+    },
+  });
+  const push = (count: number, bytes = 1): boolean[] =>
+    Array.from({ length: count }, () => messages.push(new Uint8Array(bytes), false));
+  const seen = (): ReadonlyArray<string> => sent.map(describeSent);
+  const until = (...wanted: string[]) =>
+    pollUntil(wanted.join(", "), () =>
+      JSON.stringify(seen()) === JSON.stringify(wanted) ? true : { done: false, saw: seen() },
+    );
+  /** Answers everything that was sent so far and forgets it. */
+  const answer = (reply: (call: Call) => CallReply | undefined): void => {
+    for (const one of sent.splice(0)) one.answer(reply(one.call));
+  };
+  /** The first message is taken by an agent that keeps the order. */
+  const begin = async (): Promise<void> => {
+    push(1);
+    await until("alone 1");
+    answer(taken);
+    await settled();
+  };
+  return { sent, state, messages, push, seen, until, answer, begin };
+}
+
+const taken = (call: Call): CallReply =>
+  call.kind === "message" ? { kind: "taken", next: call.number! + 1 } : { kind: "taken" };
+
+function describeSent({ call, ahead }: Sent): string {
+  if (call.kind === "message") return `${ahead ? "ahead" : "alone"} ${call.number}`;
+  return call.kind === "resume" ? `resume ${call.socket.next}` : call.kind;
+}
+
+/** Everything that follows from what was said is done. */
+const settled = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+const aheadOf = (from: number, to: number): string[] =>
+  Array.from({ length: to - from + 1 }, (_, n) => `ahead ${from + n}`);
+
+describe("a client's messages", () => {
+  test("wait for the first to be taken, and then go ahead", async () => {
+    const { push, until, answer } = make();
+    push(3);
+    await until("alone 1");
+    answer(taken);
+    await until("ahead 2", "ahead 3");
+    push(1);
+    await until("ahead 2", "ahead 3", "ahead 4");
+  });
+
+  test("go one at a time to a host of before, whose word has no number", async () => {
+    const { push, until, answer } = make();
+    push(3);
+    for (const n of [1, 2, 3]) {
+      await until(`alone ${n}`);
+      answer(() => ({ kind: "taken" }));
+    }
+    await until();
+  });
+
+  test("are at most 64 ahead, and about 1 MiB", async () => {
+    const many = make();
+    await many.begin();
+    many.push(100);
+    await many.until(...aheadOf(2, 65));
+    many.answer(taken);
+    await many.until(...aheadOf(66, 101));
+    const large = make();
+    await large.begin();
+    large.push(5, FITS_BYTES);
+    await large.until("ahead 2", "ahead 3");
+  });
+
+  test("too many that wait are refused", async () => {
+    const { push } = make();
+    const accepted = push(1_100);
+    expect(accepted.filter(Boolean)).toHaveLength(1_000);
+    expect(accepted.indexOf(false)).toBe(1_000);
+  });
+
+  test("are not sent again before each that is out has its answer; then the first goes alone", async () => {
+    const { begin, push, sent, until, answer } = make();
+    await begin();
+    push(4);
+    await until(...aheadOf(2, 5));
+    const [second, third, ...rest] = sent.splice(0);
+    second!.answer(undefined);
+    third!.answer({ kind: "notHere" });
+    await settled();
+    push(1);
+    await settled();
+    expect(sent).toEqual([]);
+    for (const one of rest) one.answer({ kind: "unknownSocket" });
+    await until("alone 2");
+    answer(() => ({ kind: "unknownSocket" }));
+    await until("resume 2");
+    answer(taken);
+    await until("alone 2");
+    answer(taken);
+    await until(...aheadOf(3, 6));
+  });
+
+  test("that are known to be taken are never sent again, though answers before theirs are missing", async () => {
+    const { begin, push, sent, until } = make();
+    await begin();
+    push(4);
+    await until(...aheadOf(2, 5));
+    const out = sent.splice(0);
+    out[0]!.answer(undefined);
+    out[2]!.answer({ kind: "taken", next: 5 });
+    out[1]!.answer(undefined);
+    out[3]!.answer(undefined);
+    await until("alone 5");
+  });
+
+  test("past what the bus takes go alone, with nothing ahead of them", async () => {
+    const { begin, push, until, answer } = make();
+    await begin();
+    push(1);
+    push(1, FITS_BYTES + 1);
+    push(1);
+    await until("ahead 2");
+    answer(taken);
+    await until("alone 3");
+    answer(taken);
+    await until("ahead 4");
+  });
+
+  test("all come before the close, which is told once", async () => {
+    const { begin, push, state, messages, until, answer } = make();
+    await begin();
+    push(2);
+    state.gone = { code: 1000, reason: "", wasClean: true };
+    messages.flow();
+    await until("ahead 2", "ahead 3");
+    answer(taken);
+    await until("close");
+    answer(taken);
+    await settled();
+    expect(state).toMatchObject({ open: false, failure: undefined });
+    messages.flow();
+    await until();
+  });
+
+  test("of a socket that its host has closed for good are dropped", async () => {
+    const { begin, push, state, until, answer } = make();
+    await begin();
+    push(2);
+    await until("ahead 2", "ahead 3");
+    state.open = false;
+    answer(() => undefined);
+    await settled();
+    await until();
+  });
+
+  test("end the socket when the agent answers one with an error", async () => {
+    const { begin, push, state, until, answer } = make();
+    await begin();
+    push(1);
+    await until("ahead 2");
+    const error: CallReply = { kind: "error", name: "Error", message: "broken" };
+    answer(() => error);
+    await until("alone 2");
+    answer(() => error);
+    await settled();
+    expect(String(state.failure)).toContain("AgentUnreachable");
+  });
+});
