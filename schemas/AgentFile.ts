@@ -9,6 +9,7 @@
  * the file is complete; each frame's checksum, that its event is. A reader of another `v` refuses.
  */
 import { agentId, InvalidAddress, type AgentId } from "./Address.ts";
+import { fromBase64, toBase64 } from "./base64.ts";
 import { CorruptFrame, UnknownVersion } from "./Frame.ts";
 
 const FORMAT = "agents.agent";
@@ -100,23 +101,4 @@ function parse(text: string, line: number): Record<string, unknown> {
     // Said below.
   }
   throw new CorruptFrame({ message: `line ${line} is not a line of JSON` });
-}
-
-/** Characters of one call: more arguments than this overflow the stack. */
-const SLICE = 8_192;
-
-function toBase64(bytes: Uint8Array): string {
-  let binary = "";
-  for (let at = 0; at < bytes.length; at += SLICE)
-    binary += String.fromCharCode(...bytes.subarray(at, at + SLICE));
-  return btoa(binary);
-}
-
-/** Characters that are none of base64's are damage, which the frame's checksum finds. */
-function fromBase64(text: string): Uint8Array {
-  try {
-    return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
-  } catch {
-    return new Uint8Array(0);
-  }
 }

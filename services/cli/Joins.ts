@@ -15,6 +15,7 @@ import type { TimersShape } from "../../core/schedule/Timers.ts";
 import type { SnapshotsShape } from "../../core/snapshot/Snapshots.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
+import type { BackupEntry, BackupPart } from "../../schemas/BackupFile.ts";
 import type { Readiness } from "../admin/AdminServer.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 
@@ -57,6 +58,9 @@ export interface ReadPorts {
   readonly databases: DatabasesShape;
   readonly leases: Pick<LeasesShape, "list">;
   readonly shards: number;
+  readonly namespace: string;
+  /** Everything of a kind that the installation holds, of all agents. Rejects with `BrokerUnavailable`. */
+  readonly stored: (part: BackupPart) => AsyncIterable<BackupEntry>;
   /** Removes what waits for an agent: inputs and timers. */
   readonly purgeInputs: (id: AgentId) => Promise<Pick<Purged, "inputs" | "timers">>;
   /** Removes what is stored of an agent, of its journal only what is before `keepEventsFrom`; after `endLife`. */

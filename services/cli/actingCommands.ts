@@ -1,12 +1,10 @@
 /**
- * The commands that do something to agents from outside: `call`, `export`, `import`, `erase`, and `dead` with its parts. Adds them to
+ * The commands that do something to agents from outside: `call`, `erase`, and `dead` with its parts. Adds them to
  * the program; the work is in `commands/`.
  */
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { call } from "./commands/call.ts";
 import { erase } from "./commands/erase.ts";
-import { exportAgent } from "./commands/exportAgent.ts";
-import { importAgent } from "./commands/importAgent.ts";
 import { deadDrop, deadList, deadRedrive, deadShow } from "./commands/dead.ts";
 import type { Joins } from "./Joins.ts";
 import * as options from "./options.ts";
@@ -54,49 +52,6 @@ Examples:
           args,
           json: given.json === true,
           timeoutMs: given.timeout * 1000,
-        }),
-      ),
-    );
-
-  addTargetOptions(program.command("export").summary("copy an agent into a file"))
-    .description(
-      "Prints an agent's whole journal as JSON lines: all that it is and was, for agents import. Reads the broker; the agent goes on meanwhile.",
-    )
-    .argument("<class>", CLASS_HELP)
-    .argument("<name>", NAME_HELP)
-    .addHelpText(
-      "after",
-      `
-Inputs that still wait for the agent, and its dead letters, are not in it.
-
-Example:
-  agents export RepoAgent octocat-hello-world > agent.jsonl`,
-    )
-    .action((className: string, name: string, given: GivenTarget) =>
-      withPorts(given, (ports) => exportAgent(ports, terminal, joins.time, { className, name })),
-    );
-
-  addTargetOptions(program.command("import").summary("make an agent of a file of agents export"))
-    .description(
-      "Makes the agent of a file, in this installation or another: state, SQL, queue, schedules and history as they were. Refuses where the agent exists. Its schedules are armed again, and what waits in its queue goes on: where the agent that it was copied from lives too, both do it.",
-    )
-    .argument("<file>", "what agents export has printed")
-    .option("--as <name>", "another name for it")
-    .addHelpText(
-      "after",
-      `
-The file is checked before anything is written.
-
-Examples:
-  agents import agent.jsonl
-  agents import agent.jsonl --as octocat-copy --nats nats://other:4222`,
-    )
-    .action((file: string, given: GivenImport) =>
-      withPorts(given, (ports) =>
-        importAgent(ports, terminal, joins.time, {
-          file,
-          name: given.as,
-          json: given.json === true,
         }),
       ),
     );
@@ -174,10 +129,6 @@ Examples:
 function readIds(text: string, before: ReadonlyArray<number> = []): ReadonlyArray<number> {
   if (!/^\d+$/.test(text)) throw new InvalidArgumentError("Give its number.");
   return [...before, options.readWhole(text, 1, Number.MAX_SAFE_INTEGER)];
-}
-
-interface GivenImport extends GivenTarget {
-  readonly as?: string;
 }
 
 interface GivenErase extends GivenTarget {

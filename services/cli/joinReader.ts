@@ -10,17 +10,19 @@ import { Blobs } from "../../core/blob/Blobs.ts";
 import { Bus } from "../../core/bus/Bus.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
 import { Databases } from "../../core/database/Databases.ts";
-import { DeadLetters } from "../../core/dead/DeadLetters.ts";
+import { DeadLetters, type DeadLettersShape } from "../../core/dead/DeadLetters.ts";
 import { Inbox } from "../../core/inbox/Inbox.ts";
 import { Journal } from "../../core/journal/Journal.ts";
 import { JournalFeed } from "../../core/journal/JournalFeed.ts";
 import { Leases } from "../../core/lease/Leases.ts";
 import { Timers } from "../../core/schedule/Timers.ts";
 import { Snapshots } from "../../core/snapshot/Snapshots.ts";
+import type { BackupEntry } from "../../schemas/BackupFile.ts";
 import { unavailable } from "../nats/JetStreamApi.ts";
 import { Nats } from "../nats/Nats.ts";
 import { natsLayer } from "../nats/natsLayer.ts";
 import { describeDurability, readDurability } from "../nats/durability.ts";
+import { readStored } from "../nats/readStored.ts";
 import { purgeAgent, purgeInputs } from "../nats/purgeAgent.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
@@ -42,9 +44,11 @@ export async function openReader(target: Target): Promise<ReadPorts> {
       const nats = yield* Nats;
       const { shards, subjects, connection } = nats;
       const bus = yield* Bus;
+      const blobs = yield* Blobs;
+      const deadLetters = yield* DeadLetters;
       const calls = new CallClient({
         bus,
-        blobs: yield* Blobs,
+        blobs,
         time: machineTime,
         subjects,
         shards,
@@ -53,7 +57,7 @@ export async function openReader(target: Target): Promise<ReadPorts> {
       return {
         journal: yield* Journal,
         feed: yield* JournalFeed,
-        deadLetters: yield* DeadLetters,
+        deadLetters,
         inbox: yield* Inbox,
         calls,
         timers: yield* Timers,
@@ -61,6 +65,11 @@ export async function openReader(target: Target): Promise<ReadPorts> {
         databases: yield* Databases,
         leases: yield* Leases,
         shards,
+        namespace: subjects.namespace,
+        stored: (part) =>
+          part === "letters"
+            ? letters(deadLetters)
+            : readStored(nats, blobs, part === "inputs" ? "inbox" : "journal"),
         purgeInputs: (id) => purgeInputs(nats, id),
         purge: (id, options) => purgeAgent(nats, id, options),
         tellErased: (id, ids) => tellErased(hosts, id, ids),
@@ -74,6 +83,13 @@ export async function openReader(target: Target): Promise<ReadPorts> {
 }
 
 const divided = (groups: number): string => (groups === 1 ? "" : ` in ${groups} stream groups`);
+
+/** When a letter was stored is in its own head. */
+async function* letters({
+  list,
+}: Pick<DeadLettersShape, "list">): AsyncGenerator<BackupEntry, void, void> {
+  for await (const letter of list()) yield { ...letter, storedMs: 0 };
+}
 
 /** Creates or completes the installation. Rejects with `ShardCountMismatch`, `StreamGroupsRefused`, `ProvisioningRefused` or `BrokerUnavailable`. */
 export async function provisionTarget(

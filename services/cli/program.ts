@@ -6,6 +6,7 @@ import { Command, CommanderError } from "commander";
 import { EXIT_OK, EXIT_USAGE } from "./CliError.ts";
 import { addActingCommands } from "./actingCommands.ts";
 import { addReadingCommands } from "./readingCommands.ts";
+import { addSavingCommands } from "./savingCommands.ts";
 import { addServingCommands } from "./servingCommands.ts";
 import type { Joins } from "./Joins.ts";
 import type { Terminal } from "./Terminal.ts";
@@ -49,6 +50,8 @@ export async function runProgram(
   addReadingCommands(program, joins, terminal);
   program.commandsGroup("Acting:");
   addActingCommands(program, joins, terminal);
+  program.commandsGroup("Saving:");
+  addSavingCommands(program, joins, terminal);
   try {
     await program.parseAsync(args as string[], { from: "user" });
     return EXIT_OK;

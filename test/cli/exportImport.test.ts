@@ -126,6 +126,7 @@ beforeAll(async () => {
   await source.host?.kill();
   source.host = undefined;
   const exported = await agents(source, "export", "keeper", "first");
+  expect(exported.err).toMatch(/^Keeper\/first: \d+ events\n$/);
   expect(exported.code).toBe(0);
   writeFileSync(file, exported.out);
 }, 60_000);

@@ -115,6 +115,10 @@ export class CliFixture {
             })),
         },
         shards: this.broker.shards,
+        namespace: "agents",
+        stored: () => {
+          throw new Error("not in these tests");
+        },
         purgeInputs: () => Promise.reject(new Error("not in these tests")),
         purge: () => Promise.reject(new Error("not in these tests")),
         tellErased: () => Promise.reject(new Error("not in these tests")),

@@ -7,6 +7,9 @@ interface KeeperState {
   readonly rung: ReadonlyArray<string>;
 }
 
+/** Of a note: longer ones are counted, so that an answer fits into a message. */
+const SHOWN_MAX = 500;
+
 export class Keeper extends Agent<unknown, KeeperState> {
   static override options = { retry: { maxAttempts: 1 }, hibernateAfterSeconds: 0.2 };
   override initialState: KeeperState = { notes: 0, last: "", rung: [] };
@@ -19,6 +22,11 @@ export class Keeper extends Agent<unknown, KeeperState> {
     this.sql`INSERT INTO notes (text) VALUES (${text})`;
     this.setState({ ...this.state, notes: this.state.notes + 1, last: text.slice(0, 100) });
     return this.state.notes;
+  }
+
+  /** A call carries no more than one message of the broker does. */
+  noteLong(length: number): number {
+    return this.note("y".repeat(length));
   }
 
   async plan(seconds: number, text: string): Promise<void> {
@@ -55,7 +63,9 @@ export class Keeper extends Agent<unknown, KeeperState> {
     }));
     return {
       state: this.state,
-      notes: this.sql<{ text: string }>`SELECT text FROM notes ORDER BY id`.map(({ text }) => text),
+      notes: this.sql<{ text: string }>`SELECT text FROM notes ORDER BY id`.map(({ text }) =>
+        text.length <= SHOWN_MAX ? text : `${text.length} times ${text[0]}`,
+      ),
       schedules,
     };
   }

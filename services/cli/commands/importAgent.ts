@@ -11,11 +11,8 @@ import { createReadStream } from "node:fs";
 import { resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { transplant } from "../../../core/journal/transplant.ts";
-import { ScheduleTable } from "../../../core/schedule/ScheduleTable.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
-import { timerOf } from "../../../core/turn/Alarms.ts";
 import { isBareEnd } from "../../../core/turn/endLife.ts";
-import { rebuildAgent } from "../../../core/turn/rebuild.ts";
 import { addressKey, type AgentId, type Epoch, type Sequence } from "../../../schemas/Address.ts";
 import {
   AgentFileReader,
@@ -23,12 +20,12 @@ import {
   type AgentFileEvent,
 } from "../../../schemas/AgentFile.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
-import { encodeEnvelope } from "../../../schemas/InboxEnvelope.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import { failed } from "../CliError.ts";
 import { address } from "../findAgent.ts";
 import type { ReadPorts } from "../Joins.ts";
 import type { Terminal } from "../Terminal.ts";
+import { armTimers, wakeAgent } from "../wakeAgent.ts";
 
 /** A broker that is slow to store one message is away. */
 const STORE_TIMEOUT_MS = 30_000;
@@ -54,8 +51,8 @@ export async function importAgent(
   await each(path, async ({ data }) => {
     last = await store(ports, id, transplant(data, { id, epoch }), last);
   });
-  const timers = await arm(ports, id);
-  await wake(ports, time, id);
+  const timers = await armTimers(ports, id);
+  await wakeAgent(ports, time, id);
   const done = { class: id.class, name: id.name, events, timers };
   if (json) terminal.out(JSON.stringify(done));
   else terminal.out(`${addressKey(id)} is here: ${events} events, ${timers} timers armed.`);
@@ -127,36 +124,4 @@ async function store(
   throw failed(
     `${addressKey(id)} is here in part only; ${why}. Remove it ("agents erase") and import it again.`,
   );
-}
-
-/** Rule 3: how many timers. */
-async function arm({ timers, ...sources }: ReadPorts, id: AgentId): Promise<number> {
-  const { database } = await rebuildAgent(id, sources);
-  try {
-    const table = new ScheduleTable(database);
-    let armed = 0;
-    for (const row of table.exists ? table.all() : []) {
-      const timer = timerOf(row);
-      if (timer === undefined) continue;
-      await timers.arm(id, timer.name, timer.dueMs, timer.envelope);
-      armed++;
-    }
-    return armed;
-  } finally {
-    database.close();
-  }
-}
-
-async function wake(
-  { inbox }: ReadPorts,
-  time: Pick<TimeShape, "id" | "nowMs">,
-  id: AgentId,
-): Promise<void> {
-  // A trigger of no item of its queue: it is dropped when the agent has started.
-  const input = encodeEnvelope({ key: `queue:${time.id()}`, kind: "queue", time: time.nowMs() });
-  const stored = await inbox.publish(id, input, { signal: AbortSignal.timeout(STORE_TIMEOUT_MS) });
-  if (stored._tag !== "Stored")
-    throw failed(
-      `${addressKey(id)} is here, but could not be woken (${stored.message}): call it once, for what waits in its queue.`,
-    );
 }

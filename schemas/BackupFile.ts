@@ -1,0 +1,91 @@
+/**
+ * A backup of a whole installation, as `agents backup` writes and `agents restore` reads it: a folder with three files
+ * of JSON lines, gzipped, and a manifest that is written last, so that there is one beside whole files only.
+ *
+ *     manifest.json     {"format":"agents.backup","v":1,"namespace":…,"time":ISO 8601,"inputs":…,"events":…,"letters":…}
+ *     inputs.jsonl.gz   {"class":…,"name":…,"seq":…,"stored":milliseconds,"data":"the stored frame, base64"}   … one a line
+ *     events.jsonl.gz   the same of every journal, each agent's oldest first
+ *     letters.jsonl.gz  the same of the dead letters
+ *
+ * Frames are whole: what lies in the blob store in an installation lies in the line. `inputs`, `events` and `letters` of
+ * the manifest are the numbers of lines. A reader of another `v` refuses.
+ */
+import { agentId, type AgentId } from "./Address.ts";
+import { fromBase64, toBase64 } from "./base64.ts";
+import { CorruptFrame, UnknownVersion } from "./Frame.ts";
+
+const FORMAT = "agents.backup";
+export const BACKUP_VERSION = 1;
+
+/** Written in this order: an input that is done meanwhile is in the journal, and known there by its key. */
+export const BACKUP_PARTS = ["inputs", "events", "letters"] as const;
+export type BackupPart = (typeof BACKUP_PARTS)[number];
+
+export interface BackupManifest extends Readonly<Record<BackupPart, number>> {
+  readonly namespace: string;
+  /** When it began, ISO 8601. */
+  readonly time: string;
+}
+
+export interface BackupEntry {
+  readonly id: AgentId;
+  readonly seq: number;
+  readonly storedMs: number;
+  readonly data: Uint8Array;
+}
+
+export const encodeManifest = (manifest: BackupManifest): string =>
+  JSON.stringify({ format: FORMAT, v: BACKUP_VERSION, ...manifest }, undefined, 2);
+
+/** Throws `CorruptFrame` or `UnknownVersion`. */
+export function decodeManifest(text: string): BackupManifest {
+  const found = parse(text);
+  if (found["format"] !== FORMAT)
+    throw new CorruptFrame({ message: 'manifest.json is not that of an "agents backup"' });
+  const version = Number(found["v"]);
+  if (version !== BACKUP_VERSION)
+    throw new UnknownVersion({
+      version,
+      message: `the backup is of version ${version}; this release reads ${BACKUP_VERSION}`,
+    });
+  const { inputs, events, letters } = found;
+  return {
+    namespace: String(found["namespace"]),
+    time: String(found["time"]),
+    inputs: Number(inputs),
+    events: Number(events),
+    letters: Number(letters),
+  };
+}
+
+export const encodeEntry = ({ id, seq, storedMs, data }: BackupEntry): string =>
+  JSON.stringify({
+    class: id.class,
+    name: id.name,
+    seq,
+    stored: storedMs,
+    data: toBase64(data),
+  });
+
+/** Throws `CorruptFrame` or `InvalidAddress`. */
+export function decodeEntry(line: string): BackupEntry {
+  const { class: className, name, seq, stored, data } = parse(line);
+  if (typeof seq !== "number" || typeof stored !== "number" || typeof data !== "string")
+    throw new CorruptFrame({ message: "a line of the backup is no entry" });
+  return {
+    id: agentId(String(className), String(name)),
+    seq,
+    storedMs: stored,
+    data: fromBase64(data),
+  };
+}
+
+function parse(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === "object" && value !== null) return value as Record<string, unknown>;
+  } catch {
+    // Said below.
+  }
+  throw new CorruptFrame({ message: "a line of the backup is not JSON" });
+}

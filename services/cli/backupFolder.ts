@@ -1,0 +1,78 @@
+/**
+ * The files of a backup (`schemas/BackupFile`) on disk: written and read as streams, so that an installation of any
+ * size passes through a little memory. Used by `commands/backup` and `commands/restore`.
+ */
+import { createReadStream, createWriteStream } from "node:fs";
+import { mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { pipeline } from "node:stream/promises";
+import { createGunzip, createGzip } from "node:zlib";
+import {
+  decodeEntry,
+  decodeManifest,
+  encodeEntry,
+  encodeManifest,
+  type BackupEntry,
+  type BackupManifest,
+  type BackupPart,
+} from "../../schemas/BackupFile.ts";
+import { failed } from "./CliError.ts";
+
+const MANIFEST = "manifest.json";
+const fileOf = (folder: string, part: BackupPart): string => join(folder, `${part}.jsonl.gz`);
+
+/** Makes it, or takes one that is empty. Throws `CliError`. */
+export async function makeFolder(folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  if ((await readdir(folder)).length > 0)
+    throw failed(`${folder} is not empty: give a new folder for each backup.`);
+}
+
+/** How many lines were written. */
+export async function writePart(
+  folder: string,
+  part: BackupPart,
+  entries: AsyncIterable<BackupEntry>,
+): Promise<number> {
+  let count = 0;
+  async function* lines(): AsyncGenerator<string, void, void> {
+    for await (const entry of entries) {
+      count++;
+      yield `${encodeEntry(entry)}\n`;
+    }
+  }
+  await pipeline(lines, createGzip(), createWriteStream(fileOf(folder, part), { flush: true }));
+  return count;
+}
+
+/** Last: a folder without it is no backup. */
+export async function writeManifest(folder: string, manifest: BackupManifest): Promise<void> {
+  const path = join(folder, MANIFEST);
+  await writeFile(`${path}.new`, `${encodeManifest(manifest)}\n`, { flush: true });
+  await rename(`${path}.new`, path);
+}
+
+/** Throws `CliError`, `CorruptFrame` or `UnknownVersion`. */
+export async function readManifest(folder: string): Promise<BackupManifest> {
+  const text = await readFile(join(folder, MANIFEST), "utf8").catch(() => undefined);
+  if (text === undefined)
+    throw failed(`${folder} has no ${MANIFEST}: it is no backup, or one that was not finished.`);
+  return decodeManifest(text);
+}
+
+/** Rejects with the file's error, zlib's, or `CorruptFrame`. */
+export async function* readPart(
+  folder: string,
+  part: BackupPart,
+): AsyncGenerator<BackupEntry, void, void> {
+  const gunzip = createGunzip();
+  // Its failure ends the lines, and is thrown below.
+  const fed = pipeline(createReadStream(fileOf(folder, part)), gunzip).catch(
+    (error: unknown) => error,
+  );
+  const lines = createInterface({ input: gunzip, crlfDelay: Infinity });
+  for await (const line of lines) yield decodeEntry(line);
+  const error = await fed;
+  if (error !== undefined) throw error;
+}

@@ -1,0 +1,39 @@
+/**
+ * `agents backup <folder>`: every agent, what waits for them, and the dead letters, while the installation runs.
+ *
+ * 1. Inputs first, then journals: one that was stored before the backup began is waiting in it or done in it, or both,
+ *    and then it is known by its key. Dead letters last: one is there before the journal says that its input is dead.
+ * 2. Each agent is as it was at some commit after the beginning; two agents may be of different moments.
+ * 3. What can be made again is not in it: snapshots, local images, timers, leases.
+ */
+import { resolve } from "node:path";
+import type { TimeShape } from "../../../core/time/Time.ts";
+import { BACKUP_PARTS, type BackupPart } from "../../../schemas/BackupFile.ts";
+import { makeFolder, writeManifest, writePart } from "../backupFolder.ts";
+import type { ReadPorts } from "../Joins.ts";
+import type { Terminal } from "../Terminal.ts";
+
+export interface BackupOptions {
+  readonly folder: string;
+  readonly json: boolean;
+}
+
+export async function backup(
+  ports: ReadPorts,
+  terminal: Terminal,
+  time: Pick<TimeShape, "nowMs">,
+  { folder, json }: BackupOptions,
+): Promise<void> {
+  const path = resolve(terminal.cwd, folder);
+  await makeFolder(path);
+  const began = new Date(time.nowMs()).toISOString();
+  const counts: Record<BackupPart, number> = { inputs: 0, events: 0, letters: 0 };
+  for (const part of BACKUP_PARTS) counts[part] = await writePart(path, part, ports.stored(part));
+  await writeManifest(path, { namespace: ports.namespace, time: began, ...counts });
+  const { inputs, events, letters } = counts;
+  if (json) terminal.out(JSON.stringify({ folder: path, time: began, ...counts }));
+  else
+    terminal.out(
+      `${path}: ${events} events, ${inputs} inputs that wait, ${letters} dead letters, all that was stored at ${began}`,
+    );
+}

@@ -1,0 +1,58 @@
+/**
+ * What an agent needs beside its journal when that was written by a command and not by its host: an activation takes it
+ * that the broker's timers are armed, and nothing activates an agent whose queue waits. For `import` and `restore`.
+ */
+import { ScheduleTable } from "../../core/schedule/ScheduleTable.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
+import { timerOf } from "../../core/turn/Alarms.ts";
+import { rebuildAgent } from "../../core/turn/rebuild.ts";
+import { addressKey, type AgentId } from "../../schemas/Address.ts";
+import { CorruptFrame } from "../../schemas/Frame.ts";
+import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
+import { failed } from "./CliError.ts";
+import type { ReadPorts } from "./Joins.ts";
+
+/** A broker that is slow to store one message is away. */
+const STORE_TIMEOUT_MS = 30_000;
+
+/** Arms a timer for each of its schedules; how many. One whose journal is damaged has none. */
+export async function armTimers(
+  { journal, snapshots, databases, timers }: ReadPorts,
+  id: AgentId,
+): Promise<number> {
+  const rebuilt = await rebuildAgent(id, { journal, snapshots, databases }).catch(
+    (error: unknown) => {
+      if (error instanceof CorruptFrame) return undefined;
+      throw error;
+    },
+  );
+  if (rebuilt === undefined) return 0;
+  try {
+    const table = new ScheduleTable(rebuilt.database);
+    let armed = 0;
+    for (const row of table.exists ? table.all() : []) {
+      const timer = timerOf(row);
+      if (timer === undefined) continue;
+      await timers.arm(id, timer.name, timer.dueMs, timer.envelope);
+      armed++;
+    }
+    return armed;
+  } finally {
+    rebuilt.database.close();
+  }
+}
+
+/** Throws `CliError`. */
+export async function wakeAgent(
+  { inbox }: ReadPorts,
+  time: Pick<TimeShape, "id" | "nowMs">,
+  id: AgentId,
+): Promise<void> {
+  // A trigger of no item of its queue: it is dropped when the agent has started.
+  const input = encodeEnvelope({ key: `queue:${time.id()}`, kind: "queue", time: time.nowMs() });
+  const stored = await inbox.publish(id, input, { signal: AbortSignal.timeout(STORE_TIMEOUT_MS) });
+  if (stored._tag !== "Stored")
+    throw failed(
+      `${addressKey(id)} is here, but could not be woken (${stored.message}): call it once, for what waits in its queue.`,
+    );
+}

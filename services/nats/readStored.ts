@@ -1,0 +1,50 @@
+/**
+ * Everything that the inboxes and the journals of an installation hold, of all agents, stream after stream: for
+ * `agents backup`. Each stream is read up to where it ends when its reading begins, so it ends although others write.
+ *
+ * What a claim stands for is fetched. Where that is lost the claim itself is given, which decodes as no input and no
+ * event: whoever reads the copy finds the same damage as whoever reads the original.
+ */
+import type { BlobsShape } from "../../core/blob/Blobs.ts";
+import { CorruptFrame } from "../../schemas/Frame.ts";
+import type { BackupEntry } from "../../schemas/BackupFile.ts";
+import { resolveClaim } from "./claims.ts";
+import { unavailable } from "./JetStreamApi.ts";
+import type { NatsShape } from "./Nats.ts";
+
+/** Rejects with `BrokerUnavailable`. */
+export async function* readStored(
+  nats: NatsShape,
+  blobs: BlobsShape,
+  what: "inbox" | "journal",
+): AsyncGenerator<BackupEntry, void, void> {
+  const { subjects, api, reader } = nats;
+  const subject = what === "inbox" ? `${subjects.namespace}.inbox.>` : subjects.journals();
+  try {
+    for (const stream of subjects.streamsOf(what)) {
+      interface Info {
+        readonly state: { readonly last_seq: number };
+      }
+      const { state } = await api.call<Info>(`STREAM.INFO.${stream}`);
+      const range = { fromSeq: 1, toSeq: state.last_seq };
+      for await (const message of reader.messages(stream, subject, range))
+        yield {
+          id: subjects.addressOf(message.subject),
+          seq: message.seq,
+          storedMs: message.storedMs,
+          data: await bytesOf(blobs, message.data),
+        };
+    }
+  } catch (error) {
+    throw unavailable(error);
+  }
+}
+
+async function bytesOf(blobs: BlobsShape, data: Uint8Array): Promise<Uint8Array> {
+  try {
+    return await resolveClaim(blobs, data);
+  } catch (error) {
+    if (error instanceof CorruptFrame) return data;
+    throw error;
+  }
+}
