@@ -140,7 +140,8 @@ export type CallReply =
       readonly state?: unknown;
     }
   /** Not handled here and now (no lease, starting, stopping): nothing was done; try again. */
-  | { readonly kind: "notHere" };
+  /** `late`: from one whose lease has run out. The next owner may have heard the call too. */
+  | { readonly kind: "notHere"; readonly late?: true };
 
 /** Host to gateway. Bodies are socket payloads. */
 export type GatewayMessage =

@@ -4,8 +4,7 @@
  *
  * 1. Calls are answered only while the lease is known to be held, by the local monotonic clock with a
  *    margin; in the margin, before anyone else can have the shard, the host says `notHere`. Past it
- *    (frozen, cut off) it is silent: the next owner has the same calls, and a caller that hears
- *    `notHere` first would have them run a second time.
+ *    (frozen, cut off) it says so `late`: the next owner may hear the same call, and run it.
  * 2. On loss nothing leaves any more: agents are discarded, nothing is acked.
  * 3. On hand-over turns finish, calls are answered, images are kept, and the lease is released last.
  */
@@ -201,12 +200,11 @@ export class Shard {
     }
   }
 
-  /** Rule 1: undefined is silence. */
-  private notHere(): CallAnswer | undefined {
+  /** Rule 1. Silence would do for the caller's safety, and have it wait where nobody else hears the call. */
+  private notHere(): CallAnswer {
     const { time, leases } = this.services;
-    return time.monotonicMs() < this.validUntilMs + leases.ttlMs * LEASE_MARGIN
-      ? NOT_HERE
-      : undefined;
+    const isLate = time.monotonicMs() >= this.validUntilMs + leases.ttlMs * LEASE_MARGIN;
+    return { reply: { kind: "notHere", ...(isLate ? { late: true } : {}) } };
   }
 
   private async respond(subject: string, { reply, body }: CallAnswer): Promise<void> {
@@ -252,8 +250,6 @@ export class Shard {
     }
   }
 }
-
-const NOT_HERE: CallAnswer = { reply: { kind: "notHere" } };
 
 /** A stub's call and `getAgentByName` are made by code of the installation, which may know what failed. */
 const isOfCode = ({ kind }: Call): boolean => kind === "rpc" || kind === "state";

@@ -31,6 +31,8 @@ export interface Note {
   /** Whoever wrote it was told that it is stored. */
   taken: boolean;
   readonly forbidden: boolean;
+  /** By HTTP; else by a socket, whose message is run again when its agent was lost before its word came. */
+  readonly byHttp: boolean;
 }
 
 export class Client {
@@ -59,7 +61,7 @@ export class Client {
   write(note: string): void {
     if (this.socket?.readyState !== WebSocket.OPEN) return;
     const forbidden = this.readonly;
-    this.notes.set(note, { board: this.board, note, taken: false, forbidden });
+    this.notes.set(note, { board: this.board, note, taken: false, forbidden, byHttp: false });
     if (forbidden)
       this.socket.send(JSON.stringify({ type: "cf_agent_state", state: { note, n: 0 } }));
     else this.socket.send(note);
@@ -169,7 +171,7 @@ export class Clients {
   }
 
   private call(board: string, text: string): void {
-    const note: Note = { board, note: text, taken: false, forbidden: false };
+    const note: Note = { board, note: text, taken: false, forbidden: false, byHttp: true };
     this.notes.set(text, note);
     const call = fetch(`${this.random.pick(this.urls)}/agents/board/${board}`, {
       method: "POST",

@@ -170,7 +170,7 @@ export function checkSeen({ boards, clients }: RigHistory): Violations {
 }
 
 /** I1 for calls, I10: what its writer was told is stored, is, once; what was forbidden is nowhere. */
-export function checkNotes({ boards, notes }: RigHistory): Violations {
+export function checkNotes({ boards, notes, hostTroubles }: RigHistory): Violations {
   const wrong: string[] = [];
   const written = new Map<string, number>();
   for (const history of boards) {
@@ -184,9 +184,10 @@ export function checkNotes({ boards, notes }: RigHistory): Violations {
         written.set(note, (written.get(note) ?? 0) + 1);
       }
   }
-  for (const { note, taken, forbidden } of notes) {
+  for (const { note, taken, forbidden, byHttp } of notes) {
     const count = written.get(note) ?? 0;
-    if (forbidden ? count > 0 : count > 1) wrong.push(`${note} was written ${count} times`);
+    const most = forbidden ? 0 : byHttp ? 1 : 1 + hostTroubles;
+    if (count > most) wrong.push(`${note} was written ${count} times`);
     if (taken && count === 0) wrong.push(`${note} was taken and is not stored`);
   }
   return wrong;
