@@ -6,13 +6,16 @@
  * 1. A shard's agents run here only between a claim and its loss, and only one `Shard` per claim.
  * 2. Every lease is renewed at a third of its TTL; one whose renewal fails or is late past the margin is
  *    treated as lost by the local clock, before its expiry can be seen by anyone else.
- * 3. Fair share: `ceil(shards / hosts)`; nobody keeps more while another has less.
+ * 3. Fair share: what `fairShare` says; nobody keeps two more than another has.
+ * 4. A host that stops gives its own lease up first: others take each of its shards as it is released.
+ *    It claims nothing from then on, and what it was claiming it gives back.
  */
 import * as Effect from "effect/Effect";
 import type * as Scope from "effect/Scope";
 import type { ShardId } from "../../schemas/Address.ts";
 import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";
 import { Breather } from "./Breather.ts";
+import { fairShare } from "./fairShare.ts";
 import type { HostServices } from "./HostServices.ts";
 import { serveErasures } from "./serveErasures.ts";
 import { serveStateRequests } from "./serveStateRequests.ts";
@@ -24,17 +27,22 @@ const LEASE_MARGIN = 0.2;
 const SWEEP_MS_DEFAULT = 1000;
 /** A healthy broker takes a snapshot in milliseconds; the shards have their next owners already. */
 const SNAPSHOTS_WAIT_MS = 2_000;
-/** Shards started at once: each is a few requests to the broker. */
-const CLAIMS_AT_ONCE = 8;
+/** Shards started at once: each is five requests to the broker, one after the other; a dead host's come all at once. */
+const CLAIMS_AT_ONCE = 32;
+/** Shards handed over at once while the host goes on: one that has a slow turn must not keep the others. */
+const HAND_OVERS_AT_ONCE = 8;
 
 export class Host {
   private readonly services: HostServices;
   private readonly owned = new Map<ShardId, Shard>();
+  /** Those of `owned` that are being handed over. */
+  private readonly leaving = new Map<ShardId, Promise<void>>();
   /** Holder of each live `shard.<n>`; `host.<id>` and `gateway.<id>` keys that live. */
   private readonly holders = new Map<string, string>();
   private hostLease: Lease | undefined;
   private stopping = false;
-  private balancing = false;
+  /** Shards that are being claimed, and those of them that are being started. */
+  private readonly claiming = new Map<ShardId, Promise<void>>();
   private readonly timers = new Set<() => void>();
   private readonly watching = new AbortController();
   private readonly breather: Breather;
@@ -96,13 +104,20 @@ export class Host {
 
   private async stop(): Promise<void> {
     this.stopping = true;
-    const { leases, log, config } = this.services;
-    await Promise.all([...this.owned.keys()].map((shard) => this.handOver(shard)));
+    const { log, config } = this.services;
+    // Rule 4.
+    await this.releaseHost();
+    await this.handAllOver();
+    await Promise.all(this.claiming.values());
+    await this.handAllOver();
     await this.snapshotsStored();
     this.watching.abort();
     for (const cancel of this.timers) cancel();
-    if (this.hostLease) await leases.release(this.hostLease).catch(() => undefined);
     log.info("host stopped", { host: config.hostId });
+  }
+
+  private async handAllOver(): Promise<void> {
+    await Promise.all([...this.owned.keys()].map((shard) => this.handOver(shard)));
   }
 
   /** Agents that left have snapshots on their way; without them the next owner replays more, no worse. */
@@ -151,11 +166,20 @@ export class Host {
     const key = `host.${config.hostId}`;
     try {
       if (this.hostLease && (await leases.renew(this.hostLease))._tag === "Renewed") return;
+      if (this.stopping) return;
       const claim = await leases.claim(key, config.hostId);
       this.hostLease = claim._tag === "Claimed" ? claim.lease : undefined;
+      if (this.stopping) await this.releaseHost();
     } catch (error) {
       log.warn("the host's own lease could not be renewed", { error: String(error) });
     }
+  }
+
+  /** One that can't be released now runs out by itself. */
+  private async releaseHost(): Promise<void> {
+    const lease = this.hostLease;
+    this.hostLease = undefined;
+    if (lease) await this.services.leases.release(lease).catch(() => undefined);
   }
 
   private async renew(shard: Shard): Promise<void> {
@@ -181,10 +205,16 @@ export class Host {
 
   // Balance
 
-  private hosts(): number {
-    let count = 0;
-    for (const key of this.holders.keys()) if (key.startsWith("host.")) count++;
-    return Math.max(1, count);
+  private share(): number {
+    const { shards, hostId } = this.services.config;
+    const hosts: string[] = [];
+    const holders: string[] = [];
+    for (const [key, value] of this.holders)
+      if (key.startsWith("host.")) hosts.push(value);
+      else if (key.startsWith("shard.") && value !== hostId) holders.push(value);
+    // Of our own we know more than the watch does.
+    for (let left = this.owned.size - this.leaving.size; left > 0; left--) holders.push(hostId);
+    return fairShare({ shards, self: hostId, hosts, holders });
   }
 
   private gateways(): string[] {
@@ -200,38 +230,42 @@ export class Host {
     return free;
   }
 
+  /** Begins what brings this host nearer to its share; called again whenever something has changed. */
   private balance(): void {
-    if (this.balancing || this.stopping || this.hostLease === undefined) return;
-    this.balancing = true;
-    this.rebalance()
-      .catch((error: unknown) =>
-        this.services.log.warn("shards could not be balanced; trying again", {
-          error: String(error),
-        }),
-      )
-      .finally(() => (this.balancing = false));
+    if (this.stopping || this.hostLease === undefined) return;
+    const staying = [...this.owned.keys()].filter((shard) => !this.leaving.has(shard));
+    const share = this.share();
+    const excess = Math.min(staying.length - share, HAND_OVERS_AT_ONCE - this.leaving.size);
+    for (const shard of staying.slice(0, Math.max(0, excess)))
+      void this.handOver(shard).then(() => this.balance());
+    const free = this.shardsFree().filter((shard) => !this.claiming.has(shard));
+    const coming = [...this.claiming.keys()].filter((shard) => !this.owned.has(shard)).length;
+    const wanted = Math.min(
+      share - staying.length - coming,
+      CLAIMS_AT_ONCE - this.claiming.size,
+      free.length,
+    );
+    // From a random place on, so that hosts that start together seldom ask for the same shard.
+    const from = Math.floor(this.services.time.random() * free.length);
+    for (let n = 0; n < wanted; n++) this.beginClaim(free[(from + n) % free.length]!);
   }
 
-  private async rebalance(): Promise<void> {
-    const { config, time } = this.services;
-    for (;;) {
-      if (this.stopping) return;
-      const share = Math.ceil(config.shards / this.hosts());
-      if (this.owned.size > share) {
-        const [excess] = this.owned.keys();
-        await this.handOver(excess!);
-        continue;
-      }
-      // From a random place on, so that hosts that start together seldom ask for the same shard.
-      const free = this.shardsFree();
-      const from = Math.floor(time.random() * free.length);
-      const wanted = [...free.slice(from), ...free.slice(0, from)].slice(
-        0,
-        Math.min(share - this.owned.size, CLAIMS_AT_ONCE),
-      );
-      if (wanted.length === 0) return;
-      await Promise.all(wanted.map((shard) => this.claim(shard)));
-    }
+  private beginClaim(shard: ShardId): void {
+    const claimed = this.claim(shard).then(
+      () => {
+        this.claiming.delete(shard);
+        this.balance();
+      },
+      (error: unknown) => {
+        // Tried again with the next renewal, or when something changes.
+        this.claiming.delete(shard);
+        this.services.log.warn("a shard could not be claimed; trying again", {
+          shard,
+          error: String(error),
+        });
+      },
+    );
+    this.claiming.set(shard, claimed);
   }
 
   private async claim(shard: ShardId): Promise<void> {
@@ -244,6 +278,8 @@ export class Host {
       if (!this.holders.has(key)) this.holders.set(key, "");
       return;
     }
+    // Rule 4.
+    if (this.stopping) return leases.release(claim.lease);
     this.holders.set(key, config.hostId);
     const owned = new Shard(
       this.services,
@@ -263,11 +299,28 @@ export class Host {
     }
   }
 
-  private async handOver(shard: ShardId): Promise<void> {
+  /** Resolves when the shard is another's to take; one hand-over of it at a time. Never rejects. */
+  private handOver(shard: ShardId): Promise<void> {
     const owned = this.owned.get(shard);
-    if (owned === undefined) return;
-    await owned.handOver(this.breather);
-    this.owned.delete(shard);
+    if (owned === undefined) return Promise.resolve();
+    let going = this.leaving.get(shard);
+    if (going === undefined) {
+      going = this.leave(owned).finally(() => this.leaving.delete(shard));
+      this.leaving.set(shard, going);
+    }
+    return going;
+  }
+
+  private async leave(owned: Shard): Promise<void> {
+    await owned.handOver(this.breather).catch((error: unknown) => {
+      const { log } = this.services;
+      log.warn("a shard was not handed over in order", {
+        shard: owned.shard,
+        error: String(error),
+      });
+      owned.drop();
+    });
+    if (this.owned.get(owned.shard) === owned) this.owned.delete(owned.shard);
     // When the release can't be stored the lease runs out by itself.
     await this.services.leases.release(owned.lease).catch(() => undefined);
   }

@@ -31,6 +31,13 @@ export interface FleetOptions {
 /** Who holds each shard: host by shard key. */
 export type Owners = ReadonlyMap<string, string>;
 
+/** Undefined: it has none now. */
+export interface OwnerChange {
+  readonly key: string;
+  readonly owner: string | undefined;
+  readonly atMs: number;
+}
+
 export class Fleet {
   readonly balancer: Balancer;
   readonly hosts: AgentsProcess[] = [];
@@ -103,6 +110,18 @@ export class Fleet {
     await member.kill();
   }
 
+  /** Every change of a shard's owner until `signal` fires, with when it was heard of. */
+  async changes(signal: AbortSignal): Promise<ReadonlyArray<OwnerChange>> {
+    const changes: OwnerChange[] = [];
+    const now = await this.owners();
+    await this.inspector.leases.watch(({ key, value }) => {
+      if (key.startsWith("shard.")) changes.push({ key, owner: value, atMs: performance.now() });
+    }, signal);
+    // The watch begins with what there is.
+    changes.splice(0, now.size);
+    return changes;
+  }
+
   async owners(): Promise<Owners> {
     const leases = await this.inspector.leases.list("shard.");
     return new Map(leases.map(({ key, value }) => [key, value]));
@@ -158,9 +177,4 @@ export function sharesOf(owners: Owners): number[] {
   const shares = new Map<string, number>();
   for (const host of owners.values()) shares.set(host, (shares.get(host) ?? 0) + 1);
   return [...shares.values()].toSorted((a, b) => b - a);
-}
-
-/** Shards that have another owner than before. */
-export function moved(before: Owners, after: Owners): number {
-  return [...after].filter(([shard, host]) => before.get(shard) !== host).length;
 }

@@ -11,6 +11,9 @@ import { SECRET } from "./Fleet.ts";
 
 /** Longer than the route's deadline, by which the gateway answers. */
 const REQUEST_TIMEOUT_MS = 20_000;
+/** Idle connections are closed by who sends, as balancers are told to: a gateway closes them after 8 s or
+ *  more, and what is sent at that moment is lost. */
+const IDLE_MS = 3_000;
 
 export interface Sent {
   readonly agent: string;
@@ -35,7 +38,7 @@ export interface WebhooksOptions {
 export class Webhooks {
   readonly sent: Sent[] = [];
   private readonly options: WebhooksOptions;
-  private readonly http = new HttpAgent({ keepAlive: true });
+  private readonly http = new HttpAgent({ keepAlive: true, timeout: IDLE_MS });
   private readonly open = new Set<Promise<void>>();
   private readonly timer: NodeJS.Timeout;
   private count = 0;

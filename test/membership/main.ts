@@ -9,8 +9,9 @@ import { describeMachine } from "../bench/describeMachine.ts";
 import { printResult } from "../bench/printResult.ts";
 import type { Part } from "./Part.ts";
 import { takeover } from "./takeover.ts";
+import { joinLeave } from "./joinLeave.ts";
 
-const PARTS: ReadonlyArray<Part> = [takeover];
+const PARTS: ReadonlyArray<Part> = [takeover, joinLeave];
 
 const { values } = parseArgs({
   options: {

@@ -2,7 +2,7 @@
  * Take-over: of two hosts under webhooks one is killed with -9, again and again. Measured from the kill
  * until every agent that lived there has answered a question that was asked after the kill.
  */
-import { checkEpochs, checkExactlyOnce, historyOf } from "../kit/checkers.ts";
+import { checkEpochs, checkExactlyOnce, historyOf, type History } from "../kit/checkers.ts";
 import { agentId } from "../../schemas/Address.ts";
 import { percentile } from "../bench/statistics.ts";
 import { Fleet } from "./Fleet.ts";
@@ -30,10 +30,11 @@ export const takeover: Part = {
   run: async ({ repeats, say }) => {
     const rows: Array<PartResult["rows"][number]> = [];
     const rules: Rule[] = [];
-    const raw: Record<string, ReadonlyArray<number>> = {};
+    const raw: Record<string, ReadonlyArray<Kill>> = {};
     for (const ttlMs of TTLS_MS) {
-      const { tookMs, sent } = await measure(ttlMs, repeats, say);
-      raw[`ttl ${ttlMs} ms`] = tookMs;
+      const { kills, sent } = await measure(ttlMs, repeats, say);
+      raw[`ttl ${ttlMs} ms`] = kills;
+      const tookMs = kills.map(({ answeredMs }) => answeredMs);
       const worstMs = Math.max(...tookMs);
       rows.push({
         name: `lease TTL ${ttlMs} ms`,
@@ -42,6 +43,14 @@ export const takeover: Part = {
           "p50 ms": percentile(tookMs, 50),
           "p99 ms": percentile(tookMs, 99),
           "most ms": worstMs,
+          "expired p50": percentile(
+            kills.map((kill) => kill.expiredMs),
+            50,
+          ),
+          "claimed p50": percentile(
+            kills.map((kill) => kill.claimedMs),
+            50,
+          ),
           webhooks: sent.webhooks,
           failed: sent.failed,
         },
@@ -65,10 +74,20 @@ export const takeover: Part = {
       rows,
       rules,
       raw,
-      notes: ["From the kill until the last of all agents has answered a GET sent after it."],
+      notes: [
+        "From the kill until the last of all agents has answered a GET sent after it;",
+        "expired, claimed: until the last of its leases had run out, and had a new owner.",
+      ],
     };
   },
 };
+
+/** Milliseconds after the kill. */
+interface Kill {
+  readonly expiredMs: number;
+  readonly claimedMs: number;
+  readonly answeredMs: number;
+}
 
 async function measure(ttlMs: number, repeats: number, say: (line: string) => void) {
   const fleet = await Fleet.start({ shards: SHARDS, leaseTtlMs: ttlMs, gateways: 1 });
@@ -77,25 +96,34 @@ async function measure(ttlMs: number, repeats: number, say: (line: string) => vo
     await fleet.addHost();
     await fleet.fair();
     const webhooks = new Webhooks({ url: fleet.url, agents: AGENT_NAMES, perSecond: PER_SECOND });
-    const tookMs: number[] = [];
+    const kills: Kill[] = [];
     await allAnswer(fleet.url);
     for (let n = 0; n < repeats; n++) {
       // Leases are renewed at a third of the TTL: the kill meets any moment between two renewals.
       await after((Math.random() * ttlMs) / 3);
+      const watching = new AbortController();
+      const changes = await fleet.changes(watching.signal);
       const killedMs = performance.now();
       await fleet.killMember(fleet.hosts[0]!);
       await allAnswer(fleet.url);
-      tookMs.push(performance.now() - killedMs);
-      say(`TTL ${ttlMs} ms, kill ${n + 1}: ${Math.round(tookMs.at(-1)!)} ms`);
+      const answeredMs = performance.now() - killedMs;
+      watching.abort();
+      const last = (claimed: boolean): number =>
+        Math.max(...changes.filter((c) => (c.owner !== undefined) === claimed).map((c) => c.atMs)) -
+        killedMs;
+      kills.push({ expiredMs: last(false), claimedMs: last(true), answeredMs });
+      say(
+        `TTL ${ttlMs} ms, kill ${n + 1}: ${JSON.stringify(kills.at(-1), (_, v: unknown) => (typeof v === "number" ? Math.round(v) : v))}`,
+      );
       await fleet.addHost();
       await fleet.fair();
     }
     await webhooks.stop();
-    const histories = await Promise.all(
-      AGENT_NAMES.map((name) => historyOf(fleet.inspector.journal, agentId("Member", name))),
-    );
+    const histories: History[] = [];
+    for (const name of AGENT_NAMES)
+      histories.push(await historyOf(fleet.inspector.journal, agentId("Member", name)));
     return {
-      tookMs,
+      kills,
       sent: {
         webhooks: webhooks.sent.length,
         failed: webhooks.failed.length,
