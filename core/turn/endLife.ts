@@ -38,7 +38,7 @@ export async function endLife(id: AgentId, options: EndLifeOptions): Promise<Seq
     const last = await journal.last(id);
     if (last === undefined) return 0 as Sequence;
     const before = headOf(last);
-    if (before !== undefined && isBareEnd(before)) return last.seq;
+    if (before !== undefined && isBare(before)) return last.seq;
     if ((before?.epoch ?? 0) > (options.epoch ?? Infinity)) throw new AgentDiscarded();
     const head: JournalHead = {
       id: time.id(),
@@ -56,12 +56,16 @@ export async function endLife(id: AgentId, options: EndLifeOptions): Promise<Seq
   throw new AgentDiscarded();
 }
 
-/** The agent was erased, and has not lived since. */
-export const isBareEnd = (head: JournalHead): boolean =>
-  head.kind === "destroyed" && head.turns.length === 0;
+/** What the journal's last event says when the agent was erased and has not lived since; else undefined. */
+export function bareEnd(last: Pick<StoredEvent, "data">): JournalHead | undefined {
+  const head = headOf(last);
+  return head !== undefined && isBare(head) ? head : undefined;
+}
+
+const isBare = (head: JournalHead): boolean => head.kind === "destroyed" && head.turns.length === 0;
 
 /** Undefined for one that can't be read: an agent in quarantine is erased as well. */
-function headOf({ data }: StoredEvent): JournalHead | undefined {
+function headOf({ data }: Pick<StoredEvent, "data">): JournalHead | undefined {
   try {
     return decodeEvent(data).head;
   } catch (error) {

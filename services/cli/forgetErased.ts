@@ -7,9 +7,8 @@ import type { DatabasesShape } from "../../core/database/Databases.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
 import type { LogShape } from "../../core/log/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
-import { isBareEnd } from "../../core/turn/endLife.ts";
+import { bareEnd } from "../../core/turn/endLife.ts";
 import { addressKey, type AgentId } from "../../schemas/Address.ts";
-import { decodeEvent } from "../../schemas/JournalEvent.ts";
 
 /** 100,000 files take a quarter of an hour, and the broker does not notice. */
 const PAUSE_MS = 10;
@@ -31,7 +30,7 @@ export async function forgetErased(
     for await (const id of cached) {
       if (signal.aborted) return;
       const last = await journal.last(id);
-      if (last !== undefined && isBareEnd(decodeEvent(last.data).head)) {
+      if (last !== undefined && bareEnd(last) !== undefined) {
         // Throws when it lives here again: then its files are of its new life.
         databases.discard(id);
         log.info("local files of an agent that was erased are removed", { agent: addressKey(id) });

@@ -45,7 +45,11 @@ export function makeNatsJournal(nats: NatsShape, blobs: BlobsShape): JournalShap
       try {
         const query = { last_by_subj: nats.subjects.journal(id) };
         const found = await nats.reader.byLeader(streamOf(nats, id), query);
-        return found === undefined ? undefined : await toEvent(blobs, found);
+        if (found === undefined) return undefined;
+        return await toEvent(blobs, found).catch((error: unknown) => {
+          if (error instanceof CorruptFrame) return found;
+          throw error;
+        });
       } catch (error) {
         throw portError(error);
       }

@@ -2,12 +2,18 @@
  * What a host does when one of its agents is erased: no code of the agent runs, its sockets are closed, what it is doing
  * is not stored, and even one that could not start is gone.
  */
+import { jetstreamManager } from "@nats-io/jetstream";
+import { connect } from "@nats-io/transport-node";
 import { afterEach, describe, expect, test } from "vitest";
 import { Agent } from "agents";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
 import { encodeEvent } from "../../schemas/JournalEvent.ts";
+import { Subjects } from "../../schemas/Subjects.ts";
 import { openReader } from "../../services/cli/joinReader.ts";
-import type { ReadPorts } from "../../services/cli/Joins.ts";
+import type { Joins, ReadPorts } from "../../services/cli/Joins.ts";
+import { runProgram } from "../../services/cli/program.ts";
+import type { Terminal } from "../../services/cli/Terminal.ts";
+import { machineTime } from "../../services/node/MachineTime.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { journalOf, makeLatch, TestSocket, useSystems, type Latch } from "./kit.ts";
 
@@ -45,7 +51,7 @@ class BrokenAgent extends CountAgent {
   }
 }
 
-const systems = useSystems();
+const systems = useSystems({ maxPayload: 1024 * 1024 });
 let ports: ReadPorts | undefined;
 const latches = (): readonly [Latch, Latch] => [(begun = makeLatch()), (held = makeLatch())];
 afterEach(async () => {
@@ -75,6 +81,28 @@ const start = async () => {
     },
   };
 };
+
+async function listed(url: string, namespace: string): Promise<string> {
+  const out: string[] = [];
+  const terminal: Terminal = {
+    out: (line) => out.push(line),
+    err: () => undefined,
+    interactive: false,
+    env: {},
+    cwd: "/",
+  };
+  const joins = { openReader, time: machineTime } as unknown as Joins;
+  await runProgram(["list", "--nats", url, "--namespace", namespace], joins, terminal, "0");
+  return out.join("\n");
+}
+
+async function removeBlobs(url: string, namespace: string): Promise<void> {
+  const client = await connect({ servers: url.replace("nats://", "") });
+  const manager = await jetstreamManager(client);
+  const { purged } = await manager.streams.purge(`OBJ_${new Subjects(namespace).bucket.blobs}`);
+  expect(purged).toBeGreaterThan(0);
+  await client.close();
+}
 
 describe("an agent that is erased", () => {
   test("ends with one bare event, closes its sockets, and runs no code", async () => {
@@ -126,18 +154,24 @@ describe("an agent that is erased", () => {
     expect(await get("broken", "broken-agent")).toBe("1");
   });
 
-  test("is erased although its journal is damaged, and lives anew", async () => {
+  test.each([
+    ["has a damaged byte", 0],
+    ["lost its bytes, which were in the blob store", 2 * 1024 * 1024],
+  ])("is erased although its journal's last event %s, and lives anew", async (_what, bytes) => {
     const { system, get, erase, journal } = await start();
     const id = agentId("CountAgent", "damaged");
     const head = { id: "x", agent: ["CountAgent", "damaged"], kind: "turns", host: "h", epoch: 1 };
-    const data = encodeEvent({ ...head, time: 1, turns: [] } as never);
-    data[data.length - 3]! ^= 1;
+    const data = encodeEvent({ ...head, time: 1, turns: [] } as never, new Uint8Array(bytes));
+    if (bytes === 0) data[data.length - 3]! ^= 1;
     const signal = AbortSignal.timeout(10_000);
     await journal.append(id, data, { expectedSeq: 0 as Sequence, signal });
+    if (bytes > 0) await removeBlobs(system.options.nats, system.options.namespace!);
     expect((await fetch(`${system.url}/agents/count-agent/damaged`)).status).toBe(500);
     await pollUntil("it is in quarantine", () =>
       system.host.log.lines.some(({ message }) => message.includes("quarantined")),
     );
+    const { nats, namespace } = system.options;
+    expect(await listed(nats, namespace!)).toContain("damaged");
     const reply = await erase("damaged");
     expect(reply).toMatchObject({ kind: "result" });
     await ports!.purge(id, {

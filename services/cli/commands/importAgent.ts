@@ -12,7 +12,7 @@ import { resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { transplant } from "../../../core/journal/transplant.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
-import { isBareEnd } from "../../../core/turn/endLife.ts";
+import { bareEnd } from "../../../core/turn/endLife.ts";
 import { addressKey, type AgentId, type Epoch, type Sequence } from "../../../schemas/Address.ts";
 import {
   AgentFileReader,
@@ -101,8 +101,8 @@ async function freePlace(
 ): Promise<{ readonly seq: Sequence; readonly epoch: Epoch }> {
   const last = await journal.last(id);
   if (last === undefined) return { seq: 0 as Sequence, epoch: 0 as Epoch };
-  const { head } = decodeEvent(last.data);
-  if (isBareEnd(head)) return { seq: last.seq, epoch: head.epoch as Epoch };
+  const end = bareEnd(last);
+  if (end !== undefined) return { seq: last.seq, epoch: end.epoch as Epoch };
   throw failed(
     `${addressKey(id)} exists here, and was not touched. Import it under another name (--as), or erase it first ("agents erase").`,
   );

@@ -3,8 +3,9 @@
  * Streams: an installation may hold a million.
  */
 import { shardOf } from "../../../schemas/Address.ts";
+import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
-import type { JournalEntry } from "../../../core/journal/Journal.ts";
+import type { JournalEntry, StoredEvent } from "../../../core/journal/Journal.ts";
 import { findClass } from "../findAgent.ts";
 import type { ReadPorts } from "../Joins.ts";
 import type { Terminal } from "../Terminal.ts";
@@ -81,9 +82,19 @@ async function describe(
     name: id.name,
     events,
     lastSeq: last.seq,
-    time: new Date(decodeEvent(last.data).head.time).toISOString(),
+    time: new Date(timeOf(last)).toISOString(),
     ...(owner !== undefined && { owner }),
   };
+}
+
+/** Of one that is damaged, which `agents history` tells, when the broker stored it. */
+function timeOf({ data, storedMs }: StoredEvent): number {
+  try {
+    return decodeEvent(data).head.time;
+  } catch (error) {
+    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return storedMs;
+    throw error;
+  }
 }
 
 async function shardOwners(ports: ReadPorts): Promise<ReadonlyMap<string, string>> {
