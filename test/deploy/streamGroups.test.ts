@@ -4,6 +4,7 @@
  */
 import { execFile } from "node:child_process";
 import { createHmac } from "node:crypto";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { connect } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -103,7 +104,16 @@ describe("four stream groups under least privilege", () => {
     expect(erased).toMatchObject({ code: 0 });
     expect(erased.text).toContain("Local files are gone from host-");
     expect((await cli("reader", "state", "Ledger", AGENTS[9]!)).text).not.toContain("count");
-  }, 20_000);
+    expect((await cli("reader", "history", "Ledger", AGENTS[9]!)).text).toContain("destroyed");
+    expect((await cli("operator", "export", "Ledger", AGENTS[10]!)).code).toBe(0);
+  }, 60_000);
+
+  test("the reader backs all groups up", async () => {
+    const saved = join(folder.path, "backup");
+    const backup = await cli("reader", "backup", saved, "--json");
+    expect(backup).toMatchObject({ code: 0 });
+    expect(Number((JSON.parse(backup.text) as { events: number }).events)).toBeGreaterThan(39);
+  }, 60_000);
 
   test("a process that is told another number does not start, and says what to do", async () => {
     const wrong = await cli("operator", "provision", "--stream-groups", "2");
