@@ -192,7 +192,8 @@ export class Shard {
       if (whole === undefined) throw new Error("the body of a call is gone");
       const answer = await this.slot(id).call(head, whole);
       // Done, and not ours to tell any more: the caller decides whether to ask the next owner.
-      return time.monotonicMs() < this.validUntilMs ? answer : undefined;
+      const isOurs = time.monotonicMs() < this.validUntilMs || (await this.isStillOurs());
+      return isOurs ? answer : undefined;
     } catch (error) {
       if (isTransient(error) || this.lost.signal.aborted) return this.notHere();
       log.error("an agent could not answer", { ...id, error: describe(error) });
@@ -205,6 +206,19 @@ export class Shard {
     const { time, leases } = this.services;
     const isLate = time.monotonicMs() >= this.validUntilMs + leases.ttlMs * LEASE_MARGIN;
     return { reply: { kind: "notHere", ...(isLate ? { late: true } : {}) } };
+  }
+
+  /**
+   * Rule 1. A stalled process may find its lease late and still its own: then nobody else answers, and the
+   * caller, who sees no change of owners, would wait in vain. So its next renewal decides, or its loss.
+   */
+  private async isStillOurs(): Promise<boolean> {
+    const { time } = this.services;
+    while (time.monotonicMs() >= this.validUntilMs) {
+      if (this.lost.signal.aborted) return false;
+      await new Promise<void>((resolve) => time.after(ANSWERED_POLL_MS, resolve));
+    }
+    return true;
   }
 
   private async respond(subject: string, { reply, body }: CallAnswer): Promise<void> {
