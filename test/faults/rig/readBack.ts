@@ -27,6 +27,8 @@ export interface World {
   readonly clients: Clients;
   readonly received: ReadonlyArray<Received>;
   hostTroubles: number;
+  /** What faults found wrong while they were at it. */
+  readonly violations: string[];
 }
 
 export async function readBack(world: World): Promise<RigHistory> {

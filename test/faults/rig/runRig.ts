@@ -10,13 +10,19 @@ import { Random } from "../../sim/Random.ts";
 import { Bites } from "./Bites.ts";
 import { CHECKS, type RigHistory } from "./checks.ts";
 import { Clients } from "./Clients.ts";
+import { DAMAGE_FAULTS } from "./damageFaults.ts";
+import { DISK_FAULTS } from "./diskFaults.ts";
 import { PROCESS_FAULTS, type Fault } from "./faults.ts";
 import { Providers } from "./Providers.ts";
 import { readBack, type World } from "./readBack.ts";
 import { openReceiver } from "./Receiver.ts";
 import { Rig } from "./Rig.ts";
 
-export const FAULTS: Readonly<Record<string, Fault>> = { ...PROCESS_FAULTS };
+export const FAULTS: Readonly<Record<string, Fault>> = {
+  ...PROCESS_FAULTS,
+  ...DISK_FAULTS,
+  ...DAMAGE_FAULTS,
+};
 
 export interface RunOptions {
   readonly seed: number;
@@ -71,6 +77,7 @@ export async function runRig(options: RunOptions): Promise<Report> {
       clients: new Clients(new Random(seed, "clients"), urls),
       received: receiver.received,
       hostTroubles: 0,
+      violations,
     };
     tell("it serves");
     await world.providers.more(STEADY);
