@@ -117,6 +117,9 @@ export interface GatewayLimits {
   readonly trustedProxies: number | undefined;
 }
 
+/** What is known before the module is loaded, and enough to find or start the broker. */
+export type BrokerSettings = Pick<ProcessSettings, "natsUrl" | "dataFolder" | "log" | "progress">;
+
 /** Everything that a process is told from outside. */
 export interface ProcessSettings {
   readonly role: "dev" | "gateway" | "host" | "mail";
@@ -170,5 +173,15 @@ export interface Joins {
   readonly openReader: (target: Target) => Promise<ReadPorts>;
   /** Resolves to lines for people: what was created, what was there. */
   readonly provision: (target: Target, settings: ProvisionSettings) => Promise<readonly string[]>;
+  /**
+   * The first half of a start, before the module is loaded: the broker comes up meanwhile. What `Begun.start` needs
+   * is imported here, for once a module was loaded each import passes its hooks, at several times the cost.
+   */
+  readonly begin: (settings: BrokerSettings) => Promise<Begun>;
+}
+
+export interface Begun {
   readonly start: (settings: ProcessSettings) => Promise<RunningProcess>;
+  /** Instead of `start`: stops what was begun. */
+  readonly abandon: () => Promise<void>;
 }

@@ -1,6 +1,6 @@
 /**
- * Joins a serving process with its adapters: the broker (found, started or given), the ports over
- * it, then a gateway, a host, or both in one (`dev`). `main.ts` hands `startProcess` to the commands.
+ * Joins a serving process with its adapters: the broker (`joinBroker`), the ports over it, then a
+ * gateway, a host, or both in one (`dev`). `main.ts` hands `startProcess` to the commands.
  */
 import { mkdirSync } from "node:fs";
 import { hostname } from "node:os";
@@ -31,13 +31,11 @@ import { mailModule } from "../module/mailModule.ts";
 import { describeDurability } from "../nats/durability.ts";
 import { Nats } from "../nats/Nats.ts";
 import { natsLayer } from "../nats/natsLayer.ts";
-import { findNatsServer } from "../natsServer/findNatsServer.ts";
 import {
   DataFolderInUse,
   lockDataFolder,
   type DataFolderLock,
 } from "../natsServer/DataFolderLock.ts";
-import { startNatsServer } from "../natsServer/NatsServer.ts";
 import { asyncAmbientLayer } from "../node/AsyncAmbient.ts";
 import { gatedCalls } from "../node/gatedCalls.ts";
 import { installGatedFetch } from "../node/gatedFetch.ts";
@@ -53,25 +51,32 @@ import { gatewayBounds } from "./joinGateway.ts";
 import { natsOptions, preflight, provisionOptions } from "./joinNats.ts";
 import { mailLayers, mailOfEnv, serveMail } from "./joinMail.ts";
 import type { ProcessSettings, RunningProcess } from "./Joins.ts";
+import { openBroker, type OpenBroker } from "./joinBroker.ts";
 
 /** Hosts of one data folder at a time: more would share two cores hundreds of times. */
 const HOSTS_PER_FOLDER_MAX = 256;
 
 /** Rejects with a tagged error whose message is for people. */
-export async function startProcess(settings: ProcessSettings): Promise<RunningProcess> {
+export async function startProcess(
+  settings: ProcessSettings,
+  broker: Promise<OpenBroker> = openBroker(settings),
+): Promise<RunningProcess> {
   const scope = Effect.runSync(Scope.make());
   const stop = () => Effect.runPromise(Scope.close(scope, Exit.void));
   try {
-    return { ...(await Effect.runPromise(Scope.provide(start(settings), scope))), stop };
+    return { ...(await Effect.runPromise(Scope.provide(start(settings, broker), scope))), stop };
   } catch (error) {
     await stop();
     throw error;
   }
 }
 
-const start = (settings: ProcessSettings) =>
+const start = (settings: ProcessSettings, opening: Promise<OpenBroker>) =>
   Effect.gen(function* () {
-    const broker = yield* openBroker(settings);
+    const broker = yield* Effect.acquireRelease(
+      Effect.tryPromise({ try: () => opening, catch: (error) => error }),
+      (opened) => Effect.promise(opened.stop),
+    );
     const folder =
       settings.role === "gateway" || settings.role === "mail"
         ? undefined
@@ -95,27 +100,6 @@ const lookThrough = (folder: string) =>
       (controller) => Effect.sync(() => controller.abort()),
     );
     void forgetErased(ports, cachedAgents(folder), stopped.signal);
-  });
-
-interface Broker {
-  readonly url: string;
-  readonly summary: string;
-}
-
-/** The one that was named, or a server of our own as a child process. */
-const openBroker = (settings: ProcessSettings) =>
-  Effect.gen(function* () {
-    if (settings.natsUrl !== undefined)
-      return { url: settings.natsUrl, summary: withoutSecrets(settings.natsUrl) };
-    const found = yield* findNatsServer({ onProgress: settings.progress });
-    const server = yield* startNatsServer({
-      binary: found.path,
-      folder: join(settings.dataFolder, "nats"),
-    }).pipe(Effect.provideService(Log, settings.log));
-    return {
-      url: server.url,
-      summary: `${server.url} (nats-server ${found.version} from ${found.source}, stopped with this process; writes to disk every two minutes)`,
-    };
   });
 
 /** A folder of this host's own for its local images: two hosts never share one. */
@@ -159,7 +143,7 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
   );
 };
 
-const serveRoles = (settings: ProcessSettings, broker: Broker) =>
+const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
   Effect.gen(function* () {
     const { role, log, namespace } = settings;
     const nats = yield* Nats;
@@ -261,6 +245,3 @@ function codeOf(
     mail: mailModule(module, env),
   };
 }
-
-/** A URL as it may be shown: without user, password or token. */
-const withoutSecrets = (url: string): string => url.replace(/\/\/[^@/,]*@/g, "//");

@@ -8,7 +8,7 @@ import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { processLog } from "../node/ProcessLog.ts";
 import { CliError, EXIT_FAILED } from "./CliError.ts";
-import type { Joins } from "./Joins.ts";
+import type { Begun, BrokerSettings, Joins } from "./Joins.ts";
 import { runProgram } from "./program.ts";
 import { processTerminal } from "./Terminal.ts";
 
@@ -18,8 +18,24 @@ const joins: Joins = {
   openReader: async (target) => (await import("./joinReader.ts")).openReader(target),
   provision: async (target, settings) =>
     (await import("./joinReader.ts")).provisionTarget(target, settings),
-  start: async (settings) => (await import("./joinProcess.ts")).startProcess(settings),
+  begin,
 };
+
+async function begin(settings: BrokerSettings): Promise<Begun> {
+  const { openBroker } = await import("./joinBroker.ts");
+  const broker = openBroker(settings);
+  // Whoever awaits it hears of its failure.
+  broker.catch(() => undefined);
+  const { startProcess } = await import("./joinProcess.ts");
+  return {
+    start: (process) => startProcess(process, broker),
+    abandon: () =>
+      broker.then(
+        (opened) => opened.stop(),
+        () => undefined,
+      ),
+  };
+}
 
 /** Expected failures are their message; a stack is for defects. */
 function explain(error: unknown): string {

@@ -9,6 +9,7 @@ import { loadModule } from "../module/loadModule.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 import { failed, usage } from "./CliError.ts";
 import { devSecretsPath, makeDevSecrets, secretNames } from "./devSecrets.ts";
+import type { Begun, BrokerSettings, Joins } from "./Joins.ts";
 import { shownPath, type Terminal } from "./Terminal.ts";
 
 /** Where a module usually lies; the first that exists is taken when none is named. */
@@ -36,8 +37,26 @@ export interface Prepared {
   readonly devSecrets: ReadonlyArray<string>;
 }
 
+/** `Joins.begin`, and the module meanwhile. What was begun is stopped when the module can't be loaded: rejects as `prepare`. */
+export async function beginAndPrepare(
+  joins: Pick<Joins, "begin">,
+  terminal: Terminal,
+  options: PrepareOptions & BrokerSettings,
+): Promise<{ readonly begun: Begun; readonly prepared: Prepared }> {
+  // What is wrong with the command line is told before anything is started.
+  findModule(terminal, options.module);
+  mkdirSync(options.dataFolder, { recursive: true });
+  const begun = await joins.begin(options);
+  try {
+    return { begun, prepared: await prepare(terminal, options) };
+  } catch (error) {
+    await begun.abandon();
+    throw error;
+  }
+}
+
 /** Rejects with `CliError`, `ModuleError` or `EnvFileUnreadable`. Creates the data folder. */
-export async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Prepared> {
+async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Prepared> {
   const file = findModule(terminal, options.module);
   mkdirSync(options.dataFolder, { recursive: true });
   const isDev = options.role === "dev";

@@ -9,7 +9,7 @@ import * as Scope from "effect/Scope";
 import { serveAdmin, type Readiness } from "../admin/AdminServer.ts";
 import { PrometheusMetrics } from "../admin/PrometheusMetrics.ts";
 import { CliError, failed } from "./CliError.ts";
-import type { Joins, ProcessSettings, RunningProcess } from "./Joins.ts";
+import type { Begun, Joins, ProcessSettings, RunningProcess } from "./Joins.ts";
 import { stopSignals } from "./untilStopped.ts";
 
 export interface ServeOptions {
@@ -29,7 +29,7 @@ export interface Served {
  * first when it stops. Rejects with what made it fail.
  */
 export async function serve(
-  joins: Pick<Joins, "start" | "time">,
+  joins: Pick<Joins, "time"> & Begun,
   { settings, adminHostname, adminPort }: ServeOptions,
   onServing: (served: Served) => (() => void) | void,
 ): Promise<void> {
@@ -43,6 +43,9 @@ export async function serve(
       port: adminPort,
       readiness: () => readiness(),
       metrics: () => metrics.render(),
+    }).catch(async (error: unknown) => {
+      await joins.abandon();
+      throw error;
     });
     const starting = joins.start({ ...settings, metrics });
     const first = await Promise.race([starting, signals.stopped]);

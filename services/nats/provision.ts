@@ -105,8 +105,11 @@ export async function provision(
     checkShards(layout.shards, options.shards, subjects.namespace);
     checkGroups(layout.streamGroups, options.streamGroups, subjects.namespace);
   }
-  for (const config of streamConfigs(subjects.withLayout(layout), choices)) {
-    const found = await createOrFind(api, config);
+  const configs = streamConfigs(subjects.withLayout(layout), choices);
+  // Looked for at once, since mostly all are there; made one after the other.
+  const there = await Promise.all(configs.map(({ name }) => info(api, name)));
+  for (const [i, config] of configs.entries()) {
+    const found = there[i] ?? (await createOrFind(api, config));
     if (found !== undefined) await complete(api, config, found.config, options);
   }
   return readInstallation(api, subjects);

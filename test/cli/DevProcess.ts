@@ -38,8 +38,9 @@ const PROGRAM = `
       failed: new Promise(() => {}),
     };
   };
+  const begin = async () => ({ start, abandon: async () => console.log("abandoned") });
   try {
-    process.exitCode = await runProgram(process.argv.slice(1), { time: machineTime, log: processLog, start }, processTerminal(), "1");
+    process.exitCode = await runProgram(process.argv.slice(1), { time: machineTime, log: processLog, begin }, processTerminal(), "1");
   } catch (error) {
     console.error(error.message);
     process.exitCode = error.exitCode ?? 1;

@@ -128,7 +128,7 @@ export class CliFixture {
     provision: async (target, settings) => [
       `${target.natsUrl} ${target.namespace} ${JSON.stringify(settings)}`,
     ],
-    start: () => Promise.reject(new Error("not in these tests")),
+    begin: () => Promise.reject(new Error("not in these tests")),
   };
 }
 

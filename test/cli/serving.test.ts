@@ -133,6 +133,14 @@ describe("agents dev", () => {
     expect(none.err).toContain("No module given and none found here");
   });
 
+  it("a module that can't be loaded stops the broker that was started meanwhile", async () => {
+    writeFileSync(at("server.ts"), "export const broken = ;");
+    const dev = start(["dev", ...FREE]);
+    expect(await dev.ended).toBe(1);
+    expect(dev.out).toBe("abandoned\n");
+    expect(dev.err).toContain("syntax error");
+  });
+
   it("a start that fails is exit code 1, and frees the admin port", async () => {
     const dev = start(["dev", ...FREE], { FAIL_START: "1" });
     expect(await dev.ended).toBe(1);

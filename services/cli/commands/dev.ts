@@ -9,7 +9,7 @@ import { failed } from "../CliError.ts";
 import { findDev, removeDevFile, writeDevFile } from "../devFile.ts";
 import { devGreeting } from "../devGreeting.ts";
 import type { Joins, RunningProcess } from "../Joins.ts";
-import { prepare } from "../prepare.ts";
+import { beginAndPrepare } from "../prepare.ts";
 import { serve } from "../serve.ts";
 import { shownPath, type Terminal } from "../Terminal.ts";
 import type { ServingOptions } from "./serveRole.ts";
@@ -21,40 +21,43 @@ export async function dev(
 ): Promise<void> {
   const { dataFolder, adminHostname, adminPort } = options;
   await refuseSecond(terminal, dataFolder);
-  const prepared = await prepare(terminal, {
+  const { begun, prepared } = await beginAndPrepare(joins, terminal, {
+    ...options,
     role: "dev",
-    module: options.module,
-    dataFolder,
     newId: joins.time.id,
   });
   const settings = { ...options, module: prepared.module, env: prepared.env };
-  await serve(joins, { settings, adminHostname, adminPort }, ({ running, adminPort: port }) => {
-    const url = `http://${printable(options.hostname)}:${running.port}`;
-    writeDevFile(dataFolder, {
-      url,
-      natsUrl: running.natsUrl,
-      pid: process.pid,
-      port: running.port ?? 0,
-      adminPort: port,
-      namespace: options.namespace,
-    });
-    const admin = `http://${printable(adminHostname)}:${port}`;
-    const smtp =
-      running.smtpPort === undefined
-        ? undefined
-        : `smtp://${printable(options.hostname)}:${running.smtpPort}`;
-    const greeting = devGreeting({
+  await serve(
+    { time: joins.time, ...begun },
+    { settings, adminHostname, adminPort },
+    ({ running, adminPort: port }) => {
+      const url = `http://${printable(options.hostname)}:${running.port}`;
+      writeDevFile(dataFolder, {
+        url,
+        natsUrl: running.natsUrl,
+        pid: process.pid,
+        port: running.port ?? 0,
+        adminPort: port,
+        namespace: options.namespace,
+      });
+      const admin = `http://${printable(adminHostname)}:${port}`;
+      const smtp =
+        running.smtpPort === undefined
+          ? undefined
+          : `smtp://${printable(options.hostname)}:${running.smtpPort}`;
+      const greeting = devGreeting({
       ...prepared, url, smtp, admin, nats: running.natsSummary, dataFolder, cwd: terminal.cwd,
       nowSeconds: Math.floor(joins.time.nowMs() / 1000),
     }); // prettier-ignore
-    for (const line of greeting) terminal.out(line);
-    const watch = keepLoaded(joins, terminal, prepared.module, running);
-    return () => {
-      terminal.out("Stopping …");
-      watch.close();
-      removeDevFile(dataFolder, process.pid);
-    };
-  });
+      for (const line of greeting) terminal.out(line);
+      const watch = keepLoaded(joins, terminal, prepared.module, running);
+      return () => {
+        terminal.out("Stopping …");
+        watch.close();
+        removeDevFile(dataFolder, process.pid);
+      };
+    },
+  );
   terminal.out(`Stopped. The data stays in ${shownPath(terminal.cwd, dataFolder)}.`);
 }
 

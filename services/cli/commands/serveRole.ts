@@ -3,7 +3,7 @@
  * that is already there.
  */
 import type { Joins, ProcessSettings } from "../Joins.ts";
-import { prepare } from "../prepare.ts";
+import { beginAndPrepare } from "../prepare.ts";
 import { serve } from "../serve.ts";
 import { shownPath, type Terminal } from "../Terminal.ts";
 
@@ -19,25 +19,28 @@ export async function serveRole(
   terminal: Terminal,
   options: ServingOptions,
 ): Promise<void> {
-  const { role, log, adminHostname, adminPort, dataFolder } = options;
-  const prepared = await prepare(terminal, {
+  const { role, log, adminHostname, adminPort } = options;
+  const { begun, prepared } = await beginAndPrepare(joins, terminal, {
+    ...options,
     role,
-    module: options.module,
-    dataFolder,
     newId: joins.time.id,
   });
   const settings = { ...options, module: prepared.module, env: prepared.env };
-  await serve(joins, { settings, adminHostname, adminPort }, ({ running, adminPort: port }) => {
-    log.info(`${role} serves`, {
-      module: shownPath(terminal.cwd, prepared.module.file),
-      agents: [...prepared.module.agents.keys()].join(","),
-      ...(running.port !== undefined && { url: `http://${options.hostname}:${running.port}` }),
-      ...(running.smtpPort !== undefined && { smtp: `${options.hostname}:${running.smtpPort}` }),
-      nats: running.natsSummary,
-      namespace: options.namespace,
-      admin: `http://${adminHostname}:${port}`,
-    });
-    return () => log.info(`${role} stops`);
-  });
+  await serve(
+    { time: joins.time, ...begun },
+    { settings, adminHostname, adminPort },
+    ({ running, adminPort: port }) => {
+      log.info(`${role} serves`, {
+        module: shownPath(terminal.cwd, prepared.module.file),
+        agents: [...prepared.module.agents.keys()].join(","),
+        ...(running.port !== undefined && { url: `http://${options.hostname}:${running.port}` }),
+        ...(running.smtpPort !== undefined && { smtp: `${options.hostname}:${running.smtpPort}` }),
+        nats: running.natsSummary,
+        namespace: options.namespace,
+        admin: `http://${adminHostname}:${port}`,
+      });
+      return () => log.info(`${role} stops`);
+    },
+  );
   log.info(`${role} stopped`);
 }
