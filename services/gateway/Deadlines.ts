@@ -19,6 +19,7 @@ export interface Deadline {
 export class Deadlines {
   private readonly time: TimeShape;
   private readonly slices = new Map<number, Slice>();
+  private readonly timers = new Set<() => void>();
 
   constructor(time: TimeShape) {
     this.time = time;
@@ -32,12 +33,20 @@ export class Deadlines {
     if (slice === undefined) {
       slice = new Slice();
       this.slices.set(at, slice);
-      this.time.after(at * SLICE_MS - nowMs, () => {
+      const cancel = this.time.after(at * SLICE_MS - nowMs, () => {
+        this.timers.delete(cancel);
         this.slices.delete(at);
         slice!.pass();
       });
+      this.timers.add(cancel);
     }
     return slice;
+  }
+
+  /** No deadline passes any more: a process that has answered everything must not wait for them to end. */
+  close(): void {
+    for (const cancel of this.timers) cancel();
+    this.timers.clear();
   }
 }
 

@@ -58,6 +58,7 @@ export class WebhookEndpoint {
 
   close(): void {
     this.unsubscribe();
+    this.deadlines.close();
   }
 
   handle(exchange: Exchange, match: RouteMatch): void {

@@ -7,12 +7,14 @@
  * the head, so a body may take `bodyTimeoutMs` plus what its head left of `headerTimeoutMs`.
  *
  * 1. The number of open exchanges is exact: stopping waits for it to reach zero.
+ * 2. A server that stops still answers what comes on connections that were open, and ends each with its
+ *    answer, until nothing has come for a moment: their callers can't know yet, and would lose it.
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import type * as Scope from "effect/Scope";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import { Server as NetServer, type AddressInfo, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import {
   HttpServer,
@@ -48,6 +50,11 @@ export const makeNodeServer = (): HttpServerShape => ({
 // How long requests in flight may take to be answered once the server stops: above the longest
 // deadline that a webhook's route has (9.5 s).
 const DRAIN_MS = 10_000;
+// A caller that keeps connections busy uses each more often than that; it learns by its answer.
+const LULL_MS = 500;
+// A caller that takes no notice of `connection: close` doesn't keep the server.
+const LULL_WAIT_MS_MAX = 5_000;
+const LULL_LOOK_MS = 10;
 // Above the 60 s that load balancers keep idle connections for: the side that closes first should be
 // theirs, or a request meets a connection that is just being closed.
 const KEEP_ALIVE_MS = 65_000;
@@ -63,6 +70,9 @@ class Listener implements ExchangeOwner {
   readonly #lingering = new TimeoutQueue<NodeExchange>(LINGER_MS, (exchange) => exchange.cut());
   readonly #sweeper: NodeJS.Timeout;
   #exchanges = 0;
+  #connections = 0;
+  #requestedMs = 0;
+  #refusing = false;
   #drained: (() => void) | undefined;
 
   constructor(options: HttpServerOptions, handlers: HttpHandlers) {
@@ -81,6 +91,10 @@ class Listener implements ExchangeOwner {
     // The count is bounded by the head's size; node:http would drop the headers past its default.
     this.#server.maxHeadersCount = 0;
     this.#upgrades = new NodeUpgrades(options, this, handlers.onUpgrade);
+    this.#server.on("connection", (socket: Socket) => {
+      this.#connections += 1;
+      socket.once("close", () => (this.#connections -= 1));
+    });
     this.#server.on("request", (req, res) => this.#requested(req, res, false));
     this.#server.on("checkContinue", (req, res) => this.#requested(req, res, true));
     // Expectations other than 100-continue are ignored, as the other adapter ignores them.
@@ -111,14 +125,30 @@ class Listener implements ExchangeOwner {
 
   async stop(): Promise<void> {
     this.stopping = true;
-    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    // Not http's own `close`, which cuts connections that are idle at the moment.
+    const closed = new Promise<void>((resolve) =>
+      NetServer.prototype.close.call(this.#server, () => resolve()),
+    );
     const drained = new Promise<void>((resolve) => (this.#drained = resolve));
     const sockets = this.#upgrades.stop();
+    await this.#lull();
+    this.#refusing = true;
     if (this.#exchanges > 0) await within(DRAIN_MS, drained);
     await sockets;
     this.#server.closeAllConnections();
     clearInterval(this.#sweeper);
     await closed;
+  }
+
+  /** Invariant 2. Resolves at once when no connection is open. */
+  async #lull(): Promise<void> {
+    const startMs = performance.now();
+    this.#requestedMs = startMs;
+    const over = (): boolean =>
+      this.#connections === 0 ||
+      performance.now() - this.#requestedMs > LULL_MS ||
+      performance.now() - startMs > LULL_WAIT_MS_MAX;
+    while (!over()) await new Promise((resolve) => setTimeout(resolve, LULL_LOOK_MS));
   }
 
   readonly onRequest: HttpHandlers["onRequest"] = (exchange) => this.#handlers.onRequest(exchange);
@@ -147,7 +177,8 @@ class Listener implements ExchangeOwner {
     const request = readHead(req);
     this.started();
     const exchange = new NodeExchange(this, request, req, res);
-    if (this.stopping) return exchange.refuse(503, "Server is stopping", "linger");
+    if (this.#refusing) return exchange.refuse(503, "Server is stopping", "linger");
+    if (this.stopping) this.#requestedMs = performance.now();
     if (!isOriginTarget(request.target)) return exchange.refuse(400, "Bad request", "close");
     const framing = bodyFraming(request.headers);
     if (framing._tag === "Malformed") return exchange.refuse(400, "Bad request", "close");

@@ -13,6 +13,8 @@
  * 1. The number of open exchanges is exact: stopping waits for it to reach zero.
  * 2. An upgraded connection leaves the library's connection count without an event, so it is
  *    counted here until its socket closes.
+ * 3. A server that stops still answers what comes on connections that were open, and ends each with its
+ *    answer, until nothing has come for a moment: their callers can't know yet, and would lose it.
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
@@ -59,6 +61,12 @@ export const makeUwsServer = (uws: Uws): HttpServerShape => ({
 // How long requests in flight may take to be answered once the server stops: above the longest
 // deadline that a webhook's route has (9.5 s).
 const DRAIN_MS = 10_000;
+// A caller that keeps connections busy uses each more often than that; it learns by its answer.
+const LULL_MS = 500;
+// A caller that takes no notice of `connection: close` doesn't keep the server.
+const LULL_WAIT_MS_MAX = 5_000;
+const LULL_LOOK_MS = 10;
+
 // What close frames get to leave the machine before connections are cut. They are in the kernel
 // already unless the peer reads slowly; the library has no event for the rest.
 const FLUSH_MS = 100;
@@ -88,6 +96,8 @@ class Server implements ExchangeOwner {
   readonly #sockets = new Set<UwsSocket>();
   #listenSocket: us_listen_socket | undefined;
   #connections = 0;
+  #requestedMs = 0;
+  #refusing = false;
   #exchanges = 0;
   #drained: (() => void) | undefined;
   readonly #head = new HeadReader();
@@ -137,12 +147,25 @@ class Server implements ExchangeOwner {
     if (this.#listenSocket !== undefined) this.#uws.us_listen_socket_close(this.#listenSocket);
     const flush = this.#sockets.size > 0;
     for (const socket of this.#sockets) socket.close(CLOSE_STOPPING, "Server is stopping");
+    await this.#lull();
+    this.#refusing = true;
     const drained = new Promise<void>((resolve) => (this.#drained = resolve));
     if (this.#exchanges > 0) await Promise.race([drained, delay(DRAIN_MS)]);
     if (flush) await delay(FLUSH_MS);
     clearInterval(this.#sweeper);
     this.#anchor.close();
     this.#app.close();
+  }
+
+  /** Invariant 3. Resolves at once when no connection is open. */
+  async #lull(): Promise<void> {
+    const startMs = performance.now();
+    this.#requestedMs = startMs;
+    const over = (): boolean =>
+      this.#connections === 0 ||
+      performance.now() - this.#requestedMs > LULL_MS ||
+      performance.now() - startMs > LULL_WAIT_MS_MAX;
+    while (!over()) await delay(LULL_LOOK_MS);
   }
 
   readonly onRequest: HttpHandlers["onRequest"] = (exchange) => this.#handlers.onRequest(exchange);
@@ -170,7 +193,8 @@ class Server implements ExchangeOwner {
     const request = this.#head.read(res, req);
     const exchange = new UwsExchange(this, request, res);
     this.#exchanges += 1;
-    if (this.stopping) return exchange.refuse(503, "Server is stopping", "close");
+    if (this.#refusing) return exchange.refuse(503, "Server is stopping", "close");
+    if (this.stopping) this.#requestedMs = performance.now();
     if (this.#head.bytes > this.#options.headerBytesMax) {
       return exchange.refuse(431, "Request header fields too large", "close");
     }
