@@ -8,10 +8,11 @@ import { parseArgs } from "node:util";
 import { describeMachine } from "../bench/describeMachine.ts";
 import { printResult } from "../bench/printResult.ts";
 import type { Part } from "./Part.ts";
+import { rolling } from "./rolling.ts";
 import { takeover } from "./takeover.ts";
 import { joinLeave } from "./joinLeave.ts";
 
-const PARTS: ReadonlyArray<Part> = [takeover, joinLeave];
+const PARTS: ReadonlyArray<Part> = [takeover, joinLeave, rolling];
 
 const { values } = parseArgs({
   options: {
