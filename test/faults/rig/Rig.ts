@@ -174,6 +174,18 @@ export class Rig {
       .join("\n");
   }
 
+  /** Puts into the logs what the broker knows of each connection, and who holds which shard. Never rejects. */
+  async diagnose(): Promise<void> {
+    for (const { monitorPort } of this.broker?.servers ?? [])
+      await fetch(`http://127.0.0.1:${monitorPort}/connz?subs=1`)
+        .then(async (response) => this.logs.push(JSON.stringify(await response.json())))
+        .catch((error: unknown) => this.logs.push(`no connections: ${String(error)}`));
+    await this.inspector?.leases
+      .list("shard.")
+      .then((leases) => this.logs.push(JSON.stringify(leases)))
+      .catch((error: unknown) => this.logs.push(`no leases: ${String(error)}`));
+  }
+
   async stop(): Promise<void> {
     for (const seat of [...this.hosts, ...this.gateways]) {
       seat.process.thaw();

@@ -235,7 +235,10 @@ type Event = History["events"][number];
 
 const doneOf = ({ head }: Event, ...kinds: string[]): string[] =>
   head.turns.flatMap((turn) =>
-    turn.dead === true || !kinds.includes(turn.cause.kind)
+    turn.dead === true ||
+    !kinds.includes(turn.cause.kind) ||
+    // One that was cancelled while it waited is done without a run.
+    (turn.cause.kind === "schedule" && turn.state === undefined)
       ? []
       : (turn.done ?? []).filter((key) => !key.startsWith("webhook-out:")),
   );

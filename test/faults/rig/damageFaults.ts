@@ -9,6 +9,7 @@ import { addressKey, agentId, type AgentId } from "../../../schemas/Address.ts";
 import { Subjects } from "../../../schemas/Subjects.ts";
 import { LocalImageCorrupt, type DatabasesShape } from "../../../core/database/Databases.ts";
 import { rebuildAgent } from "../../../core/turn/rebuild.ts";
+import { cachePath } from "../../../services/sqlite/cachePath.ts";
 import { openSqliteDatabases } from "../../../services/sqlite/sqliteDatabases.ts";
 import { historyOf } from "../../kit/checkers.ts";
 import { pollUntil } from "../../kit/poll.ts";
@@ -49,14 +50,18 @@ const cacheDamage: Fault = async (world, random) => {
     damaged.add(file.replace(/\.(?:pages|meta)$/, ""));
   }
   rig.bites.add("cache-damage", "agents' files damaged", damaged.size);
-  await refusedCaches(world, images);
+  await refusedCaches(world, images, damaged);
   await rig.restart(seat);
   await rig.shared(2);
   await providers.more(SOME);
 };
 
 /** The product's own reader, over a copy: each damaged image is found, or (a bit that means nothing) gives the same bytes. */
-async function refusedCaches({ rig, violations }: World, images: string): Promise<void> {
+async function refusedCaches(
+  { rig, violations }: World,
+  images: string,
+  damaged: ReadonlySet<string>,
+): Promise<void> {
   const copy = join(rig.folder, "damaged-images");
   cpSync(images, copy, { recursive: true });
   const [own, memory] = await Promise.all([
@@ -65,6 +70,7 @@ async function refusedCaches({ rig, violations }: World, images: string): Promis
   ]);
   const { journal } = rig.inspector;
   for (const id of LEDGER_IDS) {
+    if (!damaged.has(cachePath(images, id))) continue;
     const { events } = await historyOf(journal, id);
     const toSeq = events.at(-1)?.seq;
     if (toSeq === undefined) continue;
