@@ -7,6 +7,7 @@ import { createHmac, randomUUID } from "node:crypto";
 import { Agent as HttpAgent, request } from "node:http";
 import { percentile } from "../bench/statistics.ts";
 import type { SentInput } from "../kit/checkers.ts";
+import { pollUntil } from "../kit/poll.ts";
 import { SECRET } from "./Fleet.ts";
 
 /** Longer than the route's deadline, by which the gateway answers. */
@@ -14,6 +15,9 @@ const REQUEST_TIMEOUT_MS = 20_000;
 /** Idle connections are closed by who sends, as balancers are told to: a gateway closes them after 8 s or
  *  more, and what is sent at that moment is lost. */
 const IDLE_MS = 3_000;
+
+/** From a sender through gateway and broker to a turn's begin, many times over; short beside a slow turn. */
+const ON_ITS_WAY_MS = 500;
 
 export interface Sent {
   readonly agent: string;
@@ -31,6 +35,8 @@ export interface WebhooksOptions {
   /** In turn. */
   readonly agents: ReadonlyArray<string>;
   readonly perSecond: number;
+  /** No more than so many; else until stopped. */
+  readonly count?: number;
   /** More of each body. */
   readonly input?: Readonly<Record<string, unknown>>;
 }
@@ -49,12 +55,20 @@ export class Webhooks {
     const startMs = performance.now();
     // A timer that is late sends what is due.
     this.timer = setInterval(() => {
-      while (this.count * periodMs <= performance.now() - startMs) {
+      const { count = Infinity } = options;
+      while (this.count < count && this.count * periodMs <= performance.now() - startMs) {
         const sending = this.send(options.agents[this.count++ % options.agents.length]!);
         this.open.add(sending);
         void sending.finally(() => this.open.delete(sending));
       }
     }, periodMs);
+  }
+
+  /** Resolves when all of a `count` are on their way, and the gateway has surely had them. */
+  async allBegun(): Promise<void> {
+    const { count = 0 } = this.options;
+    await pollUntil(`${count} webhooks are sent`, () => this.count >= count);
+    await new Promise((resolve) => setTimeout(resolve, ON_ITS_WAY_MS));
   }
 
   /** Resolves when all that were sent are answered. */

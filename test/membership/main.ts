@@ -10,9 +10,11 @@ import { printResult } from "../bench/printResult.ts";
 import type { Part } from "./Part.ts";
 import { rolling } from "./rolling.ts";
 import { takeover } from "./takeover.ts";
+import { drain } from "./drain.ts";
+import { hot } from "./hot.ts";
 import { joinLeave } from "./joinLeave.ts";
 
-const PARTS: ReadonlyArray<Part> = [takeover, joinLeave, rolling];
+const PARTS: ReadonlyArray<Part> = [takeover, joinLeave, rolling, drain, hot];
 
 const { values } = parseArgs({
   options: {
