@@ -8,6 +8,8 @@ export interface BenchOptions {
   readonly seconds: number;
   /** The broker fsyncs each message before its ack. */
   readonly syncAlways: boolean;
+  /** Streams each of inbox, journal and snapshots. */
+  readonly streamGroups: number;
   /** Which of a bench's forms run; empty: all. */
   readonly forms: ReadonlyArray<string>;
   /** Folder for CPU profiles of our processes; measured so, numbers are lower. */

@@ -43,6 +43,7 @@ ${[...BENCHES, ...ON_DEMAND].map((bench) => `  ${bench.name.padEnd(12)}${bench.a
   --seconds <n>       of one measurement (default 6)
   --form <name>       only this form of a bench; may be repeated
   --sync-always       the broker fsyncs each message before its ack
+  --stream-groups <n> streams each of inbox, journal and snapshots (default 1; webhooks, hot)
   --profile <folder>  CPU profiles of our processes
   --json <file>       append each result's JSON there too`;
 
@@ -53,6 +54,7 @@ const { values, positionals } = parseArgs({
     seconds: { type: "string", default: "6" },
     form: { type: "string", multiple: true, default: [] },
     "sync-always": { type: "boolean", default: false },
+    "stream-groups": { type: "string", default: "1" },
     profile: { type: "string" },
     json: { type: "string" },
     help: { type: "boolean", default: false },
@@ -63,6 +65,7 @@ const options: BenchOptions = {
   rounds: positive("rounds", values.rounds),
   seconds: positive("seconds", values.seconds),
   syncAlways: values["sync-always"],
+  streamGroups: positive("stream-groups", values["stream-groups"]),
   forms: values.form,
   profile: values.profile,
   say: (line) => void process.stderr.write(`${line}\n`),

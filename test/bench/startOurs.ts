@@ -2,9 +2,11 @@
  * Ours as a subject: the built `agents` command on a broker of its own, in one process (`agents dev`)
  * or in two (`agents gateway` and `agents host`).
  */
+import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { pickPort } from "../../services/natsServer/pickPort.ts";
 import { startNats } from "../kit/natsServer.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
@@ -23,6 +25,7 @@ export type Form = "one process" | "two processes";
 export async function startOurs(form: Form, options: BenchOptions): Promise<Subject> {
   if (!existsSync(COMMAND)) throw new BenchFailed("There is no build to measure: npm run build");
   const nats = await startNats({ syncAlways: options.syncAlways });
+  await provision(nats.url, options.streamGroups);
   const folder = tempFolder("bench");
   const [port, admin, hostAdmin] = [await pickPort(), await pickPort(), await pickPort()];
   const start = (role: "dev" | "gateway" | "host", adminPort: number): ServerProcess =>
@@ -82,6 +85,11 @@ export async function startOurs(form: Form, options: BenchOptions): Promise<Subj
     stop,
   };
 }
+
+const provision = (nats: string, streamGroups: number): Promise<unknown> =>
+  promisify(execFile)(process.execPath, [
+    COMMAND, "provision", "--nats", nats, "--stream-groups", String(streamGroups),
+  ]); // prettier-ignore
 
 async function isReady(adminPort: number): Promise<boolean> {
   try {
