@@ -63,6 +63,8 @@ export interface Exchange {
 export interface ServerSocket {
   /** A string goes as a text frame, bytes as a binary one; nothing happens once the socket is closed. */
   send(data: string | Uint8Array): void;
+  /** `utf8` goes as a text frame: what is text and bytes already needs no string. Not to be changed any more. */
+  sendText(utf8: Uint8Array): void;
   /** A code that may not be sent goes as no code (1005); a reason is cut to 123 bytes. */
   close(code: number, reason: string): void;
 }

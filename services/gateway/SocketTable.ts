@@ -30,7 +30,6 @@ const RESUME_MS = 120_000;
 const CENSUS_PAGE = 200;
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
 
 export interface Entry {
   readonly id: AgentId;
@@ -130,8 +129,7 @@ export class SocketTable {
       entry.attachment = head.attachment;
       if (head.begin) entry.early.length = 0;
     } else if (head.op === "send") {
-      const payload = payloadOf(body, head.text);
-      toSocket(entry, (socket) => socket.send(payload));
+      sendTo(entry, body, head.text);
     } else {
       if (head.forget) this.remove(entry);
       toSocket(entry, (socket) => socket.close(head.code, head.reason));
@@ -172,12 +170,11 @@ export class SocketTable {
   private cast(head: GatewayMessage & { op: "cast" }, body: Uint8Array): void {
     const of = this.byAgent.get(`${head.agent[0]}/${head.agent[1]}`);
     if (of === undefined) return;
-    const payload = payloadOf(body, head.text);
     for (const entry of of) {
       if (entry.attachment === undefined) continue;
       if (head.except.length > 0 && head.except.includes(entry.info.id)) continue;
       if (head.protocol && !entry.attachment.protocol) continue;
-      toSocket(entry, (socket) => socket.send(payload));
+      sendTo(entry, body, head.text);
     }
   }
 
@@ -203,8 +200,17 @@ export class SocketTable {
 const infoOf = ({ info, attachment, messages }: Entry): SocketInfo =>
   attachment === undefined ? info : { ...info, attachment, next: messages?.next ?? 1 };
 
-const payloadOf = (body: Uint8Array, text: boolean): string | Uint8Array =>
-  text ? decoder.decode(body) : body;
+/** Text is bytes until it leaves: a frame for ten sockets is not written ten times from a string. */
+function sendTo(entry: Entry, body: Uint8Array, text: boolean): void {
+  const { socket } = entry;
+  if (socket === undefined) toSocket(entry, (opened) => sendOn(opened, body, text));
+  else sendOn(socket, body, text);
+}
+
+function sendOn(socket: ServerSocket, body: Uint8Array, text: boolean): void {
+  if (text) socket.sendText(body);
+  else socket.send(body);
+}
 
 /** Rule 3. */
 function toSocket(entry: Entry, frame: (socket: ServerSocket) => void): void {

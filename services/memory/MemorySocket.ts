@@ -11,6 +11,8 @@ export interface MemoryPeer {
   readonly onClose: (code: number, reason: string) => void;
 }
 
+const decoder = new TextDecoder();
+
 /** RFC 6455, 7.4.1: no close frame came. */
 const VANISHED = 1006;
 
@@ -32,6 +34,10 @@ export class MemorySocket implements ServerSocket {
     if (this.isClosed) return;
     const copy = typeof data === "string" ? data : data.slice();
     queueMicrotask(() => this.peer.onMessage(copy));
+  }
+
+  sendText(utf8: Uint8Array): void {
+    this.send(decoder.decode(utf8));
   }
 
   close(code: number, reason: string): void {

@@ -42,8 +42,16 @@ export class NodeSocket implements ServerSocket {
   }
 
   send(data: string | Uint8Array): void {
+    this.#send(data, typeof data !== "string");
+  }
+
+  sendText(utf8: Uint8Array): void {
+    this.#send(utf8, false);
+  }
+
+  #send(data: string | Uint8Array, binary: boolean): void {
     if (this.#closed) return;
-    this.#ws.send(data, { binary: typeof data !== "string" });
+    this.#ws.send(data, { binary });
     if (this.#ws.bufferedAmount > this.#bufferBytesMax) {
       this.#end(CLOSE_LAGGING, "Too slow to receive", false);
     }

@@ -49,9 +49,17 @@ export class UwsSocket implements ServerSocket {
   }
 
   send(data: string | Uint8Array): void {
+    this.#send(data, typeof data !== "string");
+  }
+
+  sendText(utf8: Uint8Array): void {
+    this.#send(utf8, false);
+  }
+
+  #send(data: string | Uint8Array, binary: boolean): void {
     const ws = this.#ws;
     if (ws === undefined) return;
-    const status = ws.send(data, typeof data !== "string", false);
+    const status = ws.send(data, binary, false);
     if (status === SENT) return;
     if (ws.getBufferedAmount() > this.#limits.socketBufferBytesMax) {
       this.#end(CLOSE_LAGGING, "Too slow to receive", false);

@@ -279,6 +279,18 @@ export const socketRules = (adapter: Adapter): void => {
       expect(peer.received).toEqual(sent);
     });
 
+    it("text that is bytes already arrives as text, between others in order", async () => {
+      const { server, sockets } = await accepting(adapter);
+      await using _ = server;
+      using peer = await client(server.port);
+      const socket = await sockets.first();
+      socket.send("before");
+      socket.sendText(new TextEncoder().encode("Grüße ☃"));
+      socket.send("after");
+      await until("all frames", () => peer.received.length === 3);
+      expect(peer.received).toEqual(["before", "Grüße ☃", "after"]);
+    });
+
     it("a message over the limit closes the socket with 1009", async () => {
       const { server, sockets } = await accepting(adapter, { messageBytesMax: 10_000 });
       await using _ = server;
