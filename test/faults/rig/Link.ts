@@ -70,21 +70,27 @@ export class Link {
 
   private pipe(from: Socket, to: Socket): void {
     this.sockets.add(from);
-    // A piece never overtakes the one before it, also when the delay has just become shorter.
-    let dueMs = 0;
-    from.on("data", (bytes) => {
+    // One queue and one timer: a piece never overtakes the one before it, however late timers are.
+    const late: Array<{ readonly bytes: Buffer; readonly dueMs: number }> = [];
+    const flow = (): void => {
+      while (late.length > 0 && late[0]!.dueMs <= performance.now()) {
+        const { bytes } = late.shift()!;
+        if (to.writable) to.write(bytes);
+      }
+      if (late.length > 0) setTimeout(flow, late[0]!.dueMs - performance.now());
+    };
+    from.on("data", (bytes: Buffer) => {
       if (this.isCut) {
         this.swallowed += bytes.length;
         return;
       }
-      const nowMs = performance.now();
-      dueMs = Math.max(dueMs, nowMs + this.delayMs);
-      if (dueMs <= nowMs) {
+      if (late.length === 0 && this.delayMs === 0) {
         to.write(bytes);
         return;
       }
       this.delayed++;
-      setTimeout(() => to.writable && to.write(bytes), dueMs - nowMs);
+      late.push({ bytes, dueMs: performance.now() + this.delayMs });
+      if (late.length === 1) setTimeout(flow, this.delayMs);
     });
     from.on("close", () => {
       this.sockets.delete(from);
