@@ -73,7 +73,7 @@ export function feedRules(makeBackend: () => Promise<Backend>): void {
       await until(feeds[0].seen, 1);
       await until(feeds[1].seen, 2);
       // Between agents there is no order (rule 1).
-      const keys = feeds.map(({ seen }) => seen.map(({ key }) => key).sort());
+      const keys = feeds.map(({ seen }) => seen.map(({ key }) => key).toSorted());
       expect(keys).toEqual([
         ["FedClass/ü x"],
         ["FedClass/y", "FedClass/ü x"],

@@ -115,10 +115,10 @@ describe("stream groups", () => {
     const listed = async (className?: string) => {
       const found: string[] = [];
       for await (const { id } of journal.list(className)) found.push(id.name);
-      return found.sort();
+      return found.toSorted();
     };
-    expect(await listed()).toEqual([...names].sort());
-    expect(await listed("A")).toEqual([...names].sort());
+    expect(await listed()).toEqual(names.toSorted());
+    expect(await listed("A")).toEqual(names.toSorted());
     expect(await listed("Agent")).toEqual([]);
   });
 

@@ -88,7 +88,7 @@ describe("a system on four stream groups", () => {
       try {
         const listed: string[] = [];
         for await (const { id } of inspector.journal.list("CountAgent")) listed.push(id.name);
-        expect(listed.sort()).toEqual([...names].sort());
+        expect(listed.toSorted()).toEqual(names.toSorted());
         await pollUntil("all inputs are done", async () => {
           const depth = await inspector.inbox.depth();
           return depth === 0 || { done: false, saw: depth };
