@@ -6,6 +6,8 @@
  * 2. The listener does not inherit the ambient context of who calls: it would see the calling agent as its own.
  * 3. A request ends once: with the first answer, at its timeout or at its signal. The connection to the
  *    broker has no part in it.
+ * 4. One interval looks at timeouts and signals, only while something is awaited: a timer and a listener for each
+ *    request would cost a tenth of it.
  *
  * Fed by `NatsBus`. A subject is exact, or ends in `.>`.
  */
@@ -17,13 +19,23 @@ type Handler = (message: BusMessage) => void;
 /** Of the subjects that answers to such requests go to; no broker ever sees one. */
 const ANSWER_PREFIX = "\u0000answer.";
 const WILDCARD_END = ".>";
+/** Timeouts and signals are noticed this late at most; nobody times anything by them. */
+const SWEEP_MS = 25;
+
+interface Waiter {
+  readonly resolve: (answer: BusReply) => void;
+  readonly deadlineMs: number;
+  readonly signal: AbortSignal | undefined;
+}
 
 export class OwnListeners {
   /** By subject; a pattern by what stands before its wildcard, with the dot. */
   private readonly handlers = new Map<string, Handler>();
   /** How many dots the keys of patterns have: subjects are cut there to look them up. */
   private readonly depths = new Set<number>();
-  private readonly waiting = new Map<string, (answer: BusReply) => void>();
+  /** By the subject of the answer. */
+  private readonly waiting = new Map<string, Waiter>();
+  private sweeper: NodeJS.Timeout | undefined;
   private lastId = 0;
 
   /** The returned function ends it; a later listener on the same subject stays. */
@@ -41,7 +53,7 @@ export class OwnListeners {
   /** Says whether it was taken: by a listener, or as the answer to a request. */
   publish(subject: string, data: Uint8Array, reply: string | undefined): boolean {
     if (subject.startsWith(ANSWER_PREFIX)) {
-      this.waiting.get(subject)?.({ _tag: "Reply", data });
+      this.finish(subject, { _tag: "Reply", data });
       return true;
     }
     const handler = this.find(subject);
@@ -58,21 +70,31 @@ export class OwnListeners {
   ): Promise<BusReply> | undefined {
     const handler = this.find(subject);
     if (handler === undefined) return undefined;
+    if (signal?.aborted === true) return Promise.resolve({ _tag: "TimedOut" });
     return new Promise((resolve) => {
       const reply = ANSWER_PREFIX + (this.lastId += 1).toString(36);
-      const finish = (answer: BusReply): void => {
-        clearTimeout(timer);
-        signal?.removeEventListener("abort", giveUp);
-        this.waiting.delete(reply);
-        resolve(answer);
-      };
-      const giveUp = (): void => finish({ _tag: "TimedOut" });
-      const timer = setTimeout(giveUp, timeoutMs);
-      this.waiting.set(reply, finish);
-      if (signal?.aborted === true) return giveUp();
-      signal?.addEventListener("abort", giveUp);
+      this.waiting.set(reply, { resolve, signal, deadlineMs: performance.now() + timeoutMs });
+      this.sweeper ??= setInterval(() => this.sweep(), SWEEP_MS);
       queueMicrotask(() => handler({ subject, data, reply }));
     });
+  }
+
+  private finish(reply: string, answer: BusReply): void {
+    const waiter = this.waiting.get(reply);
+    this.waiting.delete(reply);
+    waiter?.resolve(answer);
+  }
+
+  /** Rule 4. */
+  private sweep(): void {
+    if (this.waiting.size === 0) {
+      clearInterval(this.sweeper);
+      this.sweeper = undefined;
+      return;
+    }
+    const nowMs = performance.now();
+    for (const [reply, { deadlineMs, signal }] of this.waiting)
+      if (signal?.aborted === true || deadlineMs <= nowMs) this.finish(reply, { _tag: "TimedOut" });
   }
 
   private find(subject: string): Handler | undefined {
