@@ -27,9 +27,11 @@ const WEBHOOKS = 240;
 /** Longer than an election: the route holds its webhooks. */
 const DEADLINE_MS = 9_500;
 /** An election on two busy cores. */
-const ELECTION_TIMEOUT_MS = 30_000;
-const GROUPED = ["INBOX", "JOURNAL", "SNAPSHOTS"];
+const ELECTION_TIMEOUT_MS = 60_000;
 const ENDS = ["", "_1", "_2", "_3"];
+const STREAMS = ["INBOX", "JOURNAL", "SNAPSHOTS"].flatMap((name) =>
+  ENDS.map((end) => `agents_${name}${end}`),
+);
 
 interface StreamInfo {
   readonly config: { readonly num_replicas: number };
@@ -43,7 +45,8 @@ let operator: NatsConnection;
 let gateway: AgentsProcess;
 let host: AgentsProcess;
 let provisioned = "";
-const copies = new Set<number>();
+const placed = new Set<string>();
+const copies: number[] = [];
 const wanted: Array<readonly [stream: string, server: string]> = [];
 const leaders: string[] = [];
 const histories: History[] = [];
@@ -52,6 +55,12 @@ let senders: Senders;
 const ask = async <A>(verb: string, body: object | "" = ""): Promise<A> => {
   const data = body === "" ? body : JSON.stringify(body);
   return (await operator.request(`$JS.API.${verb}`, data, { timeout: 5_000 })).json<A>();
+};
+const provision = async (...args: string[]): Promise<string> => {
+  const { stdout } = await promisify(execFile)(process.execPath, [MAIN, "provision", ...args], {
+    env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url("operator") },
+  });
+  return stdout;
 };
 const infoOf = (stream: string) => ask<StreamInfo>(`STREAM.INFO.${stream}`);
 
@@ -78,18 +87,14 @@ beforeAll(async () => {
     maxReconnectAttempts: -1,
     reconnectTimeWait: 200,
   });
-  const options = ["--shards", "8", "--stream-groups", "4", "--replicas", "3"];
-  const run = await promisify(execFile)(process.execPath, [MAIN, "provision", ...options], {
-    env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url("operator") },
-  });
-  provisioned = run.stdout;
+  await provision("--shards", "8", "--stream-groups", "4", "--placement-tag", "zone:nats-2");
+  for (const stream of STREAMS) placed.add((await infoOf(stream)).cluster.leader ?? "none");
+  provisioned = await provision("--replicas", "3", "--placement-tag", "agents");
   const servers = nats.servers.map(({ name }) => name);
+  for (const stream of STREAMS) copies.push((await infoOf(stream)).config.num_replicas);
   for (const [group, end] of ENDS.entries())
-    for (const stream of GROUPED.map((name) => `agents_${name}${end}`)) {
-      copies.add((await infoOf(stream)).config.num_replicas);
-      if (!stream.includes("SNAPSHOTS"))
-        wanted.push([stream, servers[group % servers.length]!] as const);
-    }
+    for (const name of ["INBOX", "JOURNAL"])
+      wanted.push([`agents_${name}${end}`, servers[group % servers.length]!] as const);
   await Promise.all(wanted.map(([stream, server]) => lead(stream, server)));
   for (const [stream] of wanted) leaders.push((await infoOf(stream)).cluster.leader ?? "none");
 
@@ -140,7 +145,7 @@ beforeAll(async () => {
   } finally {
     await reader.close();
   }
-}, 150_000);
+}, 240_000);
 
 afterAll(async () => {
   await gateway?.kill();
@@ -151,10 +156,11 @@ afterAll(async () => {
 }, 60_000);
 
 describe("stream groups on a cluster", () => {
-  test("are provisioned with their copies, all of them", () => {
+  test("have their place, and get it and their copies changed later, all of them", () => {
+    expect([...placed]).toEqual(["nats-2"]);
     expect(provisioned).toContain("8 shards in 4 stream groups");
     expect(provisioned).toContain("acknowledged is on disk (3 copies)");
-    expect([...copies]).toEqual([3]);
+    expect(copies).toEqual(STREAMS.map(() => 3));
   });
 
   test("have leaders on different servers", () => {
