@@ -109,9 +109,8 @@ export class Shard {
         shard: this.shard,
       });
     cancel?.();
-    this.lost.abort();
-    for (const slot of this.slots.values()) slot.discard();
-    this.slots.clear();
+    // Also what a start that is not through yet has begun since.
+    this.drop();
   }
 
   /** Resolves when no turn runs, every call that was taken is answered, and no agent is in memory. */

@@ -1,9 +1,12 @@
 /** What the fault rig found, by the shortest way to it. The account is in docs/reliability.md. */
 import { expect, test } from "vitest";
 import { agentId, shardOf, type Epoch } from "../../schemas/Address.ts";
+import { encodeMessage } from "../../schemas/Call.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
+import { Breather } from "../../services/host/Breather.ts";
 import { Shard } from "../../services/host/Shard.ts";
 import type { HostServices } from "../../services/host/HostServices.ts";
+import type { BusReply } from "../../core/bus/Bus.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
 import type { Lease } from "../../core/lease/Leases.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
@@ -42,4 +45,31 @@ test("a call that a host hears past its lease is not asked again, unless it may 
   expect(await ask(false)).toMatch("may have been done");
   expect(await ask(true)).toMatch("no host owns it");
   shard.drop();
+});
+
+test("a shard that is handed over while it starts listens to nothing afterwards", async () => {
+  const time = new VirtualTime();
+  const connection = new MemoryBroker({ time }).connect("host");
+  const subjects = new Subjects();
+  const bus = makeMemoryBus(connection);
+  const id = agentId("Board", "one");
+  const number = shardOf(id, subjects.layout.shards);
+  let answer: (reply: BusReply) => void = () => undefined;
+  const census = new Promise<BusReply>((resolve) => (answer = resolve));
+  const services = {
+    bus: { ...bus, request: () => census },
+    time, inbox: makeMemoryInbox(connection), leases: { ttlMs: TTL_MS },
+    config: { subjects, drainTimeoutMs: TTL_MS },
+  } as object as HostServices; // prettier-ignore
+  const lease = { epoch: 1 as Epoch } as Lease;
+  const shard = new Shard(services, number, lease, time.monotonicMs() + TTL_MS);
+  const started = shard.start(["gateway"]);
+  // One piece from the broker brings both: the census's answer, and what makes the host give the shard away.
+  answer({ _tag: "Reply", data: encodeMessage({ sockets: [] }) });
+  await Promise.all([started, shard.handOver(new Breather(time))]);
+  const asked = bus.request(subjects.call(number, id), encodeMessage({ kind: "state" }), {
+    timeoutMs: TTL_MS,
+  });
+  await time.advance(TTL_MS);
+  expect((await asked)._tag).toBe("NoResponders");
 });
