@@ -59,6 +59,9 @@ function packageVersion(): string {
   return "0.0.0";
 }
 
+/** What is still going out when a command has ended: last lines, a server's last words. */
+const LAST_WORDS_MS = 500;
+
 const terminal = processTerminal();
 try {
   process.exitCode = await runProgram(process.argv.slice(2), joins, terminal, packageVersion());
@@ -66,3 +69,5 @@ try {
   terminal.err(`agents: ${explain(error)}`);
   process.exitCode = error instanceof CliError ? error.exitCode : EXIT_FAILED;
 }
+// Only if something else keeps the process: a timer of an agent's code, a turn that outlasted the stop.
+setTimeout(() => process.exit(), LAST_WORDS_MS).unref();

@@ -9,6 +9,8 @@ export interface PartOptions {
 export interface Rule {
   readonly rule: string;
   readonly holds: boolean;
+  /** It is about a time: no test of the suite looks at it. */
+  readonly timed?: boolean;
   /** What was seen, as evidence either way. */
   readonly saw: string;
 }

@@ -112,6 +112,7 @@ export async function measureJoinLeave(options: JoinLeaveOptions): Promise<PartR
         noErrors("no RPC over a socket fails", rpc),
         {
           rule: `no schedule is more than ${LATE_MS_MAX} ms late`,
+          timed: true,
           holds: (latest[0] ?? 0) <= LATE_MS_MAX,
           saw: `latest ${latest.slice(0, 5).map(Math.round).join(", ")} ms of ${latest.length}`,
         },

@@ -58,6 +58,7 @@ export const takeover: Part = {
       rules.push(
         {
           rule: `take-over within the TTL of ${ttlMs} ms and ${PAST_TTL_MS_MAX} ms`,
+          timed: true,
           holds: worstMs <= ttlMs + PAST_TTL_MS_MAX,
           saw: `at most ${Math.round(worstMs)} ms`,
         },

@@ -1,0 +1,34 @@
+/**
+ * `npm run membership` in the suite's size: a rolling restart of both hosts and both gateways, and a host
+ * that is stopped within slow turns. Counts and generous deadlines only; what it
+ * takes is measured by the program.
+ */
+import { describe, expect, test } from "vitest";
+import { measureDrain } from "./drain.ts";
+import type { PartResult } from "./Part.ts";
+import { measureRolling } from "./rolling.ts";
+
+const PART_TIMEOUT_MS = 120_000;
+
+const quiet = (): void => undefined;
+
+/** Rules about times are the program's: a busy machine breaks them. */
+function expectAll({ rules }: PartResult): void {
+  const counted = rules.filter(({ timed }) => timed !== true);
+  expect(counted.filter(({ holds }) => !holds)).toEqual([]);
+}
+
+describe("an installation whose members change under load", () => {
+  test(
+    "hosts and gateways are restarted one after the other: no webhook fails, no host costs a socket",
+    async () =>
+      expectAll(await measureRolling({ clients: 30, perSecond: 25, restMs: 500, say: quiet })),
+    PART_TIMEOUT_MS,
+  );
+
+  test(
+    "a host is stopped within slow turns: they are answered, what waits goes on elsewhere, all is applied once",
+    async () => expectAll(await measureDrain({ agents: 6, slowMs: 1_000, longMs: 1_500 })),
+    PART_TIMEOUT_MS,
+  );
+});
