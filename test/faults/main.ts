@@ -12,6 +12,9 @@ const SHORT_BUDGET_MS = 25_000;
 const LONG_MINUTES = 10;
 const MS_PER_MINUTE = 60_000;
 
+// Ends by `exit`, whose handlers take folders and mounts away.
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
+
 const { values } = parseArgs({
   options: {
     long: { type: "boolean", default: false },

@@ -93,6 +93,7 @@ export async function runRig(options: RunOptions): Promise<Report> {
     for (const [invariant, check] of Object.entries(CHECKS))
       violations.push(...check(history).map((what) => `${invariant}: ${what}`));
   } catch (error) {
+    await rig?.diagnose();
     violations.push(
       `it did not get there: ${error instanceof Error ? error.stack : String(error)}`,
     );
