@@ -1,5 +1,5 @@
 /** Disks without room, under a host and under a nats-server. Possible where the machine lets us mount a file system. */
-import { closeSync, openSync, rmSync, writeSync } from "node:fs";
+import { closeSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { pollUntil } from "../../kit/poll.ts";
 import type { Fault } from "./faults.ts";
@@ -75,6 +75,8 @@ const natsDiskFull: Fault = async (world, random) => {
   rig.bites.add("nats-disk-full", "503 or held", refused() - before);
   const healthy = (): Promise<boolean> =>
     fetch(`http://127.0.0.1:${monitorPort}/healthz`).then(({ ok }) => ok, () => false); // prettier-ignore
+  const disabled = readFileSync(nats.logFile, "utf8").match(/DISABLED/g)?.length ?? 0;
+  rig.bites.add("nats-disk-full", "times that JetStream switched itself off", disabled);
   const untilMs = performance.now() + RECOVERS_MS;
   await pollUntil(
     "the server is healthy, or has had its time",

@@ -2,7 +2,7 @@
  * The faults of processes and of the network. Each takes the installation under load, does one bad thing, sees that it bit,
  * mends it and returns when work goes on. Those of disks are in `diskFaults.ts`, of stored bytes in `damageFaults.ts`.
  */
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { agentId } from "../../../schemas/Address.ts";
 import { pollUntil } from "../../kit/poll.ts";
 import type { Random } from "../../sim/Random.ts";
@@ -41,11 +41,24 @@ const hostKill: Fault = async (world, random) => {
   rig.bites.add("host-kill", "turns run again", again.length);
 };
 
-/** The host stops itself in a turn; it is thawed when another has written to the same agent. */
+/** So often at most: a thawed host that hears of its loss before it comes to its append has nothing refused. */
+const FREEZES_MAX = 5;
+
+/** Until a stale append was refused: only that proves that the fault bites. */
 const hostFreeze: Fault = async (world, random) => {
   const { rig, providers } = world;
-  const seat = random.pick(rig.hosts);
+  let refused = 0;
+  for (let n = 0; n < FREEZES_MAX && refused === 0; n++)
+    refused += await freeze(world, random.pick(rig.hosts));
+  rig.bites.add("host-freeze", "refused appends", refused);
+  await providers.more(SOME);
+};
+
+/** The host stops itself in a turn; it is thawed when another has written to the same agent. Appends refused. */
+async function freeze(world: World, seat: Seat): Promise<number> {
+  const { rig, providers } = world;
   const file = rig.freezeFile(seat);
+  rmSync(`${file}.taken`, { force: true });
   const before = await seat.process.metric("agents_refused_appends_total");
   writeFileSync(file, "");
   await pollUntil("a turn freezes its host", () => existsSync(`${file}.taken`), {
@@ -56,7 +69,6 @@ const hostFreeze: Fault = async (world, random) => {
   const lastSeq = async () => (await rig.inspector.journal.last(id))?.seq ?? 0;
   const seqBefore = await lastSeq();
   await rig.shared(1);
-  rig.bites.add("host-freeze", "take-overs");
   const asked = providers.order(id.name, "mark");
   await pollUntil(`the new owner writes to ${id.name}`, async () => (await lastSeq()) > seqBefore, {
     timeoutMs: BITE_TIMEOUT_MS,
@@ -64,10 +76,8 @@ const hostFreeze: Fault = async (world, random) => {
   seat.process.thaw();
   await asked;
   await rig.shared(2);
-  const after = await seat.process.metric("agents_refused_appends_total");
-  rig.bites.add("host-freeze", "refused appends", after - before);
-  await providers.more(SOME);
-};
+  return (await seat.process.metric("agents_refused_appends_total")) - before;
+}
 
 const hostStop: Fault = async ({ rig, providers }, random) => {
   const seat = random.pick(rig.hosts);
