@@ -29,9 +29,6 @@ const SWEEP_MS_DEFAULT = 1000;
 const SNAPSHOTS_WAIT_MS = 2_000;
 /** Shards started at once: each is five requests to the broker, one after the other; a dead host's come all at once. */
 const CLAIMS_AT_ONCE = 32;
-/** Between the hand-overs of a host that stops, for each shard and for all: what a busy broker needs for one. */
-const APART_MS = 50;
-const APART_MS_MAX_ALL = 2_000;
 /** Shards handed over at once while the host goes on: one that has a slow turn must not keep the others. */
 const HAND_OVERS_AT_ONCE = 8;
 
@@ -119,23 +116,8 @@ export class Host {
     log.info("host stopped", { host: config.hostId });
   }
 
-  /**
-   * One shard after the other, a moment apart: each is away for a few requests to the broker, and all at
-   * once would each be away for as long as all of them take. A slow turn keeps no other shard.
-   */
   private async handAllOver(): Promise<void> {
-    const { time } = this.services;
-    const apartMs = Math.min(APART_MS, APART_MS_MAX_ALL / Math.max(1, this.owned.size));
-    const going: Array<Promise<void>> = [];
-    for (const shard of this.owned.keys()) {
-      const gone = this.handOver(shard);
-      going.push(gone);
-      let cancel = (): void => undefined;
-      const moment = new Promise<void>((resolve) => (cancel = time.after(apartMs, resolve)));
-      await Promise.race([gone, moment]);
-      cancel();
-    }
-    await Promise.all(going);
+    await Promise.all([...this.owned.keys()].map((shard) => this.handOver(shard)));
   }
 
   /** Agents that left have snapshots on their way; without them the next owner replays more, no worse. */
