@@ -19,10 +19,8 @@ import { fairShare } from "./fairShare.ts";
 import type { HostServices } from "./HostServices.ts";
 import { serveErasures } from "./serveErasures.ts";
 import { serveStateRequests } from "./serveStateRequests.ts";
-import { Shard } from "./Shard.ts";
+import { LEASE_MARGIN, Shard } from "./Shard.ts";
 
-/** Part of the TTL by which a lease counts as lost before it expires: clocks' rates and delays. */
-const LEASE_MARGIN = 0.2;
 /** Agents leave memory at most this much later than they may. */
 const SWEEP_MS_DEFAULT = 1000;
 /** A healthy broker takes a snapshot in milliseconds; the shards have their next owners already. */

@@ -30,7 +30,7 @@ import type { HostServices } from "./HostServices.ts";
 const CENSUS_TIMEOUT_MS = 1000;
 /** And asks it again so often, for a socket that never speaks is not heard of otherwise; longer than any lease, and then it is gone. */
 const CENSUS_RETRIES_MAX = 60;
-/** Of the TTL: so long before its end by the broker's clock a lease is not relied on any more. */
+/** Part of the TTL by which a lease counts as lost before it expires: clocks' rates and delays. */
 export const LEASE_MARGIN = 0.2;
 /** How often a shard that is handed over looks whether its last calls are answered. */
 const ANSWERED_POLL_MS = 5;

@@ -7,7 +7,7 @@ import { Bites } from "./rig/Bites.ts";
 import { FAULTS, runRig, scheduleOf } from "./rig/runRig.ts";
 
 /** Faults begin for so long in the short form, which is to end within a minute. */
-const SHORT_BUDGET_MS = 25_000;
+const SHORT_BUDGET_MS = 20_000;
 /** As long as one likes to wait. */
 const LONG_MINUTES = 10;
 const MS_PER_MINUTE = 60_000;
