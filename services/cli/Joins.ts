@@ -3,6 +3,7 @@
  * adapters, tests with doubles. Nothing here knows NATS, SQLite or sockets.
  */
 import type { CallClient } from "../../core/call/CallClient.ts";
+import type { ConsoleSource } from "../../core/console/ConsoleSource.ts";
 import type { DatabasesShape } from "../../core/database/Databases.ts";
 import type { DeadLettersShape } from "../../core/dead/DeadLetters.ts";
 import type { InboxShape } from "../../core/inbox/Inbox.ts";
@@ -167,10 +168,28 @@ export interface RunningProcess {
   readonly failed: Promise<never>;
 }
 
+export interface ConsoleSettings {
+  readonly hostname: string;
+  /** 0: any free one. */
+  readonly port: number;
+  readonly token: string;
+  readonly log: LogShape;
+}
+
+export interface ServedConsole {
+  readonly port: number;
+  readonly stop: () => Promise<void>;
+}
+
 export interface Joins {
   readonly time: TimeShape;
   readonly log: (options: LogOptions) => LogShape;
   readonly openReader: (target: Target) => Promise<ReadPorts>;
+  /** Rejects with `ListenFailed`. */
+  readonly serveConsole: (
+    source: ConsoleSource,
+    settings: ConsoleSettings,
+  ) => Promise<ServedConsole>;
   /** Resolves to lines for people: what was created, what was there. */
   readonly provision: (target: Target, settings: ProvisionSettings) => Promise<readonly string[]>;
   /**

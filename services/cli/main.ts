@@ -16,6 +16,8 @@ const joins: Joins = {
   time: machineTime,
   log: processLog,
   openReader: async (target) => (await import("./joinReader.ts")).openReader(target),
+  serveConsole: async (source, settings) =>
+    (await import("./joinConsole.ts")).serveConsole(source, settings),
   provision: async (target, settings) =>
     (await import("./joinReader.ts")).provisionTarget(target, settings),
   begin,

@@ -189,6 +189,6 @@ export const readWhole = (text: string, min: number, max: number): number => {
   throw new InvalidArgumentError(`Give a whole number from ${min} to ${max}.`);
 };
 
-function readPort(text: string): number {
+export function readPort(text: string): number {
   return readWhole(text, 0, PORT_MAX);
 }

@@ -3,6 +3,7 @@
  * the work is in `commands/`. They read the broker and disturb nobody.
  */
 import { Option, type Command } from "commander";
+import { console as consoleCommand } from "./commands/console.ts";
 import { history } from "./commands/history.ts";
 import { list } from "./commands/list.ts";
 import { schedules } from "./commands/schedules.ts";
@@ -13,6 +14,9 @@ import type { Joins } from "./Joins.ts";
 import * as options from "./options.ts";
 import { addTargetOptions, withPortsOf, type GivenTarget } from "./targetOptions.ts";
 import type { Terminal } from "./Terminal.ts";
+
+/** Beside the gateway's default. */
+const CONSOLE_PORT_DEFAULT = 8790;
 
 export const CLASS_HELP = "agent class, as in code or in URLs: RepoAgent, repo-agent";
 export const NAME_HELP = "name of the agent";
@@ -175,6 +179,49 @@ Examples:
         }),
       ),
     );
+
+  reading("console", "an operator's page: agents, their turns, state and rows at any turn")
+    .description(
+      "Serves a page and an API for operators on a port of their own: agents, what happened to them turn by turn, their state, rows and schedules at any turn, dead letters, hosts. Only who knows the token sees it.",
+    )
+    .addOption(
+      new Option("--port <port>", "port; 0: any free one")
+        .env("AGENTS_CONSOLE_PORT")
+        .default(CONSOLE_PORT_DEFAULT)
+        .argParser(options.readPort),
+    )
+    .addOption(new Option("--hostname <address>", "address to listen on").default("127.0.0.1"))
+    .addOption(
+      new Option("--token <token>", "what opens it (made up and printed if not said)").env(
+        "AGENTS_CONSOLE_TOKEN",
+      ),
+    )
+    .addHelpText(
+      "after",
+      `
+The API, with "Authorization: Bearer <token>"; GET gives what the reading commands print with --json:
+  GET  /api/agents?class=&prefix=&limit=
+  GET  /api/agents/<class>/<name>/history?limit=
+  GET  /api/agents/<class>/<name>/state|schedules?at=
+  GET  /api/agents/<class>/<name>/sql?query=&at=
+  GET  /api/dead, /api/hosts
+  POST /api/dead/<id>/redrive|drop
+
+Examples:
+  agents console
+  agents console --nats nats://nats:4222 --hostname 0.0.0.0 --port 8790`,
+    )
+    .action((given: Given & GivenConsole) =>
+      withPorts(given, (ports) =>
+        consoleCommand(ports, joins, terminal, {
+          hostname: given.hostname,
+          port: given.port,
+          // Set to nothing, as a compose file does with what its .env leaves out, is not set.
+          token: given.token || undefined,
+          log: joins.log({ level: "info", format: terminal.interactive ? "text" : "json" }),
+        }),
+      ),
+    );
 }
 
 /** What commander gives for the options above. */
@@ -182,4 +229,10 @@ interface Given extends GivenTarget {
   readonly at?: string;
   readonly limit?: number;
   readonly from?: number;
+}
+
+interface GivenConsole {
+  readonly port: number;
+  readonly hostname: string;
+  readonly token?: string;
 }

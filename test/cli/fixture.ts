@@ -129,6 +129,7 @@ export class CliFixture {
       `${target.natsUrl} ${target.namespace} ${JSON.stringify(settings)}`,
     ],
     begin: () => Promise.reject(new Error("not in these tests")),
+    serveConsole: () => Promise.reject(new Error("not in these tests")),
   };
 }
 

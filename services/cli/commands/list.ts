@@ -27,6 +27,10 @@ export interface ListedAgent {
 export interface ListOptions {
   readonly className: string | undefined;
   readonly json: boolean;
+  /** Only those whose names begin so. */
+  readonly prefix?: string;
+  /** No more than so many. */
+  readonly limit?: number;
 }
 
 export async function list(
@@ -34,15 +38,16 @@ export async function list(
   terminal: Terminal,
   options: ListOptions,
 ): Promise<void> {
-  const { className } = options;
+  const { className, prefix = "", limit = Infinity } = options;
   const stored = className === undefined ? undefined : await findClass(ports.journal, className);
   let count = 0;
   if (className === undefined || stored !== undefined) {
     const owners = await shardOwners(ports);
-    for await (const agent of listed(ports, stored, owners)) {
+    for await (const agent of listed(ports, { className: stored, prefix }, owners)) {
       if (options.json) terminal.out(JSON.stringify(agent));
       else terminal.out(line(agent));
       count++;
+      if (count >= limit) break;
     }
   }
   if (options.json) return;
@@ -52,11 +57,12 @@ export async function list(
 
 async function* listed(
   ports: ReadPorts,
-  className: string | undefined,
+  { className, prefix }: { readonly className: string | undefined; readonly prefix: string },
   owners: ReadonlyMap<string, string>,
 ): AsyncGenerator<ListedAgent> {
   const pending: Array<Promise<ListedAgent | undefined>> = [];
   for await (const entry of ports.journal.list(className)) {
+    if (!entry.id.name.startsWith(prefix)) continue;
     pending.push(describe(ports, entry, owners));
     if (pending.length < LOOKUPS_MAX) continue;
     const next = await pending.shift();

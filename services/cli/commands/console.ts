@@ -1,0 +1,94 @@
+/**
+ * `agents console`: the operator's page and API on a port of their own, behind a token. What it shows is what the
+ * reading commands print with `--json`.
+ */
+import { randomBytes } from "node:crypto";
+import { ConsoleRefusal, type ConsoleSource } from "../../../core/console/ConsoleSource.ts";
+import type { LogShape } from "../../../core/log/Log.ts";
+import type { TimeShape } from "../../../core/time/Time.ts";
+import { CliError, EXIT_NOT_FOUND, usage } from "../CliError.ts";
+import type { Joins, ReadPorts } from "../Joins.ts";
+import type { Terminal } from "../Terminal.ts";
+import { stopSignals } from "../untilStopped.ts";
+import { deadDrop, deadList, deadRedrive } from "./dead.ts";
+import { history } from "./history.ts";
+import { list } from "./list.ts";
+import { schedules } from "./schedules.ts";
+import { sql } from "./sql.ts";
+import { state } from "./state.ts";
+
+/** Bytes of a token that is made up: nobody guesses it. */
+const TOKEN_BYTES = 24;
+/** Characters of one that is given. */
+const TOKEN_MIN = 16;
+
+export interface ConsoleOptions {
+  readonly hostname: string;
+  readonly port: number;
+  /** Undefined: one is made up, for this run. */
+  readonly token: string | undefined;
+  readonly log: LogShape;
+}
+
+export async function console(
+  ports: ReadPorts,
+  joins: Pick<Joins, "serveConsole"> & { readonly time: TimeShape },
+  terminal: Terminal,
+  { hostname, port, log, ...given }: ConsoleOptions,
+): Promise<void> {
+  if (given.token !== undefined && given.token.length < TOKEN_MIN)
+    throw usage(`The console's token is too short: ${TOKEN_MIN} characters at least`);
+  const token = given.token ?? randomBytes(TOKEN_BYTES).toString("base64url");
+  const source = sourceOf(ports, terminal);
+  const server = await joins.serveConsole(source, { hostname, port, token, log });
+  const signals = stopSignals(joins.time);
+  try {
+    const url = `http://${hostname.includes(":") ? `[${hostname}]` : hostname}:${server.port}`;
+    // A token that was given is known; one that was made up is nowhere else.
+    const open = given.token === undefined ? `${url}/?token=${token}` : `${url}/?token=…`;
+    terminal.err(`The console serves on ${open}`);
+    await signals.stopped;
+  } finally {
+    signals.release();
+    await server.stop();
+  }
+}
+
+/** The reading commands, asked for JSON and read. */
+function sourceOf(ports: ReadPorts, terminal: Terminal): ConsoleSource {
+  const lines = async (run: (capture: Terminal) => Promise<void>): Promise<unknown[]> => {
+    const found: unknown[] = [];
+    const capture: Terminal = {
+      ...terminal,
+      out: (line) => void found.push(JSON.parse(line)),
+      err: () => undefined,
+    };
+    try {
+      await run(capture);
+    } catch (error) {
+      if (!(error instanceof CliError)) throw error;
+      throw new ConsoleRefusal(error.exitCode === EXIT_NOT_FOUND ? 404 : 400, error.message);
+    }
+    return found;
+  };
+  const first = async (run: (capture: Terminal) => Promise<void>): Promise<unknown> =>
+    (await lines(run))[0];
+  const json = true;
+  return {
+    list: (wanted) => lines((capture) => list(ports, capture, { ...wanted, json })),
+    history: (wanted) =>
+      lines((capture) => history(ports, capture, { ...wanted, json, fromSeq: undefined })),
+    state: (wanted) => first((capture) => state(ports, capture, { ...wanted, json })),
+    schedules: (wanted) => lines((capture) => schedules(ports, capture, { ...wanted, json })),
+    sql: (wanted) => first((capture) => sql(ports, capture, { ...wanted, json })),
+    dead: () => lines((capture) => deadList(ports, capture, { className: undefined, json })),
+    redrive: (id) => lines((capture) => deadRedrive(ports, capture, { ids: [id], json })),
+    drop: (id) => lines((capture) => deadDrop(ports, capture, { ids: [id], json })),
+    hosts: async () => {
+      const shards = new Map<string, number>();
+      for (const { value } of await ports.leases.list("shard."))
+        shards.set(value, (shards.get(value) ?? 0) + 1);
+      return [...shards].map(([host, owned]) => ({ host, shards: owned }));
+    },
+  };
+}

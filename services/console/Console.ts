@@ -1,0 +1,185 @@
+/**
+ * The operator's page and API: which agents there are, what happened to them turn by turn, their state, rows and
+ * schedules at any turn, dead letters, hosts. It reads the broker; agents are neither asked nor disturbed.
+ *
+ * 1. Nothing is answered without the token, the page neither.
+ * 2. Only POST changes anything (a dead letter is redriven or dropped), and not from another site's page.
+ * 3. The page loads nothing from elsewhere, and may run only its own script.
+ */
+import { randomBytes } from "node:crypto";
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import type {
+  Exchange,
+  HttpHandlers,
+  HttpRequest,
+  HttpResponse,
+} from "../../core/http/HttpServer.ts";
+import type { LogShape } from "../../core/log/Log.ts";
+import { ConsoleRefusal, type ConsoleSource } from "../../core/console/ConsoleSource.ts";
+import { ConsoleToken } from "./ConsoleToken.ts";
+import { page } from "./page.ts";
+
+/** Nothing that is sent here has a body worth reading. */
+const BODY_BYTES_MAX = 1024;
+const AGENTS_MAX = 500;
+const TURNS_DEFAULT = 100;
+const TURNS_MAX = 5_000;
+const NONCE_BYTES = 16;
+
+export class Console {
+  private readonly source: ConsoleSource;
+  private readonly token: ConsoleToken;
+  private readonly log: LogShape;
+
+  constructor(source: ConsoleSource, { token, log }: { token: string; log: LogShape }) {
+    this.source = source;
+    this.token = new ConsoleToken(token);
+    this.log = log;
+  }
+
+  readonly handlers: HttpHandlers = {
+    limitBody: () => BODY_BYTES_MAX,
+    onRequest: (exchange) => {
+      this.answer(exchange).then(
+        (response) => exchange.respond(response),
+        (error: unknown) => exchange.respond(this.explain(error)),
+      );
+    },
+    onUpgrade: () => Promise.resolve({ _tag: "Refuse", response: text(404, "Not found") }),
+  };
+
+  private async answer({ request }: Exchange): Promise<HttpResponse> {
+    const url = new URL(request.target, "http://console");
+    const given = url.searchParams.get("token");
+    if (url.pathname === "/" && given !== null) {
+      if (!this.token.is(given)) return UNKNOWN;
+      return {
+        status: 303,
+        headers: [["location", "/"], ["set-cookie", ConsoleToken.cookie(given)], ...QUIET],
+        body: "",
+      };
+    }
+    // Rule 1.
+    if (!this.token.isIn(request)) return UNKNOWN;
+    if (url.pathname === "/") return request.method === "GET" ? pageResponse() : notAllowed("GET");
+    const [, api, ...path] = url.pathname.split("/").map(decodeURIComponent);
+    const asked = api === "api" ? this.ask(path, url.searchParams) : undefined;
+    if (asked === undefined) return text(404, "Not found");
+    if (request.method !== asked.method) return notAllowed(asked.method);
+    // Rule 2.
+    if (asked.method === "POST" && isForeign(request))
+      return text(403, "Only the console's own page may do this");
+    return json(200, await asked.run());
+  }
+
+  private ask(path: ReadonlyArray<string>, query: URLSearchParams): Asked | undefined {
+    const { source } = this;
+    const get = (run: () => Promise<unknown>): Asked => ({ method: "GET", run });
+    const post = (run: () => Promise<unknown>): Asked => ({ method: "POST", run });
+    const [what, one, two, three] = path;
+    const given = (name: string): string | undefined => query.get(name) || undefined;
+    if (what === "agents" && path.length === 1)
+      return get(() =>
+        source.list({
+          className: given("class"),
+          prefix: given("prefix") ?? "",
+          limit: count(query, { fallback: AGENTS_MAX, max: AGENTS_MAX }),
+        }),
+      );
+    if (what === "hosts" && path.length === 1) return get(source.hosts);
+    if (what === "dead" && path.length === 1) return get(source.dead);
+    if (what === "dead" && path.length === 3 && /^\d+$/.test(one!)) {
+      if (two === "redrive") return post(() => source.redrive(Number(one)));
+      if (two === "drop") return post(() => source.drop(Number(one)));
+    }
+    if (what !== "agents" || path.length !== 4) return undefined;
+    const point = { className: one!, name: two!, at: given("at") };
+    if (three === "history") {
+      const limit = count(query, { fallback: TURNS_DEFAULT, max: TURNS_MAX });
+      return get(() => source.history({ ...point, limit }));
+    }
+    if (three === "state") return get(() => source.state(point));
+    if (three === "schedules") return get(() => source.schedules(point));
+    if (three === "sql") return get(() => source.sql({ ...point, query: given("query") ?? "" }));
+    return undefined;
+  }
+
+  private explain(error: unknown): HttpResponse {
+    if (error instanceof ConsoleRefusal) return json(error.status, { error: error.message });
+    if (error instanceof BrokerUnavailable)
+      return json(503, { error: `The broker can't be reached: ${error.message}` });
+    if (error instanceof URIError) return text(400, "The path can't be decoded");
+    this.log.error("the console could not answer", {
+      error: error instanceof Error ? error.stack : String(error),
+    });
+    return json(500, { error: "Internal error: the console's log has it" });
+  }
+}
+
+interface Asked {
+  readonly method: "GET" | "POST";
+  readonly run: () => Promise<unknown>;
+}
+
+function count(
+  query: URLSearchParams,
+  { fallback, max }: { readonly fallback: number; readonly max: number },
+): number {
+  const text = query.get("limit");
+  if (text === null) return fallback;
+  const value = Number(text);
+  if (Number.isInteger(value) && value > 0) return Math.min(value, max);
+  throw new ConsoleRefusal(400, `limit=${text}: give a whole number above 0`);
+}
+
+/** By what browsers say of themselves; a program that knows the token may do what it likes. */
+const isForeign = ({ headers }: HttpRequest): boolean => {
+  const site = headers["sec-fetch-site"]?.[0];
+  return site !== undefined && site !== "same-origin" && site !== "none";
+};
+
+const QUIET: ReadonlyArray<readonly [string, string]> = [
+  ["cache-control", "no-store"],
+  ["x-content-type-options", "nosniff"],
+  ["referrer-policy", "no-referrer"],
+];
+
+const text = (
+  status: number,
+  body: string,
+  headers: ReadonlyArray<readonly [string, string]> = [],
+): HttpResponse => ({
+  status,
+  headers: [["content-type", "text/plain; charset=utf-8"], ...QUIET, ...headers],
+  body: `${body}\n`,
+});
+
+const notAllowed = (method: string): HttpResponse =>
+  text(405, "Method not allowed", [["allow", method]]);
+
+const json = (status: number, value: unknown): HttpResponse => ({
+  status,
+  headers: [["content-type", "application/json; charset=utf-8"], ...QUIET],
+  body: JSON.stringify(value),
+});
+
+/** Rule 3. */
+function pageResponse(): HttpResponse {
+  const nonce = randomBytes(NONCE_BYTES).toString("base64");
+  const policy = `default-src 'none'; script-src 'nonce-${nonce}'; style-src 'nonce-${nonce}'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
+  return {
+    status: 200,
+    headers: [
+      ["content-type", "text/html; charset=utf-8"],
+      ["content-security-policy", policy],
+      ...QUIET,
+    ],
+    body: page(nonce),
+  };
+}
+
+const UNKNOWN = text(
+  401,
+  "Open the URL that agents console printed, or send its token: Authorization: Bearer …",
+  [["www-authenticate", "Bearer"]],
+);

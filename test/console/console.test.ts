@@ -1,0 +1,285 @@
+/** The console as operators have it: a process of its own, its API, and its page in a real Chromium. */
+import { spawn, type ChildProcess } from "node:child_process";
+import { existsSync } from "node:fs";
+import { request } from "node:http";
+import { fileURLToPath } from "node:url";
+import { chromium, type Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openReader } from "../../services/cli/joinReader.ts";
+import type { Joins } from "../../services/cli/Joins.ts";
+import { runProgram } from "../../services/cli/program.ts";
+import { machineTime } from "../../services/node/MachineTime.ts";
+import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
+
+const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+const MODULE = fileURLToPath(new URL("./noteModule.ts", import.meta.url));
+const CHROMIUM = "/usr/bin/chromium";
+const TOKEN = "a token for these tests";
+
+let nats: TestNats;
+let folder: TempFolder;
+let host: AgentsProcess;
+let served: Served;
+
+interface Served {
+  readonly process: ChildProcess;
+  readonly url: string;
+  readonly said: string;
+  readonly ended: Promise<number | null>;
+}
+
+async function serve(args: ReadonlyArray<string>, env: Record<string, string>): Promise<Served> {
+  const child = spawn(
+    process.execPath,
+    [MAIN, "console", "--nats", nats.url, "--port", "0", ...args],
+    { env: { PATH: process.env["PATH"] ?? "", ...env }, stdio: ["ignore", "ignore", "pipe"] },
+  );
+  let said = "";
+  child.stderr.on("data", (chunk: Buffer) => (said += String(chunk)));
+  const ended = new Promise<number | null>((resolve) => child.once("close", resolve));
+  const url = await pollUntil("the console serves", () => {
+    const found = /http:\/\/[^/]+/.exec(said)?.[0];
+    const over = child.exitCode !== null;
+    return found === undefined && !over ? { done: false, saw: said } : { done: true, value: found };
+  });
+  if (url === undefined) {
+    await ended;
+    throw new Error(`it ended: ${said}`);
+  }
+  return { process: child, url, said, ended };
+}
+
+async function call(name: string, method: string, ...args: ReadonlyArray<unknown>): Promise<void> {
+  const terminal = {
+    out: () => undefined,
+    err: () => undefined,
+    interactive: false,
+    env: {},
+    cwd: folder.path,
+  };
+  const joins = { openReader, time: machineTime } as unknown as Joins;
+  const given = args.map((arg) => JSON.stringify(arg));
+  const line = ["call", "NoteAgent", name, method, ...given, "--nats", nats.url];
+  await runProgram(line, joins, terminal, "0");
+}
+
+const bearer = { authorization: `Bearer ${TOKEN}` };
+const ask = async (path: string, init: RequestInit = {}) => {
+  const response = await fetch(served.url + path, {
+    redirect: "manual",
+    ...init,
+    headers: { ...bearer, ...(init.headers as Record<string, string>) },
+  });
+  return { status: response.status, headers: response.headers, text: await response.text() };
+};
+const get = async <A>(path: string): Promise<A> => JSON.parse((await ask(path)).text) as A;
+
+beforeAll(async () => {
+  nats = await startNats();
+  folder = tempFolder("console");
+  host = await AgentsProcess.start({
+    args: ["host", MODULE, "--nats", nats.url, "--data", folder.path, "--shards", "4"],
+  });
+  await host.ready();
+  served = await serve([], { AGENTS_CONSOLE_TOKEN: TOKEN });
+  await call("on/the desk", "write", "first", "ann");
+  await call("on/the desk", "write", "second", "ann");
+  await call("on/the desk", "write", "third", "bob");
+  await call("on/the desk", "plan");
+  await call("in a drawer", "enqueue");
+});
+afterAll(async () => {
+  served?.process.kill();
+  await host?.stop();
+  await nats?.stop();
+  folder?.remove();
+});
+
+const DESK = `/api/agents/note-agent/${encodeURIComponent("on/the desk")}`;
+interface Turn {
+  readonly seq: number;
+  readonly state?: { readonly text: string };
+}
+
+describe("the console's API", () => {
+  it("answers nothing without the token: not the page, not the API, nothing that acts", async () => {
+    for (const [path, method] of [
+      ["/", "GET"],
+      ["/?token=another", "GET"],
+      ["/api/agents", "GET"],
+      ["/api/dead/1/drop", "POST"],
+      ["/nothing", "GET"],
+    ] as const) {
+      const bare = await fetch(served.url + path, { method, redirect: "manual" });
+      expect([path, bare.status]).toEqual([path, 401]);
+      const wrong = await ask(path, { method, headers: { authorization: "Bearer x" } });
+      expect([path, wrong.status]).toEqual([path, 401]);
+      expect(wrong.text).not.toContain("Note");
+    }
+  });
+
+  it("the URL with the token gives a cookie that scripts and other sites don't get, and no token in the next URL", async () => {
+    const first = await fetch(`${served.url}/?token=${encodeURIComponent(TOKEN)}`, {
+      redirect: "manual",
+    });
+    expect(first.status).toBe(303);
+    expect(first.headers.get("location")).toBe("/");
+    const cookie = first.headers.get("set-cookie")!;
+    expect(cookie).toMatch(/; HttpOnly; SameSite=Strict; Path=\/$/);
+    const page = await fetch(served.url, { headers: { cookie: cookie.split(";")[0]! } });
+    expect(page.status).toBe(200);
+    expect(page.headers.get("content-security-policy")).toContain("default-src 'none'");
+  });
+
+  it("lists agents by class and beginning of the name, and the hosts with their shards", async () => {
+    const names = async (query: string) =>
+      (await get<{ name: string }[]>(`/api/agents?${query}`)).map(({ name }) => name).toSorted();
+    expect(await names("")).toEqual(["in a drawer", "on/the desk"]);
+    expect(await names("class=NoteAgent&prefix=on")).toEqual(["on/the desk"]);
+    expect(await names("class=other")).toEqual([]);
+    expect(await names("limit=1")).toHaveLength(1);
+    expect(await get("/api/hosts")).toEqual([{ host: expect.any(String), shards: 4 }]);
+  });
+
+  it("tells an agent's turns, and its state, rows and schedules at any of them", async () => {
+    const turns = await get<Turn[]>(`${DESK}/history`);
+    const second = turns.find((turn) => turn.state?.text === "second")!;
+    expect(await get(`${DESK}/state?at=${second.seq}`)).toMatchObject({
+      class: "NoteAgent",
+      seq: second.seq,
+      state: { text: "second", by: { name: "ann" } },
+    });
+    expect(await get(`${DESK}/state`)).toMatchObject({ state: { text: "third" } });
+    const query = encodeURIComponent("SELECT text FROM notes ORDER BY rowid");
+    expect(await get(`${DESK}/sql?at=${second.seq}&query=${query}`)).toEqual([
+      { text: "first" },
+      { text: "second" },
+    ]);
+    expect(await get(`${DESK}/schedules?at=${second.seq}`)).toEqual([]);
+    expect(await get(`${DESK}/schedules`)).toMatchObject([{ callback: "remind" }]);
+  });
+
+  it("says what is wrong with a question", async () => {
+    const wrong = async (path: string) => {
+      const { status, text } = await ask(path);
+      return [status, (JSON.parse(text) as { error: string }).error] as const;
+    };
+    expect(await wrong("/api/agents/NoteAgent/nobody/state")).toEqual([
+      404,
+      expect.stringContaining("nobody"),
+    ]);
+    expect(await wrong(`${DESK}/state?at=yesterday`)).toEqual([
+      400,
+      expect.stringContaining("--at yesterday"),
+    ]);
+    expect(await wrong(`${DESK}/sql?query=DELETE+FROM+notes`)).toEqual([
+      400,
+      expect.stringContaining("nothing was changed"),
+    ]);
+    expect((await wrong(`${DESK}/history?limit=none`))[0]).toBe(400);
+    expect((await ask(`${DESK}/nothing`)).status).toBe(404);
+    expect((await ask("/api/dead/1/drop")).status).toBe(405);
+    expect((await ask("/%E0%A4%A", {})).status).toBe(400);
+  });
+
+  it("redrives and drops dead letters, but not for another site's page", async () => {
+    const letters = await pollUntil("the dead letter", async () => {
+      const found = await get<{ id: number; name: string }[]>("/api/dead");
+      return found.length === 1 ? { done: true, value: found } : { done: false, saw: found };
+    });
+    expect(letters[0]).toMatchObject({ name: "in a drawer" });
+    const drop = `/api/dead/${letters[0]!.id}/drop`;
+    const foreign = await postFrom("cross-site", drop);
+    expect(foreign).toBe(403);
+    expect(await get("/api/dead")).toHaveLength(1);
+    await call("in a drawer", "write", "now", "the boss");
+    const redrive = await ask(`/api/dead/${letters[0]!.id}/redrive`, { method: "POST" });
+    expect(redrive.status).toBe(200);
+    expect(await get("/api/dead")).toEqual([]);
+    expect((await ask(drop, { method: "POST" })).status).toBe(404);
+  });
+
+  /** `fetch` sets this header itself. */
+  const postFrom = (site: string, path: string): Promise<number | undefined> =>
+    new Promise((resolve, reject) => {
+      const headers = { ...bearer, "sec-fetch-site": site };
+      request(served.url + path, { method: "POST", headers }, (response) => {
+        response.resume();
+        resolve(response.statusCode);
+      })
+        .on("error", reject)
+        .end();
+    });
+});
+
+describe("agents console", () => {
+  it("makes up a token, prints the URL that opens it, and stops at a signal", async () => {
+    const own = await serve([], {});
+    const opened = /http:\S+/.exec(own.said)![0];
+    expect((await fetch(opened, { redirect: "manual" })).status).toBe(303);
+    own.process.kill("SIGTERM");
+    expect(await own.ended).toBe(0);
+  });
+
+  it("refuses a token that could be guessed", async () => {
+    await expect(serve(["--token", "short"], {})).rejects.toThrow("too short");
+  });
+});
+
+describe("the console's page", () => {
+  let browser: Browser;
+  beforeAll(async () => {
+    if (!existsSync(CHROMIUM))
+      throw new Error(`${CHROMIUM} is not there: apt-get install -y chromium`);
+    browser = await chromium.launch({
+      executablePath: CHROMIUM,
+      args: [
+        "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync",
+      ], // prettier-ignore
+    });
+  }, 60_000);
+  afterAll(() => browser?.close());
+
+  it("goes back to any turn: state, what it changed, rows; finds turns that changed a field; follows new ones", async () => {
+    const page = await browser.newPage();
+    const broken: string[] = [];
+    page.on("pageerror", (error) => broken.push(String(error)));
+    page.on("console", (message) => {
+      if (message.type() === "error") broken.push(message.text());
+    });
+    await page.goto(`${served.url}/?token=${encodeURIComponent(TOKEN)}`);
+    expect(page.url()).toBe(`${served.url}/`);
+    await page.getByRole("button", { name: "on/the desk" }).click();
+    const at = page.locator("#at");
+    await at.getByText('"third"').first().waitFor();
+    expect(await at.innerText()).toContain("remind");
+
+    const turns = await get<Turn[]>(`${DESK}/history`);
+    const second = turns.find((turn) => turn.state?.text === "second")!;
+    await page
+      .locator("#turns")
+      .getByRole("button", { name: new RegExp(`^${second.seq} `) })
+      .click();
+    await at.getByText('text: "first" → "second"').waitFor();
+    await at.getByRole("button", { name: "notes" }).click();
+    await at.getByRole("cell", { name: "second" }).waitFor();
+    expect(await at.getByRole("cell", { name: "third" }).count()).toBe(0);
+
+    await page.getByLabel("Field").fill("by.name");
+    await pollUntil("the turns that changed by.name", async () => {
+      const found = await page.locator("#turns li").count();
+      return found === 2 || { done: false, saw: found };
+    });
+    await page.getByLabel("Field").fill("");
+    await call("on/the desk", "write", "<b>fourth</b>", "bob");
+    await pollUntil("the new turn", async () => {
+      const found = await page.locator("#turns li").count();
+      return found === turns.length + 1 || { done: false, saw: found };
+    });
+    expect(broken).toEqual([]);
+  }, 60_000);
+});
