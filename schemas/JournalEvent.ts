@@ -75,6 +75,11 @@ export const JournalHead = Schema.Struct({
   /** When the host wrote it, milliseconds since the epoch. */
   time: Schema.Number,
   turns: Schema.Array(TurnRecord),
+  /**
+   * The agent's event before this one, by sequence; 0 for the first. A reader that has another before it misses
+   * some. Absent in events of early releases, and in those that came from another journal.
+   */
+  after: Schema.optionalKey(Schema.Number),
   /** Present iff the body holds a page delta: the database's size after it, in pages. */
   pages: Schema.optionalKey(Schema.Number),
   /** Schedules and queue items that this event added (whole rows) and removed (ids). */

@@ -4,7 +4,8 @@
  *
  * 1. The agent's name, and the epoch: those of other installations mean nothing here, and a higher one than the owner's
  *    would keep the owner out. The next activation claims the journal under its own (`activate`).
- * 2. Sequences of inputs: another inbox counts anew, and one of its inputs must not be taken for one of these.
+ * 2. The sequence of the event before it: here it is another.
+ * 3. Sequences of inputs: another inbox counts anew, and one of its inputs must not be taken for one of these.
  */
 import type { AgentId, Epoch } from "../../schemas/Address.ts";
 import { decodeEvent, encodeEvent, type TurnRecord } from "../../schemas/JournalEvent.ts";
@@ -18,8 +19,9 @@ export interface NewPlace {
 /** An event's frame. Throws `CorruptFrame` or `UnknownVersion`. */
 export function transplant(data: Uint8Array, { id, epoch }: NewPlace): Uint8Array {
   const { head, delta } = decodeEvent(data);
+  const { after: _there, ...kept } = head;
   const turns = head.turns.map(withoutInbox);
-  return encodeEvent({ ...head, agent: [id.class, id.name], epoch, turns }, delta);
+  return encodeEvent({ ...kept, agent: [id.class, id.name], epoch, turns }, delta);
 }
 
 /** Of an input that died, by its sequence (`Mailbox`). */

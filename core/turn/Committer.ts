@@ -295,7 +295,7 @@ export class Committer {
 
   private async claim(): Promise<void> {
     const { image, host, epoch, time } = this.host;
-    const head = claimOf(image.id, { host, epoch, time });
+    const head = claimOf(image.id, { host, epoch, time, after: image.seq });
     const result = await this.host.append(encodeEvent(head), image.seq);
     if (this.failed) return;
     if (result._tag !== "Stored") return this.fail(result._tag, result);

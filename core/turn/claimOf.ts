@@ -1,11 +1,16 @@
 /** The event by which an owner fences off those before it; it changes nothing of the agent. */
-import type { AgentId, Epoch } from "../../schemas/Address.ts";
+import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import type { JournalHead } from "../../schemas/JournalEvent.ts";
 import type { TimeShape } from "../time/Time.ts";
 
 export const claimOf = (
   id: AgentId,
-  owner: { readonly host: string; readonly epoch: Epoch; readonly time: TimeShape },
+  owner: {
+    readonly host: string;
+    readonly epoch: Epoch;
+    readonly time: TimeShape;
+    readonly after: Sequence;
+  },
 ): JournalHead => ({
   id: owner.time.id(),
   agent: [id.class, id.name],
@@ -14,4 +19,5 @@ export const claimOf = (
   epoch: owner.epoch,
   time: owner.time.nowMs(),
   turns: [],
+  after: owner.after,
 });

@@ -80,12 +80,12 @@ export function encodeCommit(options: {
     `{"id":${JSON.stringify(options.eventId)},"agent":${JSON.stringify(agent)},"kind":"turns",` +
     `"host":${JSON.stringify(options.host)},"epoch":${options.epoch},"time":${options.timeMs},"turns":[`;
   const rest = {
+    after: image.seq as number,
     ...(frozen === undefined ? {} : { pages: frozen.pages }),
     ...(schedules === undefined ? {} : { schedules }),
     ...(queue === undefined ? {} : { queue }),
   };
-  const restJson = JSON.stringify(rest);
-  const end = restJson.length > 2 ? `],${restJson.slice(1)}` : "]}";
+  const end = `],${JSON.stringify(rest).slice(1)}`;
   return {
     data: encodeFrameJson(start + turnsJson + end, frozen?.delta),
     head: {
@@ -125,6 +125,7 @@ export function encodeDestroyed(options: {
         ...(turn.durable && id !== undefined ? { done: [id] } : {}),
       },
     ],
+    after: image.seq,
   };
   return { data: encodeEvent(head), head };
 }

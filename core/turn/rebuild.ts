@@ -133,6 +133,7 @@ async function replayTail(
   for await (const stored of journal.read(image.id, range)) {
     const event = decodeEvent(stored.data);
     if (atTimeMs !== undefined && event.head.time > atTimeMs) break;
+    checkNothingIsMissing(image, stored.seq, event.head.after);
     applyEvent(image, stored.seq, event.head);
     if (event.head.kind === "destroyed") database.restore(new Uint8Array(0));
     if (event.delta.length > 0) database.apply(event.delta);
@@ -140,6 +141,17 @@ async function replayTail(
     bytes += stored.data.length;
   }
   return { events, bytes };
+}
+
+/**
+ * A nats-server that finds a message damaged on its disk goes on without it, and says nothing. What is left
+ * would often apply, to a state that never was (I12).
+ */
+function checkNothingIsMissing(image: AgentImage, seq: number, after: number | undefined): void {
+  if (after !== undefined && after !== image.seq)
+    throw new CorruptFrame({
+      message: `event ${seq} follows event ${after}, which is missing: the one before it here is ${image.seq}`,
+    });
 }
 
 const isOf = (id: AgentId, agent: readonly [string, string]): boolean =>

@@ -75,7 +75,12 @@ async function rebuildAndClaim(
       database.close();
       throw new AgentDiscarded();
     }
-    const head = claimOf(id, { host: config.hostId, epoch: owner.epoch, time });
+    const head = claimOf(id, {
+      host: config.hostId,
+      epoch: owner.epoch,
+      time,
+      after: image.seq,
+    });
     const result = await journal.append(id, encodeEvent(head), {
       expectedSeq: image.seq,
       signal: owner.signal,

@@ -9,6 +9,14 @@ import type { HostServices } from "../../services/host/HostServices.ts";
 import type { BusReply } from "../../core/bus/Bus.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
 import type { Lease } from "../../core/lease/Leases.ts";
+import type { JournalShape } from "../../core/journal/Journal.ts";
+import { AgentImage } from "../../core/turn/AgentImage.ts";
+import { applyEvent } from "../../core/turn/applyEvent.ts";
+import { encodeCommit } from "../../core/turn/encodeCommit.ts";
+import { rebuildAgent } from "../../core/turn/rebuild.ts";
+import type { Turn } from "../../core/turn/Turn.ts";
+import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
+import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
 import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
@@ -72,4 +80,38 @@ test("a shard that is handed over while it starts listens to nothing afterwards"
   });
   await time.advance(TTL_MS);
   expect((await asked)._tag).toBe("NoResponders");
+});
+
+test("a journal that has lost an event is not read past the hole, though the rest would apply", async () => {
+  const broker = new MemoryBroker({ time: new VirtualTime() });
+  const journal = makeMemoryJournal(broker.connect("host"));
+  const memory = await openSqliteDatabases({ folder: undefined });
+  const id = agentId("Ledger", "one");
+  const image = new AgentImage(id);
+  const kept: JournalShape["read"] = async function* (of, range) {
+    for await (const event of journal.read(of, range)) if (event.seq !== 2) yield event;
+  };
+  for (let count = 1; count <= 3; count++) {
+    const turn = { cause: { kind: "request" }, durable: false } as object as Turn;
+    const { data, head } = encodeCommit({
+      image, host: "a", epoch: 1 as Epoch, timeMs: count, eventId: `e${count}`,
+      turns: [{ turn, state: { text: `{"count":${count}}` }, sql: [], outcome: undefined, told: false }],
+    }); // prettier-ignore
+    const result = await journal.append(id, data, {
+      expectedSeq: image.seq,
+      signal: new AbortController().signal,
+    });
+    if (result._tag !== "Stored") throw new Error(result._tag);
+    applyEvent(image, result.seq, head);
+  }
+  const read = (from: JournalShape) =>
+    rebuildAgent(id, { journal: from, databases: memory.databases }).then(
+      ({ state, database }) => (database.close(), state),
+      String,
+    );
+  expect(await read(journal)).toEqual({ count: 3 });
+  expect(await read({ ...journal, read: kept })).toMatch(
+    "event 3 follows event 2, which is missing",
+  );
+  memory.close();
 });

@@ -9,7 +9,7 @@ import { pollUntil } from "./poll.ts";
 
 const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
 /** A cold start of Node, the module's transform and the first claims, on a machine that is busy. */
-const START_TIMEOUT_MS = 30_000;
+const START_TIMEOUT_MS = 90_000;
 
 export interface AgentsProcessOptions {
   /** The command and its arguments; `--admin-port 0` and `--log-format json` are added. */
