@@ -36,6 +36,9 @@ export interface SchedulerPorts extends JobPorts {
   readonly cron: CronShape;
 }
 
+/** A clock that is an hour slow will be set right: nobody is to wait for that hour. Not so short that it costs much. */
+const PUT_OFF_MS_MAX = 10_000;
+
 export class Scheduler {
   readonly table: ScheduleTable;
   private readonly agent: ActiveAgent;
@@ -148,7 +151,7 @@ export class Scheduler {
     const [id, dueMs] = readKey(key);
     // The broker's clock is ahead of ours (rule 2).
     const earlyMs = dueMs - this.agent.time.nowMs();
-    if (earlyMs > 0) return handle.nak(earlyMs);
+    if (earlyMs > 0) return handle.nak(Math.min(earlyMs, PUT_OFF_MS_MAX));
     this.held.hold(key, handle);
     this.fire(id, dueMs);
   }

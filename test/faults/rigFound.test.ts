@@ -11,9 +11,12 @@ import { CallClient } from "../../core/call/CallClient.ts";
 import type { Lease } from "../../core/lease/Leases.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
 import { AgentImage } from "../../core/turn/AgentImage.ts";
+import { keyOf } from "../../core/turn/Alarms.ts";
 import { applyEvent } from "../../core/turn/applyEvent.ts";
 import { encodeCommit } from "../../core/turn/encodeCommit.ts";
 import { rebuildAgent } from "../../core/turn/rebuild.ts";
+import type { InputHandle } from "../../core/turn/Mailbox.ts";
+import { Scheduler } from "../../core/turn/Scheduler.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
@@ -114,4 +117,16 @@ test("a journal that has lost an event is not read past the hole, though the res
     "event 3 follows event 2, which is missing",
   );
   memory.close();
+});
+
+test("a trigger that a slow clock takes for early is not put off by all that the clock is slow", () => {
+  const putOff: number[] = [];
+  const handle = { nak: (ms: number) => putOff.push(ms) } as object as InputHandle;
+  // All of a scheduler that this needs: an agent whose clock is an hour slow.
+  const scheduler = Object.create(Scheduler.prototype, {
+    agent: { value: { time: { nowMs: () => 0 } } },
+  }) as Scheduler;
+  scheduler.offer(keyOf("one", 3_600_000), handle);
+  scheduler.offer(keyOf("one", 20), handle);
+  expect(putOff).toEqual([10_000, 20]);
 });
