@@ -157,6 +157,7 @@ export class Clients {
   }
 
   end(): void {
+    this.ended = true;
     for (const client of this.all) client.end();
   }
 

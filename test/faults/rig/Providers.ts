@@ -55,6 +55,7 @@ export class Providers {
   private readonly loops: Promise<void>[] = [];
   private readonly others = new Set<Promise<void>>();
   private ended = false;
+  private abandoned = false;
   private next = 0;
   /** The victim of the run gets orders once its turn has come. */
   victimShare = 0.02;
@@ -84,6 +85,13 @@ export class Providers {
     this.ended = true;
     await Promise.all(this.loops);
     while (this.others.size > 0) await Promise.all(this.others);
+    this.http.destroy();
+  }
+
+  /** A run that failed: nobody asks again. */
+  abandon(): void {
+    this.ended = true;
+    this.abandoned = true;
     this.http.destroy();
   }
 
@@ -153,7 +161,7 @@ export class Providers {
     let url = first ?? this.random.pick(this.urls);
     for (;;) {
       const status = await this.post(sent, url);
-      if (status === 200 || status === 202 || status === 500) return;
+      if (status === 200 || status === 202 || status === 500 || this.abandoned) return;
       await pause(RETRY_MS);
       url = this.random.pick(this.urls);
     }

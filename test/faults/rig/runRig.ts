@@ -99,6 +99,7 @@ export async function runRig(options: RunOptions): Promise<Report> {
     );
   } finally {
     world?.clients.end();
+    world?.providers.abandon();
     await rig?.stop();
     receiver.close();
   }
