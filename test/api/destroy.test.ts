@@ -268,7 +268,7 @@ describe("its sockets", () => {
     for await (const stored of inspector.journal.read(id, { fromSeq: 1 as never }))
       seq = stored.seq;
     const head = { ...events.at(-1)!, id: "by-hand", kind: "destroyed" as const, turns: [] };
-    const { pages: _pages, ...destroyed } = head;
+    const { pages: _pages, after: _after, ...destroyed } = head;
     const result = await inspector.journal.append(id, encodeEvent(destroyed), {
       expectedSeq: seq as never,
       signal: new AbortController().signal,
