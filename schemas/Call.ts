@@ -140,7 +140,7 @@ export type CallReply =
       readonly state?: unknown;
     }
   /** Not handled here and now (no lease, starting, stopping): nothing was done; try again. */
-  /** `late`: from one whose lease has run out. The next owner may have heard the call too. */
+  /** `late`: from one whose lease has run out, or of a call that had begun. It may be done, or be done elsewhere. */
   | { readonly kind: "notHere"; readonly late?: true };
 
 /** Host to gateway. Bodies are socket payloads. */

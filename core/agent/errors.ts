@@ -43,6 +43,9 @@ export class AgentDiscarded extends Data.TaggedError("AgentDiscarded")<object> {
   }
 }
 
+/** The same, while a call ran on it: what the call did may be stored. */
+export class CallInterrupted extends AgentDiscarded {}
+
 /** A write after `destroy()`: this life of the agent is over. The next access meets a fresh one. */
 export class AgentDestroyed extends Data.TaggedError("AgentDestroyed")<object> {
   override get message(): string {

@@ -5,7 +5,7 @@
  *    until the deadline.
  * 2. When the owner is lost while a call is out, it may have been done. A call that may be repeated
  *    (`repeatable`) is asked of the new owner; another fails with `AgentUnreachable`. So too when a
- *    former owner, frozen past its lease, is the first to answer (`late`).
+ *    former owner, frozen past its lease, is the first to answer, or its agent was discarded under it (`late`).
  * 3. `offer` asks once and holds nothing: what one sender offers an agent reaches it in that order.
  */
 import * as Data from "effect/Data";

@@ -3,8 +3,8 @@
  * the current state. Every reply passes the output gate.
  *
  * A call is not a durable input: when the agent is discarded meanwhile the answer is `notHere`, and
- * the caller, which still holds the request, asks the new owner. Not so when it was aborted while
- * the call ran: asked again it would abort again.
+ * the caller, which still holds the request, asks the new owner; `late` when it had begun, for what it did may be stored.
+ * Not so when it was aborted while the call ran: asked again it would abort again.
  *
  * The messages of a socket are taken in the order of their numbers, each once. Its gateway sends several ahead: when one
  * is missing, or was lost with an agent that was discarded, those after it are not taken. What was taken
@@ -16,6 +16,7 @@ import { checkTags, Connection } from "../agent/Connection.ts";
 import {
   AgentAborted,
   AgentDiscarded,
+  CallInterrupted,
   ConnectionFailed,
   ReadonlyConnection,
 } from "../agent/errors.ts";
@@ -33,7 +34,7 @@ export interface CallAnswer {
   readonly body?: Uint8Array | string;
 }
 
-/** Resolves when the answer may leave. Rejects with `AgentDiscarded` or `AgentAborted`. */
+/** Resolves when the answer may leave. Rejects with `AgentDiscarded` (not begun), `CallInterrupted` or `AgentAborted`. */
 export async function handleCall(
   agent: ActiveAgent,
   call: AgentCall,
@@ -50,7 +51,7 @@ export async function handleCall(
   } catch (error) {
     if (!agent.discarded) throw error;
     throw agent.aborted === undefined
-      ? new AgentDiscarded()
+      ? new CallInterrupted()
       : new AgentAborted({ reason: agent.aborted });
   }
 }

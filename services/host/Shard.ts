@@ -4,7 +4,8 @@
  *
  * 1. Calls are answered only while the lease is known to be held, by the local monotonic clock with a
  *    margin; in the margin, before anyone else can have the shard, the host says `notHere`. Past it
- *    (frozen, cut off) it says so `late`: the next owner may hear the same call, and run it.
+ *    (frozen, cut off) it says so `late`: the next owner may hear the same call, and run it. So too of a call that
+ *    had begun on an agent that was then discarded: what it did may be stored.
  * 2. On loss nothing leaves any more: agents are discarded, nothing is acked.
  * 3. On hand-over turns finish, calls are answered, images are kept, and the lease is released last.
  */
@@ -17,6 +18,7 @@ import {
   type CensusReply,
   type CensusRequest,
 } from "../../schemas/Call.ts";
+import { CallInterrupted } from "../../core/agent/errors.ts";
 import type { BusMessage } from "../../core/bus/Bus.ts";
 import { encodeError } from "../../core/call/remoteError.ts";
 import type { Delivery, InboxConsumer } from "../../core/inbox/Inbox.ts";
@@ -194,6 +196,7 @@ export class Shard {
       const isOurs = time.monotonicMs() < this.validUntilMs || (await this.isStillOurs());
       return isOurs ? answer : undefined;
     } catch (error) {
+      if (error instanceof CallInterrupted) return this.notHere({ begun: true });
       if (isTransient(error) || this.lost.signal.aborted) return this.notHere();
       log.error("an agent could not answer", { ...id, error: describe(error) });
       return { reply: { kind: "error", ...(isOfCode(head) ? encodeError(error) : HIDDEN) } };
@@ -201,9 +204,9 @@ export class Shard {
   }
 
   /** Rule 1. Silence would do for the caller's safety, and have it wait where nobody else hears the call. */
-  private notHere(): CallAnswer {
+  private notHere({ begun = false } = {}): CallAnswer {
     const { time, leases } = this.services;
-    const isLate = time.monotonicMs() >= this.validUntilMs + leases.ttlMs * LEASE_MARGIN;
+    const isLate = begun || time.monotonicMs() >= this.validUntilMs + leases.ttlMs * LEASE_MARGIN;
     return { reply: { kind: "notHere", ...(isLate ? { late: true } : {}) } };
   }
 

@@ -7,14 +7,17 @@ import { Breather } from "../../services/host/Breather.ts";
 import { Shard } from "../../services/host/Shard.ts";
 import type { HostServices } from "../../services/host/HostServices.ts";
 import type { BusReply } from "../../core/bus/Bus.ts";
+import { AgentDiscarded, CallInterrupted } from "../../core/agent/errors.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
 import type { Lease } from "../../core/lease/Leases.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
+import type { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
 import { AgentImage } from "../../core/turn/AgentImage.ts";
 import { keyOf } from "../../core/turn/Alarms.ts";
 import { applyEvent } from "../../core/turn/applyEvent.ts";
 import { encodeCommit } from "../../core/turn/encodeCommit.ts";
 import { rebuildAgent } from "../../core/turn/rebuild.ts";
+import { handleCall } from "../../core/turn/handleCall.ts";
 import type { InputHandle } from "../../core/turn/Mailbox.ts";
 import { Scheduler } from "../../core/turn/Scheduler.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
@@ -117,6 +120,31 @@ test("a journal that has lost an event is not read past the hole, though the res
     "event 3 follows event 2, which is missing",
   );
   memory.close();
+});
+
+test("a call whose agent is thrown away under it may have been done; one that had not begun was not", async () => {
+  const agentThat = (discardedWhen: "before" | "while it is stored") => {
+    const agent = {
+      discarded: discardedWhen === "before",
+      unblocked: () => Promise.resolve(),
+      image: { seq: 1, timeMs: 1, state: undefined },
+      committer: {
+        idle: false,
+        settled: false,
+        stored: () => {
+          agent.discarded = true;
+          return Promise.reject(new AgentDiscarded());
+        },
+      },
+    };
+    return agent as object as ActiveAgent;
+  };
+  const fails = (agent: ActiveAgent) =>
+    handleCall(agent, { kind: "state" }, new Uint8Array(0)).catch((error: unknown) => error);
+  expect(await fails(agentThat("while it is stored"))).toBeInstanceOf(CallInterrupted);
+  const before = await fails(agentThat("before"));
+  expect(before).toBeInstanceOf(AgentDiscarded);
+  expect(before).not.toBeInstanceOf(CallInterrupted);
 });
 
 test("a trigger that a slow clock takes for early is not put off by all that the clock is slow", () => {
