@@ -14,6 +14,7 @@ import { decodeMessage, encodeMessage, type Call, type CallReply } from "../../s
 import type { Subjects } from "../../schemas/Subjects.ts";
 import type { BlobsShape } from "../blob/Blobs.ts";
 import type { BusShape } from "../bus/Bus.ts";
+import type { LeaseChange } from "../lease/Leases.ts";
 import type { TimeShape } from "../time/Time.ts";
 
 /** Nobody answered for the agent within the deadline. Retry later. */
@@ -29,6 +30,8 @@ export interface CallResult {
 /** Wait between two tries while nobody owns the shard: at first, and at most. */
 const RETRY_MS_MIN = 10;
 const RETRY_MS_MAX = 250;
+/** Before the number in a shard's lease. */
+const SHARD_KEY = "shard.";
 /** More than the head of any call that is offered, and the frame around it. */
 const OFFER_HEAD_BYTES = 1024;
 
@@ -48,15 +51,24 @@ export class CallClient {
     this.parts = parts;
   }
 
-  /** Rule 2: the shard's lease ended or changed hands. */
-  shardMoved(shard: ShardId): void {
+  /**
+   * Rule 2: the shard's owner is lost. `before`: who held the lease until this change. Who gave a shard up has answered
+   * every call that it took, so those that are out then are with its next owner.
+   */
+  leaseChanged({ key, value, released }: LeaseChange, before: string | undefined): void {
+    if (!key.startsWith(SHARD_KEY) || released === true) return;
+    if (before === undefined || before === value) return;
+    this.abort(Number(key.slice(SHARD_KEY.length)) as ShardId);
+  }
+
+  private abort(shard: ShardId): void {
     for (const controller of this.out.get(shard) ?? []) controller.abort();
   }
 
   /** The process stops: calls that are held or out end with `AgentUnreachable`, and keep nothing alive. */
   close(): void {
     this.closed = true;
-    for (const shard of this.out.keys()) this.shardMoved(shard);
+    for (const shard of this.out.keys()) this.abort(shard);
   }
 
   /** Rejects with `AgentUnreachable`. */

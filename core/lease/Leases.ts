@@ -30,6 +30,8 @@ export interface LeaseChange {
   /** Orders changes of a key, and against `Lease.epoch`: a change with a smaller one is of the past. */
   readonly revision: number;
   readonly value: string | undefined;
+  /** Its holder gave it up. Absent when it expired, and when that is not known (a watch that healed). */
+  readonly released?: true;
 }
 
 export interface LeasesShape {

@@ -183,6 +183,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
             shards,
             module: () => code.host,
             metrics,
+            calls,
             observability: genericObservability,
           });
     const gateway =

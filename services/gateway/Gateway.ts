@@ -9,7 +9,6 @@
 import * as Effect from "effect/Effect";
 import type * as Scope from "effect/Scope";
 import type { Exchange, HttpHandlers, HttpRequest } from "../../core/http/HttpServer.ts";
-import type { ShardId } from "../../schemas/Address.ts";
 import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import { listen } from "./listen.ts";
@@ -111,14 +110,14 @@ export class Gateway {
     else exchange.stream(response, rest);
   }
 
-  private changed({ key, value }: LeaseChange): void {
+  private changed(change: LeaseChange): void {
+    const { key, value } = change;
     if (!key.startsWith("shard.")) return;
     const before = this.owners.get(key);
     if (value === undefined) this.owners.delete(key);
     else this.owners.set(key, value);
     // Rule 2.
-    if (before !== undefined && before !== value)
-      this.services.calls.shardMoved(Number(key.slice("shard.".length)) as ShardId);
+    this.services.calls.leaseChanged(change, before);
   }
 
   /** Rule 1. */

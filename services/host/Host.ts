@@ -140,8 +140,10 @@ export class Host {
 
   // Leases
 
-  private changed({ key, value, revision }: LeaseChange): void {
+  private changed(change: LeaseChange): void {
+    const { key, value, revision } = change;
     const before = this.holders.get(key);
+    this.services.calls?.leaseChanged(change, before);
     const own = this.owned.get(shardOfKey(key));
     // News from before our claim, which was quicker than the watch.
     if (own !== undefined && revision < own.lease.epoch) return;

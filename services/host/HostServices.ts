@@ -8,6 +8,7 @@ import { Ambient, type AmbientShape } from "../../core/ambient/Ambient.ts";
 import type { Observability } from "../../core/agent/observability.ts";
 import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
 import { Bus, type BusShape } from "../../core/bus/Bus.ts";
+import type { CallClient } from "../../core/call/CallClient.ts";
 import { Databases, type DatabasesShape } from "../../core/database/Databases.ts";
 import { DeadLetters, type DeadLettersShape } from "../../core/dead/DeadLetters.ts";
 import { Inbox, type InboxShape } from "../../core/inbox/Inbox.ts";
@@ -79,6 +80,8 @@ export interface HostServices {
   readonly timers: TimersShape;
   readonly cron: CronShape;
   readonly outgoing: OutgoingShape;
+  /** What agents here call others by: told of owners that are lost. */
+  readonly calls?: Pick<CallClient, "leaseChanged">;
   /** Absent where a process is joined without one. */
   readonly mcp?: McpClientsShape;
   /** Absent: no relay, nothing is sent. */
@@ -94,7 +97,7 @@ export interface HostServices {
 
 /** The ports from the context, beside what the process decides. */
 export const hostServices = (
-  own: Pick<HostServices, "config" | "module" | "metrics" | "observability">,
+  own: Pick<HostServices, "config" | "module" | "metrics" | "observability" | "calls">,
 ) =>
   Effect.gen(function* () {
     const services: HostServices = {

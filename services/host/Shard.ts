@@ -7,7 +7,8 @@
  *    (frozen, cut off) it says so `late`: the next owner may hear the same call, and run it. So too of a call that
  *    had begun on an agent that was then discarded: what it did may be stored.
  * 2. On loss nothing leaves any more: agents are discarded, nothing is acked.
- * 3. On hand-over turns finish, calls are answered, images are kept, and the lease is released last.
+ * 3. On hand-over turns finish, calls are answered, images are kept, and the lease is released last. A call whose turn
+ *    does not end in time is answered all the same: `late`.
  */
 import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import {
@@ -51,6 +52,8 @@ export class Shard {
   private unsubscribe: (() => Promise<void>) | undefined;
   /** Calls that were taken and not answered yet. */
   private answering = 0;
+  /** Tell their callers that nobody will. */
+  private readonly interrupts = new Set<() => void>();
 
   constructor(services: HostServices, shard: ShardId, lease: Lease, validUntilMs: number) {
     this.services = services;
@@ -89,6 +92,8 @@ export class Shard {
   drop(): void {
     this.lost.abort();
     void this.unsubscribe?.();
+    // Before the lease is released, if it is: callers are told nothing else (`Gateway.changed`).
+    for (const interrupt of this.interrupts) interrupt();
     for (const slot of this.slots.values()) slot.discard();
     this.slots.clear();
     // Its failure changes nothing: what is not acked goes to the next owner.
@@ -173,16 +178,27 @@ export class Shard {
 
   private receive(message: BusMessage): void {
     const { reply } = message;
+    let answered = reply === undefined;
+    const tell = async (answer: CallAnswer): Promise<void> => {
+      if (answered) return;
+      answered = true;
+      await this.respond(reply!, answer);
+    };
+    const failed = (error: unknown): void =>
+      this.services.log.error("a call failed", { error: String(error) });
+    const interrupt = (): void => void tell(this.notHere({ begun: true })).catch(failed);
+    this.interrupts.add(interrupt);
     this.answering++;
     this.answer(message)
-      .then((answer) => {
-        if (reply !== undefined && answer !== undefined) return this.respond(reply, answer);
-      })
-      .catch((error: unknown) => this.services.log.error("a call failed", { error: String(error) }))
-      .finally(() => this.answering--);
+      .then(tell)
+      .catch(failed)
+      .finally(() => {
+        this.answering--;
+        this.interrupts.delete(interrupt);
+      });
   }
 
-  private async answer(message: BusMessage): Promise<CallAnswer | undefined> {
+  private async answer(message: BusMessage): Promise<CallAnswer> {
     const { time, config, blobs, log } = this.services;
     const id = config.subjects.addressOf(message.subject);
     const { head, body } = decodeMessage<Call>(message.data);
@@ -194,7 +210,7 @@ export class Shard {
       const answer = await this.slot(id).call(head, whole);
       // Done, and not ours to tell any more: the caller decides whether to ask the next owner.
       const isOurs = time.monotonicMs() < this.validUntilMs || (await this.isStillOurs());
-      return isOurs ? answer : undefined;
+      return isOurs ? answer : this.notHere({ begun: true });
     } catch (error) {
       if (error instanceof CallInterrupted) return this.notHere({ begun: true });
       if (isTransient(error) || this.lost.signal.aborted) return this.notHere();

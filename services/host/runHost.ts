@@ -4,6 +4,7 @@
  */
 import * as Effect from "effect/Effect";
 import { SILENT, type Observability } from "../../core/agent/observability.ts";
+import type { CallClient } from "../../core/call/CallClient.ts";
 import type { AgentMetrics } from "../../core/metrics/AgentMetrics.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import { Host } from "./Host.ts";
@@ -18,6 +19,8 @@ export interface RunHostOptions {
   readonly shards: number;
   readonly module: () => HostModule;
   readonly metrics: AgentMetrics;
+  /** What its agents call others by. */
+  readonly calls?: CallClient;
   /** Default: nobody is told. */
   readonly observability?: Observability;
   readonly drainTimeoutMs?: number;
@@ -36,6 +39,7 @@ export const runHost = (options: RunHostOptions) =>
       },
       module: options.module,
       metrics: options.metrics,
+      ...(options.calls === undefined ? {} : { calls: options.calls }),
       observability: options.observability ?? SILENT,
     });
     const host = yield* Host.make(services);

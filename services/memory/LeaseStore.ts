@@ -42,7 +42,8 @@ export class LeaseStore {
   }
 
   release(lease: Lease): void {
-    if (this.entries.get(lease.key)?.lease.epoch === lease.epoch) this.remove(lease.key);
+    if (this.entries.get(lease.key)?.lease.epoch === lease.epoch)
+      this.remove(lease.key, { released: true });
   }
 
   /** Every lease with this value runs out now: its holder is gone, and its time is over. */
@@ -80,10 +81,10 @@ export class LeaseStore {
     entry.cancelExpiry = this.time.after(this.ttlMs, () => this.remove(entry.lease.key));
   }
 
-  private remove(key: string): void {
+  private remove(key: string, how: Pick<LeaseChange, "released"> = {}): void {
     this.entries.get(key)?.cancelExpiry();
     this.entries.delete(key);
-    this.tell({ key, revision: ++this.revision, value: undefined });
+    this.tell({ key, revision: ++this.revision, value: undefined, ...how });
   }
 
   private tell(change: LeaseChange): void {

@@ -38,11 +38,12 @@ function watch(
 ): Promise<void> {
   const { leases } = connection.broker;
   const known = new Map<string, { value: string; revision: number }>();
-  const report = ({ key, value, revision }: LeaseChange): void => {
+  const report = (change: LeaseChange): void => {
+    const { key, value, revision } = change;
     const before = known.get(key)?.value;
     if (value === undefined) known.delete(key);
     else known.set(key, { value, revision });
-    if (before !== value) onChange({ key, value, revision });
+    if (before !== value) onChange(change);
   };
   return new Promise((resolve) => {
     const list = (): void => {

@@ -9,7 +9,7 @@
  */
 import type { Msg, Subscription } from "@nats-io/nats-core";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
-import { isLive, leaseKey } from "./leaseMessage.ts";
+import { isLive, isReleased, leaseKey } from "./leaseMessage.ts";
 import type { NatsShape } from "./Nats.ts";
 import { retryPause } from "./retryPause.ts";
 import { NANOS_PER_MS } from "./streamConfigs.ts";
@@ -94,7 +94,8 @@ export class LeaseWatch {
       const header = (name: string): string | undefined => message.headers?.get(name) || undefined;
       const key = leaseKey(message.subject, this.prefix);
       unlisted.delete(key);
-      this.report(key, isLive({ header }) ? message.string() : undefined, Number(numbers.at(-4)));
+      const value = isLive({ header }) ? message.string() : undefined;
+      this.report(key, value, Number(numbers.at(-4)), isReleased({ header }));
       if (left > 0 && --left === 0) listed();
     };
     const subscription: Subscription = this.nats.connection.client.subscribe(inbox, {
@@ -137,12 +138,13 @@ export class LeaseWatch {
     });
   }
 
-  private report(key: string, value: string | undefined, revision: number): void {
+  private report(key: string, value: string | undefined, revision: number, released = false): void {
     const before = this.known.get(key)?.value;
     if (value === undefined) this.known.delete(key);
     else this.known.set(key, { value, revision });
     // Equal: renewed, or a tombstone of what was gone before.
-    if (before !== value) this.onChange({ key, revision, value });
+    if (before !== value)
+      this.onChange({ key, revision, value, ...(released ? { released } : {}) });
   }
 }
 

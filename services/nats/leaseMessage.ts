@@ -23,6 +23,9 @@ export const isLive = (message: Pick<Message, "header">): boolean =>
   message.header(LeaseHeader.operation) === undefined &&
   message.header(LeaseHeader.marker) === undefined;
 
+export const isReleased = (message: Pick<Message, "header">): boolean =>
+  message.header(LeaseHeader.operation) === "DEL";
+
 /** The key of a subject; `prefix` is `$KV.<bucket>.`. */
 export const leaseKey = (subject: string, prefix: string): string =>
   subject.slice(prefix.length).split(".").map(decodeToken).join(".");

@@ -184,7 +184,8 @@ export async function joinMemory(options: JoinOptions) {
       },
     };
     const run = Effect.gen(function* () {
-      const gated = gatedCalls(yield* callsOf);
+      const calls = yield* callsOf;
+      const gated = gatedCalls(calls);
       const env = bindEnv(options.env, module.agents, () => gated, yield* mailing);
       return yield* runHost({
         hostId: id,
@@ -196,6 +197,7 @@ export async function joinMemory(options: JoinOptions) {
           env,
         }),
         metrics,
+        calls,
         observability: genericObservability,
         drainTimeoutMs: DRAIN_TIMEOUT_MS,
         sweepMs: SWEEP_MS,

@@ -81,6 +81,7 @@ export function leaseRules(makeBackend: () => Promise<Backend>): void {
       const changes = await watching.saw(2);
       const toldMs = backend.nowMs() - claimedMs;
       expect(watching.values()).toEqual(["h1", undefined]);
+      expect(changes[1]?.released).toBeUndefined();
       expect(changes[0]?.revision).toBe(lease.epoch);
       expect(changes[1]?.revision).toBeGreaterThanOrEqual(lease.epoch);
       expect(toldMs).toBeGreaterThanOrEqual(LEASE_TTL_MS * 0.9);
@@ -111,9 +112,15 @@ export function leaseRules(makeBackend: () => Promise<Backend>): void {
       const watching = await watch(a, key);
       const first = await claim(a, key, "h1");
       await a.leases.release(first);
+      await watching.saw(2);
       const second = await claim(b, key, "h2");
       await watching.saw(3);
       expect(watching.values()).toEqual(["h1", undefined, "h2"]);
+      expect(watching.changes.map(({ released }) => released)).toEqual([
+        undefined,
+        true,
+        undefined,
+      ]);
       await a.leases.release(first);
       expect(await a.leases.renew(first)).toEqual({ _tag: "Lost" });
       expect(await b.leases.renew(second)).toEqual({ _tag: "Renewed" });

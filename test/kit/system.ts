@@ -132,6 +132,7 @@ export async function startTestHost(options: SystemOptions, hostId: string, fold
       shards: nats.shards,
       module: () => ({ agents, env }),
       metrics: agentMetrics(opened.metrics),
+      calls,
       observability: genericObservability,
     }).pipe(Effect.provide(opened.context), Effect.provideService(Scope.Scope, opened.scope)),
   );

@@ -206,7 +206,13 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
       ),
   },
   { name: "signatures are not verified", breaks: ["I10"], verifiesNothing: true },
-  { name: "a damaged event is passed over", breaks: ["I12"], skipsDamage: true },
+  {
+    name: "a damaged event is passed over",
+    breaks: ["I12"],
+    skipsDamage: true,
+    // Else the next event, which names it, tells of the hole.
+    event: rewrite(({ after: _before, ...head }) => head),
+  },
   {
     name: "a webhook is sent before its turn is stored",
     breaks: ["I13"],

@@ -175,6 +175,7 @@ export async function startHost(
         activations: (events) =>
           weather.bit(events === 0 ? "activated without replay" : "activated"),
       },
+      calls,
       observability: SILENT,
     }).pipe(Effect.provide(context)),
   );

@@ -1,0 +1,58 @@
+/** What a caller hears when the host of the agent that it called is killed: soon, and that it may have been done. */
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { agentId, shardOf } from "../../schemas/Address.ts";
+import type { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { WAITS } from "./callerModule.ts";
+import { Installation } from "./Installation.ts";
+
+const MODULE = fileURLToPath(new URL("./callerModule.ts", import.meta.url));
+const SHARDS = 8;
+const LEASE_TTL_MS = 2_000;
+/** Half of a stub's deadline, which a caller that is told nothing waits for. */
+const TOLD_MS_MAX = 30_000;
+
+let installation: Installation;
+let first: AgentsProcess;
+let second: AgentsProcess;
+let idOfSecond: string;
+
+beforeAll(async () => {
+  installation = await Installation.start({
+    shards: SHARDS,
+    leaseTtlMs: LEASE_TTL_MS,
+    module: MODULE,
+  });
+  first = await installation.startHost("first");
+  await installation.shared(1);
+  const [idOfFirst] = [...(await installation.shares()).keys()];
+  second = await installation.startHost("second");
+  await installation.shared(2);
+  idOfSecond = [...(await installation.shares()).keys()].find((id) => id !== idOfFirst)!;
+});
+afterAll(() => installation?.stop());
+
+test("an agent whose callee's host is killed hears of it, long before the call's deadline", async () => {
+  const leases = await installation.inspector.leases.list("shard.");
+  const ofSecond = new Set(
+    leases.filter(({ value }) => value === idOfSecond).map(({ key }) => key),
+  );
+  const named = (className: string, onSecond: boolean): string =>
+    Array.from({ length: 100 }, (_, n) => `agent-${n}`).find(
+      (name) => ofSecond.has(`shard.${shardOf(agentId(className, name), SHARDS)}`) === onSecond,
+    )!;
+  const caller = named("CallerAgent", false);
+  const callee = named("SlowAgent", true);
+  const answer = fetch(
+    `${installation.gateway.url}/agents/caller-agent/${caller}?callee=${callee}`,
+    { signal: AbortSignal.timeout(TOLD_MS_MAX) },
+  ).then((response) => response.text());
+  await pollUntil(
+    "the callee runs on the second host",
+    () => second.noise.includes(WAITS) || { done: false, saw: second.told() },
+  );
+  expect(first.noise).not.toContain(WAITS);
+  await second.kill();
+  expect(await answer).toContain("may have been done");
+});
