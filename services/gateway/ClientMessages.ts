@@ -13,6 +13,8 @@
  *    it says so and does not run it again. Only when the agent was lost after it ran a message and before
  *    its word came here does the next owner run it again: one message before, up to `OUT_MAX` now.
  * 4. **Bounds.** At most `OUT_MAX` messages and about `OUT_BYTES_MAX` are ahead; `WAITING_MAX` more wait here.
+ * 5. **An error is the end.** An agent that can't start, or was aborted by what it got, would be again: its socket is
+ *    closed, and no message asked again.
  */
 import { AgentUnreachable, type CallClient } from "../../core/call/CallClient.ts";
 import type { AgentId } from "../../schemas/Address.ts";
@@ -122,6 +124,7 @@ export class ClientMessages<S extends ClientSocket> {
     this.unanswered++;
     const answered = (reply: CallReply | undefined): void => {
       this.unanswered--;
+      if (reply?.kind === "error") this.fail(reply.message);
       this.heard(reply);
       this.flow();
     };
@@ -129,6 +132,12 @@ export class ClientMessages<S extends ClientSocket> {
       .offer(this.socket.id, this.callOf(message), { body: message.data, deadlineMs: HOLD_MS })
       // What can't be read is no answer.
       .then(answered, () => answered(undefined));
+  }
+
+  /** Rule 5. */
+  private fail(message: string): void {
+    const { relay, socket } = this;
+    if (relay.has(socket)) relay.ended(socket, new AgentUnreachable({ message }));
   }
 
   private heard(reply: CallReply | undefined): void {
