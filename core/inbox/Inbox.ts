@@ -45,6 +45,8 @@ export class LaneTaken extends Data.TaggedError("LaneTaken")<{ readonly shard: S
 export interface ConsumeOptions {
   /** Of the shard's lease (rule 3); without one it is earlier than every other. */
   readonly epoch?: Epoch;
+  /** Taking over is given up as soon as it fires, with `BrokerUnavailable`; afterwards it means nothing. */
+  readonly signal?: AbortSignal;
 }
 
 export interface InboxConsumer {

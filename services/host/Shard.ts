@@ -84,7 +84,8 @@ export class Shard {
     const onDelivery = (delivery: Delivery): void => {
       if (!this.lost.signal.aborted) this.slot(delivery.id).deliver(delivery);
     };
-    this.consumer = await inbox.consume(this.shard, onDelivery, { epoch });
+    const { signal } = this.lost;
+    this.consumer = await inbox.consume(this.shard, onDelivery, { epoch, signal });
     if (this.lost.signal.aborted) await this.consumer.stop();
   }
 

@@ -4,6 +4,7 @@
  * again and hands on what its host does not hold, as `services/nats/ShardLane` does.
  */
 import * as Layer from "effect/Layer";
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { Inbox, LaneTaken, type Delivery, type InboxShape } from "../../core/inbox/Inbox.ts";
 import { addressKey, type Epoch, type Sequence, type ShardId } from "../../schemas/Address.ts";
 import type { StoredInput } from "./InboxStore.ts";
@@ -25,8 +26,10 @@ export function makeMemoryInbox(connection: MemoryConnection): InboxShape {
       }
       return { _tag: "Unavailable", message };
     },
-    consume: async (shard, handler, { epoch = EPOCH_NONE } = {}) => {
+    consume: async (shard, handler, { epoch = EPOCH_NONE, signal } = {}) => {
       await connection.operation("consume", String(shard));
+      if (signal?.aborted === true)
+        throw new BrokerUnavailable({ message: "given up: the shard is lost" });
       const lane = new MemoryLane(connection, { shard, epoch }, handler);
       if (inbox.takeOver(lane)) return lane;
       await lane.stop();

@@ -1,4 +1,7 @@
-/** Leases in memory: `LeaseStore` seen through a connection. A watch that was cut off lists again. */
+/**
+ * Leases in memory: `LeaseStore` seen through a connection. A watch that was cut off lists again, and tells what has
+ * changed meanwhile.
+ */
 import * as Layer from "effect/Layer";
 import { Leases, type LeaseChange, type LeasesShape } from "../../core/lease/Leases.ts";
 import type { MemoryConnection } from "./MemoryConnection.ts";

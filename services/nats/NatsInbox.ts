@@ -41,13 +41,21 @@ export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
         }
       }
     },
-    consume: async (shard, handler, { epoch = EPOCH_NONE } = {}) => {
+    consume: async (shard, handler, { epoch = EPOCH_NONE, signal } = {}) => {
       const lane = new ShardLane(nats, blobs, { shard, epoch }, handler);
+      let giveUp = (): void => undefined;
+      const givenUp = new Promise<never>((_resolve, reject) => {
+        giveUp = () => reject(new Error("given up: the shard is lost"));
+      });
+      signal?.addEventListener("abort", giveUp);
+      if (signal?.aborted === true) giveUp();
       try {
-        await lane.takeOver();
+        await Promise.race([givenUp, lane.takeOver()]);
       } catch (error) {
         await lane.stop();
         throw error instanceof LaneTaken ? error : unavailable(error);
+      } finally {
+        signal?.removeEventListener("abort", giveUp);
       }
       return lane;
     },

@@ -100,15 +100,21 @@ export class ShardLane {
     }, LOOK_MS);
   }
 
-  /** Takes the lane from whoever has it. Rejects with `BrokerUnavailable`, `ApiRefusal` or `LaneTaken`. */
+  /**
+   * Takes the lane from whoever has it. Rejects with `BrokerUnavailable`, `ApiRefusal` or `LaneTaken`. One that is
+   * stopped meanwhile ends with the request that is out, and leaves no consumer.
+   */
   async takeOver(): Promise<void> {
-    for (let attempt = 1; ; attempt++) {
+    for (let attempt = 1; !this.stopping.signal.aborted; attempt++) {
       const names = await this.consumersOfShard();
       if (names.some((name) => this.epochOf(name) > this.epoch))
         throw new LaneTaken({ shard: this.shard });
       for (const name of names) await this.deleteConsumer(name);
+      if (this.stopping.signal.aborted) return;
       try {
-        return await this.createConsumer();
+        await this.createConsumer();
+        if (this.stopping.signal.aborted) await this.leave();
+        return;
       } catch (error) {
         if (!isNotUnique(error) || attempt === TAKE_OVERS_MAX) throw error;
       }
@@ -121,7 +127,10 @@ export class ShardLane {
     this.offChange();
     clearInterval(this.watchdog);
     await this.healing;
-    if (this.consumer === "") return;
+    if (this.consumer !== "") await this.leave();
+  }
+
+  private async leave(): Promise<void> {
     try {
       await this.drainAcks();
       await this.deleteConsumer(this.consumer);

@@ -150,6 +150,23 @@ export function inboxRules(makeBackend: () => Promise<Backend>): void {
       await third.stop();
     });
 
+    it("taking over is given up when its signal fires, and leaves the lane to the next", async () => {
+      const { shard, agent } = newShard();
+      const early = AbortSignal.abort();
+      const refused = a.inbox.consume(shard, () => undefined, { signal: early });
+      await expect(refused).rejects.toBeInstanceOf(BrokerUnavailable);
+      const stop = new AbortController();
+      const given = a.inbox.consume(shard, () => undefined, { signal: stop.signal });
+      stop.abort();
+      await expect(given).rejects.toBeInstanceOf(BrokerUnavailable);
+      await publishAll(agent("g"), ["1"]);
+      const seen: Delivery[] = [];
+      const next = await b.inbox.consume(shard, (d) => seen.push(d));
+      await got(seen, 1);
+      seen[0]?.ack();
+      await next.stop();
+    });
+
     it("stop: no delivery begins after it, and what was not acked is the next consumer's", async () => {
       const { shard, agent } = newShard();
       const id = agent("s");
