@@ -4,7 +4,7 @@
  */
 import { parseArgs } from "node:util";
 import { Bites } from "./rig/Bites.ts";
-import { FAULTS, runRig, scheduleOf } from "./rig/runRig.ts";
+import { faultsOver, runRig, scheduleOf } from "./rig/runRig.ts";
 
 /** Faults begin for so long in the short form, which is to end within a minute. */
 const SHORT_BUDGET_MS = 20_000;
@@ -24,12 +24,13 @@ const { values } = parseArgs({
     only: { type: "string", multiple: true, default: [] },
   },
 });
-const names = values.only.length > 0 ? values.only : Object.keys(FAULTS);
-const unknown = names.filter((name) => FAULTS[name] === undefined);
-if (unknown.length > 0)
-  throw new Error(`no such fault: ${unknown.join()}. There are ${Object.keys(FAULTS).join(", ")}`);
-
 const servers = values.servers === "3" ? 3 : 1;
+const possible = faultsOver(servers);
+const names = values.only.length > 0 ? values.only : possible;
+const unknown = names.filter((name) => !possible.includes(name));
+if (unknown.length > 0)
+  throw new Error(`no such fault: ${unknown.join()}. There are ${possible.join(", ")}`);
+
 const minutes = Number(values.minutes ?? LONG_MINUTES);
 const untilMs = performance.now() + minutes * MS_PER_MINUTE;
 const bites = new Bites();

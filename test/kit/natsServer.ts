@@ -33,6 +33,8 @@ export interface TestNats {
   readonly port: number;
   /** Of the current run: another after `restart()`. */
   readonly pid: number;
+  /** By which the servers of a cluster name one another. */
+  readonly serverName: string;
   readonly storeDir: string;
   readonly logFile: string;
   /** Ends it for good (SIGTERM, thawed first; SIGKILL after a while) and removes temporary files. */
@@ -81,8 +83,9 @@ export async function startNats(options: TestNatsOptions = {}): Promise<TestNats
   const logFile = join(folder.path, "server.log");
   const watchdog = startWatchdog();
 
+  const nameOf = (port: number): string => `test-${process.pid}-${port}`;
   const start = async (port: number): Promise<ServerProcess> => {
-    const serverName = `test-${process.pid}-${port}`;
+    const serverName = nameOf(port);
     writeFileSync(
       configFile,
       serverConfigText({
@@ -132,6 +135,7 @@ export async function startNats(options: TestNatsOptions = {}): Promise<TestNats
     get pid() {
       return current.pid ?? 0;
     },
+    serverName: nameOf(port),
     storeDir,
     logFile,
     stop: async () => {

@@ -1,6 +1,6 @@
 /**
  * One nats-server, or three as a cluster with three copies of everything, on a disk of their own where the machine
- * lets us mount one (a tmpfs, so that it can be full). Killed, frozen, started again; `serving` when all is well.
+ * lets us mount one (a tmpfs, so that it can be full). Killed, frozen, cut off from one another, started again.
  */
 import { execFileSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
@@ -8,10 +8,22 @@ import { join } from "node:path";
 import { pickPort } from "../../../services/natsServer/pickPort.ts";
 import { startNats, type TestNats } from "../../kit/natsServer.ts";
 import { pollUntil } from "../../kit/poll.ts";
+import { Routes } from "./Routes.ts";
 
 /** What a run of many minutes stores, several times over; a full disk is made by a file that takes the rest. */
 const DISK_MIB = 512;
 const HEALTHY_TIMEOUT_MS = 60_000;
+const MONITOR_TIMEOUT_MS = 2_000;
+
+/** Of `/jsz`, what is looked at. */
+interface JetStreamMonitor {
+  readonly account_details?: ReadonlyArray<{
+    readonly stream_detail?: ReadonlyArray<{
+      readonly name: string;
+      readonly cluster?: { readonly leader?: string };
+    }>;
+  }>;
+}
 
 export interface BrokerServer {
   readonly nats: TestNats;
@@ -22,21 +34,22 @@ export interface BrokerServer {
 
 export class Broker {
   readonly servers: BrokerServer[] = [];
+  readonly routes: Routes;
+
+  private constructor(routes: Routes) {
+    this.routes = routes;
+  }
 
   static async start(count: 1 | 3, folder: string, mounts: Mounts): Promise<Broker> {
-    const broker = new Broker();
     const routePorts: number[] = [];
     for (let n = 0; n < count; n++) routePorts.push(await pickPort());
-    const routes = routePorts.map((port) => `nats-route://127.0.0.1:${port}`).join(", ");
+    const routes = await Routes.open(routePorts);
+    const broker = new Broker(routes);
     const starts = routePorts.map(async (routePort, n) => {
       const disk = mounts.disk(join(folder, `nats-${n}`), DISK_MIB);
       const storeDir = join(disk, "store");
       const monitorPort = await pickPort();
-      const cluster =
-        count === 1
-          ? ""
-          : // Not advertised: clients must come back by their proxies.
-            `cluster { name: rig, listen: "127.0.0.1:${routePort}", no_advertise: true, routes: [${routes}] }`;
+      const cluster = count === 1 ? "" : routes.config(n, routePort);
       const nats = await startNats({
         storeDir,
         // The disk is the limit, not the server's own.
@@ -68,7 +81,7 @@ export class Broker {
         `the nats-server at ${nats.port} is healthy`,
         async () => {
           const response = await fetch(`http://127.0.0.1:${monitorPort}/healthz`, {
-            signal: AbortSignal.timeout(2_000),
+            signal: AbortSignal.timeout(MONITOR_TIMEOUT_MS),
           });
           return response.ok || { done: false, saw: await response.text() };
         },
@@ -76,8 +89,20 @@ export class Broker {
       );
   }
 
+  /** Which server leads a stream, as one of them sees it; undefined when it knows of none. */
+  async leaderOf(stream: string, seenBy: BrokerServer): Promise<number | undefined> {
+    const response = await fetch(`http://127.0.0.1:${seenBy.monitorPort}/jsz?streams=true`, {
+      signal: AbortSignal.timeout(MONITOR_TIMEOUT_MS),
+    });
+    const { account_details: accounts = [] } = (await response.json()) as JetStreamMonitor;
+    const found = accounts.flatMap((it) => it.stream_detail ?? []).find(({ name }) => name === stream);
+    const n = this.servers.findIndex(({ nats }) => found?.cluster?.leader === nats.serverName);
+    return n < 0 ? undefined : n;
+  } // prettier-ignore
+
   async stop(): Promise<void> {
     await Promise.all(this.servers.map(({ nats }) => nats.stop()));
+    await this.routes.close();
   }
 }
 

@@ -1,9 +1,23 @@
 /**
  * The network between one process and the broker: a TCP proxy for each nats-server, whose connections can be
- * dropped, delayed, or cut (bytes stay where they are, the connection looks alive). Counts what it did.
+ * dropped, delayed, or cut (bytes stay where they are, the connection looks alive), and can bring inputs twice or in another
+ * order. Counts what it did.
  */
 import { connect, createServer, type Server, type Socket } from "node:net";
 import type { AddressInfo } from "node:net";
+import type { Random } from "../../sim/Random.ts";
+import { Frames, type Frame } from "./Frames.ts";
+
+/** What becomes of inputs on their way to a process. */
+export interface Unruly {
+  readonly random: Random;
+  /** Of all inputs, so many come once more. */
+  readonly twiceShare: number;
+  /** Of all inputs, so many come after those that were sent later. */
+  readonly lateShare: number;
+  /** The second, or the late one, comes so much later at most. */
+  readonly lateMsMax: number;
+}
 
 export class Link {
   /** Comma-separated, one a server. */
@@ -14,13 +28,27 @@ export class Link {
   swallowed = 0;
   /** Pieces that came late. */
   delayed = 0;
+  /** Inputs that came again. */
+  repeated = 0;
+  /** Inputs that are to come later. */
+  held = 0;
+  /** Inputs that came after one that was sent later. */
+  overtaken = 0;
+  /** Nothing goes through. */
+  isCut = false;
+  private speaksToClients = true;
   private readonly servers: Server[] = [];
   private readonly sockets = new Set<Socket>();
-  private isCut = false;
   private delayMs = 0;
+  private unruly: Unruly | undefined;
 
-  static async open(ports: ReadonlyArray<number>): Promise<Link> {
+  /** To those ports, which speak with clients, or with one another. */
+  static async open(
+    ports: ReadonlyArray<number>,
+    between: "clients" | "servers" = "clients",
+  ): Promise<Link> {
     const link = new Link();
+    link.speaksToClients = between === "clients";
     const urls: string[] = [];
     for (const port of ports) urls.push(`nats://127.0.0.1:${await link.listen(port)}`);
     link.url = urls.join(",");
@@ -37,6 +65,11 @@ export class Link {
     this.delayMs = ms;
   }
 
+  /** From now on inputs come as the broker may bring them after redeliveries. */
+  disturb(unruly: Unruly): void {
+    this.unruly = unruly;
+  }
+
   /** Breaks all connections; new ones are taken. */
   drop(): void {
     for (const socket of this.sockets) socket.destroy();
@@ -47,6 +80,7 @@ export class Link {
     if (this.isCut) this.drop();
     this.isCut = false;
     this.delayMs = 0;
+    this.unruly = undefined;
   }
 
   async close(): Promise<void> {
@@ -61,14 +95,14 @@ export class Link {
       this.accepted++;
       const upstream = connect(port, "127.0.0.1");
       this.pipe(client, upstream);
-      this.pipe(upstream, client);
+      this.pipe(upstream, client, this.speaksToClients ? new Deliveries(this, client) : undefined);
     });
     this.servers.push(server);
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     return (server.address() as AddressInfo).port;
   }
 
-  private pipe(from: Socket, to: Socket): void {
+  private pipe(from: Socket, to: Socket, deliveries?: Deliveries): void {
     this.sockets.add(from);
     // One queue and one timer: a piece never overtakes the one before it, however late timers are.
     const late: Array<{ readonly bytes: Buffer; readonly dueMs: number }> = [];
@@ -79,11 +113,13 @@ export class Link {
       }
       if (late.length > 0) setTimeout(flow, late[0]!.dueMs - performance.now());
     };
-    from.on("data", (bytes: Buffer) => {
+    from.on("data", (piece: Buffer) => {
       if (this.isCut) {
-        this.swallowed += bytes.length;
+        this.swallowed += piece.length;
         return;
       }
+      const bytes = deliveries === undefined ? piece : deliveries.pass(piece, this.unruly);
+      if (bytes.length === 0) return;
       if (late.length === 0 && this.delayMs === 0) {
         to.write(bytes);
         return;
@@ -99,3 +135,47 @@ export class Link {
     from.on("error", () => to.destroy()); // a cut shows as an error on the other side
   }
 }
+
+/** What one connection brings to a process, in whole frames. */
+class Deliveries {
+  private readonly link: Link;
+  private readonly to: Socket;
+  private readonly frames = new Frames();
+  /** Inputs that have gone on so far. */
+  private passed = 0;
+
+  constructor(link: Link, to: Socket) {
+    this.link = link;
+    this.to = to;
+  }
+
+  /** What goes on at once; what comes late or again goes on by itself. */
+  pass(piece: Buffer, unruly: Unruly | undefined): Buffer {
+    const now: Buffer[] = [];
+    for (const frame of this.frames.take(piece)) {
+      const { random, twiceShare, lateShare } = unruly ?? CALM;
+      if (frame.isDelivery && random?.chance(lateShare)) this.later(frame, unruly!, "overtaken");
+      else {
+        now.push(frame.bytes);
+        if (!frame.isDelivery) continue;
+        this.passed++;
+        if (random?.chance(twiceShare)) this.later(frame, unruly!, "repeated");
+      }
+    }
+    return Buffer.concat(now);
+  }
+
+  private later({ bytes }: Frame, { random, lateMsMax }: Unruly, as: "overtaken" | "repeated"): void {
+    const before = this.passed;
+    this.link.held++;
+    setTimeout(() => {
+      this.link.held--;
+      if (!this.to.writable || this.link.isCut) return;
+      this.to.write(bytes);
+      if (as === "repeated" || this.passed > before) this.link[as]++;
+      this.passed++;
+    }, random.int(1, lateMsMax));
+  } // prettier-ignore
+}
+
+const CALM = { random: undefined, twiceShare: 0, lateShare: 0 };

@@ -156,6 +156,7 @@ export class Rig {
   /** Every link, clock and frozen process is as it should be; who died was started by its fault. */
   async heal(): Promise<void> {
     for (const { nats } of this.broker.servers) nats.thaw();
+    this.broker.routes.heal();
     for (const seat of [...this.hosts, ...this.gateways]) {
       seat.link.heal();
       rmSync(this.freezeFile(seat), { force: true });

@@ -13,6 +13,7 @@ import { Clients } from "./Clients.ts";
 import { DAMAGE_FAULTS } from "./damageFaults.ts";
 import { DISK_FAULTS } from "./diskFaults.ts";
 import { PROCESS_FAULTS, type Fault } from "./faults.ts";
+import { DELIVERY_FAULTS, ROUTE_FAULTS } from "./networkFaults.ts";
 import { Providers } from "./Providers.ts";
 import { readBack, type World } from "./readBack.ts";
 import { openReceiver } from "./Receiver.ts";
@@ -20,9 +21,15 @@ import { Rig } from "./Rig.ts";
 
 export const FAULTS: Readonly<Record<string, Fault>> = {
   ...PROCESS_FAULTS,
+  ...DELIVERY_FAULTS,
   ...DISK_FAULTS,
   ...DAMAGE_FAULTS,
+  ...ROUTE_FAULTS,
 };
+
+/** Those that so many servers can have. */
+export const faultsOver = (servers: 1 | 3): string[] =>
+  Object.keys(FAULTS).filter((name) => servers === 3 || ROUTE_FAULTS[name] === undefined);
 
 export interface RunOptions {
   readonly seed: number;
