@@ -4,9 +4,11 @@
  * keeps its subject and its own expected sequence. Where the server does not sync always this would
  * be slower (a batch costs it about 3 ms), so it is off until `GroupCommit` says otherwise.
  *
- * 1. At most one group is under way; what is given meanwhile is the next group. So a group is as large as
+ * 1. At most one batch is under way; what is given meanwhile is the next one. So a batch is as large as
  *    the load makes it, and nothing waits for others on purpose.
- * 2. A group of few goes message by message: cheaper than a batch.
+ * 2. Few go message by message, without a wait for each other: cheaper than a batch. When more come than go so, those
+ *    under way end first, and the rest is a batch. Several streams (`--stream-groups`) fsync side by side, so a batch
+ *    has to be worth as many times more.
  * 3. A batch is stored whole or not at all. A refused one is sent again message by message: that
  *    finds the one that is in conflict, and stores the others.
  * 4. A batch whose ack is lost is `Ambiguous` for each of its messages, as a single publish would be.
@@ -21,7 +23,7 @@ import {
 } from "./AckPublisher.ts";
 import { headers } from "./ReplyInbox.ts";
 
-/** Below it single messages are faster: a batch takes the server about as long as eight fsyncs. */
+/** Below it single messages are faster: a batch takes the server about as long as eight fsyncs. Of one stream. */
 const BATCH_MIN = 8;
 /** The server's own limit of a batch, by default. */
 const BATCH_MAX = 1_000;
@@ -35,6 +37,8 @@ interface Waiting {
   readonly signal: AbortSignal | undefined;
   readonly resolve: (outcome: PublishOutcome) => void;
 }
+
+const GIVEN_UP: PublishOutcome = { _tag: "NotSent", message: "given up before it was sent" };
 
 /** Stores messages of one stream, each with its own outcome. */
 export interface StreamPublisher {
@@ -54,12 +58,18 @@ export interface GroupCommit {
 export class GroupPublisher implements StreamPublisher {
   private readonly publisher: AckPublisher;
   private readonly groupCommit: GroupCommit;
+  private readonly batchMin: number;
   private waiting: Waiting[] = [];
-  private busy = false;
+  /** Messages under way by themselves. */
+  private singles = 0;
+  private batchUnderWay = false;
+  private woken = false;
 
-  constructor(publisher: AckPublisher, groupCommit: GroupCommit) {
+  /** `streams`: how many the server has beside each other, this one included. */
+  constructor(publisher: AckPublisher, groupCommit: GroupCommit, streams = 1) {
     this.publisher = publisher;
     this.groupCommit = groupCommit;
+    this.batchMin = Math.min(BATCH_MIN * streams, BATCH_MAX);
   }
 
   publish(
@@ -90,20 +100,31 @@ export class GroupPublisher implements StreamPublisher {
   ): Promise<PublishOutcome> {
     return new Promise((resolve) => {
       this.waiting.push({ subject, data, expectedSeq, signal, resolve });
-      if (this.busy) return;
-      this.busy = true;
+      if (this.woken) return;
+      this.woken = true;
       // What this pass of the event loop still brings is of the same group.
-      setImmediate(() => void this.work());
+      setImmediate(() => {
+        this.woken = false;
+        this.send();
+      });
     });
   }
 
-  private async work(): Promise<void> {
-    while (this.waiting.length > 0) {
-      const group = this.takeGroup();
-      const seqs = group.length < BATCH_MIN ? undefined : await this.batch(group);
-      if (seqs === undefined) await Promise.all(group.map((item) => this.single(item)));
-    }
-    this.busy = false;
+  /** Rules 1 and 2; called when something came, or ended. */
+  private send(): void {
+    if (this.batchUnderWay || this.waiting.length === 0) return;
+    if (this.waiting.length < this.batchMin) {
+      while (this.singles < this.batchMin && this.waiting.length > 0)
+        void this.sendAlone(this.waiting.shift()!).then(() => this.send());
+    } else if (this.singles === 0) void this.sendGroup(this.takeGroup());
+  }
+
+  private async sendGroup(group: readonly Waiting[]): Promise<void> {
+    this.batchUnderWay = true;
+    const isBatch = group.length >= this.batchMin && (await this.batch(group));
+    if (!isBatch) await Promise.all(group.map((item) => this.sendAlone(item)));
+    this.batchUnderWay = false;
+    this.send();
   }
 
   /** Messages for one batch. A subject comes once: a batch can't expect what it has itself stored. */
@@ -114,7 +135,7 @@ export class GroupPublisher implements StreamPublisher {
     let bytes = 0;
     for (const item of this.waiting) {
       if (item.signal?.aborted === true) {
-        item.resolve({ _tag: "NotSent", message: "given up before it was sent" });
+        item.resolve(GIVEN_UP);
         continue;
       }
       const again = item.expectedSeq !== undefined && subjects.has(item.subject);
@@ -131,8 +152,8 @@ export class GroupPublisher implements StreamPublisher {
     return group;
   }
 
-  /** Undefined: refused, and nothing of it is stored. Else every message has its outcome. */
-  private async batch(group: readonly Waiting[]): Promise<true | undefined> {
+  /** False: refused, and nothing of it is stored. Else every message has its outcome. */
+  private async batch(group: readonly Waiting[]): Promise<boolean> {
     const id = randomUUID();
     const last = group.length - 1;
     for (const [i, item] of group.entries()) {
@@ -142,7 +163,7 @@ export class GroupPublisher implements StreamPublisher {
     const item = group[last]!;
     const block = batchHeaders(id, last, item, true);
     const outcome = await this.publisher.publish(item.subject, item.data, { headers: block });
-    if (outcome._tag === "Refused") return undefined;
+    if (outcome._tag === "Refused") return false;
     for (const [i, { resolve }] of group.entries())
       resolve(
         outcome._tag === "Stored"
@@ -152,13 +173,16 @@ export class GroupPublisher implements StreamPublisher {
     return true;
   }
 
-  private async single(item: Waiting): Promise<void> {
+  private async sendAlone({ resolve, ...item }: Waiting): Promise<void> {
     const { subject, data, expectedSeq, signal } = item;
-    item.resolve(
-      await (expectedSeq === undefined
-        ? this.publisher.publish(subject, data, signal === undefined ? {} : { signal })
-        : this.publisher.publishAfter(expectedSeq, subject, data, signal)),
-    );
+    if (signal?.aborted === true) return resolve(GIVEN_UP);
+    const options = signal === undefined ? {} : { signal };
+    this.singles++;
+    const outcome = await (expectedSeq === undefined
+      ? this.publisher.publish(subject, data, options)
+      : this.publisher.publishAfter(expectedSeq, subject, data, signal));
+    this.singles--;
+    resolve(outcome);
   }
 }
 

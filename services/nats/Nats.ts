@@ -69,8 +69,12 @@ export async function openNats(
     api,
     publisher,
     groupCommit,
-    journalPublishers: laid.groups.map(() => new GroupPublisher(publisher, groupCommit)),
-    inboxPublishers: laid.groups.map(() => new GroupPublisher(publisher, groupCommit)),
+    journalPublishers: laid.groups.map(
+      () => new GroupPublisher(publisher, groupCommit, laid.groups.length),
+    ),
+    inboxPublishers: laid.groups.map(
+      () => new GroupPublisher(publisher, groupCommit, laid.groups.length),
+    ),
     reader: new StreamReader(replies, api),
     ...installation,
     messageBytesMax: payloadBytesMax(connection) - HEADER_BYTES_MAX,
