@@ -103,6 +103,11 @@ export interface HttpServerOptions {
   readonly hostname: string;
   /** 0: any free port. */
   readonly port: number;
+  /**
+   * Others that say the same may listen on the port too, and the system divides the connections among them; whoever
+   * gives the port out has made sure that they are ours. Linux; node:http from Node 22.12 on. Default: a port is one's own.
+   */
+  readonly portShared?: boolean;
   readonly headerTimeoutMs: number;
   readonly bodyTimeoutMs: number;
   readonly headerBytesMax: number;

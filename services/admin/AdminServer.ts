@@ -30,7 +30,9 @@ export interface AdminOptions {
   readonly hostname?: string;
   /** 0: any free port. */
   readonly port: number;
-  readonly readiness: () => Readiness;
+  readonly readiness: () => Readiness | Promise<Readiness>;
+  /** What `/healthz` asks; default: who answers is well. */
+  readonly health?: () => Promise<Readiness>;
   /** Prometheus text. */
   readonly metrics: () => Promise<string>;
 }
@@ -56,7 +58,7 @@ function listen(options: AdminOptions): Promise<Server> {
     { requestTimeout: REQUEST_TIMEOUT_MS, headersTimeout: REQUEST_TIMEOUT_MS },
     (request, response) => {
       answer(options, hostname, request)
-        .catch(() => plain(500, "metrics could not be read"))
+        .catch(() => plain(500, "it could not be read"))
         .then((given) => send(response, given))
         .catch(() => response.destroy());
     },
@@ -93,9 +95,12 @@ async function answer(
     return plain(421, "Misdirected request: ask for 127.0.0.1 or localhost");
   if (request.method !== "GET") return plain(405, "Method not allowed", { allow: "GET" });
   const path = (request.url ?? "/").split("?", 1)[0];
-  if (path === "/healthz") return plain(200, "ok");
+  if (path === "/healthz") {
+    const state = await options.health?.();
+    return state?.ready === false ? plain(503, state.reason) : plain(200, "ok");
+  }
   if (path === "/readyz") {
-    const state = options.readiness();
+    const state = await options.readiness();
     if (!state.ready) return plain(503, `not ready: ${state.reason}`);
     return plain(200, state.note === undefined ? "ready" : `ready\n${state.note}`);
   }

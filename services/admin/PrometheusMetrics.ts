@@ -173,7 +173,8 @@ const printSample = (name: string, { suffix, labels, value }: Sample): string =>
 const printSpecial = (value: number): string =>
   Number.isNaN(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf";
 
-function printLabels(labels: MetricLabels): string {
+/** `{a="1",b="2"}`; of none: empty. */
+export function printLabels(labels: MetricLabels): string {
   const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`);
   return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
 }

@@ -10,7 +10,7 @@ import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
 import type { JournalFeedShape } from "../../core/journal/JournalFeed.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
-import type { LogShape } from "../../core/log/Log.ts";
+import type { LogFields, LogShape } from "../../core/log/Log.ts";
 import type { MetricsShape } from "../../core/metrics/Metrics.ts";
 import type { TimersShape } from "../../core/schedule/Timers.ts";
 import type { SnapshotsShape } from "../../core/snapshot/Snapshots.ts";
@@ -19,6 +19,7 @@ import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { BackupEntry, BackupPart } from "../../schemas/BackupFile.ts";
 import type { Readiness } from "../admin/AdminServer.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
+import type { WorkerProcess } from "../workers/WorkerProcess.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 
@@ -26,6 +27,8 @@ export interface LogOptions {
   /** What is below is dropped. */
   readonly level: (typeof LOG_LEVELS)[number];
   readonly format: "text" | "json";
+  /** Shown in each line. */
+  readonly fields?: LogFields;
 }
 
 /** Who we are to the broker, beside what its URL says; paths are absolute. */
@@ -136,6 +139,8 @@ export interface ProcessSettings {
   /** Where the gateway listens; a host ignores both. */
   readonly hostname: string;
   readonly port: number;
+  /** The gateway is one of several on the port. */
+  readonly portShared?: boolean;
   /** `https://hooks.example.com`: how callers see the gateway, where a proxy is in front of it. */
   readonly publicUrl: string | undefined;
   readonly mail: MailSettings;
@@ -197,6 +202,8 @@ export interface Joins {
    * is imported here, for once a module was loaded each import passes its hooks, at several times the cost.
    */
   readonly begin: (settings: BrokerSettings) => Promise<Begun>;
+  /** This program once more, with a channel to it. */
+  readonly startWorker: (args: ReadonlyArray<string>) => WorkerProcess;
 }
 
 export interface Begun {

@@ -8,11 +8,12 @@ const BURST_SECONDS = 5;
 
 export function gatewayBounds(
   limits: GatewayLimits | undefined,
+  portShared: boolean,
 ): Pick<RunGatewayOptions, "bounds" | "http"> {
-  if (limits === undefined) return {};
+  if (limits === undefined) return { http: { portShared } };
   const { connectionsMax, perAddress, perEntity, trustedProxies } = limits;
   return {
-    http: connectionsMax === undefined ? {} : { connectionsMax },
+    http: { portShared, ...(connectionsMax === undefined ? {} : { connectionsMax }) },
     bounds: {
       ...(perAddress === undefined ? {} : { addressRate: rateOf(perAddress) }),
       ...(perEntity === undefined ? {} : { entityRate: rateOf(perEntity) }),

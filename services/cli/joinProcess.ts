@@ -196,7 +196,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
             hostname: settings.hostname,
             port: settings.port,
             ...(settings.publicUrl === undefined ? {} : { publicUrl: settings.publicUrl }),
-            ...gatewayBounds(settings.limits),
+            ...gatewayBounds(settings.limits, settings.portShared ?? false),
             module: () => code.gateway,
             calls,
             metrics,

@@ -7,6 +7,7 @@ import { readFileSync } from "node:fs";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { processLog } from "../node/ProcessLog.ts";
+import { forkWorker } from "../workers/forkWorker.ts";
 import { CliError, EXIT_FAILED } from "./CliError.ts";
 import type { Begun, BrokerSettings, Joins } from "./Joins.ts";
 import { runProgram } from "./program.ts";
@@ -21,6 +22,7 @@ const joins: Joins = {
   provision: async (target, settings) =>
     (await import("./joinReader.ts")).provisionTarget(target, settings),
   begin,
+  startWorker: (args) => forkWorker(process.argv[1]!, args),
 };
 
 async function begin(settings: BrokerSettings): Promise<Begun> {

@@ -2,6 +2,7 @@
  * The options that commands share, each with its environment variable and default, and how their
  * text becomes a value. One place, so that `--help` and behaviour agree everywhere.
  */
+import { availableParallelism } from "node:os";
 import { InvalidArgumentError, Option } from "commander";
 import { NAMESPACE_FALLBACK } from "./findTarget.ts";
 import { LOG_LEVELS } from "./Joins.ts";
@@ -111,6 +112,29 @@ export const groupCommit = (): Option =>
     .choices(["auto", "on", "off"])
     .default("auto");
 
+/** More than the cores of any machine that was seen; it guards against a number with a digit too many. */
+const WORKERS_MAX = 256;
+
+export const workers = (): Option =>
+  new Option("--workers <count>", "processes to run here; auto: one for each core")
+    .env("AGENTS_WORKERS")
+    .default(1)
+    .argParser((text: string) =>
+      text === "auto" ? availableParallelism() : readWhole(text, 1, WORKERS_MAX, "auto, or "),
+    );
+
+/** Given by the parent to each of its workers, and by nobody else. */
+export const worker = (): Option =>
+  new Option("--worker <number>", "which worker this is")
+    .hideHelp()
+    .argParser((text: string) => readWhole(text, 0, WORKERS_MAX - 1));
+
+/** Where people could expect it. */
+export const noWorkers = (because: string): Option =>
+  new Option("--workers <count>").hideHelp().argParser(() => {
+    throw new InvalidArgumentError(`It is for gateway and host; ${because}.`);
+  });
+
 export const leaseTtl = (): Option =>
   new Option("--lease-ttl <ms>", "milliseconds after which a dead host's agents move")
     .env("AGENTS_LEASE_TTL")
@@ -183,10 +207,10 @@ export const logFormat = (): Option =>
     .env("AGENTS_LOG_FORMAT")
     .choices(["text", "json"]);
 
-export const readWhole = (text: string, min: number, max: number): number => {
+export const readWhole = (text: string, min: number, max: number, or = ""): number => {
   const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (value >= min && value <= max) return value;
-  throw new InvalidArgumentError(`Give a whole number from ${min} to ${max}.`);
+  throw new InvalidArgumentError(`Give ${or}a whole number from ${min} to ${max}.`);
 };
 
 export function readPort(text: string): number {

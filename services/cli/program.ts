@@ -45,7 +45,7 @@ export async function runProgram(
       writeErr: (text) => terminal.err(text.trimEnd()),
     });
   program.commandsGroup("Serving:");
-  addServingCommands(program, joins, terminal);
+  addServingCommands(program, joins, terminal, args);
   program.commandsGroup("Looking:");
   addReadingCommands(program, joins, terminal);
   program.commandsGroup("Acting:");

@@ -196,6 +196,7 @@ Examples:
         "AGENTS_CONSOLE_TOKEN",
       ),
     )
+    .addOption(options.noWorkers("the console is one process"))
     .addHelpText(
       "after",
       `

@@ -1,5 +1,5 @@
 /**
- * The life of a serving command (`dev`, `gateway`, `host`): admin port, start, a word to the person
+ * The life of a serving command (`dev`, `gateway`, `host`, `mail`): admin port, start, a word to the person
  * who started it, then until a signal, and an orderly stop. `prepare` comes before; `Joins.start`
  * is the process itself.
  */
@@ -13,6 +13,8 @@ import type { Begun, Joins, ProcessSettings, RunningProcess } from "./Joins.ts";
 import { stopSignals } from "./untilStopped.ts";
 
 export interface ServeOptions {
+  /** Another wish to stop than signals. */
+  readonly stopped?: Promise<string> | undefined;
   readonly settings: Omit<ProcessSettings, "metrics">;
   readonly adminHostname: string;
   readonly adminPort: number;
@@ -30,10 +32,11 @@ export interface Served {
  */
 export async function serve(
   joins: Pick<Joins, "time"> & Begun,
-  { settings, adminHostname, adminPort }: ServeOptions,
+  { settings, adminHostname, adminPort, ...options }: ServeOptions,
   onServing: (served: Served) => (() => void) | void,
 ): Promise<void> {
   const signals = stopSignals(joins.time);
+  const stopped = Promise.race([signals.stopped, options.stopped ?? signals.stopped]);
   const metrics = new PrometheusMetrics();
   const scope = Effect.runSync(Scope.make());
   let readiness = (): Readiness => ({ ready: false, reason: "starting" });
@@ -48,7 +51,7 @@ export async function serve(
       throw error;
     });
     const starting = joins.start({ ...settings, metrics });
-    const first = await Promise.race([starting, signals.stopped]);
+    const first = await Promise.race([starting, stopped]);
     if (typeof first === "string") {
       // Asked to stop while starting: let it come up, so that it goes down in order.
       await starting.then((running) => running.stop()).catch(() => undefined);
@@ -57,7 +60,7 @@ export async function serve(
     readiness = () => first.readiness();
     const cleanUp = onServing({ running: first, adminPort: admin.port });
     try {
-      await Promise.race([signals.stopped, first.failed]);
+      await Promise.race([stopped, first.failed]);
     } finally {
       readiness = () => ({ ready: false, reason: "stopping" });
       cleanUp?.();
@@ -69,7 +72,8 @@ export async function serve(
   }
 }
 
-function listenAdmin(
+/** Rejects with `CliError`. */
+export function listenAdmin(
   scope: Scope.Scope,
   options: Parameters<typeof serveAdmin>[0],
 ): Promise<{ readonly port: number }> {

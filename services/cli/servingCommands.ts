@@ -9,6 +9,7 @@ import { usage } from "./CliError.ts";
 import { dev } from "./commands/dev.ts";
 import { provision } from "./commands/provision.ts";
 import { serveRole, type ServingOptions } from "./commands/serveRole.ts";
+import { serveWorkers } from "./commands/serveWorkers.ts";
 import { NAMESPACE_FALLBACK } from "./findTarget.ts";
 import type { Joins, LogOptions } from "./Joins.ts";
 import { mailSettings, type MailOptions } from "./mailSettings.ts";
@@ -17,7 +18,13 @@ import type { Terminal } from "./Terminal.ts";
 
 const MODULE_HELP = "file that exports the agents (default: server.ts, src/server.ts, …)";
 
-export function addServingCommands(program: Command, joins: Joins, terminal: Terminal): void {
+/** `args` is the whole command line: workers are started with it. */
+export function addServingCommands(
+  program: Command,
+  joins: Joins,
+  terminal: Terminal,
+  args: ReadonlyArray<string>,
+): void {
   program
     .command("dev")
     .summary("run everything for one folder, and load the module again when it changes")
@@ -39,6 +46,7 @@ export function addServingCommands(program: Command, joins: Joins, terminal: Ter
     .addOption(options.groupCommit())
     .addOption(options.logLevel())
     .addOption(options.logFormat())
+    .addOption(options.noWorkers("dev is one process"))
     .addHelpText(
       "after",
       `
@@ -76,7 +84,10 @@ The data is found again at the next start. Webhook secrets come from the environ
           throw usage(
             `agents ${name} needs a broker: --nats nats://… or NATS_URL. ("agents dev" brings its own.)`,
           );
-        await serveRole(joins, terminal, servingOptions(name, module, given, joins, terminal));
+        const serving = servingOptions(name, module, given, joins, terminal);
+        if (name === "mail" || given.worker !== undefined || (given.workers ?? 1) === 1)
+          await serveRole(joins, terminal, serving);
+        else await serveWorkers(joins, { ...serving, role: name, count: given.workers!, args });
       });
   role(
     "gateway",
@@ -90,9 +101,17 @@ The data is found again at the next start. Webhook secrets come from the environ
     .addOption(options.perEntity())
     .addOption(options.trustedProxies())
     .addOption(options.publicUrl())
+    .addOption(options.workers())
+    .addOption(options.worker())
     .addHelpText(
       "after",
-      "\nExample:\n  agents gateway dist/server.js --nats nats://nats:4222 --port 80",
+      `
+--workers: several gateways on one port, started again when they end. Each counts its limits for itself.
+Linux only, and with uWebSockets.js or Node 22.12 and newer.
+
+Examples:
+  agents gateway dist/server.js --nats nats://nats:4222 --port 80
+  agents gateway --nats nats://nats:4222 --port 80 --workers auto`,
     );
   role(
     "host",
@@ -100,9 +119,16 @@ The data is found again at the next start. Webhook secrets come from the environ
     "Runs agents: claims a share of them, takes over from hosts that end. Any number of hosts can run; each needs its own --data folder, which is only a cache.",
   )
     .addOption(options.leaseTtl())
+    .addOption(options.workers())
+    .addOption(options.worker())
     .addHelpText(
       "after",
-      "\nExample:\n  agents host dist/server.js --nats nats://nats:4222 --data /var/lib/agents",
+      `
+--workers: several hosts, each with a folder of its own below --data, started again when they end.
+
+Examples:
+  agents host dist/server.js --nats nats://nats:4222 --data /var/lib/agents
+  agents host --nats nats://nats:4222 --workers 4`,
     );
 
   const mail = role(
@@ -112,6 +138,7 @@ The data is found again at the next start. Webhook secrets come from the environ
   )
     .addOption(options.smtpPort(options.SMTP_PORT_DEFAULT))
     .addOption(options.hostname("0.0.0.0"))
+    .addOption(options.noWorkers("start mail as often as you need it"))
     .addHelpText(
       "after",
       `
@@ -163,6 +190,8 @@ interface Given extends GivenLogin, MailOptions {
   readonly ratePerAddress?: number;
   readonly ratePerEntity?: number;
   readonly trustedProxies?: number;
+  readonly workers?: number;
+  readonly worker?: number;
   readonly groupCommit: "auto" | "on" | "off";
   readonly leaseTtl?: number;
   readonly shards?: number;
@@ -191,6 +220,7 @@ function servingOptions(
   joins: Pick<Joins, "log">,
   terminal: Terminal,
 ): ServingOptions {
+  const { worker } = given;
   const format = given.logFormat ?? (terminal.interactive ? "text" : "json");
   return {
     role,
@@ -214,7 +244,13 @@ function servingOptions(
     provision: provisioning(given),
     adminHostname: given.adminHostname,
     adminPort: given.adminPort,
-    log: joins.log({ level: given.logLevel, format }),
+    worker,
+    portShared: worker !== undefined,
+    log: joins.log({
+      level: given.logLevel,
+      format,
+      ...(worker !== undefined && { fields: { worker } }),
+    }),
     progress: terminal.err,
   };
 }

@@ -15,6 +15,8 @@ export interface ProcessLogOptions {
   readonly level?: LogLevel;
   /** Default: `text` on a terminal, else `json`. */
   readonly format?: "json" | "text";
+  /** Shown in each line. */
+  readonly fields?: LogFields;
   readonly write?: (line: string) => void;
   readonly time?: TimeShape;
 }
@@ -23,14 +25,16 @@ export function processLog(options: ProcessLogOptions = {}): LogShape {
   const {
     level = "info",
     format = process.stderr.isTTY ? "text" : "json",
+    fields: always = {},
     write = (line: string) => void process.stderr.write(line),
     time = machineTime,
   } = options;
   const from = LEVELS.indexOf(level);
   const at =
     (name: LogLevel, rank: number) =>
-    (message: string, fields: LogFields = {}): void => {
+    (message: string, told: LogFields = {}): void => {
       if (rank < from) return;
+      const fields = { ...always, ...told };
       const iso = new Date(time.nowMs()).toISOString();
       write(
         format === "json"

@@ -14,7 +14,7 @@ import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import type * as Scope from "effect/Scope";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { Server as NetServer, type AddressInfo, type Socket } from "node:net";
+import { Server as NetServer, type AddressInfo, type ListenOptions, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import {
   HttpServer,
@@ -58,6 +58,9 @@ const LULL_LOOK_MS = 10;
 // Above the 60 s that load balancers keep idle connections for: the side that closes first should be
 // theirs, or a request meets a connection that is just being closed.
 const KEEP_ALIVE_MS = 65_000;
+// Node takes `reusePort` from 22.12 and 23.1 on; an older one does nothing about it.
+const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+const canSharePort = major > 23 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12);
 // What a caller that was refused in the middle of its body gets to finish sending it.
 const LINGER_MS = 2_000;
 
@@ -114,9 +117,17 @@ class Listener implements ExchangeOwner {
         clearInterval(this.#sweeper);
         resolve(cause.code ?? "unknown");
       };
+      const { hostname: host, port, portShared: reusePort = false } = this.#options;
+      if (reusePort && !canSharePort) return resolve("ENOTSUP");
       this.#server.once("error", failed);
-      const { hostname: host, port } = this.#options;
-      this.#server.listen({ host, port, exclusive: true }, () => {
+      // The declarations are of a Node that has no `reusePort`.
+      const address: ListenOptions & { reusePort: boolean } = {
+        host,
+        port,
+        exclusive: true,
+        reusePort,
+      };
+      this.#server.listen(address, () => {
         this.#server.off("error", failed);
         resolve(undefined);
       });

@@ -82,6 +82,8 @@ const PAYLOAD_BYTES_MAX = 2 ** 31 - 1;
 // LIBUS_LISTEN_EXCLUSIVE_PORT, which the library's declarations lack. Without it a second server
 // could share the port, each getting some of the connections.
 const EXCLUSIVE_PORT = 1;
+// LIBUS_LISTEN_DEFAULT: just that.
+const SHARED_PORT = 0;
 
 class Server implements ExchangeOwner {
   port = 0;
@@ -120,7 +122,7 @@ class Server implements ExchangeOwner {
 
   /** Whether it now listens. */
   listen(): boolean {
-    const { hostname, port } = this.#options;
+    const { hostname, port, portShared = false } = this.#options;
     // The library's declarations lack this overload (host, port, options), its code has it.
     const listen = this.#app.listen.bind(this.#app) as unknown as (
       host: string,
@@ -128,7 +130,7 @@ class Server implements ExchangeOwner {
       options: number,
       listening: (socket: us_listen_socket | false) => void,
     ) => void;
-    listen(hostname, port, EXCLUSIVE_PORT, (socket) => {
+    listen(hostname, port, portShared ? SHARED_PORT : EXCLUSIVE_PORT, (socket) => {
       if (socket === false) return;
       this.#listenSocket = socket;
       this.port = this.#uws.us_socket_local_port(socket);

@@ -130,6 +130,9 @@ export class CliFixture {
     ],
     begin: () => Promise.reject(new Error("not in these tests")),
     serveConsole: () => Promise.reject(new Error("not in these tests")),
+    startWorker: () => {
+      throw new Error("not in these tests");
+    },
   };
 }
 

@@ -285,6 +285,11 @@ describe("the command line", () => {
       [["tail", "--limit", "0"], /whole number from 1/],
       [["gateway", "server.ts"], /needs a broker/],
       [["gateway", ...NATS, "--public-url", "hooks.example.com"], /scheme and host/],
+      [["host", ...NATS, "--workers", "0"], /auto, or a whole number from 1 to 256/],
+      [["gateway", ...NATS, "--workers", "many"], /auto, or a whole number from 1 to 256/],
+      [["dev", "--workers", "2"], /for gateway and host; dev is one process/],
+      [["mail", ...NATS, "--workers", "2"], /for gateway and host; start mail as often/],
+      [["console", ...NATS, "--workers", "2"], /for gateway and host; the console is one process/],
     ];
     for (const [args, says] of wrong)
       expect(await cli.run(args), args.join(" ")).toMatchObject({

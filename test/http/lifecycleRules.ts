@@ -3,7 +3,15 @@ import { Effect, Exit, Scope } from "effect";
 import { describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
 import type { Exchange, UpgradeDecision } from "../../core/http/HttpServer.ts";
-import { freePort, ok, RawClient, startServer, until, type Adapter } from "./kit.ts";
+import {
+  freePort,
+  ok,
+  RawClient,
+  startServer,
+  until,
+  type Adapter,
+  type TestServer,
+} from "./kit.ts";
 
 const GET = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
@@ -17,6 +25,22 @@ export const lifecycleRules = (adapter: Adapter): void => {
         port: server.port,
         message: expect.stringContaining("in use by another process: stop it") as string,
       });
+    });
+
+    it("a port that is shared takes several servers that say so, and nobody else", async () => {
+      const port = await freePort();
+      const shared = (): Promise<TestServer> =>
+        startServer(adapter, {}, { port, portShared: true });
+      const { node = "" } = process.versions;
+      if (adapter.name === "node" && /^(20|21|22\.\d|22\.1[01])\./.test(node)) {
+        const message = expect.stringContaining("take Node 22.12 or newer") as string;
+        await expect(shared()).rejects.toMatchObject({ _tag: "ListenFailed", message });
+        return;
+      }
+      await using first = await shared();
+      await using second = await shared();
+      expect([first.port, second.port]).toEqual([port, port]);
+      await expect(startServer(adapter, {}, { port })).rejects.toThrow("in use");
     });
 
     it("an address of another machine is a ListenFailed that says so", async () => {

@@ -100,9 +100,13 @@ export class AgentsProcess {
     );
   }
 
+  async metrics(): Promise<string> {
+    return (await this.admin("/metrics")).text();
+  }
+
   /** Value of a series without labels; 0 when it has none yet. */
   async metric(name: string): Promise<number> {
-    const text = await (await this.admin("/metrics")).text();
+    const text = await this.metrics();
     const line = new RegExp(`^${name} (\\S+)$`, "m").exec(text);
     return line === null ? 0 : Number(line[1]);
   }
@@ -134,10 +138,12 @@ export class AgentsProcess {
   }
 
   private get serving(): LogEntry | undefined {
-    return this.lines.find((line) => line.message.endsWith(" serves"));
+    // A parent's own line: its workers' have their number.
+    return this.lines.find((line) => line.message.endsWith(" serves") && !("worker" in line));
   }
 
-  private admin(path: string): Promise<Response> {
+  /** Asks its private port. */
+  admin(path: string): Promise<Response> {
     return fetch(String(this.serving?.["admin"]) + path, { signal: AbortSignal.timeout(5_000) });
   }
 

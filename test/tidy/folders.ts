@@ -36,6 +36,7 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   cli: { kind: "process" },
   admin: { kind: "part", clock: "a scrape gives up in real time" },
   env: { kind: "part" },
+  workers: { kind: "part" },
   module: { kind: "part" },
   agent: { kind: "entry" },
   webhooks: { kind: "entry" },

@@ -2,6 +2,8 @@
  * `agents gateway [module]`, `agents host [module]`, `agents mail [module]`: one process of an installation, on a broker
  * that is already there.
  */
+import { workerLink } from "../../workers/workerLink.ts";
+import { usage } from "../CliError.ts";
 import type { Joins, ProcessSettings } from "../Joins.ts";
 import { beginAndPrepare } from "../prepare.ts";
 import { serve } from "../serve.ts";
@@ -12,6 +14,8 @@ export interface ServingOptions extends Omit<ProcessSettings, "module" | "env" |
   readonly module: string | undefined;
   readonly adminHostname: string;
   readonly adminPort: number;
+  /** Which of its parent's workers this process is. */
+  readonly worker?: number | undefined;
 }
 
 export async function serveRole(
@@ -20,6 +24,9 @@ export async function serveRole(
   options: ServingOptions,
 ): Promise<void> {
   const { role, log, adminHostname, adminPort } = options;
+  const link = options.worker === undefined ? undefined : workerLink();
+  if (options.worker !== undefined && link === undefined)
+    throw usage('--worker is what "--workers" gives the processes that it starts');
   const { begun, prepared } = await beginAndPrepare(joins, terminal, {
     ...options,
     role,
@@ -28,7 +35,7 @@ export async function serveRole(
   const settings = { ...options, module: prepared.module, env: prepared.env };
   await serve(
     { time: joins.time, ...begun },
-    { settings, adminHostname, adminPort },
+    { settings, adminHostname, adminPort, stopped: link?.closed },
     ({ running, adminPort: port }) => {
       log.info(`${role} serves`, {
         module: shownPath(terminal.cwd, prepared.module.file),
@@ -39,6 +46,7 @@ export async function serveRole(
         namespace: options.namespace,
         admin: `http://${adminHostname}:${port}`,
       });
+      link?.serves({ admin: `http://${adminHostname}:${port}` });
       return () => log.info(`${role} stops`);
     },
   );

@@ -1,0 +1,78 @@
+/**
+ * What the parent's private port answers, asked of the workers' own: alive when each that serves answers, ready when
+ * all are, metrics of all with a `worker` label. `serveWorkers` feeds it the states and serves the answers.
+ */
+import type { Readiness } from "../admin/AdminServer.ts";
+import { mergeMetrics, type LabelledMetrics } from "../admin/mergeMetrics.ts";
+import { describeEnd } from "./WorkerProcess.ts";
+import type { WorkerState } from "./Workers.ts";
+
+/** Below the 5 s that a scrape's or probe's request lives here; a worker whose loop stands still that long is not well. */
+const ANSWER_MS_MAX = 3_000;
+
+export type States = ReadonlyArray<WorkerState>;
+
+/** Names each worker that is not ready, and why. */
+export async function askReadiness(states: States): Promise<Readiness> {
+  const answers = await Promise.all(
+    states.map(async (state): Promise<Readiness> => {
+      if (state._tag !== "Serving") return { ready: false, reason: describeState(state) };
+      const answer = await ask(state.serving.admin, "/readyz");
+      if (answer === undefined) return { ready: false, reason: "does not answer" };
+      const [first = "", ...rest] = answer.text.trim().split("\n");
+      return answer.ok
+        ? { ready: true, note: rest.join("\n") }
+        : { ready: false, reason: first.replace(/^not ready: /, "") };
+    }),
+  );
+  const reasons = answers.flatMap((answer, worker) =>
+    answer.ready ? [] : [`worker ${worker}: ${answer.reason}`],
+  );
+  if (reasons.length > 0) return { ready: false, reason: reasons.join("; ") };
+  const notes = new Set(answers.map((answer) => (answer.ready ? (answer.note ?? "") : "")));
+  notes.delete("");
+  return { ready: true, ...(notes.size > 0 && { note: [...notes].join("\n") }) };
+}
+
+/** Of those that serve: one that ended is started again by its parent, which is alive. */
+export async function askHealth(states: States): Promise<Readiness> {
+  const silent = await Promise.all(
+    states.map(async (state, worker) =>
+      state._tag === "Serving" && (await ask(state.serving.admin, "/healthz")) === undefined
+        ? [`worker ${worker} does not answer`]
+        : [],
+    ),
+  );
+  const reasons = silent.flat();
+  return reasons.length === 0 ? { ready: true } : { ready: false, reason: reasons.join("; ") };
+}
+
+/** Prometheus text: `own`, and what those that serve have. One that does not answer is left out. */
+export async function askMetrics(states: States, own: string): Promise<string> {
+  const sources = await Promise.all(
+    states.map(async (state, worker): Promise<LabelledMetrics[]> => {
+      if (state._tag !== "Serving") return [];
+      const answer = await ask(state.serving.admin, "/metrics");
+      return answer?.ok === true ? [{ labels: { worker: String(worker) }, text: answer.text }] : [];
+    }),
+  );
+  return mergeMetrics([{ labels: {}, text: own }, ...sources.flat()]);
+}
+
+function describeState(state: Exclude<WorkerState, { readonly _tag: "Serving" }>): string {
+  if (state._tag === "Starting") return "starting";
+  return `ended (${describeEnd(state.end)}) and will be started again`;
+}
+
+/** Undefined: it does not answer, or not in time. */
+async function ask(
+  admin: string,
+  path: string,
+): Promise<{ readonly ok: boolean; readonly text: string } | undefined> {
+  try {
+    const response = await fetch(admin + path, { signal: AbortSignal.timeout(ANSWER_MS_MAX) });
+    return { ok: response.ok, text: await response.text() };
+  } catch {
+    return undefined; // said by whoever asked
+  }
+}

@@ -1,0 +1,222 @@
+/**
+ * `--workers` as people run it: a gateway and a host of two workers each, as processes on a real nats-server; workers
+ * and parents are stopped and killed. Some tests go on from where the one before has left things.
+ */
+import { createHmac } from "node:crypto";
+import { execFile } from "node:child_process";
+import { existsSync, readdirSync } from "node:fs";
+import { createServer, type AddressInfo } from "node:net";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openReader, provisionTarget } from "../../services/cli/joinReader.ts";
+import type { ReadPorts } from "../../services/cli/Joins.ts";
+import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
+
+const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
+const SECRET = "It's a Secret to Everybody";
+const SHARDS = 8;
+/** A take-over is waited for below. */
+const LEASE_TTL_MS = 1_500;
+/** Cold starts on a machine that is busy. */
+const PATIENCE = { timeoutMs: 25_000 };
+
+let nats: TestNats;
+let folder: TempFolder;
+let reader: ReadPorts;
+let gateway: AgentsProcess;
+let host: AgentsProcess;
+
+beforeAll(async () => {
+  nats = await startNats();
+  folder = tempFolder("workers");
+  const target = { natsUrl: nats.url, namespace: "agents" };
+  const settings = { shards: SHARDS, replicas: undefined, leaseTtlMs: LEASE_TTL_MS };
+  await provisionTarget(target, settings);
+  reader = await openReader(target);
+  const start = (role: string, ...more: ReadonlyArray<string>): Promise<AgentsProcess> =>
+    AgentsProcess.start({
+      args: [role, MODULE, "--nats", nats.url, "--data", folder.path, "--workers", "2", ...more],
+      env: { SECRET },
+    });
+  [host, gateway] = await Promise.all([start("host"), start("gateway", "--port", "0")]);
+  await Promise.all([host.ready(), gateway.ready()]);
+}, 90_000);
+
+afterAll(async () => {
+  await Promise.all([gateway?.stop(), host?.stop()]);
+  await reader?.close();
+  await nats?.stop();
+  folder?.remove();
+});
+
+/** Process ids of a parent's workers, by number: the last that was started. */
+const pidsOf = (parent: AgentsProcess): ReadonlyArray<number> => {
+  const pids: number[] = [];
+  for (const { message, worker, pid } of parent.lines)
+    if (message === "worker started") pids[worker as number] = pid as number;
+  return pids;
+};
+
+const lives = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+const holders = async (): Promise<ReadonlyMap<string, number>> => {
+  const shares = new Map<string, number>();
+  for (const { value } of await reader.leases.list("shard."))
+    shares.set(value, (shares.get(value) ?? 0) + 1);
+  return shares;
+};
+
+const sharedByTwo = (without: Iterable<string> = []): Promise<ReadonlyMap<string, number>> =>
+  pollUntil(
+    "two hosts have half of the shards each",
+    async () => {
+      const shares = await holders();
+      const fair = shares.size === 2 && [...shares.values()].every((n) => n === SHARDS / 2);
+      const others = [...without].every((holder) => !shares.has(holder));
+      return fair && others ? { done: true, value: shares } : { done: false, saw: shares };
+    },
+    PATIENCE,
+  );
+
+let sent = 0;
+/** Over a connection of its own: the system chooses a listener for each. */
+async function webhook(): Promise<number> {
+  const content = JSON.stringify({ agent: `agent-${sent % 4}`, id: `delivery-${++sent}` });
+  const response = await fetch(`${gateway.url}/webhooks/github`, {
+    method: "POST",
+    body: content,
+    headers: {
+      connection: "close",
+      "content-type": "application/json",
+      "x-github-event": "push",
+      "x-github-delivery": `delivery-${sent}`,
+      "x-hub-signature-256": `sha256=${createHmac("sha256", SECRET).update(content).digest("hex")}`,
+    },
+  });
+  await response.arrayBuffer();
+  return response.status;
+}
+
+/** A command that is expected to fail. */
+const run = (...args: ReadonlyArray<string>) =>
+  new Promise<{ readonly code: unknown; readonly err: string }>((resolve) =>
+    execFile(process.execPath, [MAIN, ...args], { env: { SECRET } }, (error, _out, err) =>
+      resolve({ code: error?.code, err }),
+    ),
+  );
+
+describe("--workers 2", () => {
+  it("two host workers share the shards, each with a folder of its own", async () => {
+    const shares = await sharedByTwo();
+    expect(shares.size).toBe(2);
+    expect(readdirSync(join(folder.path, "hosts")).toSorted()).toEqual(["0", "1"]);
+    expect(existsSync(join(folder.path, "hosts", "1", "lock.json"))).toBe(true);
+  });
+
+  it("two gateway workers answer on one port, and the parent has the metrics of both", async () => {
+    const answeredBy = (text: string, worker: number): boolean =>
+      new RegExp(`^agents_webhooks_total\\{worker="${worker}",.*status="200"\\} `, "m").test(text);
+    const text = await pollUntil("both have answered a webhook", async () => {
+      expect(await Promise.all([webhook(), webhook(), webhook()])).toEqual([200, 200, 200]);
+      const seen = await gateway.metrics();
+      return answeredBy(seen, 0) && answeredBy(seen, 1)
+        ? { done: true, value: seen }
+        : { done: false, saw: seen };
+    });
+    const counts = [...text.matchAll(/^agents_webhooks_total\{.*\} (\d+)$/gm)];
+    expect(counts.reduce((sum, [, count]) => sum + Number(count), 0)).toBe(sent);
+    expect(text.match(/^# HELP agents_webhooks_total /gm)).toHaveLength(1);
+    expect(text.match(/^# TYPE agents_webhooks_total counter$/gm)).toHaveLength(1);
+    expect(text).toContain('agents_worker_restarts_total{worker="0"} 0');
+    expect(text).toMatch(/^agents_webhook_seconds_bucket\{worker="1",le="\+Inf"\} \d+$/m);
+  });
+
+  it("a port that others share is refused, and one that is somebody's own", async () => {
+    const port = new URL(gateway.url).port;
+    const common = [MODULE, "--nats", nats.url, "--data", folder.path, "--workers", "2"];
+    const other = createServer().listen(0, "0.0.0.0");
+    await new Promise((done) => other.once("listening", done));
+    const otherPort = String((other.address() as AddressInfo).port);
+    for (const taken of [port, otherPort])
+      expect(await run("gateway", ...common, "--port", taken)).toEqual({
+        code: 1,
+        err: `agents: 0.0.0.0:${taken} is in use by another process: stop it, or choose another port\n`,
+      });
+    other.close();
+  });
+
+  it("a worker without a parent is refused", async () => {
+    const { code, err } = await run("host", MODULE, "--nats", nats.url, "--worker", "0");
+    expect(code).toBe(2);
+    expect(err).toContain('--worker is what "--workers" gives');
+  });
+
+  it("what is wrong with the start is told once, and nothing is tried again", async () => {
+    const missing = join(folder.path, "none.ts");
+    const { code, err } = await run("host", missing, "--nats", nats.url, "--workers", "2", "--data", folder.path); // prettier-ignore
+    expect(code).toBe(1);
+    expect(err.match(/none\.ts/g)?.length).toBe(1);
+    expect(err).toContain("worker 0 ended before it served (exit code 1): all are stopped.");
+  });
+
+  it("a worker that was killed comes back, and until then the whole is not ready", async () => {
+    const before = await sharedByTwo();
+    const [, killed = 0] = pidsOf(host);
+    process.kill(killed, "SIGKILL");
+    await pollUntil("the parent is not ready", async () => {
+      const text = await (await host.admin("/readyz")).text();
+      return text.startsWith("not ready: worker 1: ") || { done: false, saw: text };
+    });
+    expect((await host.admin("/healthz")).status).toBe(200);
+    await host.ready();
+    expect(pidsOf(host)[1]).not.toBe(killed);
+    const after = await pollUntil(
+      "the new one has half of the shards",
+      async () => {
+        const shares = await sharedByTwo();
+        const fresh = [...shares.keys()].filter((holder) => !before.has(holder));
+        return fresh.length === 1 ? { done: true, value: shares } : { done: false, saw: shares };
+      },
+      PATIENCE,
+    );
+    expect(after.size).toBe(2);
+    expect(await host.metrics()).toContain('agents_worker_restarts_total{worker="1"} 1');
+    expect(readdirSync(join(folder.path, "hosts")).length).toBe(2);
+    expect(await webhook()).toBe(200);
+  });
+
+  it("SIGTERM ends all in order with exit code 0", async () => {
+    const pids = pidsOf(gateway);
+    expect(pids.map(lives)).toEqual([true, true]);
+    await gateway.stop();
+    expect(gateway.exitCode).toBe(0);
+    expect(pids.map(lives)).toEqual([false, false]);
+    const stopped = gateway.lines.filter(({ message }) => message === "gateway stopped");
+    expect(stopped.map(({ worker }) => worker).toSorted()).toEqual([0, 1]);
+  });
+
+  it("a parent that is killed leaves nobody, and its hosts end in order", async () => {
+    const pids = pidsOf(host);
+    // Resolves when nobody has its output open any more: they have it from their parent.
+    await host.kill();
+    await pollUntil("whoever inherits them has buried them", () => {
+      const left = pids.filter(lives);
+      return left.length === 0 || { done: false, saw: left };
+    });
+    const stopped = host.lines.filter(({ message }) => message === "host stopped");
+    expect(new Set(stopped.map(({ worker }) => worker))).toEqual(new Set([0, 1]));
+    expect((await holders()).size).toBe(0);
+  });
+});

@@ -1,0 +1,273 @@
+/** The rules of a parent of workers, without processes: workers by hand, under virtual time. */
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { workerArguments } from "../../services/cli/commands/serveWorkers.ts";
+import { VirtualTime } from "../../services/memory/VirtualTime.ts";
+import { askHealth, askMetrics, askReadiness } from "../../services/workers/askWorkers.ts";
+import { afterEnd, NO_HISTORY, type WorkerHistory } from "../../services/workers/restartRule.ts";
+import type { Serving, WorkerEnd, WorkerProcess } from "../../services/workers/WorkerProcess.ts";
+import { Workers, type WorkerState } from "../../services/workers/Workers.ts";
+import { collectingLog } from "../kit/system.ts";
+
+const CRASHED: WorkerEnd = { code: 1, signal: null };
+const IN_ORDER: WorkerEnd = { code: 0, signal: null };
+
+/** Ends and serves when the test says so. */
+class HandWorker implements WorkerProcess {
+  readonly pid = 1;
+  stopped = false;
+  killed = false;
+  serve!: (serving: Serving) => void;
+  end!: (end: WorkerEnd) => void;
+  readonly serving = new Promise<Serving>((resolve) => (this.serve = resolve));
+  readonly ended = new Promise<WorkerEnd>((resolve) => (this.end = resolve));
+  readonly stop = (): void => void (this.stopped = true);
+  readonly kill = (): void => {
+    this.killed = true;
+    this.end({ code: null, signal: "SIGKILL" });
+  };
+}
+
+let time: VirtualTime;
+let started: HandWorker[][];
+let restarted: number[];
+
+const make = (count: number): Workers => {
+  started = Array.from({ length: count }, () => []);
+  restarted = [];
+  const workers = new Workers({
+    count,
+    time,
+    log: collectingLog(),
+    start: (worker) => {
+      const process = new HandWorker();
+      started[worker]!.push(process);
+      return process;
+    },
+    onRestart: (worker) => restarted.push(worker),
+  });
+  workers.begin();
+  return workers;
+};
+const counts = (): number[] => started.map((processes) => processes.length);
+const last = (worker: number): HandWorker => started[worker]!.at(-1)!;
+const serve = async (...workers: number[]): Promise<void> => {
+  for (const worker of workers) {
+    last(worker).serve({ admin: "http://127.0.0.1:1" });
+    await time.advance(0);
+  }
+};
+const end = async (worker: number, how: WorkerEnd): Promise<void> => {
+  last(worker).end(how);
+  await time.advance(0);
+};
+
+beforeEach(() => {
+  time = new VirtualTime();
+});
+
+describe("a parent's workers", () => {
+  it("the first goes ahead; the others start when it serves; all serve when each has", async () => {
+    const workers = make(3);
+    let all = false;
+    void workers.serving.then(() => (all = true));
+    expect(counts()).toEqual([1, 0, 0]);
+    await serve(0);
+    expect(counts()).toEqual([1, 1, 1]);
+    await serve(1);
+    expect([all, workers.states.map(({ _tag }) => _tag)]).toEqual([
+      false,
+      ["Serving", "Serving", "Starting"],
+    ]);
+    await serve(2);
+    expect(all).toBe(true);
+  });
+
+  it("a first start that fails is the end of all, with the worker's exit code", async () => {
+    const workers = make(2);
+    await serve(0);
+    await end(1, { code: 2, signal: null });
+    await expect(workers.failed).rejects.toMatchObject({
+      _tag: "WorkerFailed",
+      worker: 1,
+      code: 2,
+      message: expect.stringMatching(/^worker 1 ended before it served \(exit code 2\)/) as string,
+    });
+    expect(restarted).toEqual([]);
+  });
+
+  it("a worker that ends later is started again, after a pause that grows", async () => {
+    const workers = make(1);
+    const pauses: number[] = [];
+    for (let crash = 0; crash < 10; crash++) {
+      await serve(0);
+      await end(0, CRASHED);
+      expect(workers.states[0]).toEqual({ _tag: "Pausing", end: CRASHED });
+      const startMs = time.monotonicMs();
+      while (started[0]!.length === crash + 1) await time.advance(100);
+      pauses.push(time.monotonicMs() - startMs);
+    }
+    expect(pauses).toEqual([
+      200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000,
+    ]); // prettier-ignore
+    expect(restarted.length).toBe(10);
+    await serve(0);
+    await time.advance(60_000);
+    await end(0, CRASHED);
+    await time.advance(200);
+    expect(counts()).toEqual([12]);
+  });
+
+  it("one that does not get up any more in five starts is the end of all", async () => {
+    const workers = make(1);
+    let failed: unknown;
+    workers.failed.catch((error: unknown) => (failed = error));
+    await serve(0);
+    for (let start = 0; start < 5; start++) {
+      await end(0, CRASHED);
+      await time.advance(30_000);
+    }
+    expect(failed).toBe(undefined);
+    await end(0, CRASHED);
+    expect(failed).toMatchObject({
+      message: expect.stringContaining("5 times in a row before it served") as string,
+    });
+  });
+
+  it("stopping asks each, starts none again, and ends when none is left", async () => {
+    const workers = make(3);
+    await serve(0, 1, 2);
+    await end(2, CRASHED);
+    let unclean: number | undefined;
+    void workers.stop().then((count) => (unclean = count));
+    await end(0, IN_ORDER);
+    await time.advance(20_000);
+    expect([unclean, last(1).stopped, last(1).killed]).toEqual([undefined, true, false]);
+    await end(1, IN_ORDER);
+    expect([unclean, counts(), time.pending]).toEqual([0, [1, 1, 1], 0]);
+  });
+
+  it("one that does not stop is killed after a while, and told of", async () => {
+    const workers = make(2);
+    await serve(0, 1);
+    let unclean: number | undefined;
+    void workers.stop().then((count) => (unclean = count));
+    await end(0, IN_ORDER);
+    await time.advance(25_000);
+    expect([unclean, last(1).killed]).toEqual([1, true]);
+  });
+
+  it("asked to stop while the first starts, the others are never started", async () => {
+    const workers = make(2);
+    const stopped = workers.stop();
+    await serve(0);
+    await end(0, IN_ORDER);
+    expect(await stopped).toBe(0);
+    expect(counts()).toEqual([1, 0]);
+  });
+});
+
+describe("when a worker starts again", () => {
+  it("serving forgives failed starts, but only serving for a while makes the pause short again", () => {
+    let history: WorkerHistory = NO_HISTORY;
+    const pause = (servedMs: number | undefined): number | "never" => {
+      const next = afterEnd(history, servedMs);
+      if (next._tag === "GiveUp") return "never";
+      history = next.history;
+      return next.afterMs;
+    };
+    const never = undefined;
+    expect([1, never, never, never, never, 59_999, never, 60_000].map(pause)).toEqual([
+      200, 400, 800, 1_600, 3_200, 6_400, 12_800, 200,
+    ]);
+    expect([never, never, never, never, never].map(pause)).toEqual([
+      400,
+      800,
+      1_600,
+      3_200,
+      "never",
+    ]);
+  });
+});
+
+describe("what a parent answers for its workers", () => {
+  let servers: Server[];
+  const serving = async (answers: Readonly<Record<string, [number, string]>>) => {
+    const server = createServer((request, response) => {
+      const [status, body] = answers[request.url!] ?? [200, "ok\n"];
+      response.writeHead(status).end(body);
+    });
+    servers.push(server);
+    await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+    const admin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    return { _tag: "Serving", serving: { admin }, sinceMs: 0 } satisfies WorkerState;
+  };
+  const GONE = {
+    _tag: "Serving",
+    serving: { admin: "http://127.0.0.1:1" },
+    sinceMs: 0,
+  } satisfies WorkerState;
+  beforeEach(() => {
+    servers = [];
+  });
+  afterEach(() => {
+    for (const server of servers) server.close().closeAllConnections();
+  });
+
+  it("it is ready when all are, with what they note", async () => {
+    const ready = { "/readyz": [200, "ready\ndurability: always\n"] as [number, string] };
+    const states = [await serving(ready), await serving(ready)];
+    expect(await askReadiness(states)).toEqual({ ready: true, note: "durability: always" });
+  });
+
+  it("else it says which is not, and why", async () => {
+    const states: WorkerState[] = [
+      await serving({ "/readyz": [200, "ready\n"] }),
+      await serving({ "/readyz": [503, "not ready: some shards have no host\n"] }),
+      { _tag: "Starting" },
+      { _tag: "Pausing", end: { code: null, signal: "SIGKILL" } },
+      GONE,
+    ];
+    expect(await askReadiness(states)).toEqual({
+      ready: false,
+      reason:
+        "worker 1: some shards have no host; worker 2: starting; worker 3: ended (SIGKILL) and will be started again; worker 4: does not answer",
+    });
+  });
+
+  it("it is well while each that serves answers", async () => {
+    const states: WorkerState[] = [await serving({}), { _tag: "Starting" }];
+    expect(await askHealth(states)).toEqual({ ready: true });
+    expect(await askHealth([...states, GONE])).toEqual({
+      ready: false,
+      reason: "worker 2 does not answer",
+    });
+  });
+
+  it("its metrics are all series, by worker, each family once", async () => {
+    const family = "# HELP a_total A\\nand\n# TYPE a_total counter\n";
+    const own = "# HELP own Own\n# TYPE own gauge\nown 1\n";
+    const states: WorkerState[] = [
+      await serving({ "/metrics": [200, `${family}a_total{x="{1} 2"} 1\na_total{x="2"} 2\n`] }),
+      { _tag: "Starting" },
+      await serving({ "/metrics": [200, `# HELP b B\n# TYPE b gauge\nb 3\n${family}a_total 4\n`] }),
+      await serving({ "/metrics": [500, "no"] }),
+    ];
+    expect(await askMetrics(states, own)).toBe(
+      `${own}${family}a_total{worker="0",x="{1} 2"} 1\na_total{worker="0",x="2"} 2\na_total{worker="2"} 4\n# HELP b B\n# TYPE b gauge\nb{worker="2"} 3\n`,
+    );
+  });
+});
+
+describe("a worker's command line", () => {
+  it("is its parent's, with what is its own last, and before what is no option", () => {
+    const own = ["--worker", "1", "--admin-port", "0", "--admin-hostname", "127.0.0.1"];
+    expect(workerArguments(["host", "a.ts", "--workers", "2"], 1, undefined)).toEqual([
+      "host", "a.ts", "--workers", "2", ...own,
+    ]); // prettier-ignore
+    expect(workerArguments(["gateway", "--port=0", "--", "-a.ts"], 1, 81)).toEqual([
+      "gateway", "--port=0", ...own, "--port", "81", "--", "-a.ts",
+    ]); // prettier-ignore
+  });
+});
