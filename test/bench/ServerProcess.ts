@@ -3,7 +3,7 @@
  * lines of output are in the message when it ends by itself.
  */
 import { spawn, type ChildProcess } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { pollUntil } from "../kit/poll.ts";
 import { BenchFailed } from "./Bench.ts";
 
@@ -63,9 +63,11 @@ export class ServerProcess {
     if (dead) throw new BenchFailed(`${this.name} ended before it was ready:\n${this.output}`);
   }
 
-  /** Processor time used so far; undefined where there is no /proc. */
+  /** Processor time used so far, its workers' too; undefined where there is no /proc. */
   get cpuSeconds(): number | undefined {
-    return cpuSeconds(this.child.pid);
+    const own = cpuSeconds(this.child.pid);
+    if (own === undefined) return undefined;
+    return childrenOf(this.child.pid).reduce((sum, pid) => sum + (cpuSeconds(pid) ?? 0), own);
   }
 
   async stop(): Promise<void> {
@@ -74,6 +76,12 @@ export class ServerProcess {
     await this.ended;
     clearTimeout(timer);
   }
+}
+
+function childrenOf(pid: number | undefined): ReadonlyArray<number> {
+  const list = `/proc/${pid}/task/${pid}/children`;
+  // A kernel without it counts no workers.
+  return existsSync(list) ? readFileSync(list, "utf8").split(" ").filter(Boolean).map(Number) : [];
 }
 
 export function cpuSeconds(pid: number | undefined): number | undefined {

@@ -1,6 +1,6 @@
 /**
  * Ours as a subject: the built `agents` command on a broker of its own, in one process (`agents dev`)
- * or in two (`agents gateway` and `agents host`).
+ * or in several (`agents gateway` and `agents host`).
  */
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -20,7 +20,8 @@ const COMMAND = join(ROOT, "dist/services/cli/main.js");
 /** What `presign.mjs` signs with. */
 export const SECRET = "topsecret";
 
-export type Form = "one process" | "two processes";
+/** Four: two workers each. */
+export type Form = "one process" | "two processes" | "four processes";
 
 export async function startOurs(form: Form, options: BenchOptions): Promise<Subject> {
   if (!existsSync(COMMAND)) throw new BenchFailed("There is no build to measure: npm run build");
@@ -49,6 +50,7 @@ export async function startOurs(form: Form, options: BenchOptions): Promise<Subj
         "--admin-port", String(adminPort), "--log-level", "warn",
         "--group-commit", options.syncAlways ? "on" : "off",
         ...(role === "host" ? [] : ["--port", String(port), "--hostname", "127.0.0.1"]),
+        ...(form === "four processes" ? ["--workers", "2"] : []),
       ], // prettier-ignore
       env: { GITHUB_WEBHOOK_SECRET: SECRET },
     });
@@ -63,7 +65,7 @@ export async function startOurs(form: Form, options: BenchOptions): Promise<Subj
     folder.remove();
   };
   try {
-    if (form === "two processes") {
+    if (form !== "one process") {
       await processes[0]!.ready(() => isReady(hostAdmin));
       processes.push(start("gateway", admin));
     }
@@ -99,9 +101,12 @@ async function isReady(adminPort: number): Promise<boolean> {
   }
 }
 
-/** The gateway's own count of answers, by status: exact, answers to callers that had gone included. */
+/** The gateways' own count of answers, by status: exact, answers to callers that had gone included. */
 async function answersOf(adminPort: number): Promise<ReadonlyMap<number, number>> {
   const text = await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text();
   const found = text.matchAll(/^agents_webhooks_total\{.*status="(\d+)".*\} (\d+)$/gm);
-  return new Map(Array.from(found, ([, status, count]) => [Number(status), Number(count)]));
+  const counts = new Map<number, number>();
+  for (const [, status, count] of found)
+    counts.set(Number(status), (counts.get(Number(status)) ?? 0) + Number(count));
+  return counts;
 }
