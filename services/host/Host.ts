@@ -27,6 +27,8 @@ const SWEEP_MS_DEFAULT = 1000;
 const SNAPSHOTS_WAIT_MS = 2_000;
 /** Shards started at once: each is five requests to the broker, one after the other; a dead host's come all at once. */
 const CLAIMS_AT_ONCE = 32;
+/** Holder of a lease that could not be claimed and of which the watch has not told. */
+const UNNAMED = "";
 /** Shards handed over at once while the host goes on: one that has a slow turn must not keep the others. */
 const HAND_OVERS_AT_ONCE = 8;
 
@@ -158,6 +160,8 @@ export class Host {
 
   private async renewAll(): Promise<void> {
     await Promise.all([this.renewHost(), ...[...this.owned.values()].map((s) => this.renew(s))]);
+    // Whoever held it may have been gone already, as the watch had said before: then nothing more is heard of it.
+    for (const [key, value] of this.holders) if (value === UNNAMED) this.holders.delete(key);
     this.balance();
   }
 
@@ -274,8 +278,8 @@ export class Host {
     const startMs = time.monotonicMs();
     const claim = await leases.claim(key, config.hostId);
     if (claim._tag === "Held") {
-      // Ours to see soon by the watch; until then it is somebody's.
-      if (!this.holders.has(key)) this.holders.set(key, "");
+      // Somebody's, whom the watch will name; asked again with the next renewal.
+      if (!this.holders.has(key)) this.holders.set(key, UNNAMED);
       return;
     }
     // Rule 4.

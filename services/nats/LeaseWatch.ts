@@ -6,10 +6,12 @@
  *    reported as gone once the round's list is complete.
  * 2. A round ends when a message is missing (the consumer numbers them), when heartbeats stay out, or with the
  *    connection. The next one begins when the broker is back.
+ * 3. A lease that was not renewed for two TTLs of the stream's own time is gone, whether or not its marker came: the replica
+ *    that serves a watch may keep what the others have expired, as one did that had been down or without room.
  */
 import type { Msg, Subscription } from "@nats-io/nats-core";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
-import { isLive, isReleased, leaseKey } from "./leaseMessage.ts";
+import { isLive, isOver, isReleased, leaseKey } from "./leaseMessage.ts";
 import type { NatsShape } from "./Nats.ts";
 import { retryPause } from "./retryPause.ts";
 import { NANOS_PER_MS } from "./streamConfigs.ts";
@@ -27,6 +29,13 @@ interface ConsumerInfo {
   readonly delivered: { readonly consumer_seq: number };
 }
 
+interface Known {
+  readonly value: string;
+  readonly revision: number;
+  /** By the server's clock. */
+  readonly storedMs: number;
+}
+
 export class LeaseWatch {
   private readonly nats: NatsShape;
   private readonly stream: string;
@@ -34,7 +43,10 @@ export class LeaseWatch {
   private readonly onChange: (change: LeaseChange) => void;
   private readonly signal: AbortSignal;
   /** Live keys as last heard of. */
-  private readonly known = new Map<string, { value: string; revision: number }>();
+  private readonly known = new Map<string, Known>();
+  /** When the newest message was stored, and the one at which stale leases were last looked for. */
+  private newestMs = 0;
+  private lookedMs = 0;
 
   constructor(
     nats: NatsShape,
@@ -95,8 +107,10 @@ export class LeaseWatch {
       const key = leaseKey(message.subject, this.prefix);
       unlisted.delete(key);
       const value = isLive({ header }) ? message.string() : undefined;
+      this.newestMs = Math.max(this.newestMs, Number(numbers.at(-2)) / NANOS_PER_MS);
       this.report(key, value, Number(numbers.at(-4)), isReleased({ header }));
       if (left > 0 && --left === 0) listed();
+      if (left <= 0) this.endStale();
     };
     const subscription: Subscription = this.nats.connection.client.subscribe(inbox, {
       callback: (error, message) => {
@@ -138,10 +152,21 @@ export class LeaseWatch {
     });
   }
 
+  /** Rule 3; once a heartbeat of the stream's time, since every renewal comes by here. */
+  private endStale(): void {
+    if (this.newestMs - this.lookedMs < HEARTBEAT_MS) return;
+    this.lookedMs = this.newestMs;
+    for (const [key, { revision, storedMs }] of this.known) {
+      if (!isOver(storedMs, this.newestMs, this.nats.leaseTtlMs)) continue;
+      this.nats.connection.log("warn", "a lease is over, and the broker has not said so", { key });
+      this.report(key, undefined, revision);
+    }
+  }
+
   private report(key: string, value: string | undefined, revision: number, released = false): void {
     const before = this.known.get(key)?.value;
     if (value === undefined) this.known.delete(key);
-    else this.known.set(key, { value, revision });
+    else this.known.set(key, { value, revision, storedMs: this.newestMs });
     // Equal: renewed, or a tombstone of what was gone before.
     if (before !== value)
       this.onChange({ key, revision, value, ...(released ? { released } : {}) });

@@ -19,7 +19,7 @@ import { encodeToken, type Epoch, type Sequence } from "../../schemas/Address.ts
 import { expectLast, type PublishOutcome } from "./AckPublisher.ts";
 import { unavailable } from "./JetStreamApi.ts";
 import { LeaseWatch } from "./LeaseWatch.ts";
-import { isLive, leaseKey, leaseOf, LeaseHeader } from "./leaseMessage.ts";
+import { isLive, isOver, leaseKey, leaseOf, LeaseHeader } from "./leaseMessage.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
 import { headers } from "./ReplyInbox.ts";
 import type { StoredMessage } from "./StreamReader.ts";
@@ -123,11 +123,16 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
     watch: (onChange, signal) => new LeaseWatch(nats, stream, prefix, onChange, signal).start(),
     list: async (keyPrefix) => {
       try {
-        const leases: Lease[] = [];
-        for await (const found of nats.reader.messages(stream, `${prefix}>`, { fromSeq: 1 }))
+        const live: StoredMessage[] = [];
+        let newestMs = 0;
+        for await (const found of nats.reader.messages(stream, `${prefix}>`, { fromSeq: 1 })) {
+          newestMs = Math.max(newestMs, found.storedMs);
           if (isLive(found) && leaseKey(found.subject, prefix).startsWith(keyPrefix))
-            leases.push(leaseOf(found, prefix));
-        return leases;
+            live.push(found);
+        }
+        return live
+          .filter(({ storedMs }) => !isOver(storedMs, newestMs, nats.leaseTtlMs))
+          .map((found) => leaseOf(found, prefix));
       } catch (error) {
         throw unavailable(error);
       }

@@ -26,6 +26,16 @@ export const isLive = (message: Pick<Message, "header">): boolean =>
 export const isReleased = (message: Pick<Message, "header">): boolean =>
   message.header(LeaseHeader.operation) === "DEL";
 
+/** By when a lease must have been renewed, in TTLs: one more than the server grants, for clocks of servers that differ. */
+const OVER_TTLS = 2;
+
+/**
+ * Whether a lease stored then can't live any more, given the newest message of its bucket: by the stream's own time. A replica
+ * that had been down may keep what the others have expired.
+ */
+export const isOver = (storedMs: number, newestMs: number, ttlMs: number): boolean =>
+  newestMs - storedMs > OVER_TTLS * ttlMs;
+
 /** The key of a subject; `prefix` is `$KV.<bucket>.`. */
 export const leaseKey = (subject: string, prefix: string): string =>
   subject.slice(prefix.length).split(".").map(decodeToken).join(".");

@@ -294,6 +294,38 @@ describe("nats, faults", () => {
     stop.abort();
   });
 
+  it("a lease that is not renewed is over for a watch, also where its replica never expires it", async () => {
+    await healed();
+    const admin = await openConnection({ servers: backend.server.url }, () => undefined);
+    const { api, subjects } = await openNats(admin, new Subjects());
+    const stream = `KV_${subjects.bucket.leases}`;
+    const { config } = await api.call<{ config: object }>(`STREAM.INFO.${stream}`);
+    await api.call(`STREAM.UPDATE.${stream}`, {
+      ...config,
+      max_age: 0,
+      subject_delete_marker_ttl: 0,
+    });
+    const ghost = await direct.leases.claim("host.ghost", "ghost");
+    const alive = await direct.leases.claim("host.alive", "alive");
+    if (ghost._tag !== "Claimed" || alive._tag !== "Claimed") throw new Error("held");
+    const stop = new AbortController();
+    const told: unknown[] = [];
+    await linked.leases.watch(({ key, value }) => void told.push([key, value]), stop.signal);
+    await backend.until("the news", async () => {
+      await direct.leases.renew(alive.lease);
+      return (
+        told.some((each) => String(each) === "host.ghost,") || { done: false as const, saw: told }
+      );
+    });
+    expect(told).not.toContainEqual(["host.alive", undefined]);
+    expect((await direct.leases.list("host.")).map(({ key }) => key)).toEqual(["host.alive"]);
+    stop.abort();
+    await direct.leases.release(ghost.lease);
+    await direct.leases.release(alive.lease);
+    await api.call(`STREAM.UPDATE.${stream}`, config);
+    await admin.close();
+  });
+
   it("a renewal whose ack was lost does not lose the lease", async () => {
     await healed();
     const claimed = await linked.leases.claim("shard.renewal", "h1");

@@ -1,9 +1,11 @@
 /** What the fault rig found, by the shortest way to it. The account is in docs/reliability.md. */
+import { Effect, Exit, Scope } from "effect";
 import { expect, test } from "vitest";
 import { agentId, shardOf, type Epoch } from "../../schemas/Address.ts";
 import { encodeMessage } from "../../schemas/Call.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { Breather } from "../../services/host/Breather.ts";
+import { Host } from "../../services/host/Host.ts";
 import { Shard } from "../../services/host/Shard.ts";
 import type { HostServices } from "../../services/host/HostServices.ts";
 import type { BusReply } from "../../core/bus/Bus.ts";
@@ -27,6 +29,7 @@ import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
 import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
 import { makeMemoryInbox } from "../../services/memory/MemoryInbox.ts";
+import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 
 const TTL_MS = 1_000;
@@ -86,6 +89,36 @@ test("a shard that is handed over while it starts listens to nothing afterwards"
   });
   await time.advance(TTL_MS);
   expect((await asked)._tag).toBe("NoResponders");
+});
+
+test("a shard that was another's when it was claimed is claimed again, though nothing more is heard of it", async () => {
+  const time = new VirtualTime();
+  const broker = new MemoryBroker({ time, leaseTtlMs: TTL_MS, shards: 1 });
+  const connection = broker.connect("host");
+  const leases = makeMemoryLeases(connection);
+  let refused = 0;
+  const log: string[] = [];
+  const note = (message: string): void => void log.push(message);
+  const services = {
+    bus: makeMemoryBus(connection), time, inbox: makeMemoryInbox(connection),
+    // The leader's answer is older than what the watch has told: its owner is gone already.
+    leases: {
+      ...leases,
+      claim: async (key: string, value: string) => key.startsWith("shard.") && refused++ === 0 ? { _tag: "Held" } : leases.claim(key, value),
+    },
+    log: { debug: note, info: note, warn: note, error: note },
+    config: { subjects: broker.subjects, shards: 1, hostId: "a", drainTimeoutMs: TTL_MS },
+    module: () => ({ agents: new Map() }),
+    storing: new Set(),
+  } as object as HostServices; // prettier-ignore
+  const scope = Effect.runSync(Scope.make());
+  const starting = Effect.runPromise(Scope.provide(Host.make(services), scope));
+  for (let n = 0; n < 20; n++) await time.advance(TTL_MS / 10);
+  const host = await starting;
+  expect({ refused, log, owned: host.shardsOwned }).toMatchObject({ refused: 2, owned: [0] });
+  const closing = Effect.runPromise(Scope.close(scope, Exit.void));
+  for (let n = 0; n < 20; n++) await time.advance(TTL_MS / 10);
+  await closing;
 });
 
 test("a journal that has lost an event is not read past the hole, though the rest would apply", async () => {

@@ -31,7 +31,7 @@ test("a stream is cut into the same frames however it arrives, and only inputs a
 
 const ends: Array<() => unknown> = [];
 afterEach(async () => {
-  for (const end of ends.splice(0).reverse()) await end();
+  for (const end of ends.splice(0).toReversed()) await end();
 });
 
 /** A link, the broker's end of its one connection, and what has arrived at the process's end. */
@@ -51,7 +51,7 @@ async function connected(between: "clients" | "servers" = "clients") {
   return { link, upstream, text };
 }
 
-const arrives = (text: () => string, check: (text: string) => boolean): Promise<true> =>
+const arrives = (text: () => string, check: (text: string) => boolean): Promise<unknown> =>
   pollUntil("it arrives", () => check(text()) || { done: false, saw: text() });
 
 test("inputs come twice, whole, and everything else once and in order", async () => {

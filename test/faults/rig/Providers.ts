@@ -102,11 +102,28 @@ export class Providers {
       .map(({ order, statuses }) => ({ agent: order.agent, key: `github:${order.id}`, statuses }));
   }
 
-  /** One more order, for a fault that needs one; resolves with its answers. */
-  async order(agent: string, op: Order["do"]): Promise<ReadonlyArray<number>> {
+  /** One more order, for a fault that needs one, to any gateway or to that one; resolves with its answers. */
+  async order(agent: string, op: Order["do"], gateway?: number): Promise<ReadonlyArray<number>> {
     const sent = this.make(agent, op, false);
-    await this.post(sent, this.random.pick(this.urls));
+    const url = gateway === undefined ? this.random.pick(this.urls) : this.urls[gateway]!;
+    await this.post(sent, url);
     return sent.statuses;
+  }
+
+  /** Resolves when each gateway has had a webhook done. */
+  async everywhere(): Promise<void> {
+    await Promise.all(
+      this.urls.map((url, gateway) =>
+        pollUntil(
+          `a webhook at ${url} is done`,
+          async () => {
+            const statuses = await this.order(this.random.pick(LEDGERS), "mark", gateway);
+            return statuses.includes(DONE) || { done: false, saw: statuses };
+          },
+          { timeoutMs: MORE_TIMEOUT_MS, intervalMs: RETRY_MS },
+        ),
+      ),
+    );
   }
 
   private async send(): Promise<void> {
@@ -204,6 +221,7 @@ export class Providers {
   }
 }
 
+const DONE = 200;
 /** Nothing takes so long where nothing is broken. */
 const HELD_MS = 1_000;
 

@@ -175,14 +175,15 @@ export class Rig {
       .join("\n");
   }
 
-  /** Puts into the logs what the broker knows of each connection, and who holds which shard. Never rejects. */
+  /** Puts into the logs what each server knows of connections and streams, and who holds which lease. Never rejects. */
   async diagnose(): Promise<void> {
     for (const { monitorPort } of this.broker?.servers ?? [])
-      await fetch(`http://127.0.0.1:${monitorPort}/connz?subs=1`)
-        .then(async (response) => this.logs.push(JSON.stringify(await response.json())))
-        .catch((error: unknown) => this.logs.push(`no connections: ${String(error)}`));
+      for (const path of ["connz?subs=1", "jsz?streams=true&consumers=true"])
+        await fetch(`http://127.0.0.1:${monitorPort}/${path}`)
+          .then(async (response) => this.logs.push(JSON.stringify(await response.json())))
+          .catch((error: unknown) => this.logs.push(`no ${path}: ${String(error)}`));
     await this.inspector?.leases
-      .list("shard.")
+      .list("")
       .then((leases) => this.logs.push(JSON.stringify(leases)))
       .catch((error: unknown) => this.logs.push(`no leases: ${String(error)}`));
   }
