@@ -112,8 +112,11 @@ async function webhook(): Promise<number> {
 /** A command that is expected to fail. */
 const run = (...args: ReadonlyArray<string>) =>
   new Promise<{ readonly code: unknown; readonly err: string }>((resolve) =>
-    execFile(process.execPath, [MAIN, ...args], { env: { SECRET } }, (error, _out, err) =>
-      resolve({ code: error?.code, err }),
+    execFile(
+      process.execPath,
+      [MAIN, ...args],
+      { env: { SECRET }, timeout: 20_000 },
+      (error, _out, err) => resolve({ code: error?.code, err }),
     ),
   );
 
