@@ -299,7 +299,8 @@ export class ActiveAgent implements AgentRuntime {
     return turn?.owner === this ? (turn.request?.url ?? turn.connection?.uri) : undefined;
   }
 
-  asTurn<A>(cause: Cause, f: () => Promise<A>): Promise<A> {
+  async asTurn<A>(cause: Cause, f: () => Promise<A>): Promise<A> {
+    if (this.discarded) throw new AgentDiscarded();
     return this.run(this.newTurn({ ...cause, time: this.time.nowMs() }), f);
   }
 
@@ -356,6 +357,7 @@ export class ActiveAgent implements AgentRuntime {
   }
 
   abort(reason: string): void {
+    if (this.discarded) return; // rule 4: it would end whoever is there in its place
     this.aborted = reason;
     this.discard();
     this.#parts.onAbort(reason);

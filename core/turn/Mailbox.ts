@@ -246,7 +246,9 @@ export class Mailbox {
       this.announcing = true;
       // Alone, or a neighbour that kills spends its attempts too.
       const alone = this.careful || this.suspicious;
-      await agent.committer.flush(turn).finally(() => (this.announcing = alone));
+      await agent.committer.flush(turn);
+      // Not before this runs on: between the two another would be begun before it.
+      this.announcing = alone;
       queueMicrotask(() => this.pump());
     }
     this.host.onTurn();

@@ -11,6 +11,7 @@
  */
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { InboxShape } from "../inbox/Inbox.ts";
+import { AgentDiscarded } from "../agent/errors.ts";
 import { BrokerUnavailable } from "../bus/Bus.ts";
 import { QueueTable, toQueueItem, type QueueItem, type QueueRow } from "../queue/QueueTable.ts";
 import type { RetryOptions } from "../agent/Agent.ts";
@@ -81,9 +82,11 @@ export class QueueLane {
     this.table = new QueueTable(agent.database, lane.table);
   }
 
-  /** The id. Throws for a callback that the agent does not have, retry options out of range, a payload that is not JSON. */
+  /** The id. Throws for a callback that the agent does not have, retry options out of range, a payload that is not JSON; `AgentDiscarded`. */
   push(callback: string, payload: unknown, options: QueueOptions): string {
     const { agent } = this;
+    // A workflow's step may end, and be recorded, after its agent was lost: that is no failure of the step's.
+    if (agent.discarded) throw new AgentDiscarded();
     this.lane.callback(agent, callback);
     const retry = resolveRetry(agent.options.retry, options.retry);
     const row: QueueRow = {

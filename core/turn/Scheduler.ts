@@ -11,6 +11,7 @@
  * 4. Each schedule is a turn of its own (`runSchedule`), and never overlaps itself: due while it runs, it
  *    runs again at the end.
  */
+import { AgentDiscarded } from "../agent/errors.ts";
 import type { CronShape } from "../schedule/Cron.ts";
 import type { ScheduleCall } from "../schedule/Schedule.ts";
 import {
@@ -101,6 +102,7 @@ export class Scheduler {
   /** Registers a schedule, or gives the one of the same meaning. Throws what makes it impossible. */
   add({ callback, when, settings }: ScheduleCall): ScheduleRow {
     const { agent } = this;
+    if (agent.discarded) throw new AgentDiscarded();
     const missing = () =>
       new Error(`Unknown scheduled callback "${callback}": not registered on this Scheduler`);
     methodOf(agent.agent, callback, missing);

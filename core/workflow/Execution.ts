@@ -10,6 +10,8 @@
  * 4. What only waits holds nothing: `quiet` says that all that is left are waits, each with a schedule of
  *    its own, and the agent may leave memory.
  * 5. Once abandoned (terminated, restarted, discarded) it is inert: its promises never settle.
+ * 6. A wake that is spent before its time is over is armed again: who looks at the clock after it may be another
+ *    host, or the same one after its clock was put back.
  */
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import { AgentDestroyed, AgentDiscarded } from "../agent/errors.ts";
@@ -41,6 +43,7 @@ export interface ExecutionHost {
   readonly ensureDriven: () => void;
   /** Arms a wake for a step, with the commit of what is written now. */
   readonly wakeAt: (key: string, dueMs: number) => void;
+  readonly hasWake: (key: string) => boolean;
   readonly cancelWake: (key: string) => void;
   readonly onCodeChanged: (error: WorkflowCodeChanged) => void;
 }
@@ -299,8 +302,9 @@ export class Execution {
   private async settle(record: StepRecord, outcome: Outcome, also?: () => void): Promise<void> {
     const { runtime, table, cancelWake } = this.host;
     this.waiting.delete(record.key);
-    this.begins();
     try {
+      // The agent may be lost since the step's function began.
+      this.begins();
       await runtime.asTurn(causeOf(record), async () => {
         if (record.dueMs !== null) cancelWake(record.key);
         record.endedAt = this.order.addEnded(record.key);
@@ -334,7 +338,12 @@ export class Execution {
         return;
       }
     }
-    if (record.dueMs! > runtime.time.nowMs()) return;
+    if (record.dueMs! > runtime.time.nowMs()) {
+      // Rule 6.
+      if (!this.host.hasWake(record.key))
+        this.write(record, () => this.host.wakeAt(record.key, record.dueMs!));
+      return;
+    }
     this.waiting.delete(record.key);
     onDue();
   }

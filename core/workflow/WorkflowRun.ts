@@ -183,6 +183,7 @@ export abstract class WorkflowRun extends Agent {
         const settings = { payload: key, retry: WITHOUT_END, idempotent: false };
         runtime.scheduler.add({ callback: "wake", when, settings, shape: "interface" });
       },
+      hasWake: (key) => this.#wakes(key).length > 0,
       cancelWake: (key) => this.#cancelWakes(key),
       onCodeChanged: (error) => {
         if (execution.isAbandoned) return;
@@ -358,9 +359,13 @@ export abstract class WorkflowRun extends Agent {
 
   /** Of one step, or all. */
   #cancelWakes(key?: string): void {
-    const payload = key === undefined ? undefined : JSON.stringify(key);
-    for (const row of this.#runtime.scheduler.table.all())
-      if (payload === undefined || row.payload === payload) this.#runtime.scheduler.cancel(row.id);
+    for (const { id } of this.#wakes(key)) this.#runtime.scheduler.cancel(id);
+  }
+
+  #wakes(key?: string) {
+    const rows = this.#runtime.scheduler.table.all();
+    const payload = JSON.stringify(key);
+    return key === undefined ? rows : rows.filter((row) => row.payload === payload);
   }
 
   /** The run; of an instance whose start is on its way, when that has come. */
