@@ -14,11 +14,12 @@ export interface Subscription {
 }
 
 export class BusStore {
-  private readonly subscriptions = new Set<Subscription>();
+  /** With the tokens of their subjects. */
+  private readonly subscriptions = new Map<Subscription, readonly string[]>();
   private turn = 0;
 
   add(subscription: Subscription): () => void {
-    this.subscriptions.add(subscription);
+    this.subscriptions.set(subscription, subscription.subject.split("."));
     return () => this.subscriptions.delete(subscription);
   }
 
@@ -26,8 +27,9 @@ export class BusStore {
   publish(message: BusMessage, from: object): number {
     const groups = new Map<string, Subscription[]>();
     const receivers: Subscription[] = [];
-    for (const subscription of this.subscriptions) {
-      if (!subscription.reachable() || !matches(subscription.subject, message.subject)) continue;
+    const tokens = message.subject.split(".");
+    for (const [subscription, wanted] of this.subscriptions) {
+      if (!matches(wanted, tokens) || !subscription.reachable()) continue;
       if (subscription.owner === from && !subscription.alone) continue;
       if (subscription.queue === undefined) receivers.push(subscription);
       else {
@@ -45,9 +47,7 @@ export class BusStore {
 }
 
 /** `*` is one token, a last `>` one or more. */
-export function matches(pattern: string, subject: string): boolean {
-  const wanted = pattern.split(".");
-  const tokens = subject.split(".");
+function matches(wanted: readonly string[], tokens: readonly string[]): boolean {
   for (let i = 0; i < wanted.length; i++) {
     if (wanted[i] === ">") return tokens.length > i;
     if (i >= tokens.length || (wanted[i] !== "*" && wanted[i] !== tokens[i])) return false;

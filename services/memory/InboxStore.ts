@@ -5,6 +5,7 @@
  */
 import type { TimeShape } from "../../core/time/Time.ts";
 import {
+  addressKey,
   shardOf,
   type AgentId,
   type Epoch,
@@ -87,6 +88,18 @@ export class InboxStore {
 
   get(seq: Sequence): StoredInput | undefined {
     return this.inputs.get(seq);
+  }
+
+  /** Removes what waits for the agent; how many. */
+  purge(id: AgentId): number {
+    const key = addressKey(id);
+    let count = 0;
+    for (const [seq, input] of this.inputs)
+      if (addressKey(input.id) === key) {
+        this.inputs.delete(seq);
+        count++;
+      }
+    return count;
   }
 
   get depth(): number {

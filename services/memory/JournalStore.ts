@@ -52,6 +52,13 @@ export class JournalStore {
     return this.journals.get(addressKey(id))?.events ?? [];
   }
 
+  /** Removes the agent's events before this sequence; how many. */
+  purge(id: AgentId, before: Sequence): number {
+    const events = this.journals.get(addressKey(id))?.events ?? [];
+    const kept = events.filter(({ seq }) => seq >= before);
+    return events.splice(0, events.length, ...kept).length - kept.length;
+  }
+
   entries(): readonly JournalEntry[] {
     return [...this.journals.values()].map(({ id, events }) => ({ id, events: events.length }));
   }

@@ -84,6 +84,10 @@ export class Observed {
   clockJumped = false;
   /** What a host said that it must never say. */
   readonly defects: string[] = [];
+  /** What the orders of an agent that was erased at rest held; undefined: no erasure. */
+  erased: ReadonlyArray<string> | undefined;
+  /** The operator asked again and again, and was not told that all is gone. */
+  eraseFailed = false;
   /** Agents one of whose events was damaged, and the event's sequence. */
   readonly damaged = new Map<string, number>();
   /** What damaged agents answered at the end. */

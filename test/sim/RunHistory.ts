@@ -2,6 +2,7 @@
  * One run as the checkers see it: what was observed from the outside, and everything that the broker and the disks hold when it
  * is over, read back by the product's own readers.
  */
+import { readFileSync } from "node:fs";
 import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import { decodeDeadLetter } from "../../schemas/DeadLetter.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
@@ -13,6 +14,7 @@ import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
 import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import type { Picture } from "../kit/checkers.ts";
+import { filesOf } from "./faults.ts";
 import type { Installation } from "./Installation.ts";
 import type { Observed } from "./Observed.ts";
 
@@ -37,6 +39,8 @@ export interface AgentHistory {
   readonly marks: ReadonlyArray<string> | undefined;
   /** Of rows in the schedule table that are armed. */
   readonly armed: ReadonlyArray<string>;
+  /** Of a workflow instance: its status, and what it ended with as JSON. */
+  readonly ended: string | undefined;
 }
 
 export interface Letter {
@@ -58,6 +62,8 @@ export interface RunHistory {
   readonly stored: () => Iterable<{ readonly where: string; readonly bytes: Uint8Array }>;
 }
 
+const BY_SNAPSHOT = "a snapshot and replay";
+
 export async function readHistory(
   installation: Installation,
   times: { readonly calmFromMs: number; readonly cancelledMs: number },
@@ -69,7 +75,7 @@ export async function readHistory(
   const memory = await openSqliteDatabases({ folder: undefined });
   const ways: Array<readonly [string, DatabasesShape, boolean]> = [
     ["full replay", memory.databases, false],
-    ["a snapshot and replay", memory.databases, true],
+    [BY_SNAPSHOT, memory.databases, true],
   ];
   const opened = [memory];
   for (const [n, folder] of installation.disks.entries()) {
@@ -80,9 +86,17 @@ export async function readHistory(
   const agents: AgentHistory[] = [];
   for (const { id } of broker.journal.entries())
     agents.push(
-      await readAgent(id, installation, ways.map(([way, databases, whole]) => [
-        way, { journal, databases, ...(whole ? { snapshots } : {}) },
-      ])), // prettier-ignore
+      await readAgent(
+        id,
+        installation,
+        ways
+          // Of an agent that has none, it would be the full replay again.
+          .filter(([way]) => way !== BY_SNAPSHOT || broker.snapshots.has(addressKey(id)))
+          .map(([way, databases, whole]) => [
+            way,
+            { journal, databases, ...(whole ? { snapshots } : {}) },
+          ]),
+      ),
     );
   for (const { close } of opened) close();
   return {
@@ -108,6 +122,8 @@ export async function readHistory(
       for (const [name, bytes] of broker.blobs) yield { where: `blob ${name}`, bytes };
       for (const { id, data } of broker.deadLetters.all())
         yield { where: `a dead letter of ${addressKey(id)}`, bytes: data };
+      for (const disk of installation.disks)
+        for (const file of filesOf(disk)) yield { where: file, bytes: readFileSync(file) };
     },
   };
 }
@@ -147,6 +163,7 @@ async function readAgent(
   let refused: string | undefined;
   let marks: string[] | undefined;
   let armed: string[] = [];
+  let ended: string | undefined;
   for (const [way, sources] of ways)
     try {
       const rebuilt = await rebuildAgent(id, sources);
@@ -155,12 +172,14 @@ async function readAgent(
       if (way === "full replay") {
         marks = column(database, "SELECT key FROM marks ORDER BY n");
         armed = column(database, "SELECT id FROM svc_agents_schedules") ?? [];
+        [ended] =
+          column(database, "SELECT status || ' ' || coalesce(output, '') FROM workflow_run") ?? [];
       }
       database.close();
     } catch (error) {
       refused ??= `${way}: ${String(error)}`;
     }
-  return { id, events, unreadable, pictures, refused, marks, armed };
+  return { id, events, unreadable, pictures, refused, marks, armed, ended };
 }
 
 /** Undefined where the table is not there. */

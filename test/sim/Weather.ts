@@ -17,6 +17,8 @@ export interface Rates {
   readonly repeated: number;
   /** Acks and naks that are lost. */
   readonly ackLost: number;
+  /** Clients' messages that are lost between gateway and host, others of the same client before and after them not. */
+  readonly messageLost: number;
 }
 
 export type Fate = "well" | "never" | "at once" | "later";
@@ -67,6 +69,12 @@ export class Weather {
   losesAck(): boolean {
     const lost = this.strikes("ackLost");
     if (lost) this.bit("ack lost");
+    return lost;
+  }
+
+  losesMessage(): boolean {
+    const lost = this.strikes("messageLost");
+    if (lost) this.bit("message lost");
     return lost;
   }
 

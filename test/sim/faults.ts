@@ -14,7 +14,7 @@ import { VICTIM } from "./workload.ts";
 export const FAULTS = [
   "crash host", "stop host", "freeze host", "cut host", "cut gateway", "slow host", "jump clock",
   "lose leases", "crash gateway", "stop broker", "arm crash point", "snapshot", "damage snapshot",
-  "damage disk", "damage event",
+  "damage disk", "damage event", "fill disk",
 ] as const; // prettier-ignore
 export type Fault = (typeof FAULTS)[number];
 
@@ -124,6 +124,13 @@ export class Faults {
       case "jump clock":
         this.jump(process);
         return true;
+      case "fill disk": {
+        const { folder } = host;
+        if (folder === undefined) return false;
+        installation.full.add(folder);
+        this.until(random.int(1_000, 6_000), () => installation.full.delete(folder));
+        return true;
+      }
       case "lose leases":
         broker.leases.expire(process.name);
         return true;
@@ -191,7 +198,8 @@ export class Faults {
   }
 }
 
-const filesOf = (folder: string): string[] =>
+/** Every file below a folder, in order. */
+export const filesOf = (folder: string): string[] =>
   readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name))

@@ -3,17 +3,22 @@
  * catch of these. Each is planted from outside, at a port or in a prototype, and taken out again.
  */
 import { DoneSet } from "../../core/turn/DoneSet.ts";
-import type { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
+import { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
 import { Alarms } from "../../core/turn/Alarms.ts";
 import { AgentSockets } from "../../core/turn/AgentSockets.ts";
+import { Connection } from "../../core/agent/Connection.ts";
 import { Mailbox } from "../../core/turn/Mailbox.ts";
 import type { QueueLane } from "../../core/turn/QueueLane.ts";
 import { OutgoingLane } from "../../core/turn/OutgoingLane.ts";
+import { SignalLane } from "../../core/turn/SignalLane.ts";
+import { CacheFile } from "../../services/sqlite/CacheFile.ts";
+import { PageImage } from "../../services/sqlite/PageImage.ts";
 import { Scheduler } from "../../core/turn/Scheduler.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { ScheduleTable } from "../../core/schedule/ScheduleTable.ts";
 import { decodeEvent, encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
+import { patch } from "./patch.ts";
 import { Board, type SubjectEnv } from "./subjects.ts";
 
 export interface PlantedBug {
@@ -205,6 +210,95 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
           },
       ),
   },
+  {
+    name: "an agent ignores numbers of messages",
+    breaks: ["I14"],
+    install: () =>
+      patch(
+        AgentSockets.prototype,
+        "get",
+        (plain) =>
+          function (this: AgentSockets, key) {
+            const connection = plain.call(this, key);
+            // Neither more nor less than any number, and known.
+            if (connection !== undefined)
+              Object.defineProperty(Connection.internals(connection), "next", {
+                get: () => NaN,
+                set: () => {},
+                configurable: true,
+              });
+            return connection;
+          },
+      ),
+  },
+  {
+    name: "a workflow gets a result before it is stored",
+    breaks: ["I15"],
+    install: () =>
+      patch(
+        ActiveAgent.prototype,
+        "flush",
+        (plain) =>
+          function (this: ActiveAgent) {
+            const stored = plain.call(this);
+            if (this.id.class !== "Errand") return stored;
+            stored.catch(() => undefined);
+            return Promise.resolve();
+          },
+      ),
+  },
+  {
+    name: "a workflow starts before the turn that asked for it is stored",
+    breaks: ["I15"],
+    install: () =>
+      patch(
+        SignalLane.prototype as unknown as { push: QueueLane["push"] },
+        "push",
+        (plain) =>
+          function (this: SignalLane, ...args) {
+            const id = plain.apply(this, args);
+            (this as unknown as { unstored: Set<string> }).unstored.clear();
+            this.kick();
+            return id;
+          },
+      ),
+  },
+  {
+    name: "local files of an erased agent stay",
+    breaks: ["I11"],
+    install: () => patch(CacheFile.prototype, "remove", () => () => undefined),
+  },
+  {
+    name: "what a full disk refused counts as written",
+    // What an agent that woke on it met, or what is left of it.
+    breaks: ["I2", "defect"],
+    install: () => {
+      const offWrite = patch(
+        CacheFile.prototype,
+        "write",
+        (plain) =>
+          function (this: CacheFile, page, bytes) {
+            try {
+              plain.call(this, page, bytes);
+            } catch {
+              // As if it had room.
+            }
+          },
+      );
+      const offRead = patch(
+        PageImage.prototype as unknown as PageImageParts,
+        "readRun",
+        () =>
+          function (this: PageImageParts, first, into) {
+            this.file!.read(first, into);
+          },
+      );
+      return () => {
+        offWrite();
+        offRead();
+      };
+    },
+  },
   { name: "signatures are not verified", breaks: ["I10"], verifiesNothing: true },
   {
     name: "a damaged event is passed over",
@@ -239,24 +333,16 @@ interface SchedulerParts {
   begin: (row: NonNullable<ReturnType<ScheduleTable["get"]>>, dueMs: number) => void;
 }
 
+/** And of a `PageImage`. */
+interface PageImageParts {
+  readonly file: CacheFile | undefined;
+  readRun: (first: number, into: Uint8Array) => void;
+}
+
 /** More than every latency of a run. */
 const EARLY_MS = 400;
 /** More than lies between two messages that are sent at once. */
 const LATE_MS = 20;
-
-/** Puts `make(plain)` in a method's place, as an own property; the returned function takes it away. */
-function patch<T extends object, K extends keyof T>(
-  on: T,
-  key: K,
-  make: (plain: T[K]) => T[K],
-): () => void {
-  const before = Object.getOwnPropertyDescriptor(on, key);
-  Object.defineProperty(on, key, { value: make(on[key]), configurable: true, writable: true });
-  return () => {
-    if (before === undefined) delete on[key];
-    else Object.defineProperty(on, key, before);
-  };
-}
 
 function rewrite(change: (head: JournalHead) => JournalHead): (data: Uint8Array) => Uint8Array {
   return (data) => {

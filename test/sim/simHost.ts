@@ -32,6 +32,7 @@ import { asyncAmbient } from "../../services/node/AsyncAmbient.ts";
 import { gatedCalls } from "../../services/node/gatedCalls.ts";
 import { nodeOutgoing } from "../../services/node/NodeOutgoing.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
+import { ErrandActor } from "./Errand.ts";
 import type { Installation } from "./Installation.ts";
 import { simPorts, type SimPorts } from "./simPorts.ts";
 import { NEVER, SimProcess } from "./SimProcess.ts";
@@ -114,9 +115,10 @@ export async function startHost(
   const classes: ReadonlyMap<string, AgentClassType> = new Map([
     ["Ledger", Ledger as unknown as AgentClassType],
     ["Board", Board as unknown as AgentClassType],
+    ["Errand", ErrandActor as unknown as AgentClassType],
   ]);
   const gated = gatedCalls(calls);
-  const env = bindEnv({ sim }, classes.keys(), () => gated);
+  const env = bindEnv({ sim }, classes, () => gated);
   const outgoing: OutgoingShape = {
     ...nodeOutgoing,
     post: (request) => {

@@ -6,6 +6,7 @@
  * 1. What was on its way when its process died or froze still arrives.
  * 2. A dead process asks for nothing more.
  */
+import { decodeMessage } from "../../schemas/Call.ts";
 import { BrokerUnavailable, type BusShape } from "../../core/bus/Bus.ts";
 import type { BlobsShape } from "../../core/blob/Blobs.ts";
 import type { DeadLettersShape } from "../../core/dead/DeadLetters.ts";
@@ -104,7 +105,7 @@ export function simPorts(broker: MemoryBroker, process: SimProcess, weather: Wea
       disarm: (...args) =>
         ask(["disarm:before", "disarm:after"], () => lossy(() => timers.disarm(...args))),
     },
-    bus: busOf(line, broker, process),
+    bus: busOf(line, broker, process, weather),
     cut: () => {
       line.disconnect();
       wire.disconnect();
@@ -215,7 +216,12 @@ function leasesOf(
   };
 }
 
-function busOf(line: MemoryConnection, { subjects }: MemoryBroker, process: SimProcess): BusShape {
+function busOf(
+  line: MemoryConnection,
+  { subjects }: MemoryBroker,
+  process: SimProcess,
+  weather: Weather,
+): BusShape {
   const bus = makeMemoryBus(line);
   const kindOf = (subject: string): "answer" | "frame" | "reply" | undefined => {
     if (!process.name.startsWith("host")) return undefined;
@@ -232,9 +238,14 @@ function busOf(line: MemoryConnection, { subjects }: MemoryBroker, process: SimP
       if (kind !== undefined) process.point(`${kind}:after`);
     },
     subscribe: (subject, handler, options) => {
+      const ofClients =
+        weather.rates.messageLost > 0 && subject.startsWith(`${subjects.namespace}.call.`);
       const end = bus.subscribe(
         subject,
-        (message) => process.enter(() => handler(message)),
+        (message) => {
+          if (ofClients && isClientMessage(message.data) && weather.losesMessage()) return;
+          process.enter(() => handler(message));
+        },
         options,
       );
       return () => process.hear(end());
@@ -244,6 +255,10 @@ function busOf(line: MemoryConnection, { subjects }: MemoryBroker, process: SimP
     flush: () => (process.alive ? process.hear(bus.flush()) : NEVER),
   };
 }
+
+/** Of a client, on its way from its gateway to a host. */
+const isClientMessage = (data: Uint8Array): boolean =>
+  decodeMessage<{ readonly kind?: string }>(data).head.kind === "message";
 
 export async function all<A>(items: AsyncIterable<A>): Promise<A[]> {
   const list: A[] = [];

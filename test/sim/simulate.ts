@@ -13,11 +13,14 @@ import { check, type Violation } from "./checkers/index.ts";
 import type { CrashPoint } from "./crashPoints.ts";
 import { Faults, FAULTS, type Fault } from "./faults.ts";
 import { Installation } from "./Installation.ts";
+import type { Observed } from "./Observed.ts";
 import type { PlantedBug } from "./plantedBugs.ts";
 import { Random } from "./Random.ts";
 import { readHistory, waitingIn } from "./RunHistory.ts";
+import { limitDisks } from "./simDisk.ts";
 import { Trace } from "./Trace.ts";
 import { Weather } from "./Weather.ts";
+import { DOOMED } from "./simErase.ts";
 import { BOARD, LEDGERS, VICTIM, Workload } from "./workload.ts";
 
 export interface SimulateOptions {
@@ -48,10 +51,12 @@ export interface Report {
 export const STEPS_DEFAULT = 40;
 /** Of runs whose hosts have disks: files cost more than all else in a run. */
 const DISKS = 0.2;
+/** Weight of a full disk among faults, in half of those. */
+const DISK_FULL = 8;
 /** Between two steps, of virtual time: a run's trouble lasts a few leases. */
 const GAP_MS_MAX = 220;
-/** After its last fault: leases run out, agents come back, one-shots fall due. */
-const CALM_MS = 9_000;
+/** After its last fault: leases run out, processes and agents come back, appends that were late arrive, one-shots fall due. */
+const CALM_MS = 5_000;
 /** What waits then has so long to be done: poison that kills needs a lease for each attempt. */
 const PATIENCE_MS = 120_000;
 const TICK_MS = 250;
@@ -76,7 +81,7 @@ async function runSeed(options: SimulateOptions): Promise<Report> {
   const some = (rate: number): number => (random.chance(0.5) ? rate * random.next() : 0);
   const rates = {
     delayed: random.pick([0, 0.3, 1]), lost: some(0.1), unknown: some(0.15), repeated: some(0.2),
-    ackLost: some(0.2),
+    ackLost: some(0.2), messageLost: some(0.05),
   }; // prettier-ignore
   const weather = new Weather(seed, { rates, trace, bug });
   const folder = random.chance(DISKS) ? mkdtempSync(join(tmpdir(), "agents-sim-")) : undefined;
@@ -85,8 +90,12 @@ async function runSeed(options: SimulateOptions): Promise<Report> {
   }); // prettier-ignore
   const weights: Partial<Record<Fault, number>> = {};
   for (const fault of FAULTS) if (random.chance(0.4)) weights[fault] = random.int(1, 4);
+  // Few runs have disks at all.
+  if (folder !== undefined && new Random(seed, "disks").chance(0.5))
+    weights["fill disk"] = DISK_FULL;
   const faults = new Faults(installation, weights);
   const workload = new Workload(installation);
+  const unlimit = limitDisks(installation.full, () => weather.bit("cache not written"));
   const repair = bug?.install?.();
   try {
     for (const at of installation.gateways) installation.startGateway(at);
@@ -118,12 +127,19 @@ async function runSeed(options: SimulateOptions): Promise<Report> {
     };
   } finally {
     repair?.();
+    unlimit();
     for (const { process } of [...installation.hostsAlive, ...installation.gatewaysAlive])
       process.kill();
     await time.advance(0);
     if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
   }
 }
+
+/** Nobody writes to it any more: once is enough, unless the operator's try of before still goes on, for half a minute at most. */
+const ERASE_TRIES_MAX = 10;
+
+const idsOf = ({ sent }: Observed, name: string): ReadonlyArray<string> =>
+  [...sent.values()].filter(({ agent }) => agent === name).map(({ id }) => id);
 
 /** From the last fault to rest. */
 async function settle(installation: Installation, faults: Faults, workload: Workload) {
@@ -172,6 +188,12 @@ async function settle(installation: Installation, faults: Faults, workload: Work
     for (const { process } of installation.hostsAlive) installation.crash(process, 0);
     await pass(CALM_MS, () => false);
     observed.damagedAnswers.push((await until(workload.get("Ledger", VICTIM))).status);
+  }
+  if ([...observed.sent.values()].some(({ agent }) => agent === DOOMED)) {
+    for (let n = 0; n < ERASE_TRIES_MAX && observed.erased === undefined; n++)
+      if (await until(workload.erase())) observed.erased = idsOf(observed, DOOMED);
+      else await pass(CALM_MS, () => false);
+    observed.eraseFailed = observed.erased === undefined;
   }
   await time.advance(LAST_MS);
   await until(Promise.all(installation.hosts.map((at) => installation.stop(at))));

@@ -6,7 +6,9 @@
 import { Agent } from "../../core/agent/Agent.ts";
 import type { AgentNamespace } from "../../core/agent/AgentNamespace.ts";
 import type { Connection } from "../../core/agent/Connection.ts";
+import type { WorkflowCompleteCallback } from "../../core/agent/AgentWorkflows.ts";
 import { asyncAmbient, getCurrentAgent } from "../../services/node/AsyncAmbient.ts";
+import { GO, type ErrandParams } from "./Errand.ts";
 
 /** What agents of one process get from the simulation. */
 export interface SubjectEnv {
@@ -42,7 +44,8 @@ export interface Order {
     | "cancel"
     | "send"
     | "ask"
-    | "destroy";
+    | "destroy"
+    | "errand";
   readonly ms?: number;
   readonly fails?: number;
   readonly when?: "delay" | "date" | "interval" | "cron";
@@ -90,6 +93,23 @@ export class Ledger extends Agent<SubjectEnv, LedgerState> {
   async job({ fails }: { readonly fails: number }): Promise<void> {
     this.#ran("job");
     if (getCurrentAgent().attempt <= fails) throw new Error("as ordered");
+    this.#mark();
+  }
+
+  /** Lets an errand go on that was not told so when it was sent. */
+  async go({ id }: { readonly id: string }): Promise<void> {
+    this.#ran("go");
+    await this.sendWorkflowEvent("Errand", id, { type: GO, payload: GO });
+    this.#mark();
+  }
+
+  override onWorkflowComplete(_callback: WorkflowCompleteCallback): void {
+    this.#ran("told");
+    this.#mark();
+  }
+
+  override onWorkflowError(): void {
+    this.#ran("told of an error");
     this.#mark();
   }
 
@@ -141,9 +161,21 @@ export class Ledger extends Agent<SubjectEnv, LedgerState> {
         return this.#mark();
       case "destroy":
         return this.destroy();
+      case "errand":
+        return this.#send(order);
       case "mark":
         return this.#mark();
     }
+  }
+
+  /** The event goes with the start, or after it. */
+  async #send({ id, ms = 0, fails = 0 }: Order): Promise<void> {
+    const kills = ms % KILLS_ONE_OF === 0;
+    const params: ErrandParams = { id, fails, pauseMs: ms, kills };
+    this.#mark();
+    await this.runWorkflow("Errand", params, { id });
+    if (ms % 2 === 0) await this.sendWorkflowEvent("Errand", id, { type: GO, payload: GO });
+    else await this.queue("go", { id });
   }
 
   async #schedule({ when, ms = 0 }: Order): Promise<void> {
@@ -181,6 +213,8 @@ export class Ledger extends Agent<SubjectEnv, LedgerState> {
   }
 }
 
+/** A death costs a run more than all else that an errand does. */
+const KILLS_ONE_OF = 7;
 /** Some 300 bytes a row. */
 const NOISE_REPEATS = 12;
 

@@ -11,6 +11,7 @@ import type { Installation } from "./Installation.ts";
 import type { Connected, SentWebhook } from "./Observed.ts";
 import { Random } from "./Random.ts";
 import { SECRET } from "./simGateway.ts";
+import { DOOMED, Operator } from "./simErase.ts";
 import type { Order } from "./subjects.ts";
 
 export const LEDGERS = ["a", "b", "c", "d"] as const;
@@ -29,23 +30,40 @@ const OPS: Readonly<Partial<Record<Order["do"], number>>> = {
   send: 6, ask: 4, destroy: 2,
 }; // prettier-ignore
 
+/** What leaves something in every place where an agent has anything. */
+const DOOMED_OPS: typeof OPS = { mark: 5, slow: 2, flaky: 1, poison: 1, queue: 2, schedule: 3 };
+
 export class Workload {
   private readonly installation: Installation;
   private readonly random: Random;
   /** Of its own, so that what goes ahead does not change what is done. */
   private readonly aheadRandom: Random;
   private readonly clients: Client[] = [];
+  /** Of its own too: whether this run sends errands at all, and when. */
+  private readonly errandRandom: Random;
+  private readonly errands: number;
+  /** As those of errands: orders to an agent that is erased now and then. */
+  private readonly eraseRandom: Random;
+  private readonly doomed: number;
+  private readonly operator: Operator;
   private orders = 0;
 
   constructor(installation: Installation) {
     this.installation = installation;
     this.random = new Random(installation.seed, "workload");
     this.aheadRandom = new Random(installation.seed, "ahead");
+    this.errandRandom = new Random(installation.seed, "errands");
+    this.errands = this.errandRandom.chance(RUNS_WITH_ERRANDS) ? ERRANDS : 0;
+    this.eraseRandom = new Random(installation.seed, "erase");
+    this.doomed = this.eraseRandom.chance(RUNS_WITH_ERASURE) ? DOOMED_ORDERS : 0;
+    this.operator = new Operator(installation);
   }
 
   /** One thing that the outside does. */
   act(): void {
     const { random } = this;
+    if (this.errandRandom.chance(this.errands)) this.order("errand");
+    if (this.eraseRandom.chance(this.doomed)) this.doom();
     switch (
       random.weighted({ order: 60, note: 14, connect: 8, forge: 3, victim: 6, leave: 2, claim: 4 })
     ) {
@@ -115,6 +133,17 @@ export class Workload {
   /** The status and the body of a GET of an agent; 0 when no answer came. */
   get(className: string, name: string): Promise<{ status: number; text: string }> {
     return this.ask(requestOf("GET", `/agents/${className.toLowerCase()}/${name}`, {}), "");
+  }
+
+  /** True: nothing is left of the agent that the operator erases, as far as it was told. */
+  erase(): Promise<boolean> {
+    return this.operator.erase();
+  }
+
+  /** Orders for an agent that is erased, and the command itself in the midst of them. */
+  private doom(): void {
+    if (this.eraseRandom.chance(ERASURES)) void this.operator.erase();
+    else this.order(this.eraseRandom.weighted(DOOMED_OPS), DOOMED);
   }
 
   /** Writes the board's last note, so that every client hears of it. */
@@ -305,6 +334,12 @@ function requestOf(
   return { method, target, headers: all, remoteAddress: "192.0.2.1", secure: false };
 }
 
+const RUNS_WITH_ERASURE = 0.35;
+const DOOMED_ORDERS = 0.2;
+const ERASURES = 0.15;
+/** Of runs; and of the steps of one that has any. */
+const RUNS_WITH_ERRANDS = 0.4;
+const ERRANDS = 0.12;
 const CLIENTS_MAX = 4;
 /** Of notes, that others follow at once; and how many. */
 const AHEAD = 0.6;

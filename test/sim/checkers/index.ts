@@ -1,13 +1,19 @@
-/** The invariants of a run by number, each with its checker. I11 needs an erase, which is asked for apart. */
+/** The invariants of a run by number, each with its checker. */
 import type { Violations } from "../../kit/checkers.ts";
 import type { RunHistory } from "../RunHistory.ts";
 import {
   checkAcceptedIsAppliedOnce, checkAttemptsAreBounded, checkCommitsAreWhole, checkPoisonBlocksNobody,
 } from "./inputs.ts"; // prettier-ignore
-import { checkDamageIsFound, checkOneOwnerAnEpoch, checkReplayIsExact } from "./journals.ts";
+import {
+  checkDamageIsFound,
+  checkErasureLeftNothing,
+  checkOneOwnerAnEpoch,
+  checkReplayIsExact,
+} from "./journals.ts";
 import {
   checkClientsSeeWhatIsStored, checkForbiddenLeavesNothing, checkMessagesKeepTheirOrder, checkSentIsStored,
 } from "./outputs.ts"; // prettier-ignore
+import { checkErrandsEnd } from "./errands.ts";
 import { checkCancelledStaysCancelled, checkSchedulesRunWhenDue } from "./schedules.ts";
 
 export interface Violation {
@@ -26,9 +32,11 @@ const CHECKERS: Readonly<Record<string, (run: RunHistory) => Violations>> = {
   I8: checkPoisonBlocksNobody,
   I9: checkClientsSeeWhatIsStored,
   I10: checkForbiddenLeavesNothing,
+  I11: checkErasureLeftNothing,
   I12: checkDamageIsFound,
   I13: checkSentIsStored,
   I14: checkMessagesKeepTheirOrder,
+  I15: checkErrandsEnd,
   defect: ({ observed }) => observed.defects,
 };
 

@@ -1,13 +1,16 @@
 /** I1, I4, I7, I8: what becomes of inputs. Each function returns what it found wrong, in words. */
 import type { Violations } from "../../kit/checkers.ts";
 import type { AgentHistory, RunHistory } from "../RunHistory.ts";
+import { DOOMED } from "../simErase.ts";
 import { MAX_ATTEMPTS } from "../subjects.ts";
 import { effectsOf, keyOfId } from "./effects.ts";
 import { statesOf } from "./states.ts";
 
-/** Those whose journal was not damaged; the others are I12's. */
+/** Those whose journal was not damaged, nor erased; the others are I12's and I11's. */
 const whole = ({ agents, observed }: RunHistory): AgentHistory[] =>
-  agents.filter(({ id }) => id.class === "Ledger" && !observed.damaged.has(id.name));
+  agents.filter(
+    ({ id }) => id.class === "Ledger" && !observed.damaged.has(id.name) && id.name !== DOOMED,
+  );
 
 const parsed = (history: AgentHistory): unknown[] =>
   statesOf(history).after.map((text) => (text === undefined ? undefined : JSON.parse(text)));
@@ -35,7 +38,7 @@ export function checkAcceptedIsAppliedOnce(run: RunHistory): Violations {
         );
   }
   for (const { id, agent, statuses, applied, op } of run.observed.sent.values()) {
-    if (run.observed.damaged.has(agent)) continue;
+    if (run.observed.damaged.has(agent) || agent === DOOMED) continue;
     const at = `${agent} ${keyOfId(id)}`;
     const accepted = statuses.some((status) => status >= 200 && status < 300);
     if (accepted && !seen.has(at) && !letters.has(at))
@@ -70,7 +73,8 @@ const JUMPED_RUNS_MAX = 6;
 /** I7: no attempt past the limit and one marked; an input that kills is dead after as many deaths. */
 export function checkAttemptsAreBounded(run: RunHistory): Violations {
   const wrong: string[] = [];
-  for (const { id, events } of run.agents)
+  // A workflow's drives and steps have limits of their own.
+  for (const { id, events } of run.agents.filter((agent) => agent.id.class !== "Errand"))
     for (const { seq, head } of events)
       for (const { cause, dead } of head.turns)
         if ((cause.attempt ?? 1) > MAX_ATTEMPTS + (dead === true ? 2 : 1))

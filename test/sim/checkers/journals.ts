@@ -2,6 +2,7 @@
 import { addressKey } from "../../../schemas/Address.ts";
 import { checkEpochs, checkSame, type Violations } from "../../kit/checkers.ts";
 import type { RunHistory } from "../RunHistory.ts";
+import { DOOMED } from "../simErase.ts";
 import { statesOf } from "./states.ts";
 
 const whole = ({ agents, observed }: RunHistory) =>
@@ -21,6 +22,12 @@ export function checkReplayIsExact(run: RunHistory): Violations {
 /** I3: epochs never go back along a journal, and one epoch is one host's. */
 export function checkOneOwnerAnEpoch(run: RunHistory): Violations {
   return run.agents.flatMap(checkEpochs);
+}
+
+/** I11, of a run whose operator erased an agent at rest. */
+export function checkErasureLeftNothing({ observed, stored }: RunHistory): Violations {
+  if (observed.eraseFailed) return [`the operator was not told that ${DOOMED} is gone`];
+  return observed.erased === undefined ? [] : checkErasedIsGone(stored(), observed.erased);
 }
 
 /** I11: no byte of an erased agent's payload is left anywhere. `erased`: what its payload held. */

@@ -3,16 +3,19 @@ import { readKey } from "../../../core/turn/Alarms.ts";
 import type { Violations } from "../../kit/checkers.ts";
 import type { Run } from "../Observed.ts";
 import type { AgentHistory, RunHistory } from "../RunHistory.ts";
+import { DOOMED } from "../simErase.ts";
 import { effectsOf, orderOf } from "./effects.ts";
 
-/** Between an instant that is due and its run, where nothing is broken: a timer, a take-over of its agent, a turn. */
-const LATE_MS_MAX = 8_000;
+/** Between an instant that is due and its run, where nothing is broken: a timer, an activation, a turn; less than a run is calm. */
+const LATE_MS_MAX = 4_000;
 
 const ticksOf = ({ observed }: RunHistory): ReadonlyArray<Run> =>
   observed.runs.filter(({ op }) => op === "tick");
 
 const ledgers = ({ agents, observed }: RunHistory): AgentHistory[] =>
-  agents.filter(({ id }) => id.class === "Ledger" && !observed.damaged.has(id.name));
+  agents.filter(
+    ({ id }) => id.class === "Ledger" && !observed.damaged.has(id.name) && id.name !== DOOMED,
+  );
 
 /** I5: never before it is due by its host's clock; every one-shot runs or is cancelled in time; one effect a due instant. */
 export function checkSchedulesRunWhenDue(run: RunHistory): Violations {

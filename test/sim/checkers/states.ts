@@ -14,7 +14,16 @@ export interface StatesOf {
   readonly broken: string | undefined;
 }
 
-export function statesOf({ id, events }: AgentHistory): StatesOf {
+/** Several checkers ask. */
+const known = new WeakMap<AgentHistory, StatesOf>();
+
+export function statesOf(history: AgentHistory): StatesOf {
+  let states = known.get(history);
+  if (states === undefined) known.set(history, (states = walk(history)));
+  return states;
+}
+
+function walk({ id, events }: AgentHistory): StatesOf {
   const image = new AgentImage(id);
   const after: Array<string | undefined> = [];
   const within = new Map<number, ReadonlySet<string>>();

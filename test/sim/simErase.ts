@@ -1,0 +1,118 @@
+/**
+ * `agents erase` in a simulation: the command itself, by an operator's own connection, on ports in memory. Its agent
+ * gets orders like the others; at rest nothing of them may be left (I11).
+ */
+import { CallClient } from "../../core/call/CallClient.ts";
+import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
+import { erase } from "../../services/cli/commands/erase.ts";
+import type { ReadPorts } from "../../services/cli/Joins.ts";
+import type { Terminal } from "../../services/cli/Terminal.ts";
+import { tellErased } from "../../services/cli/tellErased.ts";
+import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
+import type { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
+import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
+import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
+import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
+import type { Installation } from "./Installation.ts";
+
+/** Whom the operator erases, in runs that do. */
+export const DOOMED = "doomed";
+
+export class Operator {
+  private readonly installation: Installation;
+  private readonly ports: ErasePorts;
+  /** One at a time. */
+  private erasing = false;
+
+  constructor(installation: Installation) {
+    this.installation = installation;
+    this.ports = portsOf(installation.broker);
+  }
+
+  /** True: the command says that nothing is left, and every host has said so too. Never rejects. */
+  async erase(): Promise<boolean> {
+    const { weather, time } = this.installation;
+    if (this.erasing) return false;
+    this.erasing = true;
+    const said: string[] = [];
+    const terminal: Terminal = {
+      out: (line) => said.push(line),
+      err: (line) => said.push(line),
+      interactive: false,
+      env: {},
+      cwd: "/",
+    };
+    const what = { className: "Ledger", name: DOOMED, yes: true, json: false };
+    try {
+      await erase(this.ports as unknown as ReadPorts, terminal, time, what);
+    } catch (error) {
+      said.push((error as Error).message);
+      const nothing = (error as Error).message.startsWith("There is nothing of");
+      weather.trace.add(`operator hears ${said.join(" | ")}`);
+      weather.bit(nothing ? "nothing to erase" : "erase failed");
+      return nothing;
+    } finally {
+      this.erasing = false;
+    }
+    weather.trace.add(`operator hears ${said.join(" | ")}`);
+    weather.bit("erased");
+    return !said.some((line) => line.startsWith("No answer from"));
+  }
+}
+
+/** What the command uses of its ports. */
+type ErasePorts = Pick<
+  ReadPorts,
+  "journal" | "calls" | "leases" | "purgeInputs" | "purge" | "tellErased"
+>;
+
+function portsOf(broker: MemoryBroker): ErasePorts {
+  const wire = broker.connect("operator");
+  const bus = makeMemoryBus(wire);
+  const { time, subjects, shards } = broker;
+  const purgeInputs: ErasePorts["purgeInputs"] = async (id) => {
+    await wire.operation("purgeInputs", addressKey(id));
+    return { inputs: broker.inbox.purge(id), timers: disarmAll(broker, id) };
+  };
+  return {
+    journal: makeMemoryJournal(wire),
+    calls: new CallClient({ bus, blobs: makeMemoryBlobs(wire), time, subjects, shards }),
+    leases: makeMemoryLeases(wire),
+    purgeInputs,
+    purge: async (id, { keepEventsFrom }) => {
+      const before = await purgeInputs(id);
+      return { ...before, ...purge(broker, id, keepEventsFrom), blobs: 0, doneInputsGone: true };
+    },
+    tellErased: (id, hosts) =>
+      tellErased(
+        { bus, time, subjects, newInbox: () => `_INBOX.operator.${time.id()}` },
+        id,
+        hosts,
+      ),
+  };
+}
+
+function disarmAll({ timers }: MemoryBroker, id: AgentId): number {
+  let count = 0;
+  for (const [key, cancel] of timers)
+    if (key.startsWith(`${addressKey(id)}/`)) {
+      cancel();
+      timers.delete(key);
+      count++;
+    }
+  return count;
+}
+
+function purge(broker: MemoryBroker, id: AgentId, keepEventsFrom: Sequence) {
+  const { journal, snapshots, deadLetters } = broker;
+  const key = addressKey(id);
+  const kept = snapshots.get(key)?.length ?? 0;
+  snapshots.delete(key);
+  const letters = deadLetters.all().filter((letter) => addressKey(letter.id) === key);
+  for (const { seq } of letters) deadLetters.remove(seq);
+  return {
+    events: journal.purge(id, keepEventsFrom),
+    snapshots: kept,
+    deadLetters: letters.length,
+  };
+}
