@@ -16,12 +16,18 @@ import * as Layer from "effect/Layer";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { Leases, type Lease, type LeasesShape, type RenewResult } from "../../core/lease/Leases.ts";
 import { encodeToken, type Epoch, type Sequence } from "../../schemas/Address.ts";
-import { expectLast, type PublishOutcome } from "./AckPublisher.ts";
+import {
+  expectLast,
+  WRONG_LAST_SEQUENCE,
+  WRONG_LAST_SEQUENCE_IN_FLIGHT,
+  type PublishOutcome,
+} from "./AckPublisher.ts";
 import { unavailable } from "./JetStreamApi.ts";
 import { LeaseWatch } from "./LeaseWatch.ts";
 import { isLive, isOver, leaseKey, leaseOf, LeaseHeader } from "./leaseMessage.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
 import { headers } from "./ReplyInbox.ts";
+import { Stranded } from "./Stranded.ts";
 import type { StoredMessage } from "./StreamReader.ts";
 
 /** A write that keeps being overtaken by its own earlier, ambiguous ones. */
@@ -36,8 +42,17 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
   /** Last sequence of each lease that was claimed here. */
   const held = new Map<string, { readonly epoch: Epoch; revision: Sequence }>();
   const subjectOf = (key: string): string => prefix + key.split(".").map(encodeToken).join(".");
-  const current = (key: string): Promise<StoredMessage | undefined> =>
-    nats.reader.byLeader(stream, { last_by_subj: subjectOf(key) });
+  const stranded = new Stranded(nats.connection);
+  const current = async (key: string): Promise<StoredMessage | undefined> => {
+    try {
+      const found = await nats.reader.byLeader(stream, { last_by_subj: subjectOf(key) });
+      stranded.heard(true);
+      return found;
+    } catch (error) {
+      stranded.heard(false);
+      throw error;
+    }
+  };
 
   const write = async (
     key: string,
@@ -47,10 +62,9 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
   ): Promise<{ readonly outcome: PublishOutcome; readonly mark: string }> => {
     const mark = randomUUID();
     const block = headers(expectLast(after), [LeaseHeader.mark, mark], ...lines);
-    return {
-      mark,
-      outcome: await nats.publisher.publish(subjectOf(key), value, { headers: block }),
-    };
+    const outcome = await nats.publisher.publish(subjectOf(key), value, { headers: block });
+    stranded.heard(outcome._tag === "Stored" || isOvertaken(outcome));
+    return { mark, outcome };
   };
 
   const claim: LeasesShape["claim"] = async (key, value) => {
@@ -139,6 +153,11 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
     },
   };
 }
+
+/** Refused by a leader that is at work, and not for want of one. */
+const isOvertaken = (outcome: PublishOutcome): boolean =>
+  outcome._tag === "Refused" &&
+  [WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_IN_FLIGHT].includes(outcome.code);
 
 export const layer: Layer.Layer<Leases, never, Nats> = Layer.effect(
   Leases,

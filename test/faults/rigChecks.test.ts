@@ -44,6 +44,12 @@ const note = (text: string, change: Partial<Note> = {}): Note => ({
   board: "north", note: text, taken: true, forbidden: false, byHttp: true, ...change,
 }); // prettier-ignore
 
+const half: TurnRecord = {
+  cause: { kind: "webhook", id: "github:h" },
+  state: { set: { count: 10 } },
+  begun: true,
+};
+
 const ledger: LedgerAtRest = {
   history: {
     id: agentId("Ledger", "one"),
@@ -134,6 +140,7 @@ const PLANTED: ReadonlyArray<readonly [check: keyof typeof CHECKS, history: RigH
   ["I2, I3", { ...RIGHT, pictures: [{ history: board, pictures: [{ way: "a", state: 1, image: Uint8Array.of(1) }, { way: "b", state: 1, image: Uint8Array.of(2) }] }] }, /differ in the database/],
   ["I4", withEvents(event("one", 8, [{ cause: { kind: "webhook" }, done: ["github:z"] }])), /the state counts 9, done are 10/],
   ["I4", withEvents(event("one", 8, [{ cause: { kind: "queue" }, state: { set: { count: 10 } } }])), /the state counts 10, done are 9/],
+  ["I4", withEvents(event("one", 8, [half])), /github:h is stored in part and is not done/],
   ["I5", { ...RIGHT, runs: [run("tick:s", { atMs: 8, dueMs: 9 })] }, /tick:s ran 1 ms early/],
   ["I7", { ...RIGHT, runs: Array.from({ length: ATTEMPTS_MAX + 2 }, () => run("github:p")) }, /poison p ran 7 times/],
   ["I9", { ...RIGHT, clients: [{ board: "north", seen: [[{ seq: 2, state: { note: "n2", n: 2 } }, { seq: 1, state: { note: "n1", n: 1 } }]] }] }, /was told 1 after 2/],
@@ -145,6 +152,14 @@ const PLANTED: ReadonlyArray<readonly [check: keyof typeof CHECKS, history: RigH
   ["I13", { ...RIGHT, received: [...RIGHT.received, { key: "k3", agent: "one", id: "z" }] }, /z was sent, and its turn is not stored/],
   ["I13", { ...RIGHT, received: [] }, /w is stored and was never sent/],
 ]; // prettier-ignore
+
+test("a turn may be stored in two parts, if the first says so", () => {
+  const { done } = turn("webhook", "github:h", 10);
+  const rest = event("one", 9, [{ cause: half.cause, done }] as ReadonlyArray<TurnRecord>);
+  const { history } = ledger;
+  const whole = { ...history, events: [...history.events, event("one", 8, [half]), rest] };
+  expect(CHECKS["I4"]!({ ...RIGHT, ledgers: [{ ...ledger, history: whole }] })).toEqual([]);
+});
 
 describe("a planted violation is found:", () => {
   test.each(PLANTED)("%s #%#", (check, history, says) => {

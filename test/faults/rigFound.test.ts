@@ -1,6 +1,6 @@
 /** What the fault rig found, by the shortest way to it. The account is in docs/reliability.md. */
 import { Effect, Exit, Scope } from "effect";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { agentId, shardOf, type Epoch } from "../../schemas/Address.ts";
 import { encodeMessage } from "../../schemas/Call.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
@@ -30,6 +30,8 @@ import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
 import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
 import { makeMemoryInbox } from "../../services/memory/MemoryInbox.ts";
 import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
+import type { NatsConnectionShape } from "../../services/nats/NatsConnection.ts";
+import { Stranded } from "../../services/nats/Stranded.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 
 const TTL_MS = 1_000;
@@ -119,6 +121,39 @@ test("a shard that was another's when it was claimed is claimed again, though no
   const closing = Effect.runPromise(Scope.close(scope, Exit.void));
   for (let n = 0; n < 20; n++) await time.advance(TTL_MS / 10);
   await closing;
+});
+
+test("a process whose server stores nothing goes to another, and not while one elects", () => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  try {
+    let left = 0;
+    let changed: () => void = () => undefined;
+    const connection = {
+      connected: () => true,
+      onChange: (f: () => void) => (changed = f),
+      log: () => undefined,
+      client: { getServer: () => "one", reconnect: () => Promise.resolve(void left++) },
+    } as object as NatsConnectionShape;
+    const stranded = new Stranded(connection);
+    const hears = (answered: boolean, afterMs: number): number => {
+      vi.advanceTimersByTime(afterMs);
+      stranded.heard(answered);
+      return left;
+    };
+    expect(hears(false, 60_000)).toBe(0);
+    expect(hears(false, 9_000)).toBe(0);
+    expect(hears(true, 100)).toBe(0);
+    expect(hears(false, 9_000)).toBe(0);
+    expect(hears(false, 9_900)).toBe(0);
+    expect(hears(false, 200)).toBe(1);
+    // The next one has as long.
+    changed();
+    expect(hears(false, 1_000)).toBe(1);
+    expect(hears(false, 9_900)).toBe(1);
+    expect(hears(false, 200)).toBe(2);
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 test("a journal that has lost an event is not read past the hole, though the rest would apply", async () => {

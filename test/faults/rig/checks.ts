@@ -107,19 +107,29 @@ export function checkMarks({ orders, ledgers, readMs }: RigHistory): Violations 
   return wrong;
 } // prettier-ignore
 
-/** I4: after every event a ledger's state is in step with the inputs and jobs that are done. */
+/**
+ * I4: after every event a ledger's state is in step with the inputs and jobs that are done, and with those of which a part had to
+ * be stored before their end (others waited for 50 ms), which the event says, and which are done later.
+ */
 export function checkWhole({ ledgers }: RigHistory): Violations {
   const wrong: string[] = [];
   for (const { history } of ledgers) {
     const image = new AgentImage(history.id);
     const done = new Set<string>();
+    const halves = new Set<string>();
     for (const event of history.events) {
       applyEvent(image, event.seq as Sequence, event.head);
-      for (const key of doneOf(event, "webhook", "queue", "schedule")) done.add(key);
+      for (const { begun, state, cause } of event.head.turns)
+        if (begun === true && state !== undefined) halves.add(cause.id ?? "");
+      for (const key of doneOf(event, "webhook", "queue", "schedule")) {
+        done.add(key);
+        halves.delete(key);
+      }
       const count = image.state === undefined ? 0 : (JSON.parse(image.state) as { count: number }).count;
-      if (count !== done.size)
+      if (count !== done.size + halves.size)
         wrong.push(`${addressKey(history.id)} event ${event.seq}: the state counts ${count}, done are ${done.size}`);
     }
+    for (const key of halves) wrong.push(`${addressKey(history.id)}: ${key} is stored in part and is not done`);
   }
   return wrong.slice(0, SHOWN_MAX);
 } // prettier-ignore
