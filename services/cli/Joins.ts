@@ -8,6 +8,7 @@ import type { DatabasesShape } from "../../core/database/Databases.ts";
 import type { DeadLettersShape } from "../../core/dead/DeadLetters.ts";
 import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
+import type { RerunEvent } from "../../core/journal/Rerun.ts";
 import type { JournalFeedShape } from "../../core/journal/JournalFeed.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
 import type { LogFields, LogShape } from "../../core/log/Log.ts";
@@ -202,6 +203,11 @@ export interface Joins {
    * is imported here, for once a module was loaded each import passes its hooks, at several times the cost.
    */
   readonly begin: (settings: BrokerSettings) => Promise<Begun>;
+  /** How past events are run again on a module's code. */
+  readonly rerunOn: (code: {
+    readonly module: LoadedModule;
+    readonly env: Readonly<Record<string, unknown>>;
+  }) => Promise<RerunEvent>;
   /** This program once more, with a channel to it. */
   readonly startWorker: (args: ReadonlyArray<string>) => WorkerProcess;
 }

@@ -21,6 +21,7 @@ const joins: Joins = {
     (await import("./joinConsole.ts")).serveConsole(source, settings),
   provision: async (target, settings) =>
     (await import("./joinReader.ts")).provisionTarget(target, settings),
+  rerunOn: async (code) => (await import("./joinRerun.ts")).rerunOn(code),
   begin,
   startWorker: (args) => forkWorker(process.argv[1]!, args),
 };

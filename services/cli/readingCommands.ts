@@ -1,11 +1,12 @@
 /**
- * The commands that look at agents: `list`, `history`, `state`, `sql`, `schedules`, `tail`. Adds them to the program;
+ * The commands that look at agents: `list`, `history`, `state`, `rerun`, `sql`, `schedules`, `tail`. Adds them to the program;
  * the work is in `commands/`. They read the broker and disturb nobody.
  */
 import { Option, type Command } from "commander";
 import { console as consoleCommand } from "./commands/console.ts";
 import { history } from "./commands/history.ts";
 import { list } from "./commands/list.ts";
+import { rerun } from "./commands/rerun.ts";
 import { schedules } from "./commands/schedules.ts";
 import { sql } from "./commands/sql.ts";
 import { state } from "./commands/state.ts";
@@ -17,6 +18,8 @@ import type { Terminal } from "./Terminal.ts";
 
 /** Beside the gateway's default. */
 const CONSOLE_PORT_DEFAULT = 8790;
+/** Some tens of milliseconds each: a person waits for them. */
+const RERUN_LAST_DEFAULT = 100;
 
 export const CLASS_HELP = "agent class, as in code or in URLs: RepoAgent, repo-agent";
 export const NAME_HELP = "name of the agent";
@@ -103,6 +106,57 @@ Examples:
     )
     .action((className: string, name: string, given: Given) =>
       withPorts(given, (ports) => state(ports, terminal, { className, name, ...flags(given) })),
+    );
+
+  reading("rerun", "what other code makes of an agent's past")
+    .description(
+      "Runs the webhooks of an agent's past again on the code of a module, each by itself, on the agent as it was then; and shows where state, tables or schedules come out otherwise. All in memory: the running agent is not asked, and nothing is sent.",
+    )
+    .argument("<class>", CLASS_HELP)
+    .argument("<name>", NAME_HELP)
+    .argument("[module]", "the file that exports the agents; default: as for agents dev")
+    .addOption(
+      new Option("--last <count>", "only the last so many events with webhooks")
+        .argParser((text: string) => options.readWhole(text, 1, Number.MAX_SAFE_INTEGER))
+        .default(RERUN_LAST_DEFAULT),
+    )
+    .addOption(
+      new Option("--from <seq>", "only from this journal sequence on").argParser((text: string) =>
+        options.readWhole(text, 0, Number.MAX_SAFE_INTEGER),
+      ),
+    )
+    .addOption(
+      new Option("--to <seq>", "only up to this journal sequence").argParser((text: string) =>
+        options.readWhole(text, 1, Number.MAX_SAFE_INTEGER),
+      ),
+    )
+    .addHelpText(
+      "after",
+      `
+Each event begins as it really was, whatever the code made of those before. Time is that of the
+webhook; a fetch of the agent's fails, webhooks and mail that it sends are only listed. Not run
+again, and named: requests, calls and frames, whose bodies the journal does not keep.
+Exit code 1 when anything goes another way.
+
+--json prints one object a line:
+  {seq, time, inputs, outcome: "same"|"differs"|"fails"|"skipped", why?, differences?, sends?}
+
+Examples:
+  agents rerun RepoAgent octocat-hello-world
+  agents rerun RepoAgent octocat-hello-world src/next.ts --last 1000`,
+    )
+    .action((className: string, name: string, module: string | undefined, given: GivenRerun) =>
+      withPorts(given, (ports) =>
+        rerun(ports, terminal, joins, {
+          className,
+          name,
+          module,
+          from: given.from,
+          to: given.to,
+          last: given.last,
+          json: given.json === true,
+        }),
+      ),
     );
 
   reading("sql", "query an agent's database, now or at any point of its history")
@@ -226,6 +280,11 @@ Examples:
 }
 
 /** What commander gives for the options above. */
+interface GivenRerun extends GivenTarget {
+  readonly last: number;
+  readonly from?: number;
+  readonly to?: number;
+}
 interface Given extends GivenTarget {
   readonly at?: string;
   readonly limit?: number;

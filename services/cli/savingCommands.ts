@@ -1,13 +1,15 @@
 /**
- * The commands that copy agents out of an installation and into one: `export`, `import`, `backup`, `restore`. Adds them
- * to the program; the work is in `commands/`.
+ * The commands that copy agents out of an installation, into one and within it: `export`, `import`, `fork`, `backup`,
+ * `restore`. Adds them to the program; the work is in `commands/`.
  */
 import type { Command } from "commander";
 import { backup } from "./commands/backup.ts";
 import { exportAgent } from "./commands/exportAgent.ts";
+import { fork } from "./commands/fork.ts";
 import { importAgent } from "./commands/importAgent.ts";
 import { restore } from "./commands/restore.ts";
 import type { Joins } from "./Joins.ts";
+import * as options from "./options.ts";
 import { CLASS_HELP, NAME_HELP } from "./readingCommands.ts";
 import { addTargetOptions, withPortsOf, type GivenTarget } from "./targetOptions.ts";
 import type { Terminal } from "./Terminal.ts";
@@ -60,6 +62,36 @@ Examples:
       ),
     );
 
+  saving("fork", "make a second agent of a point in one's history")
+    .description(
+      "Makes an agent of a new name that is what the other was at that point: state, SQL, queue, schedules and history. The other goes on as it is. Its schedules are armed again, and what waits in its queue goes on: both agents do it.",
+    )
+    .argument("<class>", CLASS_HELP)
+    .argument("<name>", NAME_HELP)
+    .argument("<new name>", "the fork's")
+    .addOption(options.at())
+    .addHelpText(
+      "after",
+      `
+Schedules that were due long ago run at once: fork an agent with mail or webhooks to send where that
+does no harm (agents export, and agents import elsewhere).
+
+Examples:
+  agents fork RepoAgent octocat-hello-world before-the-bug --at 1041
+  agents fork RepoAgent octocat-hello-world yesterday --at 2026-03-01T09:30:00Z`,
+    )
+    .action((className: string, name: string, newName: string, given: GivenFork) =>
+      withPorts(given, (ports) =>
+        fork(ports, terminal, joins.time, {
+          className,
+          name,
+          newName,
+          at: given.at,
+          json: given.json === true,
+        }),
+      ),
+    );
+
   saving("backup", "copy all agents into a folder, while they run")
     .description(
       "Writes every agent's journal, the inputs that wait and the dead letters into a new folder, for agents restore. Whatever was stored when it began is in it; an agent's later commits may be.",
@@ -101,6 +133,9 @@ Examples:
     );
 }
 
+interface GivenFork extends GivenTarget {
+  readonly at?: string;
+}
 interface GivenImport extends GivenTarget {
   readonly as?: string;
 }

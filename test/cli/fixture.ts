@@ -130,6 +130,7 @@ export class CliFixture {
     ],
     begin: () => Promise.reject(new Error("not in these tests")),
     serveConsole: () => Promise.reject(new Error("not in these tests")),
+    rerunOn: () => Promise.reject(new Error("not in these tests")),
     startWorker: () => {
       throw new Error("not in these tests");
     },

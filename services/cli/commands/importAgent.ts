@@ -12,8 +12,7 @@ import { resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { transplant } from "../../../core/journal/transplant.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
-import { bareEnd } from "../../../core/turn/endLife.ts";
-import { addressKey, type AgentId, type Epoch, type Sequence } from "../../../schemas/Address.ts";
+import { addressKey, type AgentId } from "../../../schemas/Address.ts";
 import {
   AgentFileReader,
   readAgentFileHead,
@@ -24,11 +23,11 @@ import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import { failed } from "../CliError.ts";
 import { address } from "../findAgent.ts";
 import type { ReadPorts } from "../Joins.ts";
+import { freePlace, storeEvent } from "../newJournal.ts";
 import type { Terminal } from "../Terminal.ts";
 import { armTimers, wakeAgent } from "../wakeAgent.ts";
 
-/** A broker that is slow to store one message is away. */
-const STORE_TIMEOUT_MS = 30_000;
+const ADVICE = 'Import it under another name (--as), or erase it first ("agents erase").';
 
 export interface ImportOptions {
   readonly file: string;
@@ -46,10 +45,10 @@ export async function importAgent(
   const path = resolve(terminal.cwd, file);
   const { from, events } = await check(path);
   const id = name === undefined ? from : address(from.class, name);
-  const { seq, epoch } = await freePlace(ports, id);
+  const { seq, epoch } = await freePlace(ports, id, ADVICE);
   let last = seq;
   await each(path, async ({ data }) => {
-    last = await store(ports, id, transplant(data, { id, epoch }), last);
+    last = await storeEvent(ports, id, transplant(data, { id, epoch }), last);
   });
   const timers = await armTimers(ports, id);
   await wakeAgent(ports, time, id);
@@ -92,36 +91,4 @@ async function each(path: string, use: (event: AgentFileEvent) => Promise<void>)
   if (id === undefined) throw new CorruptFrame({ message: "it is empty" });
   reader.finish();
   return id;
-}
-
-/** Where the journal begins: after the end of one that was erased, else at the start. Throws `CliError`. */
-async function freePlace(
-  { journal }: ReadPorts,
-  id: AgentId,
-): Promise<{ readonly seq: Sequence; readonly epoch: Epoch }> {
-  const last = await journal.last(id);
-  if (last === undefined) return { seq: 0 as Sequence, epoch: 0 as Epoch };
-  const end = bareEnd(last);
-  if (end !== undefined) return { seq: last.seq, epoch: end.epoch as Epoch };
-  throw failed(
-    `${addressKey(id)} exists here, and was not touched. Import it under another name (--as), or erase it first ("agents erase").`,
-  );
-}
-
-async function store(
-  { journal }: ReadPorts,
-  id: AgentId,
-  data: Uint8Array,
-  expectedSeq: Sequence,
-): Promise<Sequence> {
-  const signal = AbortSignal.timeout(STORE_TIMEOUT_MS);
-  const result = await journal.append(id, data, { expectedSeq, signal });
-  if (result._tag === "Stored") return result.seq;
-  const why =
-    result._tag === "Conflict"
-      ? "something came for it and woke it meanwhile: keep its senders off"
-      : result.message;
-  throw failed(
-    `${addressKey(id)} is here in part only; ${why}. Remove it ("agents erase") and import it again.`,
-  );
 }

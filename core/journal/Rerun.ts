@@ -1,0 +1,36 @@
+/**
+ * The port by which a past event is run again on other code: what an agent was before it and what came in then go in,
+ * what that code makes of them comes out. Nothing of it is stored, and nothing leaves the process.
+ *
+ * Used by `agents rerun`; the adapter is `services/testing/rerunEvent`.
+ */
+import type { AgentId } from "../../schemas/Address.ts";
+import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
+import type { ComparedAgent } from "./compareAgents.ts";
+
+export interface PastEvent {
+  readonly id: AgentId;
+  /** The event before it, as it was stored, and a snapshot of the agent then; undefined: it had none. */
+  readonly before: { readonly event: Uint8Array; readonly snapshot: Uint8Array } | undefined;
+  /** What came in, in order. */
+  readonly inputs: ReadonlyArray<InboxEnvelope>;
+}
+
+export interface RerunSend {
+  readonly kind: "webhook" | "fetch" | "email";
+  readonly method: string;
+  readonly url: string;
+}
+
+export interface Rerun {
+  /** The agent when the last input was done: before anything that it queued or scheduled ran. */
+  readonly after: ComparedAgent;
+  /** Of each input's last attempt, as the journal would tell it. */
+  readonly errors: ReadonlyArray<string>;
+  /** What it wanted to send. A webhook or mail was taken for sent, a `fetch` failed. */
+  readonly sends: ReadonlyArray<RerunSend>;
+  readonly close: () => Promise<void>;
+}
+
+/** Rejects with the code's own error where no agent could be made of it. */
+export type RerunEvent = (event: PastEvent) => Promise<Rerun>;

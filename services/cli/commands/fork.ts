@@ -1,0 +1,88 @@
+/**
+ * `agents fork <class> <name> <new name> [--at]`: a second agent that is what the first was at a point of its history,
+ * and goes its own way from there. Nothing but its journal is written; the first is not asked and not touched.
+ *
+ * 1. The part of the journal is read whole before the first event is written: one that is damaged changes nothing.
+ * 2. An agent of the new name is never written over.
+ * 3. As after `agents import`, its schedules are armed again and what waits in its queue goes on: both agents do it.
+ */
+import { transplant } from "../../../core/journal/transplant.ts";
+import type { TimeShape } from "../../../core/time/Time.ts";
+import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
+import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
+import { decodeEvent, type JournalHead } from "../../../schemas/JournalEvent.ts";
+import { failed, notFound, usage } from "../CliError.ts";
+import { address, findAgent } from "../findAgent.ts";
+import type { ReadPorts } from "../Joins.ts";
+import { freePlace, storeEvent } from "../newJournal.ts";
+import { describePoint, readAt, type Point } from "../readAt.ts";
+import type { Terminal } from "../Terminal.ts";
+import { armTimers, wakeAgent } from "../wakeAgent.ts";
+
+export interface ForkOptions {
+  readonly className: string;
+  readonly name: string;
+  readonly newName: string;
+  /** `--at`; undefined: now. */
+  readonly at: string | undefined;
+  readonly json: boolean;
+}
+
+/** Of a stream: they count from 1. */
+const FIRST = 1 as Sequence;
+
+export async function fork(
+  ports: ReadPorts,
+  terminal: Terminal,
+  time: Pick<TimeShape, "id" | "nowMs">,
+  { className, name, newName, at, json }: ForkOptions,
+): Promise<void> {
+  const point = readAt(at);
+  const from = await findAgent(ports.journal, className, name);
+  const id = address(from.class, newName);
+  if (id.name === from.name) throw usage(`Give the fork of ${addressKey(from)} a name of its own`);
+  const toSeq = await check(ports, from, point);
+  const place = await freePlace(ports, id, "Give another name, or erase it first (agents erase).");
+  let last = place.seq;
+  let events = 0;
+  for await (const event of ports.journal.read(from, { fromSeq: FIRST, toSeq })) {
+    last = await storeEvent(ports, id, transplant(event.data, { id, epoch: place.epoch }), last);
+    events++;
+  }
+  const timers = await armTimers(ports, id);
+  await wakeAgent(ports, time, id);
+  const done = { class: id.class, name: id.name, seq: toSeq, events, timers };
+  if (json) terminal.out(JSON.stringify(done));
+  else
+    terminal.out(
+      `${addressKey(id)} is what ${addressKey(from)} was at sequence ${toSeq}: ${events} events, ${timers} timers armed.`,
+    );
+}
+
+/** Rule 1. The sequence of the last event to take. Throws `CliError`. */
+async function check({ journal }: ReadPorts, id: AgentId, point: Point): Promise<Sequence> {
+  let last: { readonly seq: Sequence; readonly kind: JournalHead["kind"] } | undefined;
+  const range = {
+    fromSeq: FIRST,
+    ...(point.atSeq === undefined ? {} : { toSeq: point.atSeq as Sequence }),
+  };
+  try {
+    for await (const { seq, data } of journal.read(id, range)) {
+      const { head } = decodeEvent(data);
+      if (point.atTimeMs !== undefined && head.time > point.atTimeMs) break;
+      if (head.after !== undefined && head.after !== (last?.seq ?? 0))
+        throw new CorruptFrame({ message: `an event is missing before sequence ${seq}` });
+      last = { seq, kind: head.kind };
+    }
+  } catch (error) {
+    if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
+    throw failed(
+      `The journal of ${addressKey(id)} is damaged, nothing was written: ${error.message}`,
+    );
+  }
+  if (last === undefined || last.kind === "destroyed")
+    throw notFound(
+      `${addressKey(id)} ${last === undefined ? "had no event" : "had ended"} ${describePoint(point)}. "agents history" shows what it was when.`,
+    );
+  return last.seq;
+}

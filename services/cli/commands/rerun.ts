@@ -1,0 +1,171 @@
+/**
+ * `agents rerun <class> <name> [module]`: what other code makes of an agent's past. Each webhook that it had is run
+ * again by itself, on the agent as it was then and in memory, and what comes out is compared with what is recorded.
+ *
+ * 1. Each event stands alone: where the code goes another way once, the next begins as it really was.
+ * 2. What can't be run again is named, and why (`pastWebhooks`).
+ * 3. The agent is not asked and not touched. Exit code 1 when anything goes another way: for a pipeline.
+ */
+import type { AgentDatabase } from "../../../core/database/Databases.ts";
+import { compareAgents, type ComparedAgent } from "../../../core/journal/compareAgents.ts";
+import type { PastEvent, Rerun, RerunEvent } from "../../../core/journal/Rerun.ts";
+import { isWebhook, pastWebhooks, type PastWebhooks } from "../../../core/turn/pastWebhooks.ts";
+import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
+import { decodeEvent, type Cause } from "../../../schemas/JournalEvent.ts";
+import { loadEnv } from "../../env/loadEnv.ts";
+import type { LoadedModule } from "../../module/LoadedModule.ts";
+import { loadModule } from "../../module/loadModule.ts";
+import { failed } from "../CliError.ts";
+import { findAgent } from "../findAgent.ts";
+import type { Joins, ReadPorts } from "../Joins.ts";
+import { findModule } from "../prepare.ts";
+import { shownPath, type Terminal } from "../Terminal.ts";
+
+export interface RerunOptions {
+  readonly className: string;
+  readonly name: string;
+  readonly module: string | undefined;
+  /** Sequences, both included; undefined: the first, the last. */
+  readonly from: number | undefined;
+  readonly to: number | undefined;
+  /** Of these, so many webhooks, the latest. */
+  readonly last: number;
+  readonly json: boolean;
+}
+
+interface Told {
+  readonly seq: number;
+  readonly time: string;
+  readonly inputs: ReadonlyArray<string>;
+  readonly outcome: "same" | "differs" | "fails" | "skipped";
+  /** Why it was skipped, or how it failed. */
+  readonly why?: string;
+  readonly differences?: ReadonlyArray<string>;
+  readonly sends?: Rerun["sends"];
+}
+
+export async function rerun(
+  ports: ReadPorts,
+  terminal: Terminal,
+  joins: Pick<Joins, "rerunOn">,
+  options: RerunOptions,
+): Promise<void> {
+  const id = await findAgent(ports.journal, options.className, options.name);
+  const file = findModule(terminal, options.module);
+  const { env } = loadEnv({ module: file, cwd: terminal.cwd, processEnv: terminal.env });
+  const module = await loadModule(file);
+  checkHasClass(module, id, shownPath(terminal.cwd, file));
+  const run = await joins.rerunOn({ module, env });
+  const seqs = await webhooksOf(ports, id, options);
+  const counts = { same: 0, differs: 0, fails: 0, skipped: 0 };
+  for await (const event of pastWebhooks(id, seqs, ports)) {
+    const told = await runAgain(ports, run, event);
+    counts[told.outcome]++;
+    if (options.json) terminal.out(JSON.stringify(told));
+    else for (const line of linesOf(told)) terminal.out(line);
+  }
+  const all = `${counts.same} the same, ${counts.differs} another way, ${counts.fails} failed, ${counts.skipped} not run again`;
+  if (counts.differs + counts.fails > 0) throw failed(`${addressKey(id)}: ${all}.`);
+  if (!options.json) terminal.out(`${addressKey(id)}: ${all}.`);
+}
+
+function checkHasClass(module: LoadedModule, id: AgentId, file: string): void {
+  if (module.agents.has(id.class)) return;
+  const classes = [...module.agents.keys()].join(", ");
+  throw failed(`${file} exports no agent class ${id.class}; it has ${classes || "none"}`);
+}
+
+/** Sequences of the events that end a webhook's turn. */
+async function webhooksOf(
+  { journal }: ReadPorts,
+  id: AgentId,
+  { from = 1, to, last }: RerunOptions,
+): Promise<ReadonlyArray<number>> {
+  const seqs: number[] = [];
+  const range = {
+    fromSeq: Math.max(1, from) as Sequence,
+    ...(to === undefined ? {} : { toSeq: to as Sequence }),
+  };
+  for await (const { seq, data } of journal.read(id, range))
+    if (decodeEvent(data).head.turns.some(isWebhook)) {
+      seqs.push(seq);
+      if (seqs.length > last) seqs.shift();
+    }
+  return seqs;
+}
+
+/** A database of those bytes, for as long as `look` takes. */
+async function withDatabase<A>(
+  { databases }: ReadPorts,
+  id: AgentId,
+  image: Uint8Array,
+  look: (database: AgentDatabase) => Promise<A>,
+): Promise<A> {
+  const { database } = databases.open(id);
+  try {
+    database.restore(image);
+    return await look(database);
+  } finally {
+    database.close();
+  }
+}
+
+async function runAgain(ports: ReadPorts, run: RerunEvent, event: PastWebhooks): Promise<Told> {
+  const { seq, head, causes, obstacle, past, before, after } = event;
+  const about = { seq, time: new Date(head.time).toISOString(), inputs: causes.map(nameOf) };
+  if (obstacle !== undefined) return { ...about, outcome: "skipped", why: obstacle };
+  const errors = head.turns.filter(isWebhook).flatMap(({ error }) => error ?? []);
+  const outcome = await withDatabase(ports, past.id, before.image, (began) =>
+    withDatabase(ports, past.id, after.image, (database) =>
+      outcomeOf(run, past, { began, errors, state: after.state, database }),
+    ),
+  );
+  return { ...about, ...outcome };
+}
+
+async function outcomeOf(
+  run: RerunEvent,
+  past: PastEvent,
+  recorded: ComparedAgent & {
+    /** Where it began. */
+    readonly began: AgentDatabase;
+    readonly errors: ReadonlyArray<string>;
+  },
+): Promise<Pick<Told, "outcome" | "why" | "differences" | "sends">> {
+  let again: Rerun;
+  try {
+    again = await run(past);
+  } catch (error) {
+    return { outcome: "fails", why: error instanceof Error ? error.message : String(error) };
+  }
+  try {
+    const differences = compareAgents(recorded, again.after, recorded.began);
+    const sends = again.sends.length === 0 ? {} : { sends: again.sends };
+    const [error] = again.errors;
+    if (error !== undefined && recorded.errors.length === 0)
+      return { outcome: "fails", why: error, differences, ...sends };
+    if (error === undefined && recorded.errors.length > 0)
+      return { outcome: "differs", differences: [`no error; it was ${recorded.errors.join("; ")}`, ...differences], ...sends }; // prettier-ignore
+    if (differences.length === 0) return { outcome: "same", ...sends };
+    return { outcome: "differs", differences, ...sends };
+  } finally {
+    await again.close();
+  }
+}
+
+const nameOf = ({ provider, type, id }: Cause): string =>
+  [provider, type, id].filter((part) => part !== undefined).join(" ");
+
+function* linesOf({
+  seq,
+  inputs,
+  outcome,
+  why,
+  differences = [],
+  sends = [],
+}: Told): Generator<string> {
+  yield `${seq}  ${inputs.join(", ")}  ${outcome}${why === undefined ? "" : `: ${why}`}`;
+  for (const difference of differences) yield `    ${difference}`;
+  for (const { kind, method, url } of sends)
+    yield `    would send: ${kind === "email" ? url : `${method} ${url}`}`;
+}

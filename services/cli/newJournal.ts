@@ -1,0 +1,49 @@
+/**
+ * An agent's journal written by a command, event by event, where no agent is: for `import` and `fork`. Each event
+ * expects the one before, so an agent that is there is never written over.
+ */
+import { bareEnd } from "../../core/turn/endLife.ts";
+import { addressKey, type AgentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
+import { failed } from "./CliError.ts";
+import type { ReadPorts } from "./Joins.ts";
+
+/** A broker that is slow to store one message is away. */
+const STORE_TIMEOUT_MS = 30_000;
+
+/** Where a journal begins: at the start, or after the end of one that was erased. */
+export interface FreePlace {
+  readonly seq: Sequence;
+  readonly epoch: Epoch;
+}
+
+/** Throws `CliError` where the agent exists; `advice`: what to do then. */
+export async function freePlace(
+  { journal }: ReadPorts,
+  id: AgentId,
+  advice: string,
+): Promise<FreePlace> {
+  const last = await journal.last(id);
+  if (last === undefined) return { seq: 0 as Sequence, epoch: 0 as Epoch };
+  const end = bareEnd(last);
+  if (end !== undefined) return { seq: last.seq, epoch: end.epoch as Epoch };
+  throw failed(`${addressKey(id)} exists here, and was not touched. ${advice}`);
+}
+
+/** Appends one event after `expectedSeq`; its sequence. Throws `CliError`. */
+export async function storeEvent(
+  { journal }: ReadPorts,
+  id: AgentId,
+  data: Uint8Array,
+  expectedSeq: Sequence,
+): Promise<Sequence> {
+  const signal = AbortSignal.timeout(STORE_TIMEOUT_MS);
+  const result = await journal.append(id, data, { expectedSeq, signal });
+  if (result._tag === "Stored") return result.seq;
+  const why =
+    result._tag === "Conflict"
+      ? "something came for it and woke it meanwhile: keep its senders off"
+      : result.message;
+  throw failed(
+    `${addressKey(id)} is here in part only; ${why}. Remove it ("agents erase") and do this again.`,
+  );
+}

@@ -1,0 +1,135 @@
+/**
+ * A past event on other code, in an installation in memory of its own (`joinMemory`), at the time at which it came.
+ *
+ * 1. The agent begins as it was: the snapshot, and behind it the event before, which the journal has to end with.
+ *    Sequences are those of the new journal.
+ * 2. Time moves until everything is done, retries included. What counts is the agent at the event that ended its last
+ *    input; what it queued and scheduled may have run since.
+ * 3. Nothing leaves: what it sends is kept and told.
+ */
+import type { PastEvent, Rerun } from "../../core/journal/Rerun.ts";
+import { transplant } from "../../core/journal/transplant.ts";
+import type { LogShape } from "../../core/log/Log.ts";
+import { rebuildAgent } from "../../core/turn/rebuild.ts";
+import { addressKey, type Epoch, type Sequence } from "../../schemas/Address.ts";
+import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
+import { decodeEvent } from "../../schemas/JournalEvent.ts";
+import { decodeSnapshot, encodeSnapshot } from "../../schemas/Snapshot.ts";
+import type { LoadedModule } from "../module/LoadedModule.ts";
+import { Driver } from "./Driver.ts";
+import { joinMemory, type MemoryInstallation } from "./joinMemory.ts";
+import { TestOutgoing } from "./TestOutgoing.ts";
+import { joinWorld } from "./virtualGlobals.ts";
+
+export interface RerunCode {
+  readonly module: LoadedModule;
+  readonly env: Readonly<Record<string, unknown>>;
+}
+
+/** Of a stream: they count from 1. */
+const FIRST = 1 as Sequence;
+const SILENT: LogShape = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+};
+
+export async function rerunEvent({ module, env }: RerunCode, past: PastEvent): Promise<Rerun> {
+  const { id, inputs } = past;
+  const [first] = inputs;
+  let outgoing: TestOutgoing | undefined;
+  const installation = await joinMemory({
+    module,
+    env,
+    seed: 1,
+    startMs: first?.head.time,
+    publicUrl: first?.head.url === undefined ? "http://localhost" : new URL(first.head.url).origin,
+    log: SILENT,
+    outgoing: ({ nowMs }) => (outgoing = new TestOutgoing(nowMs, undefined)),
+  });
+  const sent = outgoing!;
+  const leaveWorld = joinWorld({
+    time: installation.time,
+    isDead: installation.isDead,
+    fetch: (request) => sent.fetch(request),
+  });
+  const driver = new Driver({
+    time: installation.time,
+    activity: installation.activity,
+    isAlive: () => installation.alive,
+    open: () => openWork(installation),
+    takeLoading: installation.takeLoading,
+  });
+  const close = async (): Promise<void> => {
+    driver.end();
+    await driver.exclusive(() => installation.close());
+    leaveWorld();
+  };
+  try {
+    await plant(installation, past);
+    for (const { head, body } of inputs) {
+      installation.broker.inbox.publish(id, encodeEnvelope(head, body));
+      await driver.settled();
+    }
+    const { seq, errors } = await endOf(installation, past);
+    const { journal, snapshots, databases } = installation;
+    const rebuilt = await rebuildAgent(id, { journal, snapshots, databases, atSeq: seq });
+    return {
+      after: rebuilt,
+      errors,
+      sends: sent.sent.map(({ kind, method, url }) => ({ kind, method, url })),
+      close: async () => {
+        rebuilt.database.close();
+        await close();
+      },
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** Rule 1. */
+async function plant(
+  { broker, snapshots }: MemoryInstallation,
+  { id, before }: PastEvent,
+): Promise<void> {
+  if (before === undefined) return;
+  const seq = broker.journal.append(id, transplant(before.event, { id, epoch: 0 as Epoch }), 0 as Sequence); // prettier-ignore
+  if (seq === undefined) throw new Error("a journal that is empty refused an event");
+  const { head, image } = decodeSnapshot(before.snapshot);
+  const { life: _elsewhere, ...kept } = head;
+  const done = head.done.map(([key, timeMs]) => [key, timeMs, seq] as const);
+  await snapshots.put(id, encodeSnapshot({ ...kept, seq, epoch: 0, done, begun: [] }, image));
+}
+
+/** Rule 2. */
+async function endOf(
+  { journal }: MemoryInstallation,
+  { id, inputs }: PastEvent,
+): Promise<{ readonly seq: Sequence; readonly errors: ReadonlyArray<string> }> {
+  const left = new Set(inputs.map(({ head }) => head.key));
+  const errors = new Map<string, string>();
+  for await (const { seq, data } of journal.read(id, { fromSeq: FIRST }))
+    for (const { cause, done = [], dead, error } of decodeEvent(data).head.turns) {
+      const key = cause.id;
+      if (key === undefined || !left.has(key)) continue;
+      if (error !== undefined) errors.set(key, error);
+      if (!done.includes(key) && dead !== true) continue;
+      left.delete(key);
+      if (left.size === 0) return { seq, errors: [...errors.values()] };
+    }
+  throw new Error(`${addressKey(id)} was not done with ${[...left].join(", ")}`);
+}
+
+function openWork({ broker, calls, agents }: MemoryInstallation): ReadonlyArray<string> {
+  const { depth } = broker.inbox;
+  return [
+    ...(depth > 0 ? [`${depth} inputs`] : []),
+    ...(calls.calling > 0 ? [`${calls.calling} calls`] : []),
+    ...agents()
+      .filter((agent) => !agent.idle)
+      .map((agent) => `turns of ${addressKey(agent.id)}`),
+  ];
+}

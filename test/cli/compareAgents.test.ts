@@ -1,0 +1,82 @@
+/** What `agents rerun` tells of two agents that should be one. */
+import { beforeAll, expect, test } from "vitest";
+import { compareAgents, type ComparedAgent } from "../../core/journal/compareAgents.ts";
+import type { AgentDatabase } from "../../core/database/Databases.ts";
+import { agentId } from "../../schemas/Address.ts";
+import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
+
+let sqlite: Awaited<ReturnType<typeof openSqliteDatabases>>;
+beforeAll(async () => {
+  sqlite = await openSqliteDatabases({ folder: undefined });
+  return () => sqlite.close();
+});
+
+const databaseOf = (...statements: string[]): AgentDatabase => {
+  const { database } = sqlite.databases.open(agentId("A", "a"));
+  for (const statement of statements) database.query(statement, []);
+  return database;
+};
+const compare = (
+  was: Partial<ComparedAgent>,
+  is: Partial<ComparedAgent>,
+  before = databaseOf(),
+): ReadonlyArray<string> =>
+  compareAgents(
+    { state: undefined, database: databaseOf(), ...was },
+    { state: undefined, database: databaseOf(), ...is },
+    before,
+  );
+
+test("nothing, where there is nothing", () => {
+  expect(compare({}, {})).toEqual([]);
+  const same = ["CREATE TABLE t (a, b)", "INSERT INTO t VALUES (1, x'00ff'), (1, x'00ff')"];
+  const state = { deep: [{ a: null }] };
+  expect(compare({ state, database: databaseOf(...same) }, { state: { deep: [{ a: null }] }, database: databaseOf(...same) })).toEqual([]); // prettier-ignore
+});
+
+test("each path of the state, whatever its names", () => {
+  const was = { state: { a: 1, list: [1, 2], "odd name": { x: true }, gone: "it" } };
+  const is = { state: { a: 1, list: [1, 3, 4], "odd name": { x: false }, new: null } };
+  expect(compare(was, is)).toEqual([
+    "state.list[1]: 2 -> 3",
+    "state.list[2]: unset -> 4",
+    'state["odd name"].x: true -> false',
+    'state.gone: "it" -> unset',
+    "state.new: unset -> null",
+  ]);
+  expect(compare({}, { state: {} })).toEqual(["state: unset -> {}"]);
+});
+
+test("each row that is too many or missing, as often as it is; tables that came and went", () => {
+  const was = databaseOf('CREATE TABLE "a b" (x)', 'INSERT INTO "a b" VALUES (1), (1), (2)', "CREATE TABLE old (x)"); // prettier-ignore
+  const is = databaseOf('CREATE TABLE "a b" (x)', `INSERT INTO "a b" VALUES (1), (3), (x'0a')`, "CREATE TABLE new (x)", "INSERT INTO new VALUES (1)"); // prettier-ignore
+  expect(compare({ database: was }, { database: is })).toEqual([
+    'table a b: without {"x":1}',
+    'table a b: without {"x":2}',
+    'table a b: with {"x":3}',
+    'table a b: with {"x":"1 bytes 0a"}',
+    "table old: gone",
+    "table new: new, with 1 row",
+  ]);
+});
+
+test("of the queue what came anew, whatever its ids", () => {
+  const table = "CREATE TABLE svc_agents_queue (id, callback, payload)";
+  const row = (id: string, payload: string) =>
+    `INSERT INTO svc_agents_queue VALUES ('${id}', 'run', '${payload}')`;
+  const before = databaseOf(table, row("1", "old"));
+  const was = databaseOf(table, row("2", "new"));
+  const is = databaseOf(table, row("1", "old"), row("3", "new"), row("4", "another"));
+  expect(compare({ database: was }, { database: is }, before)).toEqual([
+    'queue: with {"callback":"run","payload":"another"}',
+  ]);
+});
+
+test("no more than a person reads", () => {
+  const many = (value: number) =>
+    Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`f${n}`, value]));
+  const lines = compare({ state: many(1) }, { state: { ...many(2), long: "x".repeat(1_000) } });
+  expect(lines).toHaveLength(21);
+  expect(lines.at(-1)).toBe("and 11 more");
+  expect(compare({ state: "x".repeat(1_000) }, { state: 1 })[0]!.length).toBeLessThan(300);
+});

@@ -1,0 +1,129 @@
+/** `agents fork`, as people run it: a second agent of a point in one's history, which goes its own way. */
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { agentId } from "../../schemas/Address.ts";
+import { openReader } from "../../services/cli/joinReader.ts";
+import type { ReadPorts } from "../../services/cli/Joins.ts";
+import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
+
+const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+const MODULE = fileURLToPath(new URL("./keeperModule.ts", import.meta.url));
+/** Larger than a message of the broker below: the event lies in the blob store. */
+const LARGE_BYTES = 600_000;
+
+const folder = tempFolder("fork");
+let nats: TestNats;
+let ports: ReadPorts;
+let host: AgentsProcess;
+
+const agents = (...args: string[]) =>
+  new Promise<{ code: number; out: string; err: string }>((resolve) => {
+    execFile(
+      process.execPath,
+      [MAIN, ...args],
+      { env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url } },
+      (error, out, err) => resolve({ code: error === null ? 0 : Number(error.code), out, err }),
+    );
+  });
+async function call<A>(name: string, method: string, ...args: unknown[]): Promise<A> {
+  const { reply } = await ports.calls.call(
+    agentId("Keeper", name),
+    { kind: "rpc", method, args },
+    { deadlineMs: 20_000, repeatable: false },
+  );
+  if (reply.kind !== "result") throw new Error(JSON.stringify(reply));
+  return reply.value as A;
+}
+interface Kept {
+  readonly state: { readonly notes: number; readonly rung: string[] };
+  readonly notes: string[];
+  readonly schedules: ReadonlyArray<{ readonly payload: string }>;
+}
+/** What its journal holds, by those who read it. */
+async function seqNow(name: string): Promise<number> {
+  return (await ports.journal.last(agentId("Keeper", name)))!.seq;
+}
+
+beforeAll(async () => {
+  nats = await startNats({ maxPayload: 256 * 1024 });
+  expect(await agents("provision", "--shards", "4")).toMatchObject({ code: 0 });
+  ports = await openReader({ natsUrl: nats.url, namespace: "agents" });
+  host = await AgentsProcess.start({
+    args: ["host", MODULE, "--nats", nats.url, "--data", folder.path],
+  });
+  await host.ready();
+}, 60_000);
+afterAll(async () => {
+  await host?.kill();
+  await ports?.close();
+  await nats?.stop();
+  folder.remove();
+}, 30_000);
+
+test("is what the other was then, and each goes its own way", async () => {
+  await call("first", "note", "one");
+  await call("first", "noteLong", LARGE_BYTES);
+  await call("first", "plan", 3_600, "later");
+  const then = await call<Kept>("first", "all");
+  const seq = await seqNow("first");
+  await call("first", "note", "three");
+  await call("first", "plan", 7_200, "much later");
+
+  const forked = await agents("fork", "keeper", "first", "second", "--at", String(seq), "--json");
+  expect(forked).toMatchObject({ code: 0, err: "" });
+  expect(JSON.parse(forked.out)).toMatchObject({ class: "Keeper", name: "second", seq, timers: 1 });
+  expect(await call<Kept>("second", "all")).toEqual(then);
+  expect(await call("second", "note", "of the second")).toBe(3);
+  expect((await call<Kept>("second", "all")).notes.at(-1)).toBe("of the second");
+  expect((await call<Kept>("first", "all")).notes.at(-1)).toBe("three");
+
+  const now = await agents("fork", "Keeper", "first", "third");
+  expect(now.out).toMatch(/^Keeper\/third is what Keeper\/first was at sequence \d+: \d+ events, 2 timers armed\.\n$/); // prettier-ignore
+  expect(await call<Kept>("third", "all")).toEqual(await call<Kept>("first", "all"));
+}, 60_000);
+
+test("its schedules ring, though nobody calls it", async () => {
+  await call("bell", "plan", 3, "soon");
+  expect(await agents("fork", "Keeper", "bell", "its fork")).toMatchObject({ code: 0 });
+  for (const name of ["bell", "its fork"])
+    await pollUntil(
+      `${name} has rung`,
+      async () => {
+        const looked = await agents("state", "Keeper", name, "--json");
+        const { state } = JSON.parse(looked.out) as Kept;
+        return state.rung.join() === "soon" || { done: false, saw: state };
+      },
+      { timeoutMs: 30_000, intervalMs: 250 },
+    );
+}, 60_000);
+
+test("is refused where it can't be, and writes nothing", async () => {
+  await call("here", "note", "one");
+  await call("taken", "note", "mine");
+  const seq = await seqNow("taken");
+  const cases: ReadonlyArray<readonly [string[], number, string]> = [
+    [["here", "taken"], 1, "exists here"],
+    [["here", "here"], 2, "a name of its own"],
+    [["here", "new", "--at", "2001-01-01"], 3, "had no event at 2001"],
+    [["here", "new", "--at", "yesterday"], 2, "a journal sequence"],
+    [["nobody", "new"], 3, "nobody"],
+  ];
+  for (const [args, code, why] of cases) {
+    const refused = await agents("fork", "Keeper", ...args);
+    expect(refused).toMatchObject({ code, out: "" });
+    expect(refused.err).toContain(why);
+  }
+  expect(await seqNow("taken")).toBe(seq);
+  expect(await ports.journal.last(agentId("Keeper", "new"))).toBeUndefined();
+
+  expect(await agents("erase", "Keeper", "here", "--yes")).toMatchObject({ code: 0 });
+  const gone = await agents("fork", "Keeper", "here", "new");
+  expect(gone.code).toBe(3);
+  // What was erased has no past either; a name that is free again may be taken.
+  expect(await agents("fork", "Keeper", "taken", "here")).toMatchObject({ code: 0 });
+  expect((await call<Kept>("here", "all")).notes).toEqual(["mine"]);
+}, 60_000);

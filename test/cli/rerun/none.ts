@@ -1,0 +1,4 @@
+/** A module without the class that is asked for. */
+import { Agent } from "agents";
+
+export class OtherAgent extends Agent {}
