@@ -135,7 +135,8 @@ export class Workers {
     seat.process = undefined;
     seat.state = { _tag: "Pausing", end };
     if (this.#stopping) return; // invariant 2
-    const next = afterEnd(seat.history, servedMs);
+    const othersServe = this.#seats.some(({ state }) => state._tag === "Serving");
+    const next = afterEnd(seat.history, servedMs, { othersServe });
     const how = describeEnd(end);
     if (next._tag === "GiveUp") {
       const times = next.failedStarts === 1 ? "" : ` ${next.failedStarts} times in a row`;

@@ -4,7 +4,8 @@
  * 1. A first start that fails is not tried again, as with one process: the command line, the module or the broker is
  *    to blame, and would be the next time.
  * 2. Later ends are crashes: the worker comes back, later each time, until it has served for a while.
- * 3. One that can't come back any more ends all: whoever runs the whole (systemd, Kubernetes) is then asked to look.
+ * 3. One that can't come back any more ends all: whoever runs the whole (systemd, Kubernetes) is then asked to look. Not
+ *    while others serve, for a broker that is away fails starts too, and they would be ended for nothing.
  */
 
 /** A crash after hours costs next to nothing; one that comes back at once is given time. */
@@ -32,10 +33,15 @@ export type AfterEnd =
   | { readonly _tag: "GiveUp"; readonly failedStarts: number };
 
 /** `servedMs`: how long the process that ended had served; undefined: it never did. */
-export function afterEnd(before: WorkerHistory, servedMs: number | undefined): AfterEnd {
+export function afterEnd(
+  before: WorkerHistory,
+  servedMs: number | undefined,
+  { othersServe }: { readonly othersServe: boolean },
+): AfterEnd {
   const failedStarts = servedMs === undefined ? before.failedStarts + 1 : 0;
   const hasServed = before.hasServed || servedMs !== undefined;
-  if (!hasServed || failedStarts >= FAILED_STARTS_MAX) return { _tag: "GiveUp", failedStarts };
+  const isOver = failedStarts >= FAILED_STARTS_MAX && !othersServe;
+  if (!hasServed || isOver) return { _tag: "GiveUp", failedStarts };
   const crashes = servedMs !== undefined && servedMs >= STEADY_MS ? 1 : before.crashes + 1;
   const afterMs = Math.min(AGAIN_MS_MAX, AGAIN_MS_MIN * 2 ** (crashes - 1));
   return { _tag: "Again", afterMs, history: { hasServed, crashes, failedStarts } };

@@ -171,8 +171,9 @@ describe("a parent's workers", () => {
 describe("when a worker starts again", () => {
   it("serving forgives failed starts, but only serving for a while makes the pause short again", () => {
     let history: WorkerHistory = NO_HISTORY;
+    let othersServe = false;
     const pause = (servedMs: number | undefined): number | "never" => {
-      const next = afterEnd(history, servedMs);
+      const next = afterEnd(history, servedMs, { othersServe });
       if (next._tag === "GiveUp") return "never";
       history = next.history;
       return next.afterMs;
@@ -188,6 +189,9 @@ describe("when a worker starts again", () => {
       3_200,
       "never",
     ]);
+    // The same end while others serve.
+    othersServe = true;
+    expect([never, never, never, never].map(pause)).toEqual([6_400, 12_800, 25_600, 30_000]);
   });
 });
 
