@@ -130,7 +130,8 @@ export class Gateway {
       if (claim._tag !== "Claimed") return;
       this.lease = claim.lease;
       // After every claim: hosts that began while there was no lease have not asked this gateway.
-      await this.sockets.resumeAll();
+      // Not waited for: hosts may take long, and the lease would run out meanwhile.
+      void this.sockets.resumeAll();
     } catch (error) {
       log.warn("the gateway's lease could not be renewed", { error: String(error) });
     }

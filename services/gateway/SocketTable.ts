@@ -26,6 +26,8 @@ import type { GatewayServices } from "./GatewayServices.ts";
 
 /** How long a host may take to hear again of a socket that it took for dead. */
 const RESUME_MS = 120_000;
+/** Sockets whose hosts are told of them at once: one whose shard nobody owns must not keep the others. */
+const RESUMES_AT_ONCE = 32;
 /** Sockets in one census reply: well under any payload limit. */
 const CENSUS_PAGE = 200;
 
@@ -41,6 +43,8 @@ export interface Entry {
   /** Made with the first one, or to tell of the close. */
   messages: ClientMessages<Entry> | undefined;
   gone: CloseFrame | undefined;
+  /** The last one of `resumeAll` when it was added. */
+  readonly round: number;
 }
 
 export class SocketTable {
@@ -49,6 +53,8 @@ export class SocketTable {
   private readonly byAgent = new Map<string, Set<Entry>>();
   private readonly parts = new FrameParts();
   private readonly relay: MessageRelay<Entry>;
+  /** Of `resumeAll`. */
+  private round = 0;
 
   constructor(services: GatewayServices) {
     this.services = services;
@@ -75,6 +81,7 @@ export class SocketTable {
       early: [],
       messages: undefined,
       gone: undefined,
+      round: this.round,
     };
     this.entries.set(info.sid, entry);
     const key = addressKey(id);
@@ -97,6 +104,8 @@ export class SocketTable {
     entry.socket = socket;
     for (const frame of entry.early) frame(socket);
     entry.early.length = 0;
+    // Its host may have made it before it heard that this gateway is gone, and forgotten it then.
+    if (entry.round !== this.round) void this.resume(entry);
     return {
       onMessage: (data) => {
         const text = typeof data === "string";
@@ -154,17 +163,26 @@ export class SocketTable {
     };
   }
 
-  /** Tells hosts again about every socket: they took this gateway for dead. */
+  /** Tells hosts again about every socket: they took this gateway for dead. Never rejects; what was begun before ends. */
   async resumeAll(): Promise<void> {
-    for (const entry of this.entries.values())
-      if (entry.attachment !== undefined && entry.gone === undefined)
-        await this.services.calls
-          .call(
-            entry.id,
-            { kind: "resume", socket: infoOf(entry) },
-            { deadlineMs: RESUME_MS, repeatable: true },
-          )
-          .catch(() => undefined);
+    const round = ++this.round;
+    const entries = [...this.entries.values()].values();
+    const tell = async (): Promise<void> => {
+      for (const entry of entries) {
+        if (round !== this.round) return;
+        if (!this.relay.has(entry) || entry.attachment === undefined || entry.gone !== undefined)
+          continue;
+        await this.resume(entry);
+      }
+    };
+    await Promise.all(Array.from({ length: RESUMES_AT_ONCE }, tell));
+  }
+
+  /** Never rejects: a socket that nobody could be told of speaks for itself, or is asked for. */
+  private async resume(entry: Entry): Promise<void> {
+    const call = { kind: "resume", socket: infoOf(entry) } as const;
+    const how = { deadlineMs: RESUME_MS, repeatable: true };
+    await this.services.calls.call(entry.id, call, how).catch(() => undefined);
   }
 
   private cast(head: GatewayMessage & { op: "cast" }, body: Uint8Array): void {
