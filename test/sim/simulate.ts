@@ -51,7 +51,7 @@ export interface Report {
 export const STEPS_DEFAULT = 40;
 /** Of runs whose hosts have disks: files cost more than all else in a run. */
 const DISKS = 0.2;
-/** Weight of a full disk among faults, in half of those. */
+/** Weight of a full disk among faults, in most of those. */
 const DISK_FULL = 8;
 /** Between two steps, of virtual time: a run's trouble lasts a few leases. */
 const GAP_MS_MAX = 220;
@@ -91,7 +91,7 @@ async function runSeed(options: SimulateOptions): Promise<Report> {
   const weights: Partial<Record<Fault, number>> = {};
   for (const fault of FAULTS) if (random.chance(0.4)) weights[fault] = random.int(1, 4);
   // Few runs have disks at all.
-  if (folder !== undefined && new Random(seed, "disks").chance(0.5))
+  if (folder !== undefined && new Random(seed, "disks").chance(0.8))
     weights["fill disk"] = DISK_FULL;
   const faults = new Faults(installation, weights);
   const workload = new Workload(installation);
