@@ -6,10 +6,14 @@ import { expect, test } from "vitest";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
 import type { JournalHead } from "../../schemas/JournalEvent.ts";
 import { Agent } from "../../core/agent/Agent.ts";
+import { AgentDiscarded } from "../../core/agent/errors.ts";
 import { AgentImage } from "../../core/turn/AgentImage.ts";
 import { applyEvent } from "../../core/turn/applyEvent.ts";
 import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
 import { GATHER_MS } from "../../core/turn/Committer.ts";
+import { AgentWorkflow, type WorkflowClass } from "../../core/workflow/AgentWorkflow.ts";
+import { WorkflowRun } from "../../core/workflow/WorkflowRun.ts";
+import type { WorkflowEvent, WorkflowStep } from "../../core/workflow/WorkflowStep.ts";
 import { CommitRig } from "../faults/CommitRig.ts";
 
 const MAX_ATTEMPTS = 3;
@@ -117,4 +121,62 @@ test("an input that kills its host spends its own attempts, however many innocen
   ]);
   // Young it is not marked, nor beside the first that is; and the last that is allowed may not have ended.
   expect(deaths).toBeLessThanOrEqual(MAX_ATTEMPTS + 3);
+});
+
+/** An instance that any webhook starts. */
+function instanceOf(run: (step: WorkflowStep) => Promise<unknown>): AgentClassType {
+  class Flow extends AgentWorkflow {
+    override run(_event: WorkflowEvent, step: WorkflowStep): Promise<unknown> {
+      return run(step);
+    }
+  }
+  class Instance extends WorkflowRun {
+    override readonly workflowClass = Flow as unknown as WorkflowClass;
+    override async onRequest(): Promise<Response> {
+      await this.begin("Flow", null);
+      return new Response("begun");
+    }
+  }
+  return Instance as unknown as AgentClassType;
+}
+
+test("who asks a lost agent for a job hears that it is lost, which workflows know, and not of a closed database", async () => {
+  let late!: Agent<unknown>;
+  class Late extends Agent<unknown> {
+    override onRequest(): Response {
+      late = this;
+      return new Response("begun");
+    }
+    job(): void {}
+  }
+  const rig = await CommitRig.make(Late as unknown as AgentClassType);
+  await rig.deliver(1);
+  rig.lose();
+  const jobs = late as Late;
+  await expect(jobs.queue("job", 1)).rejects.toThrow(AgentDiscarded);
+  await expect(jobs.schedule(1, "job", 1)).rejects.toThrow(AgentDiscarded);
+});
+
+test("a workflow that sleeps wakes, though the clock was put back between its wake and the look at it", async () => {
+  const napMs = 1_000;
+  let woke = false;
+  const rig = await CommitRig.make(
+    instanceOf(async (steps) => {
+      await steps.sleep("nap", napMs);
+      woke = true;
+    }),
+  );
+  await rig.deliver(1);
+  await rig.pass(GATHER_MS);
+  rig.holding = true;
+  await rig.pass(napMs);
+  // The turn of the wake waits to be stored; the drive that looks at the clock comes after it.
+  expect(rig.held).not.toEqual([]);
+  rig.time.jump(-napMs);
+  rig.holding = false;
+  for (const append of rig.held.splice(0)) await append.pass();
+  await rig.settled();
+  expect(woke).toBe(false);
+  await rig.pass(napMs * 3);
+  expect(woke).toBe(true);
 });

@@ -19,7 +19,7 @@ import { ScheduleTable } from "../../core/schedule/ScheduleTable.ts";
 import { decodeEvent, encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { patch } from "./patch.ts";
-import { Board, type SubjectEnv } from "./subjects.ts";
+import { Board, Ledger, type SubjectEnv } from "./subjects.ts";
 
 export interface PlantedBug {
   readonly name: string;
@@ -250,8 +250,8 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   {
     name: "a workflow starts before the turn that asked for it is stored",
     breaks: ["I15"],
-    install: () =>
-      patch(
+    install: () => {
+      const offPush = patch(
         SignalLane.prototype as unknown as { push: QueueLane["push"] },
         "push",
         (plain) =>
@@ -261,7 +261,23 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
             this.kick();
             return id;
           },
-      ),
+      );
+      // A turn that goes on after it, as it may: else both would be stored at nearly the same time.
+      const offStart = patch(
+        Ledger.prototype,
+        "runWorkflow",
+        (plain) =>
+          async function (this: Ledger, ...args) {
+            const id = await plain.apply(this, args);
+            await (this as unknown as { env: SubjectEnv }).env.sim.sleep(LATE_MS);
+            return id;
+          },
+      );
+      return () => {
+        offPush();
+        offStart();
+      };
+    },
   },
   {
     name: "local files of an erased agent stay",

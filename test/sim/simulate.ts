@@ -53,6 +53,8 @@ export const STEPS_DEFAULT = 40;
 const DISKS = 0.2;
 /** Weight of a full disk among faults, in most of those. */
 const DISK_FULL = 8;
+/** Of a damaged event, where a reader passes it over: few runs have any. */
+const DAMAGE = 8;
 /** Between two steps, of virtual time: a run's trouble lasts a few leases. */
 const GAP_MS_MAX = 220;
 /** After its last fault: leases run out, processes and agents come back, appends that were late arrive, one-shots fall due. */
@@ -93,6 +95,7 @@ async function runSeed(options: SimulateOptions): Promise<Report> {
   // Few runs have disks at all.
   if (folder !== undefined && new Random(seed, "disks").chance(0.8))
     weights["fill disk"] = DISK_FULL;
+  if (bug?.skipsDamage === true) weights["damage event"] = DAMAGE;
   const faults = new Faults(installation, weights);
   const workload = new Workload(installation);
   const unlimit = limitDisks(installation.full, () => weather.bit("cache not written"));

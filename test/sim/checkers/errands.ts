@@ -15,17 +15,23 @@ export function checkErrandsEnd(run: RunHistory): Violations {
     if (history.id.class !== "Ledger" || run.observed.damaged.has(history.id.name)) continue;
     const { done, dead } = effectsOf(history, []);
     const jobDied = [...dead].some((id) => id.startsWith("queue:"));
-    for (const { head } of history.events) {
+    for (const { head, storedMs } of history.events) {
       if (head.kind === "destroyed")
         for (const errand of sent.values()) errand.cut ||= errand.agent === history.id.name;
       for (const { cause } of head.turns) {
         const order = orderOf(cause.body);
-        if (order?.do !== "errand" || dead.has(keyOfId(order.id)) || !done.has(keyOfId(order.id)))
+        // Its first event: an attempt that is announced has one of its own.
+        if (
+          order?.do !== "errand" ||
+          sent.has(order.id) ||
+          dead.has(keyOfId(order.id)) ||
+          !done.has(keyOfId(order.id))
+        )
           continue;
         let told = 0;
         for (const [key, times] of done)
           if (key.startsWith(`workflow:Errand/${order.id}/`)) told += times;
-        sent.set(order.id, { agent: history.id.name, told, cut: jobDied });
+        sent.set(order.id, { agent: history.id.name, told, storedMs, cut: jobDied });
       }
     }
   }
@@ -40,7 +46,13 @@ export function checkErrandsEnd(run: RunHistory): Violations {
     if (told !== 1) wrong.push(`errand ${id}: ${agent} was told ${told} times`);
   }
   for (const [id, history] of instances) {
-    if (!sent.has(id)) wrong.push(`errand ${id} runs, and nobody sent it`);
+    const storedMs = sent.get(id)?.storedMs;
+    const [first] = history.events;
+    if (storedMs === undefined) wrong.push(`errand ${id} runs, and nobody sent it`);
+    else if (first !== undefined && first.storedMs < storedMs)
+      wrong.push(
+        `errand ${id} ran ${storedMs - first.storedMs} ms before the turn that sent it was stored`,
+      );
     wrong.push(...outOfOrder(run, history));
   }
   for (const { agent, key, op } of run.observed.runs)
@@ -51,6 +63,8 @@ export function checkErrandsEnd(run: RunHistory): Violations {
 interface Sent {
   readonly agent: string;
   readonly told: number;
+  /** The first event of the turn that started it. */
+  readonly storedMs: number;
   /**
    * Its ledger was destroyed after it, and with it went what was not sent yet: the start, the event. Or a job of its
    * ledger is dead, as one that runs beside an input that kills may be: that job may have been to send the event.
