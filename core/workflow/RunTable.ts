@@ -100,8 +100,7 @@ export class RunTable {
   }
 
   begin(run: Pick<RunRecord, "workflowName" | "agent" | "params" | "startedMs">): void {
-    for (const sql of DDL.split(";")) this.runtime.query(sql, []);
-    this.there = true;
+    this.make();
     this.runtime.query(
       "INSERT INTO workflow_run (id, workflow_name, agent, params, started_ms, status) VALUES (1, ?, ?, ?, ?, 'queued')",
       [run.workflowName, toText(run.agent), toText(run.params), run.startedMs],
@@ -167,7 +166,9 @@ export class RunTable {
     );
   }
 
+  /** Also before the run begins. */
   addEvent(type: string, payload: unknown, timeMs: number): void {
+    this.make();
     this.runtime.query("INSERT INTO workflow_events (type, payload, time_ms) VALUES (?, ?, ?)", [
       type,
       toText(payload),
@@ -189,6 +190,12 @@ export class RunTable {
       payload: fromJson(row[2]),
       timeMs: Number(row[3]),
     };
+  }
+
+  private make(): void {
+    if (this.exists()) return;
+    for (const sql of DDL.split(";")) this.runtime.query(sql, []);
+    this.there = true;
   }
 
   private exists(): boolean {

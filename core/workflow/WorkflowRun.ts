@@ -83,12 +83,13 @@ export abstract class WorkflowRun extends Agent {
 
   #takeEvent(type: string, payload: unknown, timeMs: number): void {
     const run = this.#table.run();
-    if (run === undefined || ENDED.has(run.status)) {
+    if (run !== undefined && ENDED.has(run.status)) {
       this.#runtime.log.warn("an event for a workflow that does not run is dropped", { type });
       return;
     }
+    // Its start may come after it: an input that could not be read, or failed, lets others by.
     this.#table.addEvent(type, payload, timeMs);
-    this.#push();
+    if (run !== undefined) this.#push();
     this.#runtime.afterCommit(() => this.#execution?.checkWaits());
   }
 
@@ -364,8 +365,7 @@ export abstract class WorkflowRun extends Agent {
 
   #wakes(key?: string) {
     const rows = this.#runtime.scheduler.table.all();
-    const payload = JSON.stringify(key);
-    return key === undefined ? rows : rows.filter((row) => row.payload === payload);
+    return key === undefined ? rows : rows.filter((row) => row.payload === JSON.stringify(key));
   }
 
   /** The run; of an instance whose start is on its way, when that has come. */
