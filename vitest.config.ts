@@ -11,6 +11,7 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 60_000,
     pool: "forks",
-    maxWorkers: 2,
+    // On two cores: much of the suite waits, for leases, deadlines and servers that start.
+    maxWorkers: 3,
   },
 });

@@ -13,7 +13,7 @@ const AGENTS = Math.min(1_000, Math.ceil(SCHEDULES / 80));
 /** Two cores run about a thousand a second beside the broker and the test. */
 const WINDOW_MS = Math.max(10_000, SCHEDULES);
 /** From the first one armed to the first that may fall due: all are to be armed by then. */
-const ARMING_MS = Math.max(25_000, Math.ceil(SCHEDULES / 3));
+const ARMING_MS = Math.max(12_000, Math.ceil(SCHEDULES / 3));
 const AT_ONCE = 32;
 /** Two starved cores hold a host up for a second now and then: that is not what is tested. */
 const LEASE_TTL_MS = 3_000;

@@ -7,7 +7,7 @@ import { CRASH_POINTS } from "./crashPoints.ts";
 import { simulate } from "./simulate.ts";
 
 /** Deaths at each point. */
-const DEATHS_MIN = 5;
+const DEATHS_MIN = 3;
 const SEEDS_MAX = 100;
 /** Enough for hosts to come to most points, few enough that one that always dies there gets on. */
 const STEPS = 25;

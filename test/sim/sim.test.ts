@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { simulate } from "./simulate.ts";
 
 /** Of the machine's time: the suite's share. */
-const BUDGET_MS = 30_000;
+const BUDGET_MS = 15_000;
 /** As many as fit on the quickest machine; `npm run sim` goes further. */
 const SEEDS_MAX = 2_000;
 /** Fewer would not be a test; a machine that is busy elsewhere gets these. */
