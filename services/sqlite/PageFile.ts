@@ -93,7 +93,10 @@ export class PageFile {
     const layer = this.transaction;
     this.transaction = undefined;
     if (layer === undefined) return;
-    if (!keep || (layer.slots.size === 0 && layer.count === this.count)) layer.drop();
+    // As long as before is not enough: what was cut off and grew again reads as zeros.
+    const isSame =
+      layer.slots.size === 0 && layer.kept === this.count && layer.count === this.count;
+    if (!keep || isSame) layer.drop();
     else if (this.overlay === undefined) this.overlay = layer;
     else this.overlay.merge(layer);
   }

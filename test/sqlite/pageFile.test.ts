@@ -173,6 +173,22 @@ it.each(["memory", "memory and a file"])("reads as if every image were whole, in
   );
 });
 
+it("what a transaction cut off and made as long again without writing reads as zeros", () => {
+  const pair = new Pair(undefined);
+  const page = (number: number): Act => ({ act: "page", page: number, byte: 1 });
+  for (const one of [
+    page(4),
+    { act: "begin" },
+    { act: "truncate", pages: 0 },
+    page(5),
+    { act: "truncate", pages: 4 },
+    { act: "keep" },
+  ] as const)
+    // prettier-ignore
+    pair.do(one);
+  pair.end();
+});
+
 it("memory of a large transaction is given back", () => {
   const pool = new PagePool();
   const slots = Array.from({ length: 1000 }, () => pool.take());
