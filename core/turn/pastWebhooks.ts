@@ -11,8 +11,7 @@ import type { PastEvent } from "../journal/Rerun.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { decodeEvent, type Cause, type JournalHead } from "../../schemas/JournalEvent.ts";
-import { applyEvent } from "./applyEvent.ts";
-import { rebuildAgent, type RebuildSources } from "./rebuild.ts";
+import { rebuildAgent, replayEvent, type RebuildSources } from "./rebuild.ts";
 
 export interface Moment {
   /** Undefined: unset. */
@@ -54,14 +53,13 @@ export async function* pastWebhooks(
     let event = await eventAt(journal, id, image.seq);
     const range = { fromSeq: (image.seq + 1) as Sequence, toSeq: seqs.at(-1) as Sequence };
     for await (const { seq, data } of journal.read(id, range)) {
-      const { head, delta } = decodeEvent(data);
+      const stored = decodeEvent(data);
+      const { head } = stored;
       const isWanted = wanted.has(seq);
       const before = isWanted ? moment() : undefined;
       const snapshot = before && event && { event, snapshot: image.encode(before.image) };
       const obstacle = isWanted ? obstacleOf(head, image.begun) : undefined;
-      applyEvent(image, seq, head);
-      if (head.kind === "destroyed") database.restore(new Uint8Array(0));
-      if (delta.length > 0) database.apply(delta);
+      replayEvent(image, database, seq, stored);
       event = head.kind === "destroyed" ? undefined : data;
       if (before === undefined) continue;
       const causes = head.turns.filter(isWebhook).map(({ cause }) => cause);

@@ -9,7 +9,7 @@
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
-import { decodeEvent } from "../../schemas/JournalEvent.ts";
+import { decodeEvent, type JournalEvent } from "../../schemas/JournalEvent.ts";
 import { decodeSnapshot } from "../../schemas/Snapshot.ts";
 import {
   LocalImageCorrupt,
@@ -133,21 +133,35 @@ async function replayTail(
   for await (const stored of journal.read(image.id, range)) {
     const event = decodeEvent(stored.data);
     if (atTimeMs !== undefined && event.head.time > atTimeMs) break;
-    checkNothingIsMissing(image, stored.seq, event.head.after);
-    applyEvent(image, stored.seq, event.head);
-    if (event.head.kind === "destroyed") database.restore(new Uint8Array(0));
-    if (event.delta.length > 0) database.apply(event.delta);
+    replayEvent(image, database, stored.seq, event);
     events++;
     bytes += stored.data.length;
   }
   return { events, bytes };
 }
 
+/** One step of a replay: the agent after the event. Throws `CorruptFrame` where one before it is missing. */
+export function replayEvent(
+  image: AgentImage,
+  database: AgentDatabase,
+  seq: Sequence,
+  { head, delta }: JournalEvent,
+): void {
+  checkNothingIsMissing(image, seq, head.after);
+  applyEvent(image, seq, head);
+  if (head.kind === "destroyed") database.restore(new Uint8Array(0));
+  if (delta.length > 0) database.apply(delta);
+}
+
 /**
  * A nats-server that finds a message damaged on its disk goes on without it, and says nothing. What is left
  * would often apply, to a state that never was (I12).
  */
-function checkNothingIsMissing(image: AgentImage, seq: number, after: number | undefined): void {
+export function checkNothingIsMissing(
+  image: Pick<AgentImage, "seq">,
+  seq: number,
+  after: number | undefined,
+): void {
   if (after !== undefined && after !== image.seq)
     throw new CorruptFrame({
       message: `event ${seq} follows event ${after}, which is missing: the one before it here is ${image.seq}`,

@@ -17,13 +17,13 @@ import { readModule } from "../module/readModule.ts";
 import { sign, type Sign } from "../webhooks/sign.ts";
 import { readDeadLetter, type TestDeadLetter } from "./deadLetters.ts";
 import { answerOf, messageOf, type EmailAnswer, type TestEmail } from "./TestEmail.ts";
-import { Driver, REAL_WORK_GRACE_MS } from "./Driver.ts";
+import { drive } from "./drive.ts";
+import { REAL_WORK_GRACE_MS, type Driver } from "./Driver.ts";
 import { joinMemory, type CrashPoint, type MemoryInstallation } from "./joinMemory.ts";
 import { parseDuration, type Duration } from "./parseDuration.ts";
 import { makeTestAgent, type StateOf, type TestAgent } from "./TestAgent.ts";
 import { TestClient } from "./TestClient.ts";
 import { TestOutgoing, type OutgoingHandler, type Sent } from "./TestOutgoing.ts";
-import { joinWorld } from "./virtualGlobals.ts";
 
 export interface TestAgentsOptions {
   /** The agent classes. */
@@ -102,7 +102,7 @@ export class TestAgents {
   private readonly parts: TestAgentsParts;
   private readonly driver: Driver;
   private readonly calls: CallClientSource;
-  private readonly leaveWorld: () => void;
+  private readonly end: () => Promise<void>;
 
   constructor(parts: TestAgentsParts) {
     const { installation, outgoing, logs } = parts;
@@ -111,19 +111,10 @@ export class TestAgents {
     this.logs = logs;
     this.env = installation.env;
     this.sign = signAt(time);
-    this.driver = new Driver({
-      time,
-      activity: installation.activity,
-      isAlive: () => installation.alive,
-      open: () => this.open(),
-      takeLoading: installation.takeLoading,
-    });
+    const { driver, close } = drive(installation, outgoing);
+    this.driver = driver;
+    this.end = close;
     this.calls = () => installation.calls;
-    this.leaveWorld = joinWorld({
-      time,
-      isDead: installation.isDead,
-      fetch: (request) => outgoing.fetch(request),
-    });
   }
 
   // Time
@@ -294,28 +285,12 @@ export class TestAgents {
   }
 
   /** Ends it all. What is left waiting stays so. Also by `await using`. */
-  async close(): Promise<void> {
-    this.driver.end();
-    await this.driver.exclusive(() => this.parts.installation.close());
-    this.leaveWorld();
+  close(): Promise<void> {
+    return this.end();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
-  }
-
-  private open(): ReadonlyArray<string> {
-    const { installation } = this.parts;
-    const { depth } = installation.broker.inbox;
-    const { calling } = installation.calls;
-    return [
-      ...(depth > 0 ? [`${depth} inputs in the inbox (webhooks, queue items, schedules)`] : []),
-      ...(calling > 0 ? [`${calling} calls from outside (requests, RPC, frames of clients)`] : []),
-      ...installation
-        .agents()
-        .filter((agent) => !agent.idle)
-        .map((agent) => `turns of ${addressKey(agent.id)}`),
-    ];
   }
 }
 

@@ -16,10 +16,9 @@ import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import { decodeSnapshot, encodeSnapshot } from "../../schemas/Snapshot.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
-import { Driver } from "./Driver.ts";
+import { drive } from "./drive.ts";
 import { joinMemory, type MemoryInstallation } from "./joinMemory.ts";
 import { TestOutgoing } from "./TestOutgoing.ts";
-import { joinWorld } from "./virtualGlobals.ts";
 
 export interface RerunCode {
   readonly module: LoadedModule;
@@ -49,23 +48,7 @@ export async function rerunEvent({ module, env }: RerunCode, past: PastEvent): P
     outgoing: ({ nowMs }) => (outgoing = new TestOutgoing(nowMs, undefined)),
   });
   const sent = outgoing!;
-  const leaveWorld = joinWorld({
-    time: installation.time,
-    isDead: installation.isDead,
-    fetch: (request) => sent.fetch(request),
-  });
-  const driver = new Driver({
-    time: installation.time,
-    activity: installation.activity,
-    isAlive: () => installation.alive,
-    open: () => openWork(installation),
-    takeLoading: installation.takeLoading,
-  });
-  const close = async (): Promise<void> => {
-    driver.end();
-    await driver.exclusive(() => installation.close());
-    leaveWorld();
-  };
+  const { driver, close } = drive(installation, sent);
   try {
     await plant(installation, past);
     for (const { head, body } of inputs) {
@@ -121,15 +104,4 @@ async function endOf(
       if (left.size === 0) return { seq, errors: [...errors.values()] };
     }
   throw new Error(`${addressKey(id)} was not done with ${[...left].join(", ")}`);
-}
-
-function openWork({ broker, calls, agents }: MemoryInstallation): ReadonlyArray<string> {
-  const { depth } = broker.inbox;
-  return [
-    ...(depth > 0 ? [`${depth} inputs`] : []),
-    ...(calls.calling > 0 ? [`${calls.calling} calls`] : []),
-    ...agents()
-      .filter((agent) => !agent.idle)
-      .map((agent) => `turns of ${addressKey(agent.id)}`),
-  ];
 }

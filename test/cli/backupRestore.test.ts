@@ -2,7 +2,6 @@
  * `agents backup` of an installation that works meanwhile, and `agents restore` into another of other shards, stream
  * groups and namespace: what was stored when the backup began is there, done once, and goes on.
  */
-import { execFile } from "node:child_process";
 import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -14,9 +13,9 @@ import type { ReadPorts } from "../../services/cli/Joins.ts";
 import { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { startNats, type TestNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { runAgents } from "../kit/runAgents.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
 const MODULE = fileURLToPath(new URL("./keeperModule.ts", import.meta.url));
 /** Past it: events lie in the blob store. */
 const PAYLOAD_BYTES_MAX = 256 * 1024;
@@ -45,20 +44,8 @@ let target: Installation;
 let promised: ReadonlyArray<string> = [];
 let told: Record<string, number>;
 
-const run = (
-  { nats, namespace }: Pick<Installation, "nats" | "namespace">,
-  ...args: string[]
-): Promise<{ code: number; out: string; err: string }> =>
-  new Promise((resolve) => {
-    const env = {
-      PATH: process.env["PATH"] ?? "",
-      NATS_URL: nats.url,
-      AGENTS_NAMESPACE: namespace,
-    };
-    execFile(process.execPath, [MAIN, ...args], { env }, (error, out, err) =>
-      resolve({ code: error === null ? 0 : Number(error.code), out, err }),
-    );
-  });
+const run = ({ nats, namespace }: Pick<Installation, "nats" | "namespace">, ...args: string[]) =>
+  runAgents(args, { NATS_URL: nats.url, AGENTS_NAMESPACE: namespace });
 
 async function install(namespace: string, ...provisioning: string[]): Promise<Installation> {
   const nats = await startNats({ maxPayload: PAYLOAD_BYTES_MAX });

@@ -1,5 +1,4 @@
 /** `agents erase` against two hosts and a real nats-server: what is left of an agent, in streams, files and on disk. */
-import { execFile } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -14,9 +13,9 @@ import { openNats } from "../../services/nats/Nats.ts";
 import { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { startNats, type TestNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { runAgents } from "../kit/runAgents.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
 const MODULE = fileURLToPath(new URL("./keeperModule.ts", import.meta.url));
 const SHARDS = 2;
 /** In everything that the agents are told; found again wherever it is kept. */
@@ -31,15 +30,7 @@ let nats: TestNats;
 let ports: ReadPorts;
 const hosts: AgentsProcess[] = [];
 
-const agents = (...args: string[]): Promise<{ code: number; out: string; err: string }> =>
-  new Promise((resolve) => {
-    execFile(
-      process.execPath,
-      [MAIN, ...args],
-      { env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url }, maxBuffer: 64 << 20 },
-      (error, out, err) => resolve({ code: error === null ? 0 : Number(error.code), out, err }),
-    );
-  });
+const agents = (...args: string[]) => runAgents(args, { NATS_URL: nats.url });
 
 const startHost = async (name: string): Promise<AgentsProcess> => {
   const host = await AgentsProcess.start({

@@ -2,7 +2,6 @@
  * `agents export` and `agents import`, as people run them: an agent is carried from one installation to another, and
  * to another name of its own, and is the same one there.
  */
-import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -15,9 +14,9 @@ import type { ReadPorts } from "../../services/cli/Joins.ts";
 import { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { startNats, type TestNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { runAgents } from "../kit/runAgents.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
 const MODULE = fileURLToPath(new URL("./keeperModule.ts", import.meta.url));
 /** Past it: events lie in the blob store. */
 const PAYLOAD_BYTES_MAX = 256 * 1024;
@@ -47,14 +46,7 @@ interface Kept {
 }
 
 const agents = ({ nats }: Installation, ...args: string[]) =>
-  new Promise<{ code: number; out: string; err: string }>((resolve) => {
-    execFile(
-      process.execPath,
-      [MAIN, ...args],
-      { env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url }, maxBuffer: 64 << 20 },
-      (error, out, err) => resolve({ code: error === null ? 0 : Number(error.code), out, err }),
-    );
-  });
+  runAgents(args, { NATS_URL: nats.url });
 
 async function install(...provisioning: string[]): Promise<Installation> {
   const nats = await startNats({ maxPayload: PAYLOAD_BYTES_MAX });

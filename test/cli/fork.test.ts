@@ -1,5 +1,4 @@
 /** `agents fork`, as people run it: a second agent of a point in one's history, which goes its own way. */
-import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { agentId } from "../../schemas/Address.ts";
@@ -8,9 +7,9 @@ import type { ReadPorts } from "../../services/cli/Joins.ts";
 import { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { startNats, type TestNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { runAgents } from "../kit/runAgents.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
 const MODULE = fileURLToPath(new URL("./keeperModule.ts", import.meta.url));
 /** Larger than a message of the broker below: the event lies in the blob store. */
 const LARGE_BYTES = 600_000;
@@ -20,15 +19,7 @@ let nats: TestNats;
 let ports: ReadPorts;
 let host: AgentsProcess;
 
-const agents = (...args: string[]) =>
-  new Promise<{ code: number; out: string; err: string }>((resolve) => {
-    execFile(
-      process.execPath,
-      [MAIN, ...args],
-      { env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url } },
-      (error, out, err) => resolve({ code: error === null ? 0 : Number(error.code), out, err }),
-    );
-  });
+const agents = (...args: string[]) => runAgents(args, { NATS_URL: nats.url });
 async function call<A>(name: string, method: string, ...args: unknown[]): Promise<A> {
   const { reply } = await ports.calls.call(
     agentId("Keeper", name),

@@ -1,5 +1,4 @@
 /** `agents rerun`, as people run it: an agent's past on the code that it ran on, and on the next release. */
-import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { InboxShape } from "../../core/inbox/Inbox.ts";
@@ -10,10 +9,10 @@ import type { ReadPorts } from "../../services/cli/Joins.ts";
 import { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { startNats, type TestNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { runAgents } from "../kit/runAgents.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 
 const pathOf = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
-const MAIN = pathOf("../../dist/services/cli/main.js");
 const NOW = fileURLToPath(new URL("./rerun/now.ts", import.meta.url));
 const NEXT = fileURLToPath(new URL("./rerun/next.ts", import.meta.url));
 const NONE = fileURLToPath(new URL("./rerun/none.ts", import.meta.url));
@@ -45,14 +44,7 @@ interface Line {
 }
 
 const agents = (args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}) =>
-  new Promise<{ code: number; out: string; err: string }>((resolve) => {
-    execFile(
-      process.execPath,
-      [MAIN, ...args],
-      { env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url, ...env } },
-      (error, out, err) => resolve({ code: error === null ? 0 : Number(error.code), out, err }),
-    );
-  });
+  runAgents(args, { NATS_URL: nats.url, ...env });
 const linesOf = (out: string): Line[] =>
   out.trimEnd().split("\n").map((line) => JSON.parse(line) as Line); // prettier-ignore
 const inboxDepth = (): Promise<number> => (ports.inbox as InboxShape).depth();

@@ -2,7 +2,6 @@
  * The permissions of `deploy/nats` on a real server: each process does all of its work as its own user
  * without one refusal, and what is not its work is refused.
  */
-import { execFile } from "node:child_process";
 import { createHmac } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { connect } from "@nats-io/transport-node";
@@ -10,12 +9,12 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import WebSocket from "ws";
 import { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { runAgents } from "../kit/runAgents.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 import { deployNats, passwordOf, type Deployed, type User } from "./DeployedNats.ts";
 
 const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
 const MAIL_MODULE = fileURLToPath(new URL("../../examples/mail/server.ts", import.meta.url));
-const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
 const SECRET = "It's a Secret to Everybody";
 /** Past the server's payload limit: the object store takes it. */
 const LARGE_BYTES = 3 * 1024 * 1024;
@@ -31,16 +30,10 @@ interface Run {
   readonly code: number;
   readonly text: string;
 }
-const cli = (user: User, ...args: string[]): Promise<Run> =>
-  new Promise((resolve) => {
-    execFile(
-      process.execPath,
-      [MAIN, ...args],
-      { env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url(user) } },
-      (error, stdout, stderr) =>
-        resolve({ code: error === null ? 0 : Number(error.code), text: stdout + stderr }),
-    );
-  });
+const cli = async (user: User, ...args: string[]): Promise<Run> => {
+  const { code, out, err } = await runAgents(args, { NATS_URL: nats.url(user) });
+  return { code, text: out + err };
+};
 
 async function sendWebhook(id: string, noise = ""): Promise<number> {
   const body = JSON.stringify({ agent: "one", id, noise });

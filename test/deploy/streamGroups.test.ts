@@ -2,19 +2,18 @@
  * Four stream groups under the permissions of `deploy/nats`, rewritten as their comment says: every process does its
  * work, what looks sees all groups, and what is not its work is refused in every group.
  */
-import { execFile } from "node:child_process";
 import { createHmac } from "node:crypto";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { connect } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { runAgents } from "../kit/runAgents.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 import { deployNats, passwordOf, type Deployed, type User } from "./DeployedNats.ts";
 import { STREAM_GROUPS, withStreamGroups } from "./withStreamGroups.ts";
 
 const MODULE = fileURLToPath(new URL("../faults/ledgerModule.ts", import.meta.url));
-const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
 const SECRET = "It's a Secret to Everybody";
 /** Enough that each of eight shards has some. */
 const AGENTS = Array.from({ length: 40 }, (_, n) => `agent-${n}`);
@@ -24,16 +23,10 @@ let nats: Deployed;
 let gateway: AgentsProcess;
 let host: AgentsProcess;
 
-const cli = (user: User, ...args: string[]): Promise<{ code: number; text: string }> =>
-  new Promise((resolve) => {
-    execFile(
-      process.execPath,
-      [MAIN, ...args],
-      { env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url(user) } },
-      (error, stdout, stderr) =>
-        resolve({ code: error === null ? 0 : Number(error.code), text: stdout + stderr }),
-    );
-  });
+const cli = async (user: User, ...args: string[]): Promise<{ code: number; text: string }> => {
+  const { code, out, err } = await runAgents(args, { NATS_URL: nats.url(user) });
+  return { code, text: out + err };
+};
 
 async function sendWebhook(agent: string): Promise<number> {
   const body = JSON.stringify({ agent, id: `w-${agent}`, noise: "" });

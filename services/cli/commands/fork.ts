@@ -7,6 +7,7 @@
  * 3. As after `agents import`, its schedules are armed again and what waits in its queue goes on: both agents do it.
  */
 import { transplant } from "../../../core/journal/transplant.ts";
+import { checkNothingIsMissing } from "../../../core/turn/rebuild.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
@@ -28,8 +29,9 @@ export interface ForkOptions {
   readonly json: boolean;
 }
 
-/** Of a stream: they count from 1. */
+/** Of a stream: they count from 1; what comes before the first. */
 const FIRST = 1 as Sequence;
+const NONE = 0 as Sequence;
 
 export async function fork(
   ports: ReadPorts,
@@ -70,8 +72,7 @@ async function check({ journal }: ReadPorts, id: AgentId, point: Point): Promise
     for await (const { seq, data } of journal.read(id, range)) {
       const { head } = decodeEvent(data);
       if (point.atTimeMs !== undefined && head.time > point.atTimeMs) break;
-      if (head.after !== undefined && head.after !== (last?.seq ?? 0))
-        throw new CorruptFrame({ message: `an event is missing before sequence ${seq}` });
+      checkNothingIsMissing({ seq: last?.seq ?? NONE }, seq, head.after);
       last = { seq, kind: head.kind };
     }
   } catch (error) {

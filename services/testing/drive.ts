@@ -1,0 +1,52 @@
+/**
+ * What moves an installation in memory (`joinMemory`): its driver, which knows what is open, and the globals of its agents'
+ * code. For `TestAgents` and `rerunEvent`.
+ */
+import { addressKey } from "../../schemas/Address.ts";
+import { Driver } from "./Driver.ts";
+import type { MemoryInstallation } from "./joinMemory.ts";
+import type { TestOutgoing } from "./TestOutgoing.ts";
+import { joinWorld } from "./virtualGlobals.ts";
+
+export interface Driven {
+  readonly driver: Driver;
+  /** Ends it all. What is left waiting stays so. */
+  readonly close: () => Promise<void>;
+}
+
+export function drive(installation: MemoryInstallation, outgoing: TestOutgoing): Driven {
+  const { time } = installation;
+  const driver = new Driver({
+    time,
+    activity: installation.activity,
+    isAlive: () => installation.alive,
+    open: () => openWork(installation),
+    takeLoading: installation.takeLoading,
+  });
+  const leaveWorld = joinWorld({
+    time,
+    isDead: installation.isDead,
+    fetch: (request) => outgoing.fetch(request),
+  });
+  return {
+    driver,
+    close: async () => {
+      driver.end();
+      await driver.exclusive(() => installation.close());
+      leaveWorld();
+    },
+  };
+}
+
+/** A line for each kind of work that is not done. */
+function openWork({ broker, calls, agents }: MemoryInstallation): ReadonlyArray<string> {
+  const { depth } = broker.inbox;
+  const { calling } = calls;
+  return [
+    ...(depth > 0 ? [`${depth} inputs in the inbox (webhooks, queue items, schedules)`] : []),
+    ...(calling > 0 ? [`${calling} calls from outside (requests, RPC, frames of clients)`] : []),
+    ...agents()
+      .filter((agent) => !agent.idle)
+      .map((agent) => `turns of ${addressKey(agent.id)}`),
+  ];
+}
