@@ -12,13 +12,15 @@
  *    then the first that is not known to be taken goes alone, as often as it needs. An agent that has taken
  *    it says so and does not run it again. Only when the agent was lost after it ran a message and before
  *    its word came here does the next owner run it again: one message before, up to `OUT_MAX` now.
+ *    A host that says nothing for some seconds has not heard, or was not heard: its answer counts as missing.
  * 4. **Bounds.** At most `OUT_MAX` messages and about `OUT_BYTES_MAX` are ahead; `WAITING_MAX` more wait here.
  * 5. **An error is the end.** An agent that can't start, or was aborted by what it got, would be again: its socket is
- *    closed, and no message asked again.
+ *    closed, and no message asked again; when that answer is lost, the host gives it again (`EndedSockets`).
  */
 import { AgentUnreachable, type CallClient } from "../../core/call/CallClient.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 import type { Call, CallReply, SocketInfo } from "../../schemas/Call.ts";
+import { askHost, HEARD_MS } from "./askHost.ts";
 
 /** Enough to keep a round trip of a few milliseconds busy. */
 const OUT_MAX = 64;
@@ -26,8 +28,6 @@ const OUT_MAX = 64;
 const OUT_BYTES_MAX = 1024 * 1024;
 /** Messages of one client that wait for its agent: the port to its socket can't slow it down. */
 const WAITING_MAX = 1000;
-/** How long a message waits for a host before the socket is given up. */
-const HOLD_MS = 120_000;
 
 export interface CloseFrame {
   readonly code: number;
@@ -129,7 +129,7 @@ export class ClientMessages<S extends ClientSocket> {
       this.flow();
     };
     this.relay.calls
-      .offer(this.socket.id, this.callOf(message), { body: message.data, deadlineMs: HOLD_MS })
+      .offer(this.socket.id, this.callOf(message), { body: message.data, deadlineMs: HEARD_MS })
       // What can't be read is no answer.
       .then(answered, () => answered(undefined));
   }
@@ -186,15 +186,11 @@ export class ClientMessages<S extends ClientSocket> {
   /** Until the host takes it, or closes a socket that it has no agent for any more: then undefined. */
   private async ask(call: Call, body?: Uint8Array): Promise<CallReply | undefined> {
     const { relay, socket } = this;
-    const how = { deadlineMs: HOLD_MS, repeatable: true };
     while (relay.has(socket)) {
-      const { reply } = await relay.calls.call(socket.id, call, {
-        ...how,
-        ...(body === undefined ? {} : { body }),
-      });
+      const reply = await askHost(relay.calls, socket.id, call, body);
       if (reply.kind === "error") throw new AgentUnreachable({ message: reply.message });
       if (reply.kind !== "unknownSocket") return reply;
-      await relay.calls.call(socket.id, { kind: "resume", socket: relay.infoOf(socket) }, how);
+      await askHost(relay.calls, socket.id, { kind: "resume", socket: relay.infoOf(socket) });
     }
     return undefined;
   }

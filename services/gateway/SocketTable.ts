@@ -19,13 +19,12 @@ import {
   type SocketAttachment,
   type SocketInfo,
 } from "../../schemas/Call.ts";
+import { askHost } from "./askHost.ts";
 import { ClientMessages, type CloseFrame, type MessageRelay } from "./ClientMessages.ts";
 import { FrameParts } from "./FrameParts.ts";
 import { listen } from "./listen.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 
-/** How long a host may take to hear again of a socket that it took for dead. */
-const RESUME_MS = 120_000;
 /** Sockets whose hosts are told of them at once: one whose shard nobody owns must not keep the others. */
 const RESUMES_AT_ONCE = 32;
 /** Sockets in one census reply: well under any payload limit. */
@@ -181,8 +180,7 @@ export class SocketTable {
   /** Never rejects: a socket that nobody could be told of speaks for itself, or is asked for. */
   private async resume(entry: Entry): Promise<void> {
     const call = { kind: "resume", socket: infoOf(entry) } as const;
-    const how = { deadlineMs: RESUME_MS, repeatable: true };
-    await this.services.calls.call(entry.id, call, how).catch(() => undefined);
+    await askHost(this.services.calls, entry.id, call).catch(() => undefined);
   }
 
   private cast(head: GatewayMessage & { op: "cast" }, body: Uint8Array): void {

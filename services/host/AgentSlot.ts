@@ -11,7 +11,7 @@
  * Owned by `Shard`.
  */
 import type { AgentId, Epoch } from "../../schemas/Address.ts";
-import type { Call, SocketInfo } from "../../schemas/Call.ts";
+import type { AgentCall, Call, SocketInfo } from "../../schemas/Call.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { Connection } from "../../core/agent/Connection.ts";
@@ -26,6 +26,7 @@ import { Mailbox, type InputHandle } from "../../core/turn/Mailbox.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { activate } from "./activate.ts";
 import type { AgentHome } from "./AgentSeat.ts";
+import { EndedSockets } from "./EndedSockets.ts";
 import { eraseAgent } from "./eraseAgent.ts";
 import type { HostServices } from "./HostServices.ts";
 import { SnapshotPolicy } from "./SnapshotPolicy.ts";
@@ -65,6 +66,7 @@ export class AgentSlot implements AgentHome {
   private readonly early = new SparseMap<number, Uint8Array>();
   /** Sockets of the agent while it is not in memory, by `socketKey`. */
   readonly sockets = new SparseMap<string, SocketInfo>();
+  private readonly ended = new EndedSockets();
   private quarantined: string | undefined;
   /** Nothing starts meanwhile: it would come to life on what is about to go. */
   private erasing = false;
@@ -89,6 +91,7 @@ export class AgentSlot implements AgentHome {
       this.activating === undefined &&
       this.outstanding.size === 0 &&
       this.sockets.size === 0 &&
+      this.ended.empty &&
       this.quarantined === undefined &&
       !this.erasing
     );
@@ -125,6 +128,13 @@ export class AgentSlot implements AgentHome {
   /** Answers a call. Rejects with what makes it impossible here and now. */
   async call(call: Call, body: Uint8Array): Promise<CallAnswer> {
     if (call.kind === "erase") return { reply: { kind: "result", value: await this.erase() } };
+    if (call.kind === "resume") this.ended.resumed(call.socket);
+    if (call.kind !== "message" && call.kind !== "close") return this.answer(call, body);
+    const { time } = this.owner.services;
+    return this.ended.ask(call, time.monotonicMs(), () => this.answer(call, body));
+  }
+
+  private async answer(call: AgentCall, body: Uint8Array): Promise<CallAnswer> {
     const live = this.live ?? (await this.activate("props" in call ? call.props : undefined, true));
     return handleCall(live.agent, call, body);
   }
@@ -153,6 +163,7 @@ export class AgentSlot implements AgentHome {
 
   /** Sockets that a census found; the agent in memory learns of them too. */
   addSocket(info: SocketInfo): void {
+    this.ended.resumed(info);
     const { live } = this;
     // What its agent left here is newer than what its gateway knows.
     if (live === undefined && this.sockets.has(socketKey(info))) return;
@@ -170,6 +181,7 @@ export class AgentSlot implements AgentHome {
 
   /** Leaves memory if it is idle and its class allows it. True when it left. */
   hibernate(nowMs: number): boolean {
+    this.ended.forget(nowMs);
     const { live } = this;
     if (live === undefined || !live.agent.idle || !live.mailbox.idle) return false;
     if (live.agent.kept.size > 0) return false;

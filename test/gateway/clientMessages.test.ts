@@ -3,7 +3,7 @@
  * `test/system/socketOrder.test.ts`.
  */
 import { describe, expect, test } from "vitest";
-import type { CallClient } from "../../core/call/CallClient.ts";
+import { AgentUnreachable, type CallClient } from "../../core/call/CallClient.ts";
 import { agentId } from "../../schemas/Address.ts";
 import type { Call, CallReply, SocketInfo } from "../../schemas/Call.ts";
 import {
@@ -11,6 +11,7 @@ import {
   type ClientSocket,
   type CloseFrame,
 } from "../../services/gateway/ClientMessages.ts";
+import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import { pollUntil } from "../kit/poll.ts";
 
 interface Sent {
@@ -20,23 +21,34 @@ interface Sent {
   readonly answer: (reply: CallReply | undefined) => void;
 }
 
+interface How {
+  readonly deadlineMs: number;
+}
+
 const INFO: SocketInfo = { gateway: "g", sid: "s", id: "c", url: "http://x/", headers: [] };
+/** A client may wait so long for one message that was lost. */
+const SECONDS_FEW = 5;
 /** What the fake bus takes without the blob store. */
 const FITS_BYTES = 600_000;
 
 function make() {
   const sent: Sent[] = [];
+  const time = new VirtualTime();
   const state = {
     open: true,
     gone: undefined as CloseFrame | undefined,
     failure: undefined as unknown,
   };
-  const send = (call: Call, ahead: boolean) =>
-    new Promise<CallReply | undefined>((resolve) => sent.push({ call, ahead, answer: resolve }));
+  const send = (call: Call, { deadlineMs }: How, ahead: boolean) =>
+    new Promise<CallReply | undefined>((resolve, reject) => {
+      sent.push({ call, ahead, answer: resolve });
+      const silent = new AgentUnreachable({ message: "no answer" });
+      time.after(deadlineMs, () => (ahead ? resolve(undefined) : reject(silent)));
+    });
   const calls = {
     fits: (body: Uint8Array) => body.length <= FITS_BYTES,
-    offer: (_id: unknown, call: Call) => send(call, true),
-    call: async (_id: unknown, call: Call) => ({ reply: await send(call, false) }),
+    offer: (_id: unknown, call: Call, how: How) => send(call, how, true),
+    call: async (_id: unknown, call: Call, how: How) => ({ reply: await send(call, how, false) }),
   } as unknown as CallClient;
   const socket: ClientSocket = {
     id: agentId("A", "a"),
@@ -73,7 +85,7 @@ function make() {
     answer(taken);
     await settled();
   };
-  return { sent, state, messages, push, seen, until, answer, begin };
+  return { sent, time, state, messages, push, seen, until, answer, begin };
 }
 
 const taken = (call: Call): CallReply =>
@@ -182,6 +194,34 @@ describe("a client's messages", () => {
     out[1]!.answer(undefined);
     out[3]!.answer(undefined);
     await until("alone 5");
+  });
+
+  test("of which nothing is heard are asked again within seconds, though their host lives", async () => {
+    const { begin, push, sent, time, until, answer } = make();
+    await begin();
+    push(3);
+    await until(...aheadOf(2, 4));
+    const [, ...later] = sent.splice(0);
+    // The second is lost on its way, so those after it are not taken.
+    for (const one of later) one.answer({ kind: "unknownSocket" });
+    await time.advance(SECONDS_FEW * 1000);
+    await until("alone 2");
+    // So is what is asked alone, or its answer.
+    await time.advance(2 * SECONDS_FEW * 1000);
+    await until("alone 2", "alone 2");
+    answer(taken);
+    await until(...aheadOf(3, 4));
+  });
+
+  test("of which nothing is heard for two minutes end their socket", async () => {
+    const { push, state, sent, time } = make();
+    push(1);
+    await time.advance(119_000);
+    expect(state.open).toBe(true);
+    await time.advance(2_000);
+    expect(state).toMatchObject({ open: false, failure: { message: "no answer" } });
+    expect(new Set(sent.map(describeSent))).toEqual(new Set(["alone 1"]));
+    expect(sent.length).toBeLessThan(10);
   });
 
   test("past what the bus takes go alone, with nothing ahead of them", async () => {

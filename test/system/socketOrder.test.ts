@@ -188,6 +188,29 @@ describe("an agent", () => {
     await client.close();
     await stop();
   });
+
+  test("says again how a socket ended when it is asked again: nothing of it runs twice", async () => {
+    const { heard, options, host, stop } = await start();
+    const client = await connect({ servers: systems.nats.url.replace("nats://", "") });
+    const ask = caller(client, options.namespace!);
+    const socket = { gateway: "g", sid: "s", id: "c", url: "http://x/", headers: [] };
+    const at = { gateway: "g", sid: "s" } as const;
+    const abort = () => ask({ kind: "message", ...at, text: true, number: 1 }, "1 abort");
+    const close = () => ask({ kind: "close", ...at, code: 1000, reason: "", wasClean: true });
+    await ask({ kind: "connect", socket });
+    const error = await abort();
+    expect(error).toMatchObject({ kind: "error" });
+    expect(await abort()).toEqual(error);
+    // Its gateway tells of it anew: it is not over.
+    await ask({ kind: "resume", socket: { ...socket, next: 2 } });
+    // The second is asked while the first runs; the third when the agent has left memory.
+    expect(await Promise.all([close(), close()])).toEqual([{ kind: "taken" }, { kind: "taken" }]);
+    await pollUntil("it hibernates", () => host.host.agentsActive === 0);
+    expect(await close()).toEqual({ kind: "taken" });
+    expect(heard).toEqual(["1 after 0", "close 1000"]);
+    await client.close();
+    await stop();
+  });
 });
 
 /** Calls the agent as a gateway does. */
