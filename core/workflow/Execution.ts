@@ -26,6 +26,7 @@ import type { RunTable, StepKind, StepRecord } from "./RunTable.ts";
 import { retryDelayMs, type ResolvedConfig } from "./stepConfig.ts";
 import { StepOrder } from "./StepOrder.ts";
 import { causeOf, checkName, crashedOut, isFinal, nameOf, toResult } from "./stepFacts.ts";
+import type { Wakes } from "./Wakes.ts";
 import type { StepContext } from "./WorkflowStep.ts";
 
 /** A step of hours meets some deployments; one that kills its host each time meets the next host at once. */
@@ -41,10 +42,7 @@ export interface ExecutionHost {
   readonly isPaused: () => boolean;
   /** Work began that no drive waits for. */
   readonly ensureDriven: () => void;
-  /** Arms a wake for a step, with the commit of what is written now. */
-  readonly wakeAt: (key: string, dueMs: number) => void;
-  readonly hasWake: (key: string) => boolean;
-  readonly cancelWake: (key: string) => void;
+  readonly wakes: Wakes;
   readonly onCodeChanged: (error: WorkflowCodeChanged) => void;
 }
 
@@ -258,13 +256,13 @@ export class Execution {
   }
 
   private addWait(record: StepRecord, isNew: boolean, onDue: () => void): void {
-    const { table, wakeAt } = this.host;
+    const { table, wakes } = this.host;
     const waiting = { record, onDue };
     this.waiting.set(record.key, waiting);
     if (isNew)
       this.write(record, () => {
         table.put(record);
-        wakeAt(record.key, record.dueMs!);
+        wakes.add(record.key, record.dueMs!);
       });
     this.checkWait(waiting);
     this.look();
@@ -300,13 +298,13 @@ export class Execution {
 
   /** Rule 1. `also` is written in the same commit. */
   private async settle(record: StepRecord, outcome: Outcome, also?: () => void): Promise<void> {
-    const { runtime, table, cancelWake } = this.host;
+    const { runtime, table, wakes } = this.host;
     this.waiting.delete(record.key);
     try {
       // The agent may be lost since the step's function began.
       this.begins();
       await runtime.asTurn(causeOf(record), async () => {
-        if (record.dueMs !== null) cancelWake(record.key);
+        if (record.dueMs !== null) wakes.cancel(record.key);
         record.endedAt = this.order.addEnded(record.key);
         record.dueMs = null;
         record.result = outcome.result ?? null;
@@ -327,7 +325,7 @@ export class Execution {
   }
 
   private checkWait({ record, onDue }: Waiting): void {
-    const { runtime, table, isPaused } = this.host;
+    const { runtime, table, wakes, isPaused } = this.host;
     if (isPaused() || this.abandoned || !this.waiting.has(record.key)) return;
     if (record.eventType !== null) {
       const type = record.eventType;
@@ -340,8 +338,7 @@ export class Execution {
     }
     if (record.dueMs! > runtime.time.nowMs()) {
       // Rule 6.
-      if (!this.host.hasWake(record.key))
-        this.write(record, () => this.host.wakeAt(record.key, record.dueMs!));
+      if (!wakes.has(record.key)) this.write(record, () => wakes.add(record.key, record.dueMs!));
       return;
     }
     this.waiting.delete(record.key);

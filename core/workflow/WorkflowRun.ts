@@ -23,6 +23,7 @@ import { describeThrown, type StoredError } from "./errors.ts";
 import { Execution } from "./Execution.ts";
 import { RunTable, type RunRecord, type StepRecord, type WorkflowStatus } from "./RunTable.ts";
 import { REPORT_ERROR, Steps, type Report } from "./Steps.ts";
+import { Wakes } from "./Wakes.ts";
 
 /** Rule 3: more than a host could spend in its life. */
 const WITHOUT_END = { maxAttempts: 1_000_000_000, baseDelayMs: 100, maxDelayMs: 5_000 } as const;
@@ -45,6 +46,7 @@ export abstract class WorkflowRun extends Agent {
   abstract readonly workflowClass: WorkflowClass;
   readonly #runtime: AgentRuntime;
   readonly #table: RunTable;
+  readonly #wakes: Wakes;
   #execution: Execution | undefined;
   #driving = false;
   #begun: Array<() => void> = [];
@@ -53,6 +55,7 @@ export abstract class WorkflowRun extends Agent {
     super(ctx, env);
     this.#runtime = runtimeOf(ctx);
     this.#table = new RunTable(this.#runtime);
+    this.#wakes = new Wakes(this.#runtime, WITHOUT_END);
     // What it does inside is told by its agent's events, and by its journal.
     this.observability = undefined;
   }
@@ -179,13 +182,7 @@ export abstract class WorkflowRun extends Agent {
       ensureDriven: () => {
         if (!this.#driving) this.#push();
       },
-      wakeAt: (key, atMs) => {
-        const when = { type: "scheduled", atMs } as const;
-        const settings = { payload: key, retry: WITHOUT_END, idempotent: false };
-        runtime.scheduler.add({ callback: "wake", when, settings, shape: "interface" });
-      },
-      hasWake: (key) => this.#wakes(key).length > 0,
-      cancelWake: (key) => this.#cancelWakes(key),
+      wakes: this.#wakes,
       onCodeChanged: (error) => {
         if (execution.isAbandoned) return;
         void this.#endChanged(run, execution, error);
@@ -246,7 +243,7 @@ export abstract class WorkflowRun extends Agent {
     const cause = { kind: "workflow", type: error === undefined ? "complete" : "errored" } as const;
     await this.#runtime.asTurn(cause, async () => {
       this.#table.setStatus(error === undefined ? "complete" : "errored", end);
-      this.#cancelWakes();
+      this.#wakes.cancel();
       if (error !== undefined && !this.#reportedError())
         this.#callback(run, "uncaught", "error", error.message);
       await this.#runtime.flush();
@@ -355,17 +352,7 @@ export abstract class WorkflowRun extends Agent {
   #abandon(): void {
     this.#execution?.abandon();
     this.#execution = undefined;
-    this.#cancelWakes();
-  }
-
-  /** Of one step, or all. */
-  #cancelWakes(key?: string): void {
-    for (const { id } of this.#wakes(key)) this.#runtime.scheduler.cancel(id);
-  }
-
-  #wakes(key?: string) {
-    const rows = this.#runtime.scheduler.table.all();
-    return key === undefined ? rows : rows.filter((row) => row.payload === JSON.stringify(key));
+    this.#wakes.cancel();
   }
 
   /** The run; of an instance whose start is on its way, when that has come. */

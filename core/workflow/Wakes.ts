@@ -1,0 +1,69 @@
+/**
+ * The wakes of a workflow instance: one schedule for each step that waits, whose payload is the step's key. Asked for by
+ * `Execution`, kept by the agent's scheduler; `WorkflowRun.wake` is what they call.
+ *
+ * The table of schedules is the truth. A drive asks for the wake of each step that waits, so rows are found by their ids:
+ * all are read once in an agent's time in memory, and from then on every wake is made here. One that is spent, or
+ * rolled back with its turn, is found gone from the table.
+ */
+import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import type { RetryOptions } from "../agent/Agent.ts";
+
+export class Wakes {
+  private readonly runtime: Pick<AgentRuntime, "scheduler">;
+  private readonly retry: RetryOptions;
+  /** Ids of rows that are or were there, by the step's key. Undefined: not looked yet. */
+  private ids: Map<string, Set<string>> | undefined;
+
+  constructor(runtime: Pick<AgentRuntime, "scheduler">, retry: RetryOptions) {
+    this.runtime = runtime;
+    this.retry = retry;
+  }
+
+  /** Arms one, with the commit of what is written now. */
+  add(key: string, atMs: number): void {
+    const when = { type: "scheduled", atMs } as const;
+    const settings = { payload: key, retry: this.retry, idempotent: false };
+    const row = this.runtime.scheduler.add({
+      callback: "wake",
+      when,
+      settings,
+      shape: "interface",
+    });
+    if (this.ids !== undefined) note(this.ids, key, row.id);
+  }
+
+  has(key: string): boolean {
+    return this.of(key).length > 0;
+  }
+
+  /** Those of one step, or all. */
+  cancel(key?: string): void {
+    const { scheduler } = this.runtime;
+    const ids = key === undefined ? scheduler.table.all().map(({ id }) => id) : this.of(key);
+    for (const id of ids) scheduler.cancel(id);
+  }
+
+  /** Ids of a step's rows. */
+  private of(key: string): ReadonlyArray<string> {
+    const { table } = this.runtime.scheduler;
+    const ids = (this.ids ??= this.read()).get(key);
+    if (ids === undefined) return [];
+    for (const id of ids) if (table.get(id) === undefined) ids.delete(id);
+    if (ids.size === 0) this.ids.delete(key);
+    return [...ids];
+  }
+
+  private read(): Map<string, Set<string>> {
+    const ids = new Map<string, Set<string>>();
+    for (const { id, payload } of this.runtime.scheduler.table.all())
+      if (payload !== null) note(ids, JSON.parse(payload) as string, id);
+    return ids;
+  }
+}
+
+function note(ids: Map<string, Set<string>>, key: string, id: string): void {
+  const found = ids.get(key);
+  if (found === undefined) ids.set(key, new Set([id]));
+  else found.add(id);
+}
