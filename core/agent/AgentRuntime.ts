@@ -36,6 +36,8 @@ export interface QueueOfAgent {
   ) => string;
   readonly remove: (where: "id = ?" | "callback = ?" | "1", value?: string) => number;
   readonly get: (id: string) => QueueItem | undefined;
+  /** How often this item was journaled as begun: not 0 when a host may have died of it. */
+  readonly begun: (id: string) => number;
   readonly matching: (key: string, value: unknown) => ReadonlyArray<QueueItem>;
 }
 

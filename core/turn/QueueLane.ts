@@ -124,6 +124,11 @@ export class QueueLane {
     return row === undefined ? undefined : toQueueItem(row);
   }
 
+  begun(id: string): number {
+    const row = this.table.get(id);
+    return row === undefined ? 0 : (this.agent.image.begun.get(this.keyOf(row))?.attempts ?? 0);
+  }
+
   /** Those whose payload has this value under `key`. */
   matching(key: string, value: unknown): ReadonlyArray<QueueItem> {
     return this.table

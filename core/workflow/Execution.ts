@@ -6,7 +6,8 @@
  *    every replay.
  * 2. A step's function runs at least once: a host that dies in it leaves no result. Its key stays the same.
  * 3. An end that nobody knows of (a host died) spends no retry; `CRASHES_MAX` in a row are a step that kills
- *    hosts, and fail it.
+ *    hosts, and fail it. A drive that a host may have died of stores an attempt before its function runs, until one step
+ *    has ended: so each life spends one or gets on. Any other stores it beside. `run` itself is bounded likewise.
  * 4. What only waits holds nothing: `quiet` says that all that is left are waits, each with a schedule of
  *    its own, and the agent may leave memory.
  * 5. Once abandoned (terminated, restarted, discarded) it is inert: its promises never settle.
@@ -40,6 +41,8 @@ export interface ExecutionHost {
   /** Start of the idempotency keys of this generation. */
   readonly keys: string;
   readonly isPaused: () => boolean;
+  /** How often the drive was journaled as begun: not 0 when hosts may have died of it (rule 3). */
+  readonly begun: () => number;
   /** Work began that no drive waits for. */
   readonly ensureDriven: () => void;
   readonly wakes: Wakes;
@@ -70,6 +73,8 @@ export class Execution {
   private active = 0;
   private over = false;
   private abandoned = false;
+  /** A step has ended in this life, and that is stored. */
+  private gotOn = false;
   private onQuiet: Array<() => void> = [];
 
   constructor(host: ExecutionHost) {
@@ -96,6 +101,16 @@ export class Execution {
     this.waiting.clear();
     this.parked = [];
     this.finish();
+  }
+
+  /** Throws when hosts have died of `run` too often; a death within a step is that step's. */
+  checkDeaths(): void {
+    const inSteps = this.host.table.steps().reduce((sum, { attempts }) => sum + attempts, 0);
+    const times = this.host.begun() - 1 - inSteps;
+    if (times >= CRASHES_MAX)
+      throw new Error(
+        `run did not end ${times} times outside of its steps: its host was gone each time`,
+      );
   }
 
   /** `run` has ended. Throws `WorkflowCodeChanged` when the record goes on. */
@@ -206,7 +221,7 @@ export class Execution {
     config: ResolvedConfig,
     f: (ctx: StepContext) => unknown,
   ): Promise<void> {
-    const { runtime, table, keys } = this.host;
+    const { runtime, table, keys, begun } = this.host;
     // A pause that is recorded already has its wake.
     let isNew = false;
     for (;;) {
@@ -225,6 +240,7 @@ export class Execution {
       try {
         result = await runtime.asTurn(cause, async () => {
           table.put(record);
+          if (!this.gotOn && begun() > 0) await runtime.flush();
           return toResult(record, await this.timed(record, config, () => f(ctx)));
         });
       } catch (error) {
@@ -320,6 +336,7 @@ export class Execution {
       this.active--;
     }
     if (this.abandoned) return;
+    this.gotOn = true;
     this.order.addReady(record.key, () => this.gives.get(record.key)?.(record));
     this.look();
   }

@@ -27,6 +27,8 @@ import { Wakes } from "./Wakes.ts";
 
 /** Rule 3: more than a host could spend in its life. */
 const WITHOUT_END = { maxAttempts: 1_000_000_000, baseDelayMs: 100, maxDelayMs: 5_000 } as const;
+/** Id of the one queue item. */
+const DRIVE = "drive";
 /** A stub's call may come before the signal that starts the instance: commits and a lane are between. */
 const START_WAIT_MS = 20_000;
 
@@ -167,7 +169,7 @@ export abstract class WorkflowRun extends Agent {
   }
 
   #push(): void {
-    this.#runtime.queue.push("drive", undefined, { id: "drive", retry: WITHOUT_END });
+    this.#runtime.queue.push("drive", undefined, { id: DRIVE, retry: WITHOUT_END });
   }
 
   /** `run()`, from its start. What it ends with is recorded before this settles the drive. */
@@ -182,6 +184,7 @@ export abstract class WorkflowRun extends Agent {
       ensureDriven: () => {
         if (!this.#driving) this.#push();
       },
+      begun: () => runtime.queue.begun(DRIVE),
       wakes: this.#wakes,
       onCodeChanged: (error) => {
         if (execution.isAbandoned) return;
@@ -207,6 +210,7 @@ export abstract class WorkflowRun extends Agent {
     let output: string | undefined;
     let thrown: { readonly error: unknown } | undefined;
     try {
+      execution.checkDeaths();
       const workflow = this.#construct(run, execution);
       const value = await workflow.run(
         {

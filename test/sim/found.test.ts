@@ -19,6 +19,10 @@ import { CommitRig } from "../faults/CommitRig.ts";
 const MAX_ATTEMPTS = 3;
 /** Far more than both copies may take. */
 const DELIVERIES_MAX = 40;
+/** Of a workflow's step (`Execution`). */
+const CRASHES_MAX = 20;
+/** Far more than one life of a workflow needs. */
+const APPENDS_MAX = 12;
 /** Longer than an input is young, and than all of them take. */
 const TAKE_OVER_MS = 4_000;
 
@@ -182,3 +186,38 @@ test("a workflow that sleeps wakes, though the clock was put back between its wa
   await rig.pass(napMs * 3);
   expect(woke).toBe(true);
 });
+
+test.each(["step", "run"])(
+  "a workflow's %s that kills its host before anything has left it spends its attempts, and fails",
+  async (place) => {
+    let rig!: CommitRig;
+    let deaths = 0;
+    const kill = (): Promise<never> => {
+      deaths++;
+      rig.held.length = 0;
+      rig.lose();
+      return new Promise(() => undefined);
+    };
+    const actor = instanceOf((step) => {
+      if (place === "run") return kill();
+      return step.do("first", () => "done").then(() => step.do("kill", kill));
+    });
+    rig = await CommitRig.make(actor);
+    rig.holding = true;
+    const ends = async () =>
+      (await rig.events())
+        .flatMap(({ turns }) => turns)
+        .filter(({ cause }) => cause.type === "errored");
+    for (let epoch = 2; epoch < DELIVERIES_MAX && (await ends()).length === 0; epoch++) {
+      await rig.deliver(1);
+      for (let n = 0; n < APPENDS_MAX; n++) {
+        for (const append of rig.held.splice(0)) await append.pass();
+        await rig.pass(GATHER_MS);
+      }
+      if ((await ends()).length === 0) rig.claim(epoch);
+    }
+    expect(await ends()).toHaveLength(1);
+    // The first is not told from a start; another step may have got on in the second.
+    expect(deaths).toBeLessThanOrEqual(CRASHES_MAX + 2);
+  },
+);
