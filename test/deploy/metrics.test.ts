@@ -34,7 +34,8 @@ let series: string[] = [];
 
 beforeAll(async () => {
   installation = await Installation.start({ shards: 4, leaseTtlMs: 5_000 });
-  const host = await installation.startHost("a");
+  // Of two workers: what their parent serves is theirs and its own.
+  const host = await installation.startHost("a", ["--workers", "2"]);
   await installation.gateway.ready();
   const senders = new Senders({
     url: installation.gateway.url,
@@ -45,9 +46,8 @@ beforeAll(async () => {
     heldBack: 0,
   });
   await senders.finished;
-  for (const { lines } of [installation.gateway, host]) {
-    const admin = lines.find((line) => line.message.endsWith(" serves"))?.["admin"];
-    const text = await (await fetch(`${String(admin)}/metrics`)).text();
+  for (const process of [installation.gateway, host]) {
+    const text = await process.metrics();
     series.push(...text.split("\n").filter((line) => line !== "" && !line.startsWith("#")));
   }
 }, 60_000);

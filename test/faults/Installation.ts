@@ -57,8 +57,8 @@ export class Installation {
   }
 
   /** A host on the folder `name`, whether or not one was there before. */
-  startHost(name: string): Promise<AgentsProcess> {
-    return this.startProcess("host", ["--data", this.folderOf(name)], {
+  startHost(name: string, args: ReadonlyArray<string> = []): Promise<AgentsProcess> {
+    return this.startProcess("host", ["--data", this.folderOf(name), ...args], {
       FREEZE_FILE: this.freezeFile(name),
     });
   }
