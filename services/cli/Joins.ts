@@ -78,6 +78,9 @@ export interface ReadPorts {
   readonly close: () => Promise<void>;
 }
 
+/** For one message of `journal` or `inbox`: a broker that is slower to store it is away. */
+export const STORE_TIMEOUT_MS = 30_000;
+
 /** How many of each were removed. */
 export interface Purged {
   readonly events: number;

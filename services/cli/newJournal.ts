@@ -5,10 +5,7 @@
 import { bareEnd } from "../../core/turn/endLife.ts";
 import { addressKey, type AgentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import { failed } from "./CliError.ts";
-import type { ReadPorts } from "./Joins.ts";
-
-/** A broker that is slow to store one message is away. */
-const STORE_TIMEOUT_MS = 30_000;
+import { STORE_TIMEOUT_MS, type ReadPorts } from "./Joins.ts";
 
 /** Where a journal begins: at the start, or after the end of one that was erased. */
 export interface FreePlace {

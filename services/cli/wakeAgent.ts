@@ -10,10 +10,7 @@ import { addressKey, type AgentId } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { failed } from "./CliError.ts";
-import type { ReadPorts } from "./Joins.ts";
-
-/** A broker that is slow to store one message is away. */
-const STORE_TIMEOUT_MS = 30_000;
+import { STORE_TIMEOUT_MS, type ReadPorts } from "./Joins.ts";
 
 /** Arms a timer for each of its schedules; how many. One whose journal is damaged has none. */
 export async function armTimers(

@@ -33,6 +33,7 @@ import {
   isOriginTarget,
 } from "../../core/http/requestHead.ts";
 import { textResponse } from "../../core/http/responseHead.ts";
+import { Lull } from "./Lull.ts";
 import { NodeExchange, type ExchangeOwner } from "./NodeExchange.ts";
 import { NodeUpgrades } from "./NodeUpgrades.ts";
 import { listenFailed } from "./explainListen.ts";
@@ -50,11 +51,6 @@ export const makeNodeServer = (): HttpServerShape => ({
 // How long requests in flight may take to be answered once the server stops: above the longest
 // deadline that a webhook's route has (9.5 s).
 const DRAIN_MS = 10_000;
-// A caller that keeps connections busy uses each more often than that; it learns by its answer.
-const LULL_MS = 500;
-// A caller that takes no notice of `connection: close` doesn't keep the server.
-const LULL_WAIT_MS_MAX = 5_000;
-const LULL_LOOK_MS = 10;
 // Above the 60 s that load balancers keep idle connections for: the side that closes first should be
 // theirs, or a request meets a connection that is just being closed.
 const KEEP_ALIVE_MS = 65_000;
@@ -74,7 +70,7 @@ class Listener implements ExchangeOwner {
   readonly #sweeper: NodeJS.Timeout;
   #exchanges = 0;
   #connections = 0;
-  #requestedMs = 0;
+  readonly #lull = new Lull();
   #refusing = false;
   #drained: (() => void) | undefined;
 
@@ -142,24 +138,14 @@ class Listener implements ExchangeOwner {
     );
     const drained = new Promise<void>((resolve) => (this.#drained = resolve));
     const sockets = this.#upgrades.stop();
-    await this.#lull();
+    // Invariant 2.
+    await this.#lull.wait(() => this.#connections);
     this.#refusing = true;
     if (this.#exchanges > 0) await within(DRAIN_MS, drained);
     await sockets;
     this.#server.closeAllConnections();
     clearInterval(this.#sweeper);
     await closed;
-  }
-
-  /** Invariant 2. Resolves at once when no connection is open. */
-  async #lull(): Promise<void> {
-    const startMs = performance.now();
-    this.#requestedMs = startMs;
-    const over = (): boolean =>
-      this.#connections === 0 ||
-      performance.now() - this.#requestedMs > LULL_MS ||
-      performance.now() - startMs > LULL_WAIT_MS_MAX;
-    while (!over()) await new Promise((resolve) => setTimeout(resolve, LULL_LOOK_MS));
   }
 
   readonly onRequest: HttpHandlers["onRequest"] = (exchange) => this.#handlers.onRequest(exchange);
@@ -189,7 +175,7 @@ class Listener implements ExchangeOwner {
     this.started();
     const exchange = new NodeExchange(this, request, req, res);
     if (this.#refusing) return exchange.refuse(503, "Server is stopping", "linger");
-    if (this.stopping) this.#requestedMs = performance.now();
+    if (this.stopping) this.#lull.requested();
     if (!isOriginTarget(request.target)) return exchange.refuse(400, "Bad request", "close");
     const framing = bodyFraming(request.headers);
     if (framing._tag === "Malformed") return exchange.refuse(400, "Bad request", "close");

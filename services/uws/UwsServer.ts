@@ -39,6 +39,7 @@ import {
 import { CLOSE_STOPPING } from "../../core/http/closeFrame.ts";
 import { bodyFraming, handshake, isOriginTarget } from "../../core/http/requestHead.ts";
 import { explainListen } from "../nodeHttp/explainListen.ts";
+import { Lull } from "../nodeHttp/Lull.ts";
 import { CorkAnchor } from "./CorkAnchor.ts";
 import { HeadReader } from "./HeadReader.ts";
 import { UwsExchange, type ExchangeOwner } from "./UwsExchange.ts";
@@ -61,11 +62,6 @@ export const makeUwsServer = (uws: Uws): HttpServerShape => ({
 // How long requests in flight may take to be answered once the server stops: above the longest
 // deadline that a webhook's route has (9.5 s).
 const DRAIN_MS = 10_000;
-// A caller that keeps connections busy uses each more often than that; it learns by its answer.
-const LULL_MS = 500;
-// A caller that takes no notice of `connection: close` doesn't keep the server.
-const LULL_WAIT_MS_MAX = 5_000;
-const LULL_LOOK_MS = 10;
 
 // What close frames get to leave the machine before connections are cut. They are in the kernel
 // already unless the peer reads slowly; the library has no event for the rest.
@@ -98,7 +94,7 @@ class Server implements ExchangeOwner {
   readonly #sockets = new Set<UwsSocket>();
   #listenSocket: us_listen_socket | undefined;
   #connections = 0;
-  #requestedMs = 0;
+  readonly #lull = new Lull();
   #refusing = false;
   #exchanges = 0;
   #drained: (() => void) | undefined;
@@ -149,7 +145,8 @@ class Server implements ExchangeOwner {
     if (this.#listenSocket !== undefined) this.#uws.us_listen_socket_close(this.#listenSocket);
     const flush = this.#sockets.size > 0;
     for (const socket of this.#sockets) socket.close(CLOSE_STOPPING, "Server is stopping");
-    await this.#lull();
+    // Invariant 3.
+    await this.#lull.wait(() => this.#connections);
     this.#refusing = true;
     const drained = new Promise<void>((resolve) => (this.#drained = resolve));
     if (this.#exchanges > 0) await Promise.race([drained, delay(DRAIN_MS)]);
@@ -157,17 +154,6 @@ class Server implements ExchangeOwner {
     clearInterval(this.#sweeper);
     this.#anchor.close();
     this.#app.close();
-  }
-
-  /** Invariant 3. Resolves at once when no connection is open. */
-  async #lull(): Promise<void> {
-    const startMs = performance.now();
-    this.#requestedMs = startMs;
-    const over = (): boolean =>
-      this.#connections === 0 ||
-      performance.now() - this.#requestedMs > LULL_MS ||
-      performance.now() - startMs > LULL_WAIT_MS_MAX;
-    while (!over()) await delay(LULL_LOOK_MS);
   }
 
   readonly onRequest: HttpHandlers["onRequest"] = (exchange) => this.#handlers.onRequest(exchange);
@@ -196,7 +182,7 @@ class Server implements ExchangeOwner {
     const exchange = new UwsExchange(this, request, res);
     this.#exchanges += 1;
     if (this.#refusing) return exchange.refuse(503, "Server is stopping", "close");
-    if (this.stopping) this.#requestedMs = performance.now();
+    if (this.stopping) this.#lull.requested();
     if (this.#head.bytes > this.#options.headerBytesMax) {
       return exchange.refuse(431, "Request header fields too large", "close");
     }

@@ -13,11 +13,8 @@ import { decodeEnvelope } from "../../../schemas/InboxEnvelope.ts";
 import type { Cause } from "../../../schemas/JournalEvent.ts";
 import { CliError, EXIT_NOT_FOUND, failed, notFound } from "../CliError.ts";
 import { findClass } from "../findAgent.ts";
-import type { ReadPorts } from "../Joins.ts";
+import { STORE_TIMEOUT_MS, type ReadPorts } from "../Joins.ts";
 import type { Terminal } from "../Terminal.ts";
-
-/** A broker that is slow to store one message is away. */
-const STORE_TIMEOUT_MS = 15_000;
 
 /** One line of `--json`. */
 export interface DeadLetterLine {

@@ -21,13 +21,11 @@ import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import { armTimers, wakeAgent } from "../wakeAgent.ts";
 import { readManifest, readPart } from "../backupFolder.ts";
 import { CliError, failed } from "../CliError.ts";
-import type { ReadPorts } from "../Joins.ts";
+import { STORE_TIMEOUT_MS, type ReadPorts } from "../Joins.ts";
 import type { Terminal } from "../Terminal.ts";
 
 /** Lines read ahead: their agents' writes go side by side, and enough to hide the round trip. */
 const BATCH_LINES = 256;
-/** A broker that is slow to store one message is away. */
-const STORE_TIMEOUT_MS = 30_000;
 const FIRST_EPOCH = 0 as Epoch;
 
 export interface RestoreOptions {
