@@ -70,6 +70,8 @@ export interface ReadPorts {
   readonly purgeInputs: (id: AgentId) => Promise<Pick<Purged, "inputs" | "timers">>;
   /** Removes what is stored of an agent, of its journal only what is before `keepEventsFrom`; after `endLife`. */
   readonly purge: (id: AgentId, options: { readonly keepEventsFrom: Sequence }) => Promise<Purged>;
+  /** Servers that hold copies and are away or behind: what is removed now may stay in their files. */
+  readonly awayCopies: () => Promise<ReadonlyArray<string>>;
   /** Has every host remove its local files of an agent; gives those of `hosts` that did in time. */
   readonly tellErased: (
     id: AgentId,

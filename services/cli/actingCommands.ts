@@ -63,6 +63,7 @@ Examples:
     .argument("<class>", CLASS_HELP)
     .argument("<name>", NAME_HELP)
     .option("--yes", "do it")
+    .option("--while-away", "do it though a nats-server that holds copies is away")
     .addHelpText(
       "after",
       `
@@ -70,7 +71,7 @@ One event without content stays in the journal: that it was erased. Stop what se
 first; an input that comes later makes a new agent of the same name. What backups and copies of
 the broker's disks hold is not touched.
 
---json prints {class, name, removed: {events, inputs, …}, end, lives, hosts, silent}
+--json prints {class, name, removed: {events, inputs, …}, end, lives, hosts, silent, away}
 
 Examples:
   agents export RepoAgent octocat-hello-world > agent.jsonl
@@ -82,6 +83,7 @@ Examples:
           className,
           name,
           yes: given.yes === true,
+          whileAway: given.whileAway === true,
           json: given.json === true,
         }),
       ),
@@ -133,6 +135,7 @@ function readIds(text: string, before: ReadonlyArray<number> = []): ReadonlyArra
 
 interface GivenErase extends GivenTarget {
   readonly yes?: boolean;
+  readonly whileAway?: boolean;
 }
 
 interface GivenCall extends GivenTarget {

@@ -46,15 +46,8 @@ type Asked = Pick<NatsShape, "api" | "connection" | "replies" | "subjects">;
 /** Rejects with `BrokerUnavailable` or `ApiRefusal`. */
 export async function readDurability(nats: Asked): Promise<Durability> {
   const { subjects, api, connection } = nats;
-  const streams = [
-    ...subjects.streamsOf("inbox"),
-    ...subjects.streamsOf("journal"),
-    ...subjects.streamsOf("snapshots"),
-    subjects.stream.dead,
-    `OBJ_${subjects.bucket.blobs}`,
-  ];
   const infos = await Promise.all(
-    streams.map((stream) => api.call<StreamInfo>(`STREAM.INFO.${stream}`)),
+    storingStreams(subjects).map((stream) => api.call<StreamInfo>(`STREAM.INFO.${stream}`)),
   );
   const replicas = Math.min(...infos.map(({ config }) => config.num_replicas ?? 1));
   if (infos.some(({ config }) => config.storage === "memory"))
@@ -63,6 +56,15 @@ export async function readDurability(nats: Asked): Promise<Durability> {
   if (holders.size === 0) holders.add(connection.client.info?.server_name ?? "");
   return judge(holders, await askServers(nats, holders), replicas);
 }
+
+/** Names of the streams that keep what agents were told and have done. */
+export const storingStreams = (subjects: NatsShape["subjects"]): ReadonlyArray<string> => [
+  ...subjects.streamsOf("inbox"),
+  ...subjects.streamsOf("journal"),
+  ...subjects.streamsOf("snapshots"),
+  subjects.stream.dead,
+  `OBJ_${subjects.bucket.blobs}`,
+];
 
 /** One line for people. */
 export function describeDurability(durability: Durability): string {

@@ -121,6 +121,7 @@ export class CliFixture {
         },
         purgeInputs: () => Promise.reject(new Error("not in these tests")),
         purge: () => Promise.reject(new Error("not in these tests")),
+        awayCopies: () => Promise.reject(new Error("not in these tests")),
         tellErased: () => Promise.reject(new Error("not in these tests")),
         close: async () => void this.opened--,
       };

@@ -42,7 +42,7 @@ export class Operator {
       env: {},
       cwd: "/",
     };
-    const what = { className: "Ledger", name: DOOMED, yes: true, json: false };
+    const what = { className: "Ledger", name: DOOMED, yes: true, whileAway: false, json: false };
     try {
       await erase(this.ports as unknown as ReadPorts, terminal, time, what);
     } catch (error) {
@@ -63,7 +63,7 @@ export class Operator {
 /** What the command uses of its ports. */
 type ErasePorts = Pick<
   ReadPorts,
-  "journal" | "calls" | "leases" | "purgeInputs" | "purge" | "tellErased"
+  "journal" | "calls" | "leases" | "purgeInputs" | "purge" | "awayCopies" | "tellErased"
 >;
 
 function portsOf(broker: MemoryBroker): ErasePorts {
@@ -83,6 +83,7 @@ function portsOf(broker: MemoryBroker): ErasePorts {
       const before = await purgeInputs(id);
       return { ...before, ...purge(broker, id, keepEventsFrom), blobs: 0, doneInputsGone: true };
     },
+    awayCopies: async () => [],
     tellErased: (id, hosts) =>
       tellErased(
         { bus, time, subjects, newInbox: () => `_INBOX.operator.${time.id()}` },

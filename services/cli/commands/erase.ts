@@ -5,7 +5,9 @@
  * 1. Its inputs go first, so that nothing of them runs again; then its life is ended, by the host that owns it, or here
  *    where no host runs; then everything that is stored goes.
  * 2. What stays is that end: one event without content. It fences off hosts that were frozen meanwhile (`endLife`).
- * 3. An agent that somebody goes on writing to lives again at once. That is tried again a few times, and then said.
+ * 3. A nats-server that is away while messages are removed may keep their bytes for good, and nothing that is done later
+ *    from here reaches them. So it is asked for first.
+ * 4. An agent that somebody goes on writing to lives again at once. That is tried again a few times, and then said.
  */
 import { AgentUnreachable } from "../../../core/call/CallClient.ts";
 import { endLife } from "../../../core/turn/endLife.ts";
@@ -26,6 +28,8 @@ export interface EraseOptions {
   readonly className: string;
   readonly name: string;
   readonly yes: boolean;
+  /** Rule 3: to do it all the same. */
+  readonly whileAway: boolean;
   readonly json: boolean;
 }
 
@@ -33,12 +37,17 @@ export async function erase(
   ports: ReadPorts,
   terminal: Terminal,
   time: Pick<TimeShape, "id" | "nowMs">,
-  { className, name, yes, json }: EraseOptions,
+  { className, name, yes, whileAway, json }: EraseOptions,
 ): Promise<void> {
   const id = address(await resolveClass(ports.journal, className), name);
   if (!yes)
     throw usage(
       `This removes all of ${addressKey(id)} for good: state, SQL, history, inputs, schedules, dead letters. Add --yes to do it; "agents export" keeps a copy.`,
+    );
+  const awayBefore = await ports.awayCopies();
+  if (awayBefore.length > 0 && !whileAway)
+    throw failed(
+      `${awayBefore.join(", ")} holds copies, and is away or behind: what is removed now may stay in its files. Nothing was removed. Bring it back and run this again; or add --while-away, and empty its store folder before it comes back.`,
     );
   const hosts = (await ports.leases.list("host.")).map(({ value }) => value);
   let purged = NOTHING;
@@ -55,6 +64,7 @@ export async function erase(
     throw notFound(
       `There is nothing of ${addressKey(id)}. "agents list" shows the agents that exist.`,
     );
+  const away = [...new Set([...awayBefore, ...(await ports.awayCopies())])];
   const silent = hosts.filter((host) => !told.includes(host));
   if (json)
     terminal.out(
@@ -66,6 +76,7 @@ export async function erase(
         lives,
         hosts: told,
         silent,
+        away,
       }),
     );
   else {
@@ -77,6 +88,10 @@ export async function erase(
   if (!purged.doneInputsGone)
     terminal.err(
       "Older messages of other agents wait in the inbox. So inputs that were done, and are no longer stored, may still be bytes in the broker's files, until it rewrites them (docs/operations.md).",
+    );
+  if (away.length > 0)
+    terminal.err(
+      `${away.join(", ")} was away: its files may hold bytes of this agent for good, and running this again does not reach them. Stop it, empty its store folder and start it: it copies everything from the others, without them (docs/operations.md).`,
     );
   if (silent.length > 0)
     terminal.err(
