@@ -10,6 +10,7 @@
  */
 import * as Schema from "effect/Schema";
 import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
+import { isPlainJournalHead } from "./isPlainJournalHead.ts";
 
 /** What began a turn. Bodies are kept as text where they are UTF-8, else as base64. */
 export const Cause = Schema.Struct({
@@ -112,6 +113,7 @@ const decodeHead = Schema.decodeUnknownResult(JournalHead);
 /** Throws `CorruptFrame` or `UnknownVersion`. */
 export function decodeEvent(bytes: Uint8Array): JournalEvent {
   const frame = decodeFrame(bytes);
+  if (isPlainJournalHead(frame.head)) return { head: frame.head, delta: frame.body };
   const head = decodeHead(frame.head);
   if (head._tag === "Failure")
     throw new CorruptFrame({ message: `not a journal event: ${String(head.failure)}` });

@@ -1,5 +1,5 @@
 /** The bus in memory: `BusStore` seen through a connection. Messages arrive in a later microtask, in order. */
-import { AsyncLocalStorage } from "node:async_hooks";
+import { AsyncResource } from "node:async_hooks";
 import * as Layer from "effect/Layer";
 import { Bus, type BusReply, type BusShape } from "../../core/bus/Bus.ts";
 import { away } from "./MemoryBroker.ts";
@@ -15,7 +15,7 @@ export function makeMemoryBus(connection: MemoryConnection): BusShape {
   };
   const subscribe: BusShape["subscribe"] = (subject, handler, options) => {
     // As from a broker: the listener does not see the ambient context of who publishes.
-    const outside = AsyncLocalStorage.snapshot();
+    const outside = new AsyncResource("MemoryBus");
     const remove = bus.add({
       subject,
       queue: options?.queue,
@@ -24,7 +24,7 @@ export function makeMemoryBus(connection: MemoryConnection): BusShape {
       reachable: () => connection.connected,
       deliver: (message) =>
         queueMicrotask(() => {
-          if (connection.connected) outside(handler, message);
+          if (connection.connected) outside.runInAsyncScope(handler, undefined, message);
         }),
     });
     return async () => {

@@ -59,12 +59,22 @@ function watch(
         if (!keys.has(key)) report({ key, value: undefined, revision });
       resolve();
     };
-    // News travel: a change is never reported inside the call that made it.
-    const offStore = leases.watch((change) =>
+    let onTheWay = 0;
+    const offStore = leases.watch((change) => {
+      const { key, value, revision } = change;
+      const before = known.get(key);
+      // Most are renewals, of which there is nothing to tell.
+      if (onTheWay === 0 && before !== undefined && before.value === value) {
+        if (connection.connected) before.revision = revision;
+        return;
+      }
+      // News travel: a change is never reported inside the call that made it.
+      onTheWay++;
       queueMicrotask(() => {
+        onTheWay--;
         if (connection.connected && !signal.aborted) report(change);
-      }),
-    );
+      });
+    });
     const offChange = connection.onChange((up) => {
       if (up) queueMicrotask(list);
     });

@@ -12,8 +12,8 @@ import type { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import type { CrashPoint } from "./crashPoints.ts";
 import { Random } from "./Random.ts";
 
-/** What never comes: the rest of a dead process waits for it. */
-export const NEVER: Promise<never> = new Promise(() => undefined);
+/** What never comes: the rest of a dead process waits for it. One of its own each time: what waits for one that lives on is never let go. */
+export const never = (): Promise<never> => new Promise(() => undefined);
 
 /** Answers that are on the same machine's side of a fast network come at once; the rest after so long, at most. */
 const LATENCY_MS_MAX = 4;

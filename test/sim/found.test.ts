@@ -6,6 +6,7 @@ import { expect, test } from "vitest";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
 import type { JournalHead } from "../../schemas/JournalEvent.ts";
 import { Agent } from "../../core/agent/Agent.ts";
+import { RECEIVE } from "../../core/agent/AgentWorkflows.ts";
 import { AgentDiscarded } from "../../core/agent/errors.ts";
 import { AgentImage } from "../../core/turn/AgentImage.ts";
 import { applyEvent } from "../../core/turn/applyEvent.ts";
@@ -161,6 +162,31 @@ test("who asks a lost agent for a job hears that it is lost, which workflows kno
   rig.lose();
   expect(asks).toHaveLength(2);
   for (const ask of asks) await expect(ask()).rejects.toThrow(AgentDiscarded);
+});
+
+test("an event that comes before its workflow's start is kept until that comes", async () => {
+  let heard: unknown;
+  class Waiting extends AgentWorkflow {
+    override async run(_event: WorkflowEvent, step: WorkflowStep): Promise<unknown> {
+      heard = (await step.waitForEvent("go on", { type: "go" })).payload;
+      return heard;
+    }
+  }
+  let rig!: CommitRig;
+  class Instance extends WorkflowRun {
+    override readonly workflowClass = Waiting as unknown as WorkflowClass;
+    override async onRequest(request: Request): Promise<Response> {
+      if ((await request.text()) === "start") await this.begin("Waiting", null);
+      else
+        await this[RECEIVE]({ kind: "event", type: "go", payload: "now", time: rig.time.nowMs() });
+      return new Response("taken");
+    }
+  }
+  rig = await CommitRig.make(Instance as unknown as AgentClassType);
+  await rig.deliver(1, "event");
+  await rig.deliver(2, "start");
+  await rig.pass(TAKE_OVER_MS);
+  expect(heard).toBe("now");
 });
 
 test("a workflow that sleeps wakes, though the clock was put back between its wake and the look at it", async () => {

@@ -20,7 +20,7 @@ import { bindEnv } from "../../services/module/bindEnv.ts";
 import { body, github, webhook } from "../../services/webhooks/index.ts";
 import type { Installation } from "./Installation.ts";
 import { simPorts, type SimPorts } from "./simPorts.ts";
-import { NEVER, SimProcess } from "./SimProcess.ts";
+import { never, SimProcess } from "./SimProcess.ts";
 
 export const SECRET = "the simulation's";
 /** Shorter than a take-over, so that some are answered 202. */
@@ -105,9 +105,9 @@ export function startGateway(installation: Installation, name: string): SimGatew
   return {
     process,
     ports,
-    request: (request, data) => (process.alive ? alive(server.request(request, data)) : NEVER),
+    request: (request, data) => (process.alive ? alive(server.request(request, data)) : never()),
     connect: (request, peer) => {
-      if (!process.alive) return NEVER;
+      if (!process.alive) return never();
       // After its gateway's death a client hears of the cut, and of nothing else.
       const guarded: MemoryPeer = {
         onMessage: (data) => process.alive && peer.onMessage(data),

@@ -2,7 +2,7 @@
  * A host of a simulation: the real `Host` on simulated ports, with a disk of its own for its local cache. Its death
  * leaves the disk as it is at that instant; the next process may find it, or an empty one.
  */
-import { cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { cpSync, mkdtempSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Context, Effect, Exit, Scope } from "effect";
 import { Ambient, type AmbientShape } from "../../core/ambient/Ambient.ts";
@@ -35,7 +35,7 @@ import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { ErrandActor } from "./Errand.ts";
 import type { Installation } from "./Installation.ts";
 import { simPorts, type SimPorts } from "./simPorts.ts";
-import { NEVER, SimProcess } from "./SimProcess.ts";
+import { never, SimProcess } from "./SimProcess.ts";
 import { Board, Ledger, type SubjectEnv } from "./subjects.ts";
 
 /** How long a host that stops waits for its turns: shorter than a lease, so that stops are quick. */
@@ -87,7 +87,6 @@ export async function startHost(
     base.after(0, () => {
       for (const agent of agents) agent.discard();
       opened.close();
-      if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
     });
   });
   const calls = new CallClient({
@@ -108,7 +107,7 @@ export async function startHost(
     kill: () => {
       weather.bit("killed by an input");
       installation.crash(process);
-      return NEVER;
+      return never();
     },
     nowMs: process.time.nowMs,
   };
@@ -122,14 +121,14 @@ export async function startHost(
   const outgoing: OutgoingShape = {
     ...nodeOutgoing,
     post: (request) => {
-      if (process.point("send:before")) return NEVER;
+      if (process.point("send:before")) return never();
       observed.posts.push({
         idempotencyKey: request.headers["idempotency-key"]!,
         input: (JSON.parse(request.body) as { id: string }).id,
         atMs: base.nowMs(),
       });
       weather.trace.add(`${name} posts ${request.headers["idempotency-key"]}`);
-      if (process.point("send:after")) return NEVER;
+      if (process.point("send:after")) return never();
       const fails = weather.fateOfRequest() !== "well";
       return process.hear(
         Promise.resolve({ _tag: "Answered", status: fails ? 503 : 200 } as const),

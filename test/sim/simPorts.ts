@@ -25,7 +25,7 @@ import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
 import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
 import { makeMemoryTimers } from "../../services/memory/MemoryTimers.ts";
 import type { CrashPoint } from "./crashPoints.ts";
-import { NEVER, type SimProcess } from "./SimProcess.ts";
+import { never, type SimProcess } from "./SimProcess.ts";
 import { simJournal } from "./simJournal.ts";
 import type { Weather } from "./Weather.ts";
 
@@ -126,14 +126,14 @@ const triggerPoints = (process: SimProcess): readonly [CrashPoint, CrashPoint] |
 function askOf(broker: MemoryBroker, process: SimProcess): Ask {
   return async (points, f) => {
     // Rule 2.
-    if (!process.alive || (points !== undefined && process.point(points[0]))) return NEVER;
+    if (!process.alive || (points !== undefined && process.point(points[0]))) return never();
     const outMs = process.latencyMs();
     if (outMs > 0) await new Promise<void>((resolve) => void broker.time.after(outMs, resolve));
     const result = f();
     result.catch(() => undefined);
     await result.catch(() => undefined);
     if (points !== undefined) process.point(points[1]);
-    return process.alive ? process.hear(result) : NEVER;
+    return process.alive ? process.hear(result) : never();
   };
 }
 
@@ -251,8 +251,8 @@ function busOf(
       return () => process.hear(end());
     },
     request: (subject, data, options) =>
-      process.alive ? process.hear(bus.request(subject, data, options)) : NEVER,
-    flush: () => (process.alive ? process.hear(bus.flush()) : NEVER),
+      process.alive ? process.hear(bus.request(subject, data, options)) : never(),
+    flush: () => (process.alive ? process.hear(bus.flush()) : never()),
   };
 }
 

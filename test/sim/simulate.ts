@@ -5,10 +5,11 @@
  * Phases: start → trouble (steps of work and faults) → calm (all is mended, what waits is done) → rest (schedules
  * cancelled, probes, hosts stopped in order) → checks.
  */
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
+import { installLazyFetchClasses } from "../../services/node/lazyFetchClasses.ts";
 import { check, type Violation } from "./checkers/index.ts";
 import type { CrashPoint } from "./crashPoints.ts";
 import { Faults, FAULTS, type Fault } from "./faults.ts";
@@ -51,6 +52,9 @@ export interface Report {
 export const STEPS_DEFAULT = 40;
 /** Of runs whose hosts have disks: files cost more than all else in a run. */
 const DISKS = 0.2;
+/** In memory, where the machine has such a filesystem: files by the thousand, each made and removed. */
+const MEMORY_FOLDER = "/dev/shm";
+const DISKS_FOLDER = existsSync(MEMORY_FOLDER) ? MEMORY_FOLDER : tmpdir();
 /** Weight of a full disk among faults, in most of those. */
 const DISK_FULL = 8;
 /** Of a damaged event, where a reader passes it over: few runs have any. */
@@ -71,6 +75,8 @@ const WARM_STEPS = 10;
 
 /** Runs one seed. Rejects only when the simulation itself is broken. */
 export async function simulate(options: SimulateOptions): Promise<Report> {
+  // As every process that runs agents does.
+  installLazyFetchClasses();
   await (warm ??= runSeed({ seed: 0, steps: WARM_STEPS }));
   return runSeed(options);
 }
@@ -86,7 +92,7 @@ async function runSeed(options: SimulateOptions): Promise<Report> {
     ackLost: some(0.2), messageLost: some(0.05),
   }; // prettier-ignore
   const weather = new Weather(seed, { rates, trace, bug });
-  const folder = random.chance(DISKS) ? mkdtempSync(join(tmpdir(), "agents-sim-")) : undefined;
+  const folder = random.chance(DISKS) ? mkdtempSync(join(DISKS_FOLDER, "agents-sim-")) : undefined;
   const installation = new Installation({
     seed, time, weather, folder, hosts: random.int(2, 3), gateways: random.int(1, 2),
   }); // prettier-ignore
