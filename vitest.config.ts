@@ -1,4 +1,17 @@
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
+
+/** Runs for most of the suite at a low priority, on what the cores have left: begun last, all would wait for it. */
+const FIRST = /test\/sim\/seeds\.test\.ts$/;
+
+class SeedsFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    // oxlint-disable-next-line unicorn/no-array-sort -- not an array's
+    const sorted = await super.sort(files);
+    const isFirst = ({ moduleId }: TestSpecification): boolean => FIRST.test(moduleId);
+    return [...sorted.filter(isFirst), ...sorted.filter((file) => !isFirst(file))];
+  }
+}
 
 // Tests run on the sources: the package's own entries resolve to TypeScript by the
 // "agents-source" condition. Processes that tests spawn run from dist/, which `pretest` builds.
@@ -11,7 +24,8 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 60_000,
     pool: "forks",
-    // On two cores: much of the suite waits, for leases, deadlines and servers that start.
-    maxWorkers: 3,
+    sequence: { sequencer: SeedsFirst },
+    // On two cores: much of the suite waits, for leases, deadlines and servers that start. The fourth is for the seeds.
+    maxWorkers: 4,
   },
 });
