@@ -202,7 +202,7 @@ export class Execution {
     try {
       await this.attempts(record, config, f);
     } catch (error) {
-      if (!this.lost(error)) throw error;
+      this.unrecorded(error);
     }
   }
 
@@ -297,9 +297,7 @@ export class Execution {
     const { runtime } = this.host;
     runtime
       .asTurn(causeOf(record), async () => f())
-      .catch((error: unknown) => {
-        if (!this.lost(error)) runtime.abort(`a step can't be recorded: ${String(error)}`);
-      });
+      .catch((error: unknown) => this.unrecorded(error));
   }
 
   /** A function that outlives its timeout goes on, unheard: JavaScript can't stop it. */
@@ -330,8 +328,7 @@ export class Execution {
         await runtime.flush();
       });
     } catch (error) {
-      if (this.lost(error)) return;
-      throw error;
+      return this.unrecorded(error);
     } finally {
       this.active--;
     }
@@ -375,6 +372,13 @@ export class Execution {
     const waiting = this.onQuiet;
     this.onQuiet = [];
     for (const resolve of waiting) resolve();
+  }
+
+  /** Nobody waits for it: what is not recorded begins anew, with the agent. */
+  private unrecorded(error: unknown): void {
+    if (this.lost(error)) return;
+    this.abandon();
+    this.host.runtime.abort(`a step can't be recorded: ${String(error)}`);
   }
 
   /** The agent is gone: another host, or a fresh start, goes on from the record. */

@@ -40,8 +40,16 @@ export class SnapshotPolicy {
     if (due && !this.writing) this.write();
   }
 
+  /** Never throws: who leaves memory leaves it, and its host looks at the next. */
   beforeHibernation(): void {
-    if (this.events >= EVENTS_AT_REST && !this.writing) this.write();
+    if (this.events < EVENTS_AT_REST || this.writing) return;
+    try {
+      this.write();
+    } catch (error) {
+      // Its pages can't be read from a disk that fails. The journal has it all, and the cache goes with the database.
+      const { log } = this.services;
+      log.warn("a snapshot could not be taken", { ...this.agent.id, error: String(error) });
+    }
   }
 
   private write(): void {

@@ -2,7 +2,7 @@
  * What the simulation found, by the shortest way to it. The seeds are in `sim.test.ts`, the account in
  * docs/reliability.md.
  */
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
 import type { JournalHead } from "../../schemas/JournalEvent.ts";
 import { Agent } from "../../core/agent/Agent.ts";
@@ -13,13 +13,16 @@ import { applyEvent } from "../../core/turn/applyEvent.ts";
 import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
 import { GATHER_MS } from "../../core/turn/Committer.ts";
 import { AgentWorkflow, type WorkflowClass } from "../../core/workflow/AgentWorkflow.ts";
+import { RunTable } from "../../core/workflow/RunTable.ts";
 import { WorkflowRun } from "../../core/workflow/WorkflowRun.ts";
 import type { WorkflowEvent, WorkflowStep } from "../../core/workflow/WorkflowStep.ts";
+import { SnapshotPolicy } from "../../services/host/SnapshotPolicy.ts";
 import { CommitRig } from "../faults/CommitRig.ts";
 
 const MAX_ATTEMPTS = 3;
 /** Far more than both copies may take. */
 const DELIVERIES_MAX = 40;
+const plainPut = RunTable.prototype.put;
 /** Of a workflow's step (`Execution`). */
 const CRASHES_MAX = 20;
 /** Far more than one life of a workflow needs. */
@@ -247,3 +250,40 @@ test.each(["step", "run"])(
     expect(deaths).toBeLessThanOrEqual(CRASHES_MAX + 2);
   },
 );
+
+test("an agent whose local file fails as it leaves memory leaves it: the look at the next one goes on", () => {
+  const said: string[] = [];
+  const image = (): never => {
+    throw new Error("the disk fails");
+  };
+  const agent = { id: agentId("Subject", "one"), database: { image } };
+  const services = { log: { warn: (what: string) => said.push(what) } };
+  const policy = new SnapshotPolicy(agent as never, services as never, { events: 100, bytes: 0 });
+  policy.beforeHibernation();
+  expect(said).toEqual(["a snapshot could not be taken"]);
+});
+
+test("a step whose end can't be recorded begins anew with its agent, and takes no host along", async () => {
+  let runs = 0;
+  let ended: unknown;
+  const put = vi.spyOn(RunTable.prototype, "put").mockImplementation(function (
+    this: RunTable,
+    step,
+  ) {
+    if (step.endedAt !== null && runs === 1) throw new Error("the disk fails");
+    plainPut.call(this, step);
+  });
+  const rig = await CommitRig.make(
+    instanceOf(async (step) => {
+      ended = await step.do("count", () => ++runs);
+    }),
+  );
+  await rig.deliver(1);
+  await rig.pass(GATHER_MS);
+  expect([runs, ended]).toEqual([1, undefined]);
+  // Anything that comes brings it back.
+  await rig.deliver(1);
+  await rig.pass(GATHER_MS);
+  put.mockRestore();
+  expect([runs, ended]).toEqual([2, 2]);
+});
