@@ -4,7 +4,9 @@
  *
  * 1. A close counts from when it is asked, for `onClose` may take longer than a gateway waits before it asks again.
  * 2. A socket that its gateway tells of anew is not over: the gateway was taken for dead.
- * 3. Lost with the shard: the next owner is asked as if nothing had been done.
+ * 3. A message of a socket that was closed is not answered with its close, which would say that it was taken: the host itself
+ *    closes sockets of a gateway that it takes for dead, and the gateway learns by this message that it did.
+ * 4. Lost with the shard: the next owner is asked as if nothing had been done.
  *
  * Owned by `AgentSlot`, while it has anything here.
  */
@@ -22,6 +24,7 @@ const KEPT_MAX = 1_000;
 type SocketCall = Extract<Call, { readonly kind: "message" | "close" }>;
 
 interface Ended {
+  readonly by: SocketCall["kind"];
   readonly answer: Promise<CallAnswer>;
   readonly untilMs: number;
 }
@@ -42,10 +45,12 @@ export class EndedSockets {
   ): Promise<CallAnswer> {
     const key = socketKey(call);
     const ended = this.ended.get(key);
-    if (ended !== undefined) return ended.answer;
+    // Rule 3.
+    if (ended !== undefined && (call.kind === "close" || ended.by === "message"))
+      return ended.answer;
     const given = answer();
     // Rule 1.
-    if (call.kind === "close") this.keep(key, given, nowMs);
+    if (call.kind === "close") this.keep(key, { by: "close", answer: given }, nowMs);
     let isOver = false;
     try {
       const { reply } = await given;
@@ -53,7 +58,7 @@ export class EndedSockets {
     } catch (error) {
       isOver = error instanceof AgentAborted;
     }
-    if (isOver) this.keep(key, given, nowMs);
+    if (isOver) this.keep(key, { by: call.kind, answer: given }, nowMs);
     else if (this.ended.get(key)?.answer === given) this.ended.delete(key);
     return given;
   }
@@ -71,8 +76,8 @@ export class EndedSockets {
     }
   }
 
-  private keep(key: string, answer: Promise<CallAnswer>, nowMs: number): void {
-    this.ended.set(key, { answer, untilMs: nowMs + KEPT_MS });
+  private keep(key: string, how: Pick<Ended, "by" | "answer">, nowMs: number): void {
+    this.ended.set(key, { ...how, untilMs: nowMs + KEPT_MS });
     if (this.ended.size <= KEPT_MAX) return;
     for (const oldest of this.ended.keys()) {
       this.ended.delete(oldest);

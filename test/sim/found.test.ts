@@ -17,6 +17,7 @@ import { RunTable } from "../../core/workflow/RunTable.ts";
 import { WorkflowRun } from "../../core/workflow/WorkflowRun.ts";
 import type { WorkflowEvent, WorkflowStep } from "../../core/workflow/WorkflowStep.ts";
 import { SnapshotPolicy } from "../../services/host/SnapshotPolicy.ts";
+import { EndedSockets } from "../../services/host/EndedSockets.ts";
 import { CommitRig } from "../faults/CommitRig.ts";
 
 const MAX_ATTEMPTS = 3;
@@ -286,4 +287,16 @@ test("a step whose end can't be recorded begins anew with its agent, and takes n
   await rig.pass(GATHER_MS);
   put.mockRestore();
   expect([runs, ended]).toEqual([2, 2]);
+});
+
+test("a message of a socket that its host has closed is not said to be taken: a gateway that was cut off sends it again", async () => {
+  const ended = new EndedSockets();
+  const at = { gateway: "gateway", sid: "socket" };
+  const close = { kind: "close", ...at, code: 1006, reason: "", wasClean: false } as const;
+  const message = { kind: "message", ...at, text: true, number: 1 } as const;
+  await ended.ask(close, 0, () => Promise.resolve({ reply: { kind: "taken" } }));
+  const { reply } = await ended.ask(message, 1, () =>
+    Promise.resolve({ reply: { kind: "unknownSocket" } }),
+  );
+  expect(reply).toEqual({ kind: "unknownSocket" });
 });
