@@ -50,6 +50,9 @@ export class Deadlines {
   }
 }
 
+/** One for all: an error of its own for each slice takes a trace of the stack each time. */
+const PASSED = new DOMException("The deadline has passed", "TimeoutError");
+
 class Slice implements Deadline {
   private readonly controller = new AbortController();
   private readonly waiters = new Set<() => void>();
@@ -64,7 +67,7 @@ class Slice implements Deadline {
   };
 
   pass(): void {
-    this.controller.abort();
+    this.controller.abort(PASSED);
     for (const waiter of this.waiters) waiter();
     this.waiters.clear();
   }
