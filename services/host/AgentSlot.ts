@@ -66,7 +66,10 @@ export class AgentSlot implements AgentHome {
   private readonly early = new SparseMap<number, Uint8Array>();
   /** Sockets of the agent while it is not in memory, by `socketKey`. */
   readonly sockets = new SparseMap<string, SocketInfo>();
-  private readonly ended = new EndedSockets();
+  private readonly ended = new EndedSockets((key) => {
+    this.sockets.delete(key);
+    this.live?.agent.sockets.delete(key);
+  });
   private quarantined: string | undefined;
   /** Nothing starts meanwhile: it would come to life on what is about to go. */
   private erasing = false;

@@ -32,6 +32,12 @@ interface Ended {
 export class EndedSockets {
   /** By `socketKey`, oldest first. */
   private readonly ended = new SparseMap<string, Ended>();
+  private readonly onAborted: (key: string) => void;
+
+  /** `onAborted`: its gateway closes the socket of this `socketKey`, and tells nobody. */
+  constructor(onAborted: (key: string) => void) {
+    this.onAborted = onAborted;
+  }
 
   get empty(): boolean {
     return this.ended.size === 0;
@@ -57,6 +63,7 @@ export class EndedSockets {
       isOver = call.kind === "close" && reply.kind === "taken";
     } catch (error) {
       isOver = error instanceof AgentAborted;
+      if (isOver) this.onAborted(key);
     }
     if (isOver) this.keep(key, { by: call.kind, answer: given }, nowMs);
     else if (this.ended.get(key)?.answer === given) this.ended.delete(key);

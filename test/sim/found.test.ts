@@ -290,7 +290,7 @@ test("a step whose end can't be recorded begins anew with its agent, and takes n
 });
 
 test("a message of a socket that its host has closed is not said to be taken: a gateway that was cut off sends it again", async () => {
-  const ended = new EndedSockets();
+  const ended = new EndedSockets(() => undefined);
   const at = { gateway: "gateway", sid: "socket" };
   const close = { kind: "close", ...at, code: 1006, reason: "", wasClean: false } as const;
   const message = { kind: "message", ...at, text: true, number: 1 } as const;

@@ -41,6 +41,9 @@ class TapeAgent extends Agent<Env, { readonly heard: ReadonlyArray<number> }> {
   override onRequest() {
     return Response.json(this.state.heard);
   }
+  connections() {
+    return [...this.getConnections()].length;
+  }
   @callable()
   echo(n: number) {
     return n;
@@ -201,6 +204,9 @@ describe("an agent", () => {
     const error = await abort();
     expect(error).toMatchObject({ kind: "error" });
     expect(await abort()).toEqual(error);
+    // Its gateway closes it, and says no more.
+    const connections = await ask({ kind: "rpc", method: "connections", args: [] });
+    expect(connections).toEqual({ kind: "result", value: 0 });
     // Its gateway tells of it anew: it is not over.
     await ask({ kind: "resume", socket: { ...socket, next: 2 } });
     // The second is asked while the first runs; the third when the agent has left memory.
