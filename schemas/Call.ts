@@ -10,6 +10,7 @@
  * has checked version and checksum, and the socket relay is a hot path.
  */
 import { decodeFrame, encodeFrame } from "./Frame.ts";
+import type { InboxHead } from "./InboxEnvelope.ts";
 
 export type HeaderPairs = ReadonlyArray<readonly [string, string]>;
 
@@ -91,13 +92,18 @@ export type Call =
     }
   /** The next piece of a response's body (`stream` of a `response`); `cancel`: no more is wanted. */
   | { readonly kind: "pull"; readonly stream: string; readonly cancel?: true }
+  /**
+   * A durable input that is not stored (`core/turn/DirectInput`); the body is its own. Answered `done` or `stored`; whoever
+   * hears anything else, or nothing, stores it in the inbox.
+   */
+  | { readonly kind: "input"; readonly head: InboxHead }
   /** Ends its life without running any of its code, and drops what waits for it; answered by a `result`, the journal's sequence (`endLife`). */
   | { readonly kind: "erase" }
   /** Its current state; starts it, with `props`, when it is not in memory. */
   | { readonly kind: "state"; readonly props?: unknown };
 
 /** Those that the agent itself answers. */
-export type AgentCall = Exclude<Call, { readonly kind: "erase" }>;
+export type AgentCall = Exclude<Call, { readonly kind: "erase" | "input" }>;
 
 export type CallReply =
   | {
@@ -130,6 +136,10 @@ export type CallReply =
   | { readonly kind: "taken"; readonly next?: number }
   /** The host does not know this socket, or another message was next: send `resume` with all about it, then the message again. */
   | { readonly kind: "unknownSocket" }
+  /** The input is applied, and that is stored; the body is its response's. The rest as in `InputAnswer`. */
+  | ({ readonly kind: "done" } & Omit<InputAnswer, "id">)
+  /** The input lies in the inbox: its answer comes to its envelope's reply subject. */
+  | { readonly kind: "stored" }
   | { readonly kind: "result"; readonly value?: unknown }
   | ({ readonly kind: "error" } & RemoteError)
   /** `seq` and `time` of the last event, 0 when there is none. */

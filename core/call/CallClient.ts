@@ -27,6 +27,11 @@ export interface CallResult {
   readonly body: Uint8Array;
 }
 
+interface OfferInput {
+  readonly body: Uint8Array;
+  readonly deadlineMs: number;
+}
+
 /** Wait between two tries while nobody owns the shard: at first, and at most. */
 const RETRY_MS_MIN = 10;
 const RETRY_MS_MAX = 250;
@@ -98,13 +103,26 @@ export class CallClient {
 
   /**
    * Rule 3: one try of a call that `fits`, sent before this returns. Undefined: nobody owns it, or who
-   * does is lost and it may have been done. Never rejects.
+   * does is lost and it may have been done. Rejects only for an answer that can't be read.
    */
-  async offer(
+  async offer(id: AgentId, call: Call, input: OfferInput): Promise<CallReply | undefined> {
+    const reply = await this.tryOnce(id, call, input);
+    return reply === undefined ? undefined : decodeMessage<CallReply>(reply).head;
+  }
+
+  /** As `offer`, with the body of the answer, or the blob's name that has it. */
+  async give(id: AgentId, call: Call, input: OfferInput): Promise<CallResult | undefined> {
+    const reply = await this.tryOnce(id, call, input);
+    if (reply === undefined) return undefined;
+    const { head, body } = decodeMessage<CallReply>(reply);
+    return { reply: head, body };
+  }
+
+  private async tryOnce(
     id: AgentId,
     call: Call,
-    { body, deadlineMs }: { readonly body: Uint8Array; readonly deadlineMs: number },
-  ): Promise<CallReply | undefined> {
+    { body, deadlineMs }: OfferInput,
+  ): Promise<Uint8Array | undefined> {
     const { bus, subjects, shards } = this.parts;
     if (this.closed) return undefined;
     const shard = shardOf(id, shards);
@@ -115,7 +133,7 @@ export class CallClient {
         signal: controller.signal,
       })
       .finally(() => this.out.get(shard)?.delete(controller));
-    return reply._tag === "Reply" ? decodeMessage<CallReply>(reply.data).head : undefined;
+    return reply._tag === "Reply" ? reply.data : undefined;
   }
 
   private async ask(

@@ -50,6 +50,11 @@ export interface ConsumeOptions {
 }
 
 export interface InboxConsumer {
+  /**
+   * As far as is known, everything that was stored has been handed on: what comes now by another way overtakes nothing.
+   * False after a broken connection until that is known again.
+   */
+  readonly caughtUp: boolean;
   /** No delivery begins after this resolves. What is not acked goes to the next consumer. */
   readonly stop: () => Promise<void>;
 }

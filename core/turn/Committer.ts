@@ -16,6 +16,7 @@
  *    to begin nothing meanwhile, so that the wait ends.
  * 5. Once an append is refused or its outcome is unknown nothing more runs: `onFailed` is told once,
  *    outputs are dropped, and waiters are rejected. The journal was the fence.
+ * 6. What an event leaves begun and not done is stored in the inbox before it is (`DirectInput`).
  *
  * Fed by `ActiveAgent` and the agent's API; feeds the journal port.
  */
@@ -28,7 +29,7 @@ import type { AgentImage } from "./AgentImage.ts";
 import { applyEvent } from "./applyEvent.ts";
 import { encodeEvent } from "../../schemas/JournalEvent.ts";
 import { claimOf } from "./claimOf.ts";
-import { encodeCommit, encodeDestroyed, type CommitTurn } from "./encodeCommit.ts";
+import { encodeCommit, encodeDestroyed, isOver, type CommitTurn } from "./encodeCommit.ts";
 import type { CommitTriggers } from "./Triggers.ts";
 import type { Turn } from "./Turn.ts";
 import { SparseSet } from "./sparse.ts";
@@ -57,6 +58,8 @@ export interface CommitterHost {
   readonly append: (data: Uint8Array, expectedSeq: Sequence) => Promise<AppendResult>;
   /** What the agent's schedules and queue owe the broker with the next event; read just before it. */
   readonly takeTriggers: () => CommitTriggers | undefined;
+  /** Puts an envelope into the agent's inbox. Rejects when it may not lie there. */
+  readonly storeInput: (data: Uint8Array) => Promise<Sequence>;
   /** An event is stored and applied. */
   readonly onCommitted: (bytes: number, turns: ReadonlyArray<Turn>) => void;
   /** Rule 5. */
@@ -266,6 +269,8 @@ export class Committer {
       .map((turn) => takeRecord(turn, frozen !== undefined))
       .filter((record) => record !== undefined);
     if (triggers !== undefined) await triggers.before();
+    const unstored = records.filter(({ turn, outcome }) => turn.unstored && !isOver(turn, outcome));
+    if (unstored.length > 0 && !(await this.storeInputs(unstored))) return;
     if (this.failed) return;
     if (records.length > 0 || frozen !== undefined || triggers !== undefined) {
       const commit = encodeCommit({
@@ -291,6 +296,17 @@ export class Committer {
     this.inFlight = undefined;
     for (const output of batch.outputs) output(image.seq);
     if (this.wanted) this.startFlush();
+  }
+
+  /** Rule 6. False: it could not be done, and the agent has failed. */
+  private async storeInputs(records: ReadonlyArray<CommitTurn>): Promise<boolean> {
+    try {
+      for (const { turn } of records) await turn.storeInput((data) => this.host.storeInput(data));
+      return true;
+    } catch (error) {
+      this.fail("Unknown", error);
+      return false;
+    }
   }
 
   private async claim(): Promise<void> {

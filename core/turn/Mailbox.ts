@@ -9,21 +9,22 @@
  * 4. An input is acked only after the event that finishes it is stored, and answered then too.
  * 5. A failed run is journaled (its attempt counts, across hosts) and delivered again after its backoff;
  *    the last failed attempt goes to the dead letters first, then to the journal, then it is acked.
+ * 6. One that was not stored first (`DirectInput`) is an input like the others. There are never so many of those that
+ *    they would have to be held by number.
  *
- * Fed by the host's inbox consumer; feeds `ActiveAgent.run` and the answer outlet.
+ * Fed by the host's inbox consumer and by calls of gateways; feeds `ActiveAgent.run` and the answer outlet.
  */
 import type { InputAnswer } from "../../schemas/Call.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
-import { decodeEnvelope, type InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
+import { decodeEnvelope, type InboxEnvelope, type InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { Delivery } from "../inbox/Inbox.ts";
 import { causeOfEnvelope } from "./causeOf.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
-import { redriveJob } from "./redriveJob.ts";
-import { backoffMs, resolveRetry, type ResolvedRetry } from "./retryPolicy.ts";
-import { runMail } from "./runMail.ts";
-import { runWebhook, type ResponseParts } from "./runWebhook.ts";
-import { runWorkflowSignal } from "./runWorkflowSignal.ts";
-import { LateMap } from "./sparse.ts";
+import { DirectInput, type DirectEnd } from "./DirectInput.ts";
+import { backoffMs, retryOf } from "./retryPolicy.ts";
+import { runEnvelope } from "./runEnvelope.ts";
+import type { ResponseParts } from "./runWebhook.ts";
+import { LateMap, SparseMap } from "./sparse.ts";
 import { Turn } from "./Turn.ts";
 
 /** Turns of one agent that run or wait for their commit: enough for a full group commit. */
@@ -44,8 +45,8 @@ export interface MailboxHost {
   /** Stored bytes of an input that was held by number only; undefined when it was acked meanwhile. */
   readonly read: (seq: Delivery["seq"]) => Promise<Uint8Array | undefined>;
   readonly answer: (subject: string, answer: InputAnswer, body: Uint8Array | string) => void;
-  /** Stores a dead letter. Rejects with `BrokerUnavailable`. */
-  readonly bury: (delivery: InputHandle, reason: string) => Promise<void>;
+  /** Stores a dead letter; `input`: of one that does not lie in the inbox. Rejects with `BrokerUnavailable`. */
+  readonly bury: (delivery: InputHandle, reason: string, input?: Uint8Array) => Promise<void>;
   readonly onTurn: () => void;
   readonly onDuplicate: () => void;
 }
@@ -54,8 +55,14 @@ export interface MailboxHost {
 export type InputHandle = Omit<Delivery, "data">;
 
 interface Held {
-  readonly delivery: InputHandle;
+  readonly delivery: InputHandle | DirectInput;
   data: Uint8Array | undefined;
+}
+
+/** An input that runs, and repetitions of it that wait for that. */
+interface Running {
+  readonly held: Held;
+  readonly repeated: Held[];
 }
 
 export class Mailbox {
@@ -70,8 +77,10 @@ export class Mailbox {
   private announcing = false;
   /** Hosts die of what waits here, or may: it runs one by one. */
   private careful = false;
-  /** Keys that run now, with the repetitions that wait for them. */
-  private readonly inProgress = new LateMap<string, Held[]>();
+  /** By each of its keys. */
+  private readonly inProgress = new LateMap<string, Running>();
+  /** Monotonic, by key: a stored copy of what failed here unstored comes at once, and is not to run before. */
+  private readonly resting = new SparseMap<string, number>();
 
   /**
    * `suspicious`: an input threw the agent out of memory just now. The first one, whatever its age, is
@@ -95,10 +104,30 @@ export class Mailbox {
     this.pump();
   }
 
-  /** Forgets what has not begun: it stays stored, for the next owner. */
+  /** Rule 6. The input's end says what became of it. */
+  give(input: DirectInput): Promise<DirectEnd> {
+    if (this.agent.discarded || this.withBytes >= HELD_MAX) input.nak();
+    else {
+      this.withBytes++;
+      this.waiting.push({ delivery: input, data: input.envelope.body });
+      this.pump();
+    }
+    return input.ended;
+  }
+
+  /** Forgets what has not begun: it stays stored, for the next owner, or is its gateway's to store. */
   stop(): void {
+    for (const { delivery } of this.waiting) if (delivery instanceof DirectInput) delivery.nak();
     this.waiting.length = 0;
     this.withBytes = 0;
+  }
+
+  /** The agent was discarded: what ran may never be heard of again. */
+  abandon(): void {
+    this.stop();
+    for (const { held, repeated } of this.inProgress.values())
+      for (const { delivery } of [held, ...repeated])
+        if (delivery instanceof DirectInput) delivery.nak();
   }
 
   /** Starts what may start. Reading an input again and blocked agents make it wait; order is kept. */
@@ -160,16 +189,17 @@ export class Mailbox {
   }
 
   private begin(held: Held, data: Uint8Array): void {
+    const { delivery } = held;
     let envelope: InboxEnvelope;
     try {
-      envelope = decodeEnvelope(data);
+      envelope = delivery instanceof DirectInput ? delivery.envelope : decodeEnvelope(data);
     } catch (error) {
       if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
       this.bury(held, error.message).catch(() => held.delivery.nak(REREAD_MS));
       return;
     }
     const { head } = envelope;
-    if (this.agent.image.done.seqOf(deadKey(held.delivery)) !== undefined) {
+    if (this.isDead(delivery, head)) {
       held.delivery.ack();
       return;
     }
@@ -180,19 +210,22 @@ export class Mailbox {
     if (doneAt !== undefined) {
       held.delivery.ack();
       this.host.onDuplicate();
-      this.answerDuplicate(envelope, doneAt);
+      this.answer(held, head, REPEATED, doneAt);
       return;
     }
+    const restMs = (this.resting.get(head.key) ?? 0) - this.agent.time.monotonicMs();
+    if (restMs > 0) return held.delivery.nak(restMs);
+    this.resting.delete(head.key);
     const keys = [head.key, ...(head.alsoKeys ?? [])];
     for (const key of keys) {
       const others = this.inProgress.get(key);
       if (others === undefined) continue;
       held.data = data;
-      others.push(held);
+      others.repeated.push(held);
       return;
     }
     const repeated: Held[] = [];
-    for (const key of keys) this.inProgress.set(key, repeated);
+    for (const key of keys) this.inProgress.set(key, { held, repeated });
     this.running++;
     this.runInput(held, envelope)
       .catch((error: unknown) => {
@@ -203,6 +236,8 @@ export class Mailbox {
         this.running--;
         this.announcing = false;
         for (const key of keys) this.inProgress.delete(key);
+        // Nothing when it has ended otherwise.
+        if (delivery instanceof DirectInput) delivery.nak();
         if (this.agent.discarded) return;
         for (const again of repeated) this.begin(again, again.data!);
         this.pump();
@@ -226,12 +261,12 @@ export class Mailbox {
     const { head } = envelope;
     // By key: two copies that are tried in turn share their attempts, or neither would ever spend them.
     const attempt = (agent.image.begun.get(head.key)?.attempts ?? 0) + 1;
-    const retry = this.policy();
-    const { body } = envelope;
+    const retry = retryOf(agent);
     const turn = new Turn({
-      cause: causeOfEnvelope(head, body, delivery.seq, attempt),
+      cause: causeOfEnvelope(head, envelope.body, delivery.seq, attempt),
       owner: agent,
       durable: true,
+      ...(delivery instanceof DirectInput ? { input: delivery } : {}),
     });
     // A run whose outcome nobody knows may have been the last one allowed: one more, marked, at most.
     if (attempt > retry.maxAttempts + 1) {
@@ -255,14 +290,14 @@ export class Mailbox {
     let response: ResponseParts | undefined;
     let failure: string | undefined;
     try {
-      response = await agent.run(turn, () => this.runEnvelope(turn, envelope));
+      response = await agent.run(turn, () => runEnvelope(agent, turn, envelope));
     } catch (error) {
       if (agent.isLost) return;
       const suppressed = await agent.handleError(turn, error);
       failure = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
       if (suppressed) response = INTERNAL_ERROR;
     }
-    if (agent.destroyed) return this.endDestroyed(delivery, head, response ?? INTERNAL_ERROR);
+    if (agent.destroyed) return this.endDestroyed(held, head, response ?? INTERNAL_ERROR);
     if (agent.discarded) return;
     if (response !== undefined)
       return this.finish(held, turn, envelope, {
@@ -274,6 +309,8 @@ export class Mailbox {
     turn.outcome = { done: [], dead: false, error: failure };
     const delayMs = backoffMs(retry, attempt, agent.time.random());
     await this.commitEnd(turn);
+    if (delivery instanceof DirectInput)
+      this.resting.set(head.key, agent.time.monotonicMs() + delayMs);
     delivery.nak(delayMs);
   }
 
@@ -288,27 +325,6 @@ export class Mailbox {
     return suspect;
   }
 
-  private runEnvelope(turn: Turn, envelope: InboxEnvelope): Promise<ResponseParts> | ResponseParts {
-    const { head, body } = envelope;
-    if (head.kind === "mail") return runMail(this.agent, turn, head, body).then(() => NO_CONTENT);
-    if (head.kind === "workflow") return runWorkflowSignal(this.agent, body).then(() => NO_CONTENT);
-    if (head.kind !== "redrive") return runWebhook(this.agent, turn, head, body);
-    redriveJob(this.agent, envelope);
-    return NO_CONTENT;
-  }
-
-  /** A class whose options are out of range does not lose its inputs for that. */
-  private policy(): ResolvedRetry {
-    try {
-      return resolveRetry(this.agent.options.retry);
-    } catch (error) {
-      this.agent.log.error("static options.retry can't be used; the defaults are", {
-        error: String(error),
-      });
-      return resolveRetry();
-    }
-  }
-
   /** The input's end: done with a response, or dead (rule 5). */
   private async finish(
     held: Held,
@@ -317,35 +333,38 @@ export class Mailbox {
     end: { readonly response?: ResponseParts; readonly error?: string },
   ): Promise<void> {
     const dead = end.response === undefined;
-    if (dead) await this.host.bury(held.delivery, end.error ?? "it failed");
+    const { delivery } = held;
+    const input = delivery instanceof DirectInput ? delivery.data : undefined;
+    if (dead) await this.host.bury(delivery, end.error ?? "it failed", input);
     turn.outcome = {
-      done: dead ? [deadKey(held.delivery)] : [head.key, ...(head.alsoKeys ?? [])],
+      done: dead ? [deadKey(delivery, head)] : [head.key, ...(head.alsoKeys ?? [])],
       dead,
       error: end.error,
     };
     await this.commitEnd(turn);
-    held.delivery.ack();
-    this.answer(head, end.response ?? INTERNAL_ERROR);
+    delivery.ack();
+    this.answer(held, head, end.response ?? INTERNAL_ERROR);
   }
 
   /** The agent is destroyed: the input that did it is done with that; any other goes to the fresh agent. */
-  private endDestroyed(
-    delivery: InputHandle,
-    head: InboxEnvelope["head"],
-    response: ResponseParts,
-  ): void {
+  private endDestroyed(held: Held, head: InboxHead, response: ResponseParts): void {
     if (this.agent.image.done.seqOf(head.key) === undefined) return;
-    delivery.ack();
-    this.answer(head, response);
+    held.delivery.ack();
+    this.answer(held, head, response);
   }
 
-  private answer(head: InboxEnvelope["head"], response: ResponseParts): void {
-    if (head.reply !== undefined)
-      this.host.answer(
-        head.reply.subject,
-        { id: head.reply.id, status: response.status, headers: response.headers },
-        response.body,
-      );
+  /** `duplicateOf`: where it was done the first time. */
+  private answer(
+    { delivery }: Held,
+    { reply }: InboxHead,
+    response: ResponseParts,
+    duplicateOf?: number,
+  ): void {
+    if (delivery instanceof DirectInput) return delivery.answer(response, duplicateOf);
+    if (reply === undefined) return;
+    const { status, headers, body } = response;
+    const duplicate = duplicateOf === undefined ? {} : { duplicateOf };
+    this.host.answer(reply.subject, { id: reply.id, status, headers, ...duplicate }, body);
   }
 
   /** Ends the turn and waits for its event. Never resolves for an agent that is discarded meanwhile. */
@@ -366,25 +385,25 @@ export class Mailbox {
     held.delivery.ack();
   }
 
-  private answerDuplicate({ head }: InboxEnvelope, seq: number): void {
-    if (head.reply === undefined) return;
-    this.host.answer(
-      head.reply.subject,
-      { id: head.reply.id, status: 200, headers: PLAIN, duplicateOf: seq },
-      "OK",
-    );
+  private isDead(delivery: InputHandle, { reply }: InboxHead): boolean {
+    const { done } = this.agent.image;
+    if (done.size === 0) return false;
+    if (done.seqOf(deadDelivery(delivery.seq)) !== undefined) return true;
+    return reply !== undefined && done.seqOf(deadOffer(reply.id)) !== undefined;
   }
 }
 
 /**
- * A dead input is remembered by its delivery, not by its key: when the provider (or an operator)
- * sends it again, it runs again.
+ * A dead input is remembered by its delivery, or by who waits for it when it was not stored, not by its key: when the
+ * provider (or an operator) sends it again, it runs again.
  */
-const deadKey = (delivery: InputHandle): string => `dead:${delivery.seq}`;
+const deadKey = ({ seq }: InputHandle, { reply }: InboxHead): string =>
+  seq === 0 && reply !== undefined ? deadOffer(reply.id) : deadDelivery(seq);
+const deadDelivery = (seq: number): string => `dead:${seq}`;
+const deadOffer = (replyId: string): string => `dead:offer:${replyId}`;
 
 const PLAIN = [["content-type", "text/plain;charset=UTF-8"]] as const;
-/** Nobody waits for the answer to a job. */
-const NO_CONTENT: ResponseParts = { status: 204, headers: [], body: "" };
+const REPEATED: ResponseParts = { status: 200, headers: PLAIN, body: "OK" };
 /** What a caller sees of an error: no stack, no message (`protocol.md`: never leaked). */
 export const INTERNAL_ERROR: ResponseParts = {
   status: 500,

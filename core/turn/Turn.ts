@@ -4,7 +4,9 @@
  */
 import type { Cause } from "../../schemas/JournalEvent.ts";
 import type { Connection } from "../agent/Connection.ts";
+import type { Sequence } from "../../schemas/Address.ts";
 import type { AgentEmail } from "../mail/AgentEmail.ts";
+import type { DirectInput } from "./DirectInput.ts";
 
 /** Texts kept per turn and event: for people, not for replay. */
 const SQL_TEXTS_MAX = 50;
@@ -20,10 +22,15 @@ export interface InputOutcome {
 }
 
 export class Turn {
-  readonly cause: Cause;
+  /** Of an input that is stored while it runs (`storeInput`), another from then on. */
+  cause: Cause;
+  /** Its input was not stored when it came. */
+  readonly direct: boolean;
+  /** Its input, where that does not lie in the inbox. */
+  private input: DirectInput | undefined;
   /** The agent it runs on, by identity: writes of another agent are never attributed to it. */
   readonly owner: object;
-  /** Its input lies in the inbox: its writes gather until it ends. */
+  /** Its input is done once, across crashes: its writes gather until it ends. */
   readonly durable: boolean;
   /** In whose context the code runs; replaced once, while it connects. */
   connection: Connection | undefined;
@@ -53,14 +60,30 @@ export class Turn {
     readonly cause: Cause;
     readonly owner: object;
     readonly durable?: boolean;
+    readonly input?: DirectInput;
     readonly connection?: Connection | undefined;
     readonly request?: Request | undefined;
   }) {
     this.cause = options.cause;
     this.owner = options.owner;
     this.durable = options.durable ?? false;
+    this.input = options.input;
+    this.direct = options.input !== undefined;
     this.connection = options.connection;
     this.request = options.request;
+  }
+
+  /** Its input lies nowhere but in this process. */
+  get unstored(): boolean {
+    return this.input !== undefined;
+  }
+
+  /** Before the journal knows of the turn that its input is to be gone on with (`DirectInput`, rule 2). */
+  async storeInput(publish: (data: Uint8Array) => Promise<Sequence>): Promise<void> {
+    if (this.input === undefined) return;
+    const seq = await this.input.store(publish);
+    this.cause = { ...this.cause, seq };
+    this.input = undefined;
   }
 
   wroteSql(text: string): void {

@@ -139,5 +139,5 @@ const shortCause = (cause: Cause): Cause => ({
 });
 
 /** Its input will not run again by itself: it is done or dead. */
-const isOver = (turn: Turn, outcome: InputOutcome | undefined): boolean =>
+export const isOver = (turn: Turn, outcome: InputOutcome | undefined): boolean =>
   turn.ended && outcome !== undefined && (outcome.dead || outcome.done.length > 0);

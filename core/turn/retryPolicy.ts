@@ -3,6 +3,7 @@
  * After failed attempt n the wait is `floor(random · min(base · 2^n, max))`: full jitter.
  */
 import { AGENT_STATIC_OPTIONS_DEFAULT, type RetryOptions } from "../agent/Agent.ts";
+import type { ActiveAgent } from "./ActiveAgent.ts";
 
 export interface ResolvedRetry {
   readonly maxAttempts: number;
@@ -23,6 +24,16 @@ export function resolveRetry(...options: ReadonlyArray<RetryOptions | undefined>
   if (!(maxDelayMs > 0)) throw new Error("retry.maxDelayMs must be > 0");
   if (baseDelayMs > maxDelayMs) throw new Error("retry.baseDelayMs must be <= retry.maxDelayMs");
   return merged;
+}
+
+/** Of an agent's inputs. A class whose options are out of range does not lose its inputs for that. */
+export function retryOf({ options, log }: ActiveAgent): ResolvedRetry {
+  try {
+    return resolveRetry(options.retry);
+  } catch (error) {
+    log.error("static options.retry can't be used; the defaults are", { error: String(error) });
+    return resolveRetry();
+  }
 }
 
 /** Milliseconds to wait after failed attempt `attempt` (1-based); `random` is uniform in [0, 1). */

@@ -30,6 +30,8 @@ export interface GatewayConfig {
   readonly requestDeadlineMs: number;
   /** Webhooks stored or being stored whose answer is awaited; past it callers get 429. */
   readonly webhooksWaitingMax: number;
+  /** Every webhook lies in the inbox before its agent gets it: one whose turn ends its process comes again by itself. */
+  readonly storeFirst: boolean;
   /** Of one address: requests, webhooks and upgrades. Undefined: no limit. */
   readonly addressRate?: Rate;
   /** Of one agent: verified webhooks and upgrades. Undefined: no limit. */
@@ -43,11 +45,13 @@ export const GATEWAY_BOUNDS_DEFAULT: Pick<
   | "bodyBytesMax"
   | "requestDeadlineMs"
   | "webhooksWaitingMax"
+  | "storeFirst"
   | "trustedProxies"
   | "addressRate"
   | "entityRate"
 > = {
   trustedProxies: 0,
+  storeFirst: false,
   bodyBytesMax: 25 * 1024 * 1024,
   requestDeadlineMs: 60_000,
   /** At 10,000 webhooks a second this is two seconds of backlog. */

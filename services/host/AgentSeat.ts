@@ -7,6 +7,7 @@
  */
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import type { GatewayMessage, InputAnswer } from "../../schemas/Call.ts";
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { AppendResult } from "../../core/journal/Journal.ts";
 import { NO_MAIL_TRANSPORT } from "../../core/mail/MailTransport.ts";
 import type {
@@ -155,6 +156,13 @@ export class AgentSeat implements ActiveAgentParts, CommitterHost, MailboxHost, 
     return result;
   }
 
+  async storeInput(data: Uint8Array): Promise<Sequence> {
+    const { signal } = this.owner;
+    const result = await this.services.inbox.publish(this.image.id, data, { signal });
+    if (result._tag === "Stored") return result.seq;
+    throw new BrokerUnavailable({ message: result.message });
+  }
+
   takeTriggers() {
     return this.agent.takeTriggers();
   }
@@ -177,9 +185,9 @@ export class AgentSeat implements ActiveAgentParts, CommitterHost, MailboxHost, 
     sendAnswer(this.services, subject, answer, body);
   }
 
-  async bury(handle: InputHandle, reason: string): Promise<void> {
-    const input = (await this.read(handle.seq)) ?? new Uint8Array(0);
-    await bury(this.services, this.image.id, { seq: handle.seq, reason, input });
+  async bury({ seq }: InputHandle, reason: string, own?: Uint8Array): Promise<void> {
+    const input = own ?? (await this.read(seq)) ?? new Uint8Array(0);
+    await bury(this.services, this.image.id, { seq, reason, input });
   }
 
   onTurn(): void {

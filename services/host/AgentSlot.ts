@@ -13,6 +13,7 @@
 import type { AgentId, Epoch } from "../../schemas/Address.ts";
 import type { AgentCall, Call, SocketInfo } from "../../schemas/Call.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
+import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { Connection } from "../../core/agent/Connection.ts";
 import { AgentDiscarded } from "../../core/agent/errors.ts";
@@ -21,6 +22,7 @@ import type { Delivery } from "../../core/inbox/Inbox.ts";
 import type { AppendResult } from "../../core/journal/Journal.ts";
 import type { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
 import { socketKey } from "../../core/turn/AgentSockets.ts";
+import { DirectInput, type DirectEnd } from "../../core/turn/DirectInput.ts";
 import { handleCall, type CallAnswer } from "../../core/turn/handleCall.ts";
 import { Mailbox, type InputHandle } from "../../core/turn/Mailbox.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
@@ -131,6 +133,7 @@ export class AgentSlot implements AgentHome {
   /** Answers a call. Rejects with what makes it impossible here and now. */
   async call(call: Call, body: Uint8Array): Promise<CallAnswer> {
     if (call.kind === "erase") return { reply: { kind: "result", value: await this.erase() } };
+    if (call.kind === "input") return this.give(call.head, body);
     if (call.kind === "resume") this.ended.resumed(call.socket);
     if (call.kind !== "message" && call.kind !== "close") return this.answer(call, body);
     const { time } = this.owner.services;
@@ -140,6 +143,13 @@ export class AgentSlot implements AgentHome {
   private async answer(call: AgentCall, body: Uint8Array): Promise<CallAnswer> {
     const live = this.live ?? (await this.activate("props" in call ? call.props : undefined, true));
     return handleCall(live.agent, call, body);
+  }
+
+  private async give(head: InboxHead, body: Uint8Array): Promise<DirectEnd> {
+    // Stored ones wait for it to start.
+    if (this.cancelRetry !== undefined) return { reply: { kind: "notHere" } };
+    const live = this.live ?? (await this.activate(undefined, false));
+    return live.mailbox.give(new DirectInput(this.id, { head, body }));
   }
 
   /** Of `agents erase`: the sequence that `endLife` gives. Who calls meanwhile is asked to try again. */
@@ -357,8 +367,9 @@ export class AgentSlot implements AgentHome {
   }
 
   onDestroyed(agent: ActiveAgent, turn: Turn): void {
-    // The input that did it is done, and is answered by the agent that it destroyed.
-    if (turn.cause.seq !== undefined) this.outstanding.delete(turn.cause.seq);
+    // The input that did it is done, and is answered by the agent that it destroyed; a copy of one that was not stored at
+    // first has a handle of its own.
+    if (turn.cause.seq !== undefined && !turn.direct) this.outstanding.delete(turn.cause.seq);
     this.dropped(agent);
     this.suspicious = false;
   }
@@ -369,7 +380,9 @@ export class AgentSlot implements AgentHome {
     agent.discard();
     this.owner.services.databases.discard(this.id);
     if (live?.agent !== agent) return;
-    live.mailbox.stop();
+    // What destroyed the agent still answers.
+    if (agent.destroyed) live.mailbox.stop();
+    else live.mailbox.abandon();
     for (const [key, info] of agent.sockets.records({ inOrder: false }))
       this.sockets.set(key, info);
     this.live = undefined;

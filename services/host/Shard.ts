@@ -9,6 +9,8 @@
  * 2. On loss nothing leaves any more: agents are discarded, nothing is acked.
  * 3. On hand-over turns finish, calls are answered, images are kept, and the lease is released last. A call whose turn
  *    does not end in time is answered all the same: `late`.
+ * 4. A durable input that comes as a call (`DirectInput`) is taken only when every stored one has been handed on: who was
+ *    told that an input is stored, and sends the next, has them run in that order.
  */
 import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import {
@@ -205,6 +207,8 @@ export class Shard {
     const { head, body } = decodeMessage<Call>(message.data);
     // Rule 1.
     if (time.monotonicMs() >= this.validUntilMs || this.lost.signal.aborted) return this.notHere();
+    // Not before those that were stored before it (rule 4).
+    if (head.kind === "input" && this.consumer?.caughtUp !== true) return this.notHere();
     try {
       const whole = "blob" in head && head.blob !== undefined ? await blobs.get(head.blob) : body;
       if (whole === undefined) throw new Error("the body of a call is gone");
@@ -245,13 +249,13 @@ export class Shard {
     const bytes = typeof body === "string" ? encoder.encode(body) : body;
     const data = encodeMessage(reply, bytes);
     if (data.length <= bus.payloadBytesMax) return bus.publish(subject, data);
-    if ((reply.kind !== "response" && reply.kind !== "piece") || bytes === undefined) {
+    if (!hasBody(reply) || bytes === undefined) {
       const message = `The result is ${data.length} bytes; the broker's limit is ${bus.payloadBytesMax}`;
       return bus.publish(subject, encodeMessage({ kind: "error", name: "RangeError", message }));
     }
     const blob = `answers/${time.id()}`;
     await blobs.put(blob, bytes);
-    bus.publish(subject, encodeMessage({ ...reply, blob } satisfies CallReply));
+    bus.publish(subject, encodeMessage({ ...reply, blob }));
   }
 
   private censusLater(gateway: string, retries: number): void {
@@ -283,6 +287,9 @@ export class Shard {
     }
   }
 }
+
+const hasBody = ({ kind }: CallReply): boolean =>
+  kind === "response" || kind === "piece" || kind === "done";
 
 /** A stub's call and `getAgentByName` are made by code of the installation, which may know what failed. */
 const isOfCode = ({ kind }: Call): boolean => kind === "rpc" || kind === "state";

@@ -63,6 +63,7 @@ class MemoryLane {
   private readonly offChange: () => void;
   private readonly sending = new Set<Promise<void>>();
   private stopped = false;
+  private offered = 0;
 
   constructor(
     connection: MemoryConnection,
@@ -83,7 +84,15 @@ class MemoryLane {
   }
 
   offer(input: StoredInput): void {
-    queueMicrotask(() => this.deliver(input));
+    this.offered++;
+    queueMicrotask(() => {
+      this.offered--;
+      this.deliver(input);
+    });
+  }
+
+  get caughtUp(): boolean {
+    return this.offered === 0 && this.connection.connected && this.store.owns(this);
   }
 
   async stop(): Promise<void> {

@@ -31,6 +31,8 @@ export class LaneLedger {
   private readonly held = new Map<number, Entry>();
   private acked = new Set<number>();
   private ackedBefore = new Set<number>();
+  /** How many more the broker had for us when it last said so. */
+  pending: number | undefined;
 
   /** Delivered here and not acked: held by the host, or put off. */
   get unacked(): number {
@@ -40,7 +42,8 @@ export class LaneLedger {
   /** A delivery to hand on; undefined when the host has it, or is done with it. */
   take(message: Msg, nats: NatsShape): Delivery | undefined {
     const reply = message.reply ?? "";
-    const { seq, deliveries } = readReply(reply);
+    const { seq, deliveries, pending } = readReply(reply);
+    this.pending = pending;
     const { client, log } = nats.connection;
     if (this.acked.has(seq) || this.ackedBefore.has(seq)) {
       client.publish(reply, ACK); // the first one was lost
@@ -107,8 +110,14 @@ const putOff = (delayMs: number): Uint8Array =>
 /** Tokens of `$JS.ACK.<stream>.<consumer>.…` and of the longer form with domain and account. */
 const SHORT_TOKENS = 9;
 
-function readReply(reply: string): { readonly seq: number; readonly deliveries: number } {
+/** After them come the consumer's own sequence, the time, and how many messages are left. */
+function readReply(reply: string): {
+  readonly seq: number;
+  readonly deliveries: number;
+  readonly pending: number;
+} {
   const tokens = reply.split(".");
   const at = tokens.length > SHORT_TOKENS ? 6 : 4;
-  return { deliveries: Number(tokens[at]), seq: Number(tokens[at + 1]) };
+  const [deliveries, seq, pending] = [at, at + 1, at + 4].map((i) => Number(tokens[i]));
+  return { deliveries: deliveries!, seq: seq!, pending: pending! };
 }

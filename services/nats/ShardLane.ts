@@ -46,6 +46,8 @@ const HEARTBEAT_MS = 2_000;
  * this is then what their inputs wait for, so it is no longer than the election that happens meanwhile.
  */
 const SILENCE_MAX_MS = 5_000;
+/** For what hangs on there being nothing to hear: a heartbeat and some. */
+const HEARD_MAX_MS = HEARTBEAT_MS + 500;
 /** How often silence is looked for: adds to it. */
 const LOOK_MS = 500;
 /** How long an overtaken or deleted lane waits, so that whoever takes it over is first. */
@@ -93,6 +95,7 @@ export class ShardLane {
     this.epoch = epoch;
     this.handler = handler;
     this.offChange = nats.connection.onChange((up) => {
+      this.ledger.pending = undefined;
       if (up) this.heal(RECONNECTED);
     });
     this.watchdog = setInterval(() => {
@@ -119,6 +122,12 @@ export class ShardLane {
         if (!isNotUnique(error) || attempt === TAKE_OVERS_MAX) throw error;
       }
     }
+  }
+
+  /** A broker that is silent may keep something from us. */
+  get caughtUp(): boolean {
+    const isFresh = performance.now() - this.heardMs < HEARD_MAX_MS;
+    return this.ledger.pending === 0 && this.waiting === undefined && isFresh;
   }
 
   async stop(): Promise<void> {
@@ -162,23 +171,23 @@ export class ShardLane {
   private async createConsumer(): Promise<void> {
     const name = `${this.namePrefix}${EPOCH_MARK}${this.epoch}-${randomUUID()}`;
     this.doubtful.add(name);
-    await this.nats.api.call(`CONSUMER.CREATE.${this.stream}.${name}`, {
-      stream_name: this.stream,
-      action: "create",
-      config: {
-        name,
-        durable_name: name,
-        filter_subject: this.nats.subjects.inboxOfShard(this.shard),
-        deliver_policy: "all",
-        ack_policy: "explicit",
-        ack_wait: ACK_WAIT_MS * NANOS_PER_MS,
-        max_deliver: -1,
-        max_ack_pending: ACK_PENDING_MAX,
-        // Its state is nothing to keep (rule 2); on disk it is a file written and renamed for each
-        // busy shard ten times a second, a quarter of the broker's work under load.
-        mem_storage: true,
-      },
-    });
+    const config = {
+      name,
+      durable_name: name,
+      filter_subject: this.nats.subjects.inboxOfShard(this.shard),
+      deliver_policy: "all",
+      ack_policy: "explicit",
+      ack_wait: ACK_WAIT_MS * NANOS_PER_MS,
+      max_deliver: -1,
+      max_ack_pending: ACK_PENDING_MAX,
+      // Its state is nothing to keep (rule 2); on disk it is a file written and renamed for each
+      // busy shard ten times a second, a quarter of the broker's work under load.
+      mem_storage: true,
+    };
+    const created = await this.nats.api.call<{ num_pending: number }>(
+      `CONSUMER.CREATE.${this.stream}.${name}`,
+      { stream_name: this.stream, action: "create", config },
+    );
     this.doubtful.clear(); // one that is stored late is refused now that this one is there
     this.consumer = name;
     this.subscription?.unsubscribe();
@@ -189,6 +198,7 @@ export class ShardLane {
         else this.heal(String(error));
       },
     });
+    this.ledger.pending = created.num_pending;
     this.heardMs = performance.now();
     this.wanted = 0;
     this.pull(inbox);

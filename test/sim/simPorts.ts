@@ -185,7 +185,12 @@ function consumeOf(
         stopped = true;
         await process.hear(consumer.stop());
       };
-      return { stop };
+      return {
+        stop,
+        get caughtUp() {
+          return consumer.caughtUp;
+        },
+      };
     });
 }
 

@@ -1,0 +1,24 @@
+/** Runs one durable input by its kind; what it answers. Queue items and schedules are jobs, run by their lanes. */
+import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
+import type { ActiveAgent } from "./ActiveAgent.ts";
+import { redriveJob } from "./redriveJob.ts";
+import { runMail } from "./runMail.ts";
+import { runWebhook, type ResponseParts } from "./runWebhook.ts";
+import { runWorkflowSignal } from "./runWorkflowSignal.ts";
+import type { Turn } from "./Turn.ts";
+
+/** Nobody waits for the answer to a job. */
+const NO_CONTENT: ResponseParts = { status: 204, headers: [], body: "" };
+
+export function runEnvelope(
+  agent: ActiveAgent,
+  turn: Turn,
+  envelope: InboxEnvelope,
+): Promise<ResponseParts> | ResponseParts {
+  const { head, body } = envelope;
+  if (head.kind === "mail") return runMail(agent, turn, head, body).then(() => NO_CONTENT);
+  if (head.kind === "workflow") return runWorkflowSignal(agent, body).then(() => NO_CONTENT);
+  if (head.kind !== "redrive") return runWebhook(agent, turn, head, body);
+  redriveJob(agent, envelope);
+  return NO_CONTENT;
+}
