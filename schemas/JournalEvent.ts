@@ -20,7 +20,7 @@ export const Cause = Schema.Struct({
   ]), // prettier-ignore
   /** Dedup key of a durable input; request or connection id of another. */
   id: Schema.optionalKey(Schema.String),
-  /** Inbox sequence of a durable input. */
+  /** Inbox sequence of a durable input; absent for one that was never stored but by this event. */
   seq: Schema.optionalKey(Schema.Number),
   /** 1 for the first run; absent means 1. */
   attempt: Schema.optionalKey(Schema.Number),

@@ -20,7 +20,8 @@ export function causeOfEnvelope(
     // An operator's redrive is told as what it puts back.
     kind: head.kind === "redrive" ? (head.job?.kind ?? "queue") : head.kind,
     id: head.key,
-    seq,
+    // 0: it is not in the inbox.
+    ...(seq === 0 ? {} : { seq }),
     ...(attempt === 1 ? {} : { attempt }),
     time: head.time,
     ...(head.provider === undefined ? {} : { provider: head.provider }),

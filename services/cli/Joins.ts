@@ -119,12 +119,13 @@ export interface MailSettings {
   readonly messagesPerPeerPerMinute: number | undefined;
 }
 
-/** What a gateway refuses with 429, and connections past which it closes new ones; undefined: the default. */
+/** What a gateway refuses with 429, connections past which it closes new ones, what it stores first; undefined: the default. */
 export interface GatewayLimits {
   readonly connectionsMax: number | undefined;
   readonly perAddress: number | undefined;
   readonly perEntity: number | undefined;
   readonly trustedProxies: number | undefined;
+  readonly storeFirst: boolean | undefined;
 }
 
 /** What is known before the module is loaded, and enough to find or start the broker. */

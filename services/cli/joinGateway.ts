@@ -11,13 +11,14 @@ export function gatewayBounds(
   portShared: boolean,
 ): Pick<RunGatewayOptions, "bounds" | "http"> {
   if (limits === undefined) return { http: { portShared } };
-  const { connectionsMax, perAddress, perEntity, trustedProxies } = limits;
+  const { connectionsMax, perAddress, perEntity, trustedProxies, storeFirst } = limits;
   return {
     http: { portShared, ...(connectionsMax === undefined ? {} : { connectionsMax }) },
     bounds: {
       ...(perAddress === undefined ? {} : { addressRate: rateOf(perAddress) }),
       ...(perEntity === undefined ? {} : { entityRate: rateOf(perEntity) }),
       ...(trustedProxies === undefined ? {} : { trustedProxies }),
+      ...(storeFirst === undefined ? {} : { storeFirst }),
     },
   };
 }

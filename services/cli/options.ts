@@ -191,6 +191,12 @@ export const perEntity = (): Option =>
     .env("AGENTS_RATE_PER_ENTITY")
     .argParser((text: string) => readWhole(text, 1, 1_000_000));
 
+export const storeFirst = (): Option =>
+  new Option(
+    "--store-first",
+    "store every webhook before its agent gets it, and once more with what it did (slower; docs/webhooks.md)",
+  ).env("AGENTS_STORE_FIRST");
+
 export const trustedProxies = (): Option =>
   new Option("--trusted-proxies <count>", "proxies in front whose X-Forwarded-For is believed")
     .env("AGENTS_TRUSTED_PROXIES")

@@ -38,6 +38,7 @@ export function addServingCommands(
     .addOption(options.nats())
     .addOption(options.namespace())
     .addOption(options.publicUrl())
+    .addOption(options.storeFirst())
     .addOption(options.smtpPort())
     .addOption(options.smtpRelay())
     .addOption(options.adminPort())
@@ -100,6 +101,7 @@ The data is found again at the next start. Webhook secrets come from the environ
     .addOption(options.perAddress())
     .addOption(options.perEntity())
     .addOption(options.trustedProxies())
+    .addOption(options.storeFirst())
     .addOption(options.publicUrl())
     .addOption(options.workers())
     .addOption(options.worker())
@@ -190,6 +192,7 @@ interface Given extends GivenLogin, MailOptions {
   readonly ratePerAddress?: number;
   readonly ratePerEntity?: number;
   readonly trustedProxies?: number;
+  readonly storeFirst?: boolean;
   readonly workers?: number;
   readonly worker?: number;
   readonly groupCommit: "auto" | "on" | "off";
@@ -239,6 +242,7 @@ function servingOptions(
       perAddress: given.ratePerAddress,
       perEntity: given.ratePerEntity,
       trustedProxies: given.trustedProxies,
+      storeFirst: given.storeFirst,
     },
     groupCommit: given.groupCommit,
     provision: provisioning(given),

@@ -1,19 +1,15 @@
 /**
  * A declared webhook, from raw bytes to answer (`interface.md` §4.1, §7): method, signature over the
- * raw body, entity, durable first, then the agent's own answer or 202 at the deadline.
+ * raw body, entity; then the agent's own answer, or 202 at the deadline (`WebhookOut`).
  *
  * 1. Nothing is parsed before its signature is verified; a bad one never reaches an agent (I10).
  * 2. Nothing but a refusal is answered before the input is stored, in the inbox or by the event of the turn that it
  *    was for; what can't be stored is 503.
  * 3. A batch is answered when each of its events is stored (`storeBatch`), not by its agents.
- * 4. Where the agent answers, its host is given the input before it is stored (`core/turn/DirectInput`), and it is put into
- *    the inbox only if nothing comes of that: no host, one that can't take it now, or takes longer than
- *    `PATIENCE_MS`. Both at once is a repetition, which the agent knows by its key.
- * 5. While the broker elects or a shard moves, the request is held and tried again within its deadline.
+ * 4. While the broker elects or a shard moves, the request is held and tried again within its deadline.
  */
 import type { Exchange, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import {
-  ACCEPTED,
   answerOfVerdict,
   BODY_TOO_LARGE,
   methodNotAllowed,
@@ -22,29 +18,23 @@ import {
 import type { RouteMatch } from "../../core/webhook/RouteTable.ts";
 import {
   allowsMethod,
-  type PlainAnswer,
   type Verdict,
   type WebhookRequest,
   type WebhookRoute,
 } from "../../core/webhook/WebhookRoute.ts";
 import { addressKey, type AgentId } from "../../schemas/Address.ts";
 import { decodeMessage, type InputAnswer } from "../../schemas/Call.ts";
-import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { Deadlines } from "./Deadlines.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import { listen } from "./listen.ts";
 import { tooMany } from "./RateLimit.ts";
-import { headerRecord, messageHeaders, plain, urlOf } from "./requests.ts";
+import { headerRecord, plain, urlOf } from "./requests.ts";
 import { BATCH_ITEMS_MAX, storeBatch } from "./storeBatch.ts";
 import { agentOf, webhookHead } from "./webhookInput.ts";
-
-/**
- * An input that its host has for so long is stored. More than nearly every turn takes, on a machine that is busy, too: what
- * is stored for nothing costs most when there is most to do. Half of a deadline that is shorter than two of it.
- */
-const PATIENCE_MS = 1_000;
+import { toHttp, WebhookOut } from "./WebhookOut.ts";
 
 type Respond = (response: HttpResponse) => void;
+
 type Verified = Verdict & { readonly _tag: "Verified" };
 
 export class WebhookEndpoint {
@@ -52,7 +42,7 @@ export class WebhookEndpoint {
   private readonly deadlines: Deadlines;
   private readonly replySubject: string;
   /** Webhooks whose answer is awaited, by reply id. */
-  private readonly waiting = new Map<string, Respond>();
+  private readonly waiting = new Map<string, WebhookOut>();
   private readonly unsubscribe: () => void;
   /** No other endpoint's, of this process or one before it: what an agent remembers by them is not another's. */
   private readonly life: string;
@@ -188,7 +178,7 @@ export class WebhookEndpoint {
     respond(toHttp(answer));
   }
 
-  /** Rule 2. The answer may come before the ack of the store does: it is awaited from the start. */
+  /** Rule 2. */
   private store(
     id: AgentId,
     route: WebhookRoute,
@@ -197,57 +187,30 @@ export class WebhookEndpoint {
     headers: Record<string, string>,
     respond: Respond,
   ): void {
-    const { inbox, calls, config, time, log } = this.services;
-    const waits = route.answer === "agent";
+    const { config, time } = this.services;
+    const byAgent = route.answer === "agent";
     const replyId = `${this.life}-${(++this.nextReply).toString(36)}`;
     const { provider } = route.verifier;
     const parts = { provider, request, headers, dedupId, replayId, eventType };
     const head = {
       ...webhookHead({ ...parts, id: () => time.id() }),
-      ...(waits ? { reply: { subject: this.replySubject, id: replyId } } : {}),
+      ...(byAgent ? { reply: { subject: this.replySubject, id: replyId } } : {}),
     };
-    let stored = false;
-    let storing = false;
-    let answered = false;
-    const finish = (response: HttpResponse): void => {
-      if (answered) return;
-      answered = true;
-      inTime();
-      tooLong?.();
-      this.waiting.delete(replyId);
-      respond(response);
-    };
-    this.waiting.set(replyId, finish);
-    const deadline = this.deadlines.in(route.deadlineMs);
-    const inTime = deadline.onPassed(() => finish(toHttp(stored ? ACCEPTED : UNAVAILABLE)));
-    const failed = (why: string): void => {
-      log.error("a webhook could not be stored", { ...id, why });
-      finish(toHttp(UNAVAILABLE));
-    };
-    const publish = (): void => {
-      if (answered || stored || storing) return;
-      storing = true;
-      tooLong?.();
-      inbox.publish(id, encodeEnvelope(head, request.body), { signal: deadline.signal }).then(
-        (result) => {
-          if (result._tag !== "Stored") return failed(result.message);
-          stored = true;
-          if (!waits) finish(toHttp(ACCEPTED));
-        },
-        (error: unknown) => failed(String(error)),
-      );
-    };
-    const direct = waits && !config.storeFirst && calls.fits(request.body);
-    const { deadlineMs } = route;
-    const patienceMs = Math.min(PATIENCE_MS, deadlineMs / 2);
-    const tooLong = direct ? this.deadlines.in(patienceMs).onPassed(publish) : undefined;
-    if (!direct) return publish();
-    calls.give(id, { kind: "input", head }, { body: request.body, deadlineMs }).then((result) => {
-      const { reply, body } = result ?? NOTHING;
-      if (reply?.kind === "done") this.finished(finish, reply, body);
-      else if (reply?.kind === "stored") stored = true;
-      else publish();
-    }, publish);
+    const out = new WebhookOut({
+      services: this.services,
+      deadlines: this.deadlines,
+      deadlineMs: route.deadlineMs,
+      id,
+      envelope: { head, body: request.body },
+      byAgent,
+      storeFirst: config.storeFirst,
+      respond: (response) => {
+        this.waiting.delete(replyId);
+        respond(response);
+      },
+    });
+    this.waiting.set(replyId, out);
+    out.start();
   }
 
   private logRefusal(route: WebhookRoute, from: string, verdict: Verdict): void {
@@ -266,36 +229,9 @@ export class WebhookEndpoint {
 
   private answered(data: Uint8Array): void {
     const { head, body } = decodeMessage<InputAnswer>(data);
-    const finish = this.waiting.get(head.id);
-    // Past its deadline: the caller had its 202.
-    if (finish !== undefined) this.finished(finish, head, body);
-  }
-
-  private finished(finish: Respond, answer: Omit<InputAnswer, "id">, body: Uint8Array): void {
-    const { blobs, log } = this.services;
-    if (answer.duplicateOf !== undefined)
-      log.info(`a webhook came again; first applied at seq ${answer.duplicateOf}`, {
-        status: answer.status,
-      });
-    const { status, blob: name } = answer;
-    const headers = messageHeaders(answer.headers);
-    if (name === undefined) return finish({ status, headers, body });
-    blobs.get(name).then(
-      (whole) => {
-        finish({ status, headers, body: whole ?? "" });
-        // A blob that stays behind costs space, nothing else.
-        void blobs.remove(name).catch(() => undefined);
-      },
-      (error: unknown) => log.warn("an answer's body could not be read", { error: String(error) }),
-    );
+    // None: past its deadline, the caller had its 202.
+    this.waiting.get(head.id)?.hear(head, body);
   }
 }
 
 const BUSY = tooMany(1);
-const NOTHING = { reply: undefined, body: new Uint8Array(0) };
-
-/** Undefined is an `Entity` or `Verified`, which the caller has told apart: a defect. */
-function toHttp(answer: PlainAnswer | undefined): HttpResponse {
-  if (answer === undefined) throw new Error("there is nothing to answer yet");
-  return { status: answer.status, headers: Object.entries(answer.headers), body: answer.body };
-}

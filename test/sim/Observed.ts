@@ -70,6 +70,8 @@ export class Observed {
   readonly sent = new Map<string, SentWebhook>();
   /** How often each key was stored in the inbox: a provider asks again, and so does a gateway. */
   readonly copies = new Map<string, number>();
+  /** How often a gateway gave each key to a host without storing it; `ended`: that did not end in the inbox, as far as was heard. */
+  readonly offers = new Map<string, { all: number; ended: number }>();
   readonly runs: Run[] = [];
   readonly posts: Post[] = [];
   readonly connections: Connected[] = [];

@@ -19,12 +19,15 @@ import { MemorySocket, type MemoryPeer } from "../../services/memory/MemorySocke
 import { bindEnv } from "../../services/module/bindEnv.ts";
 import { body, github, webhook } from "../../services/webhooks/index.ts";
 import type { Installation } from "./Installation.ts";
+import { Random } from "./Random.ts";
 import { simPorts, type SimPorts } from "./simPorts.ts";
 import { never, SimProcess } from "./SimProcess.ts";
 
 export const SECRET = "the simulation's";
 /** Shorter than a take-over, so that some are answered 202. */
 const DEADLINE_MS = 1_200;
+/** Part of the runs whose gateways store every webhook first. */
+const STORE_FIRST = 0.25;
 /** Callers that wait longer have given up. */
 const REQUEST_DEADLINE_MS = 8_000;
 
@@ -57,6 +60,17 @@ export function startGateway(installation: Installation, name: string): SimGatew
     subjects: broker.subjects,
     shards: broker.shards,
   });
+  const give = calls.give.bind(calls);
+  calls.give = async (id, call, input) => {
+    if (call.kind !== "input") return give(id, call, input);
+    const { offers } = installation.observed;
+    const offer = offers.get(call.head.key) ?? { all: 0, ended: 0 };
+    offers.set(call.head.key, offer);
+    offer.all++;
+    const result = await give(id, call, input);
+    if (result?.reply.kind !== "stored" && result?.reply.kind !== "notHere") offer.ended++;
+    return result;
+  };
   const env = bindEnv({ SECRET }, ["Ledger", "Board"], () => calls);
   const github_ = github({ secret: "SECRET" });
   const verify = weather.bug?.verifiesNothing === true ? trusting(github_) : github_;
@@ -71,6 +85,7 @@ export function startGateway(installation: Installation, name: string): SimGatew
       subjects: broker.subjects,
       shards: broker.shards,
       ...GATEWAY_BOUNDS_DEFAULT,
+      storeFirst: new Random(seed, "storeFirst").chance(STORE_FIRST),
       requestDeadlineMs: REQUEST_DEADLINE_MS,
       publicUrl: "http://sim.example",
     },

@@ -83,18 +83,21 @@ export function checkAttemptsAreBounded(run: RunHistory): Violations {
         )
           wrong.push(`${id.name} event ${seq}: attempt ${cause.attempt} of ${cause.id}`);
   const poison = count(run.observed.runs.filter(({ op }) => op === "poison").map(({ key }) => key));
+  const { copies, offers, disruptions } = run.observed;
   for (const [key, times] of poison) {
-    const copies = run.observed.copies.get(key) ?? 1;
-    if (times > MAX_ATTEMPTS * copies + run.observed.disruptions)
-      wrong.push(`${key} failed ${times} times, and was stored ${copies} times`);
+    const stored = copies.get(key) ?? 0;
+    const ended = offers.get(key)?.ended ?? 0;
+    if (times > MAX_ATTEMPTS * (stored + ended) + disruptions)
+      wrong.push(`${key} failed ${times} times, stored ${stored} times and given ${ended}`);
   }
   const kills = count(run.observed.runs.filter(({ op }) => op === "kill").map(({ key }) => key));
   for (const [key, times] of kills) {
-    // Each copy in the inbox that comes when the one before it is dead begins anew.
-    const copies = run.observed.copies.get(key) ?? 1;
+    // Each copy in the inbox that comes when the one before it is dead begins anew; one that was only given kills once.
+    const stored = copies.get(key) ?? 0;
+    const given = offers.get(key)?.all ?? 0;
     const unknown = UNKNOWN_RUNS_MAX + (run.observed.clockJumped ? JUMPED_RUNS_MAX : 0);
-    if (times > (MAX_ATTEMPTS + unknown) * copies)
-      wrong.push(`${key} killed ${times} hosts, and was stored ${copies} times`);
+    if (times > (MAX_ATTEMPTS + unknown) * stored + given)
+      wrong.push(`${key} killed ${times} hosts, stored ${stored} times and given ${given}`);
   }
   return wrong;
 }
