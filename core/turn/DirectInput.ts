@@ -22,6 +22,7 @@ export interface DirectEnd {
   readonly body?: Uint8Array | string;
 }
 
+/** A stream counts from 1. */
 const NOT_STORED = 0 as Sequence;
 
 export class DirectInput implements InputHandle {

@@ -20,6 +20,7 @@ import { decodeEnvelope, type InboxEnvelope, type InboxHead } from "../../schema
 import type { Delivery } from "../inbox/Inbox.ts";
 import { causeOfEnvelope } from "./causeOf.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
+import { deadKey, isDead } from "./deadInputs.ts";
 import { DirectInput, type DirectEnd } from "./DirectInput.ts";
 import { backoffMs, retryOf } from "./retryPolicy.ts";
 import { runEnvelope } from "./runEnvelope.ts";
@@ -199,7 +200,7 @@ export class Mailbox {
       return;
     }
     const { head } = envelope;
-    if (this.isDead(delivery, head)) {
+    if (isDead(this.agent.image.done, delivery, head)) {
       held.delivery.ack();
       return;
     }
@@ -384,23 +385,7 @@ export class Mailbox {
     await this.host.bury(held.delivery, reason);
     held.delivery.ack();
   }
-
-  private isDead(delivery: InputHandle, { reply }: InboxHead): boolean {
-    const { done } = this.agent.image;
-    if (done.size === 0) return false;
-    if (done.seqOf(deadDelivery(delivery.seq)) !== undefined) return true;
-    return reply !== undefined && done.seqOf(deadOffer(reply.id)) !== undefined;
-  }
 }
-
-/**
- * A dead input is remembered by its delivery, or by who waits for it when it was not stored, not by its key: when the
- * provider (or an operator) sends it again, it runs again.
- */
-const deadKey = ({ seq }: InputHandle, { reply }: InboxHead): string =>
-  seq === 0 && reply !== undefined ? deadOffer(reply.id) : deadDelivery(seq);
-const deadDelivery = (seq: number): string => `dead:${seq}`;
-const deadOffer = (replyId: string): string => `dead:offer:${replyId}`;
 
 const PLAIN = [["content-type", "text/plain;charset=UTF-8"]] as const;
 const REPEATED: ResponseParts = { status: 200, headers: PLAIN, body: "OK" };
