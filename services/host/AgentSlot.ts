@@ -14,7 +14,6 @@ import type { AgentId, Epoch } from "../../schemas/Address.ts";
 import type { AgentCall, Call, SocketInfo } from "../../schemas/Call.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
-import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { Connection } from "../../core/agent/Connection.ts";
 import { AgentDiscarded } from "../../core/agent/errors.ts";
 import { AGENT_STATIC_OPTIONS_DEFAULT } from "../../core/agent/Agent.ts";
@@ -31,6 +30,7 @@ import type { AgentHome } from "./AgentSeat.ts";
 import { EndedSockets } from "./EndedSockets.ts";
 import { eraseAgent } from "./eraseAgent.ts";
 import type { HostServices } from "./HostServices.ts";
+import { UnknownAgentClass } from "./slotErrors.ts";
 import { SnapshotPolicy } from "./SnapshotPolicy.ts";
 import { LateMap, SparseMap } from "../../core/turn/sparse.ts";
 
@@ -399,15 +399,3 @@ export class AgentSlot implements AgentHome {
     );
   }
 }
-
-/** No class of that name is in this host's module. */
-export class UnknownAgentClass extends Error {
-  override readonly name = "UnknownAgentClass";
-  constructor(className: string) {
-    super(`No agent class "${className}" is exported by this host's module`);
-  }
-}
-
-/** Is it worth asking another host, or this one again? */
-export const isTransient = (error: unknown): boolean =>
-  error instanceof AgentDiscarded || error instanceof BrokerUnavailable;

@@ -27,9 +27,10 @@ import { encodeError } from "../../core/call/remoteError.ts";
 import type { Delivery, InboxConsumer } from "../../core/inbox/Inbox.ts";
 import type { Lease } from "../../core/lease/Leases.ts";
 import type { CallAnswer } from "../../core/turn/handleCall.ts";
-import { AgentSlot, isTransient } from "./AgentSlot.ts";
+import { AgentSlot } from "./AgentSlot.ts";
 import type { Breather } from "./Breather.ts";
 import type { HostServices } from "./HostServices.ts";
+import { isTransient } from "./slotErrors.ts";
 
 /** The shard starts without a gateway that does not answer the census in this time. */
 const CENSUS_TIMEOUT_MS = 1000;
