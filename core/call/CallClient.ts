@@ -6,11 +6,14 @@
  * 2. When the owner is lost while a call is out, it may have been done. A call that may be repeated
  *    (`repeatable`) is asked of the new owner; another fails with `AgentUnreachable`. So too when a
  *    former owner, frozen past its lease, is the first to answer, or its agent was discarded under it (`late`).
- * 3. `offer` asks once and holds nothing: what one sender offers an agent reaches it in that order.
+ * 3. `offer` asks once and holds nothing: what one sender offers an agent reaches it in that order. So does `give`.
+ * 4. An input for a shard that a host of this process owns is given to it as it is (`serveInputs`): as a message it would be
+ *    written, checked, read and answered so, for each webhook, for the same outcome (`test/system/directInput`).
  */
 import * as Data from "effect/Data";
 import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import { decodeMessage, encodeMessage, type Call, type CallReply } from "../../schemas/Call.ts";
+import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import type { BlobsShape } from "../blob/Blobs.ts";
 import type { BusShape } from "../bus/Bus.ts";
@@ -26,6 +29,13 @@ export interface CallResult {
   readonly reply: CallReply;
   readonly body: Uint8Array;
 }
+
+export interface GiveResult {
+  readonly reply: CallReply;
+  readonly body?: Uint8Array | string;
+}
+
+export type ServeInput = (id: AgentId, head: InboxHead, body: Uint8Array) => Promise<GiveResult>;
 
 interface OfferInput {
   readonly body: Uint8Array;
@@ -50,6 +60,8 @@ export class CallClient {
   };
   /** Calls that are out, by shard. */
   private readonly out = new Map<ShardId, Set<AbortController>>();
+  /** Rule 4. */
+  private readonly servers = new Map<ShardId, ServeInput>();
   private closed = false;
 
   constructor(parts: CallClient["parts"]) {
@@ -110,12 +122,25 @@ export class CallClient {
     return reply === undefined ? undefined : decodeMessage<CallReply>(reply).head;
   }
 
-  /** As `offer`, with the body of the answer, or the blob's name that has it. */
-  async give(id: AgentId, call: Call, input: OfferInput): Promise<CallResult | undefined> {
-    const reply = await this.tryOnce(id, call, input);
+  /**
+   * Gives a durable input to its agent's host, unstored; rule 3. What else it answers than `done` or `stored`, or undefined: it
+   * is to be stored. A body may be in the blob that its answer names.
+   */
+  async give(id: AgentId, head: InboxHead, input: OfferInput): Promise<GiveResult | undefined> {
+    const serve = this.servers.get(shardOf(id, this.parts.shards));
+    if (serve !== undefined && !this.closed) return serve(id, head, input.body);
+    const reply = await this.tryOnce(id, { kind: "input", head }, input);
     if (reply === undefined) return undefined;
-    const { head, body } = decodeMessage<CallReply>(reply);
-    return { reply: head, body };
+    const answer = decodeMessage<CallReply>(reply);
+    return { reply: answer.head, body: answer.body };
+  }
+
+  /** Rule 4. The returned function ends it; a later one for the same shard stays. */
+  serveInputs(shard: ShardId, serve: ServeInput): () => void {
+    this.servers.set(shard, serve);
+    return () => {
+      if (this.servers.get(shard) === serve) this.servers.delete(shard);
+    };
   }
 
   private async tryOnce(

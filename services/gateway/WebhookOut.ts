@@ -38,6 +38,7 @@ export interface WebhookOutOptions {
 }
 
 type Answer = Omit<InputAnswer, "id">;
+type Body = Uint8Array | string;
 
 export class WebhookOut {
   private readonly options: WebhookOutOptions;
@@ -82,15 +83,15 @@ export class WebhookOut {
     const patienceMs = Math.min(PATIENCE_MS, deadlineMs / 2);
     this.cancelPatience = deadlines.in(patienceMs).onPassed(() => this.store());
     this.given = true;
-    services.calls.give(id, { kind: "input", head }, { body, deadlineMs }).then(
-      (result) => this.gave(result?.reply, result?.body ?? NO_BODY),
-      () => this.gave(undefined, NO_BODY),
+    services.calls.give(id, head, { body, deadlineMs }).then(
+      (result) => this.gave(result?.reply, result?.body),
+      () => this.gave(undefined, undefined),
     );
   }
 
-  private gave(reply: CallReply | undefined, body: Uint8Array): void {
+  private gave(reply: CallReply | undefined, body: Body | undefined): void {
     this.given = false;
-    if (reply?.kind === "done") return this.finished(reply, body);
+    if (reply?.kind === "done") return this.finished(reply, body ?? "");
     if (reply?.kind === "stored") this.stored = true;
     if (this.spare === undefined) this.store();
     else this.spare();
@@ -118,7 +119,7 @@ export class WebhookOut {
     this.finish(toHttp(UNAVAILABLE));
   }
 
-  private finished({ status, headers: pairs, duplicateOf, blob }: Answer, body: Uint8Array): void {
+  private finished({ status, headers: pairs, duplicateOf, blob }: Answer, body: Body): void {
     const { blobs, log } = this.options.services;
     if (duplicateOf !== undefined)
       log.info(`a webhook came again; first applied at seq ${duplicateOf}`, { status });
@@ -142,8 +143,6 @@ export class WebhookOut {
     this.options.respond(response);
   }
 }
-
-const NO_BODY = new Uint8Array(0);
 
 /** Undefined is an `Entity` or `Verified`, which the caller has told apart: a defect. */
 export function toHttp(answer: PlainAnswer | undefined): HttpResponse {

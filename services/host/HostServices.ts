@@ -81,7 +81,7 @@ export interface HostServices {
   readonly cron: CronShape;
   readonly outgoing: OutgoingShape;
   /** What agents here call others by: told of owners that are lost. */
-  readonly calls?: Pick<CallClient, "leaseChanged">;
+  readonly calls?: Pick<CallClient, "leaseChanged" | "serveInputs">;
   /** Absent where a process is joined without one. */
   readonly mcp?: McpClientsShape;
   /** Absent: no relay, nothing is sent. */

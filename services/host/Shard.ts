@@ -12,6 +12,7 @@
  * 4. A durable input that comes as a call (`DirectInput`) is taken only when every stored one has been handed on: who was
  *    told that an input is stored, and sends the next, has them run in that order.
  */
+import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import {
   decodeMessage,
@@ -53,6 +54,7 @@ export class Shard {
   private readonly lost = new AbortController();
   private consumer: InboxConsumer | undefined;
   private unsubscribe: (() => Promise<void>) | undefined;
+  private unserve: (() => void) | undefined;
   /** Calls that were taken and not answered yet. */
   private answering = 0;
   /** Tell their callers that nobody will. */
@@ -73,7 +75,7 @@ export class Shard {
 
   /** Rejects with `BrokerUnavailable` or `LaneTaken`; the caller then gives the shard up. */
   async start(gateways: ReadonlyArray<string>): Promise<void> {
-    const { bus, inbox, config } = this.services;
+    const { bus, calls, inbox, config } = this.services;
     await Promise.all(gateways.map((gateway) => this.census(gateway)));
     // Lost meanwhile: who subscribed now would say `notHere` for good, to calls that the next owner runs, and is not heard.
     if (this.lost.signal.aborted) return;
@@ -83,6 +85,7 @@ export class Shard {
       (message) => this.receive(message),
       { alone: true },
     );
+    this.unserve = calls?.serveInputs(this.shard, (id, head, body) => this.take(id, head, body));
     const { epoch } = this.lease;
     const onDelivery = (delivery: Delivery): void => {
       if (!this.lost.signal.aborted) this.slot(delivery.id).deliver(delivery);
@@ -95,6 +98,7 @@ export class Shard {
   /** Rule 2. */
   drop(): void {
     this.lost.abort();
+    this.unserve?.();
     void this.unsubscribe?.();
     // Before the lease is released, if it is: callers are told nothing else (`Gateway.changed`).
     for (const interrupt of this.interrupts) interrupt();
@@ -107,6 +111,7 @@ export class Shard {
   /** Rule 3, up to the release of the lease, which is the host's. */
   async handOver(breather: Breather): Promise<void> {
     const { time, config, log } = this.services;
+    this.unserve?.();
     // A call that is on its way to us reaches nobody else: it is still taken.
     await this.unsubscribe?.();
     await this.consumer?.stop().catch(() => undefined);
@@ -182,18 +187,35 @@ export class Shard {
 
   private receive(message: BusMessage): void {
     const { reply } = message;
-    let answered = reply === undefined;
+    const tell = (answer: CallAnswer): Promise<void> | undefined =>
+      reply === undefined ? undefined : this.respond(reply, answer);
+    this.track(() => this.answer(message), tell);
+  }
+
+  /** From a gateway of this process, without a message. */
+  private take(id: AgentId, head: InboxHead, body: Uint8Array): Promise<CallAnswer> {
+    return new Promise((resolve) =>
+      this.track(() => this.run(id, { kind: "input", head }, body), resolve),
+    );
+  }
+
+  /** Counts a call until it is answered, and answers it should the shard be lost first. */
+  private track(
+    run: () => Promise<CallAnswer>,
+    tellCaller: (answer: CallAnswer) => Promise<void> | undefined | void,
+  ): void {
+    let answered = false;
     const tell = async (answer: CallAnswer): Promise<void> => {
       if (answered) return;
       answered = true;
-      await this.respond(reply!, answer);
+      await tellCaller(answer);
     };
     const failed = (error: unknown): void =>
       this.services.log.error("a call failed", { error: String(error) });
     const interrupt = (): void => void tell(this.notHere({ begun: true })).catch(failed);
     this.interrupts.add(interrupt);
     this.answering++;
-    this.answer(message)
+    run()
       .then(tell)
       .catch(failed)
       .finally(() => {
@@ -203,17 +225,21 @@ export class Shard {
   }
 
   private async answer(message: BusMessage): Promise<CallAnswer> {
-    const { time, config, blobs, log } = this.services;
-    const id = config.subjects.addressOf(message.subject);
+    const id = this.services.config.subjects.addressOf(message.subject);
     const { head, body } = decodeMessage<Call>(message.data);
+    return this.run(id, head, body);
+  }
+
+  private async run(id: AgentId, call: Call, body: Uint8Array): Promise<CallAnswer> {
+    const { time, blobs, log } = this.services;
     // Rule 1.
     if (time.monotonicMs() >= this.validUntilMs || this.lost.signal.aborted) return this.notHere();
     // Not before those that were stored before it (rule 4).
-    if (head.kind === "input" && this.consumer?.caughtUp !== true) return this.notHere();
+    if (call.kind === "input" && this.consumer?.caughtUp !== true) return this.notHere();
     try {
-      const whole = "blob" in head && head.blob !== undefined ? await blobs.get(head.blob) : body;
+      const whole = "blob" in call && call.blob !== undefined ? await blobs.get(call.blob) : body;
       if (whole === undefined) throw new Error("the body of a call is gone");
-      const answer = await this.slot(id).call(head, whole);
+      const answer = await this.slot(id).call(call, whole);
       // Done, and not ours to tell any more: the caller decides whether to ask the next owner.
       const isOurs = time.monotonicMs() < this.validUntilMs || (await this.isStillOurs());
       return isOurs ? answer : this.notHere({ begun: true });
@@ -221,7 +247,7 @@ export class Shard {
       if (error instanceof CallInterrupted) return this.notHere({ begun: true });
       if (isTransient(error) || this.lost.signal.aborted) return this.notHere();
       log.error("an agent could not answer", { ...id, error: describe(error) });
-      return { reply: { kind: "error", ...(isOfCode(head) ? encodeError(error) : HIDDEN) } };
+      return { reply: { kind: "error", ...(isOfCode(call) ? encodeError(error) : HIDDEN) } };
     }
   }
 

@@ -65,6 +65,8 @@ export interface SystemOptions {
   readonly leaseTtlMs?: number;
   readonly http?: HttpServerChoice;
   readonly gateway?: RunGatewayOptions["bounds"];
+  /** As in `agents dev`: gateway and host know each other. */
+  readonly together?: boolean;
 }
 
 /** One process's worth of layers, open until `close`. */
@@ -116,12 +118,17 @@ function callClient(opened: Opened, subjects: Subjects, shards: number): Promise
   );
 }
 
-export async function startTestHost(options: SystemOptions, hostId: string, folder?: string) {
+export async function startTestHost(
+  options: SystemOptions,
+  hostId: string,
+  folder?: string,
+  shared?: CallClient,
+) {
   const log = collectingLog();
   const opened = await openPorts(options, folder, log);
   const nats = await Effect.runPromise(Effect.provide(Nats, opened.context));
   const subjects = new Subjects(options.namespace);
-  const calls = await callClient(opened, subjects, nats.shards);
+  const calls = shared ?? (await callClient(opened, subjects, nats.shards));
   const agents = new Map(Object.entries(options.module.agents));
   const gated = gatedCalls(calls);
   const env = bindEnv(options.module.env ?? {}, agents.keys(), () => gated);
@@ -163,6 +170,7 @@ export async function startTestGateway(options: SystemOptions, gatewayId: string
   );
   return {
     ...gateway,
+    calls,
     env,
     url: `http://127.0.0.1:${gateway.port}`,
     log,
@@ -183,8 +191,10 @@ export async function openInspector(options: SystemOptions) {
 
 /** One gateway and one host. */
 export async function startSystem(options: SystemOptions & { readonly folder?: string }) {
-  const host = await startTestHost(options, "host-a", options.folder);
+  const { folder, together } = options;
+  const first = together ? undefined : await startTestHost(options, "host-a", folder);
   const gateway = await startTestGateway(options, "gateway-a");
+  const host = first ?? (await startTestHost(options, "host-a", folder, gateway.calls));
   return {
     host,
     gateway,

@@ -61,13 +61,12 @@ export function startGateway(installation: Installation, name: string): SimGatew
     shards: broker.shards,
   });
   const give = calls.give.bind(calls);
-  calls.give = async (id, call, input) => {
-    if (call.kind !== "input") return give(id, call, input);
+  calls.give = async (id, head, input) => {
     const { offers } = installation.observed;
-    const offer = offers.get(call.head.key) ?? { all: 0, ended: 0 };
-    offers.set(call.head.key, offer);
+    const offer = offers.get(head.key) ?? { all: 0, ended: 0 };
+    offers.set(head.key, offer);
     offer.all++;
-    const result = await give(id, call, input);
+    const result = await give(id, head, input);
     if (result?.reply.kind !== "stored" && result?.reply.kind !== "notHere") offer.ended++;
     return result;
   };

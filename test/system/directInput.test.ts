@@ -46,6 +46,8 @@ class Keeper extends Agent<Env, number> {
 const latches = new Map<string, Latch>();
 const runs: string[] = [];
 const DEADLINE_MS = 1_000;
+/** Names that surely lie in every one of a system's few shards. */
+const SHARDS_COVERED = 40;
 const module = {
   agents: { Keeper },
   env: { SECRET, latches, runs },
@@ -80,13 +82,28 @@ const until = <A>(what: string, look: () => Promise<A>, isIt: (seen: A) => boole
 const post = (url: string, agent: string, op: string, name = agent, id?: string) =>
   postGithub(url, { agent, op, name }, id === undefined ? {} : { id });
 
-describe("a webhook that its agent answers", () => {
+describe.each([
+  ["by messages", false],
+  ["in one process", true],
+])("a webhook that its agent answers, %s", (_how, together) => {
   const systems = useSystems();
   let system: System & { readonly options: SystemOptions };
   let url: string;
   beforeAll(async () => {
-    system = await systems.start(module);
+    runs.length = 0;
+    system = await systems.start(module, { together });
     url = `${system.url}/keeper`;
+    // Until its host has all of its shards, a gateway stores.
+    let warm = 0;
+    await until(
+      "a host takes what it is given",
+      async () => {
+        const before = (await inboxOf(system.options)).last;
+        for (let n = 0; n < SHARDS_COVERED; n++) await post(url, `warm-${n}`, "writes");
+        return { round: ++warm, stored: (await inboxOf(system.options)).last - before };
+      },
+      ({ stored }) => stored === 0,
+    );
   });
   const turnsOf = async (name: string) =>
     (await journalOf(system.options, "Keeper", name)).flatMap((event) => event.turns);
