@@ -30,6 +30,7 @@ import type { AgentHome } from "./AgentSeat.ts";
 import { EndedSockets } from "./EndedSockets.ts";
 import { eraseAgent } from "./eraseAgent.ts";
 import type { HostServices } from "./HostServices.ts";
+import { letGo } from "./letGo.ts";
 import { UnknownAgentClass } from "./slotErrors.ts";
 import { SnapshotPolicy } from "./SnapshotPolicy.ts";
 import { LateMap, SparseMap } from "../../core/turn/sparse.ts";
@@ -247,13 +248,9 @@ export class AgentSlot implements AgentHome {
 
   private leave(live: Live): void {
     const { agent } = live;
-    live.snapshots.beforeHibernation();
     for (const [key, info] of agent.sockets.records({ inOrder: true })) this.sockets.set(key, info);
-    agent.retire();
     this.suspicious = false;
-    // Without a database the few events since the snapshot are read as quickly as a file.
-    if (agent.image.pages === 0) agent.database.close();
-    else agent.database.close({ seq: agent.image.seq, core: agent.image.encode() });
+    letGo(this.owner.services, live);
     this.live = undefined;
     this.owner.services.metrics.hibernations();
   }

@@ -131,10 +131,14 @@ export class Host {
   }
 
   private every(ms: number, f: () => Promise<void>): void {
+    const failed = (error: unknown): void =>
+      this.services.log.error("a host's regular work failed; it goes on", {
+        error: error instanceof Error ? error.stack : String(error),
+      });
     let cancel = (): void => undefined;
     const again = (): void => {
       this.timers.delete(cancel);
-      cancel = this.services.time.after(ms, () => void f().finally(again));
+      cancel = this.services.time.after(ms, () => void f().catch(failed).finally(again));
       this.timers.add(cancel);
     };
     if (!this.watching.signal.aborted) again();
