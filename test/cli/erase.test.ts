@@ -138,7 +138,8 @@ describe("agents erase", () => {
       expect(erased.code).toBe(0);
       const told = JSON.parse(erased.out) as Record<string, unknown>;
       expect(told).toMatchObject({ class: "Keeper", name, lives: false, silent: [] });
-      expect(told["hosts"]).toHaveLength(2);
+      const logs = hosts.map((host) => host.told()).join("\n");
+      expect(told["hosts"], `hosts: ${erased.out}; the two say: ${logs}`).toHaveLength(2);
       expect(told["removed"]).toMatchObject({ timers: 1, deadLetters: 1, blobs: 2 });
     }
     expect(await streamsWith(MARKER)).toEqual([]);

@@ -8,7 +8,7 @@ import { decodeDeadLetter } from "../../schemas/DeadLetter.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import { decodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { decodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
-import type { DatabasesShape } from "../../core/database/Databases.ts";
+import { LocalImageCorrupt, type DatabasesShape } from "../../core/database/Databases.ts";
 import { rebuildAgent, type RebuildSources } from "../../core/turn/rebuild.ts";
 import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
 import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
@@ -147,7 +147,7 @@ export function waitingIn({ broker }: Installation) {
 
 async function readAgent(
   id: AgentId,
-  { broker }: Installation,
+  { broker, weather }: Installation,
   ways: ReadonlyArray<readonly [string, RebuildSources]>,
 ): Promise<AgentHistory> {
   const events: JournaledEvent[] = [];
@@ -177,7 +177,9 @@ async function readAgent(
       }
       database.close();
     } catch (error) {
-      refused ??= `${way}: ${String(error)}`;
+      // A page is checked when it is read; a host throws such a cache away then.
+      const isFound = error instanceof LocalImageCorrupt && weather.bites.has("damage disk");
+      if (!isFound) refused ??= `${way}: ${String(error)}`;
     }
   return { id, events, unreadable, pictures, refused, marks, armed, ended };
 }
