@@ -20,7 +20,7 @@ import { decodeEnvelope, type InboxEnvelope, type InboxHead } from "../../schema
 import type { Delivery } from "../inbox/Inbox.ts";
 import { causeOfEnvelope } from "./causeOf.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
-import { deadKey, isDead } from "./deadInputs.ts";
+import { deadKeys, isDead } from "./deadInputs.ts";
 import { DirectInput, type DirectEnd } from "./DirectInput.ts";
 import { backoffMs, retryOf } from "./retryPolicy.ts";
 import { runEnvelope } from "./runEnvelope.ts";
@@ -338,7 +338,7 @@ export class Mailbox {
     const input = delivery instanceof DirectInput ? delivery.data : undefined;
     if (dead) await this.host.bury(delivery, end.error ?? "it failed", input);
     turn.outcome = {
-      done: dead ? [deadKey(delivery, head)] : [head.key, ...(head.alsoKeys ?? [])],
+      done: dead ? deadKeys(delivery, head) : [head.key, ...(head.alsoKeys ?? [])],
       dead,
       error: end.error,
     };

@@ -1,13 +1,16 @@
 /**
  * What an agent remembers of inputs that exhausted their attempts. Not their key: when the provider (or an operator) sends one
- * again, it runs again. But the delivery, or for one that was not stored who waits for it: a copy may lie in the inbox yet.
+ * again, it runs again. But the delivery, and who waits for it: its host and its gateway may both have stored what was
+ * given unstored (`DirectInput`), and the other copy is not to run either.
  */
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { DoneSet } from "./DoneSet.ts";
 import type { InputHandle } from "./Mailbox.ts";
 
-export const deadKey = ({ seq }: InputHandle, { reply }: InboxHead): string =>
-  seq === 0 && reply !== undefined ? keyOfReply(reply.id) : keyOfDelivery(seq);
+export const deadKeys = ({ seq }: InputHandle, { reply }: InboxHead): ReadonlyArray<string> => [
+  ...(seq === 0 ? [] : [keyOfDelivery(seq)]),
+  ...(reply === undefined ? [] : [keyOfReply(reply.id)]),
+];
 
 export function isDead(done: DoneSet, { seq }: InputHandle, { reply }: InboxHead): boolean {
   if (done.size === 0) return false;

@@ -34,8 +34,9 @@ class Keeper extends Agent<Env, number> {
     const { op, name } = (await request.json()) as { op: string; name: string };
     this.env.runs.push(`${this.name} ${op} ${name}`);
     if (op === "fails") throw new Error("as ordered");
-    if (op === "writes-and-waits") this.setState(this.state + 1);
+    if (op.startsWith("writes-and-waits")) this.setState(this.state + 1);
     await this.env.latches.get(name)?.opened;
+    if (op === "writes-and-waits-and-fails") throw new Error("as ordered, late");
     if (op === "ends") await this.destroy();
     else if (op === "waits") this.setState(this.state + 1);
     else if (op === "writes") this.setState(this.state + 1);
@@ -178,6 +179,22 @@ describe.each([
     // Sent again it runs again.
     await post(url, "dead", "fails", "dead", "dies");
     expect(runs.filter((run) => run.startsWith("dead "))).toHaveLength(2);
+  });
+
+  test("that fails for good after its host and its gateway have both stored it runs once", async () => {
+    const latch = makeLatch();
+    latches.set("twice", latch);
+    const answer = await post(`${system.url}/hurried`, "twice", "writes-and-waits-and-fails");
+    expect(answer.status).toBe(202);
+    expect((await inboxOf(system.options)).waiting).toBe(2);
+    latch.open();
+    await until(
+      "both copies are gone",
+      () => inboxOf(system.options),
+      ({ waiting }) => waiting === 0,
+    );
+    expect((await turnsOf("twice")).filter(({ dead }) => dead === true)).toHaveLength(1);
+    expect(runs.filter((run) => run.startsWith("twice "))).toHaveLength(1);
   });
 
   test("and ends its agent's life is answered by that agent, once", async () => {
