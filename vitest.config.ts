@@ -25,7 +25,7 @@ export default defineConfig({
     hookTimeout: 60_000,
     pool: "forks",
     sequence: { sequencer: SeedsFirst },
-    // On two cores: much of the suite waits, for leases, deadlines and servers that start. The fourth is for the seeds.
-    maxWorkers: 4,
+    // On two cores: much of the suite waits, for leases, deadlines and servers that start. A fourth makes hosts miss leases.
+    maxWorkers: 3,
   },
 });

@@ -93,10 +93,13 @@ beforeAll(async () => {
     async () => {
       const active = await host.metric("agents_active");
       const hibernated = await host.metric("agents_hibernations_total");
+      const lost = host.lines.filter(({ message }) => message === "shard lost").length;
+      // Those of a lost shard were thrown out, and are not counted; a test below says so.
+      const left = hibernated >= AGENTS || lost > 0;
       return (
-        (active === 0 && hibernated >= AGENTS) || {
+        (active === 0 && left) || {
           done: false,
-          saw: { active, hibernated, told: host.told() },
+          saw: { active, hibernated, lost, told: host.told() },
         }
       );
     },
