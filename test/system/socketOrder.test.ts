@@ -2,7 +2,7 @@
  * Many messages of one client at once: its agent takes them in order and each once, whatever happens to it in
  * the middle. Whole processes that are killed: `test/faults/socketOrder.test.ts`.
  */
-import { connect, type NatsConnection } from "@nats-io/transport-node";
+import { connect, errors, type NatsConnection } from "@nats-io/transport-node";
 import { describe, expect, test } from "vitest";
 import { Agent, callable, type Connection } from "agents";
 import { agentId, shardOf } from "../../schemas/Address.ts";
@@ -226,8 +226,20 @@ function caller(client: NatsConnection, namespace: string) {
   const subject = subjects.call(shardOf(id, SHARDS), id);
   return async (call: Call, body = ""): Promise<CallReply> => {
     const data = encodeMessage(call, new TextEncoder().encode(body));
-    return decodeMessage<CallReply>((await client.request(subject, data)).data).head;
+    return pollUntil("the host has the shard", async () => {
+      const reply = await client.request(subject, data).catch((error: unknown) => {
+        if (isUnheard(error)) return undefined;
+        throw error;
+      });
+      const head = reply && decodeMessage<CallReply>(reply.data).head;
+      const isOwned = head !== undefined && head.kind !== "notHere";
+      return isOwned ? { done: true, value: head } : { done: false, saw: head };
+    });
   };
 }
+/** The client wraps the broker's word in an error of the request's. */
+const isUnheard = (error: unknown): boolean =>
+  error instanceof errors.NoRespondersError ||
+  (error instanceof errors.RequestError && error.isNoResponders());
 /** As `useSystems` makes them. */
 const SHARDS = 4;
