@@ -1,7 +1,7 @@
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** Runs for most of the suite at a low priority, on what the cores have left: begun last, all would wait for it. */
+/** Runs at a low priority, on what the cores have left: begun last, all would wait for it. */
 const FIRST = /test\/sim\/seeds\.test\.ts$/;
 
 class SeedsFirst extends BaseSequencer {

@@ -19,6 +19,7 @@ import type { BlobsShape } from "../blob/Blobs.ts";
 import type { BusShape } from "../bus/Bus.ts";
 import type { LeaseChange } from "../lease/Leases.ts";
 import type { TimeShape } from "../time/Time.ts";
+import type { CallAnswer } from "../turn/handleCall.ts";
 
 /** Nobody answered for the agent within the deadline. Retry later. */
 export class AgentUnreachable extends Data.TaggedError("AgentUnreachable")<{
@@ -30,12 +31,7 @@ export interface CallResult {
   readonly body: Uint8Array;
 }
 
-export interface GiveResult {
-  readonly reply: CallReply;
-  readonly body?: Uint8Array | string;
-}
-
-export type ServeInput = (id: AgentId, head: InboxHead, body: Uint8Array) => Promise<GiveResult>;
+export type ServeInput = (id: AgentId, head: InboxHead, body: Uint8Array) => Promise<CallAnswer>;
 
 interface OfferInput {
   readonly body: Uint8Array;
@@ -126,7 +122,7 @@ export class CallClient {
    * Gives a durable input to its agent's host, unstored; rule 3. What else it answers than `done` or `stored`, or undefined: it
    * is to be stored. A body may be in the blob that its answer names.
    */
-  async give(id: AgentId, head: InboxHead, input: OfferInput): Promise<GiveResult | undefined> {
+  async give(id: AgentId, head: InboxHead, input: OfferInput): Promise<CallAnswer | undefined> {
     const serve = this.servers.get(shardOf(id, this.parts.shards));
     if (serve !== undefined && !this.closed) return serve(id, head, input.body);
     const reply = await this.tryOnce(id, { kind: "input", head }, input);

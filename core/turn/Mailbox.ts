@@ -56,7 +56,8 @@ export interface MailboxHost {
 export type InputHandle = Omit<Delivery, "data">;
 
 interface Held {
-  readonly delivery: InputHandle | DirectInput;
+  /** A `DirectInput` where it was not stored first. */
+  readonly delivery: InputHandle;
   data: Uint8Array | undefined;
 }
 
@@ -215,7 +216,7 @@ export class Mailbox {
       return;
     }
     const restMs = (this.resting.get(head.key) ?? 0) - this.agent.time.monotonicMs();
-    if (restMs > 0) return held.delivery.nak(restMs);
+    if (restMs > 0) return delivery.nak(restMs);
     this.resting.delete(head.key);
     const keys = [head.key, ...(head.alsoKeys ?? [])];
     for (const key of keys) {
@@ -335,8 +336,10 @@ export class Mailbox {
   ): Promise<void> {
     const dead = end.response === undefined;
     const { delivery } = held;
-    const input = delivery instanceof DirectInput ? delivery.data : undefined;
-    if (dead) await this.host.bury(delivery, end.error ?? "it failed", input);
+    if (dead) {
+      const input = delivery instanceof DirectInput ? delivery.data : undefined;
+      await this.host.bury(delivery, end.error ?? "it failed", input);
+    }
     turn.outcome = {
       done: dead ? deadKeys(delivery, head) : [head.key, ...(head.alsoKeys ?? [])],
       dead,

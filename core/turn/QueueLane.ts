@@ -12,7 +12,7 @@
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { InboxShape } from "../inbox/Inbox.ts";
 import { AgentDiscarded } from "../agent/errors.ts";
-import { BrokerUnavailable } from "../bus/Bus.ts";
+import { storeInput } from "../inbox/storeInput.ts";
 import { QueueTable, toQueueItem, type QueueItem, type QueueRow } from "../queue/QueueTable.ts";
 import type { RetryOptions } from "../agent/Agent.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
@@ -205,8 +205,7 @@ export class QueueLane {
       type: row.callback,
       time: this.agent.time.nowMs(),
     });
-    const result = await inbox.publish(this.agent.id, data, { signal });
-    if (result._tag !== "Stored") throw new BrokerUnavailable({ message: result.message });
+    await storeInput(inbox, this.agent.id, data, signal);
   }
 
   private async drain(): Promise<void> {

@@ -9,7 +9,7 @@
 import { agentId, type AgentId } from "../../schemas/Address.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { encodeSignal, type WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
-import { BrokerUnavailable } from "../bus/Bus.ts";
+import { storeInput } from "../inbox/storeInput.ts";
 import { WorkflowBinding } from "../workflow/WorkflowBinding.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import type { ActiveAgentParts } from "./AgentParts.ts";
@@ -70,7 +70,6 @@ export class SignalLane extends QueueLane {
       time: this.#agent.time.nowMs(),
     } as const;
     const data = encodeEnvelope(head, encodeSignal(signal));
-    const result = await inbox.publish(agentId(...to), data, { signal: stopped });
-    if (result._tag !== "Stored") throw new BrokerUnavailable({ message: result.message });
+    await storeInput(inbox, agentId(...to), data, stopped);
   }
 }

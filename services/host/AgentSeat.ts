@@ -7,7 +7,7 @@
  */
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import type { GatewayMessage, InputAnswer } from "../../schemas/Call.ts";
-import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import { storeInput } from "../../core/inbox/storeInput.ts";
 import type { AppendResult } from "../../core/journal/Journal.ts";
 import { NO_MAIL_TRANSPORT } from "../../core/mail/MailTransport.ts";
 import type {
@@ -156,11 +156,8 @@ export class AgentSeat implements ActiveAgentParts, CommitterHost, MailboxHost, 
     return result;
   }
 
-  async storeInput(data: Uint8Array): Promise<Sequence> {
-    const { signal } = this.owner;
-    const result = await this.services.inbox.publish(this.image.id, data, { signal });
-    if (result._tag === "Stored") return result.seq;
-    throw new BrokerUnavailable({ message: result.message });
+  storeInput(data: Uint8Array): Promise<Sequence> {
+    return storeInput(this.services.inbox, this.image.id, data, this.owner.signal);
   }
 
   takeTriggers() {

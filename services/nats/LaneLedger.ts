@@ -118,6 +118,9 @@ function readReply(reply: string): {
 } {
   const tokens = reply.split(".");
   const at = tokens.length > SHORT_TOKENS ? 6 : 4;
-  const [deliveries, seq, pending] = [at, at + 1, at + 4].map((i) => Number(tokens[i]));
-  return { deliveries: deliveries!, seq: seq!, pending: pending! };
+  return {
+    deliveries: Number(tokens[at]),
+    seq: Number(tokens[at + 1]),
+    pending: Number(tokens[at + 4]),
+  };
 }

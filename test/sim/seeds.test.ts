@@ -1,6 +1,6 @@
 /**
  * Every invariant in as many seeds as the suite has time for. This file is begun first (`vitest.config.ts`) and runs at a low
- * priority beside all others: much of the suite waits, and the seeds take what the cores have left meanwhile.
+ * priority beside others: much of the suite waits, and the seeds take what the cores have left meanwhile.
  * `SIM_SEEDS` says how many instead; how many ran is printed.
  */
 import { constants, setPriority } from "node:os";

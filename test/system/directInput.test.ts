@@ -106,6 +106,12 @@ describe.each([
       ({ stored }) => stored === 0,
     );
   });
+  const inboxEmpties = () =>
+    until(
+      "the inbox is empty",
+      () => inboxOf(system.options),
+      ({ waiting }) => waiting === 0,
+    );
   const turnsOf = async (name: string) =>
     (await journalOf(system.options, "Keeper", name)).flatMap((event) => event.turns);
 
@@ -138,11 +144,7 @@ describe.each([
     latch.open();
     expect((await answer).text).toBe("half has 1");
     expect((await turnsOf("half")).at(-1)).toMatchObject({ cause: { seq: last + 1 } });
-    await until(
-      "the inbox is empty",
-      () => inboxOf(system.options),
-      ({ waiting }) => waiting === 0,
-    );
+    await inboxEmpties();
     expect(runs.filter((run) => run.startsWith("half "))).toHaveLength(1);
   });
 
@@ -158,11 +160,7 @@ describe.each([
       () => turnsOf("slow"),
       (turns) => turns.some(({ done }) => done !== undefined),
     );
-    await until(
-      "the inbox is empty",
-      () => inboxOf(system.options),
-      ({ waiting }) => waiting === 0,
-    );
+    await inboxEmpties();
     expect(runs.filter((run) => run.startsWith("slow "))).toHaveLength(1);
   });
 
@@ -188,11 +186,7 @@ describe.each([
     expect(answer.status).toBe(202);
     expect((await inboxOf(system.options)).waiting).toBe(2);
     latch.open();
-    await until(
-      "both copies are gone",
-      () => inboxOf(system.options),
-      ({ waiting }) => waiting === 0,
-    );
+    await inboxEmpties();
     expect((await turnsOf("twice")).filter(({ dead }) => dead === true)).toHaveLength(1);
     expect(runs.filter((run) => run.startsWith("twice "))).toHaveLength(1);
   });

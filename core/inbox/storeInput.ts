@@ -1,0 +1,16 @@
+/** One envelope into an agent's inbox, for who can't go on without it: lanes of jobs and signals, a host's unstored inputs. */
+import type { AgentId, Sequence } from "../../schemas/Address.ts";
+import { BrokerUnavailable } from "../bus/Bus.ts";
+import type { InboxShape } from "./Inbox.ts";
+
+/** Rejects with `BrokerUnavailable` when it is not known to be stored by the time that `signal` fires. */
+export async function storeInput(
+  inbox: Pick<InboxShape, "publish">,
+  id: AgentId,
+  data: Uint8Array,
+  signal: AbortSignal,
+): Promise<Sequence> {
+  const result = await inbox.publish(id, data, { signal });
+  if (result._tag !== "Stored") throw new BrokerUnavailable({ message: result.message });
+  return result.seq;
+}
