@@ -23,10 +23,12 @@ export interface AgentMetrics {
   readonly quarantines: () => void;
   /** A durable input was dropped because the agent had already done it. */
   readonly duplicates: () => void;
-  /** These three are read when somebody looks. */
+  /** These four are read when somebody looks. */
   readonly active: (agents: () => number) => void;
   readonly connections: (sockets: () => number) => void;
   readonly inboxLag: (inputs: () => number | Promise<number>) => void;
+  /** Of a gateway: what it hears of the hosts' leases. */
+  readonly shardsWithoutHost: (shards: () => number) => void;
   /** 1 while the broker is known to write to disk before it acknowledges, 0 otherwise. */
   readonly durable: (isDurable: () => number) => void;
   /** A webhook request was answered, `seconds` after its head was in. */
@@ -71,6 +73,12 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       metrics.gaugeFrom("agents_connections", "Open WebSocket connections", read),
     inboxLag: (read) =>
       metrics.gaugeFrom("agents_inbox_lag", "Inputs stored and not done yet, all shards", read),
+    shardsWithoutHost: (read) =>
+      metrics.gaugeFrom(
+        "agents_shards_without_host",
+        "Shards that no host owns: their webhooks are stored and their callers wait",
+        read,
+      ),
     durable: (read) =>
       metrics.gaugeFrom(
         "agents_broker_durable",

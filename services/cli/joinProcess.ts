@@ -20,7 +20,6 @@ import { Time } from "../../core/time/Time.ts";
 import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
 import { RouteTable } from "../../core/webhook/RouteTable.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
-import type { Readiness } from "../admin/AdminServer.ts";
 import { layer as cronLayer } from "../cronParser/CronParser.ts";
 import { runGateway } from "../gateway/runGateway.ts";
 import { runHost } from "../host/runHost.ts";
@@ -52,6 +51,7 @@ import { natsOptions, preflight, provisionOptions } from "./joinNats.ts";
 import { mailLayers, mailOfEnv, serveMail } from "./joinMail.ts";
 import type { ProcessSettings, RunningProcess } from "./Joins.ts";
 import { openBroker, type OpenBroker } from "./joinBroker.ts";
+import { readinessOf } from "./readiness.ts";
 
 /** Hosts of one data folder at a time: more would share two cores hundreds of times. */
 const HOSTS_PER_FOLDER_MAX = 256;
@@ -201,21 +201,24 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
             calls,
             metrics,
           });
-    if (gateway !== undefined) log.debug("gateway listens", { server: gateway.server });
+    if (gateway !== undefined) {
+      metrics.shardsWithoutHost(() => shards - gateway.gateway.shardsOwned);
+      log.debug("gateway listens", { server: gateway.server });
+    }
     const smtpPort = yield* serveMail(settings, () => code.mail);
     return {
       port: gateway?.port,
       smtpPort,
       natsUrl: broker.url,
       natsSummary: broker.summary,
-      readiness: (): Readiness => {
-        if (!bus.connected()) return { ready: false, reason: "the broker can't be reached" };
-        if (host !== undefined && !host.ready)
-          return { ready: false, reason: "shards are still being claimed" };
-        if (gateway !== undefined && gateway.gateway.shardsOwned < shards)
-          return { ready: false, reason: "some shards have no host" };
-        return { ready: true, note: `durability: ${describeDurability(durability())}` };
-      },
+      readiness: () =>
+        readinessOf({
+          connected: bus.connected(),
+          host: host?.ready,
+          gateway: gateway?.gateway,
+          shards,
+          durability: describeDurability(durability()),
+        }),
       reload: async (module: LoadedModule) => {
         code = codeOf(module, settings.env, calls, mailing);
         await host?.recycle();

@@ -26,6 +26,8 @@ export class Gateway {
   private readonly closers: Array<() => void> = [];
   private readonly watching = new AbortController();
   private readonly owners = new Map<string, string>();
+  /** Shards that had an owner at some time since this gateway began. */
+  private readonly everOwned = new Set<string>();
   private readonly addressLimit: RateLimit | undefined;
   private lease: Lease | undefined;
   private cancelRenewal: (() => void) | undefined;
@@ -67,6 +69,11 @@ export class Gateway {
   /** Shards that have an owner now. */
   get shardsOwned(): number {
     return this.owners.size;
+  }
+
+  /** Shards that have had one since this gateway began. */
+  get shardsEverOwned(): number {
+    return this.everOwned.size;
   }
 
   readonly handlers: HttpHandlers = {
@@ -115,7 +122,10 @@ export class Gateway {
     if (!key.startsWith("shard.")) return;
     const before = this.owners.get(key);
     if (value === undefined) this.owners.delete(key);
-    else this.owners.set(key, value);
+    else {
+      this.owners.set(key, value);
+      this.everOwned.add(key);
+    }
     // Rule 2.
     this.services.calls.leaseChanged(change, before);
   }

@@ -140,8 +140,19 @@ describe("both hosts are restarted in order while webhooks flow", () => {
     });
   });
 
-  test("a gateway whose clients and hosts have just gone stops at once", async () => {
+  test("a gateway whose hosts have all gone stays ready, and says how many shards have none", async () => {
     await Promise.all([hosts.a.kill(), hosts.b.kill()]);
+    const { gateway } = installation;
+    await pollUntil("it knows that they are gone", async () => {
+      const saw = await gateway.metric("agents_shards_without_host");
+      return saw === SHARDS || { done: false, saw };
+    });
+    const readiness = await gateway.admin("/readyz");
+    expect(await readiness.text()).toContain(`hosts: ${SHARDS} of ${SHARDS} shards have none`);
+    expect(readiness.status).toBe(200);
+  });
+
+  test("a gateway whose clients have just gone too stops at once", async () => {
     for (const { socket } of clients) socket.terminate();
     const startMs = performance.now();
     await installation.gateway.stop();
