@@ -14,7 +14,7 @@ import { IMAGE_BYTES_MAX } from "../../schemas/PageDelta.ts";
 import { SQLITE_OK, type Engine } from "./Engine.ts";
 import type { PageFile } from "./PageFile.ts";
 import { PAGE_SIZE } from "./PagePool.ts";
-import { RESULT_ABORT_ROLLBACK, RESULT_AUTH, SqliteError } from "./SqliteError.ts";
+import { RESULT_ABORT_ROLLBACK, RESULT_AUTH, RESULT_FULL, SqliteError } from "./SqliteError.ts";
 import { Statement } from "./Statement.ts";
 
 const OPEN_READWRITE_CREATE = 0x2 | 0x4;
@@ -45,6 +45,9 @@ const SETTINGS = [
   "SELECT 1 FROM sqlite_schema LIMIT 1",
   `PRAGMA cache_size = ${CACHE_PAGES}`,
 ].join(";");
+
+/** SQLite's own words would send people to look at their disks. */
+const MOST = ` (an agent's database holds at most ${IMAGE_BYTES_MAX / 2 ** 20} MiB: delete rows, or spread them over more agents)`;
 
 export class Connection {
   private readonly engine: Engine;
@@ -264,7 +267,8 @@ export class Connection {
     const { engine } = this;
     if ((code & 0xff) === RESULT_AUTH && engine.refused !== undefined)
       return new SqliteError(engine.refused, code);
-    return new SqliteError(engine.readCString(engine.exports.sqlite3_errmsg(this.db)), code);
+    const message = engine.readCString(engine.exports.sqlite3_errmsg(this.db));
+    return new SqliteError((code & 0xff) === RESULT_FULL ? message + MOST : message, code);
   }
 }
 

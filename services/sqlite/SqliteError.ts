@@ -12,6 +12,8 @@ export class SqliteError extends Error {
   }
 }
 
+/** SQLITE_FULL: the database has all the pages that it may have. */
+export const RESULT_FULL = 13;
 /** SQLITE_AUTH: the authorizer refused it. */
 export const RESULT_AUTH = 23;
 /** SQLITE_RANGE: the number of parameters is wrong. */

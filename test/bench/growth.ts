@@ -1,7 +1,7 @@
 /**
  * What must stay flat as an installation grows, each against itself when it was small: a turn's commit and a
  * wake, with 1,000 to 1,000,000 agents known; with 10 to 100,000 events in the agent's journal; with
- * 1 to 256 MB in its database. And what should rise: changes a second with one host and with two.
+ * 1 MB to 1 GB in its database. And what should rise, while cores last: changes a second with more hosts and gateways.
  */
 import { fileURLToPath } from "node:url";
 import type { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
@@ -14,7 +14,14 @@ import { median, percentile } from "./statistics.ts";
 const MODULE = fileURLToPath(new URL("./socketAgents.ts", import.meta.url));
 const KNOWN = [1_000, 100_000, 1_000_000];
 const EVENTS = [10, 1_000, 10_000, 100_000];
-const MEGABYTES = [1, 16, 256];
+/** The last is nearly all that a database may hold. */
+const MEGABYTES = [1, 16, 256, 1_000];
+const FLEETS = [
+  { hosts: 1, gateways: 1 },
+  { hosts: 2, gateways: 1 },
+  { hosts: 4, gateways: 1 },
+  { hosts: 4, gateways: 4 },
+];
 /** Of one insert: well under the broker's payload limit, so that no event needs the object store. */
 const BALLAST_BYTES = 256 * 1024;
 /** What a wake replays after the snapshot. */
@@ -152,30 +159,35 @@ const megabytes: Form = (options) =>
 const hosts: Form = async ({ syncAlways, profile, rounds, seconds, say }) => {
   const sides = [];
   try {
-    for (const count of [1, 2]) {
-      const agents = await startAgents({ module: MODULE, hosts: count, syncAlways, profile });
+    for (const fleet of FLEETS) {
+      const agents = await startAgents({ module: MODULE, ...fleet, syncAlways, profile });
       const load = new SocketLoad();
-      sides.push({ count, agents, load });
-      const paths = Array.from({ length: BOARDS }, (_, n) => `/agents/board/board-${n}`);
-      await load.open({ port: agents.port, paths, socketsEach: 1, readyFrames: OUR_FRAMES });
+      const name = `${fleet.hosts} hosts, ${fleet.gateways} gateways`;
+      sides.push({ name, agents, load, rates: [] as number[], us: [] as number[] });
+      for (const [at, port] of agents.ports.entries()) {
+        const paths = Array.from(
+          { length: BOARDS / agents.ports.length },
+          (_, n) => `/agents/board/board-${at}-${n}`,
+        );
+        await load.open({ port, paths, socketsEach: 1, readyFrames: OUR_FRAMES });
+      }
     }
     const how = { message: "change", depth: 1, groupsAtOnce: CHANGES_AT_ONCE, bytesMin: 0 };
-    const found = new Map(
-      sides.map(({ count }) => [count, { rates: [] as number[], us: [] as number[] }]),
-    );
     for (const { load } of sides) await load.run({ ...how, seconds: WARM_UP_SECONDS });
     for (let round = 0; round < rounds; round += 1)
-      for (const { count, agents, load } of round % 2 === 0 ? sides : sides.toReversed()) {
+      for (const { name, agents, load, rates, us } of round % 2 === 0
+        ? sides
+        : sides.toReversed()) {
         const before = agents.nodeSeconds();
         const { perSecond, answered } = await load.run({ ...how, seconds });
-        found.get(count)!.rates.push(perSecond);
-        found.get(count)!.us.push(((agents.nodeSeconds() - before) * 1e6) / answered);
-        say(`  ${count} hosts: ${Math.round(perSecond)} changes/s`);
+        rates.push(perSecond);
+        us.push(((agents.nodeSeconds() - before) * 1e6) / answered);
+        say(`  ${name}: ${Math.round(perSecond)} changes/s`);
       }
     return {
       server: sides[0]!.agents.serverVersion,
-      points: [...found].map(([count, { rates, us }]) => ({
-        name: count === 1 ? "1 host" : `${count} hosts`,
+      points: sides.map(({ name, rates, us }) => ({
+        name,
         changesPerSecond: median(rates),
         nodeUs: median(us),
       })),

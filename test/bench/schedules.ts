@@ -1,5 +1,5 @@
 /**
- * Schedules while 10,000 and 100,000 others are pending: how fast they are armed, how late they run when 200
+ * Schedules while 10,000 and 100,000 (`--form million`: also 1,000,000) others are pending: how fast they are armed, how late they run when 200
  * fall due each second, and how fast 2,000 run that fall due at one instant. Beside raw scheduled messages
  * on the same broker version, which run nothing and write nothing of a run.
  */
@@ -14,6 +14,8 @@ import { median, percentile } from "./statistics.ts";
 
 const MODULE = fileURLToPath(new URL("./alarmAgents.ts", import.meta.url));
 const LEVELS = [10_000, 100_000];
+/** A form of its own: arming takes a quarter of an hour. */
+const MILLION = 1_000_000;
 /** Of one agent. */
 const EACH = 10;
 /** Due within a round: by themselves over a window, then at one instant. */
@@ -51,17 +53,18 @@ interface Measured {
 export const schedules: Bench = {
   name: "schedules",
   about:
-    "armed, fired, and how late, with 10,000 and 100,000 pending; beside raw scheduled messages",
+    'armed, fired, and how late, with 10,000 and 100,000 pending (--form "million": 1,000,000 too); beside raw scheduled messages',
   run: async (options) => {
     const sides: Alarms[] = [];
     const found: Measured[] = [];
     const armed = new Map<string, number>();
+    const levels = options.forms.includes("million") ? [...LEVELS, MILLION] : LEVELS;
     try {
       sides.push(await startRaw(options.syncAlways), await startOurs(options));
       // Classes are loaded, code is compiled.
       for (const side of sides) await fire(side, 0);
       let pending = 0;
-      for (const level of LEVELS) {
+      for (const level of levels) {
         for (const side of sides) {
           const startMs = performance.now();
           const dues = Array.from({ length: level - pending }, (_, n) => Date.now() + FAR_MS + n);
@@ -84,7 +87,7 @@ export const schedules: Bench = {
         title: `${FIRED} due over ${WINDOW_MS / 1000} s, then ${FIRED} at one instant; ${options.rounds} rounds, medians`,
         server: sides[0]!.server,
         durability: durabilityOf(options),
-        rows: LEVELS.flatMap((level) => sides.map(({ name }) => row(level, name, found, armed))),
+        rows: levels.flatMap((level) => sides.map(({ name }) => row(level, name, found, armed))),
         raw: { found, armed: Object.fromEntries(armed) },
         notes: [
           `Ours: ${EACH} schedules an agent, armed in one commit; a run is a turn with its event. Raw: a message a schedule, taken and acked.`,

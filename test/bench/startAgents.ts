@@ -1,6 +1,6 @@
 /**
  * The built `agents` command with a bench's own module, on a broker of its own: in one process
- * (`agents dev`), or as one gateway and so many hosts.
+ * (`agents dev`), or as so many gateways and hosts.
  */
 import { connect } from "@nats-io/transport-node";
 import { existsSync } from "node:fs";
@@ -17,8 +17,10 @@ export const COMMAND = join(ROOT, "dist/services/cli/main.js");
 export interface AgentsOptions {
   /** Path of the module. */
   readonly module: string;
-  /** 0: `agents dev`; else a gateway and so many hosts. */
+  /** 0: `agents dev`; else gateways and so many hosts. */
   readonly hosts: number;
+  /** Default 1; none beside `agents dev`. */
+  readonly gateways?: number;
   readonly syncAlways: boolean;
   /** Options of Node itself. */
   readonly nodeArgs?: ReadonlyArray<string>;
@@ -27,12 +29,16 @@ export interface AgentsOptions {
 }
 
 export interface RunningAgents {
+  /** Of the first gateway. */
   readonly port: number;
+  /** Of each gateway. */
+  readonly ports: ReadonlyArray<number>;
+  /** Of the first gateway. */
   readonly url: string;
   readonly nats: TestNats;
   /** Of nats-server. */
   readonly serverVersion: string;
-  /** Value of a series without labels at the one process or at the gateway; 0 when it has none yet. */
+  /** Value of a series without labels at the one process or at the last gateway; 0 when it has none yet. */
   readonly metric: (name: string) => Promise<number>;
   /** Of the Node processes so far; NaN where there is no /proc. */
   readonly nodeSeconds: () => number;
@@ -44,11 +50,13 @@ export async function startAgents(options: AgentsOptions): Promise<RunningAgents
   if (!existsSync(COMMAND)) throw new BenchFailed("There is no build to measure: npm run build");
   const nats = await startNats({ syncAlways: options.syncAlways });
   const folder = tempFolder("bench");
-  const port = await pickPort();
+  const ports: number[] = [];
   const processes: ServerProcess[] = [];
   let admin = 0;
   const start = async (role: "dev" | "gateway" | "host", name: string): Promise<void> => {
     const adminPort = (admin = await pickPort());
+    const port = await pickPort();
+    if (role !== "host") ports.push(port);
     const process = new ServerProcess({
       name: `agents ${role}`,
       cwd: folder.path,
@@ -69,15 +77,20 @@ export async function startAgents(options: AgentsOptions): Promise<RunningAgents
     folder.remove();
   };
   try {
-    // The first host creates the installation, so the gateway comes last.
+    // The first host creates the installation, so the gateways come last.
     for (let host = 0; host < options.hosts; host += 1) await start("host", `host-${host}`);
-    await start(options.hosts === 0 ? "dev" : "gateway", "front");
+    if (options.hosts === 0) await start("dev", "front");
+    else
+      for (let gateway = 0; gateway < (options.gateways ?? 1); gateway += 1)
+        await start("gateway", `front-${gateway}`);
   } catch (error) {
     await stop();
     throw error;
   }
+  const port = ports[0]!;
   return {
     port,
+    ports,
     url: `http://127.0.0.1:${port}`,
     nats,
     serverVersion: await serverVersion(nats.url),

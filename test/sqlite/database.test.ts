@@ -1,7 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { AgentDatabase, DatabasesShape } from "../../core/database/Databases.ts";
 import { applyPageDelta } from "../../schemas/PageDelta.ts";
+import { Connection } from "../../services/sqlite/Connection.ts";
+import { loadEngine } from "../../services/sqlite/Engine.ts";
 import { hashImage } from "../../services/sqlite/hashImage.ts";
+import { ImageStore } from "../../services/sqlite/ImageStore.ts";
 import { column, commit, openLayer, REPO } from "./kit.ts";
 
 let databases: DatabasesShape;
@@ -62,6 +65,23 @@ describe("a query", () => {
     );
     expect(column(db, "SELECT count(*) FROM t")).toEqual([0]);
     expect(db.query("DROP TABLE t", []).wrote).toBe(true);
+  });
+
+  it("that finds no page left says how large a database may be, and changes nothing", async () => {
+    const engine = await loadEngine();
+    const connection = new Connection(
+      engine,
+      new ImageStore(engine, undefined, 0).pageFile(REPO, undefined),
+    );
+    engine.internal = true; // agents may not say how large they may be
+    connection.query("PRAGMA max_page_count = 4", []);
+    engine.internal = false;
+    connection.query("CREATE TABLE big (bytes BLOB)", []);
+    expect(() => connection.query("INSERT INTO big VALUES (zeroblob(100000))", [])).toThrow(
+      "database or disk is full (an agent's database holds at most 1024 MiB: delete rows, or spread them over more agents)",
+    );
+    expect(connection.query("SELECT count(*) FROM big", []).rows).toEqual([[0]]);
+    connection.close();
   });
 
   it("of many rows that stops in the middle with an error leaves no statement open", () => {
