@@ -21,6 +21,8 @@ const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.met
 const SETTLE_TIMEOUT_MS = 60_000;
 /** How often shares are looked at: the error of every time that is told in shares. */
 const LOOK_MS = 25;
+/** As many as somebody reads. */
+const COMPLAINTS_MAX = 10;
 
 export interface FleetOptions {
   readonly shards: number;
@@ -153,6 +155,14 @@ export class Fleet {
     await this.inspector.close();
     await this.nats.stop();
     this.folder.remove();
+  }
+
+  /** What its processes logged as errors, for people; empty when nothing. */
+  complaints(): string {
+    const errors = [...this.processes].flatMap(({ lines }) =>
+      lines.filter(({ level }) => level === "error").map((line) => JSON.stringify(line)),
+    );
+    return errors.slice(0, COMPLAINTS_MAX).join("\n");
   }
 
   private forget(member: AgentsProcess): void {

@@ -87,7 +87,11 @@ export async function measureRolling(options: RollingOptions): Promise<PartResul
       title: `2 hosts, then 2 gateways, new one first; ${clients} clients, ${perSecond} webhooks/s`,
       rows: [...phases.map(row), ...absences(gateways)],
       rules: [
-        { rule: "no webhook fails", holds: failed.length === 0, saw: explain(failed) },
+        {
+          rule: "no webhook fails",
+          holds: failed.length === 0,
+          saw: [explain(failed), ...failed.map((one) => JSON.stringify(one)), fleet.complaints()].join("\n"),
+        },
         {
           rule: "a host's restart loses no socket",
           holds: hosts.closed.length === 0,
