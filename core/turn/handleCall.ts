@@ -110,6 +110,11 @@ async function dispatch(
           ...(agent.image.state === undefined ? {} : { state: JSON.parse(agent.image.state) }),
         },
       };
+    default:
+      // Of a gateway of a later release: an answer, so that its caller need not wait for a deadline.
+      throw new Error(
+        `this host knows no call "${String((call satisfies never as Call).kind)}": is it of an older release?`,
+      );
   }
 }
 

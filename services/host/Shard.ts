@@ -216,6 +216,10 @@ export class Shard {
     this.interrupts.add(interrupt);
     this.answering++;
     run()
+      .catch((error: unknown): CallAnswer => {
+        failed(error);
+        return { reply: { kind: "error", ...HIDDEN } };
+      })
       .then(tell)
       .catch(failed)
       .finally(() => {

@@ -192,6 +192,18 @@ describe("an agent", () => {
     await stop();
   });
 
+  test("is answered at once when its kind is of a later release, or it is no call at all", async () => {
+    const { options, stop } = await start();
+    const client = await connect({ servers: systems.nats.url.replace("nats://", "") });
+    const ask = caller(client, options.namespace!);
+    const refusal = { kind: "error", name: "Error", message: "Internal Server Error" };
+    expect(await ask({ kind: "tomorrow" } as object as Call)).toEqual(refusal);
+    const reply = await client.request(ask.subject, "no frame");
+    expect(decodeMessage<CallReply>(reply.data).head).toEqual(refusal);
+    await client.close();
+    await stop();
+  });
+
   test("says again how a socket ended when it is asked again: nothing of it runs twice", async () => {
     const { heard, options, host, stop } = await start();
     const client = await connect({ servers: systems.nats.url.replace("nats://", "") });
@@ -224,7 +236,7 @@ function caller(client: NatsConnection, namespace: string) {
   const id = agentId("TapeAgent", "direct");
   const subjects = new Subjects(namespace);
   const subject = subjects.call(shardOf(id, SHARDS), id);
-  return async (call: Call, body = ""): Promise<CallReply> => {
+  const ask = async (call: Call, body = ""): Promise<CallReply> => {
     const data = encodeMessage(call, new TextEncoder().encode(body));
     return pollUntil("the host has the shard", async () => {
       const reply = await client.request(subject, data).catch((error: unknown) => {
@@ -236,6 +248,7 @@ function caller(client: NatsConnection, namespace: string) {
       return isOwned ? { done: true, value: head } : { done: false, saw: head };
     });
   };
+  return Object.assign(ask, { subject });
 }
 /** The client wraps the broker's word in an error of the request's. */
 const isUnheard = (error: unknown): boolean =>
