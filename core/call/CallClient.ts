@@ -122,9 +122,18 @@ export class CallClient {
    * Gives a durable input to its agent's host, unstored; rule 3. What else it answers than `done` or `stored`, or undefined: it
    * is to be stored. A body may be in the blob that its answer names.
    */
-  async give(id: AgentId, head: InboxHead, input: OfferInput): Promise<CallAnswer | undefined> {
+  give(id: AgentId, head: InboxHead, input: OfferInput): Promise<CallAnswer | undefined> {
     const serve = this.servers.get(shardOf(id, this.parts.shards));
-    if (serve !== undefined && !this.closed) return serve(id, head, input.body);
+    return serve !== undefined && !this.closed
+      ? serve(id, head, input.body)
+      : this.giveAway(id, head, input);
+  }
+
+  private async giveAway(
+    id: AgentId,
+    head: InboxHead,
+    input: OfferInput,
+  ): Promise<CallAnswer | undefined> {
     const reply = await this.tryOnce(id, { kind: "input", head }, input);
     if (reply === undefined) return undefined;
     const answer = decodeMessage<CallReply>(reply);

@@ -46,6 +46,9 @@ import { SparseSet } from "./sparse.ts";
 
 export type { ActiveAgentParts, AgentClassType, AgentOutlet } from "./AgentParts.ts";
 
+/** What follows it runs in a microtask of its own. */
+const NEXT = Promise.resolve();
+
 export class ActiveAgent implements AgentRuntime {
   readonly id: AgentId;
   readonly image: AgentImage;
@@ -382,12 +385,10 @@ export class ActiveAgent implements AgentRuntime {
   runDeferred(turn: Turn, f: () => unknown): void {
     if (this.discarded) return;
     this.busy++;
-    queueMicrotask(() => {
-      Promise.resolve()
-        .then(() => this.#parts.ambient.run(turn, f))
-        .catch((error: unknown) => this.handleError(turn, error))
-        .finally(() => this.busy--);
-    });
+    const end = (): void => void this.busy--;
+    NEXT.then(() => this.#parts.ambient.run(turn, f)).then(end, (error: unknown) =>
+      this.handleError(turn, error).finally(end),
+    );
   }
 
   #assertLive(): void {

@@ -229,21 +229,21 @@ export class Mailbox {
     const repeated: Held[] = [];
     for (const key of keys) this.inProgress.set(key, { held, repeated });
     this.running++;
-    this.runInput(held, envelope)
-      .catch((error: unknown) => {
-        if (!this.agent.discarded)
-          this.agent.abort(`an input could not be finished: ${String(error)}`);
-      })
-      .finally(() => {
-        this.running--;
-        this.announcing = false;
-        for (const key of keys) this.inProgress.delete(key);
-        // Nothing when it has ended otherwise.
-        if (delivery instanceof DirectInput) delivery.nak();
-        if (this.agent.discarded) return;
-        for (const again of repeated) this.begin(again, again.data!);
-        this.pump();
-      });
+    const ended = (): void => {
+      this.running--;
+      this.announcing = false;
+      for (const key of keys) this.inProgress.delete(key);
+      // Nothing when it has ended otherwise.
+      if (delivery instanceof DirectInput) delivery.nak();
+      if (this.agent.discarded) return;
+      for (const again of repeated) this.begin(again, again.data!);
+      this.pump();
+    };
+    this.runInput(held, envelope).then(ended, (error: unknown) => {
+      if (!this.agent.discarded)
+        this.agent.abort(`an input could not be finished: ${String(error)}`);
+      ended();
+    });
   }
 
   private doneAt({ head }: InboxEnvelope): number | undefined {

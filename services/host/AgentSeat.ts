@@ -147,13 +147,14 @@ export class AgentSeat implements ActiveAgentParts, CommitterHost, MailboxHost, 
     return this.owner.epoch;
   }
 
-  async append(data: Uint8Array, expectedSeq: Sequence): Promise<AppendResult> {
+  append(data: Uint8Array, expectedSeq: Sequence): Promise<AppendResult> {
     const { journal, metrics } = this.services;
     const { signal } = this.owner;
-    const result = await journal.append(this.image.id, data, { expectedSeq, signal });
-    // Counted here: by the time that it is known the committer may have been abandoned.
-    if (result._tag === "Conflict") metrics.refusedAppends();
-    return result;
+    return journal.append(this.image.id, data, { expectedSeq, signal }).then((result) => {
+      // Counted here: by the time that it is known the committer may have been abandoned.
+      if (result._tag === "Conflict") metrics.refusedAppends();
+      return result;
+    });
   }
 
   storeInput(data: Uint8Array): Promise<Sequence> {

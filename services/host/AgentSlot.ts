@@ -131,9 +131,9 @@ export class AgentSlot implements AgentHome {
     }
   }
 
-  /** Answers a call. Rejects with what makes it impossible here and now. */
-  async call(call: Call, body: Uint8Array): Promise<CallAnswer> {
-    if (call.kind === "erase") return { reply: { kind: "result", value: await this.erase() } };
+  /** Answers a call. Rejects with what makes it impossible here and now. Not `async`: each is one call more to wait for. */
+  call(call: Call, body: Uint8Array): Promise<CallAnswer> {
+    if (call.kind === "erase") return this.erase();
     if (call.kind === "input") return this.give(call.head, body);
     if (call.kind === "resume") this.ended.resumed(call.socket);
     if (call.kind !== "message" && call.kind !== "close") return this.answer(call, body);
@@ -146,15 +146,16 @@ export class AgentSlot implements AgentHome {
     return handleCall(live.agent, call, body);
   }
 
-  private async give(head: InboxHead, body: Uint8Array): Promise<DirectEnd> {
+  private give(head: InboxHead, body: Uint8Array): Promise<DirectEnd> {
     // Stored ones wait for it to start.
-    if (this.cancelRetry !== undefined) return { reply: { kind: "notHere" } };
-    const live = this.live ?? (await this.activate(undefined, false));
-    return live.mailbox.give(new DirectInput(this.id, { head, body }));
+    if (this.cancelRetry !== undefined) return Promise.resolve({ reply: { kind: "notHere" } });
+    const input = new DirectInput(this.id, { head, body });
+    if (this.live !== undefined) return this.live.mailbox.give(input);
+    return this.activate(undefined, false).then(({ mailbox }) => mailbox.give(input));
   }
 
   /** Of `agents erase`: the sequence that `endLife` gives. Who calls meanwhile is asked to try again. */
-  private async erase(): Promise<number> {
+  private async erase(): Promise<CallAnswer> {
     const { services, epoch, signal } = this.owner;
     this.erasing = true;
     try {
@@ -168,7 +169,7 @@ export class AgentSlot implements AgentHome {
       const seq = await eraseAgent(services, this.id, { epoch, signal, sockets });
       this.quarantined = undefined;
       this.suspicious = false;
-      return seq;
+      return { reply: { kind: "result", value: seq } };
     } finally {
       this.erasing = false;
       if (this.outstanding.size > 0 && !signal.aborted) this.wake();

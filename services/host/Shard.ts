@@ -205,27 +205,30 @@ export class Shard {
     tellCaller: (answer: CallAnswer) => Promise<void> | undefined | void,
   ): void {
     let answered = false;
+    const failed = (error: unknown): void =>
+      this.services.log.error("a call failed", { error: String(error) });
     const tell = async (answer: CallAnswer): Promise<void> => {
       if (answered) return;
       answered = true;
-      await tellCaller(answer);
-    };
-    const failed = (error: unknown): void =>
-      this.services.log.error("a call failed", { error: String(error) });
-    const interrupt = (): void => void tell(this.notHere({ begun: true })).catch(failed);
-    this.interrupts.add(interrupt);
-    this.answering++;
-    run()
-      .catch((error: unknown): CallAnswer => {
+      try {
+        const told = tellCaller(answer);
+        if (told !== undefined) await told;
+      } catch (error) {
         failed(error);
-        return { reply: { kind: "error", ...HIDDEN } };
-      })
-      .then(tell)
-      .catch(failed)
-      .finally(() => {
+      }
+    };
+    const interrupt = (): void => void tell(this.notHere({ begun: true }));
+    const end = (answer: CallAnswer): void =>
+      void tell(answer).then(() => {
         this.answering--;
         this.interrupts.delete(interrupt);
       });
+    this.interrupts.add(interrupt);
+    this.answering++;
+    run().then(end, (error: unknown) => {
+      failed(error);
+      end({ reply: { kind: "error", ...HIDDEN } });
+    });
   }
 
   private async answer(message: BusMessage): Promise<CallAnswer> {

@@ -70,24 +70,48 @@ interface AppendOptions {
   readonly signal: AbortSignal;
 }
 
-async function append(
+/** Nearly every append is stored by its first try: that one is no more than a publish. */
+function append(
+  nats: NatsShape,
+  id: AgentId,
+  data: Uint8Array,
+  options: AppendOptions,
+): Promise<AppendResult> {
+  if (options.signal.aborted) return Promise.resolve({ _tag: "Unknown", message: "not tried" });
+  return tryAppend(nats, id, data, options).then((outcome) =>
+    outcome._tag === "Stored" ? outcome : appendAgain(nats, id, data, options, outcome),
+  );
+}
+
+function tryAppend(
   nats: NatsShape,
   id: AgentId,
   data: Uint8Array,
   { expectedSeq, signal }: AppendOptions,
-): Promise<AppendResult> {
-  const subject = nats.subjects.journal(id);
+): Promise<PublishOutcome> {
   const publisher = nats.journalPublishers[nats.subjects.groupOf(id)]!;
-  let message = "not tried";
-  for (let attempt = 0; !signal.aborted; attempt++) {
-    const outcome = await publisher.publishAfter(expectedSeq, subject, data, signal);
-    if (outcome._tag === "Stored") return outcome;
-    const settled = await settle(nats, id, data, expectedSeq, outcome);
+  return publisher.publishAfter(expectedSeq, nats.subjects.journal(id), data, signal);
+}
+
+/** After `first`, which was not acked as stored, until what became of it is known, or `signal` fires. */
+async function appendAgain(
+  nats: NatsShape,
+  id: AgentId,
+  data: Uint8Array,
+  options: AppendOptions,
+  first: Exclude<PublishOutcome, { _tag: "Stored" }>,
+): Promise<AppendResult> {
+  const { expectedSeq, signal } = options;
+  let last = first;
+  for (let attempt = 0; ; attempt++) {
+    const settled = await settle(nats, id, data, expectedSeq, last);
     if (settled !== undefined) return settled;
-    message = outcome.message;
     await retryPause(nats.connection, attempt, signal);
+    if (signal.aborted) return { _tag: "Unknown", message: last.message };
+    const outcome = await tryAppend(nats, id, data, options);
+    if (outcome._tag === "Stored") return outcome;
+    last = outcome;
   }
-  return { _tag: "Unknown", message };
 }
 
 /** What became of an append that was not acked as stored; undefined: not known, or not stored yet. */
