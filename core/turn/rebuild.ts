@@ -3,12 +3,12 @@
  * nothing, and then the journal's tail (I2: all three give the same bytes). First phase of an agent's
  * life in memory; next: `ActiveAgent`. Also what `agents state --at` and `agents sql --at` use.
  *
- * A snapshot that is damaged, another agent's or past the point asked for is passed over for the one
+ * A snapshot that can't be read, another agent's or past the point asked for is passed over for the one
  * before it, down to full replay. A damaged *event* stops the rebuild with `CorruptFrame`: the
  * agent is quarantined, never silently cut short (I12).
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
-import { CorruptFrame } from "../../schemas/Frame.ts";
+import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import { decodeEvent, type JournalEvent } from "../../schemas/JournalEvent.ts";
 import { decodeSnapshot } from "../../schemas/Snapshot.ts";
 import {
@@ -103,7 +103,8 @@ async function restoreSnapshot(
     try {
       snapshot = decodeSnapshot(data);
     } catch (error) {
-      if (error instanceof CorruptFrame) continue;
+      // Of a later version, too: a flipped bit looks like one, and the journal has all that is in it.
+      if (error instanceof CorruptFrame || error instanceof UnknownVersion) continue;
       throw error;
     }
     const { head } = snapshot;

@@ -62,7 +62,7 @@ export function makeNatsBlobs(nats: NatsShape): BlobsShape {
   const readEntry = async (name: string): Promise<BlobEntry | undefined> => {
     const found = await nats.reader.byLeader(stream, { last_by_subj: entryOf(name) });
     if (found === undefined) return undefined;
-    const entry = JSON.parse(Buffer.from(found.data).toString()) as BlobEntry;
+    const entry = decodeBlobEntry(found.data);
     return entry.deleted === true ? undefined : entry;
   };
   const writeEntry = async (entry: BlobEntry): Promise<void> => {
@@ -89,23 +89,28 @@ export function makeNatsBlobs(nats: NatsShape): BlobsShape {
   };
 
   const readChunks = async (entry: BlobEntry): Promise<Uint8Array | undefined> => {
-    const data = new Uint8Array(entry.size);
+    // Gathered, not written into an array of the entry's size: that may be a damaged number.
+    const chunks: Uint8Array[] = [];
     const hash = createHash("sha256");
-    let at = 0;
+    let bytes = 0;
     for await (const chunk of nats.reader.messages(stream, chunksOf(entry.nuid), { fromSeq: 1 })) {
-      if (at + chunk.data.length > data.length) return undefined;
-      data.set(chunk.data, at);
+      bytes += chunk.data.length;
+      if (bytes > entry.size) return undefined;
+      chunks.push(chunk.data);
       hash.update(chunk.data);
-      at += chunk.data.length;
     }
-    return at === entry.size && digestOf(hash.digest()) === entry.digest ? data : undefined;
+    const isWhole = bytes === entry.size && digestOf(hash.digest()) === entry.digest;
+    return isWhole ? joined(chunks, bytes) : undefined;
   };
 
   return {
     put: async (name, data) => {
       const nuid = randomUUID().replaceAll("-", "");
       try {
-        const before = await readEntry(name);
+        const before = await readEntry(name).catch((error: unknown) => {
+          if (error instanceof CorruptFrame) return undefined; // it is replaced
+          throw error;
+        });
         const chunks = await putChunks(nuid, data);
         const digest = digestOf(createHash("sha256").update(data).digest());
         const options = { max_chunk_size: CHUNK_BYTES };
@@ -143,6 +148,30 @@ export function makeNatsBlobs(nats: NatsShape): BlobsShape {
       }
     },
   };
+}
+
+/**
+ * An entry as it is stored, which has no checksum: what in it matters is held against the chunks. Throws `CorruptFrame`, so that what
+ * is damaged for good is not asked for again as if the broker were away.
+ */
+export function decodeBlobEntry(data: Uint8Array): BlobEntry {
+  try {
+    const entry = JSON.parse(Buffer.from(data).toString()) as BlobEntry | null;
+    if (typeof entry === "object" && typeof entry?.nuid === "string") return entry;
+  } catch {
+    // Said below.
+  }
+  throw new CorruptFrame({ message: "a blob's entry is damaged" });
+}
+
+function joined(chunks: ReadonlyArray<Uint8Array>, bytes: number): Uint8Array {
+  const data = new Uint8Array(bytes);
+  let at = 0;
+  for (const chunk of chunks) {
+    data.set(chunk, at);
+    at += chunk.length;
+  }
+  return data;
 }
 
 /** Long names (a long agent name in token form) keep their start and are told apart by a hash. */

@@ -17,7 +17,7 @@ import { CorruptFrame } from "../../schemas/Frame.ts";
 import { CLAIM_AREAS, claimPrefix, readClaim } from "./claims.ts";
 import { ApiRefusal } from "./JetStreamApi.ts";
 import type { NatsShape } from "./Nats.ts";
-import { blobNameOf, blobSubjects, type BlobEntry } from "./NatsBlobs.ts";
+import { blobNameOf, blobSubjects, decodeBlobEntry } from "./NatsBlobs.ts";
 
 /** Deletions under way: enough to hide the round trip, few enough that others' writes go between. */
 const DELETIONS_AT_ONCE = 16;
@@ -33,7 +33,10 @@ export interface Purged {
   readonly doneInputsGone: boolean;
 }
 
-/** Rejects with `BrokerUnavailable` or `ApiRefusal` (the user may not delete); doing it again goes on. */
+/**
+ * Rejects with `BrokerUnavailable`, `ApiRefusal` (the user may not delete), doing it again goes on; or with `CorruptFrame`: a blob's
+ * entry is damaged, and where its bytes lie is not known.
+ */
 export async function purgeAgent(
   nats: NatsShape,
   id: AgentId,
@@ -139,7 +142,7 @@ async function eraseBlobs(
   let count = 0;
   for (const subject of entries) {
     for await (const { data } of nats.reader.messages(stream, subject, { fromSeq: 1 })) {
-      const { nuid } = JSON.parse(new TextDecoder().decode(data)) as BlobEntry;
+      const { nuid } = decodeBlobEntry(data);
       await eraseMessages(nats, { stream, subject: chunksOf(nuid) });
     }
     count += await eraseMessages(nats, { stream, subject });

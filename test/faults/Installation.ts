@@ -21,6 +21,8 @@ export interface InstallationOptions {
   readonly leaseTtlMs: number;
   /** Path of the module that its processes run; default the ledger's. */
   readonly module?: string;
+  /** The nats-server's, in bytes; default its own. */
+  readonly maxPayload?: number;
 }
 
 export class Installation {
@@ -45,8 +47,8 @@ export class Installation {
 
   /** Everything but the hosts. */
   static async start(options: InstallationOptions): Promise<Installation> {
-    const nats = await startNats();
-    const { shards, leaseTtlMs } = options;
+    const { shards, leaseTtlMs, maxPayload } = options;
+    const nats = await startNats(maxPayload === undefined ? {} : { maxPayload });
     await promisify(execFile)(process.execPath, [
       MAIN, "provision", "--nats", nats.url, "--shards", `${shards}`, "--lease-ttl", `${leaseTtlMs}`,
     ]); // prettier-ignore

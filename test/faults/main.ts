@@ -1,16 +1,30 @@
 /**
- * `npm run faults [-- --long] [--seed N] [--minutes M] [--servers 1|3] [--only <fault>]`: real processes under faults, run after run,
- * and what of the promises did not hold. Exit code 1 when one did not, or when a fault never bit.
+ * `npm run faults [-- --long] [--seed N] [--minutes M] [--servers 1|3] [--only <fault>] [--times N] [--every N] [--damage N]`: real
+ * processes under faults, run after run, and what of the promises did not hold. Exit code 1 when one did not, or when a fault
+ * never bit.
+ *
+ * With `--times` each fault comes so often, one after the other as soon as the last has healed, under a lighter load; after every
+ * 20 (`--every`) all is read back and checked, and the next installation begins. `--minutes` then ends it before its time.
+ * `--damage` is what a real installation has stored, damaged so often; `--long` begins with 5,000 of it.
  */
 import { parseArgs } from "node:util";
+import { makeMaterial } from "./damage/Material.ts";
+import { sweepDamage } from "./damage/sweepDamage.ts";
 import { Bites } from "./rig/Bites.ts";
-import { faultsOver, runRig, scheduleOf } from "./rig/runRig.ts";
+import { faultsOver, runRig, runsOf, scheduleOf } from "./rig/runRig.ts";
 
 /** Faults begin for so long in the short form, which is to end within a minute. */
 const SHORT_BUDGET_MS = 20_000;
 /** As long as one likes to wait. */
 const LONG_MINUTES = 10;
 const MS_PER_MINUTE = 60_000;
+/** Faults between two readings: a violation is near its cause, and starting costs less than they do. */
+const EVERY_DEFAULT = 20;
+/** Between two webhooks of a sender, of eight: enough for every fault to bite. */
+const DENSE_PACE_MS = 250;
+
+/** The bar's, of stored bytes that are damaged. */
+const LONG_DAMAGE_TIMES = 5_000;
 
 // Ends by `exit`, whose handlers take folders and mounts away.
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
@@ -21,6 +35,9 @@ const { values } = parseArgs({
     seed: { type: "string", default: "1" },
     minutes: { type: "string" },
     servers: { type: "string", default: "1" },
+    times: { type: "string" },
+    damage: { type: "string" },
+    every: { type: "string", default: String(EVERY_DEFAULT) },
     only: { type: "string", multiple: true, default: [] },
   },
 });
@@ -31,18 +48,30 @@ const unknown = names.filter((name) => !possible.includes(name));
 if (unknown.length > 0)
   throw new Error(`no such fault: ${unknown.join()}. There are ${possible.join(", ")}`);
 
-const minutes = Number(values.minutes ?? LONG_MINUTES);
+const minutes = Number(values.minutes ?? (values.times === undefined ? LONG_MINUTES : Infinity));
 const untilMs = performance.now() + minutes * MS_PER_MINUTE;
+const firstSeed = Number(values.seed);
+const planned =
+  values.times === undefined
+    ? undefined
+    : runsOf(firstSeed, { names, times: Number(values.times), every: Number(values.every) });
+const damageTimes = Number(
+  values.damage ?? (values.long && values.only.length === 0 ? LONG_DAMAGE_TIMES : 0),
+);
+if (damageTimes > 0) await damage(damageTimes);
+if (values.damage !== undefined) process.exit();
+
 const bites = new Bites();
 let runs = 0;
 let failed = 0;
-let seed = Number(values.seed);
 do {
+  const seed = firstSeed + runs;
   const report = await runRig({
     seed,
     servers,
-    faults: scheduleOf(seed, names),
-    ...(values.long ? {} : { budgetMs: SHORT_BUDGET_MS }),
+    faults: planned?.[runs] ?? scheduleOf(seed, names),
+    ...(planned === undefined ? {} : { paceMs: DENSE_PACE_MS }),
+    ...(values.long || planned !== undefined ? {} : { budgetMs: SHORT_BUDGET_MS }),
     say: (line) => console.log(`seed ${seed}, ${line}`),
   });
   runs++;
@@ -53,11 +82,25 @@ do {
     console.log(`seed ${seed} FAILED; its history is kept in ${report.kept}:`);
     for (const what of report.violations) console.log(`  ${what}`);
   }
-  seed++;
-} while (values.long && performance.now() < untilMs);
+  if (planned !== undefined) for (const line of bites.lines) console.log(`  so far ${line}`);
+} while (
+  performance.now() < untilMs &&
+  (planned === undefined ? values.long : runs < planned.length)
+);
 
 console.log(`${runs} runs over ${servers} nats-server(s), ${failed} failed`);
 for (const line of bites.lines) console.log(`  ${line}`);
 const { toothless } = bites;
 if (toothless.length > 0) console.log(`faults that never bit: ${toothless.join(", ")}`);
-process.exitCode = failed > 0 || toothless.length > 0 ? 1 : 0;
+if (failed > 0 || toothless.length > 0) process.exitCode = 1;
+
+async function damage(times: number): Promise<void> {
+  const material = await makeMaterial();
+  const { counts, violations } = await sweepDamage(material, { seed: firstSeed, times });
+  material.remove();
+  console.log(`${times} damaged, ${violations.length} not found`);
+  for (const [kind, found] of counts)
+    console.log(`  ${kind.padEnd(24)} ${[...found].map(([is, n]) => `${n} ${is}`).join(", ")}`);
+  for (const what of violations) console.log(`  I12: ${what}`);
+  if (violations.length > 0) process.exitCode = 1;
+}

@@ -51,6 +51,7 @@ export class Providers {
   answered = 0;
   private readonly random: Random;
   private readonly urls: ReadonlyArray<string>;
+  private readonly paceMs: number;
   private readonly http = new HttpAgent({ keepAlive: true, maxSockets: 64 });
   private readonly loops: Promise<void>[] = [];
   private readonly others = new Set<Promise<void>>();
@@ -60,9 +61,11 @@ export class Providers {
   /** The victim of the run gets orders once its turn has come. */
   victimShare = 0.02;
 
-  constructor(random: Random, urls: ReadonlyArray<string>) {
+  /** `paceMs`: between two requests of a sender. */
+  constructor(random: Random, urls: ReadonlyArray<string>, paceMs = PACE_MS) {
     this.random = random;
     this.urls = urls;
+    this.paceMs = paceMs;
     for (let n = 0; n < SENDERS; n++) this.loops.push(this.send());
   }
 
@@ -150,7 +153,7 @@ export class Providers {
         await Promise.all([this.deliver(sent, first), this.deliver(sent, second)]);
         if (random.chance(0.5)) this.aside(this.deliver(sent, random.pick(this.urls)));
       } else await this.deliver(sent);
-      await pause(startMs + PACE_MS - performance.now());
+      await pause(startMs + this.paceMs - performance.now());
     }
   }
 

@@ -48,15 +48,26 @@ const FREEZES_MAX = 5;
 const hostFreeze: Fault = async (world, random) => {
   const { rig, providers } = world;
   let refused = 0;
-  for (let n = 0; n < FREEZES_MAX && refused === 0; n++)
-    refused += await freeze(world, random.pick(rig.hosts));
+  for (let n = 0; n < FREEZES_MAX && refused === 0; n++) refused += await freeze(world, random);
   rig.bites.add("host-freeze", "refused appends", refused);
   await providers.more(SOME);
 };
 
-/** The host stops itself in a turn; it is thawed when another has written to the same agent. Appends refused. */
-async function freeze(world: World, seat: Seat): Promise<number> {
+/** In lease TTLs: as a swapping machine, a paused virtual one. */
+const FREEZE_TTLS_MIN = 1.5;
+const FREEZE_TTLS_MAX = 10;
+const STEPS = 1_000;
+
+/**
+ * The host stops itself in a turn; it is thawed when another has written to the same agent, and not before its time. Appends
+ * refused.
+ */
+async function freeze(world: World, random: Random): Promise<number> {
   const { rig, providers } = world;
+  const seat = random.pick(rig.hosts);
+  // Short ones are as likely as long ones, in proportion: most of what can go wrong goes wrong around the take-over.
+  const exponent = random.int(0, STEPS) / STEPS;
+  const frozenMs = LEASE_TTL_MS * FREEZE_TTLS_MIN * (FREEZE_TTLS_MAX / FREEZE_TTLS_MIN) ** exponent;
   const file = rig.freezeFile(seat);
   rmSync(`${file}.taken`, { force: true });
   const before = await seat.process.metric("agents_refused_appends_total");
@@ -64,6 +75,7 @@ async function freeze(world: World, seat: Seat): Promise<number> {
   await pollUntil("a turn freezes its host", () => existsSync(`${file}.taken`), {
     timeoutMs: BITE_TIMEOUT_MS,
   });
+  const thawMs = performance.now() + frozenMs;
   world.hostTroubles++;
   const id = agentId("Ledger", readFileSync(`${file}.agent`, "utf8"));
   const lastSeq = async () => (await rig.inspector.journal.last(id))?.seq ?? 0;
@@ -73,6 +85,7 @@ async function freeze(world: World, seat: Seat): Promise<number> {
   await pollUntil(`the new owner writes to ${id.name}`, async () => (await lastSeq()) > seqBefore, {
     timeoutMs: BITE_TIMEOUT_MS,
   });
+  await until(thawMs - performance.now());
   seat.process.thaw();
   await asked;
   await rig.shared(2);

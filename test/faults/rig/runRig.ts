@@ -38,6 +38,8 @@ export interface RunOptions {
   readonly faults: ReadonlyArray<string>;
   /** No fault begins later than this after the start. */
   readonly budgetMs?: number;
+  /** Between two webhooks of a sender; default the providers' own. */
+  readonly paceMs?: number;
   readonly say?: (line: string) => void;
 }
 
@@ -57,6 +59,18 @@ export function scheduleOf(seed: number, names: ReadonlyArray<string>): string[]
   const order: string[] = [];
   while (left.length > 0) order.push(...left.splice(random.int(0, left.length - 1), 1));
   return order;
+}
+
+/** Every fault so often, cut into runs; the order of run n is drawn from `seed + n`. */
+export function runsOf(
+  seed: number,
+  plan: { readonly names: ReadonlyArray<string>; readonly times: number; readonly every: number },
+): string[][] {
+  const { names, times, every } = plan;
+  const all = Array.from({ length: times }, () => names).flat();
+  return Array.from({ length: Math.ceil(all.length / every) }, (_, n) =>
+    scheduleOf(seed + n, all.slice(n * every, (n + 1) * every)),
+  );
 }
 
 export async function runRig(options: RunOptions): Promise<Report> {
@@ -80,7 +94,7 @@ export async function runRig(options: RunOptions): Promise<Report> {
     const urls = rig.gateways.map(({ port }) => `http://127.0.0.1:${port}`);
     world = {
       rig,
-      providers: new Providers(new Random(seed, "providers"), urls),
+      providers: new Providers(new Random(seed, "providers"), urls, options.paceMs),
       clients: new Clients(new Random(seed, "clients"), urls),
       received: receiver.received,
       hostTroubles: 0,
