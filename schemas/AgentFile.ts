@@ -41,14 +41,19 @@ export function readAgentFileHead(line: string): AgentId {
   const head = parse(line, 1);
   if (head["format"] !== FORMAT)
     throw new CorruptFrame({ message: 'the first line is not that of a file of "agents export"' });
-  const version = Number(head["v"]);
+  const { v, class: className, name } = head;
+  const version = typeof v === "number" ? v : NaN;
   if (version !== AGENT_FILE_VERSION)
     throw new UnknownVersion({
       version,
       message: `the file is of version ${version}; this release reads ${AGENT_FILE_VERSION}`,
     });
   try {
-    return agentId(String(head["class"]), String(head["name"]));
+    // What is no text is no address either.
+    return agentId(
+      typeof className === "string" ? className : "",
+      typeof name === "string" ? name : "",
+    );
   } catch (error) {
     if (error instanceof InvalidAddress) throw new CorruptFrame({ message: error.message });
     throw error;

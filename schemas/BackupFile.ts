@@ -42,20 +42,22 @@ export function decodeManifest(text: string): BackupManifest {
   const found = parse(text);
   if (found["format"] !== FORMAT)
     throw new CorruptFrame({ message: 'manifest.json is not that of an "agents backup"' });
-  const version = Number(found["v"]);
+  const { v, namespace, time, inputs, events, letters } = found;
+  const version = typeof v === "number" ? v : NaN;
   if (version !== BACKUP_VERSION)
     throw new UnknownVersion({
       version,
       message: `the backup is of version ${version}; this release reads ${BACKUP_VERSION}`,
     });
-  const { inputs, events, letters } = found;
-  return {
-    namespace: String(found["namespace"]),
-    time: String(found["time"]),
-    inputs: Number(inputs),
-    events: Number(events),
-    letters: Number(letters),
-  };
+  if (
+    typeof namespace !== "string" ||
+    typeof time !== "string" ||
+    typeof inputs !== "number" ||
+    typeof events !== "number" ||
+    typeof letters !== "number"
+  )
+    throw new CorruptFrame({ message: "manifest.json lacks what it should say" });
+  return { namespace, time, inputs, events, letters };
 }
 
 export const encodeEntry = ({ id, seq, storedMs, data }: BackupEntry): string =>
@@ -70,10 +72,16 @@ export const encodeEntry = ({ id, seq, storedMs, data }: BackupEntry): string =>
 /** Throws `CorruptFrame` or `InvalidAddress`. */
 export function decodeEntry(line: string): BackupEntry {
   const { class: className, name, seq, stored, data } = parse(line);
-  if (typeof seq !== "number" || typeof stored !== "number" || typeof data !== "string")
+  if (
+    typeof seq !== "number" ||
+    typeof stored !== "number" ||
+    typeof data !== "string" ||
+    typeof className !== "string" ||
+    typeof name !== "string"
+  )
     throw new CorruptFrame({ message: "a line of the backup is no entry" });
   return {
-    id: agentId(String(className), String(name)),
+    id: agentId(className, name),
     seq,
     storedMs: stored,
     data: fromBase64(data),

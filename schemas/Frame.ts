@@ -108,7 +108,13 @@ export function decodeFrame(bytes: Uint8Array): Frame {
       message: `checksum ${found} of ${bytes.length} bytes, written ${written}`,
     });
   // What follows `crc`'s closing quote and comma: cheaper than to parse both and take them out again.
-  const head = JSON.parse(`{${line.slice(REST_AT + 2)}`) as Record<string, unknown>;
+  let head: Record<string, unknown>;
+  try {
+    head = JSON.parse(`{${line.slice(REST_AT + 2)}`) as Record<string, unknown>;
+  } catch {
+    // The checksum is right: whoever wrote it wrote no frame.
+    throw new CorruptFrame({ message: "the frame's first line is not JSON" });
+  }
   return { head, body: bytes.subarray(end + 1) };
 }
 

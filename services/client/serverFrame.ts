@@ -54,7 +54,7 @@ function classify(frame: Record<string, unknown>): ServerFrame {
       return { _tag: "State", state, seq: typeof seq === "number" ? seq : undefined };
     }
     case "cf_agent_state_error":
-      return { _tag: "StateError", error: String(frame["error"]) };
+      return { _tag: "StateError", error: textOf(frame["error"]) };
     case "cf_agent_mcp_servers":
       return { _tag: "McpServers", mcp: frame["mcp"] };
     case "rpc":
@@ -67,7 +67,11 @@ function classify(frame: Record<string, unknown>): ServerFrame {
 }
 
 function replyOf({ success, result, done, error }: Record<string, unknown>): Reply {
-  if (success !== true) return { _tag: "Failure", error: String(error) };
+  if (success !== true) return { _tag: "Failure", error: textOf(error) };
   // A reply that says nothing of `done` is whole: only a stream writes `done: false`.
   return done === false ? { _tag: "Chunk", result } : { _tag: "Result", result };
 }
+
+/** Servers send text. `String` throws for some of what JSON can hold. */
+const textOf = (value: unknown): string =>
+  typeof value === "string" ? value : String(JSON.stringify(value));

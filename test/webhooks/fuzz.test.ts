@@ -3,7 +3,7 @@
  * request that was not signed is let through.
  */
 import * as fc from "fast-check";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { RouteTable } from "../../core/webhook/RouteTable.ts";
 import {
   body,
@@ -23,6 +23,7 @@ import {
   type Sign,
   type Verifier,
 } from "../../services/webhooks/index.ts";
+import { forTime, fuzzTimeoutMs } from "../kit/fuzz.ts";
 import * as everyProvider from "./everyProvider.ts";
 import { NOW_MS, requestOf, SECRET } from "./requests.ts";
 
@@ -45,8 +46,11 @@ const entities = [
   header("x-team", slug),
 ];
 /** Together about ten seconds on two busy cores. */
-const TIME_LIMIT_MS = 1100;
-const bounded = { numRuns: 1_000_000, interruptAfterTimeLimit: TIME_LIMIT_MS };
+const SUITE_MS = 1100;
+const bounded = forTime(SUITE_MS);
+/** The table has some forty providers. */
+const TABLE_SUITE_MS = 4 * SUITE_MS;
+vi.setConfig({ testTimeout: fuzzTimeoutMs(TABLE_SUITE_MS) });
 
 const bytes = fc.oneof(
   fc.uint8Array({ maxLength: 300 }),
@@ -130,7 +134,7 @@ test("no provider of the table lets a forged request through or throws, by any m
         rejections.set(name, (rejections.get(name) ?? 0) + 1);
       },
     ),
-    { ...bounded, interruptAfterTimeLimit: 4 * TIME_LIMIT_MS },
+    forTime(TABLE_SUITE_MS),
   );
   for (const { name } of all) expect(rejections.get(name), name).toBeGreaterThan(3);
 });
