@@ -20,8 +20,8 @@ const LONG_MINUTES = 10;
 const MS_PER_MINUTE = 60_000;
 /** Faults between two readings: a violation is near its cause, and starting costs less than they do. */
 const EVERY_DEFAULT = 20;
-/** Between two webhooks of a sender, of eight: enough for every fault to bite. */
-const DENSE_PACE_MS = 250;
+/** Times slower than usual, some 20 webhooks a second: enough for every fault to bite. */
+const DENSE_SLOWER = 4;
 
 /** The bar's, of stored bytes that are damaged. */
 const LONG_DAMAGE_TIMES = 5_000;
@@ -70,7 +70,7 @@ do {
     seed,
     servers,
     faults: planned?.[runs] ?? scheduleOf(seed, names),
-    ...(planned === undefined ? {} : { paceMs: DENSE_PACE_MS }),
+    ...(planned === undefined ? {} : { slower: DENSE_SLOWER }),
     ...(values.long || planned !== undefined ? {} : { budgetMs: SHORT_BUDGET_MS }),
     say: (line) => console.log(`seed ${seed}, ${line}`),
   });

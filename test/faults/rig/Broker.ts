@@ -113,7 +113,8 @@ export class Mounts {
   private readonly mounted: string[] = [];
 
   constructor() {
-    process.once("exit", () => this.unmount());
+    // Before folders are removed, which can't be while something is mounted in them.
+    process.prependOnceListener("exit", () => this.unmount());
   }
 
   /** The folder `path`, which is a file system of its own where that is possible. */

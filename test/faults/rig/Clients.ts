@@ -10,7 +10,7 @@ export const BOARDS = ["north", "south", "east"];
 const SOCKETS_PER_BOARD = 4;
 /** Of those the last is readonly. */
 const READONLY = SOCKETS_PER_BOARD - 1;
-/** Between two things that clients do. */
+/** Between two things that clients do, at the usual pace. */
 const PACE_MS = 40;
 const RECONNECT_MS = 200;
 /** A caller that hears nothing for so long gives up: a call is never repeated. */
@@ -112,14 +112,17 @@ export class Clients {
   readonly all: Client[] = [];
   private readonly random: Random;
   private readonly urls: ReadonlyArray<string>;
+  private readonly paceMs: number;
   private readonly calls = new Set<Promise<void>>();
   private readonly acting: Promise<void>;
   private ended = false;
   private next = 0;
 
-  constructor(random: Random, urls: ReadonlyArray<string>) {
+  /** `slower`: so many times slower than usual. */
+  constructor(random: Random, urls: ReadonlyArray<string>, slower = 1) {
     this.random = random;
     this.urls = urls;
+    this.paceMs = slower * PACE_MS;
     for (const board of BOARDS)
       for (let n = 0; n < SOCKETS_PER_BOARD; n++)
         this.all.push(new Client(board, n === READONLY, () => random.pick(this.urls), this.notes));
@@ -167,7 +170,7 @@ export class Clients {
       const note = `note-${this.next++}`;
       if (random.chance(0.3)) this.call(random.pick(BOARDS), note);
       else random.pick(this.all).write(note);
-      await new Promise((resolve) => setTimeout(resolve, PACE_MS));
+      await new Promise((resolve) => setTimeout(resolve, this.paceMs));
     }
   }
 

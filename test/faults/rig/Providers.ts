@@ -15,7 +15,7 @@ const PATIENCE_MS = 5_000;
 /** Between two attempts. */
 const RETRY_MS = 250;
 const SENDERS = 8;
-/** Between two requests of a sender: some 80 a second in all, with room for the faults' own work. */
+/** Between two requests of a sender, at the usual pace: some 80 a second in all, with room for the faults' own work. */
 const PACE_MS = 100;
 /** A take-over of everything, more than once, on a busy machine. */
 const MORE_TIMEOUT_MS = 60_000;
@@ -61,11 +61,11 @@ export class Providers {
   /** The victim of the run gets orders once its turn has come. */
   victimShare = 0.02;
 
-  /** `paceMs`: between two requests of a sender. */
-  constructor(random: Random, urls: ReadonlyArray<string>, paceMs = PACE_MS) {
+  /** `slower`: so many times slower than usual. */
+  constructor(random: Random, urls: ReadonlyArray<string>, slower = 1) {
     this.random = random;
     this.urls = urls;
-    this.paceMs = paceMs;
+    this.paceMs = slower * PACE_MS;
     for (let n = 0; n < SENDERS; n++) this.loops.push(this.send());
   }
 
@@ -73,8 +73,9 @@ export class Providers {
     return statuses.reduce((sum, status) => sum + (this.byStatus.get(status) ?? 0), 0);
   }
 
-  /** Resolves when so many more were accepted. */
-  async more(count: number): Promise<void> {
+  /** Resolves when so many more were accepted, at the usual pace; fewer at a slower one. */
+  async more(usual: number): Promise<void> {
+    const count = Math.ceil((usual * PACE_MS) / this.paceMs);
     const until = this.countOf(200, 202) + count;
     await pollUntil(
       `${count} more webhooks are accepted`,

@@ -38,8 +38,8 @@ export interface RunOptions {
   readonly faults: ReadonlyArray<string>;
   /** No fault begins later than this after the start. */
   readonly budgetMs?: number;
-  /** Between two webhooks of a sender; default the providers' own. */
-  readonly paceMs?: number;
+  /** So many times slower than usual providers and clients are. */
+  readonly slower?: number;
   readonly say?: (line: string) => void;
 }
 
@@ -94,8 +94,8 @@ export async function runRig(options: RunOptions): Promise<Report> {
     const urls = rig.gateways.map(({ port }) => `http://127.0.0.1:${port}`);
     world = {
       rig,
-      providers: new Providers(new Random(seed, "providers"), urls, options.paceMs),
-      clients: new Clients(new Random(seed, "clients"), urls),
+      providers: new Providers(new Random(seed, "providers"), urls, options.slower),
+      clients: new Clients(new Random(seed, "clients"), urls, options.slower),
       received: receiver.received,
       hostTroubles: 0,
       violations,
