@@ -211,9 +211,11 @@ export class Execution {
     this.addWait(record, isNew, () => void this.settle(record, onTimeout?.() ?? {}));
   }
 
-  /** What is done with the record of it, in one commit. */
+  /** What is done with the record of it, in one commit; held back while paused, like any step's begin. */
   tell(record: StepRecord, send: (record: StepRecord) => void): void {
-    void this.settle(record, {}, () => send(record));
+    const tell = (): void => void this.settle(record, {}, () => send(record));
+    if (this.host.isPaused()) void this.unpaused(record).then(tell);
+    else tell();
   }
 
   private async attempts(

@@ -107,16 +107,16 @@ export class RunTable {
     );
   }
 
+  /** Written out, here and below: an instance's history shows the text, and not its values. */
   setStatus(status: RunRecord["status"], end: { output?: string; error?: StoredError } = {}): void {
-    this.runtime.query("UPDATE workflow_run SET status = ?, output = ?, error = ?", [
-      status,
+    this.runtime.query(`UPDATE workflow_run SET status = '${status}', output = ?, error = ?`, [
       end.output ?? null,
       toText(end.error),
     ]);
   }
 
   setPaused(paused: boolean): void {
-    this.runtime.query("UPDATE workflow_run SET paused = ?", [paused]);
+    this.runtime.query(`UPDATE workflow_run SET paused = ${paused ? 1 : 0}`, []);
   }
 
   /** As if it had never run; its params stay. */

@@ -1,10 +1,14 @@
 /**
- * The workflow of a simulation: two steps with a pause and an event between them, and its word to the ledger that
+ * The workflow of a simulation: two steps with a pause and an event (or an approval) between them, and its word to the ledger that
  * started it. What it ends with tells whether each step gave its one result, and in which order.
  */
 import { AgentWorkflow, type WorkflowClass } from "../../core/workflow/AgentWorkflow.ts";
 import type { StepContext, WorkflowEvent, WorkflowStep } from "../../core/workflow/WorkflowStep.ts";
-import { WorkflowRun } from "../../core/workflow/WorkflowRun.ts";
+import {
+  WorkflowRun,
+  type ControlAction,
+  type InstanceStatus,
+} from "../../core/workflow/WorkflowRun.ts";
 import type { Ledger, SubjectEnv } from "./subjects.ts";
 
 export interface ErrandParams {
@@ -13,8 +17,10 @@ export interface ErrandParams {
   readonly fails: number;
   /** Between the steps. */
   readonly pauseMs: number;
-  /** The second step's first attempt kills its host. */
+  /** The second step's first attempt kills its host, before any restart. */
   readonly kills: boolean;
+  /** It waits for an approval, and not for an event of its own. */
+  readonly approved: boolean;
 }
 
 export const FIRST = "first";
@@ -25,11 +31,14 @@ export const GO = "go";
 /** More than `fails`; short, for a run is. */
 const RETRIES = { limit: 4, delay: 50, backoff: "constant" } as const;
 
+/** Of a step's key: 1, and one more with each restart. */
+export const generationOf = (key: string): number => Number(/\/(\d+):/.exec(key)?.[1]);
+
 export const errandResult = (id: string): string => `${id} ${FIRST} ${GO} ${SECOND}`;
 
 export class Errand extends AgentWorkflow<Ledger, ErrandParams, unknown, SubjectEnv> {
   override async run(event: WorkflowEvent<ErrandParams>, step: WorkflowStep): Promise<string> {
-    const { id, fails, pauseMs, kills } = event.payload;
+    const { id, fails, pauseMs, kills, approved } = event.payload;
     const first = await step.do(FIRST, { retries: RETRIES }, async (ctx) => {
       this.#ran(FIRST, ctx);
       if (ctx.attempt <= fails) throw new Error("as ordered");
@@ -37,14 +46,20 @@ export class Errand extends AgentWorkflow<Ledger, ErrandParams, unknown, Subject
       return `${id} ${FIRST}`;
     });
     await step.sleep("pause", pauseMs);
-    const { payload } = await step.waitForEvent<string>("wait", { type: GO });
+    const word = approved ? await this.waitForApproval(step) : await this.#event(step);
     const result = await step.do(SECOND, { retries: RETRIES }, async (ctx) => {
       this.#ran(SECOND, ctx);
-      if (kills && ctx.attempt === 1) await this.env.sim.kill();
-      return `${first} ${payload} ${SECOND}`;
+      const isFirstTime = ctx.attempt === 1 && generationOf(ctx.key) === 1;
+      if (kills && isFirstTime) await this.env.sim.kill();
+      await this.env.sim.sleep(pauseMs % STEP_MS_MAX);
+      return `${first} ${word} ${SECOND}`;
     });
     await step.reportComplete(result);
     return result;
+  }
+
+  async #event(step: WorkflowStep): Promise<string> {
+    return (await step.waitForEvent<string>("wait", { type: GO })).payload;
   }
 
   #ran(op: string, { key, attempt }: StepContext): void {
@@ -59,4 +74,10 @@ const STEP_MS_MAX = 40;
 export class ErrandActor extends WorkflowRun {
   static override options = { ...WorkflowRun.options, hibernateAfterSeconds: 1 };
   override readonly workflowClass = Errand as unknown as WorkflowClass;
+
+  override control(action: ControlAction): Promise<InstanceStatus> {
+    const { sim } = this.env as unknown as SubjectEnv;
+    sim.ran({ agent: this.name, key: "", kind: "control", attempt: 1, op: action });
+    return super.control(action);
+  }
 }

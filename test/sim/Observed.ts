@@ -3,6 +3,8 @@
  * code as it ran. The checkers compare it with what the journals hold.
  */
 
+import type { ControlAction } from "../../core/workflow/WorkflowRun.ts";
+
 /** One distinct webhook as its sender knows it. */
 export interface SentWebhook {
   readonly id: string;
@@ -26,6 +28,13 @@ export interface Run {
   readonly atMs: number;
   /** Of the host's own: the latest that it may have gone by. */
   readonly wallMs: number;
+}
+
+/** One time that an instance of a workflow said that it did as it was told. */
+export interface Controlled {
+  readonly errand: string;
+  readonly action: ControlAction;
+  readonly atMs: number;
 }
 
 /** One outgoing webhook that arrived somewhere. */
@@ -74,6 +83,7 @@ export class Observed {
   readonly offers = new Map<string, { all: number; ended: number }>();
   readonly runs: Run[] = [];
   readonly posts: Post[] = [];
+  readonly controls: Controlled[] = [];
   readonly connections: Connected[] = [];
   readonly probes: Probe[] = [];
   /** Status of every request with a bad signature. */

@@ -10,7 +10,6 @@ import { Connection } from "../../core/agent/Connection.ts";
 import { Mailbox } from "../../core/turn/Mailbox.ts";
 import type { QueueLane } from "../../core/turn/QueueLane.ts";
 import { OutgoingLane } from "../../core/turn/OutgoingLane.ts";
-import { SignalLane } from "../../core/turn/SignalLane.ts";
 import { CacheFile } from "../../services/sqlite/CacheFile.ts";
 import { PageImage } from "../../services/sqlite/PageImage.ts";
 import { Scheduler } from "../../core/turn/Scheduler.ts";
@@ -19,7 +18,8 @@ import { ScheduleTable } from "../../core/schedule/ScheduleTable.ts";
 import { decodeEvent, encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { patch } from "./patch.ts";
-import { Board, Ledger, type SubjectEnv } from "./subjects.ts";
+import { ERRAND_BUGS } from "./plantedErrandBugs.ts";
+import { Board, type SubjectEnv } from "./subjects.ts";
 
 export interface PlantedBug {
   readonly name: string;
@@ -231,54 +231,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
           },
       ),
   },
-  {
-    name: "a workflow gets a result before it is stored",
-    breaks: ["I15"],
-    install: () =>
-      patch(
-        ActiveAgent.prototype,
-        "flush",
-        (plain) =>
-          function (this: ActiveAgent) {
-            const stored = plain.call(this);
-            if (this.id.class !== "Errand") return stored;
-            stored.catch(() => undefined);
-            return Promise.resolve();
-          },
-      ),
-  },
-  {
-    name: "a workflow starts before the turn that asked for it is stored",
-    breaks: ["I15"],
-    install: () => {
-      const offPush = patch(
-        SignalLane.prototype as unknown as { push: QueueLane["push"] },
-        "push",
-        (plain) =>
-          function (this: SignalLane, ...args) {
-            const id = plain.apply(this, args);
-            (this as unknown as { unstored: Set<string> }).unstored.clear();
-            this.kick();
-            return id;
-          },
-      );
-      // A turn that goes on after it, as it may: else both would be stored at nearly the same time.
-      const offStart = patch(
-        Ledger.prototype,
-        "runWorkflow",
-        (plain) =>
-          async function (this: Ledger, ...args) {
-            const id = await plain.apply(this, args);
-            await (this as unknown as { env: SubjectEnv }).env.sim.sleep(LATE_MS);
-            return id;
-          },
-      );
-      return () => {
-        offPush();
-        offStart();
-      };
-    },
-  },
+  ...ERRAND_BUGS,
   {
     name: "local files of an erased agent stay",
     breaks: ["I11"],

@@ -103,6 +103,12 @@ export async function startHost(
       weather.trace.add(`${name} runs ${run.agent} ${run.op} ${run.key} ${run.attempt}`);
       observed.runs.push({ ...run, host: name, atMs: base.nowMs(), wallMs: process.wallReadMs });
     },
+    controlled: (errand, action) => {
+      if (!process.alive) return;
+      weather.bit(`errand: ${action}`);
+      weather.trace.add(`${name} hears that ${errand} took ${action}`);
+      observed.controls.push({ errand, action, atMs: base.nowMs() });
+    },
     sleep: (ms) => new Promise((resolve) => void process.time.after(ms, resolve)),
     kill: () => {
       weather.bit("killed by an input");

@@ -171,6 +171,10 @@ async function settle(installation: Installation, faults: Faults, workload: Work
   faults.heal();
   await pass(CALM_MS, () => false);
   await pass(PATIENCE_MS, isDone);
+  if (await until(workload.goOn())) {
+    await pass(CALM_MS, () => false);
+    await pass(PATIENCE_MS, isDone);
+  }
   // Inputs that kill have done so by now.
   const calmFromMs = time.nowMs();
   await pass(CALM_MS, () => false);

@@ -7,6 +7,7 @@ import { Agent } from "../../core/agent/Agent.ts";
 import type { AgentNamespace } from "../../core/agent/AgentNamespace.ts";
 import type { Connection } from "../../core/agent/Connection.ts";
 import type { WorkflowCompleteCallback } from "../../core/agent/AgentWorkflows.ts";
+import type { ControlAction } from "../../core/workflow/WorkflowRun.ts";
 import { asyncAmbient, getCurrentAgent } from "../../services/node/AsyncAmbient.ts";
 import { GO, type ErrandParams } from "./Errand.ts";
 
@@ -20,6 +21,8 @@ export interface SubjectEnv {
       attempt: number;
       op: string;
     }) => void;
+    /** An instance said that it is paused now, or whatever it was asked for. */
+    readonly controlled: (errand: string, action: ControlAction) => void;
     readonly sleep: (ms: number) => Promise<void>;
     /** The process dies, as of a bug that an input sets off. */
     readonly kill: () => Promise<never>;
@@ -45,11 +48,16 @@ export interface Order {
     | "send"
     | "ask"
     | "destroy"
-    | "errand";
+    | "errand"
+    | "control";
   readonly ms?: number;
   readonly fails?: number;
   readonly when?: "delay" | "date" | "interval" | "cron";
   readonly other?: string;
+  /** Of an errand, or of what controls one: it waits for this word, and not for an event. */
+  readonly verdict?: "approved" | "rejected";
+  readonly errand?: string;
+  readonly action?: ControlAction;
 }
 
 export interface LedgerState {
@@ -97,9 +105,9 @@ export class Ledger extends Agent<SubjectEnv, LedgerState> {
   }
 
   /** Lets an errand go on that was not told so when it was sent. */
-  async go({ id }: { readonly id: string }): Promise<void> {
+  async go({ id, verdict }: Pick<Order, "id" | "verdict">): Promise<void> {
     this.#ran("go");
-    await this.sendWorkflowEvent("Errand", id, { type: GO, payload: GO });
+    await this.#say(id, verdict);
     this.#mark();
   }
 
@@ -163,19 +171,41 @@ export class Ledger extends Agent<SubjectEnv, LedgerState> {
         return this.destroy();
       case "errand":
         return this.#send(order);
+      case "control":
+        return this.#control(order);
       case "mark":
         return this.#mark();
     }
   }
 
   /** The event goes with the start, or after it. */
-  async #send({ id, ms = 0, fails = 0 }: Order): Promise<void> {
+  async #send({ id, ms = 0, fails = 0, verdict }: Order): Promise<void> {
     const kills = ms % KILLS_ONE_OF === 0;
-    const params: ErrandParams = { id, fails, pauseMs: ms, kills };
+    const approved = verdict !== undefined;
+    const params: ErrandParams = { id, fails, pauseMs: ms, kills, approved };
     this.#mark();
     await this.runWorkflow("Errand", params, { id });
-    if (ms % 2 === 0) await this.sendWorkflowEvent("Errand", id, { type: GO, payload: GO });
-    else await this.queue("go", { id });
+    if (ms % 2 === 0) await this.#say(id, verdict);
+    else await this.queue("go", { id, verdict });
+  }
+
+  async #say(id: string, verdict: Order["verdict"]): Promise<void> {
+    if (verdict === "approved") await this.approveWorkflow(id, { metadata: GO });
+    else if (verdict === "rejected") await this.rejectWorkflow(id, "as ordered");
+    else await this.sendWorkflowEvent("Errand", id, { type: GO, payload: GO });
+  }
+
+  /** One that has ended, or is not known here any more, can't be; a call is lost with the host that it went to. */
+  async #control({ errand = "", action = "pause", verdict }: Order): Promise<void> {
+    try {
+      await this[`${action}Workflow`](errand);
+      this.env.sim.controlled(errand, action);
+      // What was said before is forgotten.
+      if (action === "restart") await this.#say(errand, verdict);
+    } catch {
+      // It stays as it is.
+    }
+    this.#mark();
   }
 
   async #schedule({ when, ms = 0 }: Order): Promise<void> {

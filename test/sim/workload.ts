@@ -12,6 +12,7 @@ import type { Connected, SentWebhook } from "./Observed.ts";
 import { Random } from "./Random.ts";
 import { SECRET } from "./simGateway.ts";
 import { DOOMED, Operator } from "./simErase.ts";
+import { Errands } from "./simErrands.ts";
 import type { Order } from "./subjects.ts";
 
 export const LEDGERS = ["a", "b", "c", "d"] as const;
@@ -39,9 +40,8 @@ export class Workload {
   /** Of its own, so that what goes ahead does not change what is done. */
   private readonly aheadRandom: Random;
   private readonly clients: Client[] = [];
-  /** Of its own too: whether this run sends errands at all, and when. */
-  private readonly errandRandom: Random;
-  private readonly errands: number;
+  /** With randomness of their own too. */
+  private readonly errands: Errands;
   /** As those of errands: orders to an agent that is erased now and then. */
   private readonly eraseRandom: Random;
   private readonly doomed: number;
@@ -52,8 +52,7 @@ export class Workload {
     this.installation = installation;
     this.random = new Random(installation.seed, "workload");
     this.aheadRandom = new Random(installation.seed, "ahead");
-    this.errandRandom = new Random(installation.seed, "errands");
-    this.errands = this.errandRandom.chance(RUNS_WITH_ERRANDS) ? ERRANDS : 0;
+    this.errands = new Errands(installation, (...what) => this.order(...what));
     this.eraseRandom = new Random(installation.seed, "erase");
     this.doomed = this.eraseRandom.chance(RUNS_WITH_ERASURE) ? DOOMED_ORDERS : 0;
     this.operator = new Operator(installation);
@@ -62,13 +61,13 @@ export class Workload {
   /** One thing that the outside does. */
   act(): void {
     const { random } = this;
-    if (this.errandRandom.chance(this.errands)) this.order("errand");
+    this.errands.act();
     if (this.eraseRandom.chance(this.doomed)) this.doom();
     switch (
       random.weighted({ order: 60, note: 14, connect: 8, forge: 3, victim: 6, leave: 2, claim: 4 })
     ) {
       case "order":
-        return this.order(random.weighted(OPS));
+        return void this.order(random.weighted(OPS));
       case "note":
         return this.note(random.pick(this.clients.length > 0 ? this.clients : [undefined]));
       case "connect":
@@ -87,7 +86,11 @@ export class Workload {
   }
 
   /** Sends one order to a ledger; some come twice, at once or later. */
-  order(op: Order["do"], agent: string = this.random.pick(LEDGERS)): void {
+  order(
+    op: Order["do"],
+    agent: string = this.random.pick(LEDGERS),
+    more: Partial<Order> = {},
+  ): Order {
     const { random } = this;
     const order: Order = {
       id: this.newId(),
@@ -97,12 +100,14 @@ export class Workload {
       fails: random.int(0, 3),
       when: random.pick(["delay", "date", "interval", "cron"] as const),
       other: random.pick(LEDGERS.filter((name) => name !== agent)),
+      ...more,
     };
     this.send("Ledger", order);
     if (random.chance(REPEATED))
       this.installation.time.after(random.pick([0, 0, 50, 2_000]), () =>
         this.send("Ledger", order),
       );
+    return order;
   }
 
   /** Resolves when the provider is done with it. */
@@ -138,6 +143,11 @@ export class Workload {
   /** True: nothing is left of the agent that the operator erases, as far as it was told. */
   erase(): Promise<boolean> {
     return this.operator.erase();
+  }
+
+  /** Errands that wait for somebody go on; false: none does. */
+  goOn(): Promise<boolean> {
+    return this.errands.goOn();
   }
 
   /** Orders for an agent that is erased, and the command itself in the midst of them. */
@@ -337,9 +347,6 @@ function requestOf(
 const RUNS_WITH_ERASURE = 0.35;
 const DOOMED_ORDERS = 0.2;
 const ERASURES = 0.15;
-/** Of runs; and of the steps of one that has any. */
-const RUNS_WITH_ERRANDS = 0.4;
-const ERRANDS = 0.12;
 const CLIENTS_MAX = 4;
 /** Of notes, that others follow at once; and how many. */
 const AHEAD = 0.6;

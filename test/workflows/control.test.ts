@@ -49,6 +49,27 @@ describe("control", () => {
     expect(await statusOf(id)).toBe("complete");
   });
 
+  test("what a workflow reports while it is paused is told when it is resumed", async () => {
+    AnyWorkflow.code = async (_, step) => {
+      await step.do("one", () => new Promise((resolve) => setTimeout(resolve, 10_000)));
+      await step.reportComplete("done");
+    };
+    const heard = async () => (await shop().state())?.heard ?? [];
+    const id = await shop().start("AnyWorkflow", {});
+    await soon();
+    await shop().control("pause", id);
+    await rig.advance("1 hour");
+    expect([await statusOf(id), await heard()]).toEqual(["paused", []]);
+    await rig.crash();
+    await rig.revive();
+    await rig.advance("1 hour");
+    expect([await statusOf(id), await heard()]).toEqual(["paused", []]);
+    await shop().control("resume", id);
+    await soon();
+    expect(await heard()).toEqual([{ hook: "complete", value: "done" }]);
+    expect(await statusOf(id)).toBe("complete");
+  });
+
   test("a sleep that is over while it is paused ends when it is resumed", async () => {
     const id = await shop().start("SleepWorkflow", {});
     await soon();

@@ -1,7 +1,9 @@
 /** I15: workflows. Each function returns what it found wrong, in words. */
-import { errandResult, SECOND } from "../Errand.ts";
+import { errandResult, generationOf, SECOND } from "../Errand.ts";
 import type { Violations } from "../../kit/checkers.ts";
 import type { AgentHistory, RunHistory } from "../RunHistory.ts";
+import type { Order } from "../subjects.ts";
+import { controlsOf, isTerminated, type Control } from "./controls.ts";
 import { effectsOf, keyOfId, orderOf } from "./effects.ts";
 
 /**
@@ -28,26 +30,26 @@ export function checkErrandsEnd(run: RunHistory): Violations {
           !done.has(keyOfId(order.id))
         )
           continue;
-        let told = 0;
+        const told = new Map<number, number>();
         for (const [key, times] of done)
-          if (key.startsWith(`workflow:Errand/${order.id}/`)) told += times;
-        sent.set(order.id, { agent: history.id.name, told, storedMs, cut: jobDied });
+          if (key.startsWith(`workflow:Errand/${order.id}/`))
+            told.set(generationOf(key), (told.get(generationOf(key)) ?? 0) + times);
+        const { verdict } = order;
+        sent.set(order.id, { agent: history.id.name, told, verdict, storedMs, cut: jobDied });
       }
     }
   }
   const instances = new Map<string, AgentHistory>();
   for (const history of run.agents)
-    if (history.id.class === "Errand") instances.set(history.id.name, history);
-  for (const [id, { agent, told, cut }] of sent) {
-    const ended = instances.get(id)?.ended ?? "nothing";
-    if (cut && told <= 1 && !ended.startsWith("errored")) continue;
-    if (ended !== `complete ${JSON.stringify(errandResult(id))}`)
-      wrong.push(`errand ${id} of ${agent} ended with ${ended}`);
-    if (told !== 1) wrong.push(`errand ${id}: ${agent} was told ${told} times`);
-  }
+    // One that was asked something and never started has no run.
+    if (history.id.class === "Errand" && history.ended !== undefined)
+      instances.set(history.id.name, history);
+  for (const [id, errand] of sent) wrong.push(...wrongEnd(id, errand, instances.get(id)));
   for (const [id, history] of instances) {
     const storedMs = sent.get(id)?.storedMs;
-    const [first] = history.events;
+    const first = history.events.find(({ head }) =>
+      head.turns.some(({ cause }) => cause.kind === "workflow" && cause.type === "start"),
+    );
     if (storedMs === undefined) wrong.push(`errand ${id} runs, and nobody sent it`);
     else if (first !== undefined && first.storedMs < storedMs)
       wrong.push(
@@ -55,14 +57,43 @@ export function checkErrandsEnd(run: RunHistory): Violations {
       );
     wrong.push(...outOfOrder(run, history));
   }
+  const rejected = [...sent].filter(([, { verdict }]) => verdict === "rejected");
   for (const { agent, key, op } of run.observed.runs)
-    if (op === "told of an error") wrong.push(`${agent} was told of an error: ${key}`);
+    if (op === "told of an error" && !rejected.some(([id]) => key.includes(`/${id}/`)))
+      wrong.push(`${agent} was told of an error: ${key}`);
   return wrong;
+}
+
+/** What an instance ended with, and how often its agent was told so. */
+function wrongEnd(id: string, errand: Sent, history: AgentHistory | undefined): string[] {
+  const { agent, told, verdict, cut } = errand;
+  const ended = history?.ended ?? "nothing";
+  const controls = history === undefined ? [] : controlsOf(history);
+  const generation = 1 + controls.filter(({ action }) => action === "restart").length;
+  const times = told.get(generation) ?? 0;
+  if ([...told.values()].some((count) => count > 1))
+    return [`errand ${id}: ${agent} was told ${[...told.values()].join(" and ")} times`];
+  const isOver = isTerminated(controls);
+  // It may have told before.
+  if (isOver && ended.startsWith("terminated")) return [];
+  if (cut && (verdict === "rejected" || !ended.startsWith("errored"))) return [];
+  const complete = `complete ${JSON.stringify(errandResult(id))}`;
+  const expected = isOver ? "terminated " : complete;
+  const isRight =
+    ended === expected ||
+    // One that was restarted may have been told so by an operator before.
+    (verdict === "rejected" && !isOver && ended.startsWith("errored"));
+  return [
+    ...(isRight ? [] : [`errand ${id} of ${agent} ended with ${ended}, not ${expected}`]),
+    ...(times === 1 ? [] : [`errand ${id}: ${agent} was told ${times} times`]),
+  ];
 }
 
 interface Sent {
   readonly agent: string;
-  readonly told: number;
+  /** How often, by generation of the instance. */
+  readonly told: ReadonlyMap<number, number>;
+  readonly verdict: Order["verdict"];
   /** The first event of the turn that started it. */
   readonly storedMs: number;
   /**
@@ -74,12 +105,21 @@ interface Sent {
 
 /** The second step begins when the wait's end is stored, which is the last that the journal tells of it, and not before. */
 function outOfOrder({ observed }: RunHistory, { id, events }: AgentHistory): string[] {
-  const waited = events.findLast(({ head }) =>
-    head.turns.some(({ cause }) => cause.kind === "workflow" && cause.type === "waitForEvent"),
-  );
-  const storedMs = waited?.storedMs ?? Infinity;
+  const waited = new Map<number, number>();
+  let generation = 1;
+  for (const event of events) {
+    for (const { cause } of event.head.turns)
+      if (cause.kind === "workflow" && cause.type === "waitForEvent")
+        waited.set(generation, event.storedMs);
+    generation += controlsOf({ events: [event] }).filter(restarts).length;
+  }
   return observed.runs
     .filter(({ agent, kind, op }) => agent === id.name && kind === "workflow" && op === SECOND)
-    .filter(({ atMs }) => atMs < storedMs)
-    .map(({ atMs }) => `errand ${id.name}: ${SECOND} began ${storedMs - atMs} ms too early`);
+    .map(({ atMs, key }) => ({ atMs, storedMs: waited.get(generationOf(key)) ?? Infinity }))
+    .filter(({ atMs, storedMs }) => atMs < storedMs)
+    .map(
+      ({ atMs, storedMs }) => `errand ${id.name}: ${SECOND} began ${storedMs - atMs} ms too early`,
+    );
 }
+
+const restarts = ({ action }: Control): boolean => action === "restart";

@@ -13,6 +13,7 @@ import {
 import {
   checkClientsSeeWhatIsStored, checkForbiddenLeavesNothing, checkMessagesKeepTheirOrder, checkSentIsStored,
 } from "./outputs.ts"; // prettier-ignore
+import { checkControlsHold } from "./controls.ts";
 import { checkErrandsEnd } from "./errands.ts";
 import { checkCancelledStaysCancelled, checkSchedulesRunWhenDue } from "./schedules.ts";
 
@@ -36,7 +37,7 @@ const CHECKERS: Readonly<Record<string, (run: RunHistory) => Violations>> = {
   I12: checkDamageIsFound,
   I13: checkSentIsStored,
   I14: checkMessagesKeepTheirOrder,
-  I15: checkErrandsEnd,
+  I15: (run) => [...checkErrandsEnd(run), ...checkControlsHold(run)],
   defect: ({ observed }) => observed.defects,
 };
 

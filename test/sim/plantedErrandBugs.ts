@@ -1,0 +1,116 @@
+/** Planted bugs of workflows (`plantedBugs.ts`): when they begin and go on, and what becomes of one that is told not to. */
+import { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
+import type { QueueLane } from "../../core/turn/QueueLane.ts";
+import { SignalLane } from "../../core/turn/SignalLane.ts";
+import { Execution } from "../../core/workflow/Execution.ts";
+import { RunTable } from "../../core/workflow/RunTable.ts";
+import { Wakes } from "../../core/workflow/Wakes.ts";
+import { patch } from "./patch.ts";
+import type { PlantedBug } from "./plantedBugs.ts";
+import { Ledger, type SubjectEnv } from "./subjects.ts";
+
+export const ERRAND_BUGS: ReadonlyArray<PlantedBug> = [
+  {
+    name: "a workflow gets a result before it is stored",
+    breaks: ["I15"],
+    install: () =>
+      patch(
+        ActiveAgent.prototype,
+        "flush",
+        (plain) =>
+          function (this: ActiveAgent) {
+            const stored = plain.call(this);
+            if (this.id.class !== "Errand") return stored;
+            stored.catch(() => undefined);
+            return Promise.resolve();
+          },
+      ),
+  },
+  {
+    name: "a workflow starts before the turn that asked for it is stored",
+    breaks: ["I15"],
+    install: () => {
+      const offPush = patch(
+        SignalLane.prototype as unknown as { push: QueueLane["push"] },
+        "push",
+        (plain) =>
+          function (this: SignalLane, ...args) {
+            const id = plain.apply(this, args);
+            (this as unknown as { unstored: Set<string> }).unstored.clear();
+            this.kick();
+            return id;
+          },
+      );
+      // A turn that goes on after it, as it may: else both would be stored at nearly the same time.
+      const offStart = patch(
+        Ledger.prototype,
+        "runWorkflow",
+        (plain) =>
+          async function (this: Ledger, ...args) {
+            const id = await plain.apply(this, args);
+            await (this as unknown as { env: SubjectEnv }).env.sim.sleep(LATE_MS);
+            return id;
+          },
+      );
+      return () => {
+        offPush();
+        offStart();
+      };
+    },
+  },
+  {
+    name: "a paused workflow goes on",
+    breaks: ["I15"],
+    install: () =>
+      patch(
+        Execution.prototype as unknown as { unpaused: () => Promise<void> },
+        "unpaused",
+        () => () => Promise.resolve(),
+      ),
+  },
+  {
+    name: "a terminated workflow goes on",
+    breaks: ["I15"],
+    install: () => {
+      const offRun = patch(
+        RunTable.prototype,
+        "run",
+        (plain) =>
+          function (this: RunTable) {
+            const run = plain.call(this);
+            return run?.status === "terminated" ? { ...run, status: "running" } : run;
+          },
+      );
+      const offWakes = patch(
+        Wakes.prototype,
+        "cancel",
+        (plain) =>
+          function (this: Wakes, key) {
+            if (key !== undefined) plain.call(this, key);
+          },
+      );
+      return () => {
+        offRun();
+        offWakes();
+      };
+    },
+  },
+  {
+    name: "a workflow that is restarted keeps its results",
+    breaks: ["I15"],
+    install: () =>
+      patch(
+        RunTable.prototype,
+        "restart",
+        (plain) =>
+          function (this: RunTable, startedMs) {
+            const steps = this.steps();
+            plain.call(this, startedMs);
+            for (const step of steps) this.put(step);
+          },
+      ),
+  },
+];
+
+/** A turn goes on after it has asked for a workflow: longer than a commit takes. */
+const LATE_MS = 20;

@@ -1,0 +1,112 @@
+/**
+ * Errands of one run, drawn from its seed: who sends them, and in some runs what is asked of them on the way, by the ledger
+ * that sent each: pause, resume, terminate, restart. At rest an operator lets those go on that wait for somebody.
+ */
+import { agentId } from "../../schemas/Address.ts";
+import { CallClient } from "../../core/call/CallClient.ts";
+import { WorkflowBinding } from "../../core/workflow/WorkflowBinding.ts";
+import type { ControlAction } from "../../core/workflow/WorkflowRun.ts";
+import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
+import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
+import { GO } from "./Errand.ts";
+import type { Installation } from "./Installation.ts";
+import { Random } from "./Random.ts";
+import type { Order } from "./subjects.ts";
+
+/** Of runs; and of the steps of one that has any. */
+const RUNS_WITH_ERRANDS = 0.4;
+const ERRANDS = 0.12;
+/** Of those runs; of the errands of one of them, soon after they are sent; and of its steps, at any time. */
+const RUNS_WITH_CONTROL = 0.6;
+const CONTROLLED = 0.8;
+const CONTROLS = 0.06;
+/** As long as most errands take. */
+const SOON_MS_MAX = 1_500;
+const ACTIONS: Readonly<Record<ControlAction, number>> = {
+  pause: 4, resume: 1, terminate: 2, restart: 3,
+}; // prettier-ignore
+/** From a pause to its end: some take effect, some are over before the next step. */
+const RESUMED_MS_MAX = 2_000;
+/** Of pauses: the others last until somebody asks for something else, or to the end. */
+const RESUMED = 0.7;
+
+type Send = (op: Order["do"], agent: string | undefined, more: Partial<Order>) => Order;
+
+export class Errands {
+  private readonly installation: Installation;
+  private readonly send: Send;
+  private readonly random: Random;
+  private readonly rate: number;
+  private readonly controlRandom: Random;
+  private readonly controlRate: number;
+  private readonly sent: Order[] = [];
+  private readonly controlled = new Map<string, Order>();
+
+  constructor(installation: Installation, send: Send) {
+    this.installation = installation;
+    this.send = send;
+    this.random = new Random(installation.seed, "errands");
+    this.rate = this.random.chance(RUNS_WITH_ERRANDS) ? ERRANDS : 0;
+    this.controlRandom = new Random(installation.seed, "control");
+    this.controlRate = this.rate > 0 && this.controlRandom.chance(RUNS_WITH_CONTROL) ? CONTROLS : 0;
+  }
+
+  /** What happens to errands in one step. */
+  act(): void {
+    const { controlRandom } = this;
+    if (this.random.chance(this.rate)) {
+      const errand = this.send("errand", undefined, this.word());
+      this.sent.push(errand);
+      if (this.controlRate > 0 && controlRandom.chance(CONTROLLED))
+        this.later(SOON_MS_MAX, () => this.interfere(errand));
+    }
+    if (this.sent.length > 0 && controlRandom.chance(this.controlRate))
+      this.interfere(controlRandom.pick(this.sent));
+  }
+
+  private interfere(errand: Order): void {
+    const action = this.controlRandom.weighted(ACTIONS);
+    this.control(errand, action);
+    if (action === "pause" && this.controlRandom.chance(RESUMED))
+      this.later(RESUMED_MS_MAX, () => this.control(errand, "resume"));
+  }
+
+  private later(msMax: number, f: () => void): void {
+    this.installation.time.after(this.controlRandom.int(1, msMax), f);
+  }
+
+  /** Every errand that something was asked of is told to go on; whether there is any. Never rejects; virtual time has to pass. */
+  async goOn(): Promise<boolean> {
+    const { broker } = this.installation;
+    const { time, subjects, shards } = broker;
+    const wire = broker.connect("operator");
+    const bus = makeMemoryBus(wire);
+    const calls = new CallClient({ bus, blobs: makeMemoryBlobs(wire), time, subjects, shards });
+    const errands = new WorkflowBinding("Errand", () => calls);
+    const one = async ({ id }: Order): Promise<void> => {
+      // Nobody started it, and nobody will.
+      if (broker.journal.last(agentId("Errand", id)) === undefined) return;
+      const errand = errands.get(id);
+      await errand.resume();
+      await errand.sendEvent({ type: GO, payload: GO });
+      const approval = { approved: true, metadata: GO };
+      await errand.sendEvent({ type: "approval", payload: approval });
+    };
+    // One that has ended can't.
+    for (const errand of this.controlled.values()) await one(errand).catch(() => undefined);
+    return this.controlled.size > 0;
+  }
+
+  private control(errand: Order, action: ControlAction): void {
+    this.controlled.set(errand.id, errand);
+    const { id, agent, verdict } = errand;
+    const more = { errand: id, action, ...(verdict === undefined ? {} : { verdict }) };
+    this.send("control", agent, more);
+  }
+
+  private word(): Pick<Order, "verdict"> {
+    if (this.controlRate === 0) return {};
+    const verdict = this.controlRandom.weighted({ none: 5, approved: 3, rejected: 1 });
+    return verdict === "none" ? {} : { verdict };
+  }
+}
