@@ -276,14 +276,12 @@ export class Mailbox {
         error: "its attempts are exhausted; the last one did not end",
       });
     }
+    let cleared: (() => void) | undefined;
     if (this.isSuspect(head.time, attempt)) {
-      turn.announced = true;
-      agent.committer.touch(turn);
-      // The others keep their place behind it (rule 1).
+      // The others keep their place behind it (rule 1), or are kept apart: a neighbour's death is not theirs.
       this.announcing = true;
-      // Alone, or a neighbour that kills spends its attempts too.
       const alone = this.careful || this.suspicious;
-      await agent.committer.flush(turn);
+      cleared = await agent.suspects.announceInput(turn, this.careful ? attempt - 1 : 0);
       // Not before this runs on: between the two another would be begun before it.
       this.announcing = alone;
       queueMicrotask(() => this.pump());
@@ -298,6 +296,8 @@ export class Mailbox {
       const suppressed = await agent.handleError(turn, error);
       failure = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
       if (suppressed) response = INTERNAL_ERROR;
+    } finally {
+      cleared?.();
     }
     if (agent.destroyed) return this.endDestroyed(held, head, response ?? INTERNAL_ERROR);
     if (agent.discarded) return;

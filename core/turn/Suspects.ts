@@ -1,15 +1,25 @@
 /**
- * Jobs that may have killed the host that ran them: a crash tells nobody, so each is journaled as begun
- * before it runs. One that was begun before and did not end runs while no other such job does: so
- * the one that kills spends its own attempts, and not those of jobs that happened to run beside it.
+ * What may have killed the host that ran it: a crash tells nobody, so each job that waited when its agent woke, and the
+ * inputs that a mailbox suspects, are journaled as begun before they run.
+ *
+ * 1. A job that was begun before and did not end runs while no other such job does: so the one that kills spends
+ *    its own attempts, and not those of jobs that happened to run beside it.
+ * 2. Nor do such a job and an input that was begun before run beside each other. Whichever comes second waits, but not for
+ *    ever: an input may wait for a job, and a job for an input.
  */
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import type { Turn } from "./Turn.ts";
 
+/** Rule 2. What kills its host mostly does it at once; nearly every turn is shorter. */
+const APART_MS_MAX = 10_000;
+
+const NOTHING = (): void => undefined;
+
 export class Suspects {
   private readonly agent: ActiveAgent;
   /** Undefined: none was alone yet. */
-  private last: Promise<void> | undefined;
+  private lastJob: Promise<void> | undefined;
+  private lastInput: Promise<void> | undefined;
 
   constructor(agent: ActiveAgent) {
     this.agent = agent;
@@ -20,19 +30,48 @@ export class Suspects {
    * gives is to be called when this attempt is over. Rejects with `AgentDiscarded`.
    */
   async announce(turn: Turn, attemptsBefore: number): Promise<() => void> {
-    const cleared = attemptsBefore === 0 ? () => undefined : await this.alone();
+    const cleared = attemptsBefore === 0 ? NOTHING : await this.jobAlone();
+    await this.store(turn);
+    return cleared;
+  }
+
+  /** The same for an input; of inputs only the mailbox knows which run alone. */
+  async announceInput(turn: Turn, attemptsBefore: number): Promise<() => void> {
+    const cleared = attemptsBefore === 0 ? NOTHING : await this.inputApart();
+    await this.store(turn);
+    return cleared;
+  }
+
+  private async store(turn: Turn): Promise<void> {
     const { committer } = this.agent;
     turn.announced = true;
     committer.touch(turn);
     await committer.flush(turn);
+  }
+
+  private async jobAlone(): Promise<() => void> {
+    const { lastJob, lastInput } = this;
+    let cleared = NOTHING;
+    this.lastJob = new Promise((resolve) => (cleared = resolve));
+    await lastJob;
+    await this.apartFrom(lastInput);
     return cleared;
   }
 
-  private async alone(): Promise<() => void> {
-    const before = this.last;
-    let cleared = (): void => undefined;
-    this.last = new Promise((resolve) => (cleared = resolve));
-    await before;
+  private async inputApart(): Promise<() => void> {
+    const { lastJob } = this;
+    let cleared = NOTHING;
+    this.lastInput = new Promise((resolve) => (cleared = resolve));
+    await this.apartFrom(lastJob);
     return cleared;
+  }
+
+  private async apartFrom(other: Promise<void> | undefined): Promise<void> {
+    if (other === undefined) return;
+    await new Promise<void>((resolve) => {
+      const cancel = this.agent.time.after(APART_MS_MAX, resolve);
+      void other.then(cancel).then(resolve);
+    });
+    await this.agent.unlessDiscarded();
   }
 }

@@ -132,6 +132,42 @@ test("an input that kills its host spends its own attempts, however many innocen
   expect(deaths).toBeLessThanOrEqual(MAX_ATTEMPTS + 3);
 });
 
+test("a job that was begun beside an input that kills its host keeps its attempts", async () => {
+  const [order, killer] = [1, 2];
+  let rig!: CommitRig;
+  let deaths = 0;
+  let jobs = 0;
+  class Beside extends Agent<unknown> {
+    static override options = { retry: { maxAttempts: MAX_ATTEMPTS } };
+    override async onRequest(request: Request): Promise<Response> {
+      if ((await request.text()) === "order") await this.queue("job");
+      else {
+        deaths++;
+        rig.lose();
+        await new Promise<never>(() => undefined);
+      }
+      return new Response("done");
+    }
+    async job(): Promise<void> {
+      jobs++;
+      await new Promise<void>((resolve) => rig.time.after(GATHER_MS, resolve));
+    }
+  }
+  rig = await CommitRig.make(Beside as unknown as AgentClassType);
+  await rig.deliver(order, "order");
+  for (let epoch = 2; epoch < DELIVERIES_MAX && !rig.left.includes(`ack ${killer}`); epoch++) {
+    await rig.deliver(killer, "kill");
+    await rig.pass(TAKE_OVER_MS);
+    if (!rig.left.includes(`ack ${killer}`)) rig.claim(epoch);
+  }
+  const events = await rig.events();
+  const ends = events.flatMap(({ turns }) => turns.filter(({ cause }) => cause.kind === "queue"));
+  expect(ends.map(({ done, dead }) => [done?.length, dead]).at(-1)).toEqual([1, undefined]);
+  // It runs beside the first death and the second, and once more.
+  expect(jobs).toBeLessThanOrEqual(MAX_ATTEMPTS);
+  expect(deaths).toBeGreaterThan(MAX_ATTEMPTS);
+});
+
 /** An instance that any webhook starts. */
 function instanceOf(run: (step: WorkflowStep) => Promise<unknown>): AgentClassType {
   class Flow extends AgentWorkflow {
