@@ -45,6 +45,21 @@ export interface Post {
   readonly atMs: number;
 }
 
+/** One mail as those who wrote it know it. */
+export interface MailIn {
+  readonly agent: string;
+  readonly answers: string[];
+}
+
+/** One mail that a relay got, as often as it did. */
+export interface MailOut {
+  /** Message-ID. */
+  readonly id: string;
+  /** Id of the mail that it answers. */
+  readonly text: string;
+  readonly atMs: number;
+}
+
 export interface StateFrame {
   readonly state: unknown;
   readonly seq: number;
@@ -84,6 +99,8 @@ export class Observed {
   readonly runs: Run[] = [];
   readonly posts: Post[] = [];
   readonly controls: Controlled[] = [];
+  readonly mailsIn = new Map<string, MailIn>();
+  readonly mailsOut: MailOut[] = [];
   readonly connections: Connected[] = [];
   readonly probes: Probe[] = [];
   /** Status of every request with a bad signature. */

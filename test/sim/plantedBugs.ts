@@ -9,6 +9,7 @@ import { AgentSockets } from "../../core/turn/AgentSockets.ts";
 import { Connection } from "../../core/agent/Connection.ts";
 import { Mailbox } from "../../core/turn/Mailbox.ts";
 import type { QueueLane } from "../../core/turn/QueueLane.ts";
+import { MailLane } from "../../core/turn/MailLane.ts";
 import { OutgoingLane } from "../../core/turn/OutgoingLane.ts";
 import { CacheFile } from "../../services/sqlite/CacheFile.ts";
 import { PageImage } from "../../services/sqlite/PageImage.ts";
@@ -19,7 +20,7 @@ import { decodeEvent, encodeEvent, type JournalHead } from "../../schemas/Journa
 import type { TimeShape } from "../../core/time/Time.ts";
 import { patch } from "./patch.ts";
 import { ERRAND_BUGS } from "./plantedErrandBugs.ts";
-import { Board, type SubjectEnv } from "./subjects.ts";
+import { Board, Ledger, type SubjectEnv } from "./subjects.ts";
 
 export interface PlantedBug {
   readonly name: string;
@@ -33,6 +34,8 @@ export interface PlantedBug {
   readonly acksEarly?: true;
   /** A nak holds the whole shard's deliveries back. */
   readonly blocksShard?: true;
+  /** Mails are told apart by their Message-ID alone. */
+  readonly mergesMail?: true;
   /** Signatures are not looked at. */
   readonly verifiesNothing?: true;
   /** What is stored in an event's place. */
@@ -276,23 +279,49 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
     // Else the next event, which names it, tells of the hole.
     event: rewrite(({ after: _before, ...head }) => head),
   },
+  { name: "two mails of one Message-ID are one", breaks: ["I1"], mergesMail: true },
+  {
+    name: "a mail is sent before its turn is stored",
+    breaks: ["I13"],
+    install: () => {
+      const offPush = sendsEarly(MailLane.prototype);
+      // A turn that goes on after it, as it may: else both would be stored at nearly the same time.
+      const offReply = patch(
+        Ledger.prototype,
+        "replyToEmail",
+        (plain) =>
+          async function (this: Ledger, ...args) {
+            const sent = await plain.apply(this, args);
+            await (this as unknown as { env: SubjectEnv }).env.sim.sleep(LATE_MS);
+            return sent;
+          },
+      );
+      return () => {
+        offPush();
+        offReply();
+      };
+    },
+  },
   {
     name: "a webhook is sent before its turn is stored",
     breaks: ["I13"],
-    install: () =>
-      patch(
-        OutgoingLane.prototype as unknown as { push: QueueLane["push"] },
-        "push",
-        (plain) =>
-          function (this: OutgoingLane, ...args) {
-            const id = plain.apply(this, args);
-            (this as unknown as { unstored: Set<string> }).unstored.clear();
-            this.kick();
-            return id;
-          },
-      ),
+    install: () => sendsEarly(OutgoingLane.prototype),
   },
 ];
+
+/** The lane runs what was pushed at once. */
+const sendsEarly = (lane: QueueLane): (() => void) =>
+  patch(
+    lane,
+    "push",
+    (plain) =>
+      function (this: QueueLane, ...args) {
+        const id = plain.apply(this, args);
+        (this as unknown as { unstored: Set<string> }).unstored.clear();
+        this.kick();
+        return id;
+      },
+  );
 
 /** What is private of a `Scheduler`, as far as a bug needs it. */
 interface SchedulerParts {

@@ -20,6 +20,7 @@ import { bindEnv } from "../../services/module/bindEnv.ts";
 import { body, github, webhook } from "../../services/webhooks/index.ts";
 import type { Installation } from "./Installation.ts";
 import { Random } from "./Random.ts";
+import { openMail, type TakeMail } from "./simMail.ts";
 import { simPorts, type SimPorts } from "./simPorts.ts";
 import { never, SimProcess } from "./SimProcess.ts";
 
@@ -40,6 +41,7 @@ export interface SimGateway {
     request: HttpRequest,
     peer: MemoryPeer,
   ) => Promise<MemorySocket | HttpResponse>;
+  readonly mail: TakeMail;
   readonly stop: () => Promise<void>;
 }
 
@@ -130,6 +132,7 @@ export function startGateway(installation: Installation, name: string): SimGatew
       peers.add(peer);
       return alive(server.connect(request, guarded));
     },
+    mail: openMail(installation, process, { inbox: ports.inbox, log: services.log }),
     stop: () => Effect.runPromise(Scope.close(scope, Exit.void)),
   };
 }

@@ -18,6 +18,9 @@ import { Log } from "../../core/log/Log.ts";
 import { Outgoing, type OutgoingShape } from "../../core/outgoing/Outgoing.ts";
 import { Cron } from "../../core/schedule/Cron.ts";
 import { Timers } from "../../core/schedule/Timers.ts";
+import { EmailBinding } from "../../core/mail/EmailBinding.ts";
+import { makeMailDrop } from "../../core/mail/mailDrop.ts";
+import { MailTransport } from "../../core/mail/MailTransport.ts";
 import { Snapshots } from "../../core/snapshot/Snapshots.ts";
 import { Time } from "../../core/time/Time.ts";
 import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
@@ -34,6 +37,7 @@ import { nodeOutgoing } from "../../services/node/NodeOutgoing.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { ErrandActor } from "./Errand.ts";
 import type { Installation } from "./Installation.ts";
+import { simRelay } from "./simMail.ts";
 import { simPorts, type SimPorts } from "./simPorts.ts";
 import { never, SimProcess } from "./SimProcess.ts";
 import { Board, Ledger, type SubjectEnv } from "./subjects.ts";
@@ -123,7 +127,12 @@ export async function startHost(
     ["Errand", ErrandActor as unknown as AgentClassType],
   ]);
   const gated = gatedCalls(calls);
-  const env = bindEnv({ sim }, classes, () => gated);
+  const relay = simRelay(installation, process);
+  const mail = {
+    drop: makeMailDrop({ inbox: ports.inbox, time: process.time }),
+    binding: new EmailBinding(relay, process.time),
+  };
+  const env = bindEnv({ sim }, classes, () => gated, mail);
   const outgoing: OutgoingShape = {
     ...nodeOutgoing,
     post: (request) => {
@@ -159,6 +168,7 @@ export async function startHost(
     Context.add(Databases, simDatabases(opened.databases, process)),
     Context.add(Cron, new CronParser()),
     Context.add(Outgoing, outgoing),
+    Context.add(MailTransport, relay),
     Context.add(Time, process.time),
     Context.add(Ambient, ambient),
     Context.add(Log, installation.logOf(process)),

@@ -21,6 +21,7 @@ import { readHistory, waitingIn } from "./RunHistory.ts";
 import { limitDisks } from "./simDisk.ts";
 import { Trace } from "./Trace.ts";
 import { Weather } from "./Weather.ts";
+import { hashAtOnce } from "./simMail.ts";
 import { DOOMED } from "./simErase.ts";
 import { BOARD, LEDGERS, VICTIM, Workload } from "./workload.ts";
 
@@ -105,6 +106,7 @@ async function runSeed(options: SimulateOptions): Promise<Report> {
   const faults = new Faults(installation, weights);
   const workload = new Workload(installation);
   const unlimit = limitDisks(installation.full, () => weather.bit("cache not written"));
+  const unhash = hashAtOnce();
   const repair = bug?.install?.();
   try {
     for (const at of installation.gateways) installation.startGateway(at);
@@ -137,6 +139,7 @@ async function runSeed(options: SimulateOptions): Promise<Report> {
   } finally {
     repair?.();
     unlimit();
+    unhash();
     for (const { process } of [...installation.hostsAlive, ...installation.gatewaysAlive])
       process.kill();
     await time.advance(0);

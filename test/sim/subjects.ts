@@ -9,6 +9,9 @@ import type { Connection } from "../../core/agent/Connection.ts";
 import type { WorkflowCompleteCallback } from "../../core/agent/AgentWorkflows.ts";
 import type { ControlAction } from "../../core/workflow/WorkflowRun.ts";
 import { asyncAmbient, getCurrentAgent } from "../../services/node/AsyncAmbient.ts";
+import type { AgentEmail } from "../../core/mail/AgentEmail.ts";
+import type { EmailBinding } from "../../core/mail/EmailBinding.ts";
+import { mailOrderOf } from "./simMail.ts";
 import { GO, type ErrandParams } from "./Errand.ts";
 
 /** What agents of one process get from the simulation. */
@@ -29,6 +32,7 @@ export interface SubjectEnv {
     readonly nowMs: () => number;
   };
   readonly Ledger: AgentNamespace<Ledger>;
+  readonly EMAIL: EmailBinding;
 }
 
 /** What the body of a webhook asks a ledger to do. */
@@ -86,6 +90,20 @@ export class Ledger extends Agent<SubjectEnv, LedgerState> {
     this.#ran(order.do);
     await this.#obey(order);
     return new Response("applied");
+  }
+
+  override async onEmail(email: AgentEmail): Promise<void> {
+    const order = mailOrderOf(new TextDecoder().decode(await email.getRaw()))!;
+    const { id: text, fails } = order;
+    this.#ran(`mail: ${order.do}`);
+    if (order.do === "flaky" && getCurrentAgent().attempt <= fails) throw new Error("as ordered");
+    if (order.do === "reply") await this.replyToEmail(email, { fromName: "Ledger", body: text });
+    else if (order.do === "reject") email.setReject(text);
+    else if (order.do === "send") {
+      const mail = { from: email.to, to: email.from, subject: "as ordered", text };
+      await this.sendEmail({ binding: this.env.EMAIL, ...mail });
+    }
+    this.#mark();
   }
 
   override onError(error: unknown): void {

@@ -13,6 +13,7 @@ import { Random } from "./Random.ts";
 import { SECRET } from "./simGateway.ts";
 import { DOOMED, Operator } from "./simErase.ts";
 import { Errands } from "./simErrands.ts";
+import { Correspondents } from "./simMail.ts";
 import type { Order } from "./subjects.ts";
 
 export const LEDGERS = ["a", "b", "c", "d"] as const;
@@ -42,6 +43,7 @@ export class Workload {
   private readonly clients: Client[] = [];
   /** With randomness of their own too. */
   private readonly errands: Errands;
+  private readonly correspondents: Correspondents;
   /** As those of errands: orders to an agent that is erased now and then. */
   private readonly eraseRandom: Random;
   private readonly doomed: number;
@@ -53,6 +55,7 @@ export class Workload {
     this.random = new Random(installation.seed, "workload");
     this.aheadRandom = new Random(installation.seed, "ahead");
     this.errands = new Errands(installation, (...what) => this.order(...what));
+    this.correspondents = new Correspondents(installation, LEDGERS);
     this.eraseRandom = new Random(installation.seed, "erase");
     this.doomed = this.eraseRandom.chance(RUNS_WITH_ERASURE) ? DOOMED_ORDERS : 0;
     this.operator = new Operator(installation);
@@ -62,6 +65,7 @@ export class Workload {
   act(): void {
     const { random } = this;
     this.errands.act();
+    this.correspondents.act();
     if (this.eraseRandom.chance(this.doomed)) this.doom();
     switch (
       random.weighted({ order: 60, note: 14, connect: 8, forge: 3, victim: 6, leave: 2, claim: 4 })

@@ -53,7 +53,7 @@ export function effectsOf(history: AgentHistory, states: ReadonlyArray<unknown>)
 }
 
 /** Turns that leave marks; others only seed the initial state. */
-const DURABLE: ReadonlySet<string> = new Set(["webhook", "queue", "schedule", "workflow"]);
+const DURABLE: ReadonlySet<string> = new Set(["webhook", "queue", "schedule", "mail", "workflow"]);
 
 /** The order that a webhook carried, where the journal has its body. */
 export function orderOf(body: string | undefined): Order | undefined {

@@ -13,6 +13,7 @@ import {
 import {
   checkClientsSeeWhatIsStored, checkForbiddenLeavesNothing, checkMessagesKeepTheirOrder, checkSentIsStored,
 } from "./outputs.ts"; // prettier-ignore
+import { checkMailIsAppliedOnce, checkMailSentIsStored } from "./mail.ts";
 import { checkControlsHold } from "./controls.ts";
 import { checkErrandsEnd } from "./errands.ts";
 import { checkCancelledStaysCancelled, checkSchedulesRunWhenDue } from "./schedules.ts";
@@ -23,7 +24,7 @@ export interface Violation {
 }
 
 const CHECKERS: Readonly<Record<string, (run: RunHistory) => Violations>> = {
-  I1: checkAcceptedIsAppliedOnce,
+  I1: (run) => [...checkAcceptedIsAppliedOnce(run), ...checkMailIsAppliedOnce(run)],
   I2: checkReplayIsExact,
   I3: checkOneOwnerAnEpoch,
   I4: checkCommitsAreWhole,
@@ -35,7 +36,7 @@ const CHECKERS: Readonly<Record<string, (run: RunHistory) => Violations>> = {
   I10: checkForbiddenLeavesNothing,
   I11: checkErasureLeftNothing,
   I12: checkDamageIsFound,
-  I13: checkSentIsStored,
+  I13: (run) => [...checkSentIsStored(run), ...checkMailSentIsStored(run)],
   I14: checkMessagesKeepTheirOrder,
   I15: (run) => [...checkErrandsEnd(run), ...checkControlsHold(run)],
   defect: ({ observed }) => observed.defects,
