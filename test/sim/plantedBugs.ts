@@ -34,6 +34,8 @@ export interface PlantedBug {
   readonly acksEarly?: true;
   /** A nak holds the whole shard's deliveries back. */
   readonly blocksShard?: true;
+  /** A batch of appends that was lost is said to be stored. */
+  readonly groupsLie?: true;
   /** Mails are told apart by their Message-ID alone. */
   readonly mergesMail?: true;
   /** Signatures are not looked at. */
@@ -279,6 +281,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
     // Else the next event, which names it, tells of the hole.
     event: rewrite(({ after: _before, ...head }) => head),
   },
+  { name: "a batch that was lost counts as stored", breaks: ["I1", "I2", "I9"], groupsLie: true },
   { name: "two mails of one Message-ID are one", breaks: ["I1"], mergesMail: true },
   {
     name: "a mail is sent before its turn is stored",

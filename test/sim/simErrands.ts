@@ -17,7 +17,7 @@ import type { Order } from "./subjects.ts";
 const RUNS_WITH_ERRANDS = 0.4;
 const ERRANDS = 0.12;
 /** Of those runs; of the errands of one of them, soon after they are sent; and of its steps, at any time. */
-const RUNS_WITH_CONTROL = 0.6;
+const RUNS_WITH_CONTROL = 0.5;
 const CONTROLLED = 0.8;
 const CONTROLS = 0.06;
 /** As long as most errands take. */
@@ -47,7 +47,7 @@ export class Errands {
     this.send = send;
     this.random = new Random(installation.seed, "errands");
     this.rate = this.random.chance(RUNS_WITH_ERRANDS) ? ERRANDS : 0;
-    this.controlRandom = new Random(installation.seed, "control");
+    this.controlRandom = new Random(installation.seed, "word");
     this.controlRate = this.rate > 0 && this.controlRandom.chance(RUNS_WITH_CONTROL) ? CONTROLS : 0;
   }
 

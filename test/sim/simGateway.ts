@@ -54,7 +54,7 @@ export function startGateway(installation: Installation, name: string): SimGatew
     delayed: weather.rates.delayed,
     onPoint: () => undefined,
   });
-  const ports = simPorts(broker, process, weather);
+  const ports = simPorts(installation, process);
   const calls = new CallClient({
     bus: ports.bus,
     blobs: ports.blobs,

@@ -83,7 +83,7 @@ export async function startHost(
     delayed: weather.rates.delayed,
     onPoint: (point, at) => installation.atPoint(point, at),
   });
-  const ports = simPorts(broker, process, weather);
+  const ports = simPorts(installation, process);
   const agents = new Set<ActiveAgent>();
   const opened = await openSqliteDatabases({ folder, residentBytesMax: RESIDENT_BYTES_MAX });
   process.onDeath(() => {

@@ -11,10 +11,13 @@ import type { MemoryConnection } from "../../services/memory/MemoryConnection.ts
 import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
 import type { CrashPoint } from "./crashPoints.ts";
 import { all, type Ask } from "./simPorts.ts";
+import { Random } from "./Random.ts";
+import { commitsInGroups, groupedAppend } from "./simGroup.ts";
 import type { SimProcess } from "./SimProcess.ts";
 import type { Weather } from "./Weather.ts";
 
 export interface JournalParts {
+  readonly seed: number;
   readonly broker: MemoryBroker;
   readonly process: SimProcess;
   readonly weather: Weather;
@@ -29,7 +32,14 @@ const POINTS: Readonly<Record<string, readonly [CrashPoint, CrashPoint]>> = {
 
 export function simJournal(wire: MemoryConnection, parts: JournalParts): JournalShape {
   const { broker, process, weather, ask } = parts;
-  const journal = makeMemoryJournal(wire);
+  const memory = makeMemoryJournal(wire);
+  const grouped = process.name.startsWith("host") && commitsInGroups(parts.seed);
+  const journal = grouped
+    ? {
+        ...memory,
+        append: groupedAppend(wire, { weather, random: new Random(parts.seed, process.name) }),
+      }
+    : memory;
   const { bug } = weather;
   const append: JournalShape["append"] = async (id, given, options) => {
     const data = bug?.event?.(given) ?? given;

@@ -139,7 +139,7 @@ export class Correspondents {
   constructor(installation: Installation, ledgers: ReadonlyArray<string>) {
     this.installation = installation;
     this.ledgers = ledgers;
-    this.random = new Random(installation.seed, "people");
+    this.random = new Random(installation.seed, "correspondents");
     this.rate = this.random.chance(RUNS_WITH_MAIL) ? MAILS : 0;
   }
 

@@ -25,6 +25,7 @@ import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
 import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
 import { makeMemoryTimers } from "../../services/memory/MemoryTimers.ts";
 import type { CrashPoint } from "./crashPoints.ts";
+import type { Installation } from "./Installation.ts";
 import { never, type SimProcess } from "./SimProcess.ts";
 import { simJournal } from "./simJournal.ts";
 import type { Weather } from "./Weather.ts";
@@ -48,7 +49,10 @@ export type Ask = <A>(
   f: () => Promise<A>,
 ) => Promise<A>;
 
-export function simPorts(broker: MemoryBroker, process: SimProcess, weather: Weather): SimPorts {
+export function simPorts(
+  { broker, seed, weather }: Pick<Installation, "broker" | "seed" | "weather">,
+  process: SimProcess,
+): SimPorts {
   // What needs the process to listen ends with it; what it has sent off does not (rule 1).
   const line = broker.connect(process.name);
   const wire = broker.connect(process.name);
@@ -68,7 +72,7 @@ export function simPorts(broker: MemoryBroker, process: SimProcess, weather: Wea
     return result;
   };
   return {
-    journal: simJournal(wire, { broker, process, weather, ask }),
+    journal: simJournal(wire, { seed, broker, process, weather, ask }),
     inbox: {
       ...inbox,
       publish: (id, data, options) =>
