@@ -64,6 +64,31 @@ export class Errands {
       this.interfere(controlRandom.pick(this.sent));
   }
 
+  /** Every errand that something was asked of is told to go on; whether any does. Never rejects; virtual time has to pass. */
+  async goOn(): Promise<boolean> {
+    const { broker } = this.installation;
+    const { time, subjects, shards } = broker;
+    const wire = broker.connect("operator");
+    const bus = makeMemoryBus(wire);
+    const calls = new CallClient({ bus, blobs: makeMemoryBlobs(wire), time, subjects, shards });
+    const errands = new WorkflowBinding("Errand", () => calls);
+    const one = async ({ id }: Order): Promise<boolean> => {
+      // Nobody started it, and nobody will.
+      if (broker.journal.last(agentId("Errand", id)) === undefined) return false;
+      const errand = errands.get(id);
+      await errand.resume();
+      await errand.sendEvent({ type: GO, payload: GO });
+      const approval = { approved: true, metadata: GO };
+      await errand.sendEvent({ type: "approval", payload: approval });
+      return true;
+    };
+    let goesOn = false;
+    // One that has ended can't.
+    for (const errand of this.controlled.values())
+      goesOn = (await one(errand).catch(() => false)) || goesOn;
+    return goesOn;
+  }
+
   private interfere(errand: Order): void {
     const action = this.controlRandom.weighted(ACTIONS);
     this.control(errand, action);
@@ -73,28 +98,6 @@ export class Errands {
 
   private later(msMax: number, f: () => void): void {
     this.installation.time.after(this.controlRandom.int(1, msMax), f);
-  }
-
-  /** Every errand that something was asked of is told to go on; whether there is any. Never rejects; virtual time has to pass. */
-  async goOn(): Promise<boolean> {
-    const { broker } = this.installation;
-    const { time, subjects, shards } = broker;
-    const wire = broker.connect("operator");
-    const bus = makeMemoryBus(wire);
-    const calls = new CallClient({ bus, blobs: makeMemoryBlobs(wire), time, subjects, shards });
-    const errands = new WorkflowBinding("Errand", () => calls);
-    const one = async ({ id }: Order): Promise<void> => {
-      // Nobody started it, and nobody will.
-      if (broker.journal.last(agentId("Errand", id)) === undefined) return;
-      const errand = errands.get(id);
-      await errand.resume();
-      await errand.sendEvent({ type: GO, payload: GO });
-      const approval = { approved: true, metadata: GO };
-      await errand.sendEvent({ type: "approval", payload: approval });
-    };
-    // One that has ended can't.
-    for (const errand of this.controlled.values()) await one(errand).catch(() => undefined);
-    return this.controlled.size > 0;
   }
 
   private control(errand: Order, action: ControlAction): void {

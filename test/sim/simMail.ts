@@ -118,7 +118,7 @@ const OPS: Readonly<Record<MailOrder["do"], number>> = {
   mark: 3, reply: 4, send: 2, flaky: 2, reject: 1,
 }; // prettier-ignore
 /** Of runs; and of the steps of one that has any. */
-const RUNS_WITH_MAIL = 0.35;
+const RUNS_WITH_MAIL = 0.25;
 const MAILS = 0.1;
 /** Of mails: sent again though nothing went wrong; another one under the Message-ID of one before. */
 const REPEATED = 0.25;
