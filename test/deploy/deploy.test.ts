@@ -162,6 +162,16 @@ describe("Dockerfile", () => {
     );
   });
 
+  it("starts what is built, and nothing before what ends it while it starts", () => {
+    const entry = lines.find((line) => line.startsWith("ENTRYPOINT "))!.slice("ENTRYPOINT ".length);
+    const files = (JSON.parse(entry) as string[]).filter((word) => word.endsWith(".js"));
+    expect(files[0]).toMatch(/\/endOnSignals\.js$/);
+    for (const file of files) {
+      const source = file.replace("/opt/agents/dist/", `${DEPLOY}../`).replace(/\.js$/, ".ts");
+      expect(existsSync(source), file).toBe(true);
+    }
+  });
+
   it("copies only what exists", () => {
     for (const line of lines.filter((l) => l.startsWith("COPY ") && !l.includes("--from=")))
       for (const source of line.split(" ").slice(1, -1))
