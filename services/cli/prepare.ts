@@ -5,7 +5,6 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { loadEnv } from "../env/loadEnv.ts";
-import { loadModule } from "../module/loadModule.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 import { failed, usage } from "./CliError.ts";
 import { devSecretsPath, makeDevSecrets, secretNames } from "./devSecrets.ts";
@@ -62,6 +61,8 @@ async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Pre
   const isDev = options.role === "dev";
   const sources = { module: file, cwd: terminal.cwd, processEnv: terminal.env };
   const before = loadEnv(sources);
+  // With what compiles TypeScript: commands that load no module start without it.
+  const { loadModule } = await import("../module/loadModule.ts");
   const module = await loadModule(file);
   const names = secretNames(module.webhooks);
   if (!isDev) {

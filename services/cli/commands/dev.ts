@@ -2,12 +2,10 @@
  * `agents dev [module]`: everything in one process beside a broker of its own, for one folder. Loads
  * the module again when its files change; a load that fails leaves the running code as it is.
  */
-import { loadModule } from "../../module/loadModule.ts";
 import { ModuleError, type LoadedModule } from "../../module/LoadedModule.ts";
 import { watchModule } from "../../module/watchModule.ts";
 import { failed } from "../CliError.ts";
 import { findDev, removeDevFile, writeDevFile } from "../devFile.ts";
-import { devGreeting } from "../devGreeting.ts";
 import type { Joins, RunningProcess } from "../Joins.ts";
 import { beginAndPrepare } from "../prepare.ts";
 import { serve } from "../serve.ts";
@@ -27,6 +25,7 @@ export async function dev(
     newId: joins.time.id,
   });
   const settings = { ...options, module: prepared.module, env: prepared.env };
+  const { devGreeting } = await import("../devGreeting.ts");
   await serve(
     { time: joins.time, ...begun },
     { settings, adminHostname, adminPort },
@@ -99,6 +98,7 @@ function keepLoaded(
   const reload = async (changed: ReadonlyArray<string>): Promise<void> => {
     const names = changed.map((file) => shownPath(terminal.cwd, file)).join(", ");
     try {
+      const { loadModule } = await import("../../module/loadModule.ts");
       const next = await loadModule(module.file);
       watch.follow(next.files);
       await running.reload(next);

@@ -14,7 +14,6 @@ import { addressKey, type AgentId, type Sequence } from "../../../schemas/Addres
 import { decodeEvent, type Cause } from "../../../schemas/JournalEvent.ts";
 import { loadEnv } from "../../env/loadEnv.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
-import { loadModule } from "../../module/loadModule.ts";
 import { failed } from "../CliError.ts";
 import { findAgent } from "../findAgent.ts";
 import type { Joins, ReadPorts } from "../Joins.ts";
@@ -53,6 +52,7 @@ export async function rerun(
   const id = await findAgent(ports.journal, options.className, options.name);
   const file = findModule(terminal, options.module);
   const { env } = loadEnv({ module: file, cwd: terminal.cwd, processEnv: terminal.env });
+  const { loadModule } = await import("../../module/loadModule.ts");
   const module = await loadModule(file);
   checkHasClass(module, id, shownPath(terminal.cwd, file));
   const run = await joins.rerunOn({ module, env });
