@@ -46,6 +46,14 @@ test("every invariant holds in every seed", { timeout: TIMEOUT_MS }, async () =>
     "ack lost",
     "hibernated",
   ];
-  for (const fault of [...common, "killed by an input", "duplicate dropped", "erased"])
+  const errands = ["errand: pause", "errand: terminate", "errand: restart"];
+  const others = [
+    "killed by an input",
+    "duplicate dropped",
+    "erased",
+    "mail accepted",
+    "batch: lost",
+  ];
+  for (const fault of [...common, ...errands, ...others])
     expect([fault, bites.get(fault) ?? 0]).not.toEqual([fault, 0]);
 });
