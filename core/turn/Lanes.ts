@@ -15,7 +15,7 @@ import type { ActiveAgent } from "./ActiveAgent.ts";
 import type { ActiveAgentParts } from "./AgentParts.ts";
 import { MAIL_KEYS, MailLane } from "./MailLane.ts";
 import { OutgoingLane, WEBHOOK_KEYS } from "./OutgoingLane.ts";
-import { QueueLane } from "./QueueLane.ts";
+import { messageOf, QueueLane } from "./QueueLane.ts";
 import { Scheduler } from "./Scheduler.ts";
 import { SIGNAL_KEYS, SignalLane } from "./SignalLane.ts";
 import { mergeTriggers, type CommitTriggers } from "./Triggers.ts";
@@ -68,8 +68,13 @@ export class Lanes {
 
   /** A trigger of a job came from the inbox: the agent's own tables say what runs. */
   offer(kind: "queue" | "schedule", key: string, handle: InputHandle): void {
-    if (kind === "schedule") this.scheduler.offer(key, handle);
-    else this.laneOf(key).offer(key, handle);
+    try {
+      if (kind === "schedule") this.scheduler.offer(key, handle);
+      else this.laneOf(key).offer(key, handle);
+    } catch (error) {
+      // A table can't be read, of a damaged file for one: the agent starts anew, and the trigger comes again.
+      this.#agent.abort(`the trigger of a job can't be looked up: ${messageOf(error)}`);
+    }
   }
 
   /** The lane of a job's key. */

@@ -11,6 +11,7 @@ import { AgentDiscarded } from "../../core/agent/errors.ts";
 import { AgentImage } from "../../core/turn/AgentImage.ts";
 import { applyEvent } from "../../core/turn/applyEvent.ts";
 import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
+import { Lanes } from "../../core/turn/Lanes.ts";
 import { GATHER_MS } from "../../core/turn/Committer.ts";
 import { AgentWorkflow, type WorkflowClass } from "../../core/workflow/AgentWorkflow.ts";
 import { RunTable } from "../../core/workflow/RunTable.ts";
@@ -166,6 +167,17 @@ test("a job that was begun beside an input that kills its host keeps its attempt
   // It runs beside the first death and the second, and once more.
   expect(jobs).toBeLessThanOrEqual(MAX_ATTEMPTS);
   expect(deaths).toBeGreaterThan(MAX_ATTEMPTS);
+});
+
+test("a job's trigger that can't be looked up ends its agent, and nothing else", () => {
+  const abort = vi.fn();
+  const query = (): never => {
+    throw new Error("the file ends in page 3");
+  };
+  const agent = { abort, database: { query, imageBytes: 1 } };
+  const lanes = new Lanes(agent as never, { jobs: {} } as never);
+  lanes.offer("queue", "queue:one", { ack: () => {}, nak: () => {} } as never);
+  expect(abort).toHaveBeenCalledWith(expect.stringContaining("the file ends in page 3"));
 });
 
 /** An instance that any webhook starts. */

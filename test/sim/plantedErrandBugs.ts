@@ -2,7 +2,6 @@
 import { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
 import type { QueueLane } from "../../core/turn/QueueLane.ts";
 import { SignalLane } from "../../core/turn/SignalLane.ts";
-import { Execution } from "../../core/workflow/Execution.ts";
 import { RunTable } from "../../core/workflow/RunTable.ts";
 import { Wakes } from "../../core/workflow/Wakes.ts";
 import { patch } from "./patch.ts";
@@ -63,9 +62,13 @@ export const ERRAND_BUGS: ReadonlyArray<PlantedBug> = [
     breaks: ["I15"],
     install: () =>
       patch(
-        Execution.prototype as unknown as { unpaused: () => Promise<void> },
-        "unpaused",
-        () => () => Promise.resolve(),
+        RunTable.prototype,
+        "run",
+        (plain) =>
+          function (this: RunTable) {
+            const run = plain.call(this);
+            return run && { ...run, paused: false };
+          },
       ),
   },
   {
