@@ -116,7 +116,7 @@ export class ActiveAgent implements AgentRuntime {
   }
 
   get suspects(): Suspects {
-    return (this.#suspects ??= new Suspects(this));
+    return (this.#suspects ??= new Suspects(this, this.#parts.unbegun));
   }
   get streams(): ResponseStreams {
     return (this.#streams ??= new ResponseStreams(this));

@@ -16,6 +16,7 @@ import type { AgentImage } from "./AgentImage.ts";
 import type { Committer } from "./Committer.ts";
 import type { SchedulerPorts } from "./Scheduler.ts";
 import type { Turn } from "./Turn.ts";
+import type { Unbegun } from "./Unbegun.ts";
 
 export type AgentClassType = (new (ctx: AgentContext, env: never) => Agent<unknown>) & {
   options?: AgentStaticOptions;
@@ -49,6 +50,8 @@ export interface ActiveAgentParts {
   /** Undefined: none can be connected to. */
   readonly mcp: McpClientsShape | undefined;
   readonly mail: MailTransportShape;
+  /** The host's. */
+  readonly unbegun: Unbegun;
   readonly makeCommitter: (agent: ActiveAgent) => Committer;
   /** The agent must leave memory without committing (`ctx.abort`, a broken invariant). */
   readonly onAbort: (reason: string) => void;

@@ -9,8 +9,7 @@
  * 4. An input is acked only after the event that finishes it is stored, and answered then too.
  * 5. A failed run is journaled (its attempt counts, across hosts) and delivered again after its backoff;
  *    the last failed attempt goes to the dead letters first, then to the journal, then it is acked.
- * 6. One that was not stored first (`DirectInput`) is an input like the others. There are never so many of those that
- *    they would have to be held by number.
+ * 6. One that was not stored first (`DirectInput`) is an input like the others, and never held by number only.
  *
  * Fed by the host's inbox consumer and by calls of gateways; feeds `ActiveAgent.run` and the answer outlet.
  */
@@ -262,7 +261,8 @@ export class Mailbox {
     const { delivery } = held;
     const { head } = envelope;
     // By key: two copies that are tried in turn share their attempts, or neither would ever spend them.
-    const attempt = (agent.image.begun.get(head.key)?.attempts ?? 0) + 1;
+    const begun = agent.image.begun.get(head.key);
+    const attempt = begun === undefined ? 1 : agent.suspects.next(head.key, begun.attempts);
     const retry = retryOf(agent);
     const turn = new Turn({
       cause: causeOfEnvelope(head, envelope.body, delivery.seq, attempt),

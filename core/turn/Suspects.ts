@@ -6,9 +6,11 @@
  *    its own attempts, and not those of jobs that happened to run beside it.
  * 2. Nor do such a job and an input that was begun before run beside each other. Whichever comes second waits, but not for
  *    ever: an input may wait for a job, and a job for an input.
+ * 3. What was journaled and lost its agent before it ran spends nothing (`Unbegun`).
  */
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import type { Turn } from "./Turn.ts";
+import type { Unbegun } from "./Unbegun.ts";
 
 /** Rule 2. What kills its host mostly does it at once; nearly every turn is shorter. */
 const APART_MS_MAX = 10_000;
@@ -17,12 +19,19 @@ const NOTHING = (): void => undefined;
 
 export class Suspects {
   private readonly agent: ActiveAgent;
+  private readonly unbegun: Unbegun;
   /** Undefined: none was alone yet. */
   private lastJob: Promise<void> | undefined;
   private lastInput: Promise<void> | undefined;
 
-  constructor(agent: ActiveAgent) {
+  constructor(agent: ActiveAgent, unbegun: Unbegun) {
     this.agent = agent;
+    this.unbegun = unbegun;
+  }
+
+  /** Rule 3. The number of the attempt that comes next for a key that the journal says was begun so often. */
+  next(key: string, journaled: number): number {
+    return journaled + (this.unbegun.has(this.agent.id, key, journaled) ? 0 : 1);
   }
 
   /**
@@ -43,10 +52,13 @@ export class Suspects {
   }
 
   private async store(turn: Turn): Promise<void> {
-    const { committer } = this.agent;
+    const { committer, id } = this.agent;
+    const { id: key = "", attempt = 1 } = turn.cause;
     turn.announced = true;
     committer.touch(turn);
+    this.unbegun.announced(id, key, attempt);
     await committer.flush(turn);
+    this.unbegun.begins(id, key);
   }
 
   private async jobAlone(): Promise<() => void> {

@@ -46,7 +46,8 @@ const UNKNOWN_ATTEMPTS = 1;
 
 /** Resolves when the job is settled and that is stored. Rejects with `AgentDiscarded` or `BrokerUnavailable`. */
 export async function runJob(agent: ActiveAgent, job: Job): Promise<void> {
-  const before = agent.image.begun.get(job.key)?.attempts ?? 0;
+  const begun = agent.image.begun.get(job.key);
+  const before = begun === undefined ? 0 : agent.suspects.next(job.key, begun.attempts) - 1;
   for (let attempt = before + 1; ; attempt++) {
     const turn = new Turn({
       cause: causeOf(job, attempt, agent.time.nowMs()),

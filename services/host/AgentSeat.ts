@@ -99,6 +99,9 @@ export class AgentSeat implements ActiveAgentParts, CommitterHost, MailboxHost, 
   get mail() {
     return this.services.mail ?? NO_MAIL_TRANSPORT;
   }
+  get unbegun() {
+    return this.services.unbegun;
+  }
   get outlet(): AgentOutlet {
     return this;
   }

@@ -27,6 +27,7 @@ import { Cron, type CronShape } from "../../core/schedule/Cron.ts";
 import { Timers, type TimersShape } from "../../core/schedule/Timers.ts";
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
+import { Unbegun } from "../../core/turn/Unbegun.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import type { AgentMetrics } from "../../core/metrics/AgentMetrics.ts";
 import { Turnstile } from "./Turnstile.ts";
@@ -88,6 +89,8 @@ export interface HostServices {
   readonly mail?: MailTransportShape;
   /** Snapshots on their way; a host that stops waits for them, for a moment. */
   readonly storing: Set<Promise<void>>;
+  /** Attempts that were announced here and have not begun. */
+  readonly unbegun: Unbegun;
   /** Agents that are being rebuilt pass it. */
   readonly rebuilds: Turnstile;
   readonly time: TimeShape;
@@ -119,6 +122,7 @@ export const hostServices = (
         onSome: (mcp) => ({ mcp }),
       }),
       storing: new Set(),
+      unbegun: new Unbegun(),
       rebuilds: new Turnstile(REBUILDS_MAX),
       time: yield* Time,
       ambient: yield* Ambient,

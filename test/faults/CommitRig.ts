@@ -150,6 +150,12 @@ export class CommitRig {
     this.broker.journal.append(ID, encodeEvent(head), last);
   }
 
+  /** Stores a held append without deltas, of which its host hears nothing. */
+  store({ head }: HeldAppend): void {
+    const last = this.broker.journal.last(ID)?.seq ?? (0 as Sequence);
+    this.broker.journal.append(ID, encodeEvent(head), last);
+  }
+
   /** What the agent answers to a GET. */
   async get(): Promise<unknown> {
     const { reply, body } = await this.slot.call(

@@ -358,3 +358,32 @@ describe("repetition and failure", () => {
     expect(runs).toHaveLength(3);
   });
 });
+
+describe("attempts", () => {
+  test("an input whose agent is lost each time before it runs spends none, and is run in the end", async () => {
+    rig.lose();
+    rig.claim(2);
+    rig.holding = true;
+    await rig.deliver(1);
+    // Old enough that it may be what killed a host: it is announced.
+    await rig.pass(5_000);
+    for (let epoch = 3; epoch < 9; epoch++) {
+      rig.lose();
+      rig.held.length = 0;
+      rig.claim(epoch);
+      await rig.deliver(1);
+      await rig.held[0]!.pass(); // the claim
+      expect(rig.held[1]!.head.turns).toMatchObject([{ begun: true }]);
+      // It is stored, and the host loses the agent before it hears of that.
+      rig.store(rig.held[1]!);
+      expect(runs).toEqual([]);
+    }
+    rig.holding = false;
+    rig.claim(9);
+    rig.left.length = 0;
+    await rig.deliver(1);
+    expect(rig.left).toContain("answer 1 200");
+    expect(runs).toEqual(["key-1"]);
+    expect((await turns()).at(-1)).toEqual({ ...whole("key-1") });
+  });
+});

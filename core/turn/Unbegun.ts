@@ -1,0 +1,44 @@
+/**
+ * Attempts that this process announced in the journal (what may have killed a host is journaled as begun before it runs) and whose
+ * agent it lost before they ran. Nothing of them happened, so the attempt that comes next has their number again. Otherwise an
+ * input that waits while leases come and go would spend its attempts on announcements, and die without having been run.
+ *
+ * 1. An attempt that begins is forgotten here first: one that kills its host, or makes it lose its lease, counts.
+ * 2. A process that dies forgets all, and another host knows nothing of it: those attempts count, as of runs nobody knows the end of.
+ * 3. What is held matches what the journal says last of the key; where somebody began it since, that counts.
+ *
+ * One a host. Fed and asked by `Suspects`.
+ */
+import type { AgentId } from "../../schemas/Address.ts";
+
+/** Of keys that go elsewhere nothing is heard again: past this the oldest are forgotten, and count. */
+const HELD_MAX = 10_000;
+
+export class Unbegun {
+  /** Announced attempt by agent and key, oldest first. */
+  private readonly attempts = new Map<string, number>();
+
+  /** The last attempt that the journal knows of was announced here, and never began. */
+  has(id: AgentId, key: string, journaled: number): boolean {
+    return this.attempts.size > 0 && this.attempts.get(placeOf(id, key)) === journaled;
+  }
+
+  /** It is about to be journaled. */
+  announced(id: AgentId, key: string, attempt: number): void {
+    const place = placeOf(id, key);
+    this.attempts.delete(place);
+    if (this.attempts.size >= HELD_MAX)
+      for (const oldest of this.attempts.keys()) {
+        this.attempts.delete(oldest);
+        break;
+      }
+    this.attempts.set(place, attempt);
+  }
+
+  /** Rule 1. */
+  begins(id: AgentId, key: string): void {
+    this.attempts.delete(placeOf(id, key));
+  }
+}
+
+const placeOf = (id: AgentId, key: string): string => JSON.stringify([id.class, id.name, key]);
