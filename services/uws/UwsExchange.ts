@@ -13,6 +13,7 @@
  */
 import type { HttpResponse as UwsResponse } from "uWebSockets.js";
 import { UwsBodyWriter } from "./UwsBodyWriter.ts";
+import { asUtf8 } from "./asUtf8.ts";
 import { AbortSource } from "../../core/http/AbortSource.ts";
 import { BodyBuffer } from "../../core/http/BodyBuffer.ts";
 import type {
@@ -155,7 +156,7 @@ export class UwsExchange implements Exchange {
       res.writeStatus(`${status} ${reasonPhrase(status)}`);
       res.writeHeader("content-type", "text/plain;charset=UTF-8");
       if (after === "linger") res.writeHeader("connection", "close");
-      res.end(text, after === "close");
+      res.end(asUtf8(text), after === "close");
       this.#finish();
     });
   }
@@ -212,7 +213,7 @@ export class UwsExchange implements Exchange {
       }
       res.endWithoutBody();
     } else if (body.length <= COPIED_BYTES_MAX) {
-      res.end(body, close);
+      res.end(asUtf8(body), close);
     } else {
       if (close) res.writeHeader("connection", "close");
       this.#stream(res, typeof body === "string" ? Buffer.from(body) : body);

@@ -19,6 +19,7 @@ import {
   sendableCode,
   sendableReason,
 } from "../../core/http/closeFrame.ts";
+import { asUtf8 } from "./asUtf8.ts";
 
 export interface SocketLimits {
   readonly socketBufferBytesMax: number;
@@ -59,7 +60,7 @@ export class UwsSocket implements ServerSocket {
   #send(data: string | Uint8Array, binary: boolean): void {
     const ws = this.#ws;
     if (ws === undefined) return;
-    const status = ws.send(data, binary, false);
+    const status = ws.send(asUtf8(data), binary, false);
     if (status === SENT) return;
     if (ws.getBufferedAmount() > this.#limits.socketBufferBytesMax) {
       this.#end(CLOSE_LAGGING, "Too slow to receive", false);
@@ -105,7 +106,7 @@ export class UwsSocket implements ServerSocket {
     const sent = sendableCode(code);
     this.#report(sent ?? CLOSE_NO_CODE, reason, clean);
     // 0 makes the library send a close frame without a code.
-    ws.end(sent ?? 0, sendableReason(reason));
+    ws.end(sent ?? 0, asUtf8(sendableReason(reason)));
   }
 
   #report(code: number, reason: string, clean: boolean): void {
