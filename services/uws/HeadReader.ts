@@ -69,11 +69,15 @@ export class HeadReader {
   /** The library decodes values as UTF-8; header values are bytes, one character each, as in `Headers`. */
   #exactBytes(req: UwsRequest): void {
     for (const name of this.#nonAscii) {
-      const values = this.#headers[name] ?? [];
-      // getHeader gives the bytes of the first; the rest can only be turned back from what was decoded.
-      const rest = values.slice(1).map((value) => Buffer.from(value, "utf8").toString("latin1"));
-      this.#headers[name] = [req.getHeader(name), ...rest];
+      const [first = "", ...rest] = this.#headers[name] ?? [];
+      // getHeader gives the bytes of the first, but in builds for Nodes past 20; the rest can only be
+      // turned back from what was decoded, which loses bytes that are no UTF-8.
+      const asked = req.getHeader(name);
+      const exact = asked === first ? bytesOf(first) : asked;
+      this.#headers[name] = [exact, ...rest.map(bytesOf)];
     }
     this.#nonAscii.clear();
   }
 }
+
+const bytesOf = (decoded: string): string => Buffer.from(decoded, "utf8").toString("latin1");

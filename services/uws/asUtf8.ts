@@ -1,10 +1,14 @@
 /**
- * Text as the library sends it right whatever its build: the one for Node 24 writes a string of
- * characters up to U+00FF one byte each, where others write UTF-8. ASCII is the same in both and
+ * Text as the library sends it right whatever its build: those for Nodes past 20 write a string of
+ * characters up to U+00FF one byte each, where the others write UTF-8. ASCII is the same in both and
  * stays a string; all other text is encoded here. For UwsSocket.ts and UwsExchange.ts.
  */
 const NON_ASCII = /[^\0-\x7f]/;
+/** The module version of Node 20. */
+const WRITES_UTF8 = Number(process.versions.modules) <= 115;
 
-/** Bytes, or a string of ASCII. */
+/** Bytes, or a string that the library writes as UTF-8. */
 export const asUtf8 = <Data extends string | Uint8Array>(data: Data): Data | Buffer =>
-  typeof data === "string" && NON_ASCII.test(data) ? Buffer.from(data, "utf8") : data;
+  WRITES_UTF8 || typeof data !== "string" || !NON_ASCII.test(data)
+    ? data
+    : Buffer.from(data, "utf8");

@@ -51,7 +51,18 @@ test("a mail that SMTP took is answered, once, whatever becomes of hosts", async
 
   // The process that takes mail goes on by itself: a second one finds the agent as it was left.
   expect((await deliver(port, { ...letter, text: "again" })).code).toBe(250);
-  const mails = await sink.got(2);
-  expect(mails[1]!.raw.toString()).toContain("number 2\r\n");
-  expect(mails).toHaveLength(2);
+  // What was sent before its host knew of it is sent again, under the same Message-ID: receivers pass it over.
+  const distinct = () =>
+    new Map(sink.mails.map((mail) => [messageId(mail.raw), mail.raw.toString()]));
+  await pollUntil(
+    "a second answer",
+    () => distinct().size > 1 || { done: false, saw: sink.mails.length },
+  );
+  expect([...distinct().values()].map((text) => /number \d+/.exec(text)?.[0])).toEqual([
+    "number 1",
+    "number 2",
+  ]);
 }, 150_000);
+
+const messageId = (raw: Buffer): string =>
+  /^Message-ID: (.*)\r$/m.exec(raw.toString())?.[1] ?? "none";

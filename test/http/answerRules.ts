@@ -36,6 +36,15 @@ export const answerRules = (adapter: Adapter): void => {
       }
     });
 
+    it.each(["\xe9t\xe9 \xff", "caf\xe9 \u65e5\u672c", "plain"])(
+      "the text %j leaves as UTF-8",
+      async (body) => {
+        await using server = await answering(adapter, { status: 200, headers: [], body });
+        const answer = await fetch(`http://127.0.0.1:${server.port}/`);
+        expect(Buffer.from(await answer.arrayBuffer())).toEqual(Buffer.from(body, "utf8"));
+      },
+    );
+
     it("repeated headers go out one by one, and Latin-1 as one byte a character", async () => {
       await using server = await answering(adapter, {
         status: 200,

@@ -397,6 +397,17 @@ export const socketRules = (adapter: Adapter): void => {
       },
     );
 
+    it("text arrives as it was sent, whatever characters it has", async () => {
+      const { server, sockets } = await accepting(adapter);
+      await using _ = server;
+      using peer = await client(server.port);
+      const texts = ["\xe9t\xe9 \xff", "caf\xe9 \u65e5\u672c", "plain"];
+      const socket = await sockets.first();
+      for (const text of texts) socket.send(text);
+      await until("the texts", () => peer.received.length === texts.length);
+      expect(peer.received.map(String)).toEqual(texts);
+    });
+
     it("a reason is cut to what a frame holds, between characters", async () => {
       const { server, sockets } = await accepting(adapter);
       await using _ = server;

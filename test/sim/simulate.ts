@@ -176,7 +176,7 @@ async function settle(installation: Installation, faults: Faults, workload: Work
   await pass(PATIENCE_MS, isDone);
   // An instance that a planted bug has broken may never answer.
   let goesOn: boolean | undefined;
-  void workload.goOn().then((any) => (goesOn = any));
+  void workload.goOn().then((found) => (goesOn = found));
   await pass(PATIENCE_MS, () => goesOn !== undefined);
   if (goesOn !== false) {
     await pass(CALM_MS, () => false);
