@@ -52,8 +52,7 @@ test("a mail that SMTP took is answered, once, whatever becomes of hosts", async
   // The process that takes mail goes on by itself: a second one finds the agent as it was left.
   expect((await deliver(port, { ...letter, text: "again" })).code).toBe(250);
   // What was sent before its host knew of it is sent again, under the same Message-ID: receivers pass it over.
-  const distinct = () =>
-    new Map(sink.mails.map((mail) => [messageId(mail.raw), mail.raw.toString()]));
+  const distinct = () => new Map(sink.mails.map(({ raw }) => [messageId(raw), raw.toString()]));
   await pollUntil(
     "a second answer",
     () => distinct().size > 1 || { done: false, saw: sink.mails.length },
