@@ -4,6 +4,7 @@
  */
 import * as Effect from "effect/Effect";
 import type { LogShape } from "../../core/log/Log.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
 import {
   describeDurability,
   NotDurable,
@@ -49,13 +50,17 @@ export interface PreflightOptions {
   /** The server is our own child: of a laptop, where nobody asked for durability. */
   readonly own: boolean;
   readonly log: LogShape;
+  readonly time: Pick<TimeShape, "after">;
 }
 
+/** A server that was away is asked so long after: often enough to tell soon that it came back weaker than it was. */
+const AWAY_MS = 30_000;
+
 /**
- * Looks at the broker's durability now and after each reconnect, and logs what it sees. The returned
- * function says what was seen last. Fails with `NotDurable` or `BrokerUnavailable`.
+ * Looks at the broker's durability now, after each reconnect, and again while a server is away; logs what it sees. The
+ * returned function says what was seen last. Fails with `NotDurable` or `BrokerUnavailable`.
  */
-export const preflight = (nats: NatsShape, { required, own, log }: PreflightOptions) =>
+export const preflight = (nats: NatsShape, { required, own, log, time }: PreflightOptions) =>
   Effect.gen(function* () {
     const look = Effect.tryPromise({ try: () => readDurability(nats), catch: unavailable });
     let seen: Durability = yield* look;
@@ -70,18 +75,36 @@ export const preflight = (nats: NatsShape, { required, own, log }: PreflightOpti
       log[level]("durability of the broker", { durability: describeDurability(seen) });
     };
     tell();
+    let cancel: (() => void) | undefined;
+    let over = false;
+    const lookAgain = (): void => {
+      readDurability(nats)
+        .then(
+          (found) => {
+            const changed = describeDurability(found) !== describeDurability(seen);
+            seen = found;
+            if (changed) tell();
+          },
+          // What can't be read now is asked again at the next reconnect; until then the last answer stands.
+          () => undefined,
+        )
+        .then(waitForAway, () => undefined);
+    };
+    const waitForAway = (): void => {
+      cancel?.();
+      const isAway = seen._tag === "Durable" && seen.away.length > 0;
+      cancel = isAway && !over ? time.after(AWAY_MS, lookAgain) : undefined;
+    };
+    waitForAway();
     const offChange = nats.connection.onChange((up) => {
-      if (!up) return;
-      // What can't be read now is asked again at the next reconnect; until then the last answer stands.
-      readDurability(nats).then(
-        (found) => {
-          const changed = describeDurability(found) !== describeDurability(seen);
-          seen = found;
-          if (changed) tell();
-        },
-        () => undefined,
-      );
+      if (up) lookAgain();
     });
-    yield* Effect.addFinalizer(() => Effect.sync(() => offChange()));
+    yield* Effect.addFinalizer(() =>
+      Effect.sync(() => {
+        over = true;
+        offChange();
+        cancel?.();
+      }),
+    );
     return (): Durability => seen;
   });

@@ -152,6 +152,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
       required: settings.requireDurable,
       own: settings.natsUrl === undefined,
       log,
+      time: machineTime,
     });
     const { groupCommit } = settings;
     nats.groupCommit.on =

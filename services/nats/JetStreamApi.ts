@@ -2,6 +2,7 @@
  * The JetStream API as JSON over `ReplyInbox`: streams, consumers, messages by the leader. The one
  * place where the broker's refusals become errors of ours, by code and never by text.
  */
+import { setTimeout as delay } from "node:timers/promises";
 import type { Msg } from "@nats-io/nats-core";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { isNoResponders, type ReplyInbox } from "./ReplyInbox.ts";
@@ -33,7 +34,13 @@ const API_TIMEOUT_MS = 5_000;
 const RETRIED_TIMEOUT_MS = 2_000;
 const isRetried = (subject: string): boolean =>
   /^\$JS\.API\.(?:CONSUMER|DIRECT|STREAM\.MSG\.GET)\./.test(subject);
+/** Of a cluster whose leader has died: 4 to 10 s, more when it is loaded. */
+const ELECTION_MS_MAX = 20_000;
+const AGAIN_MS = 250;
 const encoder = new TextEncoder();
+
+/** Asked, and nobody said anything: a leader that died, or a connection that was lost. */
+class Silence extends BrokerUnavailable {}
 
 interface Answer {
   readonly error?: {
@@ -63,6 +70,22 @@ export class JetStreamApi {
     return answer as A;
   }
 
+  /**
+   * As `call`, of `STREAM.INFO`, which only the stream's leader answers: asked again for as long as an election takes. For
+   * what a process has to know before it starts; it would end, and be started again in vain.
+   */
+  async streamInfo<A>(stream: string): Promise<A> {
+    const untilMs = performance.now() + ELECTION_MS_MAX;
+    for (;;) {
+      try {
+        return await this.call<A>(`STREAM.INFO.${stream}`);
+      } catch (error) {
+        if (!(error instanceof Silence) || performance.now() >= untilMs) throw error;
+        await delay(AGAIN_MS);
+      }
+    }
+  }
+
   /** One request, one answer, whatever it is made of. Rejects with `BrokerUnavailable`. */
   request(subject: string, data: Uint8Array): Promise<Msg> {
     return new Promise((resolve, reject) => {
@@ -76,8 +99,7 @@ export class JetStreamApi {
             else resolve(message);
             return true;
           },
-          lost: (why) =>
-            reject(new BrokerUnavailable({ message: `no answer to ${subject} (${why})` })),
+          lost: (why) => reject(new Silence({ message: `no answer to ${subject} (${why})` })),
         },
         { timeoutMs: isRetried(subject) ? RETRIED_TIMEOUT_MS : API_TIMEOUT_MS },
       );

@@ -1,18 +1,25 @@
 /**
  * What an acknowledgement of this broker is worth, read from the servers themselves: whether each server
  * that holds a copy writes to disk before it acknowledges (`sync_interval: always`), and how many copies there
- * are. Used at a process's start and after each reconnect; tells the log, `/readyz` and `--require-durable`.
+ * are. Used at a process's start, after each reconnect, and while a server is away; tells the log, `/readyz` and
+ * `--require-durable`.
  *
  * The servers' configuration is seen only where they let us (`$SYS.REQ.SERVER.PING.JSZ`, exported to the account:
  * `deploy/nats/accounts.conf`). Where they don't, the answer is "unknown" and never a guess.
+ *
+ * A server that is silent where others answer is away. It stores nothing then: every acknowledgement is of the others,
+ * a majority of each stream's copies, and worth what they say. What it is worth when it comes back is asked then.
  */
 import * as Data from "effect/Data";
 import type { NatsShape } from "./Nats.ts";
 import { isNoResponders } from "./ReplyInbox.ts";
 
 export type Durability =
-  /** Acknowledged is on disk, on so many servers (a majority of them before the acknowledgement). */
-  | { readonly _tag: "Durable"; readonly replicas: number }
+  /**
+   * Acknowledged is on disk, on so many servers (a majority of them before the acknowledgement). `away`: names of those that
+   * hold copies and did not answer; they are to be asked again.
+   */
+  | { readonly _tag: "Durable"; readonly replicas: number; readonly away: ReadonlyArray<string> }
   /** A power failure can lose what was acknowledged. */
   | { readonly _tag: "Weak"; readonly replicas: number; readonly why: string }
   | { readonly _tag: "Unknown"; readonly replicas: number; readonly why: string };
@@ -34,7 +41,7 @@ interface StreamInfo {
   };
 }
 
-interface ServerAnswer {
+export interface ServerAnswer {
   readonly server: { readonly name: string };
   readonly data?: {
     readonly config?: { readonly sync_always?: boolean; readonly sync_interval?: number };
@@ -47,14 +54,14 @@ type Asked = Pick<NatsShape, "api" | "connection" | "replies" | "subjects">;
 export async function readDurability(nats: Asked): Promise<Durability> {
   const { subjects, api, connection } = nats;
   const infos = await Promise.all(
-    storingStreams(subjects).map((stream) => api.call<StreamInfo>(`STREAM.INFO.${stream}`)),
+    storingStreams(subjects).map((stream) => api.streamInfo<StreamInfo>(stream)),
   );
   const replicas = Math.min(...infos.map(({ config }) => config.num_replicas ?? 1));
   if (infos.some(({ config }) => config.storage === "memory"))
     return { _tag: "Weak", replicas, why: "streams are kept in memory" };
-  const holders = new Set(infos.flatMap(holdersOf));
-  if (holders.size === 0) holders.add(connection.client.info?.server_name ?? "");
-  return judge(holders, await askServers(nats, holders), replicas);
+  const only = connection.client.info?.server_name ?? "";
+  const holders = infos.map(holdersOf).map((names) => (names.length === 0 ? [only] : names));
+  return judge(holders, await askServers(nats, new Set(holders.flat())), replicas);
 }
 
 /** Names of the streams that keep what agents were told and have done. */
@@ -70,7 +77,11 @@ export const storingStreams = (subjects: NatsShape["subjects"]): ReadonlyArray<s
 export function describeDurability(durability: Durability): string {
   const { replicas } = durability;
   const copies = replicas === 1 ? "1 copy: lost with its disk" : `${replicas} copies`;
-  if (durability._tag === "Durable") return `acknowledged is on disk (${copies})`;
+  if (durability._tag === "Durable") {
+    const { away } = durability;
+    const without = away.length === 0 ? "" : `; without ${away.join(", ")}, which did not answer`;
+    return `acknowledged is on disk (${copies}${without})`;
+  }
   const start = durability._tag === "Weak" ? "not power-safe" : "unknown";
   return `${start} (${copies}): ${durability.why}`;
 }
@@ -80,14 +91,17 @@ const holdersOf = ({ cluster }: StreamInfo): string[] =>
     (name) => name !== undefined && name !== "",
   ) as string[];
 
-/** Pure: what the answers of the servers that hold copies say. Servers that hold none don't matter. */
-function judge(
-  holders: ReadonlySet<string>,
+/**
+ * Pure: what the answers of the servers that hold copies say. `holders`: of each stream. Servers that hold none don't
+ * matter.
+ */
+export function judge(
+  holders: ReadonlyArray<ReadonlyArray<string>>,
   answers: ReadonlyMap<string, ServerAnswer>,
   replicas: number,
 ): Durability {
   const silent: string[] = [];
-  for (const name of holders) {
+  for (const name of new Set(holders.flat())) {
     const config = answers.get(name)?.data?.config;
     if (config === undefined) silent.push(name);
     else if (config.sync_always !== true)
@@ -97,7 +111,9 @@ function judge(
         why: `the server ${name} acknowledges before it writes to disk, which it does every ${(config.sync_interval ?? 0) / 1e9} s: set "sync_interval: always" in its jetstream block`,
       };
   }
-  if (silent.length === 0) return { _tag: "Durable", replicas };
+  const isMajority = (names: ReadonlyArray<string>): boolean =>
+    names.filter((name) => !silent.includes(name)).length > names.length / 2;
+  if (holders.every(isMajority)) return { _tag: "Durable", replicas, away: silent };
   const who = answers.size === 0 ? "the broker does" : `${silent.join(", ")} did`;
   return {
     _tag: "Unknown",

@@ -152,7 +152,7 @@ async function createOrFind(
 
 async function info(api: JetStreamApi, stream: string): Promise<StreamInfo | undefined> {
   try {
-    return await api.call<StreamInfo>(`STREAM.INFO.${stream}`);
+    return await api.streamInfo<StreamInfo>(stream);
   } catch (error) {
     if (error instanceof ApiRefusal && error.code === ApiCode.streamNotFound) return undefined;
     throw error;

@@ -33,6 +33,7 @@ const SHARDS = 8;
 const DEADLINE_MS = 9_500;
 /** What orchestrators grant (`deploy/`). */
 const STOP_TIMEOUT_MS = 30_000;
+const DURABILITY = "durability of the broker";
 const STREAMS = [
   "agents_INBOX", "agents_JOURNAL", "agents_SNAPSHOTS", "agents_DEAD", "KV_agents_LEASES", "OBJ_agents_BLOBS",
 ]; // prettier-ignore
@@ -57,6 +58,8 @@ const figures: Record<string, number> = {};
 let sent: Senders["sent"] = [];
 const statuses = new Map<number, number>();
 let readiness = "";
+/** What a gateway said of the broker's durability that started while one server was down. */
+let withoutOne = "";
 
 const provision = async (...args: string[]): Promise<void> => {
   const { stdout } = await promisify(execFile)(process.execPath, [MAIN, "provision", ...args], {
@@ -122,6 +125,10 @@ async function loseLeader(stream: string, senders: ReadonlyArray<Senders>): Prom
   await server.kill();
   await Promise.all(senders.map((each) => each.more(60)));
   figures[`leader of ${stream} killed: 120 webhooks later, ms`] = performance.now() - startMs;
+  const late = await start("gateway", 3, "--port", "0");
+  withoutOne = String(late.lines.find(({ message }) => message === DURABILITY)?.["durability"]);
+  await late.stop();
+  processes.splice(processes.indexOf(late), 1);
   const startedMs = performance.now();
   await server.start();
   await nats.healthy();
@@ -229,6 +236,12 @@ describe("provisioning on a cluster", () => {
 describe("servers die and leaders move under load", () => {
   test("a process says what the servers say of themselves", () => {
     expect(readiness).toMatch(/^ready\ndurability: acknowledged is on disk \(3 copies\)\n/);
+  });
+
+  test("a process that requires durability starts while one of three servers is down, and names it", () => {
+    expect(withoutOne).toMatch(
+      /^acknowledged is on disk \(3 copies; without nats-\d, which did not answer\)$/,
+    );
   });
 
   test("what was acknowledged is done exactly once, in order, by one owner at a time", () => {
