@@ -65,13 +65,14 @@ export class AgentsProcess {
     const started = new AgentsProcess(options);
     try {
       await pollUntil(
-        `agents ${options.args[0]} serves`,
-        () => {
-          if (started.exitCode !== undefined) throw new Error(`it ended: ${started.told()}`);
-          return started.serving ?? { done: false, saw: started.told() };
-        },
+        `agents ${options.args[0]} serves, or ends`,
+        () =>
+          started.exitCode !== undefined ||
+          started.serving !== undefined || { done: false, saw: started.told() },
         { timeoutMs: START_TIMEOUT_MS },
       );
+      if (started.serving === undefined)
+        throw new Error(`agents ${options.args[0]} ended before it served: ${started.told()}`);
     } catch (error) {
       await started.kill();
       throw error;
