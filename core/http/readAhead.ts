@@ -3,6 +3,8 @@
  * bytes or text end there and are answered whole; one that is still being made (server-sent events,
  * a model's words) goes on as a stream. Needs no timer, so it is the same under virtual time.
  */
+import { joinBytes } from "../../schemas/joinBytes.ts";
+
 type Reader = ReadableStreamDefaultReader<Uint8Array>;
 
 export interface Ahead {
@@ -27,12 +29,12 @@ export async function readAhead({ reader, next }: PendingBody, bytesMax: number)
   for (let read = next; size < bytesMax; read = undefined) {
     read ??= reader.read();
     const settled = await atOnce(read);
-    if (settled === undefined) return { bytes: joined(pieces, size), rest: { reader, next: read } };
-    if (settled.done) return { bytes: joined(pieces, size), rest: undefined };
+    if (settled === undefined) return { bytes: joined(pieces), rest: { reader, next: read } };
+    if (settled.done) return { bytes: joined(pieces), rest: undefined };
     pieces.push(settled.value);
     size += settled.value.length;
   }
-  return { bytes: joined(pieces, size), rest: { reader, next: undefined } };
+  return { bytes: joined(pieces), rest: { reader, next: undefined } };
 }
 
 /** What the promise gives if it settles within some promise jobs; else undefined. */
@@ -44,13 +46,5 @@ async function atOnce<A>(promise: Promise<A>): Promise<A | undefined> {
   return settled ? promise : undefined;
 }
 
-function joined(pieces: readonly Uint8Array[], size: number): Uint8Array {
-  if (pieces.length === 1) return pieces[0]!;
-  const all = new Uint8Array(size);
-  let at = 0;
-  for (const piece of pieces) {
-    all.set(piece, at);
-    at += piece.length;
-  }
-  return all;
-}
+const joined = (pieces: ReadonlyArray<Uint8Array>): Uint8Array =>
+  pieces.length === 1 ? pieces[0]! : joinBytes(pieces);

@@ -27,11 +27,7 @@ export class Unbegun {
   announced(id: AgentId, key: string, attempt: number): void {
     const place = placeOf(id, key);
     this.attempts.delete(place);
-    if (this.attempts.size >= HELD_MAX)
-      for (const oldest of this.attempts.keys()) {
-        this.attempts.delete(oldest);
-        break;
-      }
+    if (this.attempts.size >= HELD_MAX) this.attempts.delete(this.attempts.keys().next().value!);
     this.attempts.set(place, attempt);
   }
 

@@ -88,7 +88,7 @@ export const preflight = (nats: NatsShape, { required, own, log, time }: Preflig
           // What can't be read now is asked again at the next reconnect; until then the last answer stands.
           () => undefined,
         )
-        .then(waitForAway, () => undefined);
+        .finally(waitForAway);
     };
     const waitForAway = (): void => {
       cancel?.();

@@ -4,6 +4,7 @@
  * a message is whole when its last part is here. Fed by `SocketTable`.
  */
 import type { GatewayMessage } from "../../schemas/Call.ts";
+import { joinBytes } from "../../schemas/joinBytes.ts";
 
 /** Messages under way; a host sends one at a time, and one that died in the middle leaves its own. */
 const UNFINISHED_MAX = 64;
@@ -22,12 +23,6 @@ export class FrameParts {
       return undefined;
     }
     this.unfinished.delete(head.id);
-    const whole = new Uint8Array(parts.reduce((bytes, part) => bytes + part.length, 0));
-    let at = 0;
-    for (const part of parts) {
-      whole.set(part, at);
-      at += part.length;
-    }
-    return whole;
+    return joinBytes(parts);
   }
 }

@@ -85,10 +85,6 @@ export class EndedSockets {
 
   private keep(key: string, how: Pick<Ended, "by" | "answer">, nowMs: number): void {
     this.ended.set(key, { ...how, untilMs: nowMs + KEPT_MS });
-    if (this.ended.size <= KEPT_MAX) return;
-    for (const oldest of this.ended.keys()) {
-      this.ended.delete(oldest);
-      return;
-    }
+    if (this.ended.size > KEPT_MAX) this.ended.delete(this.ended.keys().next().value!);
   }
 }

@@ -14,6 +14,7 @@ import * as Layer from "effect/Layer";
 import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
+import { joinBytes } from "../../schemas/joinBytes.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import { unavailable } from "./JetStreamApi.ts";
 import { headers } from "./ReplyInbox.ts";
@@ -100,7 +101,7 @@ export function makeNatsBlobs(nats: NatsShape): BlobsShape {
       hash.update(chunk.data);
     }
     const isWhole = bytes === entry.size && digestOf(hash.digest()) === entry.digest;
-    return isWhole ? joined(chunks, bytes) : undefined;
+    return isWhole ? joinBytes(chunks) : undefined;
   };
 
   return {
@@ -162,16 +163,6 @@ export function decodeBlobEntry(data: Uint8Array): BlobEntry {
     // Said below.
   }
   throw new CorruptFrame({ message: "a blob's entry is damaged" });
-}
-
-function joined(chunks: ReadonlyArray<Uint8Array>, bytes: number): Uint8Array {
-  const data = new Uint8Array(bytes);
-  let at = 0;
-  for (const chunk of chunks) {
-    data.set(chunk, at);
-    at += chunk.length;
-  }
-  return data;
 }
 
 /** Long names (a long agent name in token form) keep their start and are told apart by a hash. */

@@ -70,7 +70,7 @@ export class HeadReader {
   #exactBytes(req: UwsRequest): void {
     for (const name of this.#nonAscii) {
       const [first = "", ...rest] = this.#headers[name] ?? [];
-      // getHeader gives the bytes of the first, but in builds for Nodes past 20; the rest can only be
+      // getHeader gives the bytes of the first, but not in Node 24's build; the rest can only be
       // turned back from what was decoded, which loses bytes that are no UTF-8.
       const asked = req.getHeader(name);
       const exact = asked === first ? bytesOf(first) : asked;

@@ -1,7 +1,7 @@
 /**
- * Text as the library sends it right whatever its build: those for Nodes past 20 write a string of
- * characters up to U+00FF one byte each, where the others write UTF-8. ASCII is the same in both and
- * stays a string; all other text is encoded here. For UwsSocket.ts and UwsExchange.ts.
+ * Text as the library sends it right whatever its build: the one for Node 24 writes a string of
+ * characters up to U+00FF one byte each, where that for Node 20 writes UTF-8; of those between nothing is known. ASCII is the
+ * same in both and stays a string; all other text is encoded here. For UwsSocket.ts and UwsExchange.ts.
  */
 const NON_ASCII = /[^\0-\x7f]/;
 /** The module version of Node 20. */

@@ -16,6 +16,7 @@ import { makeNatsInbox } from "../../services/nats/NatsInbox.ts";
 import { makeNatsLeases } from "../../services/nats/NatsLeases.ts";
 import { natsLayer } from "../../services/nats/natsLayer.ts";
 import { provision, type ProvisionOptions } from "../../services/nats/provision.ts";
+import { collect } from "../kit/collect.ts";
 import { startNats, type TestNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { LARGE_BYTES, message, patient } from "./Backend.ts";
@@ -203,9 +204,3 @@ describe("provisioning", () => {
     }
   });
 });
-
-async function collect<A>(items: AsyncIterable<A>): Promise<A[]> {
-  const found = [];
-  for await (const item of items) found.push(item);
-  return found;
-}

@@ -137,8 +137,7 @@ export class CommitRig {
 
   /** Another host writes to the agent's journal. */
   intrude(epoch: number): void {
-    const last = this.broker.journal.last(ID)?.seq ?? (0 as Sequence);
-    const head: JournalHead = {
+    this.append({
       id: this.time.id(),
       agent: [ID.class, ID.name],
       kind: "claimed",
@@ -146,12 +145,15 @@ export class CommitRig {
       epoch,
       time: this.time.nowMs(),
       turns: [],
-    };
-    this.broker.journal.append(ID, encodeEvent(head), last);
+    });
   }
 
   /** Stores a held append without deltas, of which its host hears nothing. */
   store({ head }: HeldAppend): void {
+    this.append(head);
+  }
+
+  private append(head: JournalHead): void {
     const last = this.broker.journal.last(ID)?.seq ?? (0 as Sequence);
     this.broker.journal.append(ID, encodeEvent(head), last);
   }

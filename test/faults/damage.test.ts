@@ -16,6 +16,7 @@ import { blobSubjects, makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
 import { makeNatsJournal } from "../../services/nats/NatsJournal.ts";
 import { makeNatsSnapshots } from "../../services/nats/NatsSnapshots.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
+import { collect } from "../kit/collect.ts";
 import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
 import { Recorded, type Material, type StoredAt } from "./damage/Material.ts";
 import { HARMLESS, sweepDamage } from "./damage/sweepDamage.ts";
@@ -78,13 +79,13 @@ test("a blob whose entry is damaged is corrupt, not a broker that is away", asyn
   const ofEvent = material.messages.find(isEntry)!;
   recorded.damaged = { message: ofEvent, data: ofEvent.data.slice(1) };
   const events = recorded.journal.read(CLAIMED, { fromSeq: 1 as Sequence });
-  await expect(all(events)).rejects.toBeInstanceOf(CorruptFrame);
+  await expect(collect(events)).rejects.toBeInstanceOf(CorruptFrame);
   const ofSnapshot = material.messages.findLast(isEntry)!;
   // A size that no memory has.
   const text = Buffer.from(ofSnapshot.data).toString().replace(/"size":/, '"size":999999999999'); // prettier-ignore
   for (const data of [ofSnapshot.data.slice(1), Buffer.from(text)]) {
     recorded.damaged = { message: ofSnapshot, data };
-    expect(await all(recorded.snapshots.newestFirst(CLAIMED))).toEqual([]);
+    expect(await collect(recorded.snapshots.newestFirst(CLAIMED))).toEqual([]);
   }
 });
 
@@ -92,12 +93,6 @@ function snapshotOf(id: AgentId) {
   const recorded = new Recorded(material);
   const subject = material.subjects.snapshot(id);
   return { recorded, message: material.messages.find((each) => each.subject === subject)! };
-}
-
-async function all<A>(items: AsyncIterable<A>): Promise<A[]> {
-  const found: A[] = [];
-  for await (const item of items) found.push(item);
-  return found;
 }
 
 /** Two agents with a dozen events each, a snapshot and a cache: by the product's writers, into an array. */

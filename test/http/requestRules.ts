@@ -66,7 +66,7 @@ export const requestRules = (adapter: Adapter): void => {
       expect(headers["x-b"]).toEqual(["caf\xc3\xa9!", "caf\xc3\xa9."]);
     });
 
-    // The library's builds for newer Nodes give no bytes, only what they decoded.
+    // The library's build for Node 24 gives no bytes, only what it decoded.
     it.skipIf(adapter.name === "uws" && DECODES_HEADERS)(
       "a header's bytes are kept where they are no UTF-8, too",
       async () => {

@@ -38,6 +38,7 @@ import { decodeBlobEntry } from "../../services/nats/NatsBlobs.ts";
 import { Random } from "../sim/Random.ts";
 import { harm } from "../faults/damage/harm.ts";
 import { fuzz, fuzzTimeoutMs } from "../kit/fuzz.ts";
+import { USUAL } from "./usualHead.ts";
 
 /** A second for all of them. */
 const SUITE_MS = 70;
@@ -45,36 +46,6 @@ const TIMEOUT_MS = fuzzTimeoutMs(SUITE_MS);
 
 const ID = agentId("Ledger", "a");
 const BODY = Buffer.from("body");
-const CAUSE = {
-  kind: "webhook",
-  id: "github:1",
-  seq: 7,
-  attempt: 1,
-  time: 1,
-  headers: { a: "b" },
-  body: "{}",
-} as const;
-const EVENT = {
-  id: "event-1",
-  agent: ["Ledger", "a"],
-  kind: "turns",
-  host: "host-1",
-  epoch: 3,
-  time: 1,
-  after: 6,
-  pages: 5,
-  turns: [
-    {
-      cause: CAUSE,
-      state: { splice: [1, 2, "text"] },
-      sql: ["x"],
-      done: ["github:1"],
-      error: "no",
-    },
-  ],
-  schedules: { put: [{ id: "s" }], del: ["t"] },
-  queue: { put: [1, null] },
-} as const;
 const SNAPSHOT = {
   agent: ["Ledger", "a"],
   seq: 1,
@@ -115,7 +86,7 @@ const text = (decode: (line: string) => unknown) => (bytes: Uint8Array) =>
 /** Each with something that it decodes. */
 const DECODERS: ReadonlyArray<readonly [name: string, good: Uint8Array, decode: (bytes: Uint8Array) => unknown]> = [
   ["a frame", encodeFrame({ a: 1 }, BODY), decodeFrame],
-  ["an event", encodeEvent(EVENT, delta()), decodeEvent],
+  ["an event", encodeEvent(USUAL, delta()), decodeEvent],
   ["a snapshot", encodeSnapshot(SNAPSHOT, BODY), decodeSnapshot],
   ["an input", encodeEnvelope(INPUT, BODY), decodeEnvelope],
   ["a dead letter", encodeDeadLetter(LETTER, BODY), decodeDeadLetter],

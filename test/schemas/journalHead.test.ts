@@ -5,42 +5,9 @@ import { describe, expect, it } from "vitest";
 import { CorruptFrame, encodeFrame } from "../../schemas/Frame.ts";
 import { isPlainJournalHead } from "../../schemas/isPlainJournalHead.ts";
 import { Cause, decodeEvent, encodeEvent, JournalHead } from "../../schemas/JournalEvent.ts";
+import { CAUSE, TURN, USUAL } from "./usualHead.ts";
 
 const decode = Schema.decodeUnknownResult(JournalHead);
-
-const CAUSE = {
-  kind: "webhook",
-  id: "github:1",
-  seq: 7,
-  attempt: 1,
-  time: 1_700_000_000_000,
-  provider: "github",
-  type: "push",
-  method: "POST",
-  url: "http://localhost/webhooks/github",
-  headers: { "x-github-event": "push" },
-  body: "{}",
-} as const;
-const TURN = {
-  cause: CAUSE,
-  state: { splice: [1, 2, "text"] },
-  sql: ["INSERT INTO marks VALUES (?)"],
-  done: ["github:1"],
-  error: "it failed",
-} as const;
-const USUAL = {
-  id: "event-1",
-  agent: ["Ledger", "a"],
-  kind: "turns",
-  host: "host-1",
-  epoch: 3,
-  time: 1_700_000_000_000,
-  turns: [TURN],
-  after: 6,
-  pages: 5,
-  schedules: { put: [{ id: "s" }], del: ["t"] },
-  queue: { put: [1, null] },
-} as const;
 
 /** Values right for one field or another, and for none. */
 const value = fc.oneof(

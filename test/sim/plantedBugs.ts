@@ -8,7 +8,6 @@ import { Alarms } from "../../core/turn/Alarms.ts";
 import { AgentSockets } from "../../core/turn/AgentSockets.ts";
 import { Connection } from "../../core/agent/Connection.ts";
 import { Mailbox } from "../../core/turn/Mailbox.ts";
-import type { QueueLane } from "../../core/turn/QueueLane.ts";
 import { MailLane } from "../../core/turn/MailLane.ts";
 import { OutgoingLane } from "../../core/turn/OutgoingLane.ts";
 import { CacheFile } from "../../services/sqlite/CacheFile.ts";
@@ -20,7 +19,8 @@ import { decodeEvent, encodeEvent, type JournalHead } from "../../schemas/Journa
 import type { TimeShape } from "../../core/time/Time.ts";
 import { patch } from "./patch.ts";
 import { ERRAND_BUGS } from "./plantedErrandBugs.ts";
-import { Board, Ledger, type SubjectEnv } from "./subjects.ts";
+import { LATE_MS, sendsEarly, sendsEarlyInTurn } from "./sendEarly.ts";
+import { Board, type SubjectEnv } from "./subjects.ts";
 
 export interface PlantedBug {
   readonly name: string;
@@ -286,24 +286,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   {
     name: "a mail is sent before its turn is stored",
     breaks: ["I13"],
-    install: () => {
-      const offPush = sendsEarly(MailLane.prototype);
-      // A turn that goes on after it, as it may: else both would be stored at nearly the same time.
-      const offReply = patch(
-        Ledger.prototype,
-        "replyToEmail",
-        (plain) =>
-          async function (this: Ledger, ...args) {
-            const sent = await plain.apply(this, args);
-            await (this as unknown as { env: SubjectEnv }).env.sim.sleep(LATE_MS);
-            return sent;
-          },
-      );
-      return () => {
-        offPush();
-        offReply();
-      };
-    },
+    install: () => sendsEarlyInTurn(MailLane.prototype, "replyToEmail"),
   },
   {
     name: "a webhook is sent before its turn is stored",
@@ -311,20 +294,6 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
     install: () => sendsEarly(OutgoingLane.prototype),
   },
 ];
-
-/** The lane runs what was pushed at once. */
-const sendsEarly = (lane: QueueLane): (() => void) =>
-  patch(
-    lane,
-    "push",
-    (plain) =>
-      function (this: QueueLane, ...args) {
-        const id = plain.apply(this, args);
-        (this as unknown as { unstored: Set<string> }).unstored.clear();
-        this.kick();
-        return id;
-      },
-  );
 
 /** What is private of a `Scheduler`, as far as a bug needs it. */
 interface SchedulerParts {
@@ -342,8 +311,6 @@ interface PageImageParts {
 
 /** More than every latency of a run. */
 const EARLY_MS = 400;
-/** More than lies between two messages that are sent at once. */
-const LATE_MS = 20;
 
 function rewrite(change: (head: JournalHead) => JournalHead): (data: Uint8Array) => Uint8Array {
   return (data) => {

@@ -6,7 +6,7 @@ import { RunTable } from "../../core/workflow/RunTable.ts";
 import { Wakes } from "../../core/workflow/Wakes.ts";
 import { patch } from "./patch.ts";
 import type { PlantedBug } from "./plantedBugs.ts";
-import { Ledger, type SubjectEnv } from "./subjects.ts";
+import { sendsEarlyInTurn } from "./sendEarly.ts";
 
 export const ERRAND_BUGS: ReadonlyArray<PlantedBug> = [
   {
@@ -28,34 +28,8 @@ export const ERRAND_BUGS: ReadonlyArray<PlantedBug> = [
   {
     name: "a workflow starts before the turn that asked for it is stored",
     breaks: ["I15"],
-    install: () => {
-      const offPush = patch(
-        SignalLane.prototype as unknown as { push: QueueLane["push"] },
-        "push",
-        (plain) =>
-          function (this: SignalLane, ...args) {
-            const id = plain.apply(this, args);
-            (this as unknown as { unstored: Set<string> }).unstored.clear();
-            this.kick();
-            return id;
-          },
-      );
-      // A turn that goes on after it, as it may: else both would be stored at nearly the same time.
-      const offStart = patch(
-        Ledger.prototype,
-        "runWorkflow",
-        (plain) =>
-          async function (this: Ledger, ...args) {
-            const id = await plain.apply(this, args);
-            await (this as unknown as { env: SubjectEnv }).env.sim.sleep(LATE_MS);
-            return id;
-          },
-      );
-      return () => {
-        offPush();
-        offStart();
-      };
-    },
+    install: () =>
+      sendsEarlyInTurn(SignalLane.prototype as unknown as Pick<QueueLane, "push">, "runWorkflow"),
   },
   {
     name: "a paused workflow goes on",
@@ -114,6 +88,3 @@ export const ERRAND_BUGS: ReadonlyArray<PlantedBug> = [
       ),
   },
 ];
-
-/** A turn goes on after it has asked for a workflow: longer than a commit takes. */
-const LATE_MS = 20;

@@ -9,8 +9,9 @@ import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import type { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import type { MemoryConnection } from "../../services/memory/MemoryConnection.ts";
 import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
+import { collect } from "../kit/collect.ts";
 import type { CrashPoint } from "./crashPoints.ts";
-import { all, type Ask } from "./simPorts.ts";
+import type { Ask } from "./simPorts.ts";
 import { Random } from "./Random.ts";
 import { commitsInGroups, groupedAppend } from "./simGroup.ts";
 import type { SimProcess } from "./SimProcess.ts";
@@ -73,7 +74,7 @@ export function simJournal(wire: MemoryConnection, parts: JournalParts): Journal
     },
     read: async function* (id, range) {
       const events = await ask(["rebuild:before", "rebuild:after"], () =>
-        all(journal.read(id, range)),
+        collect(journal.read(id, range)),
       );
       for (const event of events) {
         if (bug?.skipsDamage !== true || !isCorrupt(event.data)) yield event;

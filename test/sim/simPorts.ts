@@ -24,6 +24,7 @@ import { makeMemoryInbox } from "../../services/memory/MemoryInbox.ts";
 import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
 import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
 import { makeMemoryTimers } from "../../services/memory/MemoryTimers.ts";
+import { collect } from "../kit/collect.ts";
 import type { CrashPoint } from "./crashPoints.ts";
 import type { Installation } from "./Installation.ts";
 import { never, type SimProcess } from "./SimProcess.ts";
@@ -91,7 +92,7 @@ export function simPorts(
       put: (id, data) =>
         ask(["snapshot:before", "snapshot:between"], () => lossy(() => snapshots.put(id, data))),
       newestFirst: async function* (id) {
-        yield* await ask(undefined, () => lossy(() => all(snapshots.newestFirst(id))));
+        yield* await ask(undefined, () => lossy(() => collect(snapshots.newestFirst(id))));
       },
     },
     blobs: {
@@ -268,9 +269,3 @@ function busOf(
 /** Of a client, on its way from its gateway to a host. */
 const isClientMessage = (data: Uint8Array): boolean =>
   decodeMessage<{ readonly kind?: string }>(data).head.kind === "message";
-
-export async function all<A>(items: AsyncIterable<A>): Promise<A[]> {
-  const list: A[] = [];
-  for await (const item of items) list.push(item);
-  return list;
-}

@@ -284,7 +284,9 @@ test(
       const answered = await raw(url, upgrade, [...before, marker], (all) =>
         all.includes("got 77"),
       );
-      expect(answered.includes("got 77"), answered.toString("latin1").slice(0, 300)).toBe(true);
+      expect(answered.includes("got 77"), answered.toString("latin1").slice(0, SHOWN_MAX)).toBe(
+        true,
+      );
       await raw(url, upgrade, after);
     });
     await fuzz("frames of a socket", SUITE_MS, property);

@@ -1,0 +1,34 @@
+/** An event's head as hosts write it, with most of what there can be in one: for tests that change it. */
+export const CAUSE = {
+  kind: "webhook",
+  id: "github:1",
+  seq: 7,
+  attempt: 1,
+  time: 1_700_000_000_000,
+  provider: "github",
+  type: "push",
+  method: "POST",
+  url: "http://localhost/webhooks/github",
+  headers: { "x-github-event": "push" },
+  body: "{}",
+} as const;
+export const TURN = {
+  cause: CAUSE,
+  state: { splice: [1, 2, "text"] },
+  sql: ["INSERT INTO marks VALUES (?)"],
+  done: ["github:1"],
+  error: "it failed",
+} as const;
+export const USUAL = {
+  id: "event-1",
+  agent: ["Ledger", "a"],
+  kind: "turns",
+  host: "host-1",
+  epoch: 3,
+  time: 1_700_000_000_000,
+  turns: [TURN],
+  after: 6,
+  pages: 5,
+  schedules: { put: [{ id: "s" }], del: ["t"] },
+  queue: { put: [1, null] },
+} as const;
