@@ -24,6 +24,8 @@ export const SnapshotHead = Schema.Struct({
   life: Schema.optionalKey(Schema.Number),
   /** Pages in the image. */
   pages: Schema.Number,
+  /** Of a local cache's core: journal events since the last snapshot, and their bytes; absent: none. */
+  since: Schema.optionalKey(Schema.Tuple([Schema.Number, Schema.Number])),
 });
 export type SnapshotHead = typeof SnapshotHead.Type;
 

@@ -53,6 +53,8 @@ export interface BusShape {
   readonly flush: () => Promise<void>;
   /** False while the connection to the broker is down. */
   readonly connected: () => boolean;
+  /** Calls `f` whenever the connection has come back: what others published meanwhile is lost. The function it gives ends that. */
+  readonly onReconnected: (f: () => void) => () => void;
 }
 
 export class Bus extends Context.Service<Bus, BusShape>()("agents/core/bus/Bus") {}

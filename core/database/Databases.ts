@@ -9,7 +9,8 @@
  * 3. Applying the deltas of `freeze()` in order to an empty image, or to any `image()` between,
  *    gives byte-identical databases, whatever the SQL was.
  * 4. A local cache is used only if it was closed cleanly and every page read from it matches its
- *    checksum (I12); else `open` says it is empty and the caller replays.
+ *    checksum (I12); else `open` says it is empty and the caller replays. It is what the last `close` of this process
+ *    left, or of a process before it; never of an earlier close, though the disk may have refused the last.
  * 5. SQLite itself is opened at the first `query` or `transaction`, so an agent that uses no SQL costs no database.
  *
  * `services/sqlite` implements it on sqlite-wasm with a page VFS; `core` gives the pages meaning.
@@ -80,8 +81,10 @@ export interface OpenedDatabase {
 export interface DatabasesShape {
   /** Opens the agent's image: the local cache where it is clean, else empty. Never fails on a bad cache. */
   readonly open: (id: AgentId) => OpenedDatabase;
-  /** Forgets the local cache of an agent that is not open. */
+  /** Forgets the local cache of an agent that is not open: at the latest in memory, where the disk refuses. */
   readonly discard: (id: AgentId) => void;
+  /** Bytes that all of them hold in memory now. */
+  readonly memoryBytes: () => number;
 }
 
 export class Databases extends Context.Service<Databases, DatabasesShape>()(

@@ -23,8 +23,10 @@ export interface AgentMetrics {
   readonly quarantines: () => void;
   /** A durable input was dropped because the agent had already done it. */
   readonly duplicates: () => void;
-  /** These four are read when somebody looks. */
+  /** These are read when somebody looks. */
   readonly active: (agents: () => number) => void;
+  /** Of a host: 1 is all that it may take. */
+  readonly memoryInUse: (share: () => number) => void;
   readonly connections: (sockets: () => number) => void;
   readonly inboxLag: (inputs: () => number | Promise<number>) => void;
   /** Of a gateway: what it hears of the hosts' leases. */
@@ -69,6 +71,12 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
     quarantines: count("quarantines", "Agents set aside because their journal can't be read"),
     duplicates: count("duplicate_inputs", "Inputs dropped because they had been done before"),
     active: (read) => metrics.gaugeFrom("agents_active", "Agents in memory", read),
+    memoryInUse: (read) =>
+      metrics.gaugeFrom(
+        "agents_memory_in_use",
+        "Share of a host's memory that is in use; from 0.75 on idle agents leave sooner",
+        read,
+      ),
     connections: (read) =>
       metrics.gaugeFrom("agents_connections", "Open WebSocket connections", read),
     inboxLag: (read) =>

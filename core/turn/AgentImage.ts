@@ -31,6 +31,9 @@ export class AgentImage {
   life = 0;
   /** Size of the database after the last event, in pages. */
   pages = 0;
+  /** Journal events since the last snapshot, and their bytes: what a wake elsewhere has to replay. */
+  eventsSince = 0;
+  bytesSince = 0;
 
   constructor(id: AgentId) {
     this.id = id;
@@ -48,6 +51,9 @@ export class AgentImage {
       begun: Array.from(this.begun, ([key, b]) => [key, b.attempts, b.inboxSeq] as const),
       ...(this.life === 0 ? {} : { life: this.life }),
       pages: this.pages,
+      ...(image !== undefined || this.eventsSince === 0
+        ? {}
+        : { since: [this.eventsSince, this.bytesSince] as const }),
     };
     return encodeSnapshot(head, image);
   }
@@ -64,6 +70,7 @@ export class AgentImage {
       image.begun.set(key, { attempts, inboxSeq });
     image.life = head.life ?? 0;
     image.pages = head.pages;
+    [image.eventsSince, image.bytesSince] = head.since ?? [0, 0];
     return image;
   }
 }

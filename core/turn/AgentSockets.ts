@@ -40,7 +40,7 @@ export function closeAll(
 export interface SocketsOwner {
   readonly id: AgentId;
   /** Of its life; sockets of an earlier one are closed when they are met. */
-  readonly image: Pick<AgentImage, "life">;
+  readonly image: Pick<AgentImage, "life" | "seq" | "state">;
   readonly committer: Pick<Committer, "afterCommit">;
 }
 
@@ -64,7 +64,7 @@ export class AgentSockets implements ConnectionOutlet {
   has(key: string): boolean {
     return this.byKey.has(key);
   }
-  /** A socket that is open already: found by a census, told by its gateway, or from before hibernation. */
+  /** A socket that is open already: from before hibernation, or as `meet`. */
   resume(info: SocketInfo): void {
     const key = socketKey(info);
     const known = this.byKey.get(key);
@@ -73,6 +73,23 @@ export class AgentSockets implements ConnectionOutlet {
       this.byKey.set(key, this.make(info));
     // Its agent was destroyed, and the host that did it could not close it any more.
     else this.closeDestroyed(info);
+  }
+
+  /** Its gateway or a census tells of it: frames for it may have been lost (`tellState`). */
+  meet(info: SocketInfo): void {
+    this.resume(info);
+    const { seq, state } = this.agent.image;
+    const connection = this.byKey.get(socketKey(info));
+    if (
+      state !== undefined &&
+      connection !== undefined &&
+      Connection.internals(connection).protocol
+    )
+      this.sendStateNow(connection, state, seq);
+  }
+
+  infos(): ReadonlyArray<SocketInfo> {
+    return Array.from(this.byKey.values(), (connection) => Connection.internals(connection).info);
   }
 
   /** Closes every socket of an agent that was destroyed; its gateways forget them. */
@@ -170,14 +187,14 @@ export class AgentSockets implements ConnectionOutlet {
 
   /** `state` is JSON text. Its sequence is that of the commit that lets it leave. */
   sendState(connection: Connection, state: string): void {
+    this.agent.committer.afterCommit((seq) => this.sendStateNow(connection, state, seq));
+  }
+
+  /** Past the gate already. */
+  private sendStateNow(connection: Connection, state: string, seq: number): void {
     const { gateway, sid } = Connection.internals(connection).info;
-    this.agent.committer.afterCommit((seq) =>
-      this.outlet.toGateway(
-        gateway,
-        { op: "send", sid, text: true },
-        encoder.encode(stateFrame(state, seq)),
-      ),
-    );
+    const frame = encoder.encode(stateFrame(state, seq));
+    this.outlet.toGateway(gateway, { op: "send", sid, text: true }, frame);
   }
 
   /** A committed state for every socket of the protocol but those of `except`'s id. Past the gate already. */
@@ -188,6 +205,15 @@ export class AgentSockets implements ConnectionOutlet {
       text: true,
       protocol: true,
     });
+  }
+
+  /**
+   * The committed state once more, to all. Frames go at most once, so what was on its way is lost with a
+   * host or a connection to the broker, and a client that only listens would show the state before until the next.
+   */
+  tellState(): void {
+    const { seq, state } = this.agent.image;
+    if (state !== undefined) this.castState(state, seq, undefined);
   }
 
   /** Past the gate already. */

@@ -31,7 +31,7 @@ export class Suspects {
 
   /** Rule 3. The number of the attempt that comes next for a key that the journal says was begun so often. */
   next(key: string, journaled: number): number {
-    return journaled + (this.unbegun.has(this.agent.id, key, journaled) ? 0 : 1);
+    return journaled + (this.unbegun.take(this.agent.id, key, journaled) ? 0 : 1);
   }
 
   /**

@@ -18,9 +18,15 @@ export class Unbegun {
   /** Announced attempt by agent and key, oldest first. */
   private readonly attempts = new Map<string, number>();
 
-  /** The last attempt that the journal knows of was announced here, and never began. */
-  has(id: AgentId, key: string, journaled: number): boolean {
-    return this.attempts.size > 0 && this.attempts.get(placeOf(id, key)) === journaled;
+  /**
+   * Whether the last attempt that the journal knows of was announced here and never began. Forgotten with the answer: what
+   * has its number next begins, announced or not, or is announced anew.
+   */
+  take(id: AgentId, key: string, journaled: number): boolean {
+    if (this.attempts.size === 0) return false;
+    const place = placeOf(id, key);
+    const attempt = this.attempts.get(place);
+    return attempt !== undefined && this.attempts.delete(place) && attempt === journaled;
   }
 
   /** It is about to be journaled. */

@@ -79,7 +79,7 @@ async function dispatch(
     case "connect":
       return { reply: await connect(agent, call.socket) };
     case "resume": {
-      agent.sockets.resume(call.socket);
+      agent.sockets.meet(call.socket);
       return { reply: { kind: "taken" } };
     }
     case "message": {

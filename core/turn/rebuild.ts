@@ -6,6 +6,9 @@
  * A snapshot that can't be read, another agent's or past the point asked for is passed over for the one
  * before it, down to full replay. A damaged *event* stops the rebuild with `CorruptFrame`: the
  * agent is quarantined, never silently cut short (I12).
+ *
+ * How far the journal goes is asked once, of its leader, and first: agents that wake for the first time have
+ * none, and of many the last event is all that is missing.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
@@ -16,7 +19,7 @@ import {
   type AgentDatabase,
   type DatabasesShape,
 } from "../database/Databases.ts";
-import type { JournalShape } from "../journal/Journal.ts";
+import type { JournalShape, StoredEvent } from "../journal/Journal.ts";
 import type { SnapshotsShape } from "../snapshot/Snapshots.ts";
 import { AgentImage } from "./AgentImage.ts";
 import { applyEvent } from "./applyEvent.ts";
@@ -30,18 +33,22 @@ export interface RebuildSources {
   readonly atSeq?: number;
   /** Stop after the last event that was written at this time or before, milliseconds since the epoch. */
   readonly atTimeMs?: number;
+  /** A clean local cache is taken by its own word: the journal may have later events (`Rebuilt.unproven`). */
+  readonly trustsCache?: boolean;
 }
 
 export interface Rebuilt {
   readonly image: AgentImage;
   readonly database: AgentDatabase;
-  /** Events and bytes replayed from the journal, for the snapshot policy and the metrics. */
+  /** Events and bytes replayed from the journal, for the metrics. */
   readonly replayed: { readonly events: number; readonly bytes: number };
   /** Convenience for readers: `image`'s sequence, time and state. */
   readonly seq: Sequence;
   readonly time: number;
   readonly hasState: boolean;
   readonly state: unknown;
+  /** It is the local cache's, and nobody looked whether the journal has more. */
+  readonly unproven: boolean;
 }
 
 /** Rejects with `BrokerUnavailable` or `CorruptFrame`. The caller closes `database`. */
@@ -51,15 +58,21 @@ export async function rebuildAgent(id: AgentId, sources: RebuildSources): Promis
   let database = opened.database;
   try {
     let image = whole && opened.cached ? decodeCore(id, opened.cached) : undefined;
+    const unproven = image !== undefined && sources.trustsCache === true;
+    const last = whole && !unproven ? await sources.journal.last(id) : undefined;
     if (image === undefined) {
       if (opened.cached) {
         database.close();
         sources.databases.discard(id);
         database = sources.databases.open(id).database;
       }
-      image = await restoreSnapshot(id, database, sources);
+      const isNew = whole && last === undefined;
+      image = isNew ? new AgentImage(id) : await restoreSnapshot(id, database, sources);
     }
-    const replayed = await replayTail(image, database, sources);
+    const isWhole = unproven || (whole && (last?.seq ?? 0) <= image.seq);
+    const replayed = isWhole ? NOTHING : await replayTail(image, database, { ...sources, last });
+    image.eventsSince += replayed.events;
+    image.bytesSince += replayed.bytes;
     return {
       image,
       database,
@@ -68,6 +81,7 @@ export async function rebuildAgent(id: AgentId, sources: RebuildSources): Promis
       time: image.timeMs,
       hasState: image.state !== undefined,
       state: image.state === undefined ? undefined : (JSON.parse(image.state) as unknown),
+      unproven,
     };
   } catch (error) {
     database.close();
@@ -120,16 +134,24 @@ async function restoreSnapshot(
   return new AgentImage(id);
 }
 
+const NOTHING = { events: 0, bytes: 0 };
+
+/** `last`: where the end is not asked for, the journal's. */
 async function replayTail(
   image: AgentImage,
   database: AgentDatabase,
-  { journal, atSeq, atTimeMs }: RebuildSources,
-): Promise<{ events: number; bytes: number }> {
+  { journal, atSeq, atTimeMs, last }: RebuildSources & { readonly last: StoredEvent | undefined },
+): Promise<Rebuilt["replayed"]> {
+  if (last !== undefined && isNext(image, last)) {
+    replayEvent(image, database, last.seq, decodeEvent(last.data));
+    return { events: 1, bytes: last.data.length };
+  }
   let events = 0;
   let bytes = 0;
+  const toSeq = atSeq ?? last?.seq;
   const range = {
     fromSeq: (image.seq + 1) as Sequence,
-    ...(atSeq === undefined ? {} : { toSeq: atSeq as Sequence }),
+    ...(toSeq === undefined ? {} : { toSeq: toSeq as Sequence }),
   };
   for await (const stored of journal.read(image.id, range)) {
     const event = decodeEvent(stored.data);
@@ -139,6 +161,16 @@ async function replayTail(
     bytes += stored.data.length;
   }
   return { events, bytes };
+}
+
+/** Is it the one event that is missing, and whole? Whoever reads the journal says what is wrong with one that is not. */
+function isNext(image: AgentImage, { data }: StoredEvent): boolean {
+  try {
+    return decodeEvent(data).head.after === image.seq;
+  } catch (error) {
+    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return false;
+    throw error;
+  }
 }
 
 /** One step of a replay: the agent after the event. Throws `CorruptFrame` where one before it is missing. */

@@ -156,6 +156,8 @@ export interface ProcessSettings {
   readonly limits?: GatewayLimits;
   /** `auto`: where the broker says that it syncs always. */
   readonly groupCommit: "auto" | "on" | "off";
+  /** What the agents of so many hosts may take together (undefined: half of what there is): past three quarters of its part, a host lets the longest idle leave sooner. */
+  readonly memory?: { readonly bytesMax: number | undefined; readonly processes: number };
   readonly provision: ProvisionSettings;
   readonly log: LogShape;
   readonly metrics: MetricsShape;

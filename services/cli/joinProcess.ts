@@ -40,6 +40,7 @@ import { gatedCalls } from "../node/gatedCalls.ts";
 import { installGatedFetch } from "../node/gatedFetch.ts";
 import { installLazyFetchClasses } from "../node/lazyFetchClasses.ts";
 import { layer as machineTimeLayer, machineTime } from "../node/MachineTime.ts";
+import { memoryDefault, memoryInUse } from "../node/memoryInUse.ts";
 import { layer as outgoingLayer } from "../node/NodeOutgoing.ts";
 import { httpServerLayer } from "../nodeHttp/httpServerLayer.ts";
 import { genericObservability } from "../observability/index.ts";
@@ -99,7 +100,8 @@ const lookThrough = (folder: string) =>
       Effect.sync(() => new AbortController()),
       (controller) => Effect.sync(() => controller.abort()),
     );
-    void forgetErased(ports, cachedAgents(folder), stopped.signal);
+    const startMs = ports.time.nowMs();
+    void forgetErased(ports, cachedAgents(folder, startMs), stopped.signal);
   });
 
 /** A folder of this host's own for its local images: two hosts never share one. */
@@ -186,6 +188,11 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
             metrics,
             calls,
             observability: genericObservability,
+            memoryInUse: memoryInUse({
+              bytesMax:
+                (settings.memory?.bytesMax ?? memoryDefault()) / (settings.memory?.processes ?? 1),
+              databaseBytes: (yield* Databases).memoryBytes,
+            }),
           });
     const gateway =
       role === "host" || role === "mail"

@@ -112,6 +112,19 @@ export const groupCommit = (): Option =>
     .choices(["auto", "on", "off"])
     .default("auto");
 
+/** Less holds no agents beside the process itself. */
+const MEMORY_MIB_MIN = 64;
+/** A terabyte; it guards against bytes given for MiB. */
+const MEMORY_MIB_MAX = 1_048_576;
+
+export const memory = (): Option =>
+  new Option(
+    "--memory <MiB>",
+    "memory for agents; from three quarters of it on, the longest idle leave sooner (default: half of the machine's or the container's, shared by the workers)",
+  )
+    .env("AGENTS_MEMORY")
+    .argParser((text: string) => readWhole(text, MEMORY_MIB_MIN, MEMORY_MIB_MAX));
+
 /** More than the cores of any machine that was seen; it guards against a number with a digit too many. */
 const WORKERS_MAX = 256;
 

@@ -44,6 +44,7 @@ export function addServingCommands(
     .addOption(options.adminPort())
     .addOption(options.adminHostname())
     .addOption(options.leaseTtl())
+    .addOption(options.memory())
     .addOption(options.groupCommit())
     .addOption(options.logLevel())
     .addOption(options.logFormat())
@@ -121,6 +122,7 @@ Examples:
     "Runs agents: claims a share of them, takes over from hosts that end. Any number of hosts can run; each needs its own --data folder, which is only a cache.",
   )
     .addOption(options.leaseTtl())
+    .addOption(options.memory())
     .addOption(options.workers())
     .addOption(options.worker())
     .addHelpText(
@@ -197,6 +199,7 @@ interface Given extends GivenLogin, MailOptions {
   readonly worker?: number;
   readonly groupCommit: "auto" | "on" | "off";
   readonly leaseTtl?: number;
+  readonly memory?: number;
   readonly shards?: number;
   readonly streamGroups?: number;
   readonly replicas?: number;
@@ -245,6 +248,10 @@ function servingOptions(
       storeFirst: given.storeFirst,
     },
     groupCommit: given.groupCommit,
+    memory: {
+      bytesMax: given.memory === undefined ? undefined : given.memory * 1024 * 1024,
+      processes: given.workers ?? 1,
+    },
     provision: provisioning(given),
     adminHostname: given.adminHostname,
     adminPort: given.adminPort,

@@ -45,6 +45,8 @@ export class Gateway {
         this.sockets.receive(data),
       ),
       serveCensus(services, this.sockets),
+      // What its agents sent meanwhile is lost: each is told of its sockets, and answers with its state.
+      services.bus.onReconnected(() => void this.sockets.resumeAll()),
     );
   }
 

@@ -14,7 +14,6 @@ import type { AgentId, Epoch } from "../../schemas/Address.ts";
 import type { AgentCall, Call, SocketInfo } from "../../schemas/Call.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
-import { Connection } from "../../core/agent/Connection.ts";
 import { AgentDiscarded } from "../../core/agent/errors.ts";
 import { AGENT_STATIC_OPTIONS_DEFAULT } from "../../core/agent/Agent.ts";
 import type { Delivery } from "../../core/inbox/Inbox.ts";
@@ -30,7 +29,8 @@ import type { AgentHome } from "./AgentSeat.ts";
 import { EndedSockets } from "./EndedSockets.ts";
 import { eraseAgent } from "./eraseAgent.ts";
 import type { HostServices } from "./HostServices.ts";
-import { letGo } from "./letGo.ts";
+import type { MakeRoom } from "./makeRoom.ts";
+import { letGo, type LeavingAgent } from "./letGo.ts";
 import { UnknownAgentClass } from "./slotErrors.ts";
 import { SnapshotPolicy } from "./SnapshotPolicy.ts";
 import { LateMap, SparseMap } from "../../core/turn/sparse.ts";
@@ -45,19 +45,18 @@ const EARLY_MAX = 16;
 const IDLE_POLL_MS = 5;
 /** An agent busier than this on new code's arrival keeps the old until it rests. */
 const RECYCLE_WAIT_MS = 5_000;
+const { hibernateAfterSeconds: HIBERNATE_S } = AGENT_STATIC_OPTIONS_DEFAULT;
 
 export interface SlotOwner {
   readonly services: HostServices;
   readonly epoch: Epoch;
   /** Fires when the shard is lost or handed over. */
   readonly signal: AbortSignal;
+  /** Of others, before an agent wakes. */
+  readonly makeRoom?: MakeRoom | undefined;
 }
 
-interface Live {
-  readonly agent: ActiveAgent;
-  readonly mailbox: Mailbox;
-  readonly snapshots: SnapshotPolicy;
-}
+type Live = LeavingAgent & { readonly mailbox: Mailbox };
 
 export class AgentSlot implements AgentHome {
   readonly id: AgentId;
@@ -86,8 +85,9 @@ export class AgentSlot implements AgentHome {
     this.owner = owner;
   }
 
-  get active(): boolean {
-    return this.live !== undefined;
+  /** In memory, or undefined. */
+  get agent(): ActiveAgent | undefined {
+    return this.live?.agent;
   }
 
   /** Nothing is here: the shard may forget the slot. */
@@ -183,26 +183,22 @@ export class AgentSlot implements AgentHome {
     // What its agent left here is newer than what its gateway knows.
     if (live === undefined && this.sockets.has(socketKey(info))) return;
     if (live === undefined) this.sockets.set(socketKey(info), info);
-    else live.agent.sockets.resume(info);
+    else live.agent.sockets.meet(info);
   }
 
   /** Every socket of a gateway that is gone. */
   socketsOf(gateway: string): ReadonlyArray<SocketInfo> {
-    const all = this.live
-      ? [...this.live.agent.sockets.values()].map((c) => Connection.internals(c).info)
-      : [...this.sockets.values()];
+    const all = this.live?.agent.sockets.infos() ?? [...this.sockets.values()];
     return all.filter((info) => info.gateway === gateway);
   }
 
-  /** Leaves memory if it is idle and its class allows it. True when it left. */
-  hibernate(nowMs: number): boolean {
+  /** Leaves memory if it is idle, as long as its class says or `idleLimitMs`. True: left. */
+  hibernate(nowMs: number, idleLimitMs = Infinity): boolean {
     this.ended.forget(nowMs);
     const { live } = this;
-    if (live === undefined || !live.agent.idle || !live.mailbox.idle) return false;
-    if (live.agent.kept.size > 0) return false;
-    const { hibernate = true, hibernateAfterSeconds } = live.agent.options;
-    const afterMs =
-      (hibernateAfterSeconds ?? AGENT_STATIC_OPTIONS_DEFAULT.hibernateAfterSeconds) * 1000;
+    if (!live?.agent.idle || !live.mailbox.idle || live.agent.kept.size > 0) return false;
+    const { hibernate = true, hibernateAfterSeconds: afterS = HIBERNATE_S } = live.agent.options;
+    const afterMs = Math.min(afterS * 1000, idleLimitMs);
     if (!hibernate || nowMs - live.agent.lastActiveMs < afterMs) return false;
     this.leave(live);
     return true;
@@ -306,9 +302,10 @@ export class AgentSlot implements AgentHome {
     const agentClass = services.module().agents.get(this.id.class);
     if (agentClass === undefined) throw new UnknownAgentClass(this.id.class);
     try {
-      const { agent, seat, replayed } = await activate(services, this.id, {
+      const { agent, seat, replayed, cameBack } = await activate(services, this.id, {
         owner: this.owner,
         home: this,
+        makeRoom: this.owner.makeRoom,
         agentClass,
         props,
         urgent,
@@ -323,7 +320,8 @@ export class AgentSlot implements AgentHome {
       const live: Live = {
         agent,
         mailbox: new Mailbox(agent, seat, { suspicious: this.suspicious }),
-        snapshots: new SnapshotPolicy(agent, services, replayed),
+        snapshots: new SnapshotPolicy(agent, services),
+        cameBack,
       };
       this.live = live;
       for (const handle of this.outstanding.values())

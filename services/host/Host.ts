@@ -17,12 +17,15 @@ import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";
 import { Breather } from "./Breather.ts";
 import { fairShare } from "./fairShare.ts";
 import type { HostServices } from "./HostServices.ts";
+import { idleLimitMs } from "./idleLimit.ts";
 import { serveErasures } from "./serveErasures.ts";
 import { serveStateRequests } from "./serveStateRequests.ts";
 import { LEASE_MARGIN, Shard } from "./Shard.ts";
 
 /** Agents leave memory at most this much later than they may. */
 const SWEEP_MS_DEFAULT = 1000;
+/** 5,000 agents a second, which is more than one process wakes, take 40 MB in this time. */
+const MEMORY_LOOK_MS = 100;
 /** A healthy broker takes a snapshot in milliseconds; the shards have their next owners already. */
 const SNAPSHOTS_WAIT_MS = 2_000;
 /** Shards started at once: each is five requests to the broker, one after the other; a dead host's come all at once. */
@@ -43,6 +46,7 @@ export class Host {
   private stopping = false;
   /** Shards that are being claimed, and those of them that are being started. */
   private readonly claiming = new Map<ShardId, Promise<void>>();
+  private sweeping: Promise<void> | undefined;
   private readonly timers = new Set<() => void>();
   private readonly watching = new AbortController();
   private readonly breather: Breather;
@@ -89,17 +93,34 @@ export class Host {
     await leases.watch((change) => this.changed(change), this.watching.signal);
     this.timers.add(serveStateRequests(this.services));
     this.timers.add(serveErasures(this.services));
+    this.timers.add(bus.onReconnected(() => this.tellStates()));
     await this.renewAll();
     this.every(leases.ttlMs / 3, () => this.renewAll());
-    this.every(config.sweepMs ?? SWEEP_MS_DEFAULT, async () => {
-      for (const shard of this.owned.values()) await shard.sweep(this.breather);
-    });
+    this.every(config.sweepMs ?? SWEEP_MS_DEFAULT, () => this.sweep());
+    const { memoryInUse } = this.services;
+    if (memoryInUse !== undefined)
+      this.every(MEMORY_LOOK_MS, async () => {
+        if (idleLimitMs(memoryInUse()) < Infinity) await this.sweep();
+      });
     this.services.log.info("host started", {
       host: config.hostId,
       shards: config.shards,
       connected: bus.connected(),
     });
     this.balance();
+  }
+
+  /** What was on its way to gateways when the connection broke is lost. */
+  private tellStates(): void {
+    for (const shard of this.owned.values()) shard.tellStates();
+  }
+
+  /** One at a time. */
+  private sweep(): Promise<void> {
+    const all = async (): Promise<void> => {
+      for (const shard of this.owned.values()) await shard.sweep(this.breather);
+    };
+    return (this.sweeping ??= all().finally(() => (this.sweeping = undefined)));
   }
 
   private async stop(): Promise<void> {

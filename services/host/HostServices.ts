@@ -96,11 +96,16 @@ export interface HostServices {
   readonly time: TimeShape;
   readonly ambient: AmbientShape;
   readonly log: LogShape;
+  /** Share of the process's memory that is in use, 0 to 1 and past it. Absent: never looked at. */
+  readonly memoryInUse?: () => number;
 }
 
 /** The ports from the context, beside what the process decides. */
 export const hostServices = (
-  own: Pick<HostServices, "config" | "module" | "metrics" | "observability" | "calls">,
+  own: Pick<
+    HostServices,
+    "config" | "module" | "metrics" | "observability" | "calls" | "memoryInUse"
+  >,
 ) =>
   Effect.gen(function* () {
     const services: HostServices = {

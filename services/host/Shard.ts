@@ -31,6 +31,8 @@ import type { CallAnswer } from "../../core/turn/handleCall.ts";
 import { AgentSlot } from "./AgentSlot.ts";
 import type { Breather } from "./Breather.ts";
 import type { HostServices } from "./HostServices.ts";
+import { roomMaker, type MakeRoom } from "./makeRoom.ts";
+import { idleLimitMs } from "./idleLimit.ts";
 import { isTransient } from "./slotErrors.ts";
 
 /** The shard starts without a gateway that does not answer the census in this time. */
@@ -52,6 +54,7 @@ export class Shard {
   private readonly services: HostServices;
   private readonly slots = new Map<string, AgentSlot>();
   private readonly lost = new AbortController();
+  private readonly makeRoom: MakeRoom;
   private consumer: InboxConsumer | undefined;
   private unsubscribe: (() => Promise<void>) | undefined;
   private unserve: (() => void) | undefined;
@@ -62,6 +65,11 @@ export class Shard {
 
   constructor(services: HostServices, shard: ShardId, lease: Lease, validUntilMs: number) {
     this.services = services;
+    this.makeRoom = roomMaker(
+      services,
+      this.slots,
+      () => services.time.monotonicMs() < this.validUntilMs,
+    );
     this.shard = shard;
     this.lease = lease;
     this.validUntilMs = validUntilMs;
@@ -69,7 +77,7 @@ export class Shard {
 
   get agentsActive(): number {
     let count = 0;
-    for (const slot of this.slots.values()) if (slot.active) count++;
+    for (const slot of this.slots.values()) if (slot.agent !== undefined) count++;
     return count;
   }
 
@@ -140,16 +148,24 @@ export class Shard {
     }
   }
 
-  /** Lets idle agents leave memory; forgets empty slots. */
+  /** Lets idle agents leave memory, sooner when it is full; forgets empty slots. */
   async sweep(breather: Breather): Promise<void> {
-    const { time } = this.services;
+    const { time, memoryInUse } = this.services;
+    const limitMs = (): number =>
+      memoryInUse === undefined ? Infinity : idleLimitMs(memoryInUse());
+    let idleMs = limitMs();
     for (const [key, slot] of this.slots) {
       await breather.breathe();
       // Rule 2, before the loss is known: who was frozen would store an image of what may be erased by now.
       if (time.monotonicMs() >= this.validUntilMs) return;
-      slot.hibernate(time.monotonicMs());
+      if (slot.hibernate(time.monotonicMs(), idleMs)) idleMs = limitMs();
       if (slot.empty) this.slots.delete(key);
     }
+  }
+
+  /** To the clients of every agent in memory: frames were lost. */
+  tellStates(): void {
+    for (const slot of this.slots.values()) slot.agent?.sockets.tellState();
   }
 
   /** New code: every agent leaves memory as soon as it can. */
@@ -179,6 +195,7 @@ export class Shard {
         services: this.services,
         epoch: this.lease.epoch,
         signal: this.lost.signal,
+        makeRoom: this.makeRoom,
       });
       this.slots.set(key, slot);
     }

@@ -15,34 +15,28 @@ const EVENTS_AT_REST = 32;
 export class SnapshotPolicy {
   private readonly agent: ActiveAgent;
   private readonly services: HostServices;
-  private events: number;
-  private bytes: number;
   private lastBytes = 0;
   private writing = false;
 
-  constructor(
-    agent: ActiveAgent,
-    services: HostServices,
-    replayed: { readonly events: number; readonly bytes: number },
-  ) {
+  constructor(agent: ActiveAgent, services: HostServices) {
     this.agent = agent;
     this.services = services;
-    this.events = replayed.events;
-    this.bytes = replayed.bytes;
   }
 
   committed(bytes: number): void {
-    this.events++;
-    this.bytes += bytes;
+    const { image } = this.agent;
+    image.eventsSince++;
+    image.bytesSince += bytes;
     const half = Math.max(this.agent.database.imageBytes, this.lastBytes) / 2;
     const due =
-      this.bytes > Math.max(BYTES_MIN, half) || (this.events >= EVENTS_MAX && this.bytes > half);
+      image.bytesSince > Math.max(BYTES_MIN, half) ||
+      (image.eventsSince >= EVENTS_MAX && image.bytesSince > half);
     if (due && !this.writing) this.write();
   }
 
   /** Never throws: who leaves memory leaves it, and its host looks at the next. */
   beforeHibernation(): void {
-    if (this.events < EVENTS_AT_REST || this.writing) return;
+    if (this.agent.image.eventsSince < EVENTS_AT_REST || this.writing) return;
     try {
       this.write();
     } catch (error) {
@@ -56,8 +50,8 @@ export class SnapshotPolicy {
     const { agent, services } = this;
     // Taken now, in one go: image and pages are those of the same event.
     const data = agent.image.encode(agent.database.image());
-    this.events = 0;
-    this.bytes = 0;
+    agent.image.eventsSince = 0;
+    agent.image.bytesSince = 0;
     this.lastBytes = data.length;
     this.writing = true;
     const stored = services.snapshots

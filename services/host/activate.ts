@@ -7,7 +7,10 @@
  *    owner's append is refused, and what this host reads can't be overtaken. An agent without a
  *    journal gets it with its first answer, unless that has written something (`Committer`, 3).
  *    When the append is refused, an older owner's last event came in between: rebuild and try again.
- * 3. The user's class is constructed and `onStart` runs.
+ * 3. A clean local cache is not held against the journal first. Where its last event has this owner's epoch, nobody
+ *    else can have written since: the agent is as if it had stayed in memory, and waking asks the broker nothing.
+ *    Else the claim proves it: the journal takes it behind the cache's last event or not at all.
+ * 4. The user's class is constructed and `onStart` runs.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import { encodeEvent } from "../../schemas/JournalEvent.ts";
@@ -18,6 +21,7 @@ import { claimOf } from "../../core/turn/claimOf.ts";
 import { rebuildAgent, type Rebuilt } from "../../core/turn/rebuild.ts";
 import { AgentSeat, type AgentHome, type Ownership } from "./AgentSeat.ts";
 import type { HostServices } from "./HostServices.ts";
+import type { MakeRoom } from "./makeRoom.ts";
 
 /** Refusals in a row after which somebody else is surely writing: leave the agent to them. */
 const CLAIM_ATTEMPTS_MAX = 5;
@@ -29,12 +33,16 @@ export interface ActivateOptions {
   readonly props: unknown;
   /** Somebody waits for it: it goes before agents that only have inputs. */
   readonly urgent?: boolean;
+  /** Of others, before this one is here. */
+  readonly makeRoom?: MakeRoom | undefined;
 }
 
 export interface Activated {
   readonly agent: ActiveAgent;
   readonly seat: AgentSeat;
   readonly replayed: Rebuilt["replayed"];
+  /** It has been in memory before: something of it is stored. */
+  readonly cameBack: boolean;
 }
 
 /** Rejects with `BrokerUnavailable`, `CorruptFrame`, `AgentDiscarded`, or what the user's code throws. */
@@ -43,9 +51,13 @@ export async function activate(
   id: AgentId,
   options: ActivateOptions,
 ): Promise<Activated> {
-  const rebuilt = await services.rebuilds.pass(options.urgent ?? false, () =>
-    rebuildAndClaim(services, id, options.owner),
-  );
+  const { urgent = false, owner, makeRoom } = options;
+  const { rebuilt, claimed } = await services.rebuilds.pass(urgent, async () => {
+    const room = makeRoom?.(!urgent);
+    if (room !== undefined) await room;
+    return rebuildAndClaim(services, id, owner);
+  });
+  const cameBack = rebuilt.seq > 0;
   const seat = new AgentSeat(services, rebuilt, options);
   const agent = new ActiveAgent(seat);
   options.home.prepare(agent);
@@ -55,20 +67,24 @@ export async function activate(
     agent.discard();
     throw error;
   }
-  return { agent, seat, replayed: rebuilt.replayed };
+  // Its last owner may have died between a commit and its frames.
+  if (claimed) agent.sockets.tellState();
+  return { agent, seat, replayed: rebuilt.replayed, cameBack };
 }
 
 async function rebuildAndClaim(
   services: HostServices,
   id: AgentId,
   owner: Ownership,
-): Promise<Rebuilt> {
+): Promise<{ readonly rebuilt: Rebuilt; readonly claimed: boolean }> {
   const { config, time, journal, databases, snapshots } = services;
   for (let attempt = 1; ; attempt++) {
     if (owner.signal.aborted) throw new AgentDiscarded();
-    const rebuilt = await rebuildAgent(id, { journal, databases, snapshots });
-    const { image, database } = rebuilt;
-    if (image.seq === 0 || image.epoch === owner.epoch) return rebuilt;
+    // Rule 3, once: what the claim refuted is read on from the journal.
+    const sources = { journal, databases, snapshots, trustsCache: attempt === 1 };
+    const rebuilt = await rebuildAgent(id, sources);
+    const { image, database, unproven } = rebuilt;
+    if (image.seq === 0 || image.epoch === owner.epoch) return { rebuilt, claimed: false };
     if (image.epoch > owner.epoch) {
       // A newer owner was here: our lease is gone, though we have not heard of it. Claiming now would
       // write an epoch that goes back (I3).
@@ -87,7 +103,12 @@ async function rebuildAndClaim(
     });
     if (result._tag === "Stored") {
       applyEvent(image, result.seq, head);
-      return rebuilt;
+      return { rebuilt, claimed: true };
+    }
+    if (unproven && result._tag === "Conflict") {
+      // Older than the journal, and good as far as it goes: nothing was written to it here.
+      database.close({ seq: image.seq, core: image.encode() });
+      continue;
     }
     database.close();
     // The cache may be what is wrong (it claims a sequence that the journal never had).

@@ -6,16 +6,23 @@ import type { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
 import type { HostServices } from "./HostServices.ts";
 import type { SnapshotPolicy } from "./SnapshotPolicy.ts";
 
+export interface LeavingAgent {
+  readonly agent: ActiveAgent;
+  readonly snapshots: SnapshotPolicy;
+  /** It had a past when it woke: it will be woken again. */
+  readonly cameBack: boolean;
+}
+
 export function letGo(
   { log, databases }: Pick<HostServices, "log" | "databases">,
-  { agent, snapshots }: { readonly agent: ActiveAgent; readonly snapshots: SnapshotPolicy },
+  { agent, snapshots, cameBack }: LeavingAgent,
 ): void {
   const { id, seq, pages } = agent.image;
   try {
     snapshots.beforeHibernation();
     agent.retire();
-    // Without a database the few events since the snapshot are read as quickly as a file.
-    if (pages === 0) agent.database.close();
+    // Many are touched once, and without a database a few events bring them back: they are not worth a file.
+    if (pages === 0 && !cameBack) agent.database.close();
     else agent.database.close({ seq, core: agent.image.encode() });
   } catch (error) {
     log.error("an agent's local files failed as it left memory; they are not used again", {

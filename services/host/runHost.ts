@@ -25,6 +25,8 @@ export interface RunHostOptions {
   readonly observability?: Observability;
   readonly drainTimeoutMs?: number;
   readonly sweepMs?: number;
+  /** As `HostServices`. */
+  readonly memoryInUse?: () => number;
 }
 
 export const runHost = (options: RunHostOptions) =>
@@ -40,10 +42,12 @@ export const runHost = (options: RunHostOptions) =>
       module: options.module,
       metrics: options.metrics,
       ...(options.calls === undefined ? {} : { calls: options.calls }),
+      ...(options.memoryInUse === undefined ? {} : { memoryInUse: options.memoryInUse }),
       observability: options.observability ?? SILENT,
     });
     const host = yield* Host.make(services);
     options.metrics.active(() => host.agentsActive);
+    if (options.memoryInUse !== undefined) options.metrics.memoryInUse(options.memoryInUse);
     options.metrics.inboxLag(() => services.inbox.depth());
     return host;
   });

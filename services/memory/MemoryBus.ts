@@ -36,6 +36,7 @@ export function makeMemoryBus(connection: MemoryConnection): BusShape {
   return {
     payloadBytesMax,
     connected: () => connection.connected,
+    onReconnected: (f) => connection.onChange((up) => up && f()),
     subscribe,
     publish: (subject, data, reply) => {
       checkSize(subject, data);

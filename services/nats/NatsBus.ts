@@ -27,6 +27,7 @@ export function makeNatsBus({ connection, replies }: NatsShape): BusShape {
   return {
     payloadBytesMax: bytesMax,
     connected: connection.connected,
+    onReconnected: (f) => connection.onChange((up) => up && f()),
     publish: (subject, data, reply) => {
       checkSize(subject, data);
       if (own.publish(subject, data, reply)) return;

@@ -26,12 +26,12 @@ const deflated = promisify<Uint8Array, { level: number }, Buffer>(deflate);
 const inflated = promisify<Uint8Array, { maxOutputLength: number }, Buffer>(inflate);
 
 export function makeNatsSnapshots(nats: NatsShape, blobs: BlobsShape): SnapshotsShape {
+  const streamOf = (id: AgentId): string =>
+    nats.subjects.streamOf("snapshots", nats.subjects.groupOf(id));
   const stored = async (id: AgentId): Promise<StoredMessage[]> => {
     const found: StoredMessage[] = [];
-    const { subjects } = nats;
-    const stream = subjects.streamOf("snapshots", subjects.groupOf(id));
-    const subject = subjects.snapshot(id);
-    for await (const message of nats.reader.messages(stream, subject, { fromSeq: 1 }))
+    const subject = nats.subjects.snapshot(id);
+    for await (const message of nats.reader.messages(streamOf(id), subject, { fromSeq: 1 }))
       found.push(message);
     return found;
   };
@@ -55,7 +55,15 @@ export function makeNatsSnapshots(nats: NatsShape, blobs: BlobsShape): Snapshots
     },
     newestFirst: async function* (id) {
       try {
+        // Of any replica: one that lags gives an older one or none, which costs a longer replay.
+        const newest = await nats.reader.direct(streamOf(id), {
+          last_by_subj: nats.subjects.snapshot(id),
+        });
+        if (newest === undefined) return;
+        const first = await unpack(blobs, newest.data);
+        if (first !== undefined) yield first;
         for (const message of (await stored(id)).toReversed()) {
+          if (message.seq >= newest.seq) continue;
           const data = await unpack(blobs, message.data);
           if (data !== undefined) yield data;
         }

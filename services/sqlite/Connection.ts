@@ -7,10 +7,12 @@
  * 48 KB that a thousand idle agents would each hold; a page cache that grows page by page. As in Durable
  * Objects, foreign keys are enforced. Schemas are not trusted, and the file's internals are read-only.
  *
- * Temporary tables live in memory and go with the agent when it hibernates; so do settings made by PRAGMA.
+ * Temporary tables live in memory and go with the agent when it hibernates; so do settings made by PRAGMA. A
+ * connection that closes sooner, for room (`OpenConnections`), says what the next one has to begin with.
  */
 import type { SqlResult, SqlValue } from "../../core/database/Databases.ts";
 import { IMAGE_BYTES_MAX } from "../../schemas/PageDelta.ts";
+import type { Lasting } from "./authorize.ts";
 import { SQLITE_OK, type Engine } from "./Engine.ts";
 import type { PageFile } from "./PageFile.ts";
 import { PAGE_SIZE } from "./PagePool.ts";
@@ -49,6 +51,13 @@ const SETTINGS = [
 /** SQLite's own words would send people to look at their disks. */
 const MOST = ` (an agent's database holds at most ${IMAGE_BYTES_MAX / 2 ** 20} MiB: delete rows, or spread them over more agents)`;
 
+/** What a connection has that the database has not. */
+export interface ConnectionSettings {
+  /** By PRAGMA, in the order they were set. */
+  readonly pragmas: ReadonlyMap<string, string>;
+  readonly lastInsertRowid: bigint;
+}
+
 export class Connection {
   private readonly engine: Engine;
   private readonly file: PageFile;
@@ -60,8 +69,11 @@ export class Connection {
   private depth = 0;
   /** SQLite rolled the transaction back by itself (ON CONFLICT ROLLBACK, RAISE(ROLLBACK), a full disk). */
   private rolledBack = false;
+  private hasTemporary = false;
+  private pragmas: Map<string, string> | undefined;
 
-  constructor(engine: Engine, file: PageFile) {
+  /** `settings`: of the connection before this one. */
+  constructor(engine: Engine, file: PageFile, settings?: ConnectionSettings) {
     this.engine = engine;
     this.file = file;
     this.name = engine.addFile(file);
@@ -79,12 +91,13 @@ export class Connection {
     } finally {
       engine.release();
     }
-    exports.sqlite3__wasm_db_config_pii(this.db, CONFIG_LOOKASIDE, 0, 0, 0);
-    exports.sqlite3__wasm_db_config_ip(this.db, CONFIG_FOREIGN_KEYS, 1, 0);
-    exports.sqlite3__wasm_db_config_ip(this.db, CONFIG_DEFENSIVE, 1, 0);
-    exports.sqlite3__wasm_db_config_ip(this.db, CONFIG_TRUSTED_SCHEMA, 0, 0);
-    this.control(SETTINGS);
-    exports.sqlite3_set_authorizer(this.db, engine.authorizer, 0);
+    try {
+      this.begin(settings);
+    } catch (error) {
+      // No room, or a page that can't be read: whoever tries again begins anew.
+      this.close();
+      throw error;
+    }
   }
 
   /** As `AgentDatabase.query`. */
@@ -99,9 +112,10 @@ export class Connection {
     let result: SqlResult = { columns: [], rows: [], wrote: false, rowsWritten: 0 };
     let first = true;
     for (let rest = sql; rest.length > 0;) {
-      const { statement, tail } = this.prepare(rest);
+      const { statement, tail, lasts } = this.prepare(rest);
       if (statement !== undefined) {
-        const whole = first && tail.length === 0;
+        // What lasts is prepared each time, so that it is seen each time.
+        const whole = first && tail.length === 0 && !lasts;
         if (whole) this.keep(sql, statement);
         try {
           const last = this.run(statement, first ? params : []);
@@ -168,11 +182,37 @@ export class Connection {
     return bytes;
   }
 
+  /** Nothing is lost if it closes now and the next one begins with `settings`. */
+  get mayClose(): boolean {
+    return this.depth === 0 && !this.hasTemporary;
+  }
+
+  /** Undefined: as every connection begins. */
+  get settings(): ConnectionSettings | undefined {
+    const lastInsertRowid = this.engine.exports.sqlite3_last_insert_rowid(this.db);
+    if (this.pragmas === undefined && lastInsertRowid === 0n) return undefined;
+    return { pragmas: this.pragmas ?? new Map<string, string>(), lastInsertRowid };
+  }
+
   close(): void {
     for (const statement of this.statements.values()) statement.finalize();
     this.statements.clear();
     this.engine.exports.sqlite3_close_v2(this.db);
     this.engine.removeFile(this.name);
+  }
+
+  private begin(settings: ConnectionSettings | undefined): void {
+    const { exports, authorizer } = this.engine;
+    exports.sqlite3__wasm_db_config_pii(this.db, CONFIG_LOOKASIDE, 0, 0, 0);
+    exports.sqlite3__wasm_db_config_ip(this.db, CONFIG_FOREIGN_KEYS, 1, 0);
+    exports.sqlite3__wasm_db_config_ip(this.db, CONFIG_DEFENSIVE, 1, 0);
+    exports.sqlite3__wasm_db_config_ip(this.db, CONFIG_TRUSTED_SCHEMA, 0, 0);
+    this.control(SETTINGS);
+    exports.sqlite3_set_authorizer(this.db, authorizer, 0);
+    if (settings === undefined) return;
+    for (const [name, value] of settings.pragmas)
+      this.query(`PRAGMA ${name} = '${value.replaceAll("'", "''")}'`, []);
+    exports.sqlite3_set_last_insert_rowid(this.db, settings.lastInsertRowid);
   }
 
   private get autocommit(): boolean {
@@ -182,6 +222,7 @@ export class Connection {
   private run(statement: Statement, params: ReadonlyArray<SqlValue | boolean>): SqlResult {
     const { exports } = this.engine;
     const before = statement.readonly ? 0 : exports.sqlite3_total_changes(this.db);
+    const { writes } = this.file;
     let rows: SqlValue[][];
     try {
       rows = statement.run(params, (code) => this.failure(code));
@@ -194,7 +235,8 @@ export class Connection {
     return {
       columns: statement.columns(),
       rows,
-      wrote: !statement.readonly,
+      // SQLite calls PRAGMA optimize read-only, which may write statistics.
+      wrote: !statement.readonly || this.file.writes !== writes,
       rowsWritten: counted ? exports.sqlite3_changes(this.db) : 0,
     };
   }
@@ -202,12 +244,14 @@ export class Connection {
   private prepare(sql: string): {
     readonly statement: Statement | undefined;
     readonly tail: string;
+    readonly lasts: boolean;
   } {
     const { engine } = this;
     try {
       const out = engine.put(8);
       const text = engine.putText(sql);
       engine.refused = undefined;
+      engine.lasting = undefined;
       const code = engine.exports.sqlite3_prepare_v3(
         this.db,
         text.at,
@@ -224,10 +268,22 @@ export class Connection {
       return {
         statement: at === 0 ? undefined : new Statement(engine, at),
         tail: tail.trimStart(),
+        lasts: this.note(engine.lasting),
       };
     } finally {
       engine.release();
     }
+  }
+
+  private note(lasting: Lasting | undefined): boolean {
+    if (lasting?.kind === "temporary") this.hasTemporary = true;
+    // Set again, it goes to the end.
+    else if (lasting?.kind === "setting") {
+      this.pragmas ??= new Map();
+      this.pragmas.delete(lasting.name);
+      this.pragmas.set(lasting.name, lasting.value);
+    }
+    return lasting !== undefined;
   }
 
   private keep(sql: string, statement: Statement): void {

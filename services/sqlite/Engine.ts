@@ -8,7 +8,7 @@
  */
 import init, { type Sqlite3Static } from "@sqlite.org/sqlite-wasm";
 import type { EngineExports } from "./EngineExports.ts";
-import { refusal } from "./authorize.ts";
+import { lasting, refusal, type Lasting } from "./authorize.ts";
 import type { PageFile } from "./PageFile.ts";
 import { installPageVfs } from "./pageVfs.ts";
 
@@ -28,6 +28,8 @@ export class Engine {
   readonly authorizer: number;
   /** What the authorizer said about the statement that was refused last. */
   refused: string | undefined;
+  /** What the statements prepared since this was cleared leave in their connection. */
+  lasting: Lasting | undefined;
   /** Ours: the authorizer lets everything pass. */
   internal = false;
   /** A statement runs: SQL that SQLite itself prepares now (VACUUM, FTS5) may do more than a user's. */
@@ -38,6 +40,8 @@ export class Engine {
   private readonly files = new Map<string, PageFile>();
   private nextName = 1;
   private readonly scratch: number;
+  /** Two 64-bit integers that SQLite writes its status to. */
+  private readonly status: number;
   private scratchUsed = 0;
   private readonly allocated: number[] = [];
 
@@ -47,11 +51,12 @@ export class Engine {
     this.memory = (wasm as unknown as { readonly memory: WebAssembly.Memory }).memory;
     this.heap = Buffer.from(this.memory.buffer);
     this.scratch = this.allocate(SCRATCH_BYTES);
+    this.status = this.allocate(16);
     this.vfsName = installPageVfs(sqlite3, this, (name) => this.files.get(name));
     this.authorizer = wasm.installFunction(
       "ipipppp" as never,
-      ((_: number, action: number, first: number, second: number) =>
-        this.authorize(action, first, second)) as never,
+      ((_: number, action: number, first: number, second: number, database: number) =>
+        this.authorize(action, first, second, database)) as never,
     ) as unknown as number;
   }
 
@@ -63,7 +68,7 @@ export class Engine {
 
   /** Bytes that SQLite has allocated, of all databases. */
   get memoryUsed(): number {
-    const at = this.scratch;
+    const at = this.status;
     this.exports.sqlite3_status64(0, at, at + 8, 0);
     return Number(this.bytes.readBigInt64LE(at));
   }
@@ -132,15 +137,18 @@ export class Engine {
     return at;
   }
 
-  private authorize(action: number, first: number, second: number): number {
+  private authorize(action: number, first: number, second: number, database: number): number {
     if (this.internal) return SQLITE_OK;
-    const message = refusal(
-      action,
-      () => this.readCString(first),
-      second === 0 ? undefined : () => this.readCString(second),
-      this.stepping,
-    );
-    if (message === undefined) return SQLITE_OK;
+    const text =
+      (at: number): (() => string) =>
+      () =>
+        this.readCString(at);
+    const orNone = (at: number): (() => string) | undefined => (at === 0 ? undefined : text(at));
+    const message = refusal(action, text(first), orNone(second), this.stepping);
+    if (message === undefined) {
+      this.lasting = lasting(action, text(first), orNone(second), orNone(database)) ?? this.lasting;
+      return SQLITE_OK;
+    }
     this.refused = message;
     return SQLITE_DENY;
   }

@@ -14,6 +14,8 @@ export interface EngineExports {
   readonly sqlite3_get_autocommit: (db: number) => number;
   readonly sqlite3_changes: (db: number) => number;
   readonly sqlite3_total_changes: (db: number) => number;
+  readonly sqlite3_last_insert_rowid: (db: number) => bigint;
+  readonly sqlite3_set_last_insert_rowid: (db: number, rowid: bigint) => void;
   readonly sqlite3_db_status: (
     db: number,
     op: number,

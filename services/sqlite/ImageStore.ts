@@ -1,15 +1,16 @@
 /**
- * What the databases of one layer share: the engine, the page pool, the delta writer, the open files, and
+ * What the databases of one layer share: the engine, the page pool, the delta writer, the open files and connections, and
  * whose cache files are in use. Makes an agent's page file when its database first needs one.
  *
  * An agent that is open already and opened again gets a second database in memory only: two never share
  * files. Made by `sqliteDatabases`; used by `SqliteDatabase`.
  */
-import type { AgentId } from "../../schemas/Address.ts";
+import { addressKey, type AgentId } from "../../schemas/Address.ts";
 import { PageDeltaWriter } from "../../schemas/PageDelta.ts";
 import { CacheFile } from "./CacheFile.ts";
 import { cachePath } from "./cachePath.ts";
 import type { Engine } from "./Engine.ts";
+import { OpenConnections } from "./OpenConnections.ts";
 import { OpenFiles } from "./OpenFiles.ts";
 import { PageFile } from "./PageFile.ts";
 import { PageImage } from "./PageImage.ts";
@@ -17,6 +18,7 @@ import { PAGE_SIZE, PagePool } from "./PagePool.ts";
 
 export class ImageStore {
   readonly engine: Engine;
+  readonly connections: OpenConnections;
   private readonly folder: string | undefined;
   private readonly residentBytesMax: number;
   private readonly files = new OpenFiles();
@@ -25,10 +27,18 @@ export class ImageStore {
   /** Names of agents whose files are in use, by class: so that none of them costs a key of its own. */
   private readonly inUse = new Map<string, Set<string>>();
 
-  constructor(engine: Engine, folder: string | undefined, residentBytesMax: number) {
+  /** Agents whose file could be neither written nor removed: what it says may be of before. */
+  private readonly distrusted = new Set<string>();
+
+  constructor(
+    engine: Engine,
+    folder: string | undefined,
+    limits: { readonly residentBytesMax: number; readonly heapBytesMax: number },
+  ) {
     this.engine = engine;
+    this.connections = new OpenConnections(engine, limits.heapBytesMax);
     this.folder = folder;
-    this.residentBytesMax = residentBytesMax;
+    this.residentBytesMax = limits.residentBytesMax;
   }
 
   isInUse(id: AgentId): boolean {
@@ -48,6 +58,16 @@ export class ImageStore {
     this.inUse.get(id.class)?.delete(id.name);
   }
 
+  /** A file is there as it was left, or gone; or the disk refused either. */
+  filed(id: AgentId, { trusted }: { readonly trusted: boolean }): void {
+    if (!trusted) this.distrusted.add(addressKey(id));
+    else if (this.distrusted.size > 0) this.distrusted.delete(addressKey(id));
+  }
+
+  trusts(id: AgentId): boolean {
+    return this.distrusted.size === 0 || !this.distrusted.has(addressKey(id));
+  }
+
   /** Undefined without a folder. */
   cacheOf(id: AgentId): CacheFile | undefined {
     const { folder } = this;
@@ -65,6 +85,11 @@ export class ImageStore {
       ...(crcs === undefined ? {} : { crcs }),
     });
     return new PageFile(image, pool, writer);
+  }
+
+  /** Pages, and SQLite's heap, which is all layers'. */
+  get memoryBytes(): number {
+    return this.pool.used * PAGE_SIZE + this.engine.memoryUsed;
   }
 
   close(): void {

@@ -11,16 +11,19 @@ const OPEN_FILES_MAX = 128;
 export class OpenFiles {
   private readonly open = new Map<string, number>();
 
-  /** A descriptor for reading and writing, valid until the next call; the file is made when absent. */
-  use(path: string): number {
+  /** A descriptor for reading and writing, valid until the next call; the file is made when absent, or undefined given. */
+  use(path: string, options?: { readonly make: true }): number;
+  use(path: string, options: { readonly make: false }): number | undefined;
+  use(path: string, { make } = { make: true }): number | undefined {
     const known = this.open.get(path);
     if (known !== undefined) {
       this.open.delete(path);
       this.open.set(path, known);
       return known;
     }
+    const fd = make ? openOrMake(path) : openOld(path);
+    if (fd === undefined) return undefined;
     if (this.open.size >= OPEN_FILES_MAX) this.close(this.open.keys().next().value!);
-    const fd = openOrMake(path);
     this.open.set(path, fd);
     return fd;
   }
@@ -39,6 +42,15 @@ export class OpenFiles {
 
   get size(): number {
     return this.open.size;
+  }
+}
+
+function openOld(path: string): number | undefined {
+  try {
+    return openSync(path, constants.O_RDWR);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    return undefined;
   }
 }
 

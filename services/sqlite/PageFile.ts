@@ -29,6 +29,8 @@ export class PageFile {
   private frozen: PageLayer | undefined;
   /** Rule 3. */
   failure: unknown;
+  /** Writes so far: whether a statement was one. */
+  writes = 0;
 
   constructor(image: PageImage, pool: PagePool, writer: PageDeltaWriter) {
     this.image = image;
@@ -68,6 +70,7 @@ export class PageFile {
   }
 
   write(from: Uint8Array, start: number, length: number, offset: number): void {
+    this.writes++;
     let at = 0;
     while (at < length) {
       const position = offset + at;

@@ -27,6 +27,8 @@ export class PagePool {
   private readonly slabs: (Slab | undefined)[] = [];
   /** Numbers of the slabs that have room; the last is filled first. */
   private roomy: number[] = [];
+  /** Pages that were taken and not given back: none when every database is closed. */
+  used = 0;
   /** A page of zeros, for what was never written. */
   readonly zeros: PageView = viewOf(new ArrayBuffer(PAGE_SIZE));
   /** A page for whoever needs one until its next call. */
@@ -34,6 +36,7 @@ export class PagePool {
 
   /** A slot with any content. */
   take(): Slot {
+    this.used++;
     const number = this.roomy.at(-1) ?? this.addSlab();
     const { free } = this.slabs[number]!;
     const slot = free.pop()!;
@@ -42,6 +45,7 @@ export class PagePool {
   }
 
   give(slot: Slot): void {
+    this.used--;
     const number = slot >> SLAB_SHIFT;
     const slab = this.slabs[number]!;
     slab.free.push(slot & (SLAB_PAGES - 1));
@@ -57,13 +61,6 @@ export class PagePool {
       words: slab.words,
       at: (slot & (SLAB_PAGES - 1)) * PAGE_SIZE,
     };
-  }
-
-  /** Pages that were taken and not given back: none when every database is closed. */
-  get used(): number {
-    let pages = 0;
-    for (const slab of this.slabs) if (slab !== undefined) pages += SLAB_PAGES - slab.free.length;
-    return pages;
   }
 
   private addSlab(): number {

@@ -1,6 +1,6 @@
 /**
  * `AgentDatabase` on sqlite-wasm: joins the committed image, the page file over it, the connection
- * (opened at the first `query` or `transaction`) and the agent's cache file.
+ * (opened at the first `query` or `transaction`, and again after a rest) and the agent's cache file.
  *
  * None of these is made before it holds something: of thousands of agents in memory most have no SQL, and
  * theirs is this object only.
@@ -11,12 +11,13 @@
 import type { AgentDatabase, SqlResult, SqlValue } from "../../core/database/Databases.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { CacheFile } from "./CacheFile.ts";
-import { Connection } from "./Connection.ts";
+import { Connection, type ConnectionSettings } from "./Connection.ts";
+import type { OpenDatabase } from "./OpenConnections.ts";
 import type { ImageStore } from "./ImageStore.ts";
 import type { PageFile } from "./PageFile.ts";
 import { PAGE_SIZE } from "./PagePool.ts";
 
-export class SqliteDatabase implements AgentDatabase {
+export class SqliteDatabase implements AgentDatabase, OpenDatabase {
   private readonly store: ImageStore;
   private readonly id: AgentId;
   private readonly ownsFiles: boolean;
@@ -24,7 +25,10 @@ export class SqliteDatabase implements AgentDatabase {
   private file: PageFile | undefined;
   private cache: CacheFile | undefined;
   private connection: Connection | undefined;
+  /** Of the connection that was closed while the database rested. */
+  private settings: ConnectionSettings | undefined;
   private closed = false;
+  usedSince = false;
 
   /** `made`: where the cache has an image. */
   constructor(
@@ -92,19 +96,30 @@ export class SqliteDatabase implements AgentDatabase {
   close(keep?: { readonly seq: Sequence; readonly core: Uint8Array }): void {
     if (this.closed) return;
     this.closed = true;
-    this.connection?.close();
+    this.disconnect();
     const file = keep === undefined ? this.file : this.pages();
     file?.abandon();
     try {
       if (keep !== undefined && file?.failure === undefined) file?.image.save(keep.seq, keep.core);
       else this.files()?.remove();
+      if (this.ownsFiles) this.store.filed(this.id, { trusted: true });
     } catch {
       // The disk refused. A cache is only a shortcut: the next activation replays instead. What is
-      // left has no meta, or an older one whose pages did not change.
+      // left has no meta, or an older one whose pages did not change: true once, and not the last word.
       this.cache?.release();
+      this.store.filed(this.id, { trusted: false });
     }
     file?.image.drop();
     if (this.ownsFiles) this.store.free(this.id);
+  }
+
+  /** As `OpenDatabase.rest`. What is written and not committed is part of a turn that runs: it may ask what it changed. */
+  rest(): boolean {
+    const { connection } = this;
+    if (connection === undefined || !connection.mayClose || this.dirty) return false;
+    this.settings = connection.settings;
+    this.disconnect();
+    return true;
   }
 
   private files(): CacheFile | undefined {
@@ -117,7 +132,22 @@ export class SqliteDatabase implements AgentDatabase {
 
   private connect(): Connection {
     this.mustBeUsable();
-    return (this.connection ??= new Connection(this.store.engine, this.pages()));
+    const { connections, engine } = this.store;
+    if (this.connection !== undefined) {
+      connections.used(this);
+      return this.connection;
+    }
+    connections.makeRoom();
+    this.connection = new Connection(engine, this.pages(), this.settings);
+    this.settings = undefined;
+    connections.add(this);
+    return this.connection;
+  }
+
+  private disconnect(): void {
+    this.store.connections.remove(this);
+    this.connection?.close();
+    this.connection = undefined;
   }
 
   private guarded<A>(act: () => A): A {

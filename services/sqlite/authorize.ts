@@ -5,37 +5,46 @@
  */
 
 /** Action codes of SQLite that matter here. */
+const INSERT = 18;
 const PRAGMA = 19;
 const TRANSACTION = 22;
 const ATTACH = 24;
 const DETACH = 25;
 const SAVEPOINT = 32;
 
-/** Pragmas that may be given an argument. Without one, all only tell. */
-const PRAGMAS_WITH_ARGUMENT = new Set([
+/** As the authorizer calls them: the second where TEMP was said, the first where `temp.` was. */
+const SCHEMA_TABLES = new Set(["sqlite_master", "sqlite_temp_master"]);
+
+/** Pragmas whose argument is a setting of the connection, and not of the file or of one statement. */
+const CONNECTION_SETTINGS = new Set([
   "analysis_limit",
-  "application_id",
-  "auto_vacuum",
   "automatic_index",
   "case_sensitive_like",
   "cell_size_check",
+  "foreign_keys",
+  "ignore_check_constraints",
+  "legacy_alter_table",
+  "query_only",
+  "recursive_triggers",
+  "reverse_unordered_selects",
+  "secure_delete",
+]);
+
+/** Pragmas that may be given an argument. Without one, all only tell. */
+const PRAGMAS_WITH_ARGUMENT = new Set([
+  ...CONNECTION_SETTINGS,
+  "application_id",
+  "auto_vacuum",
   "defer_foreign_keys",
   "foreign_key_check",
   "foreign_key_list",
-  "foreign_keys",
-  "ignore_check_constraints",
   "incremental_vacuum",
   "index_info",
   "index_list",
   "index_xinfo",
   "integrity_check",
-  "legacy_alter_table",
   "optimize",
-  "query_only",
   "quick_check",
-  "recursive_triggers",
-  "reverse_unordered_selects",
-  "secure_delete",
   "table_info",
   "table_list",
   "table_xinfo",
@@ -74,4 +83,26 @@ export function refusal(
     default:
       return undefined;
   }
+}
+
+/** What a statement leaves in its connection, and not in the database: lost when that closes, unless it is made again. */
+export type Lasting =
+  | { readonly kind: "temporary" }
+  | { readonly kind: "setting"; readonly name: string; readonly value: string };
+
+/** Of one action that is allowed; undefined for all that leave nothing. */
+export function lasting(
+  action: number,
+  first: () => string,
+  second: (() => string) | undefined,
+  database: (() => string) | undefined,
+): Lasting | undefined {
+  // Whatever is made in the temporary database (tables, views, triggers, also virtual ones) is written to its schema.
+  if (action === INSERT)
+    return SCHEMA_TABLES.has(first()) && database?.() === "temp"
+      ? { kind: "temporary" }
+      : undefined;
+  if (action !== PRAGMA || second === undefined) return undefined;
+  const name = first().toLowerCase();
+  return CONNECTION_SETTINGS.has(name) ? { kind: "setting", name, value: second() } : undefined;
 }

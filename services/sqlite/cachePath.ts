@@ -16,7 +16,16 @@ const CAPITALS_HASH_DIGITS = 16;
 
 export function cachePath(folder: string, id: AgentId): string {
   const shard = (fnv1a32(id.name) & 0xff).toString(16).padStart(2, "0");
-  return join(folder, fileName(id.class), shard, fileName(id.name));
+  return join(folder, folderOf(id.class), shard, fileName(id.name));
+}
+
+/** Of the classes of a module: a few, each asked for with every agent that wakes. */
+const folders = new Map<string, string>();
+
+function folderOf(className: string): string {
+  let name = folders.get(className);
+  if (name === undefined) folders.set(className, (name = fileName(className)));
+  return name;
 }
 
 function fileName(value: string): string {

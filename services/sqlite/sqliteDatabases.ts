@@ -13,6 +13,7 @@ import {
 import { addressKey } from "../../schemas/Address.ts";
 import { loadEngine } from "./Engine.ts";
 import { ImageStore } from "./ImageStore.ts";
+import { SQLITE_HEAP_BYTES_MAX } from "./OpenConnections.ts";
 import { RESIDENT_BYTES_MAX } from "./PageImage.ts";
 import { SqliteDatabase } from "./SqliteDatabase.ts";
 
@@ -21,17 +22,20 @@ export interface SqliteDatabasesOptions {
   readonly folder: string | undefined;
   /** Memory for committed pages of one agent before they move to its file. Default 256 KiB. */
   readonly residentBytesMax?: number;
+  /** SQLite's heap, past which connections that rest are closed. Default 1 GiB, of the 2 that there are. */
+  readonly heapBytesMax?: number;
 }
 
 /** The adapter as a plain object, and how to end it. Rejects only if the engine can't be loaded. */
 export async function openSqliteDatabases({
   folder,
   residentBytesMax = RESIDENT_BYTES_MAX,
+  heapBytesMax = SQLITE_HEAP_BYTES_MAX,
 }: SqliteDatabasesOptions): Promise<{
   readonly databases: DatabasesShape;
   readonly close: () => void;
 }> {
-  const store = new ImageStore(await loadEngine(), folder, residentBytesMax);
+  const store = new ImageStore(await loadEngine(), folder, { residentBytesMax, heapBytesMax });
   return { databases: databasesOf(store), close: () => store.close() };
 }
 
@@ -48,7 +52,7 @@ const databasesOf = (store: ImageStore): DatabasesShape => ({
   open: (id): OpenedDatabase => {
     const ownsFiles = store.take(id);
     const cache = ownsFiles ? store.cacheOf(id) : undefined;
-    const meta = cache?.readMeta();
+    const meta = store.trusts(id) ? cache?.readMeta() : undefined;
     if (meta === undefined) return { database: new SqliteDatabase(store, id, { ownsFiles }) };
     const made = { file: store.pageFile(id, cache, meta.crcs), cache };
     return {
@@ -58,6 +62,13 @@ const databasesOf = (store: ImageStore): DatabasesShape => ({
   },
   discard: (id) => {
     if (store.isInUse(id)) throw new Error(`discard: ${addressKey(id)} is open; close it first`);
-    store.cacheOf(id)?.remove();
+    try {
+      store.cacheOf(id)?.remove();
+      store.filed(id, { trusted: true });
+    } catch {
+      // As when a database is closed: it stays, and is not believed.
+      store.filed(id, { trusted: false });
+    }
   },
+  memoryBytes: () => store.memoryBytes,
 });

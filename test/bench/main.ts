@@ -14,6 +14,7 @@ import { hot } from "./hot.ts";
 import { memory } from "./memory.ts";
 import { replay } from "./replay.ts";
 import { rpc } from "./rpc.ts";
+import { rare } from "./rare.ts";
 import { schedules } from "./schedules.ts";
 import { sockets } from "./sockets.ts";
 import { start } from "./start.ts";
@@ -26,6 +27,7 @@ const BENCHES: ReadonlyArray<Bench> = [
   replay,
   sockets,
   rpc,
+  rare,
   schedules,
   memory,
   start,

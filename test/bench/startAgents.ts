@@ -26,6 +26,7 @@ export interface AgentsOptions {
   readonly nodeArgs?: ReadonlyArray<string>;
   /** Folder for CPU profiles. */
   readonly profile?: string | undefined;
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 export interface RunningAgents {
@@ -67,6 +68,7 @@ export async function startAgents(options: AgentsOptions): Promise<RunningAgents
         "--admin-port", String(adminPort), "--log-level", "warn",
         ...(role === "host" ? [] : ["--port", String(port), "--hostname", "127.0.0.1"]),
       ], // prettier-ignore
+      ...(options.env === undefined ? {} : { env: options.env }),
     });
     processes.push(process);
     await process.ready(() => isReady(adminPort));

@@ -108,7 +108,7 @@ beforeAll(async () => {
   await fill("another", KEPT);
   for (const name of namesOfShards) await fill(name, MARKER);
   await pollUntil("the agents have left memory and are in local files", () => {
-    const files = filesWith(folder.path, MARKER).filter((file) => file.endsWith(".pages"));
+    const files = filesWith(folder.path, MARKER).filter((file) => file.endsWith(".image"));
     return files.length === SHARDS || { done: false, saw: files };
   });
   // One shard goes to it; what the first host has on its disk of that shard's agent stays there.
@@ -180,7 +180,7 @@ describe("agents erase", () => {
     await agentsCall(name, "note", `${MARKER} in a file`);
     await pollUntil(
       "the agent is in a local file",
-      () => filesWith(folder.path, MARKER).some((file) => file.endsWith(".pages")) || undefined,
+      () => filesWith(folder.path, MARKER).some((file) => file.endsWith(".image")) || undefined,
     );
     for (const host of hosts.splice(0)) await host.stop();
     const erased = await agents("erase", "Keeper", name, "--yes");

@@ -105,7 +105,11 @@ export class CliFixture {
         calls: { call: (...args) => this.answer(...args) },
         timers: makeMemoryTimers(this.broker.connect()),
         snapshots: makeMemorySnapshots(this.broker.connect()),
-        databases: { open: () => ({ database: doubleDatabase() }), discard: () => {} },
+        databases: {
+          open: () => ({ database: doubleDatabase() }),
+          discard: () => {},
+          memoryBytes: () => 0,
+        },
         leases: {
           list: async (prefix) =>
             Array.from({ length: this.broker.shards }, (_, shard) => ({

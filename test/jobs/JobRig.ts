@@ -38,6 +38,8 @@ export interface RigOptions {
   /** When virtual time begins, milliseconds since the epoch. */
   readonly startMs?: number;
   readonly seed?: number;
+  /** As `HostServices`. */
+  readonly memoryInUse?: () => number;
 }
 
 /** An agent as tests call it: by any of its methods. */
@@ -51,12 +53,15 @@ export class JobRig {
   readonly log = collectingLog();
   private readonly agents: ReadonlyMap<string, AgentClassType>;
   private readonly calls: CallClient;
+  private readonly memory: Pick<RigOptions, "memoryInUse">;
   private shard: Shard | undefined;
   private connection: MemoryConnection | undefined;
   private epoch = 0;
 
   private constructor(agents: Record<string, unknown>, options: RigOptions) {
     this.time = new VirtualTime(options);
+    const { memoryInUse } = options;
+    this.memory = memoryInUse === undefined ? {} : { memoryInUse };
     this.broker = new MemoryBroker({ time: this.time, shards: 1 });
     this.agents = new Map(Object.entries(agents as Record<string, AgentClassType>));
     const client = this.broker.connect("client");
@@ -94,6 +99,7 @@ export class JobRig {
         module: () => ({ agents: this.agents, env: {} }),
         observability: { emit: (event) => void this.events.push(event) },
         metrics: agentMetrics(noMetrics),
+        ...this.memory,
       }).pipe(Effect.provide(layer), Effect.scoped),
     );
     this.shard = new Shard(services, SHARD, { key: "shard.0", value: hostId, epoch }, Infinity);
@@ -119,6 +125,11 @@ export class JobRig {
   /** Idle agents leave memory, as after their time. */
   async hibernate(): Promise<void> {
     await this.pass(31_000);
+    await this.sweep();
+  }
+
+  /** Who may leave memory does. */
+  async sweep(): Promise<void> {
     const swept = this.shard?.sweep(new Breather(this.time));
     if (swept !== undefined) await this.finished(swept);
   }

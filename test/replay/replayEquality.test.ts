@@ -15,7 +15,7 @@ import { tempFolder } from "../kit/tempFolder.ts";
 import { program, type Event } from "./Program.ts";
 import { ID, momentOf, ReplayRig, type Moment } from "./ReplayRig.ts";
 
-const RUNS = Number(process.env["REPLAY_RUNS"] ?? 200);
+const RUNS = Number(process.env["REPLAY_RUNS"] ?? 120);
 const SEED = Number(process.env["REPLAY_SEED"] ?? Date.now() % 2 ** 31);
 
 /** What it found once. */

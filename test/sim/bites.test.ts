@@ -31,7 +31,8 @@ async function firstCatch(
   bug: PlantedBug,
 ): Promise<{ readonly seed: number | undefined; readonly seen: ReadonlySet<string> }> {
   const seen = new Set<string>();
-  for (let seed = 1; seed <= SEEDS_MAX; seed++) {
+  const rest = Array.from({ length: SEEDS_MAX }, (_, n) => n + 1);
+  for (const seed of new Set([bug.caughtBy ?? 1, ...rest])) {
     const { violations } = await simulate({ seed, bug });
     for (const { invariant } of violations) seen.add(invariant);
     if (violations.some(({ invariant }) => bug.breaks.includes(invariant))) return { seed, seen };

@@ -305,9 +305,14 @@ test("an agent whose local file fails as it leaves memory leaves it: the look at
   const image = (): never => {
     throw new Error("the disk fails");
   };
-  const agent = { id: agentId("Subject", "one"), database: { image } };
+  const id = agentId("Subject", "one");
+  const agent = {
+    id,
+    image: Object.assign(new AgentImage(id), { eventsSince: 100 }),
+    database: { image },
+  };
   const services = { log: { warn: (what: string) => said.push(what) } };
-  const policy = new SnapshotPolicy(agent as never, services as never, { events: 100, bytes: 0 });
+  const policy = new SnapshotPolicy(agent as never, services as never);
   policy.beforeHibernation();
   expect(said).toEqual(["a snapshot could not be taken"]);
 });

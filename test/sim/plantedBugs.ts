@@ -24,6 +24,8 @@ import { Board, type SubjectEnv } from "./subjects.ts";
 
 export interface PlantedBug {
   readonly name: string;
+  /** The first seed that catches it, where that is not 1: tried first, and no more than a hint. */
+  readonly caughtBy?: number;
   /** The invariants that say so, any of them. */
   readonly breaks: ReadonlyArray<string>;
   /** The journal stores appends of a stale owner. */
@@ -47,7 +49,12 @@ export interface PlantedBug {
 }
 
 export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
-  { name: "the journal accepts stale appends", breaks: ["I1", "I2", "I3"], acceptsStale: true },
+  {
+    name: "the journal accepts stale appends",
+    caughtBy: 5,
+    breaks: ["I1", "I2", "I3"],
+    acceptsStale: true,
+  },
   {
     name: "the set of done inputs forgets",
     breaks: ["I1", "I4"],
@@ -96,6 +103,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "attempts are not journaled",
+    caughtBy: 5,
     breaks: ["I7"],
     event: rewrite((head) => ({
       ...head,
@@ -138,6 +146,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "a cancelled schedule still runs",
+    caughtBy: 5,
     breaks: ["I6"],
     install: () => {
       // What runs sees the row as it was; what commits sees that it is gone.
@@ -179,7 +188,12 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
       };
     },
   },
-  { name: "a failed input holds back its whole shard", breaks: ["I8"], blocksShard: true },
+  {
+    name: "a failed input holds back its whole shard",
+    caughtBy: 9,
+    breaks: ["I8"],
+    blocksShard: true,
+  },
   {
     name: "a frame carries the sequence of an older state",
     breaks: ["I9"],
@@ -195,11 +209,13 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "a readonly connection is not",
+    caughtBy: 8,
     breaks: ["I10"],
     install: () => patch(Board.prototype, "shouldConnectionBeReadonly", () => () => false),
   },
   {
     name: "a message is overtaken by the next",
+    caughtBy: 2,
     breaks: ["I14"],
     install: () =>
       patch(
@@ -217,6 +233,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "an agent ignores numbers of messages",
+    caughtBy: 2,
     breaks: ["I14"],
     install: () =>
       patch(
@@ -273,7 +290,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
       };
     },
   },
-  { name: "signatures are not verified", breaks: ["I10"], verifiesNothing: true },
+  { name: "signatures are not verified", caughtBy: 2, breaks: ["I10"], verifiesNothing: true },
   {
     name: "a damaged event is passed over",
     breaks: ["I12"],
@@ -281,15 +298,22 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
     // Else the next event, which names it, tells of the hole.
     event: rewrite(({ after: _before, ...head }) => head),
   },
-  { name: "a batch that was lost counts as stored", breaks: ["I1", "I2", "I9"], groupsLie: true },
-  { name: "two mails of one Message-ID are one", breaks: ["I1"], mergesMail: true },
+  {
+    name: "a batch that was lost counts as stored",
+    caughtBy: 5,
+    breaks: ["I1", "I2", "I9"],
+    groupsLie: true,
+  },
+  { name: "two mails of one Message-ID are one", caughtBy: 5, breaks: ["I1"], mergesMail: true },
   {
     name: "a mail is sent before its turn is stored",
+    caughtBy: 3,
     breaks: ["I13"],
     install: () => sendsEarlyInTurn(MailLane.prototype, "replyToEmail"),
   },
   {
     name: "a webhook is sent before its turn is stored",
+    caughtBy: 6,
     breaks: ["I13"],
     install: () => sendsEarly(OutgoingLane.prototype),
   },

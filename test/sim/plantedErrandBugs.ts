@@ -47,6 +47,7 @@ export const ERRAND_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "a terminated workflow goes on",
+    caughtBy: 9,
     breaks: ["I15"],
     install: () => {
       const offRun = patch(

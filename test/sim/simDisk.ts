@@ -1,6 +1,6 @@
 /**
  * Disks of a simulation that have no room: while one is full, writes of the pages of its agents' caches are cut in the
- * middle, and the file that says that they are whole can't be made. Reads and removals go on, as on a real disk.
+ * middle, and what says that they are whole can't be written. Reads and removals go on, as on a real disk.
  */
 import { CacheFile } from "../../services/sqlite/CacheFile.ts";
 import { PAGE_SIZE } from "../../services/sqlite/PagePool.ts";
@@ -9,8 +9,8 @@ import { patch } from "./patch.ts";
 /** Watches the cache files of this process; the returned function ends it. `full`: folders of disks without room. */
 export function limitDisks(full: ReadonlySet<string>, refused: () => void): () => void {
   const isFull = (file: CacheFile): boolean => {
-    const { pagesPath } = file as unknown as { readonly pagesPath: string };
-    for (const folder of full) if (pagesPath.startsWith(folder)) return true;
+    const { path } = file as unknown as { readonly path: string };
+    for (const folder of full) if (path.startsWith(folder)) return true;
     return false;
   };
   const offs = [

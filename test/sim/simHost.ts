@@ -38,6 +38,7 @@ import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { ErrandActor } from "./Errand.ts";
 import type { Installation } from "./Installation.ts";
 import { simRelay } from "./simMail.ts";
+import { simMemory } from "./simMemory.ts";
 import { simPorts, type SimPorts } from "./simPorts.ts";
 import { never, SimProcess } from "./SimProcess.ts";
 import { Board, Ledger, type SubjectEnv } from "./subjects.ts";
@@ -85,7 +86,12 @@ export async function startHost(
   });
   const ports = simPorts(installation, process);
   const agents = new Set<ActiveAgent>();
-  const opened = await openSqliteDatabases({ folder, residentBytesMax: RESIDENT_BYTES_MAX });
+  const { heapBytesMax, ...memory } = simMemory(installation, process);
+  const opened = await openSqliteDatabases({
+    folder,
+    residentBytesMax: RESIDENT_BYTES_MAX,
+    ...(heapBytesMax === undefined ? {} : { heapBytesMax }),
+  });
   process.onDeath(() => {
     // What of it still runs in this instant may use its memory a last time.
     base.after(0, () => {
@@ -194,6 +200,7 @@ export async function startHost(
       },
       calls,
       observability: SILENT,
+      ...memory,
     }).pipe(Effect.provide(context)),
   );
   const scope = Effect.runSync(Scope.make());
@@ -229,5 +236,6 @@ function simDatabases(databases: DatabasesShape, process: SimProcess): Databases
     discard: (id) => {
       if (process.alive) databases.discard(id);
     },
+    memoryBytes: databases.memoryBytes,
   };
 }

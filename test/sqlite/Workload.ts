@@ -38,6 +38,8 @@ export type Step =
   /** Ends the delta in flight; where there is none, of all that was written until now. */
   | { readonly step: "committed" }
   | { readonly step: "snapshot" }
+  /** Its connection is closed, for others' room, and opened again by its next query. */
+  | { readonly step: "rest" }
   | { readonly step: "reopen"; readonly keep: boolean };
 
 const WORDS = ["push", "pull", "issue", "merge", "tag", "release", "fork", "star"];
@@ -133,6 +135,7 @@ export const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ step: fc.constant("freeze" as const) }) },
   { weight: 8, arbitrary: fc.record({ step: fc.constant("committed" as const) }) },
   { weight: 1, arbitrary: fc.record({ step: fc.constant("snapshot" as const) }) },
+  { weight: 2, arbitrary: fc.record({ step: fc.constant("rest" as const) }) },
   {
     weight: 1,
     arbitrary: fc.record({ step: fc.constant("reopen" as const), keep: fc.boolean() }),

@@ -71,7 +71,10 @@ describe("a query", () => {
     const engine = await loadEngine();
     const connection = new Connection(
       engine,
-      new ImageStore(engine, undefined, 0).pageFile(REPO, undefined),
+      new ImageStore(engine, undefined, { residentBytesMax: 0, heapBytesMax: 0 }).pageFile(
+        REPO,
+        undefined,
+      ),
     );
     engine.internal = true; // agents may not say how large they may be
     connection.query("PRAGMA max_page_count = 4", []);
@@ -98,6 +101,13 @@ describe("a query", () => {
     expect(db.query("SELECT * FROM t", [])).toMatchObject({ columns: ["a", "b"], rows: [[1, 2]] });
     db.query("ALTER TABLE t RENAME COLUMN b TO c", []);
     expect(db.query("SELECT * FROM t", []).columns).toEqual(["a", "c"]);
+  });
+
+  it("that writes what SQLite calls read-only is said to write", () => {
+    db.query("CREATE TABLE t (a PRIMARY KEY, b); INSERT INTO t VALUES (1, 2), (3, 4)", []);
+    expect(db.query("SELECT * FROM t", []).wrote).toBe(false);
+    expect(db.query("PRAGMA optimize(0x10002)", []).wrote).toBe(true);
+    expect(column(db, "SELECT tbl FROM sqlite_stat1")).toEqual(["t"]);
   });
 
   it("counts the rows that it changed, not those of the statement before it", () => {

@@ -5,17 +5,31 @@ import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 
 export const REPO: AgentId = agentId("RepoAgent", "octocat/hello-world");
 
+const NEIGHBOUR: AgentId = agentId("RepoAgent", "octocat/neighbour");
+
 export const seq = (n: number): Sequence => n as Sequence;
 
 /** A layer of databases as a process has it; another `openLayer` on the folder is that process restarted. */
 export async function openLayer(
   folder?: string,
   residentBytesMax?: number,
+  heapBytesMax?: number,
 ): Promise<{ readonly databases: DatabasesShape; readonly close: () => void }> {
   return openSqliteDatabases({
     folder,
     ...(residentBytesMax === undefined ? {} : { residentBytesMax }),
+    ...(heapBytesMax === undefined ? {} : { heapBytesMax }),
   });
+}
+
+/** In a layer without room (`heapBytesMax` 0): closes the connection of every database that rests. */
+export function restAll(databases: DatabasesShape): void {
+  // The first pass only notes that they were used; the last of them may still be the neighbour's own.
+  for (let pass = 0; pass < 3; pass++) {
+    const { database } = databases.open(NEIGHBOUR);
+    database.query("SELECT 1", []);
+    database.close();
+  }
 }
 
 /** Freezes and commits what was written; the delta, as the journal would store it. */

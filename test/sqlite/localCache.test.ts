@@ -1,5 +1,4 @@
 import {
-  existsSync,
   readdirSync,
   readFileSync,
   writeSync,
@@ -11,8 +10,10 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { LocalImageCorrupt, type AgentDatabase } from "../../core/database/Databases.ts";
 import { agentId, type AgentId } from "../../schemas/Address.ts";
+import { cachedAgents } from "../../services/sqlite/cachedAgents.ts";
 import { hashImage } from "../../services/sqlite/hashImage.ts";
 import { OpenFiles } from "../../services/sqlite/OpenFiles.ts";
+import { collect } from "../kit/collect.ts";
 import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
 import { column, commit, openLayer, REPO, seq } from "./kit.ts";
 
@@ -43,11 +44,13 @@ const files = (): string[] =>
   readdirSync(folder.path, { recursive: true, encoding: "utf8" })
     .map((name) => join(folder.path, name))
     .filter((path) => statSync(path).isFile());
-const file = (ending: string): string => {
+const file = (ending = ".image"): string => {
   const found = files().filter((path) => path.endsWith(ending));
   expect(found, `files that end in ${ending}: ${files().join(", ")}`).toHaveLength(1);
   return found[0]!;
 };
+/** Where the meta begins in a file that has one: it ends with the meta's length. */
+const metaAt = (bytes: Buffer): number => bytes.length - 4 - bytes.readUInt32LE(bytes.length - 4);
 
 /** A committed database of about `kib` KiB; returns the hash of its image. */
 function fill(database: AgentDatabase, kib = 40): string {
@@ -99,9 +102,9 @@ describe("a local cache", () => {
 
   it("is replaced by the next close, and untouched by one at the same sequence", () => {
     cached();
-    const before = statSync(file(".meta")).ino;
+    const before = statSync(file()).mtimeMs;
     open().database.close({ seq: seq(7), core: CORE });
-    expect(statSync(file(".meta")).ino).toBe(before);
+    expect(statSync(file()).mtimeMs).toBe(before);
     const { database } = open();
     database.query("UPDATE t SET x = 1", []);
     commit(database);
@@ -110,6 +113,40 @@ describe("a local cache", () => {
     const again = open();
     expect(again.cached).toEqual({ seq: 9, core: Uint8Array.of(9) });
     expect(hashImage(again.database.image())).toBe(hash);
+    again.database.close();
+  });
+
+  it("of a database that became smaller is as short as one that always was", () => {
+    const hash = cached(20);
+    const { size } = statSync(file());
+    layer.databases.discard(REPO);
+    cached(400);
+    const { database } = open();
+    database.query("DELETE FROM t; VACUUM", []);
+    database.query("INSERT INTO t (x) VALUES (1)", []);
+    commit(database);
+    const small = hashImage(database.image());
+    database.close({ seq: seq(9), core: CORE });
+    expect(statSync(file()).size).toBeLessThan(size);
+    const again = open();
+    expect(again.cached?.seq).toBe(9);
+    expect(hashImage(again.database.image())).toBe(small);
+    expect(small).not.toBe(hash);
+    again.database.close();
+  });
+
+  it("whose meta is longer than what is read at once is read whole", () => {
+    const hash = cached(6_000);
+    const core = new Uint8Array(9_000).fill(7);
+    const { database } = open();
+    database.query("UPDATE t SET x = 1 WHERE id = 1", []);
+    commit(database);
+    const changed = hashImage(database.image());
+    database.close({ seq: seq(8), core });
+    const again = open();
+    expect(again.cached).toEqual({ seq: 8, core });
+    expect(hashImage(again.database.image())).toBe(changed);
+    expect(changed).not.toBe(hash);
     again.database.close();
   });
 
@@ -138,11 +175,10 @@ describe("a local cache", () => {
   it("has no meta while its pages change, so a process that is killed leaves none that lies", async () => {
     cached(1000);
     const { database } = open();
-    expect(existsSync(file(".meta"))).toBe(true);
+    expect(metaAt(readFileSync(file()))).toBeGreaterThan(0);
     // More than stays in memory: pages move to the file.
     database.query("UPDATE t SET x = randomblob(1000)", []);
     commit(database);
-    expect(files().filter((path) => path.endsWith(".meta"))).toEqual([]);
     await restart();
     expect(open().cached).toBeUndefined();
   });
@@ -172,6 +208,40 @@ describe("a local cache", () => {
   });
 });
 
+describe("a look through the folder", () => {
+  const seen = async (startMs: number): Promise<string[]> => {
+    const found: string[] = [];
+    for await (const id of cachedAgents(folder.path, startMs)) found.push(id.name);
+    return found.toSorted();
+  };
+
+  it("tells whose files are there, whatever their names", async () => {
+    const names = ["a", "../up", "x".repeat(1024)];
+    for (const name of names)
+      open(agentId("RepoAgent", name)).database.close({ seq: seq(1), core: CORE });
+    expect(await seen(Date.now())).toEqual(names.toSorted());
+    expect(files()).toHaveLength(names.length);
+  });
+
+  it("removes what a dead process left that says of no agent, and nothing that is in use", async () => {
+    cached(1000);
+    const { database } = open();
+    database.query("UPDATE t SET x = randomblob(1000)", []);
+    commit(database);
+    writeFileSync(join(folder.path, "older.meta"), "of a release before this one");
+    // Its pages are changing: it says of no agent now.
+    expect(await seen(Date.now() - 60_000)).toEqual([]);
+    expect(files()).toHaveLength(2);
+    expect(await seen(Date.now() + 60_000)).toEqual([]);
+    expect(files()).toEqual([]);
+    database.close();
+  });
+
+  it("of a folder that is not there finds nothing", async () => {
+    expect(await collect(cachedAgents(join(folder.path, "none"), 0))).toEqual([]);
+  });
+});
+
 describe("names of agents", () => {
   const names = [
     "a",
@@ -198,7 +268,7 @@ describe("names of agents", () => {
   it("are checked: a file that lies under another agent's name is not used", () => {
     open(agentId("RepoAgent", "one")).database.close({ seq: seq(1), core: CORE });
     open(agentId("RepoAgent", "two")).database.close({ seq: seq(2), core: CORE });
-    const [one, two] = ["one.meta", "two.meta"].map(file) as [string, string];
+    const [one, two] = ["one.image", "two.image"].map(file) as [string, string];
     writeFileSync(two, readFileSync(one));
     expect(open(agentId("RepoAgent", "two")).cached).toBeUndefined();
   });
@@ -207,8 +277,9 @@ describe("names of agents", () => {
 describe("damage", () => {
   it("of any byte of the meta, or a cut, makes the cache empty", () => {
     cached();
-    const path = file(".meta");
+    const path = file();
     const good = readFileSync(path);
+    const meta = metaAt(good);
     const check = (bytes: Uint8Array): void => {
       writeFileSync(path, bytes);
       // Each opened one stays open, in memory for the second: nothing is written.
@@ -217,12 +288,13 @@ describe("damage", () => {
       expect(database.imageBytes).toBe(0);
       database.close();
     };
-    for (let at = 0; at < good.length; at++) {
+    for (let at = meta; at < good.length; at++) {
       const bad = Uint8Array.from(good);
       bad[at]! ^= 1 << (at % 8);
       check(bad);
     }
-    for (let length = 0; length < good.length; length += 7) check(good.subarray(0, length));
+    for (let length = meta; length < good.length; length += 7) check(good.subarray(0, length));
+    for (let length = 0; length <= meta; length += 512) check(good.subarray(0, length));
   });
 
   it("of a page is found when it is read, by a query, an update or a snapshot", () => {
@@ -233,7 +305,7 @@ describe("damage", () => {
     };
     for (const [name, use] of Object.entries(uses)) {
       cached();
-      const path = file(".pages");
+      const path = file();
       const bytes = readFileSync(path);
       bytes[4096 * 5 + 3000]! ^= 4;
       writeFileSync(path, bytes);
@@ -253,8 +325,9 @@ describe("damage", () => {
     await restart();
     const { database } = open();
     database.query("UPDATE t SET x = 0 WHERE id = 500", []);
-    const path = file(".pages");
-    writeFileSync(path, readFileSync(path).fill(0xee, 4096));
+    const path = file();
+    const bytes = readFileSync(path);
+    writeFileSync(path, bytes.fill(0xee, 4096, metaAt(bytes)));
     expect(() => database.freeze()).toThrow(LocalImageCorrupt);
     database.close();
   });
@@ -269,16 +342,16 @@ describe("damage", () => {
     const { database } = open();
     database.restore(before);
     database.close({ seq: seq(7), core: CORE });
-    truncateSync(file(".pages"), 4096 * 3);
     const again = open().database;
+    truncateSync(file(), 4096 * 3);
     expect(() => again.apply(delta)).toThrow(LocalImageCorrupt);
     again.close();
   });
 
-  it("by a missing pages file is found", () => {
+  it("by pages that are missing is found", () => {
     cached();
-    writeFileSync(file(".pages"), "");
     const { database } = open();
+    writeFileSync(file(), "");
     expect(() => database.query("SELECT * FROM t", [])).toThrow(LocalImageCorrupt);
     expect(() => database.image()).toThrow(/octocat\/hello-world, page 1/);
     database.close();

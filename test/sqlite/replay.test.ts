@@ -11,12 +11,12 @@ import type { AgentDatabase } from "../../core/database/Databases.ts";
 import { applyPageDelta } from "../../schemas/PageDelta.ts";
 import { hashImage } from "../../services/sqlite/hashImage.ts";
 import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
-import { openLayer, REPO, seq } from "./kit.ts";
+import { openLayer, REPO, restAll, seq } from "./kit.ts";
 import { run, step, type Step } from "./Workload.ts";
 
 type Databases = Awaited<ReturnType<typeof openLayer>>["databases"];
 
-const RUNS = Number(process.env["REPLAY_RUNS"] ?? 120);
+const RUNS = Number(process.env["REPLAY_RUNS"] ?? 80);
 const SEED = Number(process.env["REPLAY_SEED"] ?? Date.now() % 2 ** 31);
 /** Small enough that most databases outgrow it and live in their file. */
 const RESIDENT_BYTES = 32 * 1024;
@@ -90,6 +90,8 @@ class Journaled {
       case "snapshot":
         this.snapshot = { at: this.deltas.length, image: this.live.image() };
         return;
+      case "rest":
+        return restAll(this.databases);
       case "reopen":
         return this.reopen(what.keep);
     }
@@ -186,7 +188,7 @@ it(
   { timeout: 600_000 },
   async () => {
     console.log(`replay: ${RUNS} runs, REPLAY_SEED=${SEED}`);
-    const { databases, close } = await openLayer(folder.path, RESIDENT_BYTES);
+    const { databases, close } = await openLayer(folder.path, RESIDENT_BYTES, 0);
     closers.push(close);
     fc.assert(
       fc.property(fc.array(step, { minLength: 5, maxLength: 80, size: "max" }), (steps) => {

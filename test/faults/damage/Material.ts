@@ -112,7 +112,7 @@ async function messagesOf(url: string): Promise<Pick<Material, "messages" | "sub
 
 /** The broker, as far as the adapters ask it to read. */
 export class Recorded {
-  readonly reader: Pick<StreamReader, "messages" | "byLeader">;
+  readonly reader: Pick<StreamReader, "messages" | "byLeader" | "direct">;
   readonly journal: ReturnType<typeof makeNatsJournal>;
   readonly snapshots: ReturnType<typeof makeNatsSnapshots>;
   /** Given instead of what was stored. */
@@ -127,15 +127,15 @@ export class Recorded {
       else known.push(message);
     }
     const of = this.of.bind(this);
+    const get: StreamReader["direct"] = (stream, query) =>
+      Promise.resolve("last_by_subj" in query ? of(stream, query.last_by_subj).at(-1) : undefined);
     this.reader = {
       messages: async function* (stream, subject, { fromSeq, toSeq = Infinity }) {
         for (const message of of(stream, subject))
           if (message.seq >= fromSeq && message.seq <= toSeq) yield message;
       },
-      byLeader: (stream, query) =>
-        Promise.resolve(
-          "last_by_subj" in query ? of(stream, query.last_by_subj).at(-1) : undefined,
-        ),
+      byLeader: get,
+      direct: get,
     };
     // Readers use no more of it.
     const nats = { subjects, reader: this.reader } as unknown as NatsShape;

@@ -3,15 +3,17 @@
  * that is not what was written stops the rebuild, a snapshot or a cache that is not is passed over and the agent is what its
  * journal says. What is damaged and gives the same all the same is counted apart.
  */
-import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { LocalImageCorrupt, type DatabasesShape } from "../../../core/database/Databases.ts";
 import { rebuildAgent, type RebuildSources } from "../../../core/turn/rebuild.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeSnapshot } from "../../../schemas/Snapshot.ts";
+import { joinBytes } from "../../../schemas/joinBytes.ts";
 import { readClaim } from "../../../services/nats/claims.ts";
 import { blobNameOf, blobSubjects, type BlobEntry } from "../../../services/nats/NatsBlobs.ts";
+import { CACHE_ENDING } from "../../../services/sqlite/CacheFile.ts";
 import { cachePath } from "../../../services/sqlite/cachePath.ts";
 import { openSqliteDatabases } from "../../../services/sqlite/sqliteDatabases.ts";
 import { tempFolder } from "../../kit/tempFolder.ts";
@@ -191,22 +193,26 @@ class Sweeper {
   }
 
   private addCaches(): void {
-    for (const id of this.material.ids)
-      for (const ending of ["pages", "meta"]) {
-        const bytes = readFileSync(`${cachePath(this.material.images, id)}.${ending}`);
-        if (bytes.length === 0) continue;
-        const read = (data: Uint8Array): Promise<Verdict> => this.readCache(id, ending, data);
-        this.targets.push({ kind: `cache's ${ending}`, id, bytes, read });
-      }
+    for (const id of this.material.ids) {
+      const file = readFileSync(cachePath(this.material.images, id) + CACHE_ENDING);
+      // The file ends with the length of its meta; the pages are before that.
+      const from = file.length - 4 - file.readUInt32LE(file.length - 4);
+      const [pages, meta] = [file.subarray(0, from), file.subarray(from)];
+      const add = (part: string, bytes: Uint8Array, whole: (data: Uint8Array) => Uint8Array[]) => {
+        if (bytes.length === 0) return;
+        const read = (data: Uint8Array): Promise<Verdict> => this.readCache(id, whole(data));
+        this.targets.push({ kind: `cache's ${part}`, id, bytes, read });
+      };
+      add("pages", pages, (data) => [data, meta]);
+      add("meta", meta, (data) => [pages, data]);
+    }
   }
 
-  private async readCache(id: AgentId, ending: string, damaged: Uint8Array): Promise<Verdict> {
+  private async readCache(id: AgentId, damaged: ReadonlyArray<Uint8Array>): Promise<Verdict> {
     const folder = this.folder.path;
     const to = cachePath(folder, id);
     mkdirSync(dirname(to), { recursive: true });
-    for (const each of ["pages", "meta"])
-      copyFileSync(`${cachePath(this.material.images, id)}.${each}`, `${to}.${each}`);
-    writeFileSync(`${to}.${ending}`, damaged);
+    writeFileSync(to + CACHE_ENDING, joinBytes(damaged));
     const { databases, close } = await openSqliteDatabases({ folder });
     const sources = { journal: this.recorded.journal, databases };
     try {

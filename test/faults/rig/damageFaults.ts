@@ -47,7 +47,7 @@ const cacheDamage: Fault = async (world, random) => {
     const before = readFileSync(file);
     if (before.length === 0) continue;
     writeFileSync(file, damage(before, random));
-    damaged.add(file.replace(/\.(?:pages|meta)$/, ""));
+    damaged.add(file.replace(/\.image$/, ""));
   }
   rig.bites.add("cache-damage", "agents' files damaged", damaged.size);
   await refusedCaches(world, images, damaged);

@@ -1,0 +1,89 @@
+/**
+ * More agents with a database than the memory of their host holds, all of which ask to stay: the longest idle leave, all
+ * inputs are done once, and none is refused or lost.
+ */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { agentId } from "../../schemas/Address.ts";
+import { decodeEvent } from "../../schemas/JournalEvent.ts";
+import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { openInspector } from "../kit/system.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
+import { touchAll, untilTaken } from "./touchAll.ts";
+
+const AGENTS = 3_000;
+const TOUCHES = 2;
+const AT_ONCE = 128;
+/** What the process itself takes is some 60 MB of it. */
+const MEMORY_MIB = 160;
+/** Ten seconds is usual; other suites may run on the same two cores. */
+const SLOW_MACHINE_MS = 120_000;
+
+const folder = tempFolder("full-memory");
+let nats: TestNats;
+let host: AgentsProcess;
+let inspector: Awaited<ReturnType<typeof openInspector>>;
+let activeMost = 0;
+
+beforeAll(async () => {
+  nats = await startNats();
+  inspector = await openInspector({ nats: nats.url, module: { agents: {} }, shards: 8 });
+  const module = fileURLToPath(new URL("./fullModule.ts", import.meta.url));
+  const data = join(folder.path, "data");
+  host = await AgentsProcess.start({
+    args: ["host", module, "--nats", nats.url, "--data", data, "--memory", `${MEMORY_MIB}`],
+  });
+  await host.ready();
+  for (let touch = 1; touch <= TOUCHES; touch++) {
+    await touchAll(inspector.inbox, {
+      className: "Kept", agents: AGENTS, atOnce: AT_ONCE, timeoutMs: SLOW_MACHINE_MS, key: `${touch}`,
+    }); // prettier-ignore
+    await untilTaken(host, AGENTS * touch, {
+      timeoutMs: SLOW_MACHINE_MS,
+      look: async () => {
+        activeMost = Math.max(activeMost, await host.metric("agents_active"));
+      },
+    });
+  }
+}, 3 * SLOW_MACHINE_MS);
+
+afterAll(async () => {
+  await host?.stop();
+  await inspector?.close();
+  await nats?.stop();
+  folder.remove();
+}, 60_000);
+
+test("the longest idle leave, and its memory stays where it was told", async () => {
+  const status = readFileSync(`/proc/${host.pid}/status`, "utf8");
+  const residentMb = Number(/^VmHWM:\s+(\d+) kB/m.exec(status)![1]) / 1024;
+  const hibernated = await host.metric("agents_hibernations_total");
+  console.info("full memory:", { activeMost, hibernated, "most resident, MB": residentMb });
+  // All of them at once would be 220 MB of pages and connections.
+  expect(activeMost).toBeLessThan(AGENTS * 0.85);
+  expect(hibernated).toBeGreaterThan(AGENTS * 0.5);
+  await pollUntil("it has room again", async () => {
+    const inUse = await host.metric("agents_memory_in_use");
+    return inUse < 1 || { done: false, saw: inUse };
+  });
+});
+
+test("every input is done once, and none is given up", async () => {
+  expect(await host.metric("agents_turns_total")).toBe(AGENTS * TOUCHES);
+  expect(await host.metric("agents_dead_letters_total")).toBe(0);
+  for (let n = 0; n < AGENTS; n += 97) {
+    const turns = [];
+    const id = agentId("Kept", `${n}`);
+    for await (const { data } of inspector.journal.read(id, { fromSeq: 1 as never }))
+      turns.push(...decodeEvent(data).head.turns);
+    // On a busy machine an input that waited for seconds is journaled as begun first.
+    const ended = turns.filter(({ begun }) => begun !== true);
+    expect(ended.map(({ state }) => state)).toEqual(
+      Array.from({ length: TOUCHES }, (_, touch) => ({ set: { touches: touch + 1 } })),
+    );
+  }
+});
