@@ -15,7 +15,7 @@ import { openInspector } from "../kit/system.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 import { touchAll, untilTaken } from "./touchAll.ts";
 
-const AGENTS = 3_000;
+const AGENTS = 4_500;
 const TOUCHES = 2;
 const AT_ONCE = 128;
 /** What the process itself takes is some 60 MB of it. */
@@ -63,7 +63,8 @@ test("the longest idle leave, and its memory stays where it was told", async () 
   const residentMb = Number(/^VmHWM:\s+(\d+) kB/m.exec(status)![1]) / 1024;
   const hibernated = await host.metric("agents_hibernations_total");
   console.info("full memory:", { activeMost, hibernated, "most resident, MB": residentMb });
-  // All of them at once would be 220 MB of pages and connections.
+  // All at once would be 330 MB of pages and connections. A host whose commits are slow holds more than 160 MB: who is
+  // in mid-turn stays, and who waited 200 ms wakes.
   expect(activeMost).toBeLessThan(AGENTS * 0.85);
   expect(hibernated).toBeGreaterThan(AGENTS * 0.5);
   await pollUntil("it has room again", async () => {
