@@ -1,15 +1,25 @@
-import { defineConfig } from "vitest/config";
+import { configDefaults, defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Runs at a low priority, on what the cores have left: begun last, all would wait for it. */
 const FIRST = /test\/sim\/seeds\.test\.ts$/;
 
+/** These change what a process has once: its priority, its globals, its environment, a prototype. */
+const ALONE = [
+  "test/sim/*.test.ts",
+  "test/react/*.test.ts",
+  "test/http/lazyFetchClasses.test.ts",
+  "test/cli/reading.test.ts",
+];
+
 class SeedsFirst extends BaseSequencer {
+  /** Then those that run alone: between two of the others one would end the process that these share. */
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     // oxlint-disable-next-line unicorn/no-array-sort -- not an array's
     const sorted = await super.sort(files);
-    const isFirst = ({ moduleId }: TestSpecification): boolean => FIRST.test(moduleId);
-    return [...sorted.filter(isFirst), ...sorted.filter((file) => !isFirst(file))];
+    const rank = ({ moduleId, project }: TestSpecification): number =>
+      FIRST.test(moduleId) ? 0 : project.config.isolate ? 1 : 2;
+    return sorted.toSorted((a, b) => rank(a) - rank(b));
   }
 }
 
@@ -19,13 +29,25 @@ export default defineConfig({
   resolve: { conditions: ["agents-source"] },
   ssr: { resolve: { conditions: ["agents-source"] } },
   test: {
-    include: ["test/**/*.test.ts", "examples/**/*.test.ts"],
     globalSetup: ["test/kit/globalSetup.ts"],
     testTimeout: 30_000,
     hookTimeout: 60_000,
     pool: "forks",
     sequence: { sequencer: SeedsFirst },
-    // On two cores: much of the suite waits, for leases, deadlines and servers that start. A fourth makes hosts miss leases.
-    maxWorkers: 3,
+    // On two cores: much of the suite waits, for leases, deadlines, servers that start, and one worker for the seeds.
+    maxWorkers: 4,
+    projects: [
+      { extends: true, test: { name: "alone", include: ALONE } },
+      {
+        extends: true,
+        test: {
+          name: "together",
+          // Loading effect and the sources for each file anew would be a third of the suite's time.
+          isolate: false,
+          include: ["test/**/*.test.ts", "examples/**/*.test.ts"],
+          exclude: [...configDefaults.exclude, ...ALONE],
+        },
+      },
+    ],
   },
 });

@@ -7,7 +7,7 @@
  * 3. A connection is used once: a kept one would have been checked for another call.
  */
 import { createHmac } from "node:crypto";
-import { lookup, type LookupAddress } from "node:dns";
+import { lookup, type LookupAddress, type LookupAllOptions } from "node:dns";
 import * as http from "node:http";
 import * as https from "node:https";
 import { isIP, type LookupFunction, type Socket } from "node:net";
@@ -26,18 +26,29 @@ class NotPublic extends Error {}
 const notPublic = (host: string): NotPublic =>
   new NotPublic(`${host} is not an address of the public internet (allowPrivate would allow it)`);
 
+/** What says where a name leads and whom it may reach; tests have their own. */
+export interface Resolver {
+  readonly lookup: (
+    hostname: string,
+    options: LookupAllOptions,
+    callback: (error: NodeJS.ErrnoException | null, found: LookupAddress[]) => void,
+  ) => void;
+  readonly isPublic: (address: string) => boolean;
+}
+
 /** Rule 1. */
-const publicLookup: LookupFunction = (hostname, options, callback) => {
-  lookup(hostname, { ...options, all: true }, (error, found) => {
-    if (error !== null) return callback(error, "", 0);
-    const addresses = found as LookupAddress[];
-    if (addresses.length === 0 || !addresses.every(({ address }) => isPublicAddress(address)))
-      return callback(notPublic(hostname), "", 0);
-    const [{ address, family }] = addresses as [LookupAddress];
-    if (options.all) callback(null, addresses);
-    else callback(null, address, family);
-  });
-};
+const publicLookup =
+  ({ isPublic, ...resolver }: Resolver): LookupFunction =>
+  (hostname, options, callback) => {
+    resolver.lookup(hostname, { ...options, all: true }, (error, addresses) => {
+      if (error !== null) return callback(error, "", 0);
+      if (addresses.length === 0 || !addresses.every(({ address }) => isPublic(address)))
+        return callback(notPublic(hostname), "", 0);
+      const [{ address, family }] = addresses as [LookupAddress];
+      if (options.all) callback(null, addresses);
+      else callback(null, address, family);
+    });
+  };
 
 function refusal({ hostname }: URL): string | undefined {
   const bare = hostname.replace(/^\[|\]$/g, "");
@@ -47,19 +58,23 @@ function refusal({ hostname }: URL): string | undefined {
     : undefined;
 }
 
-export const nodeOutgoing: OutgoingShape = {
-  refusal,
-  hmacSha256: (key, data) => new Uint8Array(createHmac("sha256", key).update(data).digest()),
-  post: (request) => {
-    const url = new URL(request.url);
-    const refused = request.allowPrivate ? undefined : refusal(url);
-    return refused === undefined
-      ? post(url, request)
-      : Promise.resolve({ _tag: "Refused", message: refused });
-  },
-};
+export function outgoingBy(resolver: Resolver): OutgoingShape {
+  return {
+    refusal,
+    hmacSha256: (key, data) => new Uint8Array(createHmac("sha256", key).update(data).digest()),
+    post: (request) => {
+      const url = new URL(request.url);
+      const refused = request.allowPrivate ? undefined : refusal(url);
+      return refused === undefined
+        ? post(resolver, url, request)
+        : Promise.resolve({ _tag: "Refused", message: refused });
+    },
+  };
+}
 
-function post(url: URL, request: OutgoingRequest): Promise<OutgoingResult> {
+export const nodeOutgoing: OutgoingShape = outgoingBy({ lookup, isPublic: isPublicAddress });
+
+function post(resolver: Resolver, url: URL, request: OutgoingRequest): Promise<OutgoingResult> {
   const body = Buffer.from(request.body);
   return new Promise((resolve) => {
     const client = url.protocol === "https:" ? https : http;
@@ -68,11 +83,11 @@ function post(url: URL, request: OutgoingRequest): Promise<OutgoingResult> {
       headers: { "user-agent": "agents", ...request.headers, "content-length": body.length },
       agent: false, // rule 3
       signal: AbortSignal.timeout(request.timeoutMs),
-      ...(request.allowPrivate ? {} : { lookup: publicLookup }),
+      ...(request.allowPrivate ? {} : { lookup: publicLookup(resolver) }),
     });
     sent.once("socket", (socket) => {
       socket.once(client === https ? "secureConnect" : "connect", () => {
-        if (request.allowPrivate || isPublicPeer(socket)) sent.end(body);
+        if (request.allowPrivate || isPublicPeer(resolver, socket)) sent.end(body);
         else sent.destroy(notPublic(socket.remoteAddress ?? "the peer"));
       });
     });
@@ -89,8 +104,8 @@ function post(url: URL, request: OutgoingRequest): Promise<OutgoingResult> {
 }
 
 /** Rule 2. */
-const isPublicPeer = ({ remoteAddress }: Socket): boolean =>
-  remoteAddress !== undefined && isPublicAddress(remoteAddress);
+const isPublicPeer = ({ isPublic }: Resolver, { remoteAddress }: Socket): boolean =>
+  remoteAddress !== undefined && isPublic(remoteAddress);
 
 const explain = (error: NodeJS.ErrnoException, { timeoutMs }: OutgoingRequest): string =>
   error.name === "AbortError"

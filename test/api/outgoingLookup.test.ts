@@ -4,28 +4,21 @@
  */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { outgoingBy } from "../../services/node/NodeOutgoing.ts";
+import { isPublicAddress } from "../../services/node/PublicAddress.ts";
 
-type Answer = (error: null, found: ReadonlyArray<{ address: string; family: number }>) => void;
 const resolved: Array<{ address: string; family: number }> = [];
-vi.mock("node:dns", async (original) => ({
-  ...(await original<typeof import("node:dns")>()),
-  lookup: (_name: string, _options: unknown, answer: Answer) => answer(null, [...resolved]),
-}));
 /** Addresses that count as public, how often: a resolver's lie holds for one question. */
 const trusted = new Map<string, number>();
-vi.mock("../../services/node/PublicAddress.ts", async (original) => {
-  const { isPublicAddress } =
-    await original<typeof import("../../services/node/PublicAddress.ts")>();
-  return {
-    isPublicAddress: (address: string) => {
-      const left = trusted.get(address) ?? 0;
-      if (left > 0) trusted.set(address, left - 1);
-      return left > 0 || isPublicAddress(address);
-    },
-  };
+const { post: postBy } = outgoingBy({
+  lookup: (_name, _options, answer) => answer(null, [...resolved]),
+  isPublic: (address) => {
+    const left = trusted.get(address) ?? 0;
+    if (left > 0) trusted.set(address, left - 1);
+    return left > 0 || isPublicAddress(address);
+  },
 });
-const { nodeOutgoing } = await import("../../services/node/NodeOutgoing.ts");
 
 let server: Server;
 let port: number;
@@ -44,7 +37,7 @@ beforeEach(() => {
   trusted.clear();
 });
 const post = (allowPrivate = false) =>
-  nodeOutgoing.post({
+  postBy({
     url: `http://rebind.test:${port}/`,
     headers: {},
     body: "{}",

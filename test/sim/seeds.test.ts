@@ -8,7 +8,7 @@ import { expect, test } from "vitest";
 import { simulate } from "./simulate.ts";
 
 /** What the seeds take makes the rest of the suite longer, which is to end within 10 minutes on two cores. */
-const BUDGET_MS = 30_000;
+const BUDGET_MS = 240_000;
 /** What each CI run is to show (docs/reliability.md); `npm run sim` goes further. */
 const SEEDS_MAX = 2_000;
 /** Fewer would not be a test; a machine that is busy elsewhere gets these, at the usual priority. */
@@ -26,7 +26,7 @@ test("every invariant holds in every seed", { timeout: TIMEOUT_MS }, async () =>
   for (; ran < (wanted || SEEDS_MAX); ran++) {
     if (wanted === 0 && ran >= SEEDS_MIN && performance.now() - startMs > BUDGET_MS) break;
     // This process is this file's alone.
-    if (ran === SEEDS_MIN) setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
+    if (ran === SEEDS_MIN) setPriority(constants.priority.PRIORITY_LOW);
     const seed = FIRST_SEED + ran;
     const report = await simulate({ seed });
     expect({ seed, violations: report.violations }).toEqual({ seed, violations: [] });
