@@ -124,6 +124,11 @@ export interface HttpServerOptions {
    * 32 s: below the 60 s after which proxies drop quiet connections. uWebSockets.js: at least 12 s.
    */
   readonly socketIdleMs?: number;
+  /**
+   * Once it stops, it goes on answering on connections that are open until nothing has come for this long
+   * (5 s at the latest), each answer its connection's last. Default 500 ms.
+   */
+  readonly lullMs?: number;
 }
 
 /** Two pings unanswered, and below the 60 s after which proxies drop quiet connections. */

@@ -3,6 +3,8 @@ import type { Rate } from "../gateway/RateLimit.ts";
 import type { RunGatewayOptions } from "../gateway/runGateway.ts";
 import type { GatewayLimits } from "./Joins.ts";
 
+/** Others take over from it: callers that are slow to use a connection again should not lose what they ask on it. */
+const LULL_MS = 2_000;
 /** Callers come in bursts: a page's requests, a provider's batch. So many seconds' worth at once. */
 const BURST_SECONDS = 5;
 
@@ -13,7 +15,11 @@ export function gatewayBounds(
   if (limits === undefined) return { http: { portShared } };
   const { connectionsMax, perAddress, perEntity, trustedProxies, storeFirst } = limits;
   return {
-    http: { portShared, ...(connectionsMax === undefined ? {} : { connectionsMax }) },
+    http: {
+      portShared,
+      lullMs: LULL_MS,
+      ...(connectionsMax === undefined ? {} : { connectionsMax }),
+    },
     bounds: {
       ...(perAddress === undefined ? {} : { addressRate: rateOf(perAddress) }),
       ...(perEntity === undefined ? {} : { entityRate: rateOf(perEntity) }),

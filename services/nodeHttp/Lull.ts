@@ -4,28 +4,34 @@
  * nothing has come for a moment. Used by both HTTP adapters.
  */
 
-/** A caller that keeps connections busy uses each more often than that; it learns by its answer. */
-const LULL_MS = 500;
+/** Where nobody else would take the next request: a caller that keeps connections busy uses each more often. */
+const LULL_MS_DEFAULT = 500;
 /** A caller that takes no notice of `connection: close` doesn't keep the server. */
 const WAIT_MS_MAX = 5_000;
 const LOOK_MS = 10;
 
 export class Lull {
-  #requestedMs = 0;
+  readonly #looks: number;
+  #quiet = 0;
+
+  constructor(lullMs = LULL_MS_DEFAULT) {
+    this.#looks = lullMs / LOOK_MS;
+  }
 
   /** A request has come. */
   requested(): void {
-    this.#requestedMs = performance.now();
+    this.#quiet = 0;
   }
 
   /** Resolves at once when no connection is open; in `WAIT_MS_MAX` at the latest. */
   async wait(connections: () => number): Promise<void> {
     const startMs = performance.now();
-    this.#requestedMs = startMs;
+    // In looks, not by the clock: who had no processor for so long has not read what came meanwhile.
     const over = (): boolean =>
       connections() === 0 ||
-      performance.now() - this.#requestedMs > LULL_MS ||
+      this.#quiet++ >= this.#looks ||
       performance.now() - startMs > WAIT_MS_MAX;
+    this.#quiet = 0;
     while (!over()) await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }
 }

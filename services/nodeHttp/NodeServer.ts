@@ -70,12 +70,13 @@ class Listener implements ExchangeOwner {
   readonly #sweeper: NodeJS.Timeout;
   #exchanges = 0;
   #connections = 0;
-  readonly #lull = new Lull();
+  readonly #lull: Lull;
   #refusing = false;
   #drained: (() => void) | undefined;
 
   constructor(options: HttpServerOptions, handlers: HttpHandlers) {
     this.#options = options;
+    this.#lull = new Lull(options.lullMs);
     this.#handlers = handlers;
     this.#server = createServer({
       maxHeaderSize: options.headerBytesMax,

@@ -94,7 +94,7 @@ class Server implements ExchangeOwner {
   readonly #sockets = new Set<UwsSocket>();
   #listenSocket: us_listen_socket | undefined;
   #connections = 0;
-  readonly #lull = new Lull();
+  readonly #lull: Lull;
   #refusing = false;
   #exchanges = 0;
   #drained: (() => void) | undefined;
@@ -103,6 +103,7 @@ class Server implements ExchangeOwner {
   constructor(uws: Uws, options: HttpServerOptions, handlers: HttpHandlers) {
     this.#uws = uws;
     this.#options = options;
+    this.#lull = new Lull(options.lullMs);
     this.#handlers = handlers;
     this.#bodies = new TimeoutQueue(options.bodyTimeoutMs, (exchange) =>
       exchange.refuse(408, "Request timeout", "close"),

@@ -110,6 +110,29 @@ export const lifecycleRules = (adapter: Adapter): void => {
       }
     });
 
+    it("goes on answering on open connections until nothing has come for so long", async () => {
+      const server = await startServer(
+        adapter,
+        { onRequest: (exchange) => exchange.respond(ok("late")) },
+        { lullMs: 300 },
+      );
+      const clients = await Promise.all([1, 2, 3].map(() => RawClient.connect(server.port)));
+      for (const client of clients) {
+        client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        await client.response();
+      }
+      const stopping = server.stop();
+      for (const client of clients.slice(1)) {
+        await new Promise((resolve) => setTimeout(resolve, 200));
+        client.send(GET);
+        await client.untilClosed();
+        expect(client.text).toMatch(/^HTTP\/1\.1 200 OK[^]*late$/);
+      }
+      // Nothing comes on the first.
+      await stopping;
+      for (const client of clients) await client.untilClosed();
+    });
+
     it("stopping closes sockets with 1001", async () => {
       const closes: unknown[] = [];
       const server = await startServer(adapter, {
