@@ -3,7 +3,7 @@
  * (`interface.md` §2.1, §4.3, §6.2). Thin: every durable thing is done by the runtime behind `ctx`.
  */
 import type { LogShape } from "../log/Log.ts";
-import { AgentMcp } from "./AgentMcp.ts";
+import { AgentFibers } from "./AgentFibers.ts";
 import type { CallableMetadata } from "./callable.ts";
 import { runtimeOf, type AgentContext } from "./AgentContext.ts";
 import type { AgentRuntime } from "./AgentRuntime.ts";
@@ -32,6 +32,12 @@ export interface AgentStaticOptions {
   readonly sendIdentityOnConnect?: boolean;
   readonly hungScheduleTimeoutSeconds?: number;
   readonly retry?: RetryOptions;
+  /** After a host's end interrupted fibers are looked for within this time. Milliseconds, default 30,000. */
+  readonly keepAliveIntervalMs?: number;
+  /** `onStart` waits this long for `onFiberRecovered` of all. Milliseconds, default 10,000; 0: until they are through. */
+  readonly fiberRecoveryScanDeadlineMs?: number;
+  /** An `onFiberRecovered` that keeps failing is given up for a fiber this old. Milliseconds, default a day; 0: never. */
+  readonly fiberRecoveryMaxAgeMs?: number;
   /** `sendWebhook` may reach private, loopback and link-local addresses. Default false. */
   readonly allowPrivateHosts?: boolean;
 }
@@ -59,7 +65,7 @@ export class Agent<
   Env = Record<string, unknown>,
   State = unknown,
   Props extends Record<string, unknown> = Record<string, unknown>,
-> extends AgentMcp {
+> extends AgentFibers {
   static readonly [AGENT_MARK] = true;
   static options: AgentStaticOptions = {};
 

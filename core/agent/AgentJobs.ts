@@ -17,6 +17,7 @@ import type { SendWebhookOptions } from "../outgoing/OutgoingWebhook.ts";
 import type { QueueItem } from "../queue/QueueTable.ts";
 import { backoffMs, resolveRetry } from "../turn/retryPolicy.ts";
 import type { RetryOptions } from "./Agent.ts";
+import { FIBER_ALARM } from "../fiber/Fiber.ts";
 import { runtimeOf, type AgentContext } from "./AgentContext.ts";
 
 export interface ScheduleCriteria {
@@ -86,7 +87,9 @@ export class AgentJobs {
 
   getSchedule<T = unknown>(id: string): Schedule<T> | undefined {
     const row = runtimeOf(this.ctx).scheduler.table.get(id);
-    return row === undefined ? undefined : (toSchedule(row) as Schedule<T>);
+    return row === undefined || row.callback === FIBER_ALARM
+      ? undefined
+      : (toSchedule(row) as Schedule<T>);
   }
 
   getSchedules<T = unknown>(criteria: ScheduleCriteria = {}): Array<Schedule<T>> {
@@ -95,6 +98,7 @@ export class AgentJobs {
     const to = timeRange?.end === undefined ? Infinity : timeRange.end.getTime() / 1000;
     return runtimeOf(this.ctx)
       .scheduler.table.all()
+      .filter(({ callback }) => callback !== FIBER_ALARM)
       .map((row) => toSchedule(row) as Schedule<T>)
       .filter(
         (schedule) =>

@@ -1,6 +1,6 @@
 /**
  * The part of `Agent` that uses other systems' tools: MCP servers (`protocol.md` §9). Between `AgentMail` and
- * `Agent` in the chain of classes; the servers themselves are `this.mcp`.
+ * `AgentFibers` in the chain of classes; the servers themselves are `this.mcp`.
  */
 import { camelCaseToKebabCase } from "../../schemas/Address.ts";
 import type { MCPClientManager, RegisterServerOptions } from "../mcp/MCPClientManager.ts";

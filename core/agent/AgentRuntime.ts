@@ -82,7 +82,9 @@ export interface AgentRuntime {
   /** The URL of the request or connection in whose context the code runs. */
   readonly currentUrl: () => string | undefined;
   /** Runs `f` apart from the turn that runs now: what it writes, then and later, is written in no input's name. */
-  readonly inBackground: <A>(f: () => A) => A;
+  readonly inBackground: <A>(f: () => A, cause?: Cause) => A;
+  /** Of the turn that runs now, if it is one of this agent. */
+  readonly currentCause: () => Cause | undefined;
   /** Runs `f` as a turn of its own, which is no durable input. Settles as `f` does. */
   readonly asTurn: <A>(cause: Cause, f: () => Promise<A>) => Promise<A>;
   /** Signals to workflow instances, and from them to agents. */
@@ -96,6 +98,8 @@ export interface AgentRuntime {
   /** Asks for an outgoing webhook; its idempotency key. Throws what makes it impossible. */
   readonly sendWebhook: (url: string | URL, body: unknown, options: SendWebhookOptions) => string;
   readonly mail: MailOfAgent;
+  /** Fires when the agent leaves memory. */
+  readonly leaving: AbortSignal;
   /** Keeps the agent from hibernating until the function it gives is called. */
   readonly keepAlive: () => () => void;
   /** Ends this life of the agent. Resolves when that is stored. */

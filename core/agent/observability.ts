@@ -22,7 +22,7 @@ export const SILENT: Observability = { emit: () => undefined };
 
 /** Channels whose events carry their name as prefix; events of no such prefix go to `lifecycle`. */
 const CHANNELS = [
-  "state", "rpc", "schedule", "queue", "lifecycle", "workflow", "email", "mcp", "webhook",
+  "state", "rpc", "schedule", "queue", "lifecycle", "workflow", "email", "mcp", "webhook", "fiber",
 ] as const; // prettier-ignore
 
 /** The channel of an event type; queue events belong to the schedule channel (`protocol.md` §10). */

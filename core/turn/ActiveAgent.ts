@@ -108,6 +108,7 @@ export class ActiveAgent implements AgentRuntime {
     await this.run(turn, async () => {
       this.agent = new this.#parts.agentClass(this.ctx, this.#parts.env as never);
       await this.#gate.current;
+      await this.lanes.recoverFibers();
       const started = this.agent.onStart(props as never);
       this.mcpSeat.wake();
       await started;
@@ -252,11 +253,12 @@ export class ActiveAgent implements AgentRuntime {
   get signals(): SignalLane {
     return this.lanes.signals;
   }
-
+  get leaving(): AbortSignal {
+    return this.lanes.leaving.signal;
+  }
   get observability(): Observability {
     return this.#parts.observability;
   }
-
   emit(type: string, payload: Readonly<Record<string, unknown>>): void {
     // None yet while its constructor runs.
     const agent = this.agent as Agent<unknown> | undefined;
@@ -287,19 +289,18 @@ export class ActiveAgent implements AgentRuntime {
   connections(): Iterable<Connection> {
     return this.sockets.values();
   }
-
   broadcast(message: ConnectionMessage, except: ReadonlyArray<string>): void {
     this.sockets.broadcast(message, except);
   }
-
-  currentConnection(): Connection | undefined {
-    const turn = this.#parts.ambient.current();
-    return turn?.owner === this ? turn.connection : undefined;
+  currentCause(): Cause | undefined {
+    return this.#current()?.cause;
   }
-
+  currentConnection(): Connection | undefined {
+    return this.#current()?.connection;
+  }
   currentUrl(): string | undefined {
-    const turn = this.#parts.ambient.current();
-    return turn?.owner === this ? (turn.request?.url ?? turn.connection?.uri) : undefined;
+    const turn = this.#current();
+    return turn?.request?.url ?? turn?.connection?.uri;
   }
 
   async asTurn<A>(cause: Cause, f: () => Promise<A>): Promise<A> {
@@ -307,14 +308,13 @@ export class ActiveAgent implements AgentRuntime {
     return this.run(this.newTurn({ ...cause, time: this.time.nowMs() }), f);
   }
 
-  inBackground<A>(f: () => A): A {
-    return this.#parts.ambient.run(this.newTurn({ kind: "background" }), f);
+  inBackground<A>(f: () => A, cause: Cause = { kind: "background" }): A {
+    return this.#parts.ambient.run(this.newTurn(cause), f);
   }
 
   get mcp(): MCPClientManager {
     return this.mcpSeat.manager;
   }
-
   afterCommit(f: () => unknown): void {
     const turn = this.turn();
     this.committer.afterCommit(() => this.runDeferred(turn, f));
@@ -354,11 +354,9 @@ export class ActiveAgent implements AgentRuntime {
   blockConcurrencyWhile<A>(f: () => Promise<A>): Promise<A> {
     return this.#gate.while(f);
   }
-
   attach(connection: Connection): void {
     this.sockets.attach(connection);
   }
-
   abort(reason: string): void {
     if (this.discarded) return; // rule 4: it would end whoever is there in its place
     this.aborted = reason;
@@ -373,8 +371,11 @@ export class ActiveAgent implements AgentRuntime {
 
   /** The turn that the running code belongs to; code outside of any gets one of its own. */
   turn(): Turn {
+    return this.#current() ?? this.newTurn({ kind: "background" });
+  }
+  #current(): Turn | undefined {
     const turn = this.#parts.ambient.current();
-    return turn?.owner === this ? turn : new Turn({ cause: { kind: "background" }, owner: this });
+    return turn?.owner === this ? turn : undefined;
   }
 
   newTurn(cause: Cause, context: { connection?: Connection; request?: Request } = {}): Turn {

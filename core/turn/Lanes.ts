@@ -10,6 +10,8 @@
  *
  * Part of `ActiveAgent`.
  */
+import { AgentDiscarded } from "../agent/errors.ts";
+import { FIBER_ALARM, RECOVER_FIBERS } from "../fiber/Fiber.ts";
 import type { InputHandle } from "./Mailbox.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import type { ActiveAgentParts } from "./AgentParts.ts";
@@ -31,6 +33,7 @@ export class Lanes {
   /** Those that are made, or nothing while there is none: the one list of what each commit asks. */
   #made: Array<Scheduler | QueueLane> | undefined;
   #stopped = false;
+  #leaving: AbortController | undefined;
 
   constructor(agent: ActiveAgent, parts: ActiveAgentParts) {
     this.#agent = agent;
@@ -53,9 +56,19 @@ export class Lanes {
     return (this.#signals ??= this.#add(new SignalLane(this.#agent, this.#parts)));
   }
 
+  /** Fires when the agent leaves memory; most have nobody who asks. */
+  get leaving(): AbortController {
+    return (this.#leaving ??= new AbortController());
+  }
+
   /** Before any code of the user's (`Scheduler.load`). */
   load(): void {
     if (this.#mayHold) this.scheduler.load();
+  }
+
+  /** Before `onStart`, where an alarm says that there may be any. */
+  async recoverFibers(): Promise<void> {
+    if (this.#scheduler?.isKnown(FIBER_ALARM)) await this.#agent.agent[RECOVER_FIBERS]();
   }
 
   /** When the agent has started: what is due, and what waits, begins. */
@@ -111,6 +124,7 @@ export class Lanes {
   /** The agent leaves memory: no timer of its schedules remains here. */
   retire(): void {
     this.#scheduler?.stop();
+    this.#leaving?.abort(new AgentDiscarded());
   }
 
   /** The agent was destroyed: nothing is left to do. */

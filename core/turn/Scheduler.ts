@@ -70,6 +70,11 @@ export class Scheduler {
     for (const row of this.readTable()) this.known.set(row.id, row);
   }
 
+  isKnown(callback: string): boolean {
+    for (const row of this.known.values()) if (row.callback === callback) return true;
+    return false;
+  }
+
   /** When the agent has started: what it has is armed here too. */
   start(): void {
     for (const row of this.known.values()) this.alarms.armLocally(row);

@@ -55,6 +55,17 @@ export type { MCPClientManager } from "../../core/mcp/MCPClientManager.ts";
 export { normalizeServerId } from "../../core/mcp/normalizeServerId.ts";
 export { StoredOAuthProvider } from "../../core/mcp/OAuthProvider.ts";
 export type { AddMcpServerOptions, AddMcpServerResult } from "../../core/agent/AgentMcp.ts";
+export type {
+  DeleteFibersOptions,
+  FiberContext,
+  FiberInspection,
+  FiberRecoveryContext,
+  FiberRecoveryResult,
+  FiberStatus,
+  ListFibersOptions,
+  StartFiberOptions,
+  StartFiberResult,
+} from "../../core/fiber/Fiber.ts";
 export type { QueueItem } from "../../core/queue/QueueTable.ts";
 export type { NaturalSchedule } from "../../core/schedule/naturalSchedule.ts";
 export type {

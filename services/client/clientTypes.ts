@@ -18,6 +18,7 @@ type AnyMethod = (...args: never[]) => unknown;
 
 /** What every agent has by `Agent`, and is nobody's RPC. A test holds it against the class. */
 export type BaseMember =
+  | "_checkFibers"
   | "abortSubAgent"
   | "addMcpServer"
   | "alarm"

@@ -18,7 +18,7 @@ export const genericObservability: Observability = {
 };
 
 export type ObservabilityKey =
-  "state" | "rpc" | "schedule" | "lifecycle" | "workflow" | "email" | "mcp" | "webhook";
+  "state" | "rpc" | "schedule" | "lifecycle" | "workflow" | "email" | "mcp" | "webhook" | "fiber";
 
 /** Calls `callback` with each event of a channel, in this process. Returns the function that stops it. */
 export function subscribe(

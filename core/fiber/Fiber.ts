@@ -1,0 +1,112 @@
+/**
+ * What `runFiber` and `startFiber` take and give (`protocol.md` §5): work of an agent's own that is known to be on, so
+ * that it is told of after a crash. The function itself is not kept: what it is to go on from is what it stashed.
+ */
+
+export type FiberStatus = "pending" | "running" | "completed" | "aborted" | "interrupted" | "error";
+
+/** What a fiber's function is given. */
+export interface FiberContext {
+  readonly id: string;
+  /** Fires when it is cancelled, and when its agent leaves memory: what it does then is done again elsewhere. */
+  readonly signal: AbortSignal;
+  /** Replaces what `onFiberRecovered` is given. JSON. Stored with the next commit, which is on its way when this returns. */
+  readonly stash: (data: unknown) => void;
+  /** Always null: what was stashed before goes to `onFiberRecovered`. */
+  readonly snapshot: unknown;
+}
+
+export type FiberFunction<A> = (context: FiberContext) => Promise<A> | A;
+
+export interface StartFiberOptions {
+  /** Default: random. */
+  readonly fiberId?: string;
+  /** One fiber for all calls with this key. */
+  readonly idempotencyKey?: string;
+  /** JSON. */
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  /** Resolve when it has ended. Default false: when it is accepted. */
+  readonly waitForCompletion?: boolean;
+}
+
+export interface FiberInspection {
+  readonly fiberId: string;
+  readonly name: string;
+  readonly idempotencyKey?: string;
+  readonly status: FiberStatus;
+  readonly snapshot?: unknown;
+  /** Why it failed, was aborted, or is interrupted. */
+  readonly error?: string;
+  readonly metadata?: Record<string, unknown>;
+  /** Milliseconds since the epoch, like all of these. */
+  readonly createdAt: number;
+  readonly startedAt?: number;
+  readonly settledAt?: number;
+}
+
+export type StartFiberResult = FiberInspection & {
+  /** Whether this call began it. */
+  readonly accepted: boolean;
+};
+
+/** What becomes of a kept fiber that was interrupted; what is left out of it stays. */
+export type FiberRecoveryResult =
+  | {
+      readonly status: "completed";
+      readonly snapshot?: unknown;
+      readonly metadata?: Readonly<Record<string, unknown>>;
+    }
+  | { readonly status: "error"; readonly error?: unknown; readonly snapshot?: unknown }
+  | {
+      readonly status: "aborted" | "interrupted";
+      readonly reason?: string;
+      readonly snapshot?: unknown;
+    };
+
+/** What `onFiberRecovered` is given. */
+export interface FiberRecoveryContext {
+  readonly id: string;
+  readonly name: string;
+  /** Of one that `startFiber` began, like the next two. */
+  readonly status?: FiberStatus;
+  readonly idempotencyKey?: string;
+  readonly metadata?: Record<string, unknown> | null;
+  /** What it stashed last, or null. */
+  readonly snapshot: unknown;
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
+  readonly recoveryReason: "interrupted";
+}
+
+export interface ListFibersOptions {
+  readonly status?: FiberStatus | ReadonlyArray<FiberStatus>;
+  readonly name?: string;
+  /** 1 to 100; default 50. */
+  readonly limit?: number;
+}
+
+export interface DeleteFibersOptions {
+  /** Those that have ended only. Default `completed`, `aborted` and `error`. */
+  readonly status?: FiberStatus | ReadonlyArray<FiberStatus>;
+  readonly settledBefore?: Date;
+  /** 1 to 500; default 100. */
+  readonly limit?: number;
+}
+
+/** The agent's method that the alarm of its fibers calls (`Fibers`, rule 2). */
+export const FIBER_ALARM = "_checkFibers";
+
+/** Where the runtime has an agent that starts look for interrupted fibers. A symbol: no call from outside reaches it. */
+export const RECOVER_FIBERS: unique symbol = Symbol("agents.recoverFibers");
+
+/** Of `static options`; the reference's numbers. */
+export const FIBER_OPTIONS_DEFAULT = {
+  keepAliveIntervalMs: 30_000,
+  fiberRecoveryScanDeadlineMs: 10_000,
+  fiberRecoveryMaxAgeMs: 24 * 3600 * 1000,
+} as const;
+
+export type FiberOptions = { readonly [Option in keyof typeof FIBER_OPTIONS_DEFAULT]?: number };
+
+export const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error);

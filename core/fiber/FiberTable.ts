@@ -1,0 +1,272 @@
+/**
+ * `cf_agents_fibers`: the fibers of an agent, those that `runFiber` began while they run, those of `startFiber` until they are
+ * deleted. A table of the agent's own database, which users may read. Made with the first row.
+ *
+ * Beyond the reference's columns: `kept` (by `startFiber`), `owed` (it runs, or its recovery is not over), `recoveries` (that
+ * have begun and not ended: hosts that may have died of them), `failures` (of its recovery).
+ */
+import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import type { SqlValue } from "../database/Databases.ts";
+import type {
+  DeleteFibersOptions,
+  FiberInspection,
+  FiberStatus,
+  ListFibersOptions,
+} from "./Fiber.ts";
+
+export interface FiberRow {
+  readonly id: string;
+  readonly key: string | null;
+  readonly name: string;
+  readonly status: FiberStatus;
+  /** JSON text, like the metadata. */
+  readonly snapshot: string | null;
+  readonly metadata: string | null;
+  readonly error: string | null;
+  readonly createdMs: number;
+  readonly startedMs: number | null;
+  readonly settledMs: number | null;
+  readonly kept: boolean;
+  readonly recoveries: number;
+  readonly failures: number;
+}
+
+const TABLE = "cf_agents_fibers";
+const DDL = `CREATE TABLE IF NOT EXISTS ${TABLE} (
+  fiber_id TEXT PRIMARY KEY NOT NULL,
+  idempotency_key TEXT UNIQUE,
+  name TEXT NOT NULL,
+  status TEXT NOT NULL,
+  snapshot TEXT,
+  metadata_json TEXT,
+  error_message TEXT,
+  created_at INTEGER NOT NULL,
+  started_at INTEGER,
+  completed_at INTEGER,
+  kept INTEGER NOT NULL,
+  owed INTEGER NOT NULL,
+  recoveries INTEGER NOT NULL DEFAULT 0,
+  failures INTEGER NOT NULL DEFAULT 0
+)`;
+const INDEX = `CREATE INDEX IF NOT EXISTS idx_${TABLE}_owed ON ${TABLE} (created_at) WHERE owed = 1`;
+const COLUMNS =
+  "fiber_id, idempotency_key, name, status, snapshot, metadata_json, error_message, created_at, started_at, completed_at, kept, recoveries, failures";
+
+/** `protocol.md` §0, limits. */
+const LIST = { usual: 50, most: 100 };
+const DELETE = { usual: 100, most: 500 };
+
+/** It goes on by itself no more. */
+const ENDED: ReadonlyArray<FiberStatus> = ["completed", "aborted", "interrupted", "error"];
+/** One that is interrupted is for somebody to look at. */
+const DELETED_USUALLY: ReadonlyArray<FiberStatus> = ["completed", "aborted", "error"];
+
+export const hasEnded = (status: FiberStatus): boolean => ENDED.includes(status);
+
+export class FiberTable {
+  private readonly runtime: Pick<AgentRuntime, "query" | "time">;
+
+  constructor(runtime: Pick<AgentRuntime, "query" | "time">) {
+    this.runtime = runtime;
+  }
+
+  add(row: {
+    readonly id: string;
+    readonly name: string;
+    readonly kept: boolean;
+    readonly key?: string | undefined;
+    readonly metadata?: unknown;
+    readonly snapshot?: string | null;
+  }): void {
+    this.runtime.query(DDL, []);
+    this.runtime.query(INDEX, []);
+    const { id, key = null, name, metadata, kept, snapshot = null } = row;
+    this.runtime.query(
+      `INSERT INTO ${TABLE} (fiber_id, idempotency_key, name, status, snapshot, metadata_json, created_at, kept, owed) VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, 1)`,
+      [
+        id, key, name, snapshot,
+        metadata === undefined ? null : JSON.stringify(metadata), this.now(), Number(kept),
+      ], // prettier-ignore
+    );
+  }
+
+  get(id: string): FiberRow | undefined {
+    return this.select("WHERE fiber_id = ?", [id])[0];
+  }
+  getByKey(key: string): FiberRow | undefined {
+    return this.select("WHERE idempotency_key = ?", [key])[0];
+  }
+
+  /** That run, or did when their host ended. Oldest first. */
+  owed(): ReadonlyArray<FiberRow> {
+    return this.select("WHERE owed = 1 ORDER BY created_at, fiber_id", []);
+  }
+
+  /** Of those that are kept, newest first. */
+  list({ status, name, limit }: ListFibersOptions): ReadonlyArray<FiberRow> {
+    const where = ["kept = 1"];
+    const params: SqlValue[] = [];
+    if (status !== undefined) where.push(isOneOf(statusesOf(status), params));
+    if (name !== undefined) {
+      where.push("name = ?");
+      params.push(name);
+    }
+    const order = "ORDER BY created_at DESC, fiber_id DESC LIMIT ?";
+    return this.select(`WHERE ${where.join(" AND ")} ${order}`, [...params, within(LIST, limit)]);
+  }
+
+  /** How many went, the longest ended first. */
+  delete({ status = DELETED_USUALLY, settledBefore, limit }: DeleteFibersOptions): number {
+    const statuses = statusesOf(status).filter(hasEnded);
+    if (statuses.length === 0 || !this.exists()) return 0;
+    const params: SqlValue[] = [];
+    // What is still to be recovered is not over, though it is `interrupted`.
+    const where = ["kept = 1", "owed = 0", isOneOf(statuses, params)];
+    if (settledBefore !== undefined) {
+      where.push("completed_at < ?");
+      params.push(settledBefore.getTime());
+    }
+    const found = `SELECT fiber_id FROM ${TABLE} WHERE ${where.join(" AND ")} ORDER BY completed_at, created_at LIMIT ?`;
+    const sql = `DELETE FROM ${TABLE} WHERE fiber_id IN (${found})`;
+    return this.runtime.query(sql, [...params, within(DELETE, limit)]).rowsWritten;
+  }
+
+  remove(id: string): void {
+    this.write(`DELETE FROM ${TABLE} WHERE fiber_id = ?`, [id]);
+  }
+
+  stash(id: string, snapshot: string | null): void {
+    this.write(`UPDATE ${TABLE} SET snapshot = ? WHERE fiber_id = ?`, [snapshot, id]);
+  }
+
+  begin(id: string): void {
+    const sql = `UPDATE ${TABLE} SET status = 'running', started_at = ? WHERE fiber_id = ? AND status = 'pending'`;
+    this.write(sql, [this.now(), id]);
+  }
+
+  /** It has ended, unless it had before. */
+  settle(id: string, status: FiberStatus, error: string | null): void {
+    const sql = `UPDATE ${TABLE} SET status = ?, error_message = ?, completed_at = ?, owed = 0 WHERE fiber_id = ? AND status IN ('pending', 'running')`;
+    this.write(sql, [status, error, this.now(), id]);
+  }
+
+  /** Its recovery begins. */
+  interrupt(id: string): void {
+    const sql = `UPDATE ${TABLE} SET status = 'interrupted', completed_at = ?, recoveries = recoveries + 1 WHERE fiber_id = ?`;
+    this.write(sql, [this.now(), id]);
+  }
+
+  /** Its recovery has failed, and will be tried again. */
+  recoverLater(id: string): void {
+    const sql = `UPDATE ${TABLE} SET recoveries = 0, failures = failures + 1 WHERE fiber_id = ?`;
+    this.write(sql, [id]);
+  }
+
+  /** Its recovery is over: it goes, or it is kept as it is. */
+  recovered({ id, kept }: FiberRow): void {
+    if (kept) this.write(`UPDATE ${TABLE} SET owed = 0, recoveries = 0 WHERE fiber_id = ?`, [id]);
+    else this.remove(id);
+  }
+
+  /** What becomes of one that is interrupted; what is undefined stays. */
+  resolve(
+    id: string,
+    to: {
+      readonly status: FiberStatus;
+      readonly error: string | null;
+      readonly snapshot: unknown;
+      readonly metadata: unknown;
+    },
+  ): void {
+    const text = (value: unknown): string | null =>
+      value === undefined ? null : JSON.stringify(value);
+    const sql = `UPDATE ${TABLE} SET status = ?, error_message = ?, snapshot = coalesce(?, snapshot), metadata_json = coalesce(?, metadata_json), completed_at = ? WHERE fiber_id = ? AND status = 'interrupted'`;
+    this.write(sql, [to.status, to.error, text(to.snapshot), text(to.metadata), this.now(), id]);
+  }
+
+  private now(): number {
+    return this.runtime.time.nowMs();
+  }
+
+  /** Users may drop the table; then there is nothing. */
+  private exists(): boolean {
+    const sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?";
+    return this.runtime.query(sql, [TABLE]).rows.length > 0;
+  }
+
+  private write(sql: string, params: ReadonlyArray<SqlValue>): void {
+    if (this.exists()) this.runtime.query(sql, params);
+  }
+
+  private select(rest: string, params: ReadonlyArray<SqlValue>): FiberRow[] {
+    if (!this.exists()) return [];
+    const { rows } = this.runtime.query(`SELECT ${COLUMNS} FROM ${TABLE} ${rest}`, params);
+    return rows.map(toRow);
+  }
+}
+
+function toRow(row: ReadonlyArray<SqlValue>): FiberRow {
+  const text = (at: number): string | null => (row[at] === null ? null : String(row[at]));
+  const ms = (at: number): number | null => (row[at] === null ? null : Number(row[at]));
+  return {
+    id: String(row[0]),
+    key: text(1),
+    name: String(row[2]),
+    status: String(row[3]) as FiberStatus,
+    snapshot: text(4),
+    metadata: text(5),
+    error: text(6),
+    createdMs: Number(row[7]),
+    startedMs: ms(8),
+    settledMs: ms(9),
+    kept: row[10] === 1,
+    recoveries: Number(row[11]),
+    failures: Number(row[12]),
+  };
+}
+
+/** As `inspectFiber` gives it. */
+export function toInspection(row: FiberRow): FiberInspection {
+  const snapshot = parse(row.snapshot);
+  const metadata = metadataOf(row);
+  return {
+    fiberId: row.id,
+    name: row.name,
+    status: row.status,
+    createdAt: row.createdMs,
+    ...(row.key === null ? {} : { idempotencyKey: row.key }),
+    ...(snapshot === undefined ? {} : { snapshot }),
+    ...(row.error === null ? {} : { error: row.error }),
+    ...(metadata === null ? {} : { metadata }),
+    ...(row.startedMs === null ? {} : { startedAt: row.startedMs }),
+    ...(row.settledMs === null ? {} : { settledAt: row.settledMs }),
+  };
+}
+
+/** Undefined for what users' SQL left there that is no JSON. */
+export function parse(text: string | null): unknown {
+  if (text === null) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+export function metadataOf({ metadata }: FiberRow): Record<string, unknown> | null {
+  const value = parse(metadata);
+  return typeof value === "object" && !Array.isArray(value)
+    ? (value as Record<string, unknown> | null)
+    : null;
+}
+
+const statusesOf = (status: FiberStatus | ReadonlyArray<FiberStatus>) =>
+  typeof status === "string" ? [status] : [...status];
+
+function isOneOf(statuses: ReadonlyArray<FiberStatus>, params: SqlValue[]): string {
+  params.push(...statuses);
+  return `status IN (${statuses.map(() => "?").join(", ")})`;
+}
+
+const within = ({ usual, most }: typeof LIST, limit = usual): number =>
+  Math.min(Math.max(1, Math.floor(limit)), most);

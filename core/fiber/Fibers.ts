@@ -1,0 +1,357 @@
+/**
+ * The fibers of an agent in memory: runs them, and finds those that its last time in memory left behind.
+ *
+ * 1. A fiber's row is stored before its function begins, and says that it is owed until it has ended. Its function runs in no
+ *    turn that others wait for: the agent is handed over in the middle of it, and what it does from then on is refused.
+ * 2. While any is owed the agent has an alarm, a schedule that `getSchedules` does not show. A new owner is woken by it at
+ *    the latest, finds what it does not run itself, and gives each to `onFiberRecovered`.
+ * 3. That a recovery begins is stored before it does: one that takes its host along each time is given up.
+ * 4. A fiber that is begun in a recovery takes the place of the interrupted one: they change in one commit, and until it
+ *    stashes it has what that one had stashed. So a host's death there neither loses the work nor doubles it.
+ *
+ * Made by `AgentFibers`, which is the API.
+ */
+import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import {
+  FIBER_ALARM,
+  FIBER_OPTIONS_DEFAULT,
+  messageOf,
+  type FiberContext,
+  type FiberFunction,
+  type FiberOptions,
+  type FiberRecoveryContext,
+  type FiberRecoveryResult,
+} from "./Fiber.ts";
+import { FiberTable, hasEnded, metadataOf, parse, type FiberRow } from "./FiberTable.ts";
+
+/** Hosts that may have died of one fiber's recovery. */
+const RECOVERIES_MAX = 3;
+/** A recovery that fails is tried again with each alarm, each time twice as late, up to this. */
+const ALARM_MS_MAX = 300_000;
+/** 2^10 alarms' time is past any limit. */
+const DOUBLINGS_MAX = 10;
+
+interface Fiber {
+  readonly id: string;
+  readonly name: string;
+  /** By `startFiber`. */
+  readonly kept: boolean;
+}
+
+interface Running {
+  readonly controller: AbortController;
+  /** Resolves when its row says that it has ended, whether its function has or not. */
+  readonly settled: Promise<void>;
+  readonly settle: () => void;
+}
+
+/** What the agent's class decides. */
+export interface FiberOwner {
+  readonly options: FiberOptions;
+  readonly onRecovered: (
+    context: FiberRecoveryContext,
+  ) => Promise<void | FiberRecoveryResult> | void | FiberRecoveryResult;
+}
+
+export class Fibers {
+  readonly table: FiberTable;
+  readonly #runtime: AgentRuntime;
+  readonly #owner: FiberOwner;
+  readonly #running = new Map<string, Running>();
+  #recovering: Promise<void> | undefined;
+
+  constructor(runtime: AgentRuntime, owner: FiberOwner) {
+    this.table = new FiberTable(runtime);
+    this.#runtime = runtime;
+    this.#owner = owner;
+  }
+
+  /** Stores a fiber of that name and runs it. Settles as `f` does. */
+  async run<A>(name: string, f: FiberFunction<A>): Promise<A> {
+    const id = this.#runtime.time.id();
+    this.add({ id, name, kept: false });
+    // What is begun without an await between is one commit.
+    await Promise.resolve();
+    await this.#runtime.flush();
+    return this.#execute({ id, name, kept: false }, f);
+  }
+
+  /** Its row, with this turn. Follow it with `begin`. */
+  add(row: Parameters<FiberTable["add"]>[0]): void {
+    const before = this.#recoveredHere();
+    this.table.add({ ...row, snapshot: before?.snapshot ?? null });
+    if (before !== undefined) this.table.recovered(before); // rule 4
+    let settle = (): void => undefined;
+    const settled = new Promise<void>((resolve) => (settle = resolve));
+    this.#running.set(row.id, { controller: new AbortController(), settled, settle });
+    if (this.#alarm === undefined) this.#setAlarm(0);
+  }
+
+  /** Runs `f` once this turn is stored; its failure is in its row. */
+  begin(id: string, name: string, f: FiberFunction<unknown>): void {
+    this.#runtime.afterCommit(() => {
+      // Not this turn's to wait for.
+      void this.#execute({ id, name, kept: true }, f).catch(() => undefined);
+    });
+  }
+
+  /** Resolves when it has ended; what nobody runs any more is recovered first. */
+  async ended(id: string): Promise<void> {
+    const running = this.#running.get(id);
+    if (running === undefined) return this.recover();
+    // A commit that nobody asks for waits for its turn's end, and that for this.
+    await this.#runtime.flush();
+    await running.settled;
+  }
+
+  /** It goes on in memory as it likes; nothing that it does changes its row. */
+  cancel(id: string, reason: string | undefined): boolean {
+    const row = this.table.get(id);
+    if (row === undefined || !row.kept || hasEnded(row.status)) return false;
+    this.table.settle(id, "aborted", reason ?? null);
+    const running = this.#running.get(id);
+    running?.controller.abort(reason);
+    running?.settle();
+    return true;
+  }
+
+  /** Whether it was interrupted, and so is what was said now. */
+  resolve(id: string, result: FiberRecoveryResult): boolean {
+    const row = this.table.get(id);
+    if (row?.status !== "interrupted" || !row.kept) return false;
+    this.table.resolve(id, {
+      status: result.status,
+      error: reasonOf(result),
+      snapshot: result.snapshot,
+      metadata: result.status === "completed" ? result.metadata : undefined,
+    });
+    return true;
+  }
+
+  /** What `stash` outside of any context stashes for. Throws where no fiber runs. */
+  stash(data: unknown): void {
+    const cause = this.#runtime.currentCause();
+    if (cause?.type?.startsWith(CAUSE_TYPE) !== true || cause.id === undefined)
+      throw new Error("stash() called outside a fiber");
+    this.#stash(cause.id, data);
+  }
+
+  /** The alarm (rule 2): the next is set while anything is owed. */
+  check(): void {
+    const owed = this.table.owed();
+    if (owed.length === 0) return;
+    const idle = owed.filter(({ id }) => !this.#running.has(id));
+    if (idle.length > 0) void this.recover();
+    this.#setAlarm(this.#running.size > 0 ? 0 : Math.min(...owed.map((row) => row.failures)));
+  }
+
+  /** Gives what was left behind to `onFiberRecovered`, one after the other. Never rejects. */
+  recover(): Promise<void> {
+    return (this.#recovering ??= this.#recoverAll().finally(() => (this.#recovering = undefined)));
+  }
+
+  /** As `recover`, when the agent starts: it does not wait for ever. */
+  async recoverFirst(): Promise<void> {
+    const { fiberRecoveryScanDeadlineMs: deadlineMs = 0 } = this.#options;
+    const recovered = this.recover();
+    if (!(deadlineMs > 0)) return recovered;
+    let cancel = (): void => undefined;
+    const late = new Promise<void>((resolve) => {
+      cancel = this.#runtime.time.after(deadlineMs, resolve);
+    });
+    await Promise.race([recovered, late]);
+    cancel();
+  }
+
+  get #options(): FiberOptions {
+    return { ...FIBER_OPTIONS_DEFAULT, ...this.#owner.options };
+  }
+
+  /** What it writes is told as the fiber's own, in no input's name. */
+  #execute<A>(fiber: Fiber, f: FiberFunction<A>): Promise<A> {
+    const { id, name } = fiber;
+    const cause = { kind: "background", type: `${CAUSE_TYPE}${name}`, id } as const;
+    return this.#runtime.inBackground(() => this.#runAndSettle(fiber, f), cause);
+  }
+
+  async #runAndSettle<A>({ id, name, kept }: Fiber, f: FiberFunction<A>): Promise<A> {
+    const runtime = this.#runtime;
+    const running = this.#running.get(id)!;
+    const signal = AbortSignal.any([runtime.leaving, running.controller.signal]);
+    const release = runtime.keepAlive();
+    const startedMs = runtime.time.nowMs();
+    const told = { fiberId: id, fiberName: name, managed: kept };
+    const stash = (data: unknown): void => this.#stash(id, data);
+    const context: FiberContext = { id, signal, stash, snapshot: null };
+    try {
+      if (this.table.get(id)?.status === "aborted") throw signal.reason;
+      this.table.begin(id);
+      runtime.emit("fiber:run:started", told);
+      const result = await f(context);
+      this.#settle(id, kept, () => this.table.settle(id, "completed", null));
+      const elapsedMs = runtime.time.nowMs() - startedMs;
+      runtime.emit("fiber:run:completed", { ...told, elapsedMs });
+      return result;
+    } catch (error) {
+      // The next owner finds it (rule 1).
+      if (runtime.leaving.aborted) throw error;
+      const status = signal.aborted ? "aborted" : "error";
+      this.#settle(id, kept, () => this.table.settle(id, status, messageOf(error)));
+      const elapsedMs = runtime.time.nowMs() - startedMs;
+      runtime.emit("fiber:run:failed", { ...told, error: messageOf(error), elapsedMs });
+      if (kept && status === "error")
+        runtime.log.warn("a fiber failed", { fiber: name, id, error: messageOf(error) });
+      throw error;
+    } finally {
+      this.#running.delete(id);
+      running.settle();
+      release();
+    }
+  }
+
+  #settle(id: string, kept: boolean, settle: () => void): void {
+    this.#running.delete(id);
+    if (kept) settle();
+    else this.table.remove(id);
+    if (this.#running.size === 0 && this.table.owed().length === 0) this.#clearAlarm();
+  }
+
+  /** The interrupted one whose recovery this runs in. */
+  #recoveredHere(): FiberRow | undefined {
+    const { type = "", id = "" } = this.#runtime.currentCause() ?? {};
+    return type.startsWith(RECOVERY_TYPE) ? this.table.get(id) : undefined;
+  }
+
+  #stash(id: string, data: unknown): void {
+    const text = JSON.stringify(data) as string | undefined;
+    this.table.stash(id, text ?? null);
+  }
+
+  async #recoverAll(): Promise<void> {
+    try {
+      for (const row of this.table.owed()) if (!this.#running.has(row.id)) await this.#recover(row);
+      if (this.table.owed().length === 0) this.#clearAlarm();
+    } catch (error) {
+      if (this.#runtime.leaving.aborted) return;
+      this.#runtime.log.error(
+        "interrupted fibers could not be looked after; the alarm tries again",
+        {
+          error: messageOf(error),
+        },
+      );
+    }
+  }
+
+  async #recover(row: FiberRow): Promise<void> {
+    const { id, kept } = row;
+    const runtime = this.#runtime;
+    const startedMs = runtime.time.nowMs();
+    const common = {
+      fiberId: id,
+      fiberName: row.name,
+      managed: kept,
+      recoveryReason: "interrupted",
+    };
+    const emit = (type: string, more: object = {}, sinceMs = startedMs): void =>
+      runtime.emit(type, { ...common, ...more, elapsedMs: runtime.time.nowMs() - sinceMs });
+    if (row.recoveries === 0 && row.failures === 0) {
+      emit("fiber:recovery:detected", {}, row.createdMs);
+      emit("fiber:run:interrupted", {}, row.createdMs);
+    }
+    if (row.recoveries >= RECOVERIES_MAX) {
+      this.#giveUp(row, `its recovery was begun ${row.recoveries} times and never ended`);
+      return emit("fiber:recovery:skipped", { reason: "max_attempts_exceeded" }, row.createdMs);
+    }
+    this.table.interrupt(id);
+    await runtime.flush(); // rule 3
+    const release = runtime.keepAlive();
+    emit("fiber:recovery:attempt");
+    try {
+      const cause = {
+        kind: "background",
+        type: `${RECOVERY_TYPE}${row.name}`,
+        id,
+      } as const;
+      const result = await runtime.inBackground(
+        async () => this.#owner.onRecovered(contextOf(row)),
+        cause,
+      );
+      if (result !== undefined) this.resolve(id, result);
+      this.table.recovered(row);
+      emit("fiber:recovery:handled", { status: kept ? "managed" : "user" });
+    } catch (error) {
+      // Not its failure: the next owner begins it anew.
+      if (runtime.leaving.aborted) throw error;
+      runtime.log.error("onFiberRecovered failed", {
+        fiber: row.name,
+        id,
+        error: messageOf(error),
+      });
+      this.#failed(row, error);
+      emit("fiber:recovery:failed", { error: messageOf(error), reason: "handler_error" });
+    } finally {
+      release();
+    }
+  }
+
+  /** A kept one says so for whoever looks; the other is tried again until it is too old. */
+  #failed(row: FiberRow, error: unknown): void {
+    const { fiberRecoveryMaxAgeMs: maxAgeMs = 0 } = this.#options;
+    const tooOld = maxAgeMs > 0 && this.#runtime.time.nowMs() - row.createdMs > maxAgeMs;
+    if (row.kept || tooOld) this.#giveUp(row, messageOf(error));
+    else this.table.recoverLater(row.id);
+  }
+
+  #giveUp(row: FiberRow, why: string): void {
+    const { id, kept, name } = row;
+    this.#runtime.log.error("an interrupted fiber is given up", { fiber: name, id, why });
+    if (!kept) return this.table.remove(id);
+    this.table.interrupt(id);
+    this.resolve(id, { status: "error", error: why });
+    this.table.recovered(row);
+  }
+
+  /** Its row's id. */
+  get #alarm(): string | undefined {
+    const rows = this.#runtime.scheduler.table.all();
+    return rows.find(({ callback }) => callback === FIBER_ALARM)?.id;
+  }
+
+  #setAlarm(failures: number): void {
+    const { keepAliveIntervalMs: usualMs = 0 } = this.#options;
+    const waitMs = Math.min(usualMs * 2 ** Math.min(failures, DOUBLINGS_MAX), ALARM_MS_MAX);
+    const when = { type: "scheduled", atMs: this.#runtime.time.nowMs() + waitMs } as const;
+    this.#clearAlarm();
+    this.#runtime.scheduler.add({
+      callback: FIBER_ALARM,
+      when,
+      settings: { idempotent: false },
+      shape: "interface",
+    });
+  }
+
+  #clearAlarm(): void {
+    const id = this.#alarm;
+    if (id !== undefined) this.#runtime.scheduler.cancel(id);
+  }
+}
+
+/** How the journal tells what a fiber wrote, and what its recovery did, before its name. */
+const CAUSE_TYPE = "fiber ";
+const RECOVERY_TYPE = "recovery of fiber ";
+
+const contextOf = (row: FiberRow): FiberRecoveryContext => ({
+  id: row.id,
+  name: row.name,
+  snapshot: parse(row.snapshot) ?? null,
+  createdAt: row.createdMs,
+  recoveryReason: "interrupted",
+  ...(row.kept ? { status: "interrupted", metadata: metadataOf(row) } : {}),
+  ...(row.key === null ? {} : { idempotencyKey: row.key }),
+});
+
+function reasonOf(result: FiberRecoveryResult): string | null {
+  if (result.status === "completed") return null;
+  if (result.status === "error") return result.error === undefined ? null : messageOf(result.error);
+  return result.reason ?? null;
+}
