@@ -9,6 +9,8 @@
  * 3. `offer` asks once and holds nothing: what one sender offers an agent reaches it in that order. So does `give`.
  * 4. An input for a shard that a host of this process owns is given to it as it is (`serveInputs`): as a message it would be
  *    written, checked, read and answered so, for each webhook, for the same outcome (`test/system/directInput`).
+ * 5. What an agent asks for is not asked again once that agent is lost: whoever has it now asks for itself, and a call that is
+ *    held for a minute must not come after what was decided since.
  */
 import * as Data from "effect/Data";
 import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
@@ -33,6 +35,10 @@ export interface CallResult {
 
 export type ServeInput = (id: AgentId, head: InboxHead, body: Uint8Array) => Promise<CallAnswer>;
 
+export interface Caller {
+  readonly isLost: boolean;
+}
+
 interface OfferInput {
   readonly body: Uint8Array;
   readonly deadlineMs: number;
@@ -53,6 +59,8 @@ export class CallClient {
     readonly time: TimeShape;
     readonly subjects: Subjects;
     readonly shards: number;
+    /** The agent whose code calls (rule 5), if it is one's. */
+    readonly caller?: () => Caller | undefined;
   };
   /** Calls that are out, by shard. */
   private readonly out = new Map<ShardId, Set<AbortController>>();
@@ -175,6 +183,7 @@ export class CallClient {
     const shard = shardOf(id, shards);
     const subject = subjects.call(shard, id);
     const endMs = time.monotonicMs() + options.deadlineMs;
+    const caller = this.parts.caller?.();
     for (let waitMs = RETRY_MS_MIN; ; waitMs = Math.min(waitMs * 2, RETRY_MS_MAX)) {
       const leftMs = endMs - time.monotonicMs();
       if (this.closed) throw unreachable(id, "this process stops");
@@ -193,6 +202,7 @@ export class CallClient {
       await new Promise<void>((resolve) =>
         time.after(Math.min(waitMs, Math.max(0, endMs - time.monotonicMs())), resolve),
       );
+      if (caller?.isLost === true) throw unreachable(id, "the agent that called it has left this host"); // prettier-ignore
     }
   }
 

@@ -35,7 +35,7 @@ import {
   lockDataFolder,
   type DataFolderLock,
 } from "../natsServer/DataFolderLock.ts";
-import { asyncAmbientLayer } from "../node/AsyncAmbient.ts";
+import { asyncAmbientLayer, callingAgent } from "../node/AsyncAmbient.ts";
 import { gatedCalls } from "../node/gatedCalls.ts";
 import { installGatedFetch } from "../node/gatedFetch.ts";
 import { installLazyFetchClasses } from "../node/lazyFetchClasses.ts";
@@ -167,6 +167,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
       time: yield* Time,
       subjects,
       shards,
+      caller: callingAgent,
     });
     // Runs after gateway and host have stopped: what they still had to tell was told, or never will be.
     yield* Effect.addFinalizer(() => Effect.sync(() => calls.close()));

@@ -18,6 +18,12 @@ export const asyncAmbient: AmbientShape = {
 
 export const asyncAmbientLayer = Layer.succeed(Ambient, asyncAmbient);
 
+/** The agent that the running code is of, for calls that it makes (`CallClient`). */
+export const callingAgent = (): ActiveAgent | undefined => {
+  const owner = storage.getStore()?.owner;
+  return owner instanceof ActiveAgent ? owner : undefined;
+};
+
 /** Which agent the running code belongs to, and in whose context (`protocol.md` §6.6). */
 export interface CurrentAgent<A = Agent<unknown>> {
   readonly agent: A | undefined;
@@ -31,10 +37,9 @@ export interface CurrentAgent<A = Agent<unknown>> {
 /** Every field is undefined (`attempt` 1) outside of a turn. `A` is what the caller knows, unchecked. */
 export function getCurrentAgent<A extends object = Agent<unknown>>(): CurrentAgent<A> {
   const turn = storage.getStore();
-  const owner = turn?.owner;
   return {
     // The caller's word: it wrote the class whose code is running.
-    agent: owner instanceof ActiveAgent ? (owner.agent as object as A) : undefined,
+    agent: callingAgent()?.agent as object as A | undefined,
     connection: turn?.connection,
     request: turn?.request,
     email: turn?.email,

@@ -24,7 +24,7 @@ import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
 import type { MemoryConnection } from "../../services/memory/MemoryConnection.ts";
 import { memoryLayer } from "../../services/memory/memoryLayer.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
-import { asyncAmbientLayer } from "../../services/node/AsyncAmbient.ts";
+import { asyncAmbientLayer, callingAgent } from "../../services/node/AsyncAmbient.ts";
 import { sqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { collectingLog } from "../kit/system.ts";
 
@@ -71,6 +71,7 @@ export class JobRig {
       time: this.time,
       subjects: this.broker.subjects,
       shards: this.broker.shards,
+      caller: callingAgent,
     });
   }
 

@@ -25,7 +25,7 @@ import { layer as mcpLayer } from "../../services/mcp/McpClientsLayer.ts";
 import { bindEnv } from "../../services/module/bindEnv.ts";
 import { Nats } from "../../services/nats/Nats.ts";
 import { natsLayer } from "../../services/nats/natsLayer.ts";
-import { asyncAmbientLayer } from "../../services/node/AsyncAmbient.ts";
+import { asyncAmbientLayer, callingAgent } from "../../services/node/AsyncAmbient.ts";
 import { gatedCalls } from "../../services/node/gatedCalls.ts";
 import { layer as outgoingLayer } from "../../services/node/NodeOutgoing.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
@@ -113,6 +113,7 @@ function callClient(opened: Opened, subjects: Subjects, shards: number): Promise
         time: yield* Time,
         subjects,
         shards,
+        caller: callingAgent,
       });
     }).pipe(Effect.provide(opened.context)),
   );

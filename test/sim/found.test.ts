@@ -8,6 +8,7 @@ import type { JournalHead } from "../../schemas/JournalEvent.ts";
 import { Agent } from "../../core/agent/Agent.ts";
 import { RECEIVE } from "../../core/agent/AgentWorkflows.ts";
 import { AgentDiscarded } from "../../core/agent/errors.ts";
+import { CallClient } from "../../core/call/CallClient.ts";
 import { AgentImage } from "../../core/turn/AgentImage.ts";
 import { applyEvent } from "../../core/turn/applyEvent.ts";
 import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
@@ -17,6 +18,11 @@ import { AgentWorkflow, type WorkflowClass } from "../../core/workflow/AgentWork
 import { RunTable } from "../../core/workflow/RunTable.ts";
 import { WorkflowRun } from "../../core/workflow/WorkflowRun.ts";
 import type { WorkflowEvent, WorkflowStep } from "../../core/workflow/WorkflowStep.ts";
+import { Subjects } from "../../schemas/Subjects.ts";
+import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
+import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
+import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
+import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import { SnapshotPolicy } from "../../services/host/SnapshotPolicy.ts";
 import { EndedSockets } from "../../services/host/EndedSockets.ts";
 import { CommitRig } from "../faults/CommitRig.ts";
@@ -340,6 +346,41 @@ test("a step whose end can't be recorded begins anew with its agent, and takes n
   await rig.pass(GATHER_MS);
   put.mockRestore();
   expect([runs, ended]).toEqual([2, 2]);
+});
+
+test("what an agent asked of another is not asked again once it is lost", async () => {
+  const time = new VirtualTime();
+  const connection = new MemoryBroker({ time }).connect("host");
+  const subjects = new Subjects();
+  let asked = 0;
+  const bus = makeMemoryBus(connection);
+  const counted: typeof bus = {
+    ...bus,
+    request: (...given) => {
+      asked++;
+      return bus.request(...given);
+    },
+  };
+  const caller = { isLost: false };
+  const calls = new CallClient({
+    bus: counted,
+    blobs: makeMemoryBlobs(connection),
+    time,
+    subjects,
+    shards: subjects.layout.shards,
+    caller: () => caller,
+  });
+  // Nobody owns it: the call is held.
+  const call = calls
+    .call(agentId("Board", "one"), { kind: "state" }, { deadlineMs: 60_000, repeatable: false })
+    .then(() => "answered", String);
+  await time.advance(1_000);
+  expect(asked).toBeGreaterThan(3);
+  caller.isLost = true;
+  const before = asked;
+  await time.advance(1_000);
+  expect(await call).toMatch("the agent that called it has left this host");
+  expect(asked).toBe(before);
 });
 
 test("a message of a socket that its host has closed is not said to be taken: a gateway that was cut off sends it again", async () => {

@@ -31,7 +31,7 @@ import { CronParser } from "../../services/cronParser/CronParser.ts";
 import { Host } from "../../services/host/Host.ts";
 import { hostServices } from "../../services/host/HostServices.ts";
 import { bindEnv } from "../../services/module/bindEnv.ts";
-import { asyncAmbient } from "../../services/node/AsyncAmbient.ts";
+import { asyncAmbient, callingAgent } from "../../services/node/AsyncAmbient.ts";
 import { gatedCalls } from "../../services/node/gatedCalls.ts";
 import { nodeOutgoing } from "../../services/node/NodeOutgoing.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
@@ -105,6 +105,7 @@ export async function startHost(
     time: process.time,
     subjects: broker.subjects,
     shards: broker.shards,
+    caller: callingAgent,
   });
   const sim: SubjectEnv["sim"] = {
     ran: (run) => {
