@@ -153,6 +153,7 @@ describe("watchers hear of", () => {
       );
     }
     await socket.close();
+    await untilLogged("onClose");
     expect(events().filter(([channel]) => channel === "rpc")).toEqual([
       ["rpc", "rpc", { method: "set" }],
       ["rpc", "rpc:error", { method: "fail", error: "on purpose" }],
