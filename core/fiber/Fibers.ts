@@ -59,11 +59,18 @@ export class Fibers {
   readonly #owner: FiberOwner;
   readonly #running = new Map<string, Running>();
   #recovering: Promise<void> | undefined;
+  /** Its row's id; null: not looked for yet. */
+  #alarmId: string | undefined | null = null;
 
   constructor(runtime: AgentRuntime, owner: FiberOwner) {
     this.table = new FiberTable(runtime);
     this.#runtime = runtime;
     this.#owner = owner;
+    const { leaving } = runtime;
+    const interrupt = (): void => {
+      for (const { controller } of this.#running.values()) controller.abort(leaving.reason);
+    };
+    leaving.addEventListener("abort", interrupt, { once: true });
   }
 
   /** Stores a fiber of that name and runs it. Settles as `f` does. */
@@ -177,7 +184,7 @@ export class Fibers {
   async #runAndSettle<A>({ id, name, kept }: Fiber, f: FiberFunction<A>): Promise<A> {
     const runtime = this.#runtime;
     const running = this.#running.get(id)!;
-    const signal = AbortSignal.any([runtime.leaving, running.controller.signal]);
+    const { signal } = running.controller;
     const release = runtime.keepAlive();
     const startedMs = runtime.time.nowMs();
     const told = { fiberId: id, fiberName: name, managed: kept };
@@ -311,10 +318,14 @@ export class Fibers {
     this.table.recovered(row);
   }
 
-  /** Its row's id. */
+  /** Its row's id, while that is there: it fires, and users may delete it. */
   get #alarm(): string | undefined {
-    const rows = this.#runtime.scheduler.table.all();
-    return rows.find(({ callback }) => callback === FIBER_ALARM)?.id;
+    const { table } = this.#runtime.scheduler;
+    if (this.#alarmId === null)
+      this.#alarmId = table.all().find(({ callback }) => callback === FIBER_ALARM)?.id;
+    if (this.#alarmId !== undefined && table.get(this.#alarmId) === undefined)
+      this.#alarmId = undefined;
+    return this.#alarmId;
   }
 
   #setAlarm(failures: number): void {
@@ -322,12 +333,13 @@ export class Fibers {
     const waitMs = Math.min(usualMs * 2 ** Math.min(failures, DOUBLINGS_MAX), ALARM_MS_MAX);
     const when = { type: "scheduled", atMs: this.#runtime.time.nowMs() + waitMs } as const;
     this.#clearAlarm();
-    this.#runtime.scheduler.add({
+    const settings = { idempotent: false };
+    this.#alarmId = this.#runtime.scheduler.add({
       callback: FIBER_ALARM,
       when,
-      settings: { idempotent: false },
+      settings,
       shape: "interface",
-    });
+    }).id;
   }
 
   #clearAlarm(): void {
