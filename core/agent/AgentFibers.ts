@@ -15,16 +15,16 @@ import {
 } from "../fiber/Fiber.ts";
 import { Fibers } from "../fiber/Fibers.ts";
 import { hasEnded, toInspection, type FiberRow } from "../fiber/FiberTable.ts";
-import type { AgentStaticOptions } from "./Agent.ts";
 import { runtimeOf } from "./AgentContext.ts";
 import { AgentMcp } from "./AgentMcp.ts";
+import { classOptions } from "./classOptions.ts";
 
 export class AgentFibers extends AgentMcp {
   #made: Fibers | undefined;
 
   get #fibers(): Fibers {
     return (this.#made ??= new Fibers(runtimeOf(this.ctx), {
-      options: (this.constructor as { readonly options?: AgentStaticOptions }).options ?? {},
+      options: classOptions(this),
       onRecovered: (context) => this.onFiberRecovered(context),
     }));
   }

@@ -19,6 +19,7 @@ import { backoffMs, resolveRetry } from "../turn/retryPolicy.ts";
 import type { RetryOptions } from "./Agent.ts";
 import { FIBER_ALARM } from "../fiber/Fiber.ts";
 import { runtimeOf, type AgentContext } from "./AgentContext.ts";
+import { classOptions } from "./classOptions.ts";
 
 export interface ScheduleCriteria {
   readonly id?: string;
@@ -189,6 +190,3 @@ export class AgentJobs {
     }
   }
 }
-
-const classOptions = (agent: object): { readonly retry?: RetryOptions } =>
-  (agent.constructor as { readonly options?: { readonly retry?: RetryOptions } }).options ?? {};

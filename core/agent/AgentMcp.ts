@@ -9,6 +9,7 @@ import { normalizeServerId } from "../mcp/normalizeServerId.ts";
 import { StoredOAuthProvider, type OAuthProvider } from "../mcp/OAuthProvider.ts";
 import { runtimeOf } from "./AgentContext.ts";
 import { AgentMail } from "./AgentMail.ts";
+import { classOptions } from "./classOptions.ts";
 
 export interface AddMcpServerOptions extends Pick<
   RegisterServerOptions,
@@ -114,7 +115,7 @@ export class AgentMcp extends AgentMail {
     const here = runtime.currentUrl();
     const host = callbackHost ?? (here === undefined ? undefined : originOf(here));
     if (host === undefined) return "";
-    const { sendIdentityOnConnect = true } = (this.constructor as { readonly options?: { readonly sendIdentityOnConnect?: boolean } }).options ?? {}; // prettier-ignore
+    const { sendIdentityOnConnect = true } = classOptions(this);
     // Its name is not to be seen by clients, and would be in the default path.
     if (!sendIdentityOnConnect && callbackPath === undefined && callbackHost !== undefined)
       throw new Error("addMcpServer needs a callbackPath where sendIdentityOnConnect is false");

@@ -1,13 +1,17 @@
 /** Errors that the agent API throws to user code, and those that end an agent in memory. */
 import * as Data from "effect/Data";
 
+/** What was thrown, as a line for a log or a record. */
+export const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error);
+
 /** `sql` failed. `query` is the text with `?` for each value; `cause` is SQLite's own error. */
 export class SqlError extends Error {
   override readonly name = "SqlError";
   readonly query: string;
 
   constructor(query: string, cause: unknown) {
-    super(`SQL query failed: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    super(`SQL query failed: ${messageOf(cause)}`, { cause });
     this.query = query;
   }
 }

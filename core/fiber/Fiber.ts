@@ -107,6 +107,3 @@ export const FIBER_OPTIONS_DEFAULT = {
 } as const;
 
 export type FiberOptions = { readonly [Option in keyof typeof FIBER_OPTIONS_DEFAULT]?: number };
-
-export const messageOf = (error: unknown): string =>
-  error instanceof Error ? error.message : String(error);

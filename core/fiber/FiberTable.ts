@@ -7,6 +7,7 @@
  */
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import type { SqlValue } from "../database/Databases.ts";
+import { tableExists } from "../database/tableExists.ts";
 import type {
   DeleteFibersOptions,
   FiberInspection,
@@ -78,8 +79,7 @@ export class FiberTable {
     readonly metadata?: unknown;
     readonly snapshot?: string | null;
   }): void {
-    this.runtime.query(DDL, []);
-    this.runtime.query(INDEX, []);
+    this.make();
     const { id, key = null, name, metadata, kept, snapshot = null } = row;
     this.runtime.query(
       `INSERT INTO ${TABLE} (fiber_id, idempotency_key, name, status, snapshot, metadata_json, created_at, kept, owed) VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, 1)`,
@@ -100,6 +100,11 @@ export class FiberTable {
   /** That run, or did when their host ended. Oldest first. */
   owed(): ReadonlyArray<FiberRow> {
     return this.select("WHERE owed = 1 ORDER BY created_at, fiber_id", []);
+  }
+
+  isAnyOwed(): boolean {
+    const sql = `SELECT 1 FROM ${TABLE} WHERE owed = 1 LIMIT 1`;
+    return this.exists() && this.runtime.query(sql, []).rows.length > 0;
   }
 
   /** Of those that are kept, newest first. */
@@ -188,10 +193,16 @@ export class FiberTable {
     return this.runtime.time.nowMs();
   }
 
+  /** Each event tells the SQL of its turns: what is there is not made again in every one. */
+  private make(): void {
+    if (this.exists()) return;
+    this.runtime.query(DDL, []);
+    this.runtime.query(INDEX, []);
+  }
+
   /** Users may drop the table; then there is nothing. */
   private exists(): boolean {
-    const sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?";
-    return this.runtime.query(sql, [TABLE]).rows.length > 0;
+    return tableExists(this.runtime, TABLE);
   }
 
   private write(sql: string, params: ReadonlyArray<SqlValue>): void {

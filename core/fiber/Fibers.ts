@@ -12,15 +12,16 @@
  * Made by `AgentFibers`, which is the API.
  */
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import { messageOf } from "../agent/errors.ts";
 import {
   FIBER_ALARM,
   FIBER_OPTIONS_DEFAULT,
-  messageOf,
   type FiberContext,
   type FiberFunction,
   type FiberOptions,
   type FiberRecoveryContext,
   type FiberRecoveryResult,
+  type FiberStatus,
 } from "./Fiber.ts";
 import { FiberTable, hasEnded, metadataOf, parse, type FiberRow } from "./FiberTable.ts";
 
@@ -57,6 +58,7 @@ export class Fibers {
   readonly table: FiberTable;
   readonly #runtime: AgentRuntime;
   readonly #owner: FiberOwner;
+  readonly #options: Required<FiberOptions>;
   readonly #running = new Map<string, Running>();
   #recovering: Promise<void> | undefined;
   /** Its row's id; null: not looked for yet. */
@@ -66,6 +68,7 @@ export class Fibers {
     this.table = new FiberTable(runtime);
     this.#runtime = runtime;
     this.#owner = owner;
+    this.#options = { ...FIBER_OPTIONS_DEFAULT, ...owner.options };
     const { leaving } = runtime;
     const interrupt = (): void => {
       for (const { controller } of this.#running.values()) controller.abort(leaving.reason);
@@ -159,7 +162,7 @@ export class Fibers {
 
   /** As `recover`, when the agent starts: it does not wait for ever. */
   async recoverFirst(): Promise<void> {
-    const { fiberRecoveryScanDeadlineMs: deadlineMs = 0 } = this.#options;
+    const { fiberRecoveryScanDeadlineMs: deadlineMs } = this.#options;
     const recovered = this.recover();
     if (!(deadlineMs > 0)) return recovered;
     let cancel = (): void => undefined;
@@ -168,10 +171,6 @@ export class Fibers {
     });
     await Promise.race([recovered, late]);
     cancel();
-  }
-
-  get #options(): FiberOptions {
-    return { ...FIBER_OPTIONS_DEFAULT, ...this.#owner.options };
   }
 
   /** What it writes is told as the fiber's own, in no input's name. */
@@ -195,7 +194,7 @@ export class Fibers {
       this.table.begin(id);
       runtime.emit("fiber:run:started", told);
       const result = await f(context);
-      this.#settle(id, kept, () => this.table.settle(id, "completed", null));
+      this.#settle({ id, kept }, "completed", null);
       const elapsedMs = runtime.time.nowMs() - startedMs;
       runtime.emit("fiber:run:completed", { ...told, elapsedMs });
       return result;
@@ -203,7 +202,7 @@ export class Fibers {
       // The next owner finds it (rule 1).
       if (runtime.leaving.aborted) throw error;
       const status = signal.aborted ? "aborted" : "error";
-      this.#settle(id, kept, () => this.table.settle(id, status, messageOf(error)));
+      this.#settle({ id, kept }, status, messageOf(error));
       const elapsedMs = runtime.time.nowMs() - startedMs;
       runtime.emit("fiber:run:failed", { ...told, error: messageOf(error), elapsedMs });
       if (kept && status === "error")
@@ -216,11 +215,10 @@ export class Fibers {
     }
   }
 
-  #settle(id: string, kept: boolean, settle: () => void): void {
-    this.#running.delete(id);
-    if (kept) settle();
+  #settle({ id, kept }: Omit<Fiber, "name">, status: FiberStatus, error: string | null): void {
+    if (kept) this.table.settle(id, status, error);
     else this.table.remove(id);
-    if (this.#running.size === 0 && this.table.owed().length === 0) this.#clearAlarm();
+    this.#restIfDone();
   }
 
   /** The interrupted one whose recovery this runs in. */
@@ -237,7 +235,7 @@ export class Fibers {
   async #recoverAll(): Promise<void> {
     try {
       for (const row of this.table.owed()) if (!this.#running.has(row.id)) await this.#recover(row);
-      if (this.table.owed().length === 0) this.#clearAlarm();
+      this.#restIfDone();
     } catch (error) {
       if (this.#runtime.leaving.aborted) return;
       this.#runtime.log.error(
@@ -303,7 +301,7 @@ export class Fibers {
 
   /** A kept one says so for whoever looks; the other is tried again until it is too old. */
   #failed(row: FiberRow, error: unknown): void {
-    const { fiberRecoveryMaxAgeMs: maxAgeMs = 0 } = this.#options;
+    const { fiberRecoveryMaxAgeMs: maxAgeMs } = this.#options;
     const tooOld = maxAgeMs > 0 && this.#runtime.time.nowMs() - row.createdMs > maxAgeMs;
     if (row.kept || tooOld) this.#giveUp(row, messageOf(error));
     else this.table.recoverLater(row.id);
@@ -329,7 +327,7 @@ export class Fibers {
   }
 
   #setAlarm(failures: number): void {
-    const { keepAliveIntervalMs: usualMs = 0 } = this.#options;
+    const { keepAliveIntervalMs: usualMs } = this.#options;
     const waitMs = Math.min(usualMs * 2 ** Math.min(failures, DOUBLINGS_MAX), ALARM_MS_MAX);
     const when = { type: "scheduled", atMs: this.#runtime.time.nowMs() + waitMs } as const;
     this.#clearAlarm();
@@ -340,6 +338,10 @@ export class Fibers {
       settings,
       shape: "interface",
     }).id;
+  }
+
+  #restIfDone(): void {
+    if (!this.table.isAnyOwed()) this.#clearAlarm();
   }
 
   #clearAlarm(): void {

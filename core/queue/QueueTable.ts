@@ -3,6 +3,7 @@
  * record of SQL; what it means is in the event's `queue`.
  */
 import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
+import { tableExists } from "../database/tableExists.ts";
 import type { ResolvedRetry } from "../turn/retryPolicy.ts";
 
 const ddl = (table: string): string => `CREATE TABLE IF NOT EXISTS ${table} (
@@ -54,10 +55,7 @@ export class QueueTable {
   get exists(): boolean {
     if (this.there === undefined && this.database.imageBytes === 0 && !this.database.dirty)
       return false;
-    this.there ??=
-      this.database.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [
-        this.name,
-      ]).rows.length > 0;
+    this.there ??= tableExists(this.database, this.name);
     return this.there;
   }
 

@@ -7,6 +7,7 @@
  * that nothing is early), `timezone`, `misfire`, `started_ms` (of the run that is on), `idempotent`.
  */
 import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
+import { tableExists } from "../database/tableExists.ts";
 import type { RetryOptions } from "../agent/Agent.ts";
 import type { Misfire, Schedule, ScheduleType } from "./Schedule.ts";
 
@@ -71,10 +72,7 @@ export class ScheduleTable {
   get exists(): boolean {
     if (this.there === undefined && this.database.imageBytes === 0 && !this.database.dirty)
       return false;
-    this.there ??=
-      this.database.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [
-        SCHEDULE_TABLE,
-      ]).rows.length > 0;
+    this.there ??= tableExists(this.database, SCHEDULE_TABLE);
     return this.there;
   }
 

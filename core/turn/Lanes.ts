@@ -10,14 +10,14 @@
  *
  * Part of `ActiveAgent`.
  */
-import { AgentDiscarded } from "../agent/errors.ts";
+import { AgentDiscarded, messageOf } from "../agent/errors.ts";
 import { FIBER_ALARM, RECOVER_FIBERS } from "../fiber/Fiber.ts";
 import type { InputHandle } from "./Mailbox.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import type { ActiveAgentParts } from "./AgentParts.ts";
 import { MAIL_KEYS, MailLane } from "./MailLane.ts";
 import { OutgoingLane, WEBHOOK_KEYS } from "./OutgoingLane.ts";
-import { messageOf, QueueLane } from "./QueueLane.ts";
+import { QueueLane } from "./QueueLane.ts";
 import { Scheduler } from "./Scheduler.ts";
 import { SIGNAL_KEYS, SignalLane } from "./SignalLane.ts";
 import { mergeTriggers, type CommitTriggers } from "./Triggers.ts";

@@ -7,6 +7,7 @@
  */
 import type { Agent } from "../agent/Agent.ts";
 import { mcpServersFrame } from "../agent/protocol.ts";
+import { tableExists } from "../database/tableExists.ts";
 import { MCPClientManager } from "../mcp/MCPClientManager.ts";
 import type { McpClientsShape } from "../mcp/McpClients.ts";
 import { MCP_TABLE, McpServerTable } from "../mcp/McpServerTable.ts";
@@ -49,8 +50,7 @@ export class McpSeat {
   restore(): void {
     const { database } = this.agent;
     if (database.imageBytes === 0 && !database.dirty) return;
-    const sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?";
-    if (database.query(sql, [MCP_TABLE]).rows.length > 0) this.manager.restore();
+    if (tableExists(database, MCP_TABLE)) this.manager.restore();
   }
 
   /** `onStart` has begun: what it configured before its first await counts. */

@@ -11,7 +11,7 @@
  */
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { InboxShape } from "../inbox/Inbox.ts";
-import { AgentDiscarded } from "../agent/errors.ts";
+import { AgentDiscarded, messageOf } from "../agent/errors.ts";
 import { storeInput } from "../inbox/storeInput.ts";
 import { QueueTable, toQueueItem, type QueueItem, type QueueRow } from "../queue/QueueTable.ts";
 import type { RetryOptions } from "../agent/Agent.ts";
@@ -293,6 +293,3 @@ export const deadInput = (
     { key, kind, type: callback, time },
     payload === null ? undefined : encoder.encode(payload),
   );
-
-export const messageOf = (error: unknown): string =>
-  error instanceof Error ? error.message : String(error);

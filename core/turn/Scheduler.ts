@@ -11,7 +11,7 @@
  * 4. Each schedule is a turn of its own (`runSchedule`), and never overlaps itself: due while it runs, it
  *    runs again at the end.
  */
-import { AgentDiscarded } from "../agent/errors.ts";
+import { AgentDiscarded, messageOf } from "../agent/errors.ts";
 import type { CronShape } from "../schedule/Cron.ts";
 import type { ScheduleCall } from "../schedule/Schedule.ts";
 import {
@@ -26,7 +26,7 @@ import { Alarms, keyOf, readKey } from "./Alarms.ts";
 import { methodOf } from "./callbacks.ts";
 import { DUE_MS_MAX, dueOf, firstDue } from "./dueTimes.ts";
 import type { InputHandle } from "./Mailbox.ts";
-import { messageOf, toJson, type JobPorts } from "./QueueLane.ts";
+import { toJson, type JobPorts } from "./QueueLane.ts";
 import { resolveRetry } from "./retryPolicy.ts";
 import { runSchedule } from "./runSchedule.ts";
 import { HeldTriggers, rowChanges, type CommitTriggers } from "./Triggers.ts";

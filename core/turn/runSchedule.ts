@@ -10,6 +10,7 @@
  *
  * `Scheduler` calls it for a row that it has checked; `runJob` does the attempts.
  */
+import { messageOf } from "../agent/errors.ts";
 import { AGENT_STATIC_OPTIONS_DEFAULT, type RetryOptions } from "../agent/Agent.ts";
 import type { CronShape } from "../schedule/Cron.ts";
 import { INTERVAL_SECONDS_MAX } from "../schedule/Schedule.ts";
@@ -23,7 +24,7 @@ import {
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { methodOf } from "./callbacks.ts";
 import { dueOf, nextDue } from "./dueTimes.ts";
-import { deadInput, messageOf, type JobPorts } from "./QueueLane.ts";
+import { deadInput, type JobPorts } from "./QueueLane.ts";
 import { resolveRetry, type ResolvedRetry } from "./retryPolicy.ts";
 import { runJob } from "./runJob.ts";
 

@@ -4,6 +4,7 @@
  */
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import type { SqlValue } from "../database/Databases.ts";
+import { tableExists } from "../database/tableExists.ts";
 import type { WorkflowStatus } from "./RunTable.ts";
 
 export interface WorkflowInfo {
@@ -70,7 +71,6 @@ const ENDED: ReadonlySet<string> = new Set(["complete", "errored", "terminated"]
 
 export class WorkflowTable {
   private readonly runtime: Pick<AgentRuntime, "query" | "time">;
-  private made = false;
 
   constructor(runtime: Pick<AgentRuntime, "query" | "time">) {
     this.runtime = runtime;
@@ -192,9 +192,7 @@ export class WorkflowTable {
 
   /** Users may drop the table; then there is nothing. */
   private exists(): boolean {
-    const sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?";
-    this.made = this.runtime.query(sql, [TABLE]).rows.length > 0;
-    return this.made;
+    return tableExists(this.runtime, TABLE);
   }
 
   private select(rest: string, params: ReadonlyArray<SqlValue>): WorkflowInfo[] {

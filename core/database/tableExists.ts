@@ -1,0 +1,9 @@
+/** Whether a database has a table of that name now: users may make and drop any. */
+import type { SqlResult, SqlValue } from "./Databases.ts";
+
+export const tableExists = (
+  database: { readonly query: (sql: string, params: ReadonlyArray<SqlValue>) => SqlResult },
+  name: string,
+): boolean =>
+  database.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [name]).rows
+    .length > 0;
