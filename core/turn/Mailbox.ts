@@ -21,6 +21,7 @@ import { causeOfEnvelope } from "./causeOf.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { deadKeys, isDead } from "./deadInputs.ts";
 import { DirectInput, type DirectEnd } from "./DirectInput.ts";
+import { InputDoubts } from "./InputDoubts.ts";
 import { backoffMs, retryOf } from "./retryPolicy.ts";
 import { runEnvelope } from "./runEnvelope.ts";
 import type { ResponseParts } from "./runWebhook.ts";
@@ -33,14 +34,6 @@ const TURNS_MAX = 256;
 const HELD_MAX = 64;
 /** An input that could not be read (the broker is away) is asked for again after this. */
 const REREAD_MS = 1000;
-/**
- * The first input of an activation that is older than this may be what killed the host before: it is
- * journaled as begun before it runs, so that its attempts count even when nobody lives to tell. When it was
- * begun before, so does each that was stored before this activation, alone: the one that kills then spends its own
- * attempts from the second death on, however many wait before it.
- */
-const SUSPECT_AGE_MS = 3_000;
-
 export interface MailboxHost {
   /** Stored bytes of an input that was held by number only; undefined when it was acked meanwhile. */
   readonly read: (seq: Delivery["seq"]) => Promise<Uint8Array | undefined>;
@@ -69,28 +62,21 @@ interface Running {
 export class Mailbox {
   private readonly agent: ActiveAgent;
   private readonly host: MailboxHost;
-  private readonly suspicious: boolean;
+  private readonly doubts: InputDoubts;
   private readonly waiting: Held[] = [];
   private withBytes = 0;
   private running = 0;
   private pumping = false;
-  private begunAny = false;
-  private announcing = false;
-  /** Hosts die of what waits here, or may: it runs one by one. */
-  private careful = false;
   /** By each of its keys. */
   private readonly inProgress = new LateMap<string, Running>();
   /** Monotonic, by key: a stored copy of what failed here unstored comes at once, and is not to run before. */
   private readonly resting = new SparseMap<string, number>();
 
-  /**
-   * `suspicious`: an input threw the agent out of memory just now. The first one, whatever its age, is
-   * then announced and runs alone: it is the one that did it, or is done before that one runs.
-   */
+  /** `suspicious`: an input threw the agent out of memory just now. */
   constructor(agent: ActiveAgent, host: MailboxHost, { suspicious = false } = {}) {
     this.agent = agent;
     this.host = host;
-    this.suspicious = suspicious;
+    this.doubts = new InputDoubts(agent, suspicious);
   }
 
   get idle(): boolean {
@@ -138,7 +124,7 @@ export class Mailbox {
     try {
       while (this.waiting.length > 0 && this.running < TURNS_MAX && !this.agent.discarded) {
         const held = this.waiting[0]!;
-        if (this.announcing) return;
+        if (this.doubts.closed) return;
         if (this.agent.committer.holding) {
           this.agent.committer.whenReleased(() => this.pump());
           return;
@@ -230,7 +216,7 @@ export class Mailbox {
     this.running++;
     const ended = (): void => {
       this.running--;
-      this.announcing = false;
+      this.doubts.over(head.key);
       for (const key of keys) this.inProgress.delete(key);
       // Nothing when it has ended otherwise.
       if (delivery instanceof DirectInput) delivery.nak();
@@ -276,16 +262,8 @@ export class Mailbox {
         error: "its attempts are exhausted; the last one did not end",
       });
     }
-    let cleared: (() => void) | undefined;
-    if (this.isSuspect(head.time, attempt)) {
-      // The others keep their place behind it (rule 1), or are kept apart: a neighbour's death is not theirs.
-      this.announcing = true;
-      const alone = this.careful || this.suspicious;
-      cleared = await agent.suspects.announceInput(turn, this.careful ? attempt - 1 : 0);
-      // Not before this runs on: between the two another would be begun before it.
-      this.announcing = alone;
-      queueMicrotask(() => this.pump());
-    }
+    const passed = this.doubts.pass(turn, head.time, attempt);
+    const cleared = passed === undefined ? undefined : await passed;
     this.host.onTurn();
     let response: ResponseParts | undefined;
     let failure: string | undefined;
@@ -314,17 +292,6 @@ export class Mailbox {
     if (delivery instanceof DirectInput)
       this.resting.set(head.key, agent.time.monotonicMs() + delayMs);
     delivery.nak(delayMs);
-  }
-
-  /** May it be what killed the host, or threw the agent out of memory? */
-  private isSuspect(storedMs: number, attempt: number): boolean {
-    const { startedMs, time } = this.agent;
-    if (this.begunAny) return this.careful && storedMs <= startedMs;
-    this.begunAny = true;
-    const suspect = this.suspicious || time.nowMs() - storedMs > SUSPECT_AGE_MS;
-    // Begun before and not known to be done.
-    this.careful = suspect && attempt > 1;
-    return suspect;
   }
 
   /** The input's end: done with a response, or dead (rule 5). */

@@ -39,6 +39,7 @@ export interface SchedulerPorts extends JobPorts {
 
 /** A clock that is an hour slow will be set right: nobody is to wait for that hour. Not so short that it costs much. */
 const PUT_OFF_MS_MAX = 10_000;
+const putOffMs = (earlyMs: number): number => Math.min(earlyMs, PUT_OFF_MS_MAX);
 
 export class Scheduler {
   readonly table: ScheduleTable;
@@ -158,7 +159,7 @@ export class Scheduler {
     const [id, dueMs] = readKey(key);
     // The broker's clock is ahead of ours (rule 2).
     const earlyMs = dueMs - this.agent.time.nowMs();
-    if (earlyMs > 0) return handle.nak(Math.min(earlyMs, PUT_OFF_MS_MAX));
+    if (earlyMs > 0) return handle.nak(putOffMs(earlyMs));
     this.held.hold(key, handle);
     this.fire(id, dueMs);
   }
@@ -179,7 +180,7 @@ export class Scheduler {
       after: () => {
         this.unstored.clear();
         for (const row of gone) this.disarm(row);
-        if (!this.stopped) for (const row of put) this.alarms.armLocally(row);
+        for (const row of put) this.isStored(row);
       },
     };
   }
@@ -266,10 +267,21 @@ export class Scheduler {
     }
   }
 
-  /** One that fires all the same is dropped (rule 1). */
+  private isStored(row: ScheduleRow): void {
+    const dueMs = dueOf(row);
+    if (dueMs === undefined) return;
+    // The clock was set back since its trigger came. The agent may have left before it is due: it is to come again.
+    const earlyMs = dueMs - this.agent.time.nowMs();
+    if (earlyMs > 0) this.held.putOff(keyOf(row.id, dueMs), putOffMs(earlyMs));
+    if (!this.stopped) this.alarms.armLocally(row);
+  }
+
+  /** One that fires all the same is dropped (rule 1), and so is one that came before its row was stored. */
   private disarm(row: ScheduleRow): void {
     const dueMs = dueOf(row);
-    if (dueMs !== undefined) this.alarms.disarm(row.id, dueMs);
+    if (dueMs === undefined) return;
+    this.alarms.disarm(row.id, dueMs);
+    this.held.release(keyOf(row.id, dueMs));
   }
 
   /** Something says that it is due now (rule 1). */

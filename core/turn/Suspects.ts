@@ -57,6 +57,8 @@ export class Suspects {
     turn.announced = true;
     committer.touch(turn);
     this.unbegun.announced(id, key, attempt);
+    // What is announced without an await between is one commit.
+    await Promise.resolve();
     await committer.flush(turn);
     this.unbegun.begins(id, key);
   }

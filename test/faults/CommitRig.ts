@@ -88,11 +88,16 @@ export class CommitRig {
     this.slot.discard();
   }
 
-  /** Delivers the webhook `body` under `key`; the same `seq` again is a redelivery. */
-  async deliver(seq: number, key = `key-${seq}`, body = key): Promise<void> {
+  /** Delivers the webhook `body` under `key`, or the trigger of a schedule; the same `seq` again is a redelivery. */
+  async deliver(
+    seq: number,
+    key = `key-${seq}`,
+    body = key,
+    kind: "webhook" | "schedule" = "webhook",
+  ): Promise<void> {
     const head = {
       key,
-      kind: "webhook",
+      kind,
       time: this.time.nowMs(),
       method: "POST",
       url: "http://agent/",

@@ -63,11 +63,10 @@ export function checkCommitsAreWhole(run: RunHistory): Violations {
 }
 
 /**
- * Three runs that were lost without a trace while the input was young (`SUSPECT_AGE_MS` is two leases of a run), one beside
- * an older input that was marked in its place, and one that was marked. A host whose clock is behind takes an input for
- * younger than it is.
+ * Three runs that were lost without a trace while the input was young (`SUSPECT_AGE_MS` is two leases of a run), and one
+ * that was marked. A host whose clock is behind takes an input for younger than it is.
  */
-const UNKNOWN_RUNS_MAX = 5;
+const UNKNOWN_RUNS_MAX = 4;
 const JUMPED_RUNS_MAX = 6;
 
 /** I7: no attempt past the limit and one marked; an input that kills is dead after as many deaths. */
