@@ -235,14 +235,17 @@ export class Execution {
         return this.settle(record, { error: crashedOut(record) });
       this.begins();
       const attempt = ++record.attempts;
-      const cause = causeOf(record, attempt);
       const ctx = { key: `${keys}:${record.key}`, attempt };
       let thrown: { readonly error: unknown } | undefined;
-      let result: string | null = null;
+      let result: string | null | undefined;
       try {
-        result = await runtime.asTurn(cause, async () => {
+        result = await runtime.asTurn(causeOf(record, attempt), async () => {
           table.put(record);
-          if (!this.gotOn && begun() > 0) await runtime.flush();
+          if (!this.gotOn && begun() > 0) {
+            await runtime.flush();
+            // Paused or ended meanwhile: it has not begun.
+            if (this.abandoned || this.host.isPaused()) return undefined;
+          }
           return toResult(record, await this.timed(record, config, () => f(ctx)));
         });
       } catch (error) {
@@ -250,7 +253,11 @@ export class Execution {
       }
       this.active--;
       if (this.abandoned || (thrown !== undefined && this.lost(thrown.error))) return;
-      if (thrown === undefined) return this.settle(record, { result });
+      if (thrown === undefined && result !== undefined) return this.settle(record, { result });
+      if (thrown === undefined) {
+        record.attempts--;
+        continue;
+      }
       const failures = record.failures + 1;
       if (failures > config.limit || isFinal(thrown.error))
         return this.settle(record, { error: describeThrown(thrown.error) });

@@ -14,7 +14,7 @@ import { agentId } from "../../schemas/Address.ts";
 import type { StartSignal, WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
 import { Agent } from "../agent/Agent.ts";
 import { runtimeOf, type AgentContext } from "../agent/AgentContext.ts";
-import { AgentNamespace } from "../agent/AgentNamespace.ts";
+import { AgentNamespace, makeStub } from "../agent/AgentNamespace.ts";
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import { RECEIVE } from "../agent/AgentWorkflows.ts";
 import { AgentDestroyed, AgentDiscarded } from "../agent/errors.ts";
@@ -299,7 +299,7 @@ export abstract class WorkflowRun extends Agent {
     const namespace: unknown = this.env[className];
     if (!(namespace instanceof AgentNamespace))
       throw new Error(`The agent class ${className} is not exported any more`);
-    return (namespace as AgentNamespace<Agent>).getByName(name);
+    return makeStub<Agent>(AgentNamespace.callsOf(namespace), agentId(className, name));
   }
 
   // Out

@@ -116,6 +116,8 @@ export class SimProcess {
 
   /** Its wall clock jumps. */
   setClock(offsetMs: number): void {
+    // Mended twice, once for each jump: the clock it had before is still the one from before.
+    if (offsetMs === this.clockOffsetMs) return;
     this.before = { offsetMs: this.clockOffsetMs, atMs: this.base.monotonicMs() };
     this.clockOffsetMs = offsetMs;
   }
