@@ -60,6 +60,17 @@ export type Call =
       /** The body lies in the blob store (it is past the bus's payload limit). */
       readonly blob?: string;
     }
+  /**
+   * Whether this upgrade is for the agent itself, or for a sub-agent that its URL names: answered `taken`, or as a `fetch` of it is
+   * (`core/turn/subAgentCalls`).
+   */
+  | {
+      readonly kind: "gate";
+      readonly id: string;
+      readonly method: string;
+      readonly url: string;
+      readonly headers: HeaderPairs;
+    }
   | { readonly kind: "connect"; readonly socket: SocketInfo; readonly props?: unknown }
   /** Tells a host that took over (or woke) about a socket that is already open; answered `taken`. */
   | { readonly kind: "resume"; readonly socket: SocketInfo }
@@ -99,11 +110,22 @@ export type Call =
   | { readonly kind: "input"; readonly head: InboxHead }
   /** Ends its life without running any of its code, and drops what waits for it; answered by a `result`, the journal's sequence (`endLife`). */
   | { readonly kind: "erase" }
+  /** About one of its sub-agents: it is asked for, or has destroyed itself; answered by a `result`. */
+  | {
+      readonly kind: "child";
+      readonly op: "add" | "forget";
+      readonly className: string;
+      readonly name: string;
+    }
+  /** Its parent deletes it; answered by a `result` when that is stored. */
+  | { readonly kind: "end" }
+  /** Throws it out of memory, if it is there, with what it has not stored; answered `taken`. */
+  | { readonly kind: "abort"; readonly reason: string }
   /** Its current state; starts it, with `props`, when it is not in memory. */
   | { readonly kind: "state"; readonly props?: unknown };
 
 /** Those that the agent itself answers. */
-export type AgentCall = Exclude<Call, { readonly kind: "erase" | "input" }>;
+export type AgentCall = Exclude<Call, { readonly kind: "erase" | "input" | "abort" }>;
 
 export type CallReply =
   | {
@@ -113,6 +135,18 @@ export type CallReply =
       readonly blob?: string;
       /** The body goes on: `pull` it by this id. */
       readonly stream?: string;
+    }
+  /**
+   * The request is another agent's: to be asked of that one with this URL, and, where they are given, with this method and
+   * these headers and the reply's body in place of its own.
+   */
+  | {
+      readonly kind: "forward";
+      readonly agent: readonly [string, string];
+      readonly url: string;
+      readonly method?: string;
+      readonly headers?: HeaderPairs;
+      readonly blob?: string;
     }
   /**
    * A piece of a body; empty when there was nothing for a while: pull again. `end`: there is no more, `whole`

@@ -2,14 +2,15 @@
  * The class that users extend: one instance per name, its state, SQL, clients and hooks
  * (`interface.md` §2.1, §4.3, §6.2). Thin: every durable thing is done by the runtime behind `ctx`.
  */
+import { ownName } from "../../schemas/AgentPath.ts";
 import type { LogShape } from "../log/Log.ts";
-import { AgentFibers } from "./AgentFibers.ts";
 import type { CallableMetadata } from "./callable.ts";
 import { runtimeOf, type AgentContext } from "./AgentContext.ts";
 import type { AgentRuntime } from "./AgentRuntime.ts";
 import { toObject, toSqlValue, type SqlParameter } from "./AgentStorage.ts";
 import { Connection, type ConnectionMessage } from "./Connection.ts";
 import { ReadonlyConnection, SqlError } from "./errors.ts";
+import { AgentSubAgents, FAMILY } from "./AgentSubAgents.ts";
 import { callableMethods } from "./methods.ts";
 import type { Observability } from "./observability.ts";
 import { stateHookOf } from "./stateHook.ts";
@@ -65,11 +66,11 @@ export class Agent<
   Env = Record<string, unknown>,
   State = unknown,
   Props extends Record<string, unknown> = Record<string, unknown>,
-> extends AgentFibers {
+> extends AgentSubAgents {
   static readonly [AGENT_MARK] = true;
   static options: AgentStaticOptions = {};
 
-  readonly env: Env;
+  override readonly env: Env;
   /** The state before anything set it. Overridden by subclasses. */
   initialState: State = UNSET as State;
   /** Gets the agent's events; `undefined` keeps them to itself. Default: Node's diagnostics channels. */
@@ -86,7 +87,7 @@ export class Agent<
 
   /** The name that this instance is addressed by. */
   get name(): string {
-    return this.#runtime.id.name;
+    return ownName(this.#runtime.id);
   }
 
   /** The agent's log: lines carry its class and name. */
@@ -186,9 +187,10 @@ export class Agent<
   /**
    * Ends this agent: state, SQL, schedules and queue are gone, sockets are closed with 1001. Resolves when
    * that is stored; from the call on it can't be written to. The next access to its name meets a fresh one.
+   * Its sub-agents end before it: with any, it can be written to until they have.
    */
   destroy(): Promise<void> {
-    return this.#runtime.destroy();
+    return this[FAMILY].end(() => this.#runtime.destroy());
   }
 
   // Hooks, for subclasses. A hook that throws goes to `onError`.

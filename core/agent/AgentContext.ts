@@ -4,6 +4,7 @@
  * `blockConcurrencyWhile`, `abort`.
  */
 import { addressKey, type AgentId } from "../../schemas/Address.ts";
+import { ownName } from "../../schemas/AgentPath.ts";
 import type { AgentRuntime } from "./AgentRuntime.ts";
 import { AgentStorage } from "./AgentStorage.ts";
 
@@ -24,7 +25,7 @@ class InstanceId implements AgentInstanceId {
   }
 
   get name(): string {
-    return this.#id.name;
+    return ownName(this.#id);
   }
   toString(): string {
     return addressKey(this.#id);

@@ -2,6 +2,8 @@
  * The part of `Agent` that uses other systems' tools: MCP servers (`protocol.md` §9). Between `AgentMail` and
  * `AgentFibers` in the chain of classes; the servers themselves are `this.mcp`.
  */
+import { agentPath, isSubAgentName, ownName } from "../../schemas/AgentPath.ts";
+import { buildAgentPath } from "../subAgent/subAgentPaths.ts";
 import { camelCaseToKebabCase } from "../../schemas/Address.ts";
 import type { MCPClientManager, RegisterServerOptions } from "../mcp/MCPClientManager.ts";
 import type { McpServersState } from "../mcp/McpOffers.ts";
@@ -102,7 +104,11 @@ export class AgentMcp extends AgentMail {
   /** What keeps an authorization's secrets; override it to change how OAuth is done. */
   createMcpOAuthProvider(callbackUrl: string): OAuthProvider {
     const { id, time } = runtimeOf(this.ctx);
-    return new StoredOAuthProvider(this.ctx.storage, { clientName: id.name, callbackUrl, time });
+    return new StoredOAuthProvider(this.ctx.storage, {
+      clientName: ownName(id),
+      callbackUrl,
+      time,
+    });
   }
 
   /** Empty where nobody can be sent back. */
@@ -122,7 +128,10 @@ export class AgentMcp extends AgentMail {
     if (!sendIdentityOnConnect && callbackPath === undefined) return "";
     const { class: className, name } = runtime.id;
     const path =
-      callbackPath ?? `${agentsPrefix}/${camelCaseToKebabCase(className)}/${name}/callback`;
+      callbackPath ??
+      (isSubAgentName(name)
+        ? buildAgentPath(agentPath(runtime.id), { prefix: agentsPrefix, leafPath: "callback" })
+        : `${agentsPrefix}/${camelCaseToKebabCase(className)}/${name}/callback`);
     return `${host.replace(/\/+$/, "")}/${path.replace(/^\/+/, "")}`;
   }
 }

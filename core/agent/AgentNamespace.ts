@@ -2,15 +2,17 @@
  * `env.RepoAgent`: the binding of an agent class, and the stubs it gives. A stub forwards HTTP requests
  * (`fetch`) and calls the agent's public methods (`protocol.md` §1, `interface.md` §4).
  */
-import { agentId, type AgentId } from "../../schemas/Address.ts";
+import { addressKey, agentId, InvalidAddress, type AgentId } from "../../schemas/Address.ts";
+import { isSubAgentName, ownName } from "../../schemas/AgentPath.ts";
 import type { CallReply, HeaderPairs } from "../../schemas/Call.ts";
-import type { CallClient } from "../call/CallClient.ts";
+import type { CallClient, CallResult } from "../call/CallClient.ts";
+import { namesSubAgent } from "../subAgent/subAgentPaths.ts";
 import type { MailInput } from "../mail/AgentEmail.ts";
 import type { MailDrop } from "../mail/mailDrop.ts";
 import { decodeError } from "../call/remoteError.ts";
 import { assertWireValue } from "../call/wireValue.ts";
 import type { Agent } from "./Agent.ts";
-import { isUpgrade, upgradeResponse } from "./upgradeResponse.ts";
+import { isUpgrade, refusedUpgrade, upgradeResponse } from "./upgradeResponse.ts";
 
 /** How long a stub's call may take, moves of the agent included. */
 const STUB_DEADLINE_MS = 60_000;
@@ -70,20 +72,23 @@ export class AgentNamespace<A = unknown> {
     this.#mail = mail;
   }
 
-  /** Throws `InvalidAddress` for an empty name or one past 1,024 bytes. */
+  /** What makes its calls. Not a method: users' code holds the binding. */
+  static callsOf(namespace: AgentNamespace): CallClientSource {
+    return namespace.#client;
+  }
+
+  /** Throws `InvalidAddress` for an empty name, one past 1,024 bytes, and one that begins with "/", as sub-agents' do. */
   idFromName(name: string): AgentNamespaceId {
-    const { class: className } = agentId(this.className, name);
-    const key = `${className}/${name}`;
-    return { name, toString: () => key, equals: (other) => other.toString() === key };
+    if (isSubAgentName(name))
+      throw new InvalidAddress({
+        message: `Agent name "${name}" begins with "/": that is how sub-agents are addressed. Reach one by its parent (this.subAgent, getSubAgentByName)`,
+      });
+    return instanceId(agentId(this.className, name));
   }
 
   get(id: AgentNamespaceId, options: StubOptions = {}): AgentStub<A> {
-    return makeStub<A>(
-      this.#client,
-      agentId(this.className, id.name),
-      this.idFromName(id.name),
-      options,
-    );
+    this.idFromName(id.name);
+    return makeStub<A>(this.#client, agentId(this.className, id.name), options);
   }
 
   getByName(name: string, options: StubOptions = {}): AgentStub<A> {
@@ -126,38 +131,37 @@ export async function getAgentByName<A = unknown>(
 /** Names that are looked up on any object (by `await`, by loggers): never remote methods. */
 const NOT_REMOTE = new Set<PropertyKey>(["then", "catch", "finally", "toJSON", "constructor"]);
 
-function makeStub<A>(
+const instanceId = (id: AgentId): AgentNamespaceId => {
+  const key = addressKey(id);
+  return { name: ownName(id), toString: () => key, equals: (other) => other.toString() === key };
+};
+
+/** Whom stubs are for, and how they call: for what is built on a stub that a user holds. */
+const targets = new WeakMap<object, { readonly client: CallClientSource; readonly id: AgentId }>();
+
+/** Undefined for what is no stub. */
+export const stubTarget = (
+  stub: unknown,
+): { readonly client: CallClientSource; readonly id: AgentId } | undefined =>
+  typeof stub === "object" && stub !== null ? targets.get(stub) : undefined;
+
+/** A sub-agent's too: by its address, and not by a name that a user gave. */
+export function makeStub<A>(
   client: CallClientSource,
   id: AgentId,
-  namespaceId: AgentNamespaceId,
-  { props }: StubOptions,
+  { props }: StubOptions = {},
 ): AgentStub<A> {
   const given = props === undefined ? {} : { props };
+  const namespaceId = instanceId(id);
   const fetchAgent = async (
     input: Request | string | URL,
     init?: RequestInit,
   ): Promise<Response> => {
     const request = new Request(input, init);
-    // The gateway takes it from here; on a host there is no socket to take.
-    if (isUpgrade(request)) return upgradeResponse({ id, url: request.url, props });
+    if (isUpgrade(request)) return upgrade(client, id, { request, props });
     const body = request.body === null ? undefined : new Uint8Array(await request.arrayBuffer());
-    const result = await client().call(
-      id,
-      {
-        kind: "fetch",
-        id: request.headers.get("x-request-id") ?? "stub",
-        method: request.method,
-        url: request.url,
-        headers: [...request.headers],
-        ...given,
-      },
-      {
-        deadlineMs: STUB_DEADLINE_MS,
-        repeatable: REPEATABLE.has(request.method),
-        ...(body === undefined ? {} : { body }),
-      },
-    );
-    return toResponse(result.reply, result.body, (stream) => pulled(client(), id, stream));
+    const { result, from } = await fetchFrom(client, id, { request, body, given });
+    return toResponse(result.reply, result.body, (stream) => pulled(client(), from, stream));
   };
   const call =
     (method: string) =>
@@ -175,15 +179,78 @@ function makeStub<A>(
         ? decodeError(reply)
         : new Error(`unexpected ${reply.kind} reply`);
     };
-  return new Proxy({} as AgentStub<A>, {
+  const stub = new Proxy({} as AgentStub<A>, {
     get: (_target, key) => {
       if (key === "fetch") return fetchAgent;
-      if (key === "name") return id.name;
+      if (key === "name") return namespaceId.name;
       if (key === "id") return namespaceId;
       if (typeof key === "symbol" || NOT_REMOTE.has(key)) return undefined;
       return call(key);
     },
   });
+  targets.set(stub, { client, id });
+  return stub;
+}
+
+/** How many sub-agents deep a request may go: far deeper than an address can. */
+const FORWARDS_MAX = 64;
+
+interface Fetched {
+  readonly request: Request;
+  readonly body: Uint8Array | undefined;
+  readonly given: { readonly props?: unknown };
+}
+
+/** A request, passed on to the sub-agent that its URL names; `from`: who answered. */
+async function fetchFrom(
+  client: CallClientSource,
+  first: AgentId,
+  { request, body, given }: Fetched,
+): Promise<{ readonly result: CallResult; readonly from: AgentId }> {
+  let id = first;
+  let { method, url } = request;
+  let headers: HeaderPairs = [...request.headers];
+  let sent = body;
+  for (let forwards = 0; forwards < FORWARDS_MAX; forwards++) {
+    const call = { kind: "fetch", id: request.headers.get("x-request-id") ?? "stub", method, url, headers, ...given } as const; // prettier-ignore
+    const result = await client().call(id, call, {
+      deadlineMs: STUB_DEADLINE_MS,
+      repeatable: REPEATABLE.has(method),
+      ...(sent === undefined ? {} : { body: sent }),
+    });
+    const { reply } = result;
+    if (reply.kind !== "forward") return { result, from: id };
+    id = agentId(...reply.agent);
+    ({ url } = reply);
+    if (reply.headers === undefined) continue;
+    ({ headers, method = method } = reply);
+    sent = result.body.length === 0 ? undefined : result.body;
+  }
+  throw new Error(`${request.url} goes on from sub-agent to sub-agent`);
+}
+
+/** The gateway takes it from here; on a host there is no socket to take. */
+async function upgrade(
+  client: CallClientSource,
+  first: AgentId,
+  { request, props }: { readonly request: Request; readonly props: unknown },
+): Promise<Response> {
+  let id = first;
+  let { url } = request;
+  let headers: HeaderPairs | undefined;
+  for (let forwards = 0; forwards < FORWARDS_MAX && namesSubAgent(url); forwards++) {
+    const { reply } = await client().call(
+      id,
+      { kind: "gate", id: "upgrade", method: request.method, url, headers: headers ?? [...request.headers] }, // prettier-ignore
+      { deadlineMs: STUB_DEADLINE_MS, repeatable: true },
+    );
+    if (reply.kind === "response") return refusedUpgrade(reply.status);
+    if (reply.kind === "error") throw decodeError(reply);
+    if (reply.kind !== "forward") break;
+    id = agentId(...reply.agent);
+    ({ url, headers = headers } = reply);
+  }
+  return upgradeResponse({ id, url, props, ...(headers === undefined ? {} : { headers }) });
 }
 
 /** Statuses whose response has no body by definition; `Response` refuses one. */

@@ -4,11 +4,12 @@
  * state frame without `state`) is an ordinary message, and goes to `onMessage` without an error.
  */
 import { camelCaseToKebabCase, type AgentId } from "../../schemas/Address.ts";
+import { ownName } from "../../schemas/AgentPath.ts";
 
 export const identityFrame = (id: AgentId, stateFollows: boolean): string =>
   JSON.stringify({
     type: "cf_agent_identity",
-    name: id.name,
+    name: ownName(id),
     agent: camelCaseToKebabCase(id.class),
     ...(stateFollows ? { stateFollows: true } : {}),
   });

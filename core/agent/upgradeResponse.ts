@@ -3,27 +3,58 @@
  * that, and connects it to the agent that this response names when the worker's `fetch` returns it.
  */
 import type { AgentId } from "../../schemas/Address.ts";
+import type { HeaderPairs } from "../../schemas/Call.ts";
+
+/** 4404 stands for 404: codes from 4000 on are free for applications. */
+const CLOSE_OF_STATUS = 4000;
+/** "Internal error": clients try again. */
+const CLOSE_FAILED = 1011;
 
 export interface UpgradeTarget {
   readonly id: AgentId;
   /** URL of the upgrade request as it was forwarded. */
   readonly url: string;
   readonly props: unknown;
+  /** In place of the request's own, where an agent on the way changed them. */
+  readonly headers?: HeaderPairs;
+}
+
+/** The socket is accepted and closed at once: browsers hide the status of a refused upgrade, and would ask again for ever. */
+export interface UpgradeRefusal {
+  readonly code: number;
+  readonly reason: string;
 }
 
 const targets = new WeakMap<Response, UpgradeTarget>();
+const refusals = new WeakMap<Response, UpgradeRefusal>();
 
 /** A response with status 101, which the platform's own constructor refuses to make. */
 export function upgradeResponse(target: UpgradeTarget): Response {
-  const response = new Response(null);
-  Object.defineProperty(response, "status", { value: 101 });
+  const response = switching();
   targets.set(response, target);
   return response;
 }
 
+/** Of a sub-agent whose parent answered with `status` instead; the code tells a 4xx (`protocol.md` §2.5). */
+export function refusedUpgrade(status: number): Response {
+  const response = switching();
+  const isClients = status >= 400 && status < 500;
+  refusals.set(response, {
+    code: isClients ? CLOSE_OF_STATUS + status : CLOSE_FAILED,
+    reason: `Sub-agent connection rejected (${status})`,
+  });
+  return response;
+}
+
+const switching = (): Response =>
+  Object.defineProperty(new Response(null), "status", { value: 101 });
+
 /** Undefined for any other response. */
 export const upgradeTarget = (response: Response): UpgradeTarget | undefined =>
   targets.get(response);
+
+export const upgradeRefusal = (response: Response): UpgradeRefusal | undefined =>
+  refusals.get(response);
 
 export const isUpgrade = (request: Request): boolean =>
   request.headers.get("upgrade")?.toLowerCase() === "websocket";

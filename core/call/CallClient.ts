@@ -232,7 +232,7 @@ export class CallClient {
   }
 
   private async resolveBlob(reply: CallReply, body: Uint8Array): Promise<CallResult> {
-    if ((reply.kind !== "response" && reply.kind !== "piece") || reply.blob === undefined)
+    if (!("blob" in reply) || reply.kind === "done" || reply.blob === undefined)
       return { reply, body };
     const { blobs } = this.parts;
     const whole = await blobs.get(reply.blob);

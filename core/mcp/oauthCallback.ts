@@ -11,6 +11,7 @@ import { errorText } from "./errorText.ts";
 import type { McpClientsShape } from "./McpClients.ts";
 import type { McpServer } from "./McpServer.ts";
 import { parseState } from "./OAuthProvider.ts";
+import { parseSubAgentPath } from "../subAgent/subAgentPaths.ts";
 
 /** A user waits for it, in front of an empty page. */
 const EXCHANGE_TIMEOUT_MS = 20_000;
@@ -40,7 +41,15 @@ export function serverOfCallback(
   const server = state && servers.get(state.serverId);
   if (server === undefined || server.row.callback_url === "") return undefined;
   const wanted = new URL(server.row.callback_url);
-  return wanted.origin === url.origin && wanted.pathname === url.pathname ? server : undefined;
+  const isOurs = wanted.pathname === url.pathname || seenPath(wanted) === url.pathname;
+  return wanted.origin === url.origin && isOurs ? server : undefined;
+}
+
+/** The path that a sub-agent sees of a URL that leads to it. */
+function seenPath(url: URL): string {
+  const { pathname } = url;
+  const match = parseSubAgentPath(url.href);
+  return match === null ? pathname : seenPath(new URL(match.remainingPath, url));
 }
 
 export async function handleCallback(

@@ -25,15 +25,20 @@ export interface CastOptions {
 const encoder = new TextEncoder();
 
 /** How sockets of an agent that was destroyed are closed (`protocol.md` §2.5). */
-const DESTROYED = { code: 1001, reason: "Durable Object destroyed" };
+export interface Farewell {
+  readonly code: number;
+  readonly reason: string;
+}
+const DESTROYED: Farewell = { code: 1001, reason: "Durable Object destroyed" };
 
 /** Closes the sockets of a life that has ended; their gateways forget them. */
 export function closeAll(
   sockets: Iterable<Pick<SocketInfo, "gateway" | "sid">>,
   outlet: Pick<AgentOutlet, "toGateway">,
+  farewell: Farewell = DESTROYED,
 ): void {
   for (const { gateway, sid } of sockets)
-    outlet.toGateway(gateway, { op: "close", sid, ...DESTROYED, forget: true });
+    outlet.toGateway(gateway, { op: "close", sid, ...farewell, forget: true });
 }
 
 /** The agent that they are of. Its committer is made after them: it is looked up when it is needed. */
@@ -49,6 +54,8 @@ export class AgentSockets implements ConnectionOutlet {
   private readonly outlet: AgentOutlet;
   /** By `socketKey`. */
   private readonly byKey = new SparseMap<string, Connection>();
+  /** What `destroy` says to them; undefined: what it says to all. */
+  farewell: Farewell | undefined;
 
   constructor(agent: SocketsOwner, outlet: AgentOutlet) {
     this.agent = agent;
@@ -103,7 +110,7 @@ export class AgentSockets implements ConnectionOutlet {
   }
 
   private closeDestroyed(info: SocketInfo): void {
-    closeAll([info], this.outlet);
+    closeAll([info], this.outlet, this.farewell);
   }
 
   delete(key: string): void {

@@ -27,7 +27,9 @@ import { socketKey } from "./AgentSockets.ts";
 import { causeOfRequest } from "./causeOf.ts";
 import { handleRpcFrame, runRpc } from "./handleRpc.ts";
 import { INTERNAL_ERROR } from "./Mailbox.ts";
+import { interruptible } from "./runningCalls.ts";
 import { makeRequest, responseBegun, type ResponseParts } from "./runWebhook.ts";
+import { passToSubAgent, runChildCall, runEnd } from "./subAgentCalls.ts";
 
 export interface CallAnswer {
   readonly reply: CallReply;
@@ -43,7 +45,8 @@ export async function handleCall(
   await agent.unblocked();
   if (agent.discarded) throw new AgentDiscarded();
   try {
-    const answer = await dispatch(agent, call, body);
+    const runs = dispatch(agent, call, body);
+    const answer = await (runsCode(call) ? interruptible(agent, runs) : runs);
     // Who asks for the state of a name that nobody has used yet does not make an agent of it.
     if (call.kind === "state" && agent.committer.idle && !agent.discarded) return answer;
     await gate(agent);
@@ -55,6 +58,9 @@ export async function handleCall(
       : new AgentAborted({ reason: agent.aborted });
   }
 }
+
+/** Of users' code, for as long as that takes. */
+const runsCode = ({ kind }: AgentCall): boolean => kind === "rpc" || kind === "fetch";
 
 /** Resolves when everything the answer may tell of is stored. Rejects when that is lost. */
 function gate(agent: ActiveAgent): Promise<void> {
@@ -70,10 +76,18 @@ async function dispatch(
 ): Promise<CallAnswer> {
   switch (call.kind) {
     case "fetch": {
+      const elsewhere = await passToSubAgent(agent, call, body);
+      if (elsewhere !== undefined) return elsewhere;
       const { status, headers, body: begun, stream } = await runRequest(agent, call, body);
       const more = stream === undefined ? {} : { stream };
       return { reply: { kind: "response", status, headers, ...more }, body: begun };
     }
+    case "gate":
+      return (await passToSubAgent(agent, call, body)) ?? { reply: { kind: "taken" } };
+    case "child":
+      return { reply: await runChildCall(agent, call) };
+    case "end":
+      return { reply: await runEnd(agent) };
     case "pull":
       return pull(agent, call);
     case "connect":

@@ -66,6 +66,18 @@ export type {
   StartFiberOptions,
   StartFiberResult,
 } from "../../core/fiber/Fiber.ts";
+export type { DynamicAgents, SubAgentClass, SubAgentStub } from "../../core/subAgent/SubAgents.ts";
+export type { SubAgentInfo } from "../../core/subAgent/SubAgentTable.ts";
+export {
+  buildAgentPath,
+  buildAgentUrl,
+  parseSubAgentPath,
+  SUB_PREFIX,
+  type BuildAgentPathOptions,
+  type SubAgentPathMatch,
+} from "../../core/subAgent/subAgentPaths.ts";
+export { getSubAgentByName, routeSubAgentRequest } from "../../core/subAgent/subAgentRequests.ts";
+export type { AgentPathStep } from "../../schemas/AgentPath.ts";
 export type { QueueItem } from "../../core/queue/QueueTable.ts";
 export type { NaturalSchedule } from "../../core/schedule/naturalSchedule.ts";
 export type {

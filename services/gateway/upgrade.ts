@@ -3,7 +3,11 @@
  * the agent runs its connect sequence, and only then is the 101 sent (`protocol.md` §2.3), so a
  * client's message can never come before `onConnect` has finished.
  */
-import { upgradeTarget } from "../../core/agent/upgradeResponse.ts";
+import {
+  upgradeRefusal,
+  upgradeTarget,
+  type UpgradeRefusal,
+} from "../../core/agent/upgradeResponse.ts";
 import type { HttpRequest, UpgradeDecision } from "../../core/http/HttpServer.ts";
 import { AgentUnreachable } from "../../core/call/CallClient.ts";
 import type { SocketInfo } from "../../schemas/Call.ts";
@@ -29,6 +33,8 @@ export async function decideUpgrade(
     return { _tag: "Refuse", response: plain(400, "Invalid request") };
   }
   const response = await routeRequest(services, request);
+  const refusal = upgradeRefusal(response);
+  if (refusal !== undefined) return acceptedAndClosed(refusal);
   const target = upgradeTarget(response);
   if (target === undefined) return { _tag: "Refuse", response: await toHttpResponse(response) };
   const wait = services.entityLimit?.take(addressKey(target.id)) ?? 0;
@@ -39,7 +45,7 @@ export async function decideUpgrade(
     sid: time.id(),
     id: pk === null || pk === "" ? time.id() : pk,
     url: target.url,
-    headers: headerPairs(http),
+    headers: target.headers ?? headerPairs(http),
   };
   // Its headers are the connect sequence's only: a host that takes the agent over needs no more.
   const entry = sockets.add(target.id, { ...info, headers: [] });
@@ -80,11 +86,17 @@ export async function decideUpgrade(
 }
 
 /** The agent could not be started: the client learns it by a frame and 1011, as in the reference. */
-const setupFailed = (): UpgradeDecision => ({
+const setupFailed = (): UpgradeDecision =>
+  acceptedAndClosed(
+    { code: 1011, reason: "Uncaught exception during session setup" },
+    JSON.stringify({ error: "Internal Server Error" }),
+  );
+
+const acceptedAndClosed = ({ code, reason }: UpgradeRefusal, frame?: string): UpgradeDecision => ({
   _tag: "Accept",
   open: (socket) => {
-    socket.send(JSON.stringify({ error: "Internal Server Error" }));
-    socket.close(1011, "Uncaught exception during session setup");
+    if (frame !== undefined) socket.send(frame);
+    socket.close(code, reason);
     return { onMessage: () => undefined, onClose: () => undefined };
   },
 });

@@ -23,6 +23,7 @@ import { socketKey } from "../../core/turn/AgentSockets.ts";
 import { DirectInput, type DirectEnd } from "../../core/turn/DirectInput.ts";
 import { handleCall, type CallAnswer } from "../../core/turn/handleCall.ts";
 import { Mailbox, type InputHandle } from "../../core/turn/Mailbox.ts";
+import { abortFamily } from "../../core/turn/subAgentCalls.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { activate } from "./activate.ts";
 import type { AgentHome } from "./AgentSeat.ts";
@@ -134,6 +135,7 @@ export class AgentSlot implements AgentHome {
   /** Answers a call. Rejects with what makes it impossible here and now. Not `async`: each is one call more to wait for. */
   call(call: Call, body: Uint8Array): Promise<CallAnswer> {
     if (call.kind === "erase") return this.erase();
+    if (call.kind === "abort") return Promise.resolve(abortFamily(this.agent, call.reason));
     if (call.kind === "input") return this.give(call.head, body);
     if (call.kind === "resume") this.ended.resumed(call.socket);
     if (call.kind !== "message" && call.kind !== "close") return this.answer(call, body);

@@ -340,10 +340,11 @@ export class Shard {
 }
 
 const hasBody = ({ kind }: CallReply): boolean =>
-  kind === "response" || kind === "piece" || kind === "done";
+  kind === "response" || kind === "piece" || kind === "done" || kind === "forward";
 
 /** A stub's call and `getAgentByName` are made by code of the installation, which may know what failed. */
-const isOfCode = ({ kind }: Call): boolean => kind === "rpc" || kind === "state";
+const isOfCode = ({ kind }: Call): boolean =>
+  kind === "rpc" || kind === "state" || kind === "child";
 const HIDDEN = { name: "Error", message: "Internal Server Error" };
 
 const describe = (error: unknown): string =>

@@ -10,7 +10,8 @@ import { asyncAmbient } from "./AsyncAmbient.ts";
 export const gatedCalls = (calls: CallClient): Pick<CallClient, "call"> => ({
   call: async (...args) => {
     const owner = asyncAmbient.current()?.owner;
-    if (owner instanceof ActiveAgent) await owner.flush();
+    // A destroyed one has stored what it stored.
+    if (owner instanceof ActiveAgent && !owner.destroyed) await owner.flush();
     return calls.call(...args);
   },
 });

@@ -4,7 +4,7 @@
  * survive a crash.
  */
 import {
-  AgentNamespace,
+  makeStub,
   type AgentStub,
   type CallClientSource,
 } from "../../core/agent/AgentNamespace.ts";
@@ -83,11 +83,7 @@ function looksOf(parts: TestAgentParts): AgentLooks<unknown> {
     }
   };
   return {
-    stub: drivenStub(
-      driver,
-      new AgentNamespace(id.class, calls).getByName(id.name),
-      addressKey(id),
-    ),
+    stub: drivenStub(driver, makeStub(calls, id), addressKey(id)),
     state: () => look(({ state }) => state),
     sql: (query, ...params) => look(({ database }) => readRows(database, query, params)) as never,
     events: async () => {

@@ -1,0 +1,71 @@
+/**
+ * `cf_agents_sub_agents`: an agent's sub-agents, in the order in which they were first asked for. A table of the agent's own
+ * database, which users may read. Made with the first row.
+ */
+import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import { tableExists } from "../database/tableExists.ts";
+
+export interface SubAgentInfo {
+  readonly className: string;
+  readonly name: string;
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
+}
+
+const TABLE = "cf_agents_sub_agents";
+const DDL = `CREATE TABLE IF NOT EXISTS ${TABLE} (
+  class TEXT NOT NULL,
+  name TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  PRIMARY KEY (class, name)
+)`;
+
+export class SubAgentTable {
+  readonly #runtime: Pick<AgentRuntime, "query" | "time">;
+
+  constructor(runtime: Pick<AgentRuntime, "query" | "time">) {
+    this.#runtime = runtime;
+  }
+
+  has(className: string, name: string): boolean {
+    return (
+      this.#exists() &&
+      this.#runtime.query(`SELECT 1 FROM ${TABLE} WHERE class = ? AND name = ?`, [className, name])
+        .rows.length > 0
+    );
+  }
+
+  /** False: it was there. */
+  add(className: string, name: string): boolean {
+    if (this.has(className, name)) return false;
+    this.#runtime.query(DDL, []);
+    this.#runtime.query(`INSERT INTO ${TABLE} (class, name, created_at) VALUES (?, ?, ?)`, [
+      className,
+      name,
+      this.#runtime.time.nowMs(),
+    ]);
+    return true;
+  }
+
+  remove(className: string, name: string): void {
+    if (this.has(className, name))
+      this.#runtime.query(`DELETE FROM ${TABLE} WHERE class = ? AND name = ?`, [className, name]);
+  }
+
+  list(className?: string): SubAgentInfo[] {
+    if (!this.#exists()) return [];
+    const { rows } = this.#runtime.query(
+      `SELECT class, name, created_at FROM ${TABLE} WHERE class = coalesce(?, class) ORDER BY rowid`,
+      [className ?? null],
+    );
+    return rows.map(([of, name, createdAt]) => ({
+      className: String(of),
+      name: String(name),
+      createdAt: Number(createdAt),
+    }));
+  }
+
+  #exists(): boolean {
+    return tableExists(this.#runtime, TABLE);
+  }
+}

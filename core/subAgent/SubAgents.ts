@@ -1,0 +1,242 @@
+/**
+ * An agent's place among its ancestors and its sub-agents (`protocol.md` §5; the reference's `dynamicAgents`).
+ *
+ * 1. A sub-agent is an agent of its own: journal, state, SQL, sockets, schedules and all. What makes it one is its address
+ *    (`schemas/AgentPath`), and that its parent lists it.
+ * 2. Its parent lists it before anything reaches it: where code asks for it, and where a URL names it. The row is stored with the
+ *    turn that asked; a turn that is lost leaves no row, and is the one that would have used the sub-agent.
+ * 3. Who ends ends its sub-agents first, each with its own. So what a crash leaves half done is listed still, and is done by
+ *    the one that tries again.
+ * 4. One that destroys itself tells its parent afterwards. If that is lost the parent lists one that has nothing; the next use is a
+ *    fresh one, as it would be anyway.
+ *
+ * Made when first used, by `AgentSubAgents`.
+ */
+import { camelCaseToKebabCase, InvalidAddress, type AgentId } from "../../schemas/Address.ts";
+import { agentPath, idOfPath, type AgentPathStep } from "../../schemas/AgentPath.ts";
+import type { Call } from "../../schemas/Call.ts";
+import type { Agent } from "../agent/Agent.ts";
+import { AgentNamespace, makeStub, type AgentStub } from "../agent/AgentNamespace.ts";
+import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import { messageOf } from "../agent/errors.ts";
+import { decodeError } from "../call/remoteError.ts";
+import { SUB_PREFIX } from "./subAgentPaths.ts";
+import { SubAgentTable, type SubAgentInfo } from "./SubAgentTable.ts";
+
+/** How long a sub-agent may take to start, or to end with all of its own. */
+const DEADLINE_MS = 60_000;
+
+/** Whatever its environment, state and props. */
+export type AnyAgent = Agent<unknown>;
+/** A class of agents, as the module exports it. */
+export type SubAgentClass<A extends AnyAgent = AnyAgent> = abstract new (...args: never[]) => A;
+export type SubAgentStub<A> = AgentStub<A>;
+
+/** `this.dynamicAgents`. */
+export interface DynamicAgents {
+  /**
+   * The sub-agent of this class and name, started: a new one the first time. Rejects with what its `onStart` throws, and where
+   * the class is not exported under its own name.
+   */
+  get<A extends AnyAgent>(agentClass: SubAgentClass<A>, name: string): Promise<SubAgentStub<A>>;
+  /** Throws it, and all below it, out of memory; what it has not stored is lost. It comes back with the next use. */
+  abort(agentClass: SubAgentClass, name: string, reason?: unknown): void;
+  /** Ends it, and all below it: state, SQL, schedules, sockets (1001). Nothing happens where there is none. */
+  delete(agentClass: SubAgentClass, name: string): Promise<void>;
+  /** Was it asked for, and not deleted since? */
+  has(agentClass: SubAgentClass | string, name: string): boolean;
+  /** All, or those of a class, in the order in which they were first asked for. */
+  list(agentClass?: SubAgentClass | string): SubAgentInfo[];
+}
+
+export class SubAgents implements DynamicAgents {
+  /** Root first, the agent itself last. */
+  readonly path: ReadonlyArray<AgentPathStep>;
+  readonly #runtime: AgentRuntime;
+  readonly #env: unknown;
+  readonly #table: SubAgentTable;
+  #ending: Promise<void> | undefined;
+
+  constructor(runtime: AgentRuntime, env: unknown) {
+    this.#runtime = runtime;
+    this.#env = env;
+    this.#table = new SubAgentTable(runtime);
+    this.path = agentPath(runtime.id);
+  }
+
+  async get<A extends AnyAgent>(
+    agentClass: SubAgentClass<A>,
+    name: string,
+  ): Promise<SubAgentStub<A>> {
+    const className = nameOf(agentClass);
+    const isNew = !this.#table.has(className, name);
+    const id = this.add(className, name);
+    try {
+      await this.#ask(id, { kind: "state" });
+    } catch (error) {
+      if (isNew) this.forget(className, name);
+      throw error;
+    }
+    return makeStub<A>(this.#calls(className), id);
+  }
+
+  abort(agentClass: SubAgentClass, name: string, reason: unknown = "aborted by its parent"): void {
+    const className = nameOf(agentClass);
+    this.#abort(className, name, messageOf(reason));
+  }
+
+  delete(agentClass: SubAgentClass, name: string): Promise<void> {
+    return this.#delete(nameOf(agentClass), name);
+  }
+
+  has(agentClass: SubAgentClass | string, name: string): boolean {
+    return this.#table.has(nameOf(agentClass), name);
+  }
+
+  list(agentClass?: SubAgentClass | string): SubAgentInfo[] {
+    return this.#table.list(agentClass === undefined ? undefined : nameOf(agentClass));
+  }
+
+  /** Class names that URLs may name. */
+  get knownClasses(): string[] {
+    return Object.entries((this.#env ?? {}) as Record<string, unknown>)
+      .filter(([name, value]) => value instanceof AgentNamespace && !isReserved(name))
+      .map(([name]) => name);
+  }
+
+  /** Rule 2; its address. Throws what makes it impossible. */
+  add(className: string, name: string): AgentId {
+    if (isReserved(className))
+      throw new Error(
+        `Sub-agent class name "${className}" kebab-cases to "sub", which collides with the reserved URL separator: rename the class`,
+      );
+    this.#calls(className);
+    if (typeof name !== "string" || name === "")
+      throw new InvalidAddress({ message: "Sub-agent name is empty, or no string" });
+    if (name.includes("\0"))
+      throw new InvalidAddress({
+        message: "Sub-agent name contains null character (\\0), which is reserved",
+      });
+    const id = idOfPath([...this.path, { className, name }]);
+    this.#table.add(className, name);
+    return id;
+  }
+
+  /** Rule 4, on the parent. */
+  forget(className: string, name: string): void {
+    this.#table.remove(className, name);
+  }
+
+  /** A handle on the direct parent. Throws where there is none, or it is of another class. */
+  parent<A extends AnyAgent>(agentClass: SubAgentClass<A>): AgentStub<A> {
+    const above = this.path.slice(0, -1);
+    const parent = above.at(-1);
+    const asked = nameOf(agentClass);
+    if (parent === undefined)
+      throw new Error(
+        `parentAgent(): ${this.#runtime.id.class} is no sub-agent: only those that this.subAgent() gave have a parent`,
+      );
+    if (asked !== parent.className)
+      throw new Error(
+        `parentAgent(${asked}): the parent of this sub-agent is a "${parent.className}", not a "${asked}"`,
+      );
+    return makeStub<A>(this.#calls(asked), idOfPath(above));
+  }
+
+  /** Rule 3, then `destroy`, then rule 4 unless the parent does it (`isDeleted`). Once, unless it fails. */
+  end(destroy: () => Promise<void>, options: { readonly isDeleted?: boolean } = {}): Promise<void> {
+    return (this.#ending ??= this.#end(destroy, options).catch((error: unknown) => {
+      this.#ending = undefined;
+      throw error;
+    }));
+  }
+
+  async #end(destroy: () => Promise<void>, { isDeleted = false }): Promise<void> {
+    const rows = this.#table.list();
+    if (rows.length > 0) await this.#endAll(rows);
+    await destroy();
+    if (!isDeleted) await this.#tellParent();
+  }
+
+  abortAll(reason: string): void {
+    for (const { className, name } of this.#table.list()) this.#abort(className, name, reason);
+  }
+
+  async #endAll(rows: ReadonlyArray<SubAgentInfo>): Promise<void> {
+    for (const { className, name } of rows) await this.#delete(className, name);
+  }
+
+  async #delete(className: string, name: string): Promise<void> {
+    if (!this.#table.has(className, name)) return;
+    const id = idOfPath([...this.path, { className, name }]);
+    try {
+      await this.#ask(id, { kind: "end" });
+    } catch (error) {
+      // Its code can't run, or is not there any more: it ends without. Those below it stay.
+      this.#runtime.log.warn("a sub-agent is deleted without its code; any below it remain", {
+        subAgent: `${className} ${id.name}`,
+        error: messageOf(error),
+      });
+      await this.#ask(id, { kind: "erase" });
+    }
+    this.#table.remove(className, name);
+  }
+
+  #abort(className: string, name: string, reason: string): void {
+    const id = idOfPath([...this.path, { className, name }]);
+    this.#ask(id, { kind: "abort", reason }).catch((error: unknown) =>
+      this.#runtime.log.warn("a sub-agent could not be aborted", {
+        subAgent: `${className} ${id.name}`,
+        error: messageOf(error),
+      }),
+    );
+  }
+
+  async #tellParent(): Promise<void> {
+    const above = this.path.slice(0, -1);
+    if (above.length === 0) return;
+    try {
+      await this.#ask(idOfPath(above), { kind: "child", op: "forget", ...this.path.at(-1)! });
+    } catch (error) {
+      this.#runtime.log.warn("a parent could not be told that its sub-agent is gone", {
+        error: messageOf(error),
+      });
+    }
+  }
+
+  /** Asked twice these do no more than once. */
+  async #ask(id: AgentId, call: Call): Promise<void> {
+    const how = { deadlineMs: DEADLINE_MS, repeatable: true };
+    const { reply } = await this.#anyCalls()().call(id, call, how);
+    if (reply.kind === "error") throw decodeError(reply);
+  }
+
+  #calls(className: string) {
+    const namespace = (this.#env as Record<string, unknown> | undefined)?.[className];
+    if (!(namespace instanceof AgentNamespace))
+      throw new Error(
+        `Sub-agent class "${className}" not found among the module's exports. Export the class under its own name (a bundler that renames classes must keep them: keepNames)`,
+      );
+    return AgentNamespace.callsOf(namespace);
+  }
+
+  /** Of whatever class: one process makes all calls the same way. */
+  #anyCalls() {
+    const namespaces = Object.values((this.#env ?? {}) as Record<string, unknown>);
+    const first = namespaces.find((value) => value instanceof AgentNamespace);
+    if (first === undefined)
+      throw new Error("Sub-agents need the agents' bindings in this.env: it holds none");
+    return AgentNamespace.callsOf(first);
+  }
+}
+
+const isReserved = (className: string): boolean => camelCaseToKebabCase(className) === SUB_PREFIX;
+
+/** A class's own name is what the module exports it as. */
+export function nameOf(agentClass: SubAgentClass | string): string {
+  const name: unknown = typeof agentClass === "string" ? agentClass : agentClass?.name;
+  if (typeof name === "string" && name !== "") return name;
+  throw new TypeError(
+    `A sub-agent's class is needed, as the module exports it: ${String(agentClass)} has no name`,
+  );
+}

@@ -1,0 +1,145 @@
+/**
+ * Sub-agents in URLs: `/agents/{agent}/{name}/sub/{class}/{name}[/sub/…][/…]` (`protocol.md` §1), read and written. A root's name
+ * stands there as it is, a sub-agent's is URI-encoded. Pure.
+ */
+import { camelCaseToKebabCase } from "../../schemas/kebabCase.ts";
+import type { AgentPathStep } from "../../schemas/AgentPath.ts";
+
+/** The segment between an agent and its sub-agent. */
+export const SUB_PREFIX = "sub";
+
+/** May the URL name one? Quick: most name none. */
+export const namesSubAgent = (url: string): boolean => url.includes(`/${SUB_PREFIX}/`);
+
+export interface SubAgentPathMatch {
+  /** As the module exports it. */
+  readonly childClass: string;
+  readonly childName: string;
+  /** What the child sees; begins with `/`, and may name a sub-agent of its own. */
+  readonly remainingPath: string;
+}
+
+/**
+ * The first `/sub/{class}/{name}` of a URL's path; null where there is none. A class that is not among `knownClasses` (by
+ * default any is taken) and a name that can't be decoded are none.
+ */
+export function parseSubAgentPath(
+  url: string,
+  options: { readonly knownClasses?: readonly string[] } = {},
+): SubAgentPathMatch | null {
+  const segments = new URL(url).pathname.split("/").filter((segment) => segment !== "");
+  for (let i = 0; i + 2 < segments.length; i++) {
+    if (segments[i] !== SUB_PREFIX) continue;
+    const childClass = classNameOf(segments[i + 1]!, options.knownClasses);
+    const childName = decoded(segments[i + 2]!);
+    if (childClass === undefined || childName === undefined) continue;
+    return { childClass, childName, remainingPath: `/${segments.slice(i + 3).join("/")}` };
+  }
+  return null;
+}
+
+function classNameOf(segment: string, known?: readonly string[]): string | undefined {
+  if (known !== undefined)
+    return known.find((className) => camelCaseToKebabCase(className) === segment);
+  return segment
+    .split("-")
+    .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+    .join("");
+}
+
+function decoded(segment: string): string | undefined {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return undefined;
+  }
+}
+
+export interface BuildAgentPathOptions {
+  /** As `routeAgentRequest` has it. Default `agents`. */
+  readonly prefix?: string;
+  /** What follows the agent: a path. */
+  readonly leafPath?: string;
+  /** The binding of the root's class, where that is not the class's name. */
+  readonly rootBinding?: string;
+}
+
+/** The path of an agent's URL, from its own `selfPath`. Throws for one that no URL can have. */
+export function buildAgentPath(
+  path: ReadonlyArray<AgentPathStep>,
+  { prefix = "agents", leafPath = "", rootBinding }: BuildAgentPathOptions = {},
+): string {
+  const [root, ...below] = path;
+  if (root === undefined) throw new Error("Agent path must contain at least one step.");
+  const steps = below.flatMap(({ className, name }) => [
+    SUB_PREFIX,
+    classSegment(className),
+    encodeURIComponent(checkedName(name)),
+  ]);
+  const whole = ["", ...prefixSegments(prefix), classSegment(rootBinding ?? root.className), rootSegment(root.name), ...steps].join("/"); // prettier-ignore
+  return whole + leafOf(leafPath);
+}
+
+/** The same with an origin before it: http, https, ws or wss, nothing after the port. */
+export function buildAgentUrl(
+  origin: string | URL,
+  path: ReadonlyArray<AgentPathStep>,
+  options: BuildAgentPathOptions = {},
+): URL {
+  const text = String(origin);
+  const base = URL.canParse(text) ? new URL(text) : undefined;
+  if (base === undefined || !isBareOrigin(base))
+    throw new Error(
+      `Invalid Agent URL origin ${JSON.stringify(text)}. Pass an HTTP(S) or WS(S) origin without credentials, a pathname, query, or fragment.`,
+    );
+  return new URL(buildAgentPath(path, options), base);
+}
+
+const isBareOrigin = (url: URL): boolean =>
+  /^(?:https?|wss?):$/.test(url.protocol) &&
+  url.username + url.password + url.search + url.hash === "" &&
+  url.pathname === "/";
+
+function prefixSegments(prefix: string): string[] {
+  const segments = prefix.split("/").filter((segment) => segment !== "");
+  if (segments.includes(SUB_PREFIX))
+    throw new Error(`Cannot build an Agent path with the prefix "${prefix}": "sub" is reserved.`);
+  return segments;
+}
+
+function classSegment(className: string): string {
+  const segment = camelCaseToKebabCase(className);
+  if (segment === SUB_PREFIX || !/^[\w$-]+$/.test(segment))
+    throw new Error(
+      `Cannot build an Agent path for the class "${className}": ${segment === SUB_PREFIX ? `"sub" is reserved` : "it is no class name"}.`,
+    );
+  return segment;
+}
+
+/** It stands in the URL as it is. */
+function rootSegment(name: string): string {
+  if (name !== SUB_PREFIX && name !== "" && !name.includes("/") && standsAsItIs(name)) return name;
+  const why = name === SUB_PREFIX ? `"sub" is reserved` : "it is not externally routable";
+  throw new Error(
+    `Cannot build an Agent path for root Agent name ${JSON.stringify(name)}: ${why}.`,
+  );
+}
+
+function standsAsItIs(segment: string): boolean {
+  const path = `/${segment}/`;
+  return new URL(path, "http://any").pathname === path;
+}
+
+/** `.` and `..` are not escaped by anything, and a URL does without them. */
+function checkedName(name: string): string {
+  if (name !== "" && name !== "." && name !== "..") return name;
+  throw new Error(`Cannot build an Agent path for the sub-agent name ${JSON.stringify(name)}.`);
+}
+
+function leafOf(leafPath: string): string {
+  if (/[?#]/.test(leafPath))
+    throw new Error(
+      `Invalid leafPath "${leafPath}": a path only; set query and fragment on the URL.`,
+    );
+  return leafPath === "" || leafPath.startsWith("/") ? leafPath : `/${leafPath}`;
+}

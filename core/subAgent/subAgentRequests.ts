@@ -1,0 +1,70 @@
+/** Sub-agents from outside their parent: for a worker's `fetch`, which holds a stub of the parent. */
+import { makeStub, stubTarget, type AgentStub } from "../agent/AgentNamespace.ts";
+import { decodeError } from "../call/remoteError.ts";
+import { agentPath, idOfPath } from "../../schemas/AgentPath.ts";
+import { nameOf, type AnyAgent, type SubAgentClass } from "./SubAgents.ts";
+import { parseSubAgentPath } from "./subAgentPaths.ts";
+
+/** As long as a stub's own calls. */
+const ADD_DEADLINE_MS = 60_000;
+
+/**
+ * Sends a request to the sub-agent that its path names, by way of the parent's `onBeforeSubAgent`. `fromPath`: this path (and
+ * query, if it has one) in place of the request's. 400 where it names none.
+ */
+export async function routeSubAgentRequest(
+  request: Request,
+  parent: unknown,
+  { fromPath }: { readonly fromPath?: string } = {},
+): Promise<Response> {
+  const url = new URL(request.url);
+  if (fromPath !== undefined) {
+    const given = new URL(fromPath.startsWith("/") ? fromPath : `/${fromPath}`, url);
+    url.pathname = given.pathname;
+    if (given.search !== "") url.search = given.search;
+  }
+  if (parseSubAgentPath(url.href) === null)
+    return new Response("Sub-agent path not found in request URL", { status: 400 });
+  const stub = parent as Pick<AgentStub, "fetch">;
+  return stub.fetch(new Request(url, request));
+}
+
+/**
+ * A handle on a sub-agent, for calls only. Each call asks the parent first, so one that was deleted is made, and listed, anew.
+ * Does not ask `onBeforeSubAgent`. A first argument that is no stub is a `TypeError`.
+ */
+export async function getSubAgentByName<A extends AnyAgent>(
+  parent: unknown,
+  agentClass: SubAgentClass<A>,
+  name: string,
+): Promise<AgentStub<A>> {
+  const target = stubTarget(parent);
+  if (target === undefined)
+    throw new TypeError(
+      "getSubAgentByName: the first argument is not a stub. Get the parent's with getAgentByName(env.<Class>, name)",
+    );
+  const { client, id } = target;
+  const className = nameOf(agentClass);
+  const stub = makeStub<A>(client, idOfPath([...agentPath(id), { className, name }]));
+  const add = async (): Promise<void> => {
+    const how = { deadlineMs: ADD_DEADLINE_MS, repeatable: true };
+    const { reply } = await client().call(id, { kind: "child", op: "add", className, name }, how);
+    if (reply.kind === "error") throw decodeError(reply);
+  };
+  return new Proxy(stub, {
+    get: (of, key) => {
+      if (key === "fetch")
+        return () => {
+          throw new Error(
+            "getSubAgentByName returns an RPC-only stub: .fetch() is not supported. Use routeSubAgentRequest(), or the URL /agents/{parent}/{name}/sub/{child}/{name}",
+          );
+        };
+      const found: unknown = Reflect.get(of, key);
+      if (typeof found !== "function") return found;
+      return async (...args: unknown[]) => {
+        await add();
+        return (found as (...args: unknown[]) => unknown)(...args);
+      };
+    },
+  });
+}

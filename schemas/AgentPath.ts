@@ -1,0 +1,51 @@
+/**
+ * Where a sub-agent lives: it is an agent like any other, with a journal and a shard of its own, and its name tells its ancestors.
+ *
+ *     { class: "JobRunner", name: "/Supervisor/user-1/run-7" }          run-7 of Supervisor user-1
+ *     { class: "Tool", name: "/Supervisor/user-1/JobRunner/run-7/web" } web of that run-7
+ *
+ * Part of the stored format. In each step's name `%` and `/` are written `%25` and `%2F`. No top-level agent has such a name:
+ * those that begin with `/` are refused where users give names (`AgentNamespace`), and no URL holds one.
+ */
+import { agentId, type AgentId } from "./Address.ts";
+
+/** One agent's identity in a chain of them, root first. */
+export interface AgentPathStep {
+  /** As the module exports it. */
+  readonly className: string;
+  readonly name: string;
+}
+
+const SEPARATOR = "/";
+
+export const isSubAgentName = (name: string): boolean => name.startsWith(SEPARATOR);
+
+/** From the root to the agent itself; the agent alone where it is no sub-agent. */
+export function agentPath(id: AgentId): AgentPathStep[] {
+  const parts = id.name.split(SEPARATOR);
+  // An empty one before the first separator, a class and a name for each ancestor, and its own name.
+  if (!isSubAgentName(id.name) || parts.length % 2 !== 0)
+    return [{ className: id.class, name: id.name }];
+  const path: AgentPathStep[] = [];
+  for (let i = 1; i + 1 < parts.length; i += 2)
+    path.push({ className: parts[i]!, name: unescaped(parts[i + 1]!) });
+  path.push({ className: id.class, name: unescaped(parts.at(-1)!) });
+  return path;
+}
+
+/** The address at the end of a path. Throws `InvalidAddress`, for an address that is too long too. */
+export function idOfPath(path: ReadonlyArray<AgentPathStep>): AgentId {
+  const { className, name } = path.at(-1)!;
+  if (path.length === 1) return agentId(className, name);
+  const before = path
+    .slice(0, -1)
+    .map((step) => `${SEPARATOR}${step.className}${SEPARATOR}${escaped(step.name)}`);
+  return agentId(className, `${before.join("")}${SEPARATOR}${escaped(name)}`);
+}
+
+/** Of the agent's own class and name, without its ancestors'. */
+export const ownName = (id: AgentId): string =>
+  isSubAgentName(id.name) ? agentPath(id).at(-1)!.name : id.name;
+
+const escaped = (name: string): string => name.replaceAll("%", "%25").replaceAll("/", "%2F");
+const unescaped = (name: string): string => name.replaceAll("%2F", "/").replaceAll("%25", "%");

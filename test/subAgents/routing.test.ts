@@ -1,0 +1,213 @@
+/** Sub-agents from outside: URLs that name them, over HTTP and WebSockets, past their parent's hook. */
+import { beforeAll, describe, expect, test } from "vitest";
+import {
+  getAgentByName,
+  routeAgentRequest,
+  routeSubAgentRequest,
+  type AgentNamespace,
+} from "agents";
+import { AgentClient } from "agents/client";
+import WebSocket from "ws";
+import { pollUntil } from "../kit/poll.ts";
+import { read, TestSocket, useSystems, type System } from "../system/kit.ts";
+import { Failing, Runner, Sub, Supervisor, Tool } from "./family.ts";
+
+interface Env {
+  readonly Supervisor: AgentNamespace<Supervisor>;
+}
+
+const agents = { Supervisor, Runner, Tool, Failing, Sub };
+const systems = useSystems();
+let system: System;
+let names = 0;
+
+beforeAll(async () => {
+  system = await systems.start({
+    agents,
+    fetch: async (request, given) => {
+      const env = given as unknown as Env;
+      const { pathname } = new URL(request.url);
+      const own = /^\/users\/([^/]+)(\/.*)$/.exec(pathname);
+      if (own === null) return (await routeAgentRequest(request, env)) ?? new Response("no", { status: 404 }); // prettier-ignore
+      const parent = await getAgentByName(env.Supervisor, own[1]!);
+      return routeSubAgentRequest(request, parent, { fromPath: own[2]! });
+    },
+  });
+});
+
+const fresh = (): string => `s-${++names}`;
+const of = (name: string): string => `/agents/supervisor/${name}`;
+const call = async (path: string, init?: RequestInit) => {
+  const { status, text } = await read(await fetch(system.url + path, init));
+  return [status, text.startsWith("{") ? (JSON.parse(text) as object) : text];
+};
+const parentOf = (name: string) =>
+  (system.gateway.env["Supervisor"] as AgentNamespace<Supervisor>).getByName(name);
+
+describe("an HTTP request", () => {
+  test("reaches the sub-agent its path names, which sees what follows, and is listed", async () => {
+    const name = fresh();
+    const seen = { runner: "r 1", method: "GET", path: "/a/b?c=d", user: null, body: "" };
+    expect(await call(`${of(name)}/sub/runner/r%201/a/b?c=d`)).toEqual([200, seen]);
+    const posted = await call(`${of(name)}/sub/runner/r%2F2`, { method: "POST", body: "hello" });
+    expect(posted).toEqual([
+      200,
+      { runner: "r/2", method: "POST", path: "/", user: null, body: "hello" },
+    ]);
+    expect(await parentOf(name).list()).toEqual(["Runner r 1", "Runner r/2"]);
+    expect(await parentOf(name).setAnswer("pass")).toEqual([
+      { className: "Runner", name: "r 1", path: `${of(name)}/sub/runner/r%201/a/b` },
+      { className: "Runner", name: "r/2", path: `${of(name)}/sub/runner/r%2F2` },
+    ]);
+  });
+
+  test("goes down as deep as its path does", async () => {
+    const name = fresh();
+    expect(await call(`${of(name)}/sub/runner/r/sub/tool/t/x`)).toEqual([
+      200,
+      { tool: "t", path: "/x" },
+    ]);
+    expect(await parentOf(name).list()).toEqual(["Runner r"]);
+  });
+
+  test("is the agent's own where the path names none: no such class, no name, a name that can't be decoded", async () => {
+    const name = fresh();
+    for (const tail of [
+      "sub/nobody/r",
+      "sub/runner",
+      "sub/sub/r",
+      "sub/runner/%E0%A4%A",
+      "subs/runner/r",
+    ])
+      // prettier-ignore
+      expect(await call(`${of(name)}/${tail}`), tail).toEqual([
+        200,
+        { supervisor: name, path: `${of(name)}/${tail}` },
+      ]);
+    expect(await parentOf(name).list()).toEqual([]);
+  });
+
+  test("is answered piece by piece, and with a megabyte", async () => {
+    const name = fresh();
+    expect(await call(`${of(name)}/sub/runner/r/stream`)).toEqual([200, "piece 1;piece 2;piece 3;"]); // prettier-ignore
+    const body = "x".repeat(1_500_000);
+    const [status, seen] = await call(`${of(name)}/sub/runner/r`, { method: "POST", body });
+    expect([status, (seen as { body: string }).body === body]).toEqual([200, true]);
+  });
+
+  test("is answered by the parent's hook, changed by it, or fails with it", async () => {
+    const name = fresh();
+    const path = `${of(name)}/sub/runner/r/a?b=c`;
+    await parentOf(name).setAnswer("refuse");
+    expect(await call(path)).toEqual([404, "not for you"]);
+    await parentOf(name).setAnswer("throw");
+    expect(await call(path)).toEqual([500, "Internal Server Error"]);
+    expect(await parentOf(name).list()).toEqual([]);
+    await parentOf(name).setAnswer("change");
+    // The path is the one that was asked for, whatever the hook's request has.
+    expect(await call(path)).toEqual([
+      200,
+      { runner: "r", method: "PUT", path: "/a?b=c&user=7", user: "7", body: "changed" },
+    ]);
+  });
+
+  test("to one that destroys itself is answered, and the parent knows", async () => {
+    const name = fresh();
+    expect(await call(`${of(name)}/sub/runner/r/destroy`)).toEqual([200, "destroyed"]);
+    expect(await parentOf(name).list()).toEqual([]);
+  });
+
+  test("of a worker's own path goes by routeSubAgentRequest", async () => {
+    const name = fresh();
+    const [status, seen] = await call(`/users/${name}/sub/runner/r/a?b=c`);
+    expect([status, seen]).toMatchObject([200, { runner: "r", path: "/a?b=c" }]);
+    expect(await call(`/users/${name}/nothing`)).toEqual([
+      400,
+      "Sub-agent path not found in request URL",
+    ]);
+  });
+
+  test("to one whose start fails is a plain 500", async () => {
+    expect(await call(`${of(fresh())}/sub/failing/f`)).toEqual([500, "Internal Server Error"]);
+  });
+});
+
+describe("a WebSocket", () => {
+  test("is the sub-agent's: identity, state, calls, broadcasts", async () => {
+    const name = fresh();
+    const url = `${system.url}${of(name)}/sub/runner/r%201`;
+    const one = await TestSocket.open(`${url}/chat?_pk=a`);
+    const two = await TestSocket.open(`${url}?_pk=b`);
+    const other = await TestSocket.open(`${system.url}${of(name)}/sub/runner/other`);
+    await one.first(4);
+    expect(one.json).toEqual([
+      { type: "cf_agent_identity", name: "r 1", agent: "runner", stateFollows: true },
+      { type: "cf_agent_state", state: { count: 0 }, seq: expect.any(Number) as number },
+      { type: "cf_agent_mcp_servers", mcp: expect.any(Object) as object },
+      { at: "/chat?_pk=a", user: null },
+    ]);
+    one.send({ type: "rpc", id: "1", method: "add", args: [3] });
+    await two.until("the new state", () => two.states.length === 2);
+    expect(two.states.at(-1)).toEqual({ count: 3 });
+    await one.until("its answer", () =>
+      one.json.some((frame) => (frame as { id?: string }).id === "1"),
+    );
+    expect(other.states).toEqual([{ count: 0 }]);
+    for (const socket of [one, two, other]) await socket.close();
+  });
+
+  test("is closed with the status that the hook answered, so that clients stop", async () => {
+    const name = fresh();
+    const url = `${system.url}${of(name)}/sub/runner/r`;
+    for (const [answer, code, status] of [
+      ["refuse", 4404, 404],
+      ["fail", 1011, 503],
+      ["throw", 1011, 500],
+    ] as const) {
+      await parentOf(name).setAnswer(answer);
+      const socket = await TestSocket.open(url);
+      await socket.until("it is closed", () => socket.closed !== undefined);
+      expect(socket.closed).toEqual({
+        code,
+        reason: `Sub-agent connection rejected (${status})`,
+      });
+    }
+    expect(await parentOf(name).list()).toEqual([]);
+    await parentOf(name).setAnswer("change");
+    const socket = await TestSocket.open(`${url}/deep?b=c`);
+    await socket.first(4);
+    expect(socket.json[3]).toEqual({ at: "/deep?b=c&user=7", user: "7" });
+    await socket.close();
+  });
+
+  test("is closed with 1001 when its sub-agent is deleted", async () => {
+    const name = fresh();
+    const socket = await TestSocket.open(`${system.url}${of(name)}/sub/runner/r`);
+    const deeper = await TestSocket.open(`${system.url}${of(name)}/sub/runner/r/sub/tool/t`);
+    await parentOf(name).remove("r");
+    for (const { closed } of [await closedOf(socket), await closedOf(deeper)])
+      expect(closed).toEqual({ code: 1001, reason: "Sub-agent deleted" });
+  });
+
+  test("of the client library works by its path", async () => {
+    const name = fresh();
+    const client = new AgentClient<Runner, { count: number }>({
+      agent: "Supervisor",
+      name,
+      host: system.url.replace("http://", ""),
+      protocol: "ws",
+      path: "sub/runner/r",
+      WebSocket: WebSocket as never,
+    });
+    await client.ready;
+    expect([client.agent, client.name]).toEqual(["runner", "r"]);
+    expect(await client.call("add", [2])).toBe(2);
+    await pollUntil("its state", () => client.state?.count === 2);
+    client.close();
+  });
+});
+
+async function closedOf(socket: TestSocket): Promise<TestSocket> {
+  await socket.until("it is closed", () => socket.closed !== undefined);
+  return socket;
+}

@@ -1,0 +1,195 @@
+/** Sub-agents from code: made, listed, asked, aborted and deleted, over a real broker. */
+import { beforeAll, describe, expect, test } from "vitest";
+import { getAgentByName, getSubAgentByName, type AgentNamespace, type AgentStub } from "agents";
+import { pollUntil } from "../kit/poll.ts";
+import { startTestGateway, startTestHost } from "../kit/system.ts";
+import { useSystems, type System } from "../system/kit.ts";
+import { Failing, Runner, Sub, Supervisor, Tool } from "./family.ts";
+
+const agents = { Supervisor, Runner, Tool, Failing, Sub };
+const systems = useSystems();
+let system: System;
+let names = 0;
+let env: Record<string, AgentNamespace>;
+
+beforeAll(async () => {
+  system = await systems.start({ agents });
+  env = system.gateway.env as typeof env;
+});
+
+const supervisor = (name = `s-${++names}`): Promise<AgentStub<Supervisor>> =>
+  getAgentByName(env["Supervisor"] as AgentNamespace<Supervisor>, name);
+const runnerOf = (of: AgentStub<Supervisor>, name: string): Promise<AgentStub<Runner>> =>
+  getSubAgentByName(of, Runner, name);
+
+describe("a sub-agent", () => {
+  test("is made once, started, and has a state, SQL and name of its own", async () => {
+    const [one, two] = [await supervisor(), await supervisor()];
+    expect(await one.make("run")).toBe("run");
+    expect(await one.tell("run", "a")).toBe(1);
+    expect(await one.tell("run", "b")).toBe(2);
+    expect(await two.tell("run", "c")).toBe(1);
+    expect(await one.tell("other", "d")).toBe(1);
+    expect(await one.notesOf("run")).toEqual(["a", "b"]);
+    expect(await two.notesOf("run")).toEqual(["c"]);
+    // One of that name that is nobody's.
+    const top = await getAgentByName(env["Runner"] as AgentNamespace<Runner>, "run");
+    expect(await top.notes()).toEqual([]);
+  });
+
+  test("is listed in the order in which it was first asked for", async () => {
+    const one = await supervisor();
+    expect([await one.list(), await one.has("b")]).toEqual([[], [false, false]]);
+    for (const name of ["b", "a", "b"]) await one.make(name);
+    expect(await one.list()).toEqual(["Runner b", "Runner a"]);
+    expect(await one.list("Runner")).toEqual(["Runner b", "Runner a"]);
+    expect(await one.list("Tool")).toEqual([]);
+    expect([await one.has("b"), await one.has("c")]).toEqual([[true, true], [false, false]]); // prettier-ignore
+  });
+
+  test("knows its ancestors, whatever their names", async () => {
+    const name = `50% of a/b ${++names}`;
+    const one = await supervisor(name);
+    const child = "c/d %2F é";
+    const parentPath = [{ className: "Supervisor", name }];
+    const selfPath = [...parentPath, { className: "Runner", name: child }];
+    expect(await (await runnerOf(one, child)).where()).toEqual({
+      name: child,
+      id: child,
+      parentPath,
+      selfPath,
+    });
+    expect(await (await runnerOf(one, child)).useTool("t/1")).toEqual({
+      uses: 1,
+      path: [...selfPath, { className: "Tool", name: "t/1" }],
+      parent: 1,
+    });
+    expect(await one.where()).toEqual({ parentPath: [], selfPath: parentPath });
+  });
+
+  test("asks its parent; another's class, and a parent where there is none, are errors that say so", async () => {
+    const one = await supervisor();
+    const runner = await runnerOf(one, "r");
+    expect(await runner.askParent("hello")).toBe(`${one.name} heard hello from r`);
+    await expect(runner.askWrongParent()).rejects.toThrow(
+      'parentAgent(Tool): the parent of this sub-agent is a "Supervisor", not a "Tool"',
+    );
+    await expect(one.parentOfNone()).rejects.toThrow(
+      "parentAgent(): Supervisor is no sub-agent: only those that this.subAgent() gave have a parent",
+    );
+  });
+
+  test("is refused with what is wrong, and is not listed then", async () => {
+    const one = await supervisor();
+    await expect(one.makeAny("Unexported", "a")).rejects.toThrow(
+      'Sub-agent class "Unexported" not found among the module\'s exports',
+    );
+    await expect(one.makeAny("Sub", "a")).rejects.toThrow('kebab-cases to "sub"');
+    await expect(one.make("")).rejects.toThrow("Sub-agent name is empty");
+    await expect(one.make("a\0b")).rejects.toThrow("null character");
+    await expect(one.make("x".repeat(1020))).rejects.toThrow("the limit is 1024 bytes");
+    await expect(one.makeFailing("a")).rejects.toThrow("no start today");
+    expect(await one.list()).toEqual([]);
+  });
+
+  test("its schedules are its own, and run on whichever host", async () => {
+    const options = systems.options({ agents });
+    const gateway = await startTestGateway(options, "gateway");
+    let host = await startTestHost(options, "host-a");
+    try {
+      const one = (gateway.env["Supervisor"] as AgentNamespace<Supervisor>).getByName("s");
+      const runner = await runnerOf(one, "r");
+      await runner.later(1, "on time");
+      expect(await runner.planned()).toBe(1);
+      await host.stop();
+      host = await startTestHost(options, "host-b");
+      await pollUntil("its schedule has run", async () => {
+        const notes = await one.notesOf("r");
+        return { done: JSON.stringify(notes) === '["on time"]', value: notes, saw: notes };
+      });
+    } finally {
+      await gateway.stop();
+      await host.stop();
+    }
+  });
+});
+
+describe("its end", () => {
+  test("deleted: its state, SQL and schedules are gone, with those below it; twice is once", async () => {
+    const one = await supervisor();
+    await one.tell("r", "a");
+    const runner = await runnerOf(one, "r");
+    await runner.later(3600, "never");
+    await runner.useTool("t");
+    await one.remove("r");
+    await one.remove("r");
+    expect(await one.list()).toEqual([]);
+    expect(await one.notesOf("r")).toEqual([]);
+    expect([await runner.planned(), await runner.tools()]).toEqual([0, 0]);
+    expect(await runner.useTool("t")).toMatchObject({ uses: 1 });
+    expect(await one.list()).toEqual(["Runner r"]);
+  });
+
+  test("deleted though its code can't start", async () => {
+    const one = await supervisor();
+    await expect(one.makeFailing("f")).rejects.toThrow("no start today");
+    // Asked for from outside it is listed before it fails.
+    const failing = await getSubAgentByName(one, Failing, "f");
+    await expect((failing as unknown as { any: () => Promise<void> }).any()).rejects.toThrow();
+    expect(await one.list()).toEqual(["Failing f"]);
+    await one.removeFailing("f");
+    expect(await one.list()).toEqual([]);
+  });
+
+  test("by itself: who asked is answered, and its parent lists it no more", async () => {
+    const one = await supervisor();
+    await one.tell("r", "a");
+    await (await runnerOf(one, "r")).leave();
+    expect(await one.list()).toEqual([]);
+    expect(await one.notesOf("r")).toEqual([]);
+  });
+
+  test("with its parent, whose own caller is answered", async () => {
+    const one = await supervisor();
+    await one.tell("r", "a");
+    await (await runnerOf(one, "r")).useTool("t");
+    expect(await one.giveUp()).toBe("gone");
+    expect(await one.list()).toEqual([]);
+    expect(await one.notesOf("r")).toEqual([]);
+    expect(await (await runnerOf(one, "r")).useTool("t")).toMatchObject({ uses: 1 });
+  });
+
+  test("aborted: what it keeps in memory is gone, what is stored is not, and what runs is told", async () => {
+    const one = await supervisor();
+    await one.tell("r", "a");
+    const runner = await runnerOf(one, "r");
+    expect([await runner.remember(), await runner.remember()]).toEqual([1, 2]);
+    const hung = runner.hang().then(() => "ended", String);
+    await pollUntil("it hangs", async () => (await runner.unsaved()) === -1);
+    await one.stop("r", "too slow");
+    expect(await hung).toMatch("too slow");
+    expect(await runner.remember()).toBe(1);
+    expect(await one.notesOf("r")).toEqual(["a"]);
+    expect(await one.list()).toEqual(["Runner r"]);
+  });
+});
+
+describe("its address", () => {
+  test("is no name that a user may give", async () => {
+    expect(() => env["Runner"]!.getByName("/Supervisor/s/r")).toThrow(
+      'Agent name "/Supervisor/s/r" begins with "/": that is how sub-agents are addressed',
+    );
+  });
+
+  test("getSubAgentByName calls methods only, and wants a stub", async () => {
+    const one = await supervisor();
+    const runner = await runnerOf(one, "r");
+    expect(() => runner.fetch("http://any/")).toThrow("RPC-only stub");
+    await expect(getSubAgentByName({}, Runner, "r")).rejects.toThrow(
+      "the first argument is not a stub",
+    );
+    await expect(getSubAgentByName(one, undefined as never, "r")).rejects.toThrow(
+      "undefined has no name",
+    );
+  });
+});
