@@ -16,13 +16,11 @@ export interface AgentPathStep {
   readonly name: string;
 }
 
-const SEPARATOR = "/";
-
-export const isSubAgentName = (name: string): boolean => name.startsWith(SEPARATOR);
+export const isSubAgentName = (name: string): boolean => name.startsWith("/");
 
 /** From the root to the agent itself; the agent alone where it is no sub-agent. */
 export function agentPath(id: AgentId): AgentPathStep[] {
-  const parts = id.name.split(SEPARATOR);
+  const parts = id.name.split("/");
   // An empty one before the first separator, a class and a name for each ancestor, and its own name.
   if (!isSubAgentName(id.name) || parts.length % 2 !== 0)
     return [{ className: id.class, name: id.name }];
@@ -37,15 +35,20 @@ export function agentPath(id: AgentId): AgentPathStep[] {
 export function idOfPath(path: ReadonlyArray<AgentPathStep>): AgentId {
   const { className, name } = path.at(-1)!;
   if (path.length === 1) return agentId(className, name);
-  const before = path
-    .slice(0, -1)
-    .map((step) => `${SEPARATOR}${step.className}${SEPARATOR}${escaped(step.name)}`);
-  return agentId(className, `${before.join("")}${SEPARATOR}${escaped(name)}`);
+  return agentId(className, beginOf(path.slice(0, -1)) + escaped(name));
 }
 
 /** Of the agent's own class and name, without its ancestors'. */
 export const ownName = (id: AgentId): string =>
   isSubAgentName(id.name) ? agentPath(id).at(-1)!.name : id.name;
+
+/** Is it a sub-agent of this one, or of one below it? */
+export const isBelow = (id: AgentId, ancestor: AgentId): boolean =>
+  isSubAgentName(id.name) && id.name.startsWith(beginOf(agentPath(ancestor)));
+
+/** What the names of all below it begin with. */
+const beginOf = (path: ReadonlyArray<AgentPathStep>): string =>
+  path.map(({ className, name }) => `/${className}/${escaped(name)}`).join("") + "/";
 
 const escaped = (name: string): string => name.replaceAll("%", "%25").replaceAll("/", "%2F");
 const unescaped = (name: string): string => name.replaceAll("%2F", "/").replaceAll("%25", "%");

@@ -3,8 +3,8 @@
  *
  * 1. A sub-agent is an agent of its own: journal, state, SQL, sockets, schedules and all. What makes it one is its address
  *    (`schemas/AgentPath`), and that its parent lists it.
- * 2. Its parent lists it before anything reaches it: where code asks for it, and where a URL names it. The row is stored with the
- *    turn that asked; a turn that is lost leaves no row, and is the one that would have used the sub-agent.
+ * 2. Its parent lists it before anything reaches it: where code asks for it, and where a URL names it. Calls and answers wait for
+ *    what was written before them, so the row is stored first.
  * 3. Who ends ends its sub-agents first, each with its own. So what a crash leaves half done is listed still, and is done by
  *    the one that tries again.
  * 4. One that destroys itself tells its parent afterwards. If that is lost the parent lists one that has nothing; the next use is a

@@ -48,8 +48,6 @@ export const REFERENCE_ENTRIES: ReadonlyArray<string> =
     " ",
   );
 
-const OWN_AGENT =
-  "an agent of its own, reached with getAgentByName(env.<Class>, name) from another's code";
 const STREAMING = "a method marked @callable({ streaming: true }) and an AI library of your choice";
 
 /** What to use here instead: of a name, or of an entry (the longest one that begins it). */
@@ -57,12 +55,6 @@ export const INSTEAD: Readonly<Record<string, string>> = {
   unstable_callable: 'callable from "agents"',
   unstable_getSchedulePrompt: 'getSchedulePrompt from "agents/schedule"',
   unstable_scheduleSchema: 'scheduleSchema from "agents/schedule"',
-  getSubAgentByName: OWN_AGENT,
-  routeSubAgentRequest: OWN_AGENT,
-  parseSubAgentPath: OWN_AGENT,
-  SUB_PREFIX: OWN_AGENT,
-  buildAgentPath: "the path itself: /agents/<class in kebab case>/<name>",
-  buildAgentUrl: "the path itself: /agents/<class in kebab case>/<name>",
   createHeaderBasedEmailResolver: 'createSecureReplyEmailResolver from "agents/email"',
   DEFAULT_MAX_AGE_SECONDS: "the number, 2592000 (30 days)",
   channels: 'subscribe(key, callback) from "agents/observability"',

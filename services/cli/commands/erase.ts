@@ -8,11 +8,13 @@
  * 3. A nats-server that is away while messages are removed may keep their bytes for good, and nothing that is done later
  *    from here reaches them. So it is asked for first.
  * 4. An agent that somebody goes on writing to lives again at once. That is tried again a few times, and then said.
+ * 5. Its sub-agents go after it, and those below them; those that were deleted too, whose history is there still.
  */
 import { AgentUnreachable } from "../../../core/call/CallClient.ts";
 import { endLife } from "../../../core/turn/endLife.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
+import { isBelow } from "../../../schemas/AgentPath.ts";
 import { failed, notFound, usage } from "../CliError.ts";
 import { address, resolveClass } from "../findAgent.ts";
 import type { Purged, ReadPorts } from "../Joins.ts";
@@ -40,15 +42,48 @@ export async function erase(
   { className, name, yes, whileAway, json }: EraseOptions,
 ): Promise<void> {
   const id = address(await resolveClass(ports.journal, className), name);
+  const below = await subAgentsOf(ports, id);
   if (!yes)
     throw usage(
-      `This removes all of ${addressKey(id)} for good: state, SQL, history, inputs, schedules, dead letters. Add --yes to do it; "agents export" keeps a copy.`,
+      `This removes all of ${addressKey(id)}${below.length === 0 ? "" : ` and of its ${below.length} sub-agents`} for good: state, SQL, history, inputs, schedules, dead letters. Add --yes to do it; "agents export" keeps a copy.`,
     );
   const awayBefore = await ports.awayCopies();
   if (awayBefore.length > 0 && !whileAway)
     throw failed(
       `${awayBefore.join(", ")} holds copies, and is away or behind: what is removed now may stay in its files. Nothing was removed. Bring it back and run this again; or add --while-away, and empty its store folder before it comes back.`,
     );
+  const living: AgentId[] = [];
+  for (const each of [id, ...below]) {
+    const mayBeNone = below.length > 0;
+    const lives = await eraseOne(ports, terminal, time, { id: each, awayBefore, mayBeNone, json });
+    if (lives) living.push(each);
+  }
+  if (living.length > 0)
+    throw failed(
+      `${living.map(addressKey).join(", ")} lives again: it gets new inputs all the time. Stop whoever sends them, and run this again.`,
+    );
+}
+
+/** Rule 5. No subject is theirs alone: all agents are looked at. */
+async function subAgentsOf(ports: ReadPorts, id: AgentId): Promise<AgentId[]> {
+  const found: AgentId[] = [];
+  for await (const entry of ports.journal.list()) if (isBelow(entry.id, id)) found.push(entry.id);
+  return found;
+}
+
+/** True when it lives again (rule 4). */
+async function eraseOne(
+  ports: ReadPorts,
+  terminal: Terminal,
+  time: Pick<TimeShape, "id" | "nowMs">,
+  options: {
+    readonly id: AgentId;
+    readonly awayBefore: ReadonlyArray<string>;
+    readonly mayBeNone: boolean;
+    readonly json: boolean;
+  },
+): Promise<boolean> {
+  const { id, awayBefore, mayBeNone, json } = options;
   const hosts = (await ports.leases.list("host.")).map(({ value }) => value);
   let purged = NOTHING;
   let end = BEFORE_ALL;
@@ -60,7 +95,7 @@ export async function erase(
     lives = ((await ports.journal.last(id))?.seq ?? BEFORE_ALL) !== end;
   }
   const told = await ports.tellErased(id, hosts);
-  if (end === BEFORE_ALL && !lives && describe(purged) === describe(NOTHING))
+  if (end === BEFORE_ALL && !lives && !mayBeNone && describe(purged) === describe(NOTHING))
     throw notFound(
       `There is nothing of ${addressKey(id)}. "agents list" shows the agents that exist.`,
     );
@@ -97,10 +132,7 @@ export async function erase(
     terminal.err(
       `No answer from ${silent.join(", ")}: run this again, or remove the data folder of a host that is gone; it is a cache.`,
     );
-  if (lives)
-    throw failed(
-      `${addressKey(id)} lives again: it gets new inputs all the time. Stop whoever sends them, and run this again.`,
-    );
+  return lives;
 }
 
 async function endOf(

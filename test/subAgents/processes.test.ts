@@ -1,0 +1,83 @@
+/** Sub-agents on hosts that are killed, and before the command line: processes of their own over a real nats-server. */
+import { fileURLToPath } from "node:url";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { runAgents } from "../kit/runAgents.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
+
+const MODULE = fileURLToPath(new URL("./family.ts", import.meta.url));
+const RUNNERS = 12;
+
+const folder = tempFolder("sub-agents");
+const processes: AgentsProcess[] = [];
+let nats: TestNats;
+let url = "";
+
+const start = async (name: string, ...args: string[]): Promise<AgentsProcess> => {
+  const own = name === "gateway" ? [] : ["--data", join(folder.path, name)];
+  const process = await AgentsProcess.start({
+    args: [...args, MODULE, "--nats", nats.url, ...own],
+  });
+  processes.push(process);
+  await process.ready();
+  return process;
+};
+const agents = (...args: string[]) => runAgents(args, { NATS_URL: nats.url });
+const call = async (...args: string[]): Promise<unknown> => {
+  const { code, out, err } = await agents("call", ...args);
+  if (code !== 0) throw new Error(err);
+  return out === "" ? undefined : (JSON.parse(out) as unknown);
+};
+
+beforeAll(async () => {
+  nats = await startNats();
+  expect(await agents("provision", "--shards", "4", "--lease-ttl", "1500")).toMatchObject({ code: 0 }); // prettier-ignore
+  await start("one", "host");
+  await start("two", "host");
+  const gateway = await start("gateway", "gateway", "--port", "0");
+  url = gateway.url;
+}, 90_000);
+
+afterAll(async () => {
+  for (const process of processes) await process.stop();
+  await nats?.stop();
+  folder.remove();
+}, 30_000);
+
+test("what a family was told survives its hosts, and what it plans runs on the next", async () => {
+  const runners = Array.from({ length: RUNNERS }, (_, n) => `r${n}`);
+  for (const runner of runners) {
+    const path = `${url}/agents/supervisor/s/sub/runner/${runner}`;
+    expect((await fetch(`${path}?MARKER`)).status).toBe(200);
+  }
+  await call("Supervisor", "s", "tell", '"r0"', '"kept"');
+  await call("Runner", "/Supervisor/s/r0", "later", "2", '"planned"');
+  await processes[0]!.kill();
+  await pollUntil(
+    "its schedule has run, on the other host",
+    async () => {
+      const notes = await call("Supervisor", "s", "notesOf", '"r0"').catch(String);
+      const done = JSON.stringify(notes) === '["kept","planned"]';
+      return { done, value: notes, saw: notes };
+    },
+    { timeoutMs: 30_000, intervalMs: 500 },
+  );
+  expect(await call("Supervisor", "s", "list")).toEqual(runners.map((name) => `Runner ${name}`));
+}, 60_000);
+
+test("the command line knows them by their address, and erases them with their parent", async () => {
+  const listed = await agents("list", "Runner", "--json");
+  expect(listed.out.trim().split("\n")).toHaveLength(RUNNERS);
+  expect(listed.out).toContain('"name":"/Supervisor/s/r0"');
+  const state = await agents("state", "Runner", "/Supervisor/s/r0");
+  expect(JSON.parse(state.out)).toEqual({ count: 2 });
+  const asked = await agents("erase", "Supervisor", "s");
+  expect([asked.code, asked.err]).toMatchObject([2, expect.stringContaining("of its 12 sub-agents")]); // prettier-ignore
+  const erased = await agents("erase", "Supervisor", "s", "--yes");
+  expect([erased.code, erased.out.match(/is erased/g)]).toMatchObject([0, { length: RUNNERS + 1 }]);
+  expect(await call("Supervisor", "s", "list")).toEqual([]);
+  expect(await call("Supervisor", "s", "notesOf", '"r0"')).toEqual([]);
+}, 60_000);
