@@ -7,7 +7,7 @@
  *    the latest, finds what it does not run itself, and gives each to `onFiberRecovered`.
  * 3. That a recovery begins is stored before it does: one that takes its host along each time is given up.
  * 4. A fiber that is begun in a recovery takes the place of the interrupted one: they change in one commit, and until it
- *    stashes it has what that one had stashed. So a host's death there neither loses the work nor doubles it.
+ *    stashes it has what that one had stashed, and its metadata where it is given none. So a host's death there neither loses the work nor doubles it.
  *
  * Made by `AgentFibers`, which is the API.
  */
@@ -25,8 +25,11 @@ import {
 } from "./Fiber.ts";
 import { FiberTable, hasEnded, metadataOf, parse, type FiberRow } from "./FiberTable.ts";
 
-/** Hosts that may have died of one fiber's recovery. */
-const RECOVERIES_MAX = 3;
+/**
+ * Hosts that may have died of one fiber's recovery, or had to hand its agent over in the middle of it. As many as of a workflow's
+ * step (`Execution`): most died of something else, and work that is given up is lost.
+ */
+export const RECOVERIES_MAX = 20;
 /** A recovery that fails is tried again with each alarm, each time twice as late, up to this. */
 const ALARM_MS_MAX = 300_000;
 /** 2^10 alarms' time is past any limit. */
@@ -89,7 +92,7 @@ export class Fibers {
   /** Its row, with this turn. Follow it with `begin`. */
   add(row: Parameters<FiberTable["add"]>[0]): void {
     const before = this.#recoveredHere();
-    this.table.add({ ...row, snapshot: before?.snapshot ?? null });
+    this.table.add({ ...row, ...(before === undefined ? {} : inherited(before, row)) });
     if (before !== undefined) this.table.recovered(before); // rule 4
     let settle = (): void => undefined;
     const settled = new Promise<void>((resolve) => (settle = resolve));
@@ -360,8 +363,18 @@ const contextOf = (row: FiberRow): FiberRecoveryContext => ({
   snapshot: parse(row.snapshot) ?? null,
   createdAt: row.createdMs,
   recoveryReason: "interrupted",
-  ...(row.kept ? { status: "interrupted", metadata: metadataOf(row) } : {}),
+  ...(row.kept ? { status: "interrupted" } : {}),
+  ...(row.kept || row.metadata !== null ? { metadata: metadataOf(row) } : {}),
   ...(row.key === null ? {} : { idempotencyKey: row.key }),
+});
+
+/** Rule 4. */
+const inherited = (
+  before: FiberRow,
+  { metadata = metadataOf(before) ?? undefined }: { readonly metadata?: unknown },
+): { readonly snapshot: string | null; readonly metadata?: unknown } => ({
+  snapshot: before.snapshot,
+  ...(metadata === undefined ? {} : { metadata }),
 });
 
 function reasonOf(result: FiberRecoveryResult): string | null {

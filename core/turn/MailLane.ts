@@ -19,7 +19,11 @@ import { QueueLane } from "./QueueLane.ts";
  * About ten minutes on average: greylisting and a relay's restart are shorter. Longer outages are an
  * operator's, who redrives the dead letters.
  */
-const MAIL_RETRY_DEFAULT = { maxAttempts: 12, baseDelayMs: 1_000, maxDelayMs: 300_000 } as const;
+export const MAIL_RETRY_DEFAULT = {
+  maxAttempts: 12,
+  baseDelayMs: 1_000,
+  maxDelayMs: 300_000,
+} as const;
 
 /** Start of its triggers' keys. */
 export const MAIL_KEYS = "mail-out";

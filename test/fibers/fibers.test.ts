@@ -12,6 +12,7 @@ import {
   type StartFiberOptions,
   type StartFiberResult,
 } from "agents";
+import { RECOVERIES_MAX } from "../../core/fiber/Fibers.ts";
 import { JobRig } from "../jobs/JobRig.ts";
 
 /** Longer than the alarm's time. */
@@ -280,11 +281,11 @@ describe("runFiber", () => {
     bodies["poison"] = () => sleep(rig, 10_000_000);
     recover = async () => sleep(rig, 10_000_000);
     await rig.call("w", "begin", "poison");
-    for (let n = 0; n < 6; n++) {
+    for (let n = 0; n < RECOVERIES_MAX + 3; n++) {
       await kill(rig);
       await rig.pass(ALARM_MS * 2);
     }
-    expect(recovered).toHaveLength(3);
+    expect(recovered).toHaveLength(RECOVERIES_MAX);
     expect(await rig.call("w", "rows")).toEqual([]);
     expect(typesOf(rig).at(-1)).toBe("fiber:recovery:skipped");
   });
@@ -321,6 +322,21 @@ describe("runFiber", () => {
 });
 
 describe("startFiber", () => {
+  test("what goes on in its place has its metadata too, until it has some of its own", async () => {
+    const rig = await make();
+    bodies["work"] = () => sleep(rig, 1_000_000);
+    recover = ({ name }, agent) => agent.begin(name);
+    await start(rig, "work", { metadata: { order: 7 } });
+    for (let n = 0; n < 2; n++) {
+      await kill(rig);
+      await rig.pass(ALARM_MS);
+    }
+    expect(recovered.map(({ metadata, snapshot }) => [metadata, snapshot])).toEqual([
+      [{ order: 7 }, null],
+      [{ order: 7 }, null],
+    ]);
+  });
+
   const start = (rig: JobRig, name: string, options?: StartFiberOptions) =>
     rig.call<StartFiberResult>("w", "start", name, options);
 

@@ -39,6 +39,9 @@ export interface AgentHistory {
   readonly marks: ReadonlyArray<string> | undefined;
   /** Of rows in the schedule table that are armed. */
   readonly armed: ReadonlyArray<string>;
+  /** Of a marcher: its steps in order, and its fibers that are owed; undefined where there is no such table. */
+  readonly steps: ReadonlyArray<string> | undefined;
+  readonly fibers: ReadonlyArray<string> | undefined;
   /** Of a workflow instance: its status, and what it ended with as JSON. */
   readonly ended: string | undefined;
 }
@@ -163,6 +166,8 @@ async function readAgent(
   let refused: string | undefined;
   let marks: string[] | undefined;
   let armed: string[] = [];
+  let steps: string[] | undefined;
+  let fibers: string[] | undefined;
   let ended: string | undefined;
   for (const [way, sources] of ways)
     try {
@@ -172,6 +177,11 @@ async function readAgent(
       if (way === "full replay") {
         marks = column(database, "SELECT key FROM marks ORDER BY n");
         armed = column(database, "SELECT id FROM svc_agents_schedules") ?? [];
+        steps = column(database, "SELECT march || ' ' || step FROM steps ORDER BY rowid");
+        fibers = column(
+          database,
+          "SELECT fiber_id || ' ' || status FROM cf_agents_fibers WHERE owed = 1",
+        );
         [ended] =
           column(database, "SELECT status || ' ' || coalesce(output, '') FROM workflow_run") ?? [];
       }
@@ -181,7 +191,7 @@ async function readAgent(
       const isFound = error instanceof LocalImageCorrupt && weather.bites.has("damage disk");
       if (!isFound) refused ??= `${way}: ${String(error)}`;
     }
-  return { id, events, unreadable, pictures, refused, marks, armed, ended };
+  return { id, events, unreadable, pictures, refused, marks, armed, steps, fibers, ended };
 }
 
 /** Undefined where the table is not there. */

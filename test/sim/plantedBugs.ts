@@ -19,6 +19,7 @@ import { decodeEvent, encodeEvent, type JournalHead } from "../../schemas/Journa
 import type { TimeShape } from "../../core/time/Time.ts";
 import { patch } from "./patch.ts";
 import { ERRAND_BUGS } from "./plantedErrandBugs.ts";
+import { MARCH_BUGS } from "./plantedMarchBugs.ts";
 import { LATE_MS, sendsEarly, sendsEarlyInTurn } from "./sendEarly.ts";
 import { Board, type SubjectEnv } from "./subjects.ts";
 
@@ -254,6 +255,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
       ),
   },
   ...ERRAND_BUGS,
+  ...MARCH_BUGS,
   {
     name: "local files of an erased agent stay",
     breaks: ["I11"],
@@ -300,7 +302,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "a batch that was lost counts as stored",
-    caughtBy: 5,
+    caughtBy: 40,
     breaks: ["I1", "I2", "I9"],
     groupsLie: true,
   },

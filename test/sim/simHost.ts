@@ -37,6 +37,7 @@ import { nodeOutgoing } from "../../services/node/NodeOutgoing.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { ErrandActor } from "./Errand.ts";
 import type { Installation } from "./Installation.ts";
+import { Marcher } from "./Marcher.ts";
 import { simRelay } from "./simMail.ts";
 import { simMemory } from "./simMemory.ts";
 import { simPorts, type SimPorts } from "./simPorts.ts";
@@ -132,6 +133,7 @@ export async function startHost(
     ["Ledger", Ledger as unknown as AgentClassType],
     ["Board", Board as unknown as AgentClassType],
     ["Errand", ErrandActor as unknown as AgentClassType],
+    ["Marcher", Marcher as unknown as AgentClassType],
   ]);
   const gated = gatedCalls(calls);
   const relay = simRelay(installation, process);

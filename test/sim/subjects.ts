@@ -53,7 +53,8 @@ export interface Order {
     | "ask"
     | "destroy"
     | "errand"
-    | "control";
+    | "control"
+    | "march";
   readonly ms?: number;
   readonly fails?: number;
   readonly when?: "delay" | "date" | "interval" | "cron";
@@ -70,7 +71,7 @@ export interface LedgerState {
 
 /** Of every input and job. Few, so that poison is soon dead; waits are short. */
 export const MAX_ATTEMPTS = 4;
-const OPTIONS = {
+export const OPTIONS = {
   hibernateAfterSeconds: 1,
   retry: { maxAttempts: MAX_ATTEMPTS, baseDelayMs: 20, maxDelayMs: 100 },
 };

@@ -13,6 +13,7 @@ import { Random } from "./Random.ts";
 import { SECRET } from "./simGateway.ts";
 import { DOOMED, Operator } from "./simErase.ts";
 import { Errands } from "./simErrands.ts";
+import { Marches } from "./simMarches.ts";
 import { Correspondents } from "./simMail.ts";
 import type { Order } from "./subjects.ts";
 
@@ -44,6 +45,7 @@ export class Workload {
   /** With randomness of their own too. */
   private readonly errands: Errands;
   private readonly correspondents: Correspondents;
+  private readonly marches: Marches;
   /** As those of errands: orders to an agent that is erased now and then. */
   private readonly eraseRandom: Random;
   private readonly doomed: number;
@@ -56,6 +58,7 @@ export class Workload {
     this.aheadRandom = new Random(installation.seed, "ahead");
     this.errands = new Errands(installation, (...what) => this.order(...what));
     this.correspondents = new Correspondents(installation, LEDGERS);
+    this.marches = new Marches(installation, (...what) => this.send(...what));
     this.eraseRandom = new Random(installation.seed, "erase");
     this.doomed = this.eraseRandom.chance(RUNS_WITH_ERASURE) ? DOOMED_ORDERS : 0;
     this.operator = new Operator(installation);
@@ -66,6 +69,7 @@ export class Workload {
     const { random } = this;
     this.errands.act();
     this.correspondents.act();
+    this.marches.act();
     if (this.eraseRandom.chance(this.doomed)) this.doom();
     switch (
       random.weighted({ order: 60, note: 14, connect: 8, forge: 3, victim: 6, leave: 2, claim: 4 })

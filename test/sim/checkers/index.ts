@@ -15,6 +15,7 @@ import {
 } from "./outputs.ts"; // prettier-ignore
 import { checkMailIsAppliedOnce, checkMailSentIsStored } from "./mail.ts";
 import { checkControlsHold } from "./controls.ts";
+import { checkMarchesArrive } from "./marches.ts";
 import { checkErrandsEnd } from "./errands.ts";
 import { checkCancelledStaysCancelled, checkSchedulesRunWhenDue } from "./schedules.ts";
 
@@ -39,6 +40,7 @@ const CHECKERS: Readonly<Record<string, (run: RunHistory) => Violations>> = {
   I13: (run) => [...checkSentIsStored(run), ...checkMailSentIsStored(run)],
   I14: checkMessagesKeepTheirOrder,
   I15: (run) => [...checkErrandsEnd(run), ...checkControlsHold(run)],
+  I16: checkMarchesArrive,
   defect: ({ observed }) => observed.defects,
 };
 

@@ -3,6 +3,7 @@ import type { Violations } from "../../kit/checkers.ts";
 import type { AgentHistory, RunHistory } from "../RunHistory.ts";
 import { DOOMED } from "../simErase.ts";
 import { MAX_ATTEMPTS } from "../subjects.ts";
+import { MAIL_RETRY_DEFAULT } from "../../../core/turn/MailLane.ts";
 import { effectsOf, keyOfId } from "./effects.ts";
 import { statesOf } from "./states.ts";
 
@@ -38,7 +39,8 @@ export function checkAcceptedIsAppliedOnce(run: RunHistory): Violations {
         );
   }
   for (const { id, agent, statuses, applied, op } of run.observed.sent.values()) {
-    if (run.observed.damaged.has(agent) || agent === DOOMED) continue;
+    // Marches are I16's.
+    if (run.observed.damaged.has(agent) || agent === DOOMED || op === "march") continue;
     const at = `${agent} ${keyOfId(id)}`;
     const accepted = statuses.some((status) => status >= 200 && status < 300);
     if (accepted && !seen.has(at) && !letters.has(at))
@@ -72,14 +74,11 @@ const JUMPED_RUNS_MAX = 6;
 /** I7: no attempt past the limit and one marked; an input that kills is dead after as many deaths. */
 export function checkAttemptsAreBounded(run: RunHistory): Violations {
   const wrong: string[] = [];
-  // A workflow's drives and steps have limits of their own, and what is told to one goes out until it is stored.
+  // A workflow's drives and steps have limits of their own.
   for (const { id, events } of run.agents.filter((agent) => agent.id.class !== "Errand"))
     for (const { seq, head } of events)
       for (const { cause, dead } of head.turns)
-        if (
-          cause.id?.startsWith("signal-out:") !== true &&
-          (cause.attempt ?? 1) > MAX_ATTEMPTS + (dead === true ? 2 : 1)
-        )
+        if ((cause.attempt ?? 1) > attemptsOf(cause.id) + (dead === true ? 2 : 1))
           wrong.push(`${id.name} event ${seq}: attempt ${cause.attempt} of ${cause.id}`);
   const poison = count(run.observed.runs.filter(({ op }) => op === "poison").map(({ key }) => key));
   const { copies, offers, disruptions } = run.observed;
@@ -100,6 +99,14 @@ export function checkAttemptsAreBounded(run: RunHistory): Violations {
   }
   return wrong;
 }
+
+/** Mail has more of them than other jobs, and what is told to a workflow goes out until it is stored. */
+const attemptsOf = (key = ""): number =>
+  key.startsWith("signal-out:")
+    ? Infinity
+    : key.startsWith("mail-out:")
+      ? MAIL_RETRY_DEFAULT.maxAttempts
+      : MAX_ATTEMPTS;
 
 /** Of virtual time; a healthy installation needs a few hops. */
 const PROBE_MS_MAX = 500;

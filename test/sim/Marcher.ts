@@ -1,0 +1,82 @@
+/**
+ * The agent of a simulation whose work is fibers: each order is a march of some steps, one row and one stash each, which goes on
+ * wherever its host ended. What a fiber does twice, never or by half shows in the rows.
+ */
+import { Agent } from "../../core/agent/Agent.ts";
+import type { FiberContext, FiberRecoveryContext } from "../../core/fiber/Fiber.ts";
+import { asyncAmbient } from "../../services/node/AsyncAmbient.ts";
+import { OPTIONS, type Order, type SubjectEnv } from "./subjects.ts";
+
+export const MARCH_STEPS = 5;
+
+interface Stashed {
+  readonly order: Order;
+  /** That were done. */
+  readonly step: number;
+}
+
+interface MarcherState {
+  readonly steps: number;
+}
+
+export class Marcher extends Agent<SubjectEnv, MarcherState> {
+  // Alarms come within a run.
+  static override options = { ...OPTIONS, keepAliveIntervalMs: 1_000 };
+  override initialState: MarcherState = { steps: 0 };
+
+  override onStart(): void {
+    this.sql`CREATE TABLE IF NOT EXISTS steps (march TEXT, step INTEGER)`;
+  }
+
+  override async onRequest(request: Request): Promise<Response> {
+    if (request.method === "GET") return Response.json(this.state);
+    const order = (await request.json()) as Order;
+    this.#ran("march");
+    await this.startFiber("march", (fiber) => this.#march(fiber, { order, step: 0 }, true), {
+      idempotencyKey: order.id,
+      metadata: order as never,
+    });
+    return new Response("applied");
+  }
+
+  override async onFiberRecovered({ snapshot, metadata }: FiberRecoveryContext): Promise<void> {
+    this.#ran("recovered");
+    const from = (snapshot as Stashed | null) ?? { order: metadata as unknown as Order, step: 0 };
+    const { ms = 0 } = from.order;
+    if (ms % 3 === 0) await this.env.sim.sleep(ms % STEP_MS_MAX);
+    const goOn = (fiber: FiberContext): Promise<void> => this.#march(fiber, from, false);
+    if (ms % 2 === 0) void this.runFiber("march", goOn).catch(() => undefined);
+    else await this.startFiber("march", goOn);
+  }
+
+  override onError(error: unknown): void {
+    throw error;
+  }
+
+  async #march(
+    fiber: FiberContext,
+    { order, step: done }: Stashed,
+    isFirst: boolean,
+  ): Promise<void> {
+    const { ms = 0 } = order;
+    for (let step = done + 1; step <= MARCH_STEPS; step++) {
+      await this.env.sim.sleep(1 + ((ms * step) % STEP_MS_MAX));
+      if (isFirst && step === FATAL_STEP && ms % KILLS_ONE_OF === 0) await this.env.sim.kill();
+      this.#ran("step");
+      // One commit: nothing is awaited between.
+      this.sql`INSERT INTO steps VALUES (${order.id}, ${step})`;
+      this.setState({ steps: this.state.steps + 1 });
+      fiber.stash({ order, step } satisfies Stashed);
+    }
+  }
+
+  #ran(op: string): void {
+    const { kind, id: key = "" } = asyncAmbient.current()!.cause;
+    this.env.sim.ran({ agent: this.name, key, kind, attempt: 1, op });
+  }
+}
+
+/** A march takes part of a second: hosts come and go meanwhile. */
+const STEP_MS_MAX = 250;
+const FATAL_STEP = 3;
+const KILLS_ONE_OF = 5;
