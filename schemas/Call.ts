@@ -70,6 +70,7 @@ export type Call =
       readonly method: string;
       readonly url: string;
       readonly headers: HeaderPairs;
+      readonly props?: unknown;
     }
   | { readonly kind: "connect"; readonly socket: SocketInfo; readonly props?: unknown }
   /** Tells a host that took over (or woke) about a socket that is already open; answered `taken`. */

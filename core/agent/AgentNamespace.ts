@@ -103,6 +103,7 @@ export class AgentNamespace<A = unknown> {
 
   /** Waits until the agent is started (`onStart` has finished). Rejects with what `onStart` threw. */
   async start(name: string, props?: unknown): Promise<void> {
+    this.idFromName(name);
     const id = agentId(this.className, name);
     const options = { deadlineMs: STUB_DEADLINE_MS, repeatable: true };
     const given = props === undefined ? {} : { props };
@@ -158,7 +159,7 @@ export function makeStub<A>(
     init?: RequestInit,
   ): Promise<Response> => {
     const request = new Request(input, init);
-    if (isUpgrade(request)) return upgrade(client, id, { request, props });
+    if (isUpgrade(request)) return upgrade(client, id, { request, given });
     const body = request.body === null ? undefined : new Uint8Array(await request.arrayBuffer());
     const { result, from } = await fetchFrom(client, id, { request, body, given });
     return toResponse(result.reply, result.body, (stream) => pulled(client(), from, stream));
@@ -201,7 +202,7 @@ interface Fetched {
   readonly given: { readonly props?: unknown };
 }
 
-/** A request, passed on to the sub-agent that its URL names; `from`: who answered. */
+/** A request, passed on to the sub-agent that its URL names; `from`: who answered. Props are for the first. */
 async function fetchFrom(
   client: CallClientSource,
   first: AgentId,
@@ -211,8 +212,9 @@ async function fetchFrom(
   let { method, url } = request;
   let headers: HeaderPairs = [...request.headers];
   let sent = body;
+  let props = given;
   for (let forwards = 0; forwards < FORWARDS_MAX; forwards++) {
-    const call = { kind: "fetch", id: request.headers.get("x-request-id") ?? "stub", method, url, headers, ...given } as const; // prettier-ignore
+    const call = { kind: "fetch", id: request.headers.get("x-request-id") ?? "stub", method, url, headers, ...props } as const; // prettier-ignore
     const result = await client().call(id, call, {
       deadlineMs: STUB_DEADLINE_MS,
       repeatable: REPEATABLE.has(method),
@@ -222,6 +224,7 @@ async function fetchFrom(
     if (reply.kind !== "forward") return { result, from: id };
     id = agentId(...reply.agent);
     ({ url } = reply);
+    props = {};
     if (reply.headers === undefined) continue;
     ({ headers, method = method } = reply);
     sent = result.body.length === 0 ? undefined : result.body;
@@ -229,28 +232,36 @@ async function fetchFrom(
   throw new Error(`${request.url} goes on from sub-agent to sub-agent`);
 }
 
-/** The gateway takes it from here; on a host there is no socket to take. */
+/** As `fetchFrom`. The gateway takes it from here; on a host there is no socket to take. */
 async function upgrade(
   client: CallClientSource,
   first: AgentId,
-  { request, props }: { readonly request: Request; readonly props: unknown },
+  { request, given }: Pick<Fetched, "request" | "given">,
 ): Promise<Response> {
+  const { method } = request;
   let id = first;
   let { url } = request;
-  let headers: HeaderPairs | undefined;
+  let headers: HeaderPairs = [...request.headers];
+  let changed = {};
+  let { props } = given;
   for (let forwards = 0; forwards < FORWARDS_MAX && namesSubAgent(url); forwards++) {
+    const more = props === undefined ? {} : { props };
     const { reply } = await client().call(
       id,
-      { kind: "gate", id: "upgrade", method: request.method, url, headers: headers ?? [...request.headers] }, // prettier-ignore
+      { kind: "gate", id: "upgrade", method, url, headers, ...more },
       { deadlineMs: STUB_DEADLINE_MS, repeatable: true },
     );
     if (reply.kind === "response") return refusedUpgrade(reply.status);
     if (reply.kind === "error") throw decodeError(reply);
     if (reply.kind !== "forward") break;
     id = agentId(...reply.agent);
-    ({ url, headers = headers } = reply);
+    ({ url } = reply);
+    props = undefined;
+    if (reply.headers === undefined) continue;
+    ({ headers } = reply);
+    changed = { headers };
   }
-  return upgradeResponse({ id, url, props, ...(headers === undefined ? {} : { headers }) });
+  return upgradeResponse({ id, url, props, ...changed });
 }
 
 /** Statuses whose response has no body by definition; `Response` refuses one. */

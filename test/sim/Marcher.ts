@@ -1,6 +1,6 @@
 /**
  * The agent of a simulation whose work is fibers: each order is a march of some steps, one row and one stash each, which goes on
- * wherever its host ended. What a fiber does twice, never or by half shows in the rows.
+ * wherever its host ended. What a fiber does twice, never or by half shows in the rows. Some it has done by a sub-agent.
  */
 import { Agent } from "../../core/agent/Agent.ts";
 import type { FiberContext, FiberRecoveryContext } from "../../core/fiber/Fiber.ts";
@@ -32,11 +32,17 @@ export class Marcher extends Agent<SubjectEnv, MarcherState> {
     if (request.method === "GET") return Response.json(this.state);
     const order = (await request.json()) as Order;
     this.#ran("march");
+    if ((order.ms ?? 0) % BELOW_ONE_OF !== 0) await this.begin(order);
+    else await (await this.subAgent(Marcher, BELOW)).begin(order);
+    return new Response("applied");
+  }
+
+  /** Asked twice it is begun once. */
+  async begin(order: Order): Promise<void> {
     await this.startFiber("march", (fiber) => this.#march(fiber, { order, step: 0 }, true), {
       idempotencyKey: order.id,
       metadata: order as never,
     });
-    return new Response("applied");
   }
 
   override async onFiberRecovered({ snapshot, metadata }: FiberRecoveryContext): Promise<void> {
@@ -76,6 +82,9 @@ export class Marcher extends Agent<SubjectEnv, MarcherState> {
   }
 }
 
+/** Name of a marcher's sub-agent, and how many of its marches are that one's. */
+export const BELOW = "below";
+const BELOW_ONE_OF = 3;
 /** A march takes part of a second: hosts come and go meanwhile. */
 const STEP_MS_MAX = 250;
 const FATAL_STEP = 3;

@@ -42,6 +42,8 @@ export interface AgentHistory {
   /** Of a marcher: its steps in order, and its fibers that are owed; undefined where there is no such table. */
   readonly steps: ReadonlyArray<string> | undefined;
   readonly fibers: ReadonlyArray<string> | undefined;
+  /** Of its sub-agents. */
+  readonly below: ReadonlyArray<string> | undefined;
   /** Of a workflow instance: its status, and what it ended with as JSON. */
   readonly ended: string | undefined;
 }
@@ -168,6 +170,7 @@ async function readAgent(
   let armed: string[] = [];
   let steps: string[] | undefined;
   let fibers: string[] | undefined;
+  let below: string[] | undefined;
   let ended: string | undefined;
   for (const [way, sources] of ways)
     try {
@@ -182,6 +185,7 @@ async function readAgent(
           database,
           "SELECT fiber_id || ' ' || status FROM cf_agents_fibers WHERE owed = 1",
         );
+        below = column(database, "SELECT name FROM cf_agents_sub_agents");
         [ended] =
           column(database, "SELECT status || ' ' || coalesce(output, '') FROM workflow_run") ?? [];
       }
@@ -191,7 +195,7 @@ async function readAgent(
       const isFound = error instanceof LocalImageCorrupt && weather.bites.has("damage disk");
       if (!isFound) refused ??= `${way}: ${String(error)}`;
     }
-  return { id, events, unreadable, pictures, refused, marks, armed, steps, fibers, ended };
+  return { id, events, unreadable, pictures, refused, marks, armed, steps, fibers, below, ended };
 }
 
 /** Undefined where the table is not there. */

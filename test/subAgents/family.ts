@@ -181,6 +181,17 @@ export class Failing extends Agent {
   }
 }
 
+/** Keeps what it was started with. */
+export class Keeper extends Agent {
+  #props: unknown = null;
+  override onStart(props?: Record<string, unknown>): void {
+    this.#props = props ?? null;
+  }
+  override onRequest(): Response {
+    return Response.json({ name: this.name, props: this.#props });
+  }
+}
+
 /** Its name in kebab case is the separator's. */
 export class Sub extends Agent {}
 

@@ -10,13 +10,13 @@ import { AgentClient } from "agents/client";
 import WebSocket from "ws";
 import { pollUntil } from "../kit/poll.ts";
 import { read, TestSocket, useSystems, type System } from "../system/kit.ts";
-import { Failing, Runner, Sub, Supervisor, Tool } from "./family.ts";
+import { Failing, Keeper, Runner, Sub, Supervisor, Tool } from "./family.ts";
 
 interface Env {
   readonly Supervisor: AgentNamespace<Supervisor>;
 }
 
-const agents = { Supervisor, Runner, Tool, Failing, Sub };
+const agents = { Supervisor, Runner, Tool, Failing, Sub, Keeper };
 const systems = useSystems();
 let system: System;
 let names = 0;
@@ -28,6 +28,8 @@ beforeAll(async () => {
       const env = given as unknown as Env;
       const { pathname } = new URL(request.url);
       const own = /^\/users\/([^/]+)(\/.*)$/.exec(pathname);
+      const props = { given: "by the worker" };
+      if (pathname.startsWith("/agents/keeper")) return (await routeAgentRequest(request, env, { props })) ?? new Response("no", { status: 404 }); // prettier-ignore
       if (own === null) return (await routeAgentRequest(request, env)) ?? new Response("no", { status: 404 }); // prettier-ignore
       const parent = await getAgentByName(env.Supervisor, own[1]!);
       return routeSubAgentRequest(request, parent, { fromPath: own[2]! });
@@ -125,6 +127,18 @@ describe("an HTTP request", () => {
       400,
       "Sub-agent path not found in request URL",
     ]);
+  });
+
+  test("starts the agent at its root with the worker's props, and none below it", async () => {
+    const path = `/agents/keeper/${fresh()}/sub/keeper/below`;
+    expect(await call(path)).toEqual([200, { name: "below", props: null }]);
+    expect(await call(path.split("/sub")[0]!)).toMatchObject([200, { props: { given: "by the worker" } }]); // prettier-ignore
+    const other = `/agents/keeper/${fresh()}`;
+    const socket = await TestSocket.open(`${system.url}${other}/sub/keeper/below`);
+    await socket.first(1);
+    expect(await call(`${other}/sub/keeper/below`)).toEqual([200, { name: "below", props: null }]);
+    expect(await call(other)).toMatchObject([200, { props: { given: "by the worker" } }]);
+    await socket.close();
   });
 
   test("to one whose start fails is a plain 500", async () => {

@@ -179,6 +179,7 @@ describe("its address", () => {
     expect(() => env["Runner"]!.getByName("/Supervisor/s/r")).toThrow(
       'Agent name "/Supervisor/s/r" begins with "/": that is how sub-agents are addressed',
     );
+    await expect(getAgentByName(env["Runner"]!, "/Supervisor/s/r")).rejects.toThrow("begins with");
   });
 
   test("getSubAgentByName calls methods only, and wants a stub", async () => {

@@ -1,53 +1,71 @@
-/** I16: fibers. Returns what it found wrong, in words. */
+/** I16: fibers and sub-agents. Returns what it found wrong, in words. */
+import { agentPath } from "../../../schemas/AgentPath.ts";
 import type { Violations } from "../../kit/checkers.ts";
 import { MARCH_STEPS } from "../Marcher.ts";
 import type { AgentHistory, RunHistory } from "../RunHistory.ts";
-import { effectsOf, keyOfId } from "./effects.ts";
+import { effectsOf } from "./effects.ts";
 
 const WHOLE = Array.from({ length: MARCH_STEPS }, (_, n) => n + 1).join();
 
 /**
  * I16: what began a fiber is stored ⇒ the fiber gets to its end on whichever hosts, and what it writes beside a stash is there
- * once, in order; nothing of it is left to do. What a provider was told is done began one.
+ * once, in order; nothing of it is left to do. What a provider was told is done began one; a sub-agent is listed by its parent.
  */
 export function checkMarchesArrive(run: RunHistory): Violations {
-  const wrong: string[] = [];
   const marchers = run.agents.filter(({ id }) => id.class === "Marcher");
-  for (const history of marchers) wrong.push(...wrongSteps(history));
-  for (const { id, agent, op, applied } of run.observed.sent.values()) {
-    if (op !== "march" || !applied) continue;
-    const history = marchers.find(({ id: of }) => of.name === agent);
-    if (history === undefined || !effectsOf(history, []).done.has(keyOfId(id)))
-      wrong.push(`${agent} said that ${id} is begun, and its journal does not`);
+  const wrong = marchers.flatMap((history) => [
+    ...leftOf(history),
+    ...(isListed(history, marchers) ? [] : [`${history.id.name} is not listed by its parent`]),
+  ]);
+  const taken = stepsOf(marchers);
+  const [done, dead] = endsOf(marchers);
+  for (const [march, times] of done) if (times > 1) wrong.push(`${march} was done ${times} times`);
+  for (const march of new Set([...done.keys(), ...taken.keys()])) {
+    const found = taken.get(march)?.join() ?? "none";
+    // A call whose answer is lost has begun it all the same, and its turn may fail for good.
+    const mayBeNone = dead.has(march) && found === "none";
+    if (found !== WHOLE && !mayBeNone) wrong.push(`${march} took the steps ${found}`);
+    if (!done.has(march) && !dead.has(march)) wrong.push(`nobody began ${march}`);
   }
+  for (const { id, op, applied } of run.observed.sent.values())
+    if (op === "march" && applied && !done.has(id))
+      wrong.push(`a marcher said that ${id} is begun, and its journal does not`);
   return wrong;
 }
 
-function wrongSteps({
-  id: { name },
-  events,
-  steps,
-  fibers,
-  armed,
-  refused,
-}: AgentHistory): string[] {
-  const wrong = refused === undefined ? [] : [`${name} can't be rebuilt: ${refused}`];
-  const { done } = effectsOf({ events } as AgentHistory, []);
+function leftOf({ id: { name }, fibers, armed, refused }: AgentHistory): string[] {
+  return [
+    ...(refused === undefined ? [] : [`${name} can't be rebuilt: ${refused}`]),
+    ...(fibers ?? []).map((fiber) => `${name}: a fiber is owed: ${fiber}`),
+    ...armed.map((id) => `${name}: its alarm is there: ${id}`),
+  ];
+}
+
+function isListed({ id }: AgentHistory, all: ReadonlyArray<AgentHistory>): boolean {
+  const [parent, child] = agentPath(id);
+  if (child === undefined) return true;
+  return all.some(({ id: of, below }) => of.name === parent?.name && below?.includes(child.name));
+}
+
+/** In their order, by march. */
+function stepsOf(marchers: ReadonlyArray<AgentHistory>): Map<string, number[]> {
   const taken = new Map<string, number[]>();
-  for (const row of steps ?? []) {
+  for (const row of marchers.flatMap(({ steps }) => steps ?? [])) {
     const [march = "", step] = row.split(" ");
     taken.set(march, [...(taken.get(march) ?? []), Number(step)]);
   }
-  for (const [key, times] of done) {
-    const march = /^github:(march-\d+)$/.exec(key)?.[1];
-    if (march === undefined) continue;
-    if (times > 1) wrong.push(`${name}: ${key} was done ${times} times`);
-    const found = taken.get(march)?.join() ?? "none";
-    if (found !== WHOLE) wrong.push(`${name}: ${march} took the steps ${found}`);
-    taken.delete(march);
-  }
-  for (const march of taken.keys()) wrong.push(`${name}: nobody began ${march}`);
-  for (const fiber of fibers ?? []) wrong.push(`${name}: a fiber is owed: ${fiber}`);
-  if (armed.length > 0) wrong.push(`${name}: its alarm is there: ${armed.join()}`);
-  return wrong;
+  return taken;
+}
+
+/** How often each was done, and which are dead. */
+function endsOf(marchers: ReadonlyArray<AgentHistory>): [Map<string, number>, Set<string>] {
+  const marchOf = (key: string): string => key.slice("github:".length);
+  const isMarch = (key: string): boolean => key.startsWith("github:march-");
+  const effects = marchers.map((history) => effectsOf(history, []));
+  const done = effects.flatMap((effect) => [...effect.done]);
+  const dead = effects.flatMap((effect) => [...effect.dead]);
+  return [
+    new Map(done.filter(([key]) => isMarch(key)).map(([key, times]) => [marchOf(key), times])),
+    new Set(dead.filter(isMarch).map(marchOf)),
+  ];
 }
