@@ -173,7 +173,8 @@ async function settle(installation: Installation, faults: Faults, workload: Work
   weather.trace.add("calm");
   faults.heal();
   await pass(CALM_MS, () => false);
-  await pass(PATIENCE_MS, isDone);
+  // A pause that comes late is the last word.
+  await pass(PATIENCE_MS, () => workload.isSent && isDone());
   // An instance that a planted bug has broken may never answer.
   let goesOn: boolean | undefined;
   void workload.goOn().then((found) => (goesOn = found));

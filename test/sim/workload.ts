@@ -51,6 +51,7 @@ export class Workload {
   private readonly doomed: number;
   private readonly operator: Operator;
   private orders = 0;
+  private sending = 0;
 
   constructor(installation: Installation) {
     this.installation = installation;
@@ -120,7 +121,13 @@ export class Workload {
 
   /** Resolves when the provider is done with it. */
   send(className: string, order: Order): void {
-    void this.deliver(className, order);
+    this.sending++;
+    void this.deliver(className, order).finally(() => this.sending--);
+  }
+
+  /** Every provider is done with what it was to send. */
+  get isSent(): boolean {
+    return this.sending === 0;
   }
 
   async deliver(className: string, order: Order): Promise<SentWebhook> {

@@ -113,16 +113,13 @@ const knows = (events: ReadonlyArray<JournaledEvent>, control: Control, begun: R
       head.host === begun.host && seq > control.seq && storedMs <= begun.atMs,
   );
 
-/** It goes on at once, before that is stored. */
-const isResumed = (runs: ReadonlyArray<Run>, { storedMs }: Control, begun: Run): boolean =>
-  runs.some(
-    ({ kind, op, host, atMs }) =>
-      kind === "control" &&
-      op !== "pause" &&
-      host === begun.host &&
-      atMs >= storedMs &&
-      atMs <= begun.atMs,
-  );
+/** It goes on at once, before that is stored, and may be asked to before its pause is. */
+function isResumed(runs: ReadonlyArray<Run>, { storedMs }: Control, begun: Run): boolean {
+  const asked = runs.filter(({ kind, host }) => kind === "control" && host === begun.host);
+  const paused = asked.filter(({ op, atMs }) => op === "pause" && atMs <= storedMs);
+  const fromMs = paused.at(-1)?.atMs ?? storedMs;
+  return asked.some(({ op, atMs }) => op !== "pause" && atMs >= fromMs && atMs <= begun.atMs);
+}
 
 /** Of a terminated instance nothing more is written, of a paused one nothing is told to its agent. */
 function wroteTooLate({ id, events }: AgentHistory, controls: ReadonlyArray<Control>): string[] {
