@@ -33,7 +33,7 @@ export interface AgentStaticOptions {
   readonly sendIdentityOnConnect?: boolean;
   readonly hungScheduleTimeoutSeconds?: number;
   readonly retry?: RetryOptions;
-  /** After a host's end interrupted fibers are looked for within this time. Milliseconds, default 30,000. */
+  /** After a host's end interrupted fibers are looked for within this time. Milliseconds, default 30,000; at least 100. */
   readonly keepAliveIntervalMs?: number;
   /** `onStart` waits this long for `onFiberRecovered` of all. Milliseconds, default 10,000; 0: until they are through. */
   readonly fiberRecoveryScanDeadlineMs?: number;

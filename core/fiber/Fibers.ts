@@ -13,6 +13,7 @@
  */
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import { messageOf } from "../agent/errors.ts";
+import type { LogShape } from "../log/Log.ts";
 import {
   FIBER_ALARM,
   FIBER_OPTIONS_DEFAULT,
@@ -32,6 +33,8 @@ import { FiberTable, hasEnded, metadataOf, parse, type FiberRow } from "./FiberT
 export const RECOVERIES_MAX = 20;
 /** A recovery that fails is tried again with each alarm, each time twice as late, up to this. */
 const ALARM_MS_MAX = 300_000;
+/** Each alarm is a commit, and a timer in the broker. */
+const ALARM_MS_MIN = 100;
 /** 2^10 alarms' time is past any limit. */
 const DOUBLINGS_MAX = 10;
 
@@ -71,7 +74,7 @@ export class Fibers {
     this.table = new FiberTable(runtime);
     this.#runtime = runtime;
     this.#owner = owner;
-    this.#options = { ...FIBER_OPTIONS_DEFAULT, ...owner.options };
+    this.#options = checked({ ...FIBER_OPTIONS_DEFAULT, ...owner.options }, runtime.log);
     const { leaving } = runtime;
     const interrupt = (): void => {
       for (const { controller } of this.#running.values()) controller.abort(leaving.reason);
@@ -367,6 +370,16 @@ const contextOf = (row: FiberRow): FiberRecoveryContext => ({
   ...(row.kept || row.metadata !== null ? { metadata: metadataOf(row) } : {}),
   ...(row.key === null ? {} : { idempotencyKey: row.key }),
 });
+
+/** An alarm that never comes would lose work, one without a pause would leave the host nothing else to do. */
+function checked(options: Required<FiberOptions>, log: LogShape): Required<FiberOptions> {
+  const { keepAliveIntervalMs } = options;
+  if (keepAliveIntervalMs >= ALARM_MS_MIN && Number.isFinite(keepAliveIntervalMs)) return options;
+  log.error(
+    `static options.keepAliveIntervalMs can't be ${keepAliveIntervalMs}: it is at least ${ALARM_MS_MIN}. The default is used`,
+  );
+  return { ...options, keepAliveIntervalMs: FIBER_OPTIONS_DEFAULT.keepAliveIntervalMs };
+}
 
 /** Rule 4. */
 const inherited = (

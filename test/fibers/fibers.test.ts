@@ -276,6 +276,19 @@ describe("runFiber", () => {
     expect(await rig.call("w", "schedules")).toEqual({ shown: 0, all: 0 });
   });
 
+  test("an alarm without a pause can't be had: the default is used, and the log says so", async () => {
+    class Hasty extends Worker {
+      static override options = { keepAliveIntervalMs: 0 };
+    }
+    bodies = { wait: () => sleep(rig, 60_000) };
+    const rig = await JobRig.make({ Hasty });
+    await rig.call("w", "begin", "wait");
+    const before = rig.journal("w").length;
+    await rig.pass(20_000);
+    expect(rig.journal("w").length).toBe(before);
+    expect(rig.log.lines.map(({ message }) => message).join()).toContain("can't be 0: it is at least 100"); // prettier-ignore
+  });
+
   test("a recovery that takes its host along is given up", async () => {
     const rig = await make();
     bodies["poison"] = () => sleep(rig, 10_000_000);
