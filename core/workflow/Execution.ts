@@ -31,7 +31,7 @@ import type { Wakes } from "./Wakes.ts";
 import type { StepContext } from "./WorkflowStep.ts";
 
 /** A step of hours meets some deployments; one that kills its host each time meets the next host at once. */
-const CRASHES_MAX = 20;
+export const CRASHES_MAX = 20;
 /** Awaits that code may pass between one step's result and its asking for the next, before it counts as waiting. */
 const HOPS = 32;
 

@@ -11,6 +11,8 @@ import { faultyLink, type FaultyLink } from "./FaultyLink.ts";
 import { LARGE_BYTES, message, newAgent, newShard, patient, type Ports } from "./Backend.ts";
 import { natsBackend, type NatsBackend } from "./natsBackend.ts";
 
+/** Cuts of one link, as soon as it is back each time: on a slow machine hardly anything gets through between two. */
+const CUTS_MAX = 100;
 const NONE = 0 as Sequence;
 const labelOf = (d: { readonly data: Uint8Array }): string =>
   String(decodeFrame(d.data).head["id"]);
@@ -143,7 +145,7 @@ describe("nats, faults", () => {
       const all = Promise.all(writers).finally(() => (running = false));
       let cuts = 0;
       await backend.until("all appends", () => {
-        if (running && linked.bus.connected()) {
+        if (running && cuts < CUTS_MAX && linked.bus.connected()) {
           link.cut();
           cuts++;
         }

@@ -14,6 +14,7 @@ import { applyEvent } from "../../core/turn/applyEvent.ts";
 import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
 import { Lanes } from "../../core/turn/Lanes.ts";
 import { GATHER_MS } from "../../core/turn/Committer.ts";
+import { CRASHES_MAX } from "../../core/workflow/Execution.ts";
 import { AgentWorkflow, type WorkflowClass } from "../../core/workflow/AgentWorkflow.ts";
 import { RunTable } from "../../core/workflow/RunTable.ts";
 import { WorkflowRun } from "../../core/workflow/WorkflowRun.ts";
@@ -31,8 +32,6 @@ const MAX_ATTEMPTS = 3;
 /** Far more than both copies may take. */
 const DELIVERIES_MAX = 40;
 const plainPut = RunTable.prototype.put;
-/** Of a workflow's step (`Execution`). */
-const CRASHES_MAX = 20;
 /** Far more than one life of a workflow needs. */
 const APPENDS_MAX = 12;
 /** Longer than an input is young, and than all of them take. */
