@@ -2,6 +2,7 @@
  * What the parent's private port answers, asked of the workers' own: alive when each that serves answers, ready when
  * all are, metrics of all with a `worker` label. `serveWorkers` feeds it the states and serves the answers.
  */
+import type { TimeShape } from "../../core/time/Time.ts";
 import type { Readiness } from "../admin/AdminServer.ts";
 import { mergeMetrics, type LabelledMetrics } from "../admin/mergeMetrics.ts";
 import { describeEnd } from "./WorkerProcess.ts";
@@ -9,6 +10,9 @@ import type { WorkerState } from "./Workers.ts";
 
 /** Below the 5 s that a scrape's or probe's request lives here; a worker whose loop stands still that long is not well. */
 const ANSWER_MS_MAX = 3_000;
+
+/** From a worker's end to its parent's hearing of it, on a busy machine. */
+const END_HEARD_MS = 1_000;
 
 export type States = ReadonlyArray<WorkerState>;
 
@@ -34,14 +38,21 @@ export async function askReadiness(states: States): Promise<Readiness> {
   return { ready: true, ...(notes.size > 0 && { note: [...notes].join("\n") }) };
 }
 
-/** Of those that serve: one that ended is started again by its parent, which is alive. */
-export async function askHealth(states: States): Promise<Readiness> {
+/**
+ * Of those that serve: one that ended is started again by its parent, which is alive. The parent may hear of an end later than
+ * whoever asks is refused: so who is silent has a little time to turn out to be gone.
+ */
+export async function askHealth(
+  states: () => States,
+  time: Pick<TimeShape, "after">,
+): Promise<Readiness> {
   const silent = await Promise.all(
-    states.map(async (state, worker) =>
-      state._tag === "Serving" && (await ask(state.serving.admin, "/healthz")) === undefined
-        ? [`worker ${worker} does not answer`]
-        : [],
-    ),
+    states().map(async (state, worker) => {
+      if (state._tag !== "Serving") return [];
+      if ((await ask(state.serving.admin, "/healthz")) !== undefined) return [];
+      await new Promise<void>((resolve) => time.after(END_HEARD_MS, resolve));
+      return states()[worker] === state ? [`worker ${worker} does not answer`] : [];
+    }),
   );
   const reasons = silent.flat();
   return reasons.length === 0 ? { ready: true } : { ready: false, reason: reasons.join("; ") };

@@ -242,11 +242,19 @@ describe("what a parent answers for its workers", () => {
 
   it("it is well while each that serves answers", async () => {
     const states: WorkerState[] = [await serving({}), { _tag: "Starting" }];
-    expect(await askHealth(states)).toEqual({ ready: true });
-    expect(await askHealth([...states, GONE])).toEqual({
+    const atOnce = { after: (_ms: number, f: () => void) => (f(), () => undefined) };
+    expect(await askHealth(() => states, atOnce)).toEqual({ ready: true });
+    expect(await askHealth(() => [...states, GONE], atOnce)).toEqual({
       ready: false,
       reason: "worker 2 does not answer",
     });
+  });
+
+  it("one that has ended before its parent heard of it is not ill", async () => {
+    const states: WorkerState[] = [await serving({}), GONE];
+    const ended = { _tag: "Pausing", end: { code: null, signal: "SIGKILL" } } as const;
+    const hears = { after: (_ms: number, f: () => void) => ((states[1] = ended), f(), () => undefined) }; // prettier-ignore
+    expect(await askHealth(() => states, hears)).toEqual({ ready: true });
   });
 
   it("its metrics are all series, by worker, each family once", async () => {

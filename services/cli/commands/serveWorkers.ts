@@ -58,7 +58,7 @@ export async function serveWorkers(
       port: options.adminPort,
       readiness: () =>
         stopping ? { ready: false, reason: "stopping" } : askReadiness(workers.states),
-      health: () => askHealth(workers.states),
+      health: () => askHealth(() => workers.states, joins.time),
       metrics: async () => askMetrics(workers.states, await metrics.render()),
     });
     kill = () => workers.kill();
