@@ -52,7 +52,7 @@ export interface PlantedBug {
 export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   {
     name: "the journal accepts stale appends",
-    caughtBy: 5,
+    caughtBy: 8,
     breaks: ["I1", "I2", "I3"],
     acceptsStale: true,
   },
@@ -104,7 +104,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "attempts are not journaled",
-    caughtBy: 5,
+    caughtBy: 13,
     breaks: ["I7"],
     event: rewrite((head) => ({
       ...head,
@@ -191,7 +191,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "a failed input holds back its whole shard",
-    caughtBy: 9,
+    caughtBy: 3,
     breaks: ["I8"],
     blocksShard: true,
   },

@@ -7,16 +7,19 @@ import type { PlantedBug } from "./plantedBugs.ts";
 export const MARCH_BUGS: ReadonlyArray<PlantedBug> = [
   {
     name: "what a fiber stashes is lost",
+    caughtBy: 4,
     breaks: ["I16"],
     install: () => patch(FiberTable.prototype, "stash", () => () => undefined),
   },
   {
     name: "an interrupted fiber is not looked for",
+    caughtBy: 4,
     breaks: ["I16"],
     install: () => patch(Fibers.prototype, "recover", () => () => Promise.resolve()),
   },
   {
     name: "a fiber that goes on in another's place leaves that one there",
+    caughtBy: 9,
     breaks: ["I16"],
     install: () =>
       patch(
