@@ -3,37 +3,12 @@
  * members that apps written for the reference use: `id`, `storage`, `waitUntil`,
  * `blockConcurrencyWhile`, `abort`.
  */
-import { addressKey, type AgentId } from "../../schemas/Address.ts";
-import { ownName } from "../../schemas/AgentPath.ts";
 import type { AgentRuntime } from "./AgentRuntime.ts";
 import { AgentStorage } from "./AgentStorage.ts";
+import { instanceId, type AgentInstanceId } from "./instanceId.ts";
 
 /** The runtime behind a context. A context that was not made by the runtime is a `TypeError`. */
 export const runtimeOf = (ctx: AgentContext): AgentRuntime => AgentContext.runtimeOf(ctx);
-
-export interface AgentInstanceId {
-  readonly name: string;
-  toString(): string;
-  equals(other: AgentInstanceId): boolean;
-}
-
-class InstanceId implements AgentInstanceId {
-  readonly #id: AgentId;
-
-  constructor(id: AgentId) {
-    this.#id = id;
-  }
-
-  get name(): string {
-    return ownName(this.#id);
-  }
-  toString(): string {
-    return addressKey(this.#id);
-  }
-  equals(other: AgentInstanceId): boolean {
-    return other.toString() === this.toString();
-  }
-}
 
 export class AgentContext {
   readonly #runtime: AgentRuntime;
@@ -55,7 +30,7 @@ export class AgentContext {
   }
 
   get id(): AgentInstanceId {
-    return (this.#id ??= new InstanceId(this.#runtime.id));
+    return (this.#id ??= instanceId(this.#runtime.id));
   }
 
   get storage(): AgentStorage {

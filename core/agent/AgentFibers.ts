@@ -1,5 +1,5 @@
 /**
- * The part of `Agent` that runs work of its own across crashes: fibers (`protocol.md` §5). Between `AgentMcp` and `Agent` in
+ * The part of `Agent` that runs work of its own across crashes: fibers (`protocol.md` §5). Between `AgentMcp` and `AgentSubAgents` in
  * the chain of classes; they are run by `core/fiber/Fibers`.
  */
 import {

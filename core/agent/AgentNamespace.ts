@@ -2,8 +2,8 @@
  * `env.RepoAgent`: the binding of an agent class, and the stubs it gives. A stub forwards HTTP requests
  * (`fetch`) and calls the agent's public methods (`protocol.md` §1, `interface.md` §4).
  */
-import { addressKey, agentId, InvalidAddress, type AgentId } from "../../schemas/Address.ts";
-import { isSubAgentName, ownName } from "../../schemas/AgentPath.ts";
+import { agentId, InvalidAddress, type AgentId } from "../../schemas/Address.ts";
+import { isSubAgentName } from "../../schemas/AgentPath.ts";
 import type { CallReply, HeaderPairs } from "../../schemas/Call.ts";
 import type { CallClient, CallResult } from "../call/CallClient.ts";
 import { namesSubAgent } from "../subAgent/subAgentPaths.ts";
@@ -12,6 +12,7 @@ import type { MailDrop } from "../mail/mailDrop.ts";
 import { decodeError } from "../call/remoteError.ts";
 import { assertWireValue } from "../call/wireValue.ts";
 import type { Agent } from "./Agent.ts";
+import { instanceId, type AgentInstanceId } from "./instanceId.ts";
 import { isUpgrade, refusedUpgrade, upgradeResponse } from "./upgradeResponse.ts";
 
 /** How long a stub's call may take, moves of the agent included. */
@@ -19,11 +20,7 @@ const STUB_DEADLINE_MS = 60_000;
 /** Methods that HTTP defines as safe to repeat. */
 const REPEATABLE = new Set(["GET", "HEAD", "OPTIONS"]);
 
-export interface AgentNamespaceId {
-  readonly name: string;
-  toString(): string;
-  equals(other: AgentNamespaceId): boolean;
-}
+export type AgentNamespaceId = AgentInstanceId;
 
 export interface StubOptions {
   /** Given to `onStart` when this call is what starts the agent. */
@@ -79,16 +76,11 @@ export class AgentNamespace<A = unknown> {
 
   /** Throws `InvalidAddress` for an empty name, one past 1,024 bytes, and one that begins with "/", as sub-agents' do. */
   idFromName(name: string): AgentNamespaceId {
-    if (isSubAgentName(name))
-      throw new InvalidAddress({
-        message: `Agent name "${name}" begins with "/": that is how sub-agents are addressed. Reach one by its parent (this.subAgent, getSubAgentByName)`,
-      });
-    return instanceId(agentId(this.className, name));
+    return instanceId(this.#idOf(name));
   }
 
   get(id: AgentNamespaceId, options: StubOptions = {}): AgentStub<A> {
-    this.idFromName(id.name);
-    return makeStub<A>(this.#client, agentId(this.className, id.name), options);
+    return makeStub<A>(this.#client, this.#idOf(id.name), options);
   }
 
   getByName(name: string, options: StubOptions = {}): AgentStub<A> {
@@ -103,12 +95,19 @@ export class AgentNamespace<A = unknown> {
 
   /** Waits until the agent is started (`onStart` has finished). Rejects with what `onStart` threw. */
   async start(name: string, props?: unknown): Promise<void> {
-    this.idFromName(name);
-    const id = agentId(this.className, name);
+    const id = this.#idOf(name);
     const options = { deadlineMs: STUB_DEADLINE_MS, repeatable: true };
     const given = props === undefined ? {} : { props };
     const { reply } = await this.#client().call(id, { kind: "state", ...given }, options);
     if (reply.kind === "error") throw decodeError(reply);
+  }
+
+  #idOf(name: string): AgentId {
+    if (isSubAgentName(name))
+      throw new InvalidAddress({
+        message: `Agent name "${name}" begins with "/": that is how sub-agents are addressed. Reach one by its parent (this.subAgent, getSubAgentByName)`,
+      });
+    return agentId(this.className, name);
   }
 }
 
@@ -131,11 +130,6 @@ export async function getAgentByName<A = unknown>(
 
 /** Names that are looked up on any object (by `await`, by loggers): never remote methods. */
 const NOT_REMOTE = new Set<PropertyKey>(["then", "catch", "finally", "toJSON", "constructor"]);
-
-const instanceId = (id: AgentId): AgentNamespaceId => {
-  const key = addressKey(id);
-  return { name: ownName(id), toString: () => key, equals: (other) => other.toString() === key };
-};
 
 /** Whom stubs are for, and how they call: for what is built on a stub that a user holds. */
 const targets = new WeakMap<object, { readonly client: CallClientSource; readonly id: AgentId }>();

@@ -33,7 +33,7 @@ export class AgentSubAgents extends AgentFibers {
 
   /** Its ancestors, root first; empty for an agent that is no sub-agent. */
   get parentPath(): ReadonlyArray<AgentPathStep> {
-    return this[FAMILY].path.slice(0, -1);
+    return this[FAMILY].above;
   }
 
   /** The same with itself at the end: what `buildAgentPath` takes. */

@@ -7,7 +7,8 @@
  *    the latest, finds what it does not run itself, and gives each to `onFiberRecovered`.
  * 3. That a recovery begins is stored before it does: one that takes its host along each time is given up.
  * 4. A fiber that is begun in a recovery takes the place of the interrupted one: they change in one commit, and until it
- *    stashes it has what that one had stashed, and its metadata where it is given none. So a host's death there neither loses the work nor doubles it.
+ *    stashes it has what that one had stashed, and its metadata where it is given none. So a host's death there neither loses
+ *    the work nor doubles it.
  *
  * Made by `AgentFibers`, which is the API.
  */
@@ -95,7 +96,8 @@ export class Fibers {
   /** Its row, with this turn. Follow it with `begin`. */
   add(row: Parameters<FiberTable["add"]>[0]): void {
     const before = this.#recoveredHere();
-    this.table.add({ ...row, ...(before === undefined ? {} : inherited(before, row)) });
+    const { metadata = before && (metadataOf(before) ?? undefined) } = row;
+    this.table.add({ ...row, metadata, snapshot: before?.snapshot ?? null });
     if (before !== undefined) this.table.recovered(before); // rule 4
     let settle = (): void => undefined;
     const settled = new Promise<void>((resolve) => (settle = resolve));
@@ -380,15 +382,6 @@ function checked(options: Required<FiberOptions>, log: LogShape): Required<Fiber
   );
   return { ...options, keepAliveIntervalMs: FIBER_OPTIONS_DEFAULT.keepAliveIntervalMs };
 }
-
-/** Rule 4. */
-const inherited = (
-  before: FiberRow,
-  { metadata = metadataOf(before) ?? undefined }: { readonly metadata?: unknown },
-): { readonly snapshot: string | null; readonly metadata?: unknown } => ({
-  snapshot: before.snapshot,
-  ...(metadata === undefined ? {} : { metadata }),
-});
 
 function reasonOf(result: FiberRecoveryResult): string | null {
   if (result.status === "completed") return null;

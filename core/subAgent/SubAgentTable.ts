@@ -48,7 +48,7 @@ export class SubAgentTable {
   }
 
   remove(className: string, name: string): void {
-    if (this.has(className, name))
+    if (this.#exists())
       this.#runtime.query(`DELETE FROM ${TABLE} WHERE class = ? AND name = ?`, [className, name]);
   }
 

@@ -69,8 +69,8 @@ export class SubAgents implements DynamicAgents {
     name: string,
   ): Promise<SubAgentStub<A>> {
     const className = nameOf(agentClass);
-    const isNew = !this.#table.has(className, name);
-    const id = this.add(className, name);
+    const id = this.#checked(className, name);
+    const isNew = this.#table.add(className, name);
     try {
       await this.#ask(id, { kind: "state" });
     } catch (error) {
@@ -80,13 +80,36 @@ export class SubAgents implements DynamicAgents {
     return makeStub<A>(this.#calls(className), id);
   }
 
-  abort(agentClass: SubAgentClass, name: string, reason: unknown = "aborted by its parent"): void {
+  abort(
+    agentClass: SubAgentClass | string,
+    name: string,
+    reason: unknown = "aborted by its parent",
+  ): void {
     const className = nameOf(agentClass);
-    this.#abort(className, name, messageOf(reason));
+    const id = this.#idOf(className, name);
+    this.#ask(id, { kind: "abort", reason: messageOf(reason) }).catch((error: unknown) =>
+      this.#runtime.log.warn("a sub-agent could not be aborted", {
+        subAgent: `${className} ${id.name}`,
+        error: messageOf(error),
+      }),
+    );
   }
 
-  delete(agentClass: SubAgentClass, name: string): Promise<void> {
-    return this.#delete(nameOf(agentClass), name);
+  async delete(agentClass: SubAgentClass | string, name: string): Promise<void> {
+    const className = nameOf(agentClass);
+    if (!this.#table.has(className, name)) return;
+    const id = this.#idOf(className, name);
+    try {
+      await this.#ask(id, { kind: "end" });
+    } catch (error) {
+      // Its code can't run, or is not there any more: it ends without. Those below it stay.
+      this.#runtime.log.warn("a sub-agent is deleted without its code; any below it remain", {
+        subAgent: `${className} ${id.name}`,
+        error: messageOf(error),
+      });
+      await this.#ask(id, { kind: "erase" });
+    }
+    this.#table.remove(className, name);
   }
 
   has(agentClass: SubAgentClass | string, name: string): boolean {
@@ -104,8 +127,19 @@ export class SubAgents implements DynamicAgents {
       .map(([name]) => name);
   }
 
+  /** Its ancestors, root first. */
+  get above(): ReadonlyArray<AgentPathStep> {
+    return this.path.slice(0, -1);
+  }
+
   /** Rule 2; its address. Throws what makes it impossible. */
   add(className: string, name: string): AgentId {
+    const id = this.#checked(className, name);
+    this.#table.add(className, name);
+    return id;
+  }
+
+  #checked(className: string, name: string): AgentId {
     if (isReserved(className))
       throw new Error(
         `Sub-agent class name "${className}" kebab-cases to "sub", which collides with the reserved URL separator: rename the class`,
@@ -117,9 +151,7 @@ export class SubAgents implements DynamicAgents {
       throw new InvalidAddress({
         message: "Sub-agent name contains null character (\\0), which is reserved",
       });
-    const id = idOfPath([...this.path, { className, name }]);
-    this.#table.add(className, name);
-    return id;
+    return this.#idOf(className, name);
   }
 
   /** Rule 4, on the parent. */
@@ -129,8 +161,7 @@ export class SubAgents implements DynamicAgents {
 
   /** A handle on the direct parent. Throws where there is none, or it is of another class. */
   parent<A extends AnyAgent>(agentClass: SubAgentClass<A>): AgentStub<A> {
-    const above = this.path.slice(0, -1);
-    const parent = above.at(-1);
+    const parent = this.above.at(-1);
     const asked = nameOf(agentClass);
     if (parent === undefined)
       throw new Error(
@@ -140,7 +171,7 @@ export class SubAgents implements DynamicAgents {
       throw new Error(
         `parentAgent(${asked}): the parent of this sub-agent is a "${parent.className}", not a "${asked}"`,
       );
-    return makeStub<A>(this.#calls(asked), idOfPath(above));
+    return makeStub<A>(this.#calls(asked), idOfPath(this.above));
   }
 
   /** Rule 3, then `destroy`, then rule 4 unless the parent does it (`isDeleted`). Once, unless it fails. */
@@ -152,51 +183,19 @@ export class SubAgents implements DynamicAgents {
   }
 
   async #end(destroy: () => Promise<void>, { isDeleted = false }): Promise<void> {
-    const rows = this.#table.list();
-    if (rows.length > 0) await this.#endAll(rows);
+    for (const { className, name } of this.#table.list()) await this.delete(className, name);
     await destroy();
     if (!isDeleted) await this.#tellParent();
   }
 
   abortAll(reason: string): void {
-    for (const { className, name } of this.#table.list()) this.#abort(className, name, reason);
-  }
-
-  async #endAll(rows: ReadonlyArray<SubAgentInfo>): Promise<void> {
-    for (const { className, name } of rows) await this.#delete(className, name);
-  }
-
-  async #delete(className: string, name: string): Promise<void> {
-    if (!this.#table.has(className, name)) return;
-    const id = idOfPath([...this.path, { className, name }]);
-    try {
-      await this.#ask(id, { kind: "end" });
-    } catch (error) {
-      // Its code can't run, or is not there any more: it ends without. Those below it stay.
-      this.#runtime.log.warn("a sub-agent is deleted without its code; any below it remain", {
-        subAgent: `${className} ${id.name}`,
-        error: messageOf(error),
-      });
-      await this.#ask(id, { kind: "erase" });
-    }
-    this.#table.remove(className, name);
-  }
-
-  #abort(className: string, name: string, reason: string): void {
-    const id = idOfPath([...this.path, { className, name }]);
-    this.#ask(id, { kind: "abort", reason }).catch((error: unknown) =>
-      this.#runtime.log.warn("a sub-agent could not be aborted", {
-        subAgent: `${className} ${id.name}`,
-        error: messageOf(error),
-      }),
-    );
+    for (const { className, name } of this.#table.list()) this.abort(className, name, reason);
   }
 
   async #tellParent(): Promise<void> {
-    const above = this.path.slice(0, -1);
-    if (above.length === 0) return;
+    if (this.above.length === 0) return;
     try {
-      await this.#ask(idOfPath(above), { kind: "child", op: "forget", ...this.path.at(-1)! });
+      await this.#ask(idOfPath(this.above), { kind: "child", op: "forget", ...this.path.at(-1)! });
     } catch (error) {
       this.#runtime.log.warn("a parent could not be told that its sub-agent is gone", {
         error: messageOf(error),
@@ -204,10 +203,14 @@ export class SubAgents implements DynamicAgents {
     }
   }
 
+  #idOf(className: string, name: string): AgentId {
+    return idOfPath([...this.path, { className, name }]);
+  }
+
   /** Asked twice these do no more than once. */
   async #ask(id: AgentId, call: Call): Promise<void> {
     const how = { deadlineMs: DEADLINE_MS, repeatable: true };
-    const { reply } = await this.#anyCalls()().call(id, call, how);
+    const { reply } = await this.#calls(this.#runtime.id.class)().call(id, call, how);
     if (reply.kind === "error") throw decodeError(reply);
   }
 
@@ -218,15 +221,6 @@ export class SubAgents implements DynamicAgents {
         `Sub-agent class "${className}" not found among the module's exports. Export the class under its own name (a bundler that renames classes must keep them: keepNames)`,
       );
     return AgentNamespace.callsOf(namespace);
-  }
-
-  /** Of whatever class: one process makes all calls the same way. */
-  #anyCalls() {
-    const namespaces = Object.values((this.#env ?? {}) as Record<string, unknown>);
-    const first = namespaces.find((value) => value instanceof AgentNamespace);
-    if (first === undefined)
-      throw new Error("Sub-agents need the agents' bindings in this.env: it holds none");
-    return AgentNamespace.callsOf(first);
   }
 }
 

@@ -180,7 +180,7 @@ export class Scheduler {
       after: () => {
         this.unstored.clear();
         for (const row of gone) this.disarm(row);
-        for (const row of put) this.isStored(row);
+        for (const row of put) this.stored(row);
       },
     };
   }
@@ -267,7 +267,7 @@ export class Scheduler {
     }
   }
 
-  private isStored(row: ScheduleRow): void {
+  private stored(row: ScheduleRow): void {
     const dueMs = dueOf(row);
     if (dueMs === undefined) return;
     // The clock was set back since its trigger came. The agent may have left before it is due: it is to come again.
