@@ -23,12 +23,11 @@ import {
 import { identityFrame, parseClientFrame, stateErrorFrame } from "../agent/protocol.ts";
 import { CLOSE_VANISHED } from "../http/closeFrame.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
+import { answerRequest } from "./answerRequest.ts";
 import { socketKey } from "./AgentSockets.ts";
-import { causeOfRequest } from "./causeOf.ts";
 import { handleRpcFrame, runRpc } from "./handleRpc.ts";
-import { INTERNAL_ERROR } from "./Mailbox.ts";
 import { interruptible } from "./runningCalls.ts";
-import { makeRequest, responseBegun, type ResponseParts } from "./runWebhook.ts";
+import { makeRequest } from "./runWebhook.ts";
 import { passToSubAgent, runChildCall, runEnd } from "./subAgentCalls.ts";
 
 export interface CallAnswer {
@@ -78,9 +77,13 @@ async function dispatch(
     case "fetch": {
       const elsewhere = await passToSubAgent(agent, call, body);
       if (elsewhere !== undefined) return elsewhere;
-      const { status, headers, body: begun, stream } = await runRequest(agent, call, body);
-      const more = stream === undefined ? {} : { stream };
-      return { reply: { kind: "response", status, headers, ...more }, body: begun };
+      return answerRequest(
+        agent,
+        call,
+        body,
+        async (request) =>
+          (await agent.mcpSeat.intercept(request)) ?? (await agent.agent.onRequest(request)),
+      );
     }
     case "gate":
       return (await passToSubAgent(agent, call, body)) ?? { reply: { kind: "taken" } };
@@ -129,32 +132,6 @@ async function dispatch(
       throw new Error(
         `this host knows no call "${String((call satisfies never as Call).kind)}": is it of an older release?`,
       );
-  }
-}
-
-async function runRequest(
-  agent: ActiveAgent,
-  call: Call & { kind: "fetch" },
-  body: Uint8Array,
-): Promise<ResponseParts & { readonly stream?: string }> {
-  const request = makeRequest(call.method, call.url, {
-    headers: call.headers.map(([name, value]): [string, string] => [name, value]),
-    body,
-  });
-  const cause = causeOfRequest(call.id, call.method, call.url, agent.time.nowMs());
-  const turn = agent.newTurn(cause, { request });
-  try {
-    const { rest, ...parts } = await agent.run(turn, async () =>
-      responseBegun(
-        (await agent.mcpSeat.intercept(request)) ?? (await agent.agent.onRequest(request)),
-      ),
-    );
-    return rest === undefined ? parts : { ...parts, stream: agent.streams.add(turn, rest) };
-  } catch (error) {
-    if (agent.isLost) throw error;
-    // Suppressed or not, the caller sees the same plain 500; `onError` has had its say.
-    await agent.handleError(turn, error);
-    return INTERNAL_ERROR;
   }
 }
 

@@ -11,16 +11,12 @@ import {
   type SubAgentPathMatch,
 } from "../subAgent/subAgentPaths.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
-import { causeOfRequest } from "./causeOf.ts";
+import { answerRequest, type RequestCall } from "./answerRequest.ts";
 import type { CallAnswer } from "./handleCall.ts";
-import { INTERNAL_ERROR } from "./Mailbox.ts";
 import { interruptCalls } from "./runningCalls.ts";
-import { makeRequest, responseBegun } from "./runWebhook.ts";
 
 /** How the sockets of one that its parent deletes are closed (`protocol.md` §2.5). */
 const DELETED = { code: 1001, reason: "Sub-agent deleted" };
-
-type RequestCall = Call & { readonly kind: "fetch" | "gate" };
 
 /** Where the request goes on, or what answers it; undefined: it is the agent's own. */
 export async function passToSubAgent(
@@ -32,27 +28,12 @@ export async function passToSubAgent(
   const { knownClasses } = agent.agent[FAMILY];
   const match = parseSubAgentPath(call.url, { knownClasses });
   if (match === null) return undefined;
-  const { method, url } = call;
-  const headers = call.headers.map(([name, value]): [string, string] => [name, value]);
-  const request = makeRequest(method, url, { headers, body });
-  const turn = agent.newTurn(causeOfRequest(call.id, method, url, agent.time.nowMs()), { request });
-  try {
-    return await agent.run(turn, async () => {
-      const child = { className: match.childClass, name: match.childName };
-      const instead = await agent.agent.onBeforeSubAgent(request, child);
-      if (instead !== undefined && !(instead instanceof Request)) {
-        const { rest, body: begun, ...head } = await responseBegun(instead);
-        const more = rest === undefined ? {} : { stream: agent.streams.add(turn, rest) };
-        return { reply: { kind: "response", ...head, ...more }, body: begun };
-      }
-      return forwarded(agent, match, { request, instead });
-    });
-  } catch (error) {
-    if (agent.isLost) throw error;
-    await agent.handleError(turn, error);
-    const { body: text, ...head } = INTERNAL_ERROR;
-    return { reply: { kind: "response", ...head }, body: text };
-  }
+  return answerRequest(agent, call, body, async (request) => {
+    const child = { className: match.childClass, name: match.childName };
+    const instead = await agent.agent.onBeforeSubAgent(request, child);
+    if (instead !== undefined && !(instead instanceof Request)) return instead;
+    return forwarded(agent, match, { request, instead });
+  });
 }
 
 async function forwarded(

@@ -1,0 +1,45 @@
+/**
+ * A caller's HTTP request as a turn of the agent: for the agent itself (`handleCall`), and for the hook that stands before its
+ * sub-agents (`subAgentCalls`).
+ */
+import type { Call } from "../../schemas/Call.ts";
+import type { ActiveAgent } from "./ActiveAgent.ts";
+import { causeOfRequest } from "./causeOf.ts";
+import type { CallAnswer } from "./handleCall.ts";
+import { INTERNAL_ERROR } from "./Mailbox.ts";
+import { makeRequest, responseBegun } from "./runWebhook.ts";
+
+export type RequestCall = Call & { readonly kind: "fetch" | "gate" };
+
+/** What `f` gives: an answer as it is, or a response, which may go on as a stream. A plain 500 where it fails. */
+export async function answerRequest(
+  agent: ActiveAgent,
+  call: RequestCall,
+  body: Uint8Array,
+  f: (request: Request) => Promise<Response | CallAnswer>,
+): Promise<CallAnswer> {
+  const { id, method, url } = call;
+  const headers = call.headers.map(([name, value]): [string, string] => [name, value]);
+  const request = makeRequest(method, url, { headers, body });
+  const turn = agent.newTurn(causeOfRequest(id, method, url, agent.time.nowMs()), { request });
+  try {
+    const made = await agent.run(turn, async () => {
+      const given = await f(request);
+      return isAnswer(given) ? given : responseBegun(given);
+    });
+    if (isAnswer(made)) return made;
+    const { rest, body: begun, ...head } = made;
+    const more = rest === undefined ? {} : { stream: agent.streams.add(turn, rest) };
+    return { reply: { kind: "response", ...head, ...more }, body: begun };
+  } catch (error) {
+    if (agent.isLost) throw error;
+    // Suppressed or not, the caller sees the same plain 500; `onError` has had its say.
+    await agent.handleError(turn, error);
+    const { body: text, ...head } = INTERNAL_ERROR;
+    return { reply: { kind: "response", ...head }, body: text };
+  }
+}
+
+/** A module may give anything for a response: `responseBegun` says what is wrong with it. */
+const isAnswer = (given: object): given is CallAnswer =>
+  typeof given === "object" && given !== null && "reply" in given;
