@@ -55,6 +55,7 @@ export type WriteRange = (page: number, offset: number, from: number, length: nu
 /** Encodes deltas, one after the other: `begin`, `add` for each page in ascending order, `finish`. */
 export class PageDeltaWriter {
   private readonly pageSize: number;
+  private readonly head = new Uint8Array(HEAD_BYTES_MAX);
   private body = new Uint8Array(1 << 14);
   private size = 0;
   private lastPage = 0;
@@ -100,17 +101,18 @@ export class PageDeltaWriter {
     return true;
   }
 
-  /** The delta: a new buffer. */
+  /** The delta: nobody else's bytes. */
   finish(counts: Pick<PageDelta, "pagesBefore" | "pagesKept" | "pages">): Uint8Array {
-    const head = new Uint8Array(HEAD_BYTES_MAX);
+    const { head } = this;
     head[0] = PAGE_DELTA_VERSION;
     head[1] = Math.log2(this.pageSize);
     let at = putVarint(head, 2, counts.pagesBefore);
     at = putVarint(head, at, counts.pagesKept);
     at = putVarint(head, at, counts.pages);
     at = putVarint(head, at, this.changed);
-    const delta = new Uint8Array(at + this.size);
-    delta.set(head.subarray(0, at));
+    // From the pool: most deltas are small, and memory of their own costs more than they do.
+    const delta = Buffer.allocUnsafe(at + this.size);
+    for (let i = 0; i < at; i++) delta[i] = head[i]!;
     delta.set(this.body.subarray(0, this.size), at);
     return delta;
   }

@@ -22,6 +22,7 @@
  */
 import type { AgentDatabase } from "../database/Databases.ts";
 import type { AppendResult } from "../journal/Journal.ts";
+import { EqualTimers } from "../time/EqualTimers.ts";
 import type { TimeShape } from "../time/Time.ts";
 import type { Epoch, Sequence } from "../../schemas/Address.ts";
 import { AgentDiscarded } from "../agent/errors.ts";
@@ -40,6 +41,14 @@ export const GATHER_MS = 50;
 const SETTLE_MS = 1;
 /** Times that a commit waits for turns that wrote later than the one it waited for before. */
 const HOLDS_MAX = 3;
+
+/** One for all agents of a process: by its clock. */
+const timers = new WeakMap<TimeShape, EqualTimers>();
+function gatherTimers(time: TimeShape): EqualTimers {
+  let found = timers.get(time);
+  if (found === undefined) timers.set(time, (found = new EqualTimers(time, GATHER_MS)));
+  return found;
+}
 
 type Output = (seq: Sequence) => void;
 
@@ -215,7 +224,7 @@ export class Committer {
 
   private gather(): void {
     const { time } = this.host;
-    this.cancelGather ??= time.after(GATHER_MS, () => {
+    this.cancelGather ??= gatherTimers(time).after(() => {
       this.cancelGather = time.after(SETTLE_MS, () => {
         this.cancelGather = undefined;
         this.gathered();
@@ -288,7 +297,7 @@ export class Committer {
       if (this.failed) return;
       if (result._tag !== "Stored") return this.fail(result._tag, result);
       if (frozen !== undefined) database.committed();
-      applyEvent(image, result.seq, commit.head);
+      applyEvent(image, result.seq, commit.head, commit.state);
       this.host.onCommitted(commit.data.length, turns);
       triggers?.after();
     } else if (image.seq === 0) await this.claim();

@@ -10,9 +10,15 @@ import { applyState } from "./stateChange.ts";
 
 /**
  * Throws `CorruptFrame` when the event can't follow: another agent's, or an epoch that goes back
- * (invariant I3). `seq` must be larger than the image's.
+ * (invariant I3). `seq` must be larger than the image's. `known`: the state that the event leads to, for a
+ * head without its changes (`encodeCommit`).
  */
-export function applyEvent(image: AgentImage, seq: Sequence, head: JournalHead): void {
+export function applyEvent(
+  image: AgentImage,
+  seq: Sequence,
+  head: JournalHead,
+  known?: { readonly text: string | undefined },
+): void {
   const [className, name] = head.agent;
   if (className !== image.id.class || name !== image.id.name)
     throw new CorruptFrame({ message: `event ${seq} belongs to ${className}/${name}` });
@@ -39,6 +45,7 @@ export function applyEvent(image: AgentImage, seq: Sequence, head: JournalHead):
     if (turn.cause.kind !== "schedule" && turn.cause.kind !== "queue")
       for (const done of turn.done ?? []) image.done.add(done, head.time, seq);
   }
+  if (known !== undefined) image.state = known.text;
   if (head.pages !== undefined) image.pages = head.pages;
   image.done.trim(head.time);
   image.seq = seq;

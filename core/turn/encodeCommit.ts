@@ -3,15 +3,12 @@
  *
  * A hot path, so the JSON is put together by hand: a state's text is spliced in as it is, not
  * parsed and written again. It must equal what `JSON.stringify` of the head gives; by test.
+ * For the same reason the head that the committer applies has no changes of state: the text that they
+ * lead to is at hand.
  */
 import type { Epoch } from "../../schemas/Address.ts";
 import { encodeFrameJson } from "../../schemas/Frame.ts";
-import {
-  encodeEvent,
-  type Cause,
-  type JournalHead,
-  type StateChange,
-} from "../../schemas/JournalEvent.ts";
+import { encodeEvent, type Cause, type JournalHead } from "../../schemas/JournalEvent.ts";
 import type { AgentImage } from "./AgentImage.ts";
 import { diffState } from "./stateChange.ts";
 import type { RowChanges } from "./Triggers.ts";
@@ -29,7 +26,10 @@ export interface CommitTurn {
 
 export interface Commit {
   readonly data: Uint8Array;
+  /** Of a commit of turns: without their changes of state, which `state` stands for. */
   readonly head: JournalHead;
+  /** JSON text after it; absent when it changes none. */
+  readonly state?: { readonly text: string | undefined };
 }
 
 export function encodeCommit(options: {
@@ -44,19 +44,17 @@ export function encodeCommit(options: {
   readonly queue?: RowChanges;
 }): Commit {
   const { image, frozen, schedules, queue } = options;
-  let state = image.state;
+  let state: Commit["state"];
   const turns: JournalHead["turns"][number][] = [];
   let turnsJson = "";
   for (const record of options.turns) {
     const { turn, outcome } = record;
     const cause = record.told ? shortCause(turn.cause) : turn.cause;
     let json = `${turnsJson === "" ? "" : ","}{"cause":${JSON.stringify(cause)}`;
-    let change: StateChange | undefined;
     if (record.state !== undefined) {
-      const text = diffState(state, record.state.text);
-      json += `,"state":${text}`;
-      state = record.state.text;
-      change = JSON.parse(text) as StateChange;
+      const before = state === undefined ? image.state : state.text;
+      json += `,"state":${diffState(before, record.state.text)}`;
+      state = record.state;
     }
     if (record.sql.length > 0) json += `,"sql":${JSON.stringify(record.sql)}`;
     const flags = {
@@ -70,7 +68,6 @@ export function encodeCommit(options: {
     turnsJson += json + "}";
     turns.push({
       cause,
-      ...(change === undefined ? {} : { state: change }),
       ...(record.sql.length > 0 ? { sql: record.sql } : {}),
       ...flags,
     });
@@ -98,6 +95,7 @@ export function encodeCommit(options: {
       turns,
       ...rest,
     },
+    ...(state === undefined ? {} : { state }),
   };
 }
 

@@ -50,19 +50,24 @@ export function makeRequest(
   });
 }
 
-/** Throws `TypeError` when the agent returned something that is no `Response`. */
-export async function responseParts(response: Response): Promise<ResponseParts> {
+/** Not `async`: most bodies are at hand, and a promise more is one of those that a webhook waits for. Throws as `partsAtHand`. */
+export const responseParts = (response: Response): ResponseParts | Promise<ResponseParts> =>
+  partsAtHand(response) ?? wholeParts(response);
+
+/** Of one whose body need not be waited for. Throws `TypeError` when the agent returned something that is no `Response`. */
+function partsAtHand(response: Response): ResponseParts | undefined {
   assertResponse(response);
-  const parts = LazyResponse.parts(response);
-  if (parts !== undefined) return parts;
+  return LazyResponse.parts(response);
+}
+
+async function wholeParts(response: Response): Promise<ResponseParts> {
   const body = response.body === null ? "" : new Uint8Array(await response.arrayBuffer());
   return { status: response.status, headers: [...response.headers], body };
 }
 
-/** As `responseParts`, for a caller who takes a body as it is made: waits for no more than its beginning. */
+/** For a caller who takes a body as it is made: waits for no more than its beginning. Throws as `partsAtHand`. */
 export async function responseBegun(response: Response): Promise<ResponseBegun> {
-  assertResponse(response);
-  const parts = LazyResponse.parts(response);
+  const parts = partsAtHand(response);
   if (parts !== undefined) return { ...parts, rest: undefined };
   const { status } = response;
   const headers: HeaderPairs = [...response.headers];

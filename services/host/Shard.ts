@@ -212,34 +212,41 @@ export class Shard {
   /** From a gateway of this process, without a message. */
   private take(id: AgentId, head: InboxHead, body: Uint8Array): Promise<CallAnswer> {
     return new Promise((resolve) =>
-      this.track(() => this.run(id, { kind: "input", head }, body), resolve),
+      this.track(
+        () => this.run(id, { kind: "input", head }, body),
+        (answer) => resolve(answer) as undefined,
+      ),
     );
   }
 
   /** Counts a call until it is answered, and answers it should the shard be lost first. */
   private track(
     run: () => Promise<CallAnswer>,
-    tellCaller: (answer: CallAnswer) => Promise<void> | undefined | void,
+    tellCaller: (answer: CallAnswer) => Promise<void> | undefined,
   ): void {
     let answered = false;
     const failed = (error: unknown): void =>
       this.services.log.error("a call failed", { error: String(error) });
-    const tell = async (answer: CallAnswer): Promise<void> => {
-      if (answered) return;
+    const tell = (answer: CallAnswer): Promise<void> | undefined => {
+      if (answered) return undefined;
       answered = true;
       try {
-        const told = tellCaller(answer);
-        if (told !== undefined) await told;
+        return tellCaller(answer)?.catch(failed);
       } catch (error) {
         failed(error);
+        return undefined;
       }
     };
     const interrupt = (): void => void tell(this.notHere({ begun: true }));
-    const end = (answer: CallAnswer): void =>
-      void tell(answer).then(() => {
-        this.answering--;
-        this.interrupts.delete(interrupt);
-      });
+    const over = (): void => {
+      this.answering--;
+      this.interrupts.delete(interrupt);
+    };
+    const end = (answer: CallAnswer): void => {
+      const told = tell(answer);
+      if (told === undefined) over();
+      else void told.then(over);
+    };
     this.interrupts.add(interrupt);
     this.answering++;
     run().then(end, (error: unknown) => {

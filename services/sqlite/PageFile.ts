@@ -111,7 +111,7 @@ export class PageFile {
     if (layer === undefined) return undefined;
     const { image, pool, writer } = this;
     writer.begin();
-    for (const page of [...layer.slots.keys()].toSorted((a, b) => a - b)) {
+    for (const page of layer.pages()) {
       const slot = layer.slots.get(page)!;
       const before = page <= layer.kept ? image.view(page) : pool.zeros;
       if (writer.add(page, before, pool.view(slot))) continue;

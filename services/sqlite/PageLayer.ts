@@ -29,6 +29,13 @@ export class PageLayer {
     return page > this.kept ? this.pool.zeros : undefined;
   }
 
+  /** Numbers of the pages that it holds, ascending: SQLite nearly always writes them so. */
+  pages(): ReadonlyArray<number> {
+    const pages = [...this.slots.keys()];
+    const ascend = pages.every((page, n) => n === 0 || pages[n - 1]! < page);
+    return ascend ? pages : pages.toSorted((a, b) => a - b);
+  }
+
   /** Takes over the slot. */
   put(page: number, slot: Slot): void {
     const old = this.slots.get(page);

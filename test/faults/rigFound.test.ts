@@ -167,7 +167,7 @@ test("a journal that has lost an event is not read past the hole, though the res
   };
   for (let count = 1; count <= 3; count++) {
     const turn = { cause: { kind: "request" }, durable: false } as object as Turn;
-    const { data, head } = encodeCommit({
+    const { data, head, state } = encodeCommit({
       image, host: "a", epoch: 1 as Epoch, timeMs: count, eventId: `e${count}`,
       turns: [{ turn, state: { text: `{"count":${count}}` }, sql: [], outcome: undefined, told: false }],
     }); // prettier-ignore
@@ -176,7 +176,7 @@ test("a journal that has lost an event is not read past the hole, though the res
       signal: new AbortController().signal,
     });
     if (result._tag !== "Stored") throw new Error(result._tag);
-    applyEvent(image, result.seq, head);
+    applyEvent(image, result.seq, head, state);
   }
   const read = (from: JournalShape) =>
     rebuildAgent(id, { journal: from, databases: memory.databases }).then(
