@@ -1,8 +1,12 @@
 /**
- * One write to the broker for everything that one pass of the event loop wants to send. The client
- * writes at the end of a microtask: under load that is a system call every few messages here and one
- * read each there, together a fifth of a webhook's cost. `setImmediate` runs right after what has
- * arrived is handled, so a lone message waits for nothing.
+ * What the client sends, sent for less.
+ *
+ * 1. One write to the broker for everything that one pass of the event loop wants to send. The client
+ *    writes at the end of a microtask: under load that is a system call every few messages here and one
+ *    read each there, together a fifth of a webhook's cost. `setImmediate` runs right after what has
+ *    arrived is handled, so a lone message waits for nothing.
+ * 2. A message's first line comes from Node's pool of buffers. The client encodes it by `TextEncoder`, which makes
+ *    memory of its own for each: five times as long, and the collector's to take away.
  *
  * Reaches into the client (`@nats-io/nats-core` 3.4), which has no option for it. A client that looks
  * different inside is left as it is: slower, and right.
@@ -14,6 +18,7 @@ const GATHER_BYTES_MAX = 64 * 1024;
 
 interface Protocol {
   flushPending: () => void;
+  sendCommand: (command: string | Uint8Array, ...payloads: Uint8Array[]) => void;
   readonly outbound: { readonly size: () => number };
 }
 
@@ -21,6 +26,9 @@ interface Protocol {
 export function gatherWrites(client: Client): boolean {
   const { protocol } = client as unknown as { readonly protocol?: Partial<Protocol> };
   if (protocol === undefined || !isProtocol(protocol)) return false;
+  const send = protocol.sendCommand.bind(protocol);
+  protocol.sendCommand = (command, ...payloads) =>
+    send(typeof command === "string" ? Buffer.from(command) : command, ...payloads);
   const flush = protocol.flushPending.bind(protocol);
   let waiting = false;
   protocol.flushPending = () => {
@@ -36,4 +44,6 @@ export function gatherWrites(client: Client): boolean {
 }
 
 const isProtocol = (value: Partial<Protocol>): value is Protocol =>
-  typeof value.flushPending === "function" && typeof value.outbound?.size === "function";
+  typeof value.flushPending === "function" &&
+  typeof value.sendCommand === "function" &&
+  typeof value.outbound?.size === "function";
