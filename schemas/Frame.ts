@@ -35,6 +35,9 @@ const NEWLINE = 0x0a;
 const PREFIX = `{"v":${FRAME_VERSION},"crc":"`;
 const CRC_AT = PREFIX.length;
 const REST_AT = CRC_AT + 8;
+/** What comes before the head's first key, with a place for the checksum. */
+const START_TEXT = `${PREFIX}00000000",`;
+const START = encoder.encode(START_TEXT);
 
 /** `head` is serialised as it is: plain JSON with at least one key, none named `v` or `crc`. */
 export function encodeFrame(head: object, body: Uint8Array = EMPTY): Uint8Array {
@@ -43,7 +46,7 @@ export function encodeFrame(head: object, body: Uint8Array = EMPTY): Uint8Array 
 
 /** As `encodeFrame`, for a head that is already JSON text (`{…}`, at least one key). */
 export function encodeFrameJson(json: string, body: Uint8Array = EMPTY): Uint8Array {
-  const out = slabs.write(`${PREFIX}00000000",${json.slice(1)}\n`, body);
+  const out = slabs.write(json, body);
   const hex = crc32(out, REST_AT).toString(16).padStart(8, "0");
   for (let i = 0; i < 8; i++) out[CRC_AT + i] = hex.charCodeAt(i);
   return out;
@@ -63,18 +66,24 @@ class Slabs {
   private slab = EMPTY;
   private used = 0;
 
-  /** `line` as UTF-8, then `body`, as one new array. */
-  write(line: string, body: Uint8Array): Uint8Array {
-    const bytesMax = line.length * UTF8_BYTES_MAX + body.length;
-    if (bytesMax > SLAB_BYTES) return joined(encoder.encode(line), body);
+  /** A frame without its checksum, as one new array. */
+  write(json: string, body: Uint8Array): Uint8Array {
+    const bytesMax = START.length + json.length * UTF8_BYTES_MAX + 1 + body.length;
+    if (bytesMax > SLAB_BYTES)
+      return joined(encoder.encode(`${START_TEXT}${json.slice(1)}\n`), body);
     if (this.slab.length - this.used < bytesMax) {
       this.slab = new Uint8Array(SLAB_BYTES);
       this.used = 0;
     }
     const start = this.used;
-    const { written } = encoder.encodeInto(line, this.slab.subarray(start));
-    const out = this.slab.subarray(start, start + written + body.length);
-    if (body.length > 0) out.set(body, written);
+    // Its brace where the start's comma goes: the text is encoded as it is, and not put together once more before.
+    const at = start + START.length - 1;
+    const { written } = encoder.encodeInto(json, this.slab.subarray(at));
+    this.slab.set(START, start);
+    const end = at + written;
+    this.slab[end] = NEWLINE;
+    const out = this.slab.subarray(start, end + 1 + body.length);
+    if (body.length > 0) this.slab.set(body, end + 1);
     this.used = start + out.length;
     return out;
   }

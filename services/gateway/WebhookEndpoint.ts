@@ -191,11 +191,10 @@ export class WebhookEndpoint {
     const byAgent = route.answer === "agent";
     const replyId = `${this.life}-${(++this.nextReply).toString(36)}`;
     const { provider } = route.verifier;
-    const parts = { provider, request, headers, dedupId, replayId, eventType };
-    const head = {
-      ...webhookHead({ ...parts, id: () => time.id() }),
-      ...(byAgent ? { reply: { subject: this.replySubject, id: replyId } } : {}),
-    };
+    const reply = byAgent ? { subject: this.replySubject, id: replyId } : undefined;
+    const head = webhookHead({
+      provider, request, headers, dedupId, replayId, eventType, id: time.id, reply,
+    }); // prettier-ignore
     const out = new WebhookOut({
       services: this.services,
       deadlines: this.deadlines,

@@ -40,6 +40,8 @@ export interface InputParts {
   readonly id: () => string;
   readonly replayId?: string | undefined;
   readonly eventType?: string | undefined;
+  /** Where its agent's answer is awaited. */
+  readonly reply?: InboxHead["reply"];
 }
 
 export const webhookHead = ({ provider, request, headers, ...parts }: InputParts): InboxHead => ({
@@ -52,4 +54,5 @@ export const webhookHead = ({ provider, request, headers, ...parts }: InputParts
   headers,
   ...(parts.replayId === undefined ? {} : { alsoKeys: [`${provider}:replay:${parts.replayId}`] }),
   ...(parts.eventType === undefined ? {} : { type: parts.eventType }),
+  ...(parts.reply === undefined ? {} : { reply: parts.reply }),
 });
