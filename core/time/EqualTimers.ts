@@ -35,13 +35,14 @@ export class EqualTimers {
   private arm(ms: number): void {
     this.armed = true;
     this.time.after(ms, () => {
-      this.armed = false;
       const nowMs = this.time.monotonicMs();
+      // Also those that one of them begins: it is armed still, so they arm no second timer.
       for (const entry of this.waiting) {
         if (entry.dueMs > nowMs) return this.arm(entry.dueMs - nowMs);
         this.waiting.delete(entry);
         entry.run();
       }
+      this.armed = false;
     });
   }
 }

@@ -214,7 +214,10 @@ export class Shard {
     return new Promise((resolve) =>
       this.track(
         () => this.run(id, { kind: "input", head }, body),
-        (answer) => resolve(answer) as undefined,
+        (answer) => {
+          resolve(answer);
+          return undefined;
+        },
       ),
     );
   }

@@ -5,8 +5,8 @@
  *    writes at the end of a microtask: under load that is a system call every few messages here and one
  *    read each there, together a fifth of a webhook's cost. `setImmediate` runs right after what has
  *    arrived is handled, so a lone message waits for nothing.
- * 2. Where several messages come together in one pass, the process is busy, and they wait for one pass more: two processes
- *    on two cores cost nats-server a quarter less a webhook, and themselves a twelfth.
+ * 2. Where several messages come together in one pass, the process is busy, and they wait for one pass more: nats-server
+ *    took a quarter less for a webhook between two processes.
  * 3. A message's first line comes from Node's pool of buffers. The client encodes it by `TextEncoder`, which makes
  *    memory of its own for each: five times as long, and the collector's to take away.
  *

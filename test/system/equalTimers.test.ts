@@ -20,7 +20,10 @@ test("each ends after its own time, in the order in which they began", async () 
   // One that begins when another ends has all of its time.
   timers.after(() => begin("e"));
   cancel();
-  await time.advance(MS * 3);
+  await time.advance(MS);
+  // Nor does it take a timer of its own.
+  expect(time.pending).toBe(1);
+  await time.advance(MS * 2);
   expect(ended).toEqual([
     ["a", 50],
     ["c", 80],
