@@ -9,6 +9,7 @@
 import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
 import type { RetryOptions } from "../agent/Agent.ts";
+import { SparseMap } from "../turn/sparse.ts";
 import type { Misfire, Schedule, ScheduleType } from "./Schedule.ts";
 
 export const SCHEDULE_TABLE = "svc_agents_schedules";
@@ -63,6 +64,11 @@ export class ScheduleTable {
   private there: boolean | undefined;
   /** Undefined: not looked yet. */
   private tied: boolean | undefined;
+  /**
+   * Rows as they are, of those that were read or written since `forgetRows`; null: it was removed. A run asks some five times
+   * for its row. Kept only while nothing in the schema could change a row behind what is written here.
+   */
+  private readonly rows = new SparseMap<string, ScheduleRow | null>();
 
   constructor(database: AgentDatabase) {
     this.database = database;
@@ -107,6 +113,12 @@ export class ScheduleTable {
   forget(): void {
     this.there = undefined;
     this.tied = undefined;
+    this.rows.clear();
+  }
+
+  /** Users' SQL may have changed rows, or they will hardly be asked for again soon. */
+  forgetRows(): void {
+    this.rows.clear();
   }
 
   all(): ReadonlyArray<ScheduleRow> {
@@ -114,7 +126,12 @@ export class ScheduleTable {
   }
 
   get(id: string): ScheduleRow | undefined {
-    return this.exists ? this.select("WHERE id = ?", [id])[0] : undefined;
+    if (!this.exists) return undefined;
+    const known = this.rows.get(id);
+    if (known !== undefined) return known ?? undefined;
+    const [row] = this.select("WHERE id = ?", [id]);
+    if (row !== undefined) this.remember(id, row);
+    return row;
   }
 
   /**
@@ -140,27 +157,42 @@ export class ScheduleTable {
         row.startedMs, idempotent,
       ], // prettier-ignore
     );
+    this.remember(row.id, row);
   }
 
   remove(id: string): boolean {
     if (!this.exists) return false;
-    return this.database.query(`DELETE FROM ${SCHEDULE_TABLE} WHERE id = ?`, [id]).rowsWritten > 0;
+    const sql = `DELETE FROM ${SCHEDULE_TABLE} WHERE id = ?`;
+    const removed = this.database.query(sql, [id]).rowsWritten > 0;
+    if (removed) this.remember(id, null);
+    return removed;
   }
 
   /** Null: not armed. */
   setDue(id: string, dueMs: number | null): void {
-    this.update(id, "time = ?, due_ms = ?", [
-      dueMs === null ? null : Math.ceil(dueMs / 1000),
-      dueMs,
-    ]);
+    const time = dueMs === null ? null : Math.ceil(dueMs / 1000);
+    this.update(id, "time = ?, due_ms = ?", [time, dueMs], { time, dueMs });
   }
 
   setRunning(id: string, startedMs: number | null): void {
-    this.update(id, "running = ?, started_ms = ?", [startedMs !== null, startedMs]);
+    const running = startedMs !== null;
+    this.update(id, "running = ?, started_ms = ?", [running, startedMs], { running, startedMs });
   }
 
-  private update(id: string, set: string, values: ReadonlyArray<SqlValue | boolean>): void {
+  private update(
+    id: string,
+    set: string,
+    values: ReadonlyArray<SqlValue | boolean>,
+    change: Partial<ScheduleRow>,
+  ): void {
     this.database.query(`UPDATE ${SCHEDULE_TABLE} SET ${set} WHERE id = ?`, [...values, id]);
+    const known = this.rows.get(id);
+    if (known != null) this.remember(id, { ...known, ...change });
+  }
+
+  private remember(id: string, row: ScheduleRow | null): void {
+    if ((this.tied ??= this.isTied())) this.rows.clear();
+    else this.rows.set(id, row);
   }
 
   private select(where: string, params: ReadonlyArray<SqlValue>): ReadonlyArray<ScheduleRow> {

@@ -25,15 +25,24 @@ export class AgentSql {
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>): SqlResult {
     const { agent } = this;
     agent.scheduler.table.makeFor(sql);
-    const result = this.checked(() => agent.database.query(sql, params));
-    if (result.wrote) {
-      const turn = agent.turn();
-      turn.wroteSql(sql);
-      if (DROPS.test(sql)) this.forgetTables();
-      agent.scheduler.wrote(sql);
-      agent.committer.touch(turn);
+    try {
+      const result = this.checked(() => agent.database.query(sql, params));
+      if (result.wrote) this.wrote(sql);
+      return result;
+    } catch (error) {
+      // Of several statements those before the one that failed stand.
+      if (!agent.discarded && agent.database.dirty) this.wrote(sql);
+      throw error;
     }
-    return result;
+  }
+
+  private wrote(sql: string): void {
+    const { agent } = this;
+    const turn = agent.turn();
+    turn.wroteSql(sql);
+    if (DROPS.test(sql)) this.forgetTables();
+    agent.scheduler.wrote(sql);
+    agent.committer.touch(turn);
   }
 
   transaction<A>(f: () => A): A {

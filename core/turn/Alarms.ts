@@ -1,6 +1,6 @@
 /**
  * The two timers of a schedule's due time: one of this process, exact to the millisecond, and one of the
- * broker's, for when the agent is not in memory. `Scheduler` says when; what fires is checked there.
+ * broker's, for when the agent is not in memory. `Scheduler` says when the former, `AlarmCover` when the latter; what fires is checked there.
  *
  * The broker's has a name for each due time, not for each schedule: arming a new one never takes the old
  * one away before the commit that moved it is stored. What is left over fires once, and is dropped.
@@ -48,9 +48,10 @@ export class Alarms {
   }
 
   /** Takes the broker's timer back, if it has not fired. Best effort. */
-  disarm(id: string, dueMs: number): void {
-    if (dueMs < this.agent.time.nowMs() || dueMs > DUE_MS_MAX) return;
-    void this.timers.disarm(this.agent.id, nameOf(id, dueMs)).catch(() => undefined);
+  disarm(row: ScheduleRow): void {
+    const dueMs = dueOf(row);
+    if (dueMs === undefined || dueMs < this.agent.time.nowMs() || dueMs > DUE_MS_MAX) return;
+    void this.timers.disarm(this.agent.id, nameOf(row.id, dueMs)).catch(() => undefined);
   }
 
   armLocally(row: ScheduleRow): void {
@@ -91,11 +92,14 @@ export function timerOf(
   const envelope = encodeEnvelope({
     key: keyOf(row.id, dueMs),
     kind: "schedule",
-    type: row.callback,
+    type: row.callback.slice(0, TYPE_LENGTH_MAX),
     time: dueMs,
   });
   return { name: nameOf(row.id, dueMs), dueMs, envelope };
 }
+
+/** Users' SQL may put anything there; it is only for those who look at the inbox, and a timer must always fit into a message. */
+const TYPE_LENGTH_MAX = 256;
 
 /** Of one due time of one schedule: in its trigger and in the journal. */
 export const keyOf = (id: string, dueMs: number): string => `schedule:${id}:${dueMs}`;

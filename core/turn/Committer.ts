@@ -23,6 +23,7 @@
 import type { AgentDatabase } from "../database/Databases.ts";
 import type { AppendResult } from "../journal/Journal.ts";
 import { EqualTimers } from "../time/EqualTimers.ts";
+import { perClock } from "../time/perClock.ts";
 import type { TimeShape } from "../time/Time.ts";
 import type { Epoch, Sequence } from "../../schemas/Address.ts";
 import { AgentDiscarded } from "../agent/errors.ts";
@@ -43,12 +44,7 @@ const SETTLE_MS = 1;
 const HOLDS_MAX = 3;
 
 /** One for all agents of a process: by its clock. */
-const timers = new WeakMap<TimeShape, EqualTimers>();
-function gatherTimers(time: TimeShape): EqualTimers {
-  let found = timers.get(time);
-  if (found === undefined) timers.set(time, (found = new EqualTimers(time, GATHER_MS)));
-  return found;
-}
+const gatherTimers = perClock((time) => new EqualTimers(time, GATHER_MS));
 
 type Output = (seq: Sequence) => void;
 

@@ -6,7 +6,7 @@
  *    with that commit. A timer that fires is checked against the table: it runs iff its row exists with that
  *    due time, and that is stored.
  * 2. Never early. An agent in memory fires by a timer of its own, to the millisecond; the broker's
- *    timer is for when it is not (`Alarms`). Whichever comes second finds the row moved on.
+ *    is for when it is not, and only for what is due first (`AlarmCover`). Whichever comes second finds the row moved on.
  * 3. A trigger is acked only when what makes it needless is stored: a crash before that brings it again.
  * 4. Each schedule is a turn of its own (`runSchedule`), and never overlaps itself: due while it runs, it
  *    runs again at the end.
@@ -21,7 +21,9 @@ import {
   type ScheduleRow,
 } from "../schedule/ScheduleTable.ts";
 import type { TimersShape } from "../schedule/Timers.ts";
+import { slicesOf } from "../time/Slices.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
+import { AlarmCover } from "./AlarmCover.ts";
 import { Alarms, keyOf, readKey } from "./Alarms.ts";
 import { methodOf } from "./callbacks.ts";
 import { DUE_MS_MAX, dueOf, firstDue } from "./dueTimes.ts";
@@ -29,7 +31,7 @@ import type { InputHandle } from "./Mailbox.ts";
 import { toJson, type JobPorts } from "./QueueLane.ts";
 import { resolveRetry } from "./retryPolicy.ts";
 import { runSchedule } from "./runSchedule.ts";
-import { HeldTriggers, rowChanges, type CommitTriggers } from "./Triggers.ts";
+import { rowChanges, type CommitTriggers } from "./Triggers.ts";
 import { SparseMap, SparseSet } from "./sparse.ts";
 
 export interface SchedulerPorts extends JobPorts {
@@ -50,7 +52,7 @@ export class Scheduler {
   private readonly known = new SparseMap<string, ScheduleRow>();
   /** Rows whose commit has begun and is not stored. */
   private readonly unstored = new SparseSet<string>();
-  private readonly held = new HeldTriggers();
+  private readonly cover: AlarmCover;
   /** Key of the run that is on, by schedule. */
   private readonly running = new SparseMap<string, string>();
   /** Rows that this class wrote since then; or all may be changed. */
@@ -63,12 +65,15 @@ export class Scheduler {
     this.agent = agent;
     this.ports = ports;
     this.table = new ScheduleTable(agent.database);
-    this.alarms = new Alarms(agent, ports.timers, (id, dueMs) => this.fire(id, dueMs));
+    const fire = (id: string, dueMs: number): void => this.fireSoon(id, dueMs);
+    this.alarms = new Alarms(agent, ports.timers, fire);
+    this.cover = new AlarmCover(agent, this.alarms, { known: this.known, fire });
   }
 
-  /** Before any code of the user's: what is there is armed in the broker already. */
+  /** Before any code of the user's: what is there is covered by the broker already. */
   load(): void {
     for (const row of this.readTable()) this.known.set(row.id, row);
+    this.cover.assume();
   }
 
   isKnown(callback: string): boolean {
@@ -90,8 +95,7 @@ export class Scheduler {
   /** The agent was destroyed: no row is left, and no timer should be. */
   destroy(): void {
     this.stop();
-    this.held.releaseAll();
-    for (const row of this.known.values()) this.disarm(row);
+    this.cover.destroy();
   }
 
   /** A table was dropped, or a transaction rolled back. */
@@ -102,7 +106,9 @@ export class Scheduler {
 
   /** Users' SQL wrote: if it can have reached the table, the next commit looks at all of it. */
   wrote(sql: string): void {
-    if (this.table.mayBeReachedBy(sql)) this.changed = true;
+    if (!this.table.mayBeReachedBy(sql)) return;
+    this.changed = true;
+    this.table.forgetRows();
   }
 
   /** Registers a schedule, or gives the one of the same meaning. Throws what makes it impossible. */
@@ -160,26 +166,30 @@ export class Scheduler {
     // The broker's clock is ahead of ours (rule 2).
     const earlyMs = dueMs - this.agent.time.nowMs();
     if (earlyMs > 0) return handle.nak(putOffMs(earlyMs));
-    this.held.hold(key, handle);
-    this.fire(id, dueMs);
+    this.cover.came(key, handle);
+    this.fireSoon(id, dueMs);
+    // Those without a timer here, being far away when they were armed.
+    for (const row of this.known.values())
+      if (row.id !== id && (dueOf(row) ?? Infinity) <= this.agent.time.nowMs())
+        this.fireSoon(row.id, dueOf(row)!);
   }
 
   /** This commit's share (`Triggers`). Reads the table; may write to it (due times of rows that users changed). */
   takeTriggers(): CommitTriggers | undefined {
     if (!this.changed && this.written.size === 0) return undefined;
     const { put, gone, del } = this.takeChanges();
+    this.table.forgetRows();
     for (const row of gone) this.alarms.disarmLocally(row.id);
     const changes = rowChanges(put.map(toSchedule), del);
     if (changes === undefined) return undefined;
     for (const row of put) this.unstored.add(row.id);
+    const { before, after } = this.cover.change(put, gone);
     return {
       schedules: changes,
-      before: async () => {
-        await Promise.all(put.map((row) => this.alarms.arm(row)));
-      },
+      before,
       after: () => {
         this.unstored.clear();
-        for (const row of gone) this.disarm(row);
+        after();
         for (const row of put) this.stored(row);
       },
     };
@@ -272,16 +282,13 @@ export class Scheduler {
     if (dueMs === undefined) return;
     // The clock was set back since its trigger came. The agent may have left before it is due: it is to come again.
     const earlyMs = dueMs - this.agent.time.nowMs();
-    if (earlyMs > 0) this.held.putOff(keyOf(row.id, dueMs), putOffMs(earlyMs));
+    if (earlyMs > 0) this.cover.putOff(keyOf(row.id, dueMs), putOffMs(earlyMs));
     if (!this.stopped) this.alarms.armLocally(row);
   }
 
-  /** One that fires all the same is dropped (rule 1), and so is one that came before its row was stored. */
-  private disarm(row: ScheduleRow): void {
-    const dueMs = dueOf(row);
-    if (dueMs === undefined) return;
-    this.alarms.disarm(row.id, dueMs);
-    this.held.release(keyOf(row.id, dueMs));
+  /** At once, unless very many are due at once. */
+  private fireSoon(id: string, dueMs: number): void {
+    slicesOf(this.agent.time).run(() => this.fire(id, dueMs));
   }
 
   /** Something says that it is due now (rule 1). */
@@ -295,10 +302,10 @@ export class Scheduler {
       row = this.table.get(id);
     } catch (error) {
       this.unreadable(error);
-      return this.held.putOff(key, UNREADABLE_MS);
+      return this.cover.putOff(key, UNREADABLE_MS);
     }
     if (row === undefined || dueOf(row) !== dueMs)
-      return this.agent.committer.afterCommit(() => this.held.release(key));
+      return this.agent.committer.afterCommit(() => this.cover.release(key));
     // Its commit fires it when it is stored.
     if (dueOf(this.known.get(id)) !== dueMs || this.unstored.has(id)) return;
     // Rule 4: the end of that run fires it.
@@ -325,9 +332,10 @@ export class Scheduler {
     agent.waitUntil(
       run
         .then(() => {
-          this.held.release(key);
           free();
+          this.cover.release(key);
           this.fireAgain(row.id);
+          this.cover.settle();
         })
         .catch((error: unknown) => {
           if (!agent.discarded)

@@ -65,6 +65,15 @@ const mergeRows = (changes: ReadonlyArray<RowChanges | undefined>): RowChanges |
 export class HeldTriggers {
   private readonly handles = new SparseMap<string, InputHandle[]>();
 
+  /** Of keys. */
+  get size(): number {
+    return this.handles.size;
+  }
+
+  has(key: string): boolean {
+    return this.handles.has(key);
+  }
+
   hold(key: string, handle: InputHandle): void {
     const held = this.handles.get(key);
     if (held === undefined) this.handles.set(key, [handle]);

@@ -119,12 +119,13 @@ function settle(agent: ActiveAgent, { row, dueMs, table, cron, touched }: Schedu
   const now = table.get(row.id);
   touched();
   if (now === undefined) return;
-  if (now.running) table.setRunning(row.id, null);
-  if (dueOf(now) !== dueMs) return;
-  if (now.type === "scheduled" || now.type === "delayed") {
+  const moved = dueOf(now) !== dueMs;
+  if (!moved && (now.type === "scheduled" || now.type === "delayed")) {
     table.remove(row.id);
     return;
   }
+  if (now.running) table.setRunning(row.id, null);
+  if (moved) return;
   try {
     table.setDue(row.id, nextDue(now, dueMs, agent.time.nowMs(), cron));
   } catch (error) {

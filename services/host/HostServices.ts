@@ -25,6 +25,7 @@ import { McpClients, type McpClientsShape } from "../../core/mcp/McpClients.ts";
 import { Snapshots, type SnapshotsShape } from "../../core/snapshot/Snapshots.ts";
 import { Cron, type CronShape } from "../../core/schedule/Cron.ts";
 import { Timers, type TimersShape } from "../../core/schedule/Timers.ts";
+import { slicesOf } from "../../core/time/Slices.ts";
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
 import { Unbegun } from "../../core/turn/Unbegun.ts";
@@ -108,6 +109,7 @@ export const hostServices = (
   >,
 ) =>
   Effect.gen(function* () {
+    const time = yield* Time;
     const services: HostServices = {
       ...own,
       journal: yield* Journal,
@@ -128,8 +130,8 @@ export const hostServices = (
       }),
       storing: new Set(),
       unbegun: new Unbegun(),
-      rebuilds: new Turnstile(REBUILDS_MAX),
-      time: yield* Time,
+      rebuilds: new Turnstile(REBUILDS_MAX, slicesOf(time)),
+      time,
       ambient: yield* Ambient,
       log: yield* Log,
     };

@@ -9,6 +9,7 @@ import { BenchFailed, type Bench, type BenchOptions } from "./Bench.ts";
 import { describeMachine } from "./describeMachine.ts";
 import { peers } from "./peers.ts";
 import { printResult } from "./printResult.ts";
+import { crowd } from "./crowd.ts";
 import { growth } from "./growth.ts";
 import { hot } from "./hot.ts";
 import { memory } from "./memory.ts";
@@ -29,6 +30,7 @@ const BENCHES: ReadonlyArray<Bench> = [
   rpc,
   rare,
   schedules,
+  crowd,
   memory,
   start,
   growth,

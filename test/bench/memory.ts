@@ -9,6 +9,7 @@ import { BenchFailed, type Bench, type BenchRow } from "./Bench.ts";
 import { durabilityOf } from "./BenchHost.ts";
 import type { Held } from "./memoryAgents.ts";
 import { SocketLoad } from "./SocketLoad.ts";
+import { eachAtOnce } from "./eachAtOnce.ts";
 import { startAgents, type RunningAgents } from "./startAgents.ts";
 import { median } from "./statistics.ts";
 
@@ -121,11 +122,8 @@ async function ask(agents: RunningAgents, path: string): Promise<void> {
 
 function touch(kind: string, count: number): Kind["add"] {
   return async (agents, batch) => {
-    const todo = Array.from({ length: count }, (_, n) => `${kind}/b${batch}-${n}`).values();
-    const lane = async (): Promise<void> => {
-      for (const path of todo) await ask(agents, path);
-    };
-    await Promise.all(Array.from({ length: ASKING_AT_ONCE }, lane));
+    const paths = Array.from({ length: count }, (_, n) => `${kind}/b${batch}-${n}`);
+    await eachAtOnce(paths, ASKING_AT_ONCE, (path) => ask(agents, path));
   };
 }
 

@@ -3,6 +3,7 @@ import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect, headers } from "@nats-io/transport-node";
 import { startNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
+import { eachAtOnce } from "./eachAtOnce.ts";
 import type { Rung } from "./alarmAgents.ts";
 import type { Alarms } from "./schedules.ts";
 
@@ -41,18 +42,13 @@ export async function startRaw(syncAlways: boolean): Promise<Alarms> {
   return {
     name: "raw",
     server: client.info?.version ?? "of an unknown version",
-    arm: async (dueMs) => {
-      const todo = dueMs.values();
-      const lane = async (): Promise<void> => {
-        for (const due of todo) {
-          const schedule = headers();
-          schedule.set("Nats-Schedule", `@at ${new Date(due).toISOString()}`);
-          schedule.set("Nats-Schedule-Target", `raw.due.${armed % 100}`);
-          await stream.publish(`raw.timer.${(armed += 1)}`, String(due), { headers: schedule });
-        }
-      };
-      await Promise.all(Array.from({ length: STORING_AT_ONCE }, lane));
-    },
+    arm: (dueMs) =>
+      eachAtOnce(dueMs, STORING_AT_ONCE, async (due) => {
+        const schedule = headers();
+        schedule.set("Nats-Schedule", `@at ${new Date(due).toISOString()}`);
+        schedule.set("Nats-Schedule-Target", `raw.due.${armed % 100}`);
+        await stream.publish(`raw.timer.${(armed += 1)}`, String(due), { headers: schedule });
+      }),
     rung: async (count): Promise<Rung> => {
       await pollUntil(
         "all have come",

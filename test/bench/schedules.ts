@@ -8,6 +8,7 @@ import { pollUntil } from "../kit/poll.ts";
 import type { Plan, Rung } from "./alarmAgents.ts";
 import { BenchFailed, type Bench, type BenchOptions, type BenchRow } from "./Bench.ts";
 import { durabilityOf } from "./BenchHost.ts";
+import { eachAtOnce } from "./eachAtOnce.ts";
 import { startRaw } from "./rawSchedules.ts";
 import { startAgents } from "./startAgents.ts";
 import { median, percentile } from "./statistics.ts";
@@ -133,12 +134,8 @@ async function startOurs({ syncAlways, profile }: BenchOptions): Promise<Alarms>
     return JSON.parse(text) as Rung;
   };
   const each = async <A>(names: ReadonlyArray<number>, f: (name: number) => Promise<A>) => {
-    const todo = names.values();
     const found: A[] = [];
-    const lane = async (): Promise<void> => {
-      for (const name of todo) found.push(await f(name));
-    };
-    await Promise.all(Array.from({ length: ASKING_AT_ONCE }, lane));
+    await eachAtOnce(names, ASKING_AT_ONCE, async (name) => void found.push(await f(name)));
     return found;
   };
   return {

@@ -204,6 +204,33 @@ describe("SQL that does not name the table", () => {
   });
 });
 
+describe("what the runtime itself writes", () => {
+  test("is seen as a trigger on the table leaves it", async () => {
+    await plan(10, "tock");
+    await sql(
+      `CREATE TRIGGER later AFTER INSERT ON svc_agents_schedules BEGIN
+         UPDATE svc_agents_schedules SET time = ${START_S + 300} WHERE id = new.id; END`,
+      `CREATE TRIGGER renamed AFTER UPDATE OF running ON svc_agents_schedules WHEN new.running BEGIN
+         UPDATE svc_agents_schedules SET payload = '"changed"' WHERE id = new.id; END`,
+    );
+    await plan(100, "tick", "plain");
+    await rig.pass(HOUR_MS);
+    expect(ran).toEqual([['tock "changed"', 10], ['tick "changed"', 300]]); // prettier-ignore
+    expect(await sql("SELECT * FROM svc_agents_schedules")).toEqual([]);
+    expect(rig.broker.timers.size).toBe(0);
+  });
+
+  test("is looked at again after statements of the user's of which only the last failed", async () => {
+    await plan(100, "tick");
+    const half = `UPDATE svc_agents_schedules SET time = ${START_S + 300}; SELECT nope`;
+    await expect(sql(half)).rejects.toThrow("nope");
+    await rig.settled();
+    await elsewhere();
+    await rig.pass(HOUR_MS);
+    expect(ran).toEqual([["tick undefined", 300]]);
+  });
+});
+
 describe("a transaction that is rolled back", () => {
   test("arms nothing, cancels nothing, moves nothing", async () => {
     const { id } = await plan(100, "tick", "kept");

@@ -4,6 +4,7 @@
  */
 import { DoneSet } from "../../core/turn/DoneSet.ts";
 import { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
+import { AlarmCover } from "../../core/turn/AlarmCover.ts";
 import { Alarms } from "../../core/turn/Alarms.ts";
 import { AgentSockets } from "../../core/turn/AgentSockets.ts";
 import { Connection } from "../../core/agent/Connection.ts";
@@ -144,6 +145,16 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
         offLocal();
       };
     },
+  },
+  {
+    name: "a schedule is taken for covered by an alarm that nobody armed",
+    breaks: ["I5"],
+    install: () =>
+      patch(
+        AlarmCover.prototype as unknown as { covers: (dueMs: number) => boolean },
+        "covers",
+        () => () => true,
+      ),
   },
   {
     name: "a cancelled schedule still runs",

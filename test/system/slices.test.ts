@@ -1,0 +1,129 @@
+/** What falls due at one instant runs in slices: alone at once, in great numbers with pauses in which everything else has its turn. */
+import { expect, test } from "vitest";
+import { Slices, slicesOf } from "../../core/time/Slices.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
+
+/** A clock that stands still but for what the test lets things cost; timers run when they are told to. */
+function standingClock() {
+  let nowMs = 1_000;
+  const timers: Array<() => void> = [];
+  const time: TimeShape = {
+    nowMs: () => nowMs,
+    monotonicMs: () => nowMs,
+    after: (_ms, f) => {
+      timers.push(f);
+      return () => undefined;
+    },
+    id: () => "id",
+    random: () => 0,
+  };
+  return {
+    time,
+    timers,
+    spend: (ms: number) => void (nowMs += ms),
+    /** What else waits has its turn, and then the timer. */
+    pass: async () => {
+      timers.shift()?.();
+      await new Promise((resolve) => setImmediate(resolve));
+    },
+  };
+}
+
+test("alone it runs at once, without a timer, however long the one before took", () => {
+  const clock = standingClock();
+  const slices = new Slices(clock.time);
+  for (const costMs of [1, 50, 500]) {
+    let ran = false;
+    slices.run(() => {
+      clock.spend(costMs);
+      ran = true;
+    });
+    expect(ran).toBe(true);
+    clock.spend(11);
+    expect(slices.turn()).toBeUndefined();
+    clock.spend(11);
+  }
+  expect(clock.timers).toHaveLength(0);
+});
+
+test("a hundred of a millisecond each run in order, ten in a slice", async () => {
+  const clock = standingClock();
+  const slices = new Slices(clock.time);
+  const ran: number[] = [];
+  for (let n = 0; n < 100; n++)
+    slices.run(() => {
+      clock.spend(1);
+      ran.push(n);
+    });
+  const upTo = [ran.length];
+  while (ran.length < 100) {
+    await clock.pass();
+    upTo.push(ran.length);
+  }
+  expect(ran).toEqual(Array.from({ length: 100 }, (_, n) => n));
+  expect(upTo).toEqual(Array.from({ length: 10 }, (_, n) => 10 * (n + 1)));
+});
+
+test("what begins with a promise counts with what it does first", async () => {
+  const clock = standingClock();
+  const slices = new Slices(clock.time);
+  let begun = 0;
+  const begin = async (): Promise<void> => {
+    const turn = slices.turn();
+    if (turn !== undefined) await turn;
+    clock.spend(5);
+    begun++;
+  };
+  for (let n = 0; n < 10; n++) void begin();
+  expect(begun).toBe(2);
+  const upTo: number[] = [];
+  while (begun < 10) {
+    await clock.pass();
+    upTo.push(begun);
+  }
+  expect(upTo).toEqual([4, 6, 8, 10]);
+});
+
+test("one that takes longer than a slice is alone in it, and those that come meanwhile wait behind those that wait", async () => {
+  const clock = standingClock();
+  const slices = new Slices(clock.time);
+  const ran: string[] = [];
+  const add = (name: string, ms: number) =>
+    slices.run(() => {
+      clock.spend(ms);
+      ran.push(name);
+    });
+  add("a", 20);
+  add("b", 20);
+  add("c", 1);
+  expect(ran).toEqual(["a"]);
+  await clock.pass();
+  expect(ran).toEqual(["a", "b"]);
+  add("d", 1);
+  await clock.pass();
+  expect(ran).toEqual(["a", "b", "c", "d"]);
+});
+
+test("one that begins others has them run after those that wait", async () => {
+  const clock = standingClock();
+  const slices = new Slices(clock.time);
+  const ran: string[] = [];
+  const note = (name: string) => () => {
+    clock.spend(10);
+    ran.push(name);
+  };
+  slices.run(note("a"));
+  slices.run(() => {
+    note("b")();
+    slices.run(note("d"));
+  });
+  slices.run(note("c"));
+  while (clock.timers.length > 0) await clock.pass();
+  expect(ran).toEqual(["a", "b", "c", "d"]);
+});
+
+test("a process has one for its clock", () => {
+  const { time } = standingClock();
+  expect(slicesOf(time)).toBe(slicesOf(time));
+  expect(slicesOf(standingClock().time)).not.toBe(slicesOf(time));
+});
