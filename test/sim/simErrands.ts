@@ -3,7 +3,7 @@
  * that sent each: pause, resume, terminate, restart. At rest an operator lets those go on that wait for somebody.
  */
 import { agentId } from "../../schemas/Address.ts";
-import { CallClient } from "../../core/call/CallClient.ts";
+import { AgentUnreachable, CallClient } from "../../core/call/CallClient.ts";
 import { WorkflowBinding } from "../../core/workflow/WorkflowBinding.ts";
 import type { ControlAction } from "../../core/workflow/WorkflowRun.ts";
 import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
@@ -29,6 +29,9 @@ const ACTIONS: Readonly<Record<ControlAction, number>> = {
 const RESUMED_MS_MAX = 2_000;
 /** Of pauses: the others last until somebody asks for something else, or to the end. */
 const RESUMED = 0.7;
+
+/** The host that the operator asks may be killed by an input beside it, each time. */
+const ASKED_MAX = 20;
 
 type Send = (op: Order["do"], agent: string | undefined, more: Partial<Order>) => Order;
 
@@ -76,10 +79,10 @@ export class Errands {
       // Nobody started it, and nobody will.
       if (broker.journal.last(agentId("Errand", id)) === undefined) return false;
       const errand = errands.get(id);
-      await errand.resume();
-      await errand.sendEvent({ type: GO, payload: GO });
+      await insist(() => errand.resume());
+      await insist(() => errand.sendEvent({ type: GO, payload: GO }));
       const approval = { approved: true, metadata: GO };
-      await errand.sendEvent({ type: "approval", payload: approval });
+      await insist(() => errand.sendEvent({ type: "approval", payload: approval }));
       return true;
     };
     let goesOn = false;
@@ -112,4 +115,15 @@ export class Errands {
     const verdict = this.controlRandom.weighted({ none: 5, approved: 3, rejected: 1 });
     return verdict === "none" ? {} : { verdict };
   }
+}
+
+/** What an operator does who hears that nobody can tell whether it was done. All of it may be done twice. */
+async function insist(ask: () => Promise<unknown>): Promise<void> {
+  for (let asked = 1; ; asked++)
+    try {
+      await ask();
+      return;
+    } catch (error) {
+      if (!(error instanceof AgentUnreachable) || asked === ASKED_MAX) throw error;
+    }
 }
