@@ -39,15 +39,38 @@ export interface PageView {
   readonly at: number;
 }
 
-export interface PageDelta {
+/** A delta that was checked whole (`decodePageDelta`). A class: an object made of spreads and closures costs 2 µs. */
+export class PageDelta {
+  private readonly bytes: Uint8Array;
+  /** Where its pages begin. */
+  private readonly bodyAt: number;
   readonly pageSize: number;
   readonly pagesBefore: number;
   readonly pagesKept: number;
   readonly pages: number;
   /** How many pages have changed ranges. */
   readonly changed: number;
+
+  /** Throws as `decodePageDelta`. */
+  constructor(bytes: Uint8Array, pageSize: number) {
+    const pagesMax = IMAGE_BYTES_MAX / pageSize;
+    const reader = new Reader(bytes, 2);
+    this.bytes = bytes;
+    this.pageSize = pageSize;
+    this.pagesBefore = reader.varint(pagesMax, "pages before");
+    this.pagesKept = reader.varint(this.pagesBefore, "pages kept");
+    this.pages = reader.varint(pagesMax, "pages");
+    if (this.pagesKept > this.pages)
+      throw corrupt(`keeps ${this.pagesKept} pages of ${this.pages}`);
+    this.changed = reader.varint(this.pages, "changed pages");
+    this.bodyAt = reader.at;
+    walk(reader, this, ignore);
+  }
+
   /** Calls `write` for each range, in order: `length` bytes of the delta from `from` go to `offset` in `page`. */
-  readonly forEach: (write: WriteRange) => void;
+  forEach(write: WriteRange): void {
+    walk(new Reader(this.bytes, this.bodyAt), this, write);
+  }
 }
 
 export type WriteRange = (page: number, offset: number, from: number, length: number) => void;
@@ -180,23 +203,7 @@ export function decodePageDelta(bytes: Uint8Array): PageDelta {
     });
   const log2 = bytes[1]!;
   if (log2 < PAGE_SIZE_LOG2_MIN || log2 > PAGE_SIZE_LOG2_MAX) throw corrupt("no page size");
-  const pageSize = 1 << log2;
-  const reader = new Reader(bytes, 2);
-  const pagesMax = IMAGE_BYTES_MAX / pageSize;
-  const pagesBefore = reader.varint(pagesMax, "pages before");
-  const pagesKept = reader.varint(pagesBefore, "pages kept");
-  const pages = reader.varint(pagesMax, "pages");
-  if (pagesKept > pages) throw corrupt(`keeps ${pagesKept} pages of ${pages}`);
-  const changed = reader.varint(pages, "changed pages");
-  const head = { pageSize, pages, changed };
-  const bodyAt = reader.at;
-  walk(reader, head, () => {});
-  return {
-    ...head,
-    pagesBefore,
-    pagesKept,
-    forEach: (write) => walk(new Reader(bytes, bodyAt), head, write),
-  };
+  return new PageDelta(bytes, 1 << log2);
 }
 
 /** The numbers of the pages that a delta changes, counted from 1, for people. Throws as `decodePageDelta`. */
@@ -303,6 +310,8 @@ function varintBytes(value: number): number {
   for (let rest = value; rest >= 0x80; rest = Math.floor(rest / 0x80)) bytes++;
   return bytes;
 }
+
+function ignore(): void {}
 
 const corrupt = (what: string): CorruptFrame =>
   new CorruptFrame({ message: `damaged page delta: ${what}` });

@@ -170,8 +170,9 @@ async function* read(
 ): AsyncGenerator<StoredEvent, void, void> {
   const stream = streamOf(nats, id);
   try {
-    for await (const found of nats.reader.messages(stream, nats.subjects.journal(id), range))
-      yield readClaim(found.data) === undefined ? found : await toEvent(blobs, found);
+    for await (const batch of nats.reader.batches(stream, nats.subjects.journal(id), range))
+      for (const found of batch)
+        yield readClaim(found.data) === undefined ? found : await toEvent(blobs, found);
   } catch (error) {
     throw portError(error);
   }

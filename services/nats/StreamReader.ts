@@ -9,11 +9,12 @@
  * `messages` therefore reads in batches and lets the leader have the last word on where the end is.
  * Feeds: `NatsJournal`, `NatsInbox`, `NatsLeases`, `NatsSnapshots`, `NatsBlobs`.
  */
-import type { Msg } from "@nats-io/nats-core";
 import type { Sequence } from "../../schemas/Address.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { ApiCode, ApiRefusal, type JetStreamApi } from "./JetStreamApi.ts";
-import { isNoResponders, plain, type ReplyInbox } from "./ReplyInbox.ts";
+import { HeaderText } from "./HeaderText.ts";
+import { plain, type ReplyInbox } from "./ReplyInbox.ts";
+import { DirectMessage, StreamReading } from "./StreamReading.ts";
 
 export interface StoredMessage {
   readonly subject: string;
@@ -30,17 +31,11 @@ export type MessageQuery =
   /** The first of the subject at or after `seq`. */
   | { readonly seq: number; readonly next_by_subj: string };
 
-/** Two batches are in memory at once: this one and the next. */
-const BATCH_MESSAGES = 1_000;
-const BATCH_BYTES = 4 * 1024 * 1024;
-/** From one message of a batch to the next. */
-const BATCH_STALL_MS = 5_000;
 const encoder = new TextEncoder();
 
-interface Batch {
-  readonly messages: readonly StoredMessage[];
-  /** The reader's end was not reached: ask for the next batch. */
-  readonly more: boolean;
+export interface StreamRange {
+  readonly fromSeq: number;
+  readonly toSeq?: number;
 }
 
 export class StreamReader {
@@ -72,103 +67,49 @@ export class StreamReader {
       `$JS.API.DIRECT.GET.${stream}`,
       encoder.encode(JSON.stringify(query)),
     );
-    if (message.headers === undefined || message.headers.code === 404) return undefined;
-    if (message.headers.code !== 0)
-      throw new BrokerUnavailable({ message: `direct get: status ${message.headers.code}` });
-    return readDirectMessage(message);
+    const headers = HeaderText.of(message);
+    if (headers === undefined || headers.code === 404) return undefined;
+    if (headers.code !== 0)
+      throw new BrokerUnavailable({ message: `direct get: status ${headers.code}` });
+    return new DirectMessage(message, headers);
   }
 
   /** Messages of a subject (wildcards allowed) in stored order. Rejects with `BrokerUnavailable`. */
   async *messages(
     stream: string,
     subject: string,
-    range: { readonly fromSeq: number; readonly toSeq?: number },
+    range: StreamRange,
   ): AsyncGenerator<StoredMessage, void, void> {
+    for await (const batch of this.batches(stream, subject, range))
+      for (const message of batch) yield message;
+  }
+
+  /** As `messages`, those at once that have come. */
+  async *batches(
+    stream: string,
+    subject: string,
+    range: StreamRange,
+  ): AsyncGenerator<readonly StoredMessage[], void, void> {
     const toSeq = range.toSeq ?? Number.MAX_SAFE_INTEGER;
-    let next = Math.max(1, range.fromSeq);
-    let coming = this.batch(stream, subject, next);
-    while (next <= toSeq) {
-      const { messages, more } = await coming;
-      const last = messages.at(-1);
-      if (last !== undefined) next = last.seq + 1;
-      if (more && next <= toSeq) {
-        coming = this.batch(stream, subject, next);
-        coming.catch(() => undefined); // it is awaited above, unless the caller stops here
+    let fromSeq = Math.max(1, range.fromSeq);
+    while (fromSeq <= toSeq) {
+      const reading = new StreamReading(this.replies, stream, subject, { fromSeq, toSeq });
+      try {
+        for (;;) {
+          const batch = await reading.take();
+          if (batch.length === 0) break;
+          yield batch;
+        }
+      } finally {
+        reading.cancel();
       }
-      for (const message of messages) {
-        if (message.seq > toSeq) return;
-        yield message;
-      }
-      if (more) continue;
-      const end = await this.byLeader(stream, { seq: next, next_by_subj: subject });
+      if (reading.next > toSeq) return;
+      const end = await this.byLeader(stream, { seq: reading.next, next_by_subj: subject });
       if (end === undefined || end.seq > toSeq) return;
-      yield end;
-      next = end.seq + 1;
-      coming = this.batch(stream, subject, next);
-      coming.catch(() => undefined);
+      yield [end];
+      fromSeq = end.seq + 1;
     }
   }
-
-  private batch(stream: string, subject: string, seq: number): Promise<Batch> {
-    return new Promise((resolve, reject) => {
-      const messages: StoredMessage[] = [];
-      let cursor = 0;
-      this.replies.send(
-        `$JS.API.DIRECT.GET.${stream}`,
-        encoder.encode(
-          JSON.stringify({
-            seq,
-            next_by_subj: subject,
-            batch: BATCH_MESSAGES,
-            max_bytes: BATCH_BYTES,
-          }),
-        ),
-        {
-          reply: (reply) => {
-            const code = reply.headers?.code ?? 0;
-            if (code === 0) {
-              const before = Number(reply.headers?.get("Nats-Last-Sequence") ?? 0);
-              if (before !== cursor && cursor !== 0) {
-                // One was lost on the way: what came before it is good, the rest is asked for again.
-                resolve({ messages, more: true });
-                return true;
-              }
-              const message = readDirectMessage(reply);
-              messages.push(message);
-              cursor = message.seq;
-              return false;
-            }
-            if (isNoResponders(reply) || (code !== 204 && code !== 404))
-              reject(new BrokerUnavailable({ message: `direct get of ${stream}: status ${code}` }));
-            else {
-              const left = Number(reply.headers?.get("Nats-Num-Pending") ?? 0);
-              resolve({ messages, more: code === 204 && left > 0 });
-            }
-            return true;
-          },
-          lost: (why) => {
-            if (messages.length > 0) resolve({ messages, more: true });
-            else reject(new BrokerUnavailable({ message: `direct get of ${stream}: ${why}` }));
-          },
-        },
-        { timeoutMs: BATCH_STALL_MS },
-      );
-    });
-  }
-}
-
-function readDirectMessage(message: Msg): StoredMessage {
-  const found = message.headers;
-  return {
-    subject: found?.get("Nats-Subject") ?? "",
-    seq: Number(found?.get("Nats-Sequence")) as Sequence,
-    storedMs: Date.parse(found?.get("Nats-Time-Stamp") ?? ""),
-    data: plain(message.data),
-    header: (name) => {
-      const value = found?.get(name);
-      return value === "" ? undefined : value;
-    },
-  };
 }
 
 interface LeaderMessage {
