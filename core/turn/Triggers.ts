@@ -44,14 +44,14 @@ export function mergeTriggers(
   const schedules = mergeRows(owed.map((share) => share.schedules));
   const queue = mergeRows(owed.map((share) => share.queue));
   return {
-    ...(schedules === undefined ? {} : { schedules }),
-    ...(queue === undefined ? {} : { queue }),
     before: async () => {
       await Promise.all(owed.map((share) => share.before()));
     },
     after: () => {
       for (const share of owed) share.after?.();
     },
+    ...(schedules === undefined ? {} : { schedules }),
+    ...(queue === undefined ? {} : { queue }),
   };
 }
 

