@@ -92,6 +92,12 @@ const headerSets = fc.constantFrom<Record<string, string>>(
   { "content-type": "application/json", "X-Event": "push" },
   { "Content-Type": "application/x-www-form-urlencoded" },
   { "x-empty": "", cookie: "a=b", host: "x" },
+  { "x-latin": "été", "x-blank": "  two  ", "x-tab": "a\tb", "X-Twice": "1", "x-twice": "2" },
+  { "bad name": "x" },
+  { "": "x" },
+  { "x-lines": "a\r\nb" },
+  { "x-nul": "a\0b" },
+  { "x-wide": "日本" },
 );
 
 describe("a lazy request", () => {
@@ -102,6 +108,8 @@ describe("a lazy request", () => {
       "https://EXAMPLE.com",
       "http://[::1]:80/a%20b/../c",
       "http://user:word@host/",
+      "http://256.1.1.1/",
+      "http://localhost:99999/?x",
     );
     await fc.assert(
       fc.asyncProperty(
