@@ -9,6 +9,8 @@ import type { CallClient, CallResult } from "../call/CallClient.ts";
 import { namesSubAgent } from "../subAgent/subAgentPaths.ts";
 import type { MailInput } from "../mail/AgentEmail.ts";
 import type { MailDrop } from "../mail/mailDrop.ts";
+import { LazyRequest } from "../http/LazyRequest.ts";
+import { LazyResponse } from "../http/LazyResponse.ts";
 import { decodeError } from "../call/remoteError.ts";
 import { assertWireValue } from "../call/wireValue.ts";
 import type { Agent } from "./Agent.ts";
@@ -152,9 +154,10 @@ export function makeStub<A>(
     input: Request | string | URL,
     init?: RequestInit,
   ): Promise<Response> => {
-    const request = new Request(input, init);
+    const taken = init === undefined ? LazyRequest.take(input) : undefined;
+    const request = taken === undefined ? new Request(input, init) : (input as Request);
     if (isUpgrade(request)) return upgrade(client, id, { request, given });
-    const body = request.body === null ? undefined : new Uint8Array(await request.arrayBuffer());
+    const body = taken === undefined ? await bodyOf(request) : (taken ?? undefined);
     const { result, from } = await fetchFrom(client, id, { request, body, given });
     return toResponse(result.reply, result.body, (stream) => pulled(client(), from, stream));
   };
@@ -189,6 +192,9 @@ export function makeStub<A>(
 
 /** How many sub-agents deep a request may go: far deeper than an address can. */
 const FORWARDS_MAX = 64;
+
+const bodyOf = async (request: Request): Promise<Uint8Array | undefined> =>
+  request.body === null ? undefined : new Uint8Array(await request.arrayBuffer());
 
 interface Fetched {
   readonly request: Request;
@@ -268,9 +274,12 @@ function toResponse(
 ): Response {
   if (reply.kind === "error") return new Response("Internal Server Error", { status: 500 });
   if (reply.kind !== "response") throw new Error(`unexpected ${reply.kind} reply`);
-  const headers = new Headers();
-  for (const [name, value] of reply.headers as HeaderPairs) headers.append(name, value);
   const { status, stream } = reply;
+  if (stream === undefined) {
+    const lazy = LazyResponse.of(body, status, reply.headers);
+    if (lazy !== undefined) return lazy;
+  }
+  const headers = new Headers(reply.headers as [string, string][]);
   if (stream === undefined) {
     const content = BODILESS.has(status) ? null : (body as Uint8Array<ArrayBuffer>);
     return new Response(content, { status, headers });

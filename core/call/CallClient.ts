@@ -62,8 +62,8 @@ export class CallClient {
     /** The agent whose code calls (rule 5), if it is one's. */
     readonly caller?: () => Caller | undefined;
   };
-  /** Calls that are out, by shard. */
-  private readonly out = new Map<ShardId, Set<AbortController>>();
+  /** One for all calls that are out to a shard: a controller and its signal for each would be a twentieth of a small call. */
+  private readonly out = new Map<ShardId, AbortController>();
   /** Rule 4. */
   private readonly servers = new Map<ShardId, ServeInput>();
   private closed = false;
@@ -83,7 +83,9 @@ export class CallClient {
   }
 
   private abort(shard: ShardId): void {
-    for (const controller of this.out.get(shard) ?? []) controller.abort();
+    const controller = this.out.get(shard);
+    this.out.delete(shard);
+    controller?.abort();
   }
 
   /** The process stops: calls that are held or out end with `AgentUnreachable`, and keep nothing alive. */
@@ -164,13 +166,10 @@ export class CallClient {
     const { bus, subjects, shards } = this.parts;
     if (this.closed) return undefined;
     const shard = shardOf(id, shards);
-    const controller = this.begin(shard);
-    const reply = await bus
-      .request(subjects.call(shard, id), encodeMessage(call, body), {
-        timeoutMs: deadlineMs,
-        signal: controller.signal,
-      })
-      .finally(() => this.out.get(shard)?.delete(controller));
+    const reply = await bus.request(subjects.call(shard, id), encodeMessage(call, body), {
+      timeoutMs: deadlineMs,
+      signal: this.signalOf(shard),
+    });
     return reply._tag === "Reply" ? reply.data : undefined;
   }
 
@@ -188,10 +187,8 @@ export class CallClient {
       const leftMs = endMs - time.monotonicMs();
       if (this.closed) throw unreachable(id, "this process stops");
       if (leftMs <= 0) throw unreachable(id, "no host owns it, or its host did not take the call");
-      const controller = this.begin(shard);
-      const reply = await bus
-        .request(subject, data, { timeoutMs: leftMs, signal: controller.signal })
-        .finally(() => this.out.get(shard)?.delete(controller));
+      const signal = this.signalOf(shard);
+      const reply = await bus.request(subject, data, { timeoutMs: leftMs, signal });
       if (reply._tag === "Reply") {
         const { head, body } = decodeMessage<CallReply>(reply.data);
         if (head.kind !== "notHere") return this.resolveBlob(head, body);
@@ -206,12 +203,11 @@ export class CallClient {
     }
   }
 
-  private begin(shard: ShardId): AbortController {
-    const controller = new AbortController();
-    const out = this.out.get(shard);
-    if (out === undefined) this.out.set(shard, new Set([controller]));
-    else out.add(controller);
-    return controller;
+  /** Of the calls that are out to it from now on, until its owner is lost. */
+  private signalOf(shard: ShardId): AbortSignal {
+    let controller = this.out.get(shard);
+    if (controller === undefined) this.out.set(shard, (controller = new AbortController()));
+    return controller.signal;
   }
 
   /** The body of a call past the bus's limit goes by the blob store. */

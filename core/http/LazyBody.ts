@@ -33,6 +33,11 @@ export class LazyBody {
     return !this.#used && this.#real === undefined;
   }
 
+  /** What it was made of, which is used from now on; undefined: it is touched. */
+  take(): Uint8Array | string | null | undefined {
+    return this.#take() ? this.source : undefined;
+  }
+
   async arrayBuffer(): Promise<ArrayBuffer> {
     if (!this.#take()) return this.#unlazy().arrayBuffer();
     const { source } = this;

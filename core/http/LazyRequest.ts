@@ -36,6 +36,7 @@ const ORIGINS_MAX = 100;
 export class LazyRequest {
   static #enabled = false;
   readonly #url: string;
+  #href: string | undefined;
   readonly #method: string;
   readonly #given: HeadersInit;
   #headers: Headers | undefined;
@@ -69,8 +70,17 @@ export class LazyRequest {
       : value;
   }
 
+  /**
+   * The bytes of the body, when nobody has touched the request since it was made: it is used from now on, and the bytes
+   * are not to be changed. Null: it has none. Undefined: it is no such request, and must be read as any other.
+   */
+  static take(value: unknown): Uint8Array | null | undefined {
+    if (typeof value !== "object" || value === null || !(#real in value)) return undefined;
+    return value.#body.take() as Uint8Array | null | undefined;
+  }
+
   get url(): string {
-    return new URL(this.#url).href;
+    return (this.#href ??= new URL(this.#url).href);
   }
   get method(): string {
     return this.#method;

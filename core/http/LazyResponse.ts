@@ -4,6 +4,7 @@
  * reading that back takes longer than all the rest of a small answer. Must equal the platform's in
  * everything that can be seen (by test); whatever is unusual is made by the platform's class.
  */
+import type { HeaderPairs } from "../../schemas/Call.ts";
 import { LazyBody } from "./LazyBody.ts";
 import { standIn } from "./standIn.ts";
 
@@ -17,13 +18,21 @@ const STATUS_MIN = 200;
 const STATUS_MAX = 599;
 const TEXT_TYPE = "text/plain;charset=UTF-8";
 
+/** Of whoever made it, or as it was given. */
+type GivenHeaders = Headers | HeaderPairs;
+
 export class LazyResponse {
+  static #enabled = false;
   readonly #body: LazyBody;
   readonly #status: number;
-  #headers: Headers | undefined;
+  #headers: GivenHeaders | undefined;
   #real: Response | undefined;
 
-  private constructor(body: string | null, status: number, headers: Headers | undefined) {
+  private constructor(
+    body: Uint8Array | string | null,
+    status: number,
+    headers: GivenHeaders | undefined,
+  ) {
     this.#body = new LazyBody(body, () => this.#unlazy());
     this.#status = status;
     this.#headers = headers;
@@ -56,17 +65,32 @@ export class LazyResponse {
     return new LazyResponse(body ?? null, status, headers) as unknown as Response;
   }
 
+  /**
+   * Another's answer, of bytes that nobody changes and headers that were a response's. Undefined: it is unusual, or
+   * nobody has called `enable`.
+   */
+  static of(body: Uint8Array, status: number, headers: HeaderPairs): Response | undefined {
+    if (!LazyResponse.#enabled || status < STATUS_MIN || status > STATUS_MAX) return undefined;
+    const given = BODILESS.has(status) ? null : body;
+    return new LazyResponse(given, status, headers) as unknown as Response;
+  }
+
+  /** From now on: the platform's code that takes responses knows these. */
+  static enable(): void {
+    LazyResponse.#enabled = true;
+  }
+
   /** What goes on the wire, when nobody has touched it since it was made; else undefined. */
   static parts(
     value: object,
-  ): { status: number; headers: [string, string][]; body: string } | undefined {
+  ): { status: number; headers: HeaderPairs; body: Uint8Array | string } | undefined {
     if (!(#real in value) || !value.#body.untouched) return undefined;
-    const body = value.#body.source as string | null;
+    const { source } = value.#body;
     const status = value.#status;
-    if (value.#headers !== undefined)
-      return { status, headers: [...value.#headers], body: body?.toWellFormed() ?? "" };
-    const headers: [string, string][] = body === null ? [] : [["content-type", TEXT_TYPE]];
-    return { status, headers, body: body?.toWellFormed() ?? "" };
+    const body = typeof source === "string" ? source.toWellFormed() : (source ?? "");
+    if (value.#headers !== undefined) return { status, headers: [...value.#headers], body };
+    const headers: HeaderPairs = source === null ? [] : [["content-type", TEXT_TYPE]];
+    return { status, headers, body };
   }
 
   get status(): number {
@@ -77,9 +101,10 @@ export class LazyResponse {
   }
   get headers(): Headers {
     if (this.#real !== undefined) return this.#real.headers;
-    return (this.#headers ??= new Headers(
-      this.#body.source === null ? undefined : { "content-type": TEXT_TYPE },
-    ));
+    const given = this.#headers;
+    if (given instanceof Headers) return given;
+    const type = this.#body.source === null ? undefined : { "content-type": TEXT_TYPE };
+    return (this.#headers = new Headers(given === undefined ? type : toInit(given)));
   }
   get bodyUsed(): boolean {
     return this.#body.used;
@@ -99,8 +124,9 @@ export class LazyResponse {
 
   #unlazy(): Response {
     if (this.#real === undefined) {
-      const init = { status: this.#status, ...(this.#headers && { headers: this.#headers }) };
-      this.#real = new NativeResponse(this.#body.source as string | null, init);
+      const given = this.#headers;
+      const init = { status: this.#status, ...(given && { headers: toInit(given) }) };
+      this.#real = new NativeResponse(this.#body.source as BodyInit | null, init);
       this.#body.handOver(this.#real);
     }
     return this.#real;
@@ -110,3 +136,5 @@ export class LazyResponse {
     standIn(LazyResponse, NativeResponse, (self) => self.#unlazy());
   }
 }
+
+const toInit = (given: GivenHeaders): HeadersInit => given as Headers | [string, string][];

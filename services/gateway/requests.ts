@@ -3,7 +3,9 @@
  * only the inside may set, `Request` and `Response` for a module's `fetch`. Pure.
  */
 import type { BodyReader, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
+import { LazyResponse } from "../../core/http/LazyResponse.ts";
 import { readAhead } from "../../core/http/readAhead.ts";
+import { makeRequest } from "../../core/turn/runWebhook.ts";
 import type { HeaderPairs } from "../../schemas/Call.ts";
 
 /** Headers that the inside sets; from a client they are forgeries (`protocol.md`, table at the top). */
@@ -55,19 +57,17 @@ export function pathOf(target: string): string {
 }
 
 /** Throws `TypeError` for a URL or a header that no `Request` can have. */
-export function toRequest(request: HttpRequest, url: string, body: Uint8Array): Request {
-  const bare = request.method === "GET" || request.method === "HEAD" || body.length === 0;
-  return new Request(url, {
-    method: request.method,
-    headers: headerPairs(request).map(([name, value]): [string, string] => [name, value]),
-    ...(bare ? {} : { body: body as Uint8Array<ArrayBuffer> }),
-  });
-}
+export const toRequest = (request: HttpRequest, url: string, body: Uint8Array): Request =>
+  makeRequest(request.method, url, { headers: headerPairs(request) as [string, string][], body });
 
 /** `rest`: its body is still being made. */
 export async function toHttpResponse(
   response: Response,
 ): Promise<HttpResponse & { readonly rest?: BodyReader }> {
+  const parts = LazyResponse.parts(response);
+  // A response to an upgrade says another status.
+  if (parts?.status === response.status)
+    return { status: parts.status, headers: messageHeaders(parts.headers), body: parts.body };
   const head = { status: response.status, headers: messageHeaders([...response.headers]) };
   if (response.body === null) return { body: "", ...head };
   const reader = response.body.getReader();

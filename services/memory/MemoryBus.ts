@@ -1,5 +1,6 @@
 /** The bus in memory: `BusStore` seen through a connection. Messages arrive in a later microtask, in order. */
 import { AsyncResource } from "node:async_hooks";
+import { setMaxListeners } from "node:events";
 import * as Layer from "effect/Layer";
 import { Bus, type BusReply, type BusShape } from "../../core/bus/Bus.ts";
 import { away } from "./MemoryBroker.ts";
@@ -61,6 +62,8 @@ export function makeMemoryBus(connection: MemoryConnection): BusShape {
         const offChange = connection.onChange((up) => {
           if (!up) onAbort();
         });
+        // One signal may be that of any number of requests.
+        if (signal !== undefined) setMaxListeners(0, signal);
         signal?.addEventListener("abort", onAbort);
         if (!connection.connected || signal?.aborted === true) return onAbort();
         if (bus.publish({ subject, data: data.slice(), reply }, connection) === 0)

@@ -53,4 +53,5 @@ export function installLazyFetchClasses(): void {
     plain,
   );
   LazyRequest.enable();
+  LazyResponse.enable();
 }
