@@ -19,7 +19,7 @@ export async function answerRequest(
   f: (request: Request) => Promise<Response | CallAnswer>,
 ): Promise<CallAnswer> {
   const { id, method, url } = call;
-  const headers = call.headers.map(([name, value]): [string, string] => [name, value]);
+  const headers = call.headers as [string, string][];
   const request = makeRequest(method, url, { headers, body });
   const turn = agent.newTurn(causeOfRequest(id, method, url, agent.time.nowMs()), { request });
   try {
@@ -28,9 +28,9 @@ export async function answerRequest(
       return isAnswer(given) ? given : responseBegun(given);
     });
     if (isAnswer(made)) return made;
-    const { rest, body: begun, ...head } = made;
+    const { status, rest } = made;
     const more = rest === undefined ? {} : { stream: agent.streams.add(turn, rest) };
-    return { reply: { kind: "response", ...head, ...more }, body: begun };
+    return { reply: { kind: "response", status, headers: made.headers, ...more }, body: made.body };
   } catch (error) {
     if (agent.isLost) throw error;
     // Suppressed or not, the caller sees the same plain 500; `onError` has had its say.

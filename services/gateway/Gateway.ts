@@ -114,9 +114,9 @@ export class Gateway {
     } catch {
       return exchange.respond(plain(400, "Invalid request"));
     }
-    const { rest, ...response } = await toHttpResponse(await routeRequest(this.services, request));
-    if (rest === undefined) exchange.respond(response);
-    else exchange.stream(response, rest);
+    const response = await toHttpResponse(await routeRequest(this.services, request));
+    if (response.rest === undefined) exchange.respond(response);
+    else exchange.stream(response, response.rest);
   }
 
   private changed(change: LeaseChange): void {

@@ -1,4 +1,7 @@
-/** The bus in memory: `BusStore` seen through a connection. Messages arrive in a later microtask, in order. */
+/**
+ * The bus in memory: `BusStore` seen through a connection. Messages arrive in a later microtask, in order.
+ * Many requests may share one signal, as `CallClient`'s do.
+ */
 import { AsyncResource } from "node:async_hooks";
 import { setMaxListeners } from "node:events";
 import * as Layer from "effect/Layer";
@@ -62,7 +65,6 @@ export function makeMemoryBus(connection: MemoryConnection): BusShape {
         const offChange = connection.onChange((up) => {
           if (!up) onAbort();
         });
-        // One signal may be that of any number of requests.
         if (signal !== undefined) setMaxListeners(0, signal);
         signal?.addEventListener("abort", onAbort);
         if (!connection.connected || signal?.aborted === true) return onAbort();

@@ -11,8 +11,9 @@ import type { Msg } from "@nats-io/nats-core";
 
 const VERSION = "NATS/1.0";
 const LINE_END = "\r\n";
-/** `NATS/1.0 204 EOB`: where the status begins, and its digits. */
+/** `NATS/1.0 204 EOB`: where the status begins. */
 const STATUS_AT = VERSION.length + 1;
+/** As HTTP's, which they are taken from. */
 const STATUS_DIGITS = 3;
 
 /** The client's messages have it, their type does not. */

@@ -14,7 +14,9 @@ import { HeaderText } from "./HeaderText.ts";
 import { isNoResponders, plain, type Lost, type ReplyInbox } from "./ReplyInbox.ts";
 import type { StoredMessage, StreamRange } from "./StreamReader.ts";
 
+/** A server reads on while a batch lasts, and stands still from its end until the next one is asked for. */
 const BATCH_MESSAGES = 10_000;
+/** Two such are a small part of what a host has, and of the 64 MiB that a server keeps for one connection. */
 const BATCH_BYTES = 4 * 1024 * 1024;
 /** From one message of a batch to the next. */
 const BATCH_STALL_MS = 5_000;

@@ -11,7 +11,11 @@ import { blobSubjects, makeNatsBlobs } from "../../../services/nats/NatsBlobs.ts
 import { openConnection } from "../../../services/nats/NatsConnection.ts";
 import { makeNatsJournal } from "../../../services/nats/NatsJournal.ts";
 import { makeNatsSnapshots } from "../../../services/nats/NatsSnapshots.ts";
-import type { StoredMessage, StreamReader } from "../../../services/nats/StreamReader.ts";
+import type {
+  StoredMessage,
+  StreamRange,
+  StreamReader,
+} from "../../../services/nats/StreamReader.ts";
 import { pollUntil } from "../../kit/poll.ts";
 import { tempFolder } from "../../kit/tempFolder.ts";
 import { Installation, SECRET } from "../Installation.ts";
@@ -112,7 +116,7 @@ async function messagesOf(url: string): Promise<Pick<Material, "messages" | "sub
 
 /** The broker, as far as the adapters ask it to read. */
 export class Recorded {
-  readonly reader: Pick<StreamReader, "messages" | "byLeader" | "direct">;
+  readonly reader: Pick<StreamReader, "messages" | "batches" | "byLeader" | "direct">;
   readonly journal: ReturnType<typeof makeNatsJournal>;
   readonly snapshots: ReturnType<typeof makeNatsSnapshots>;
   /** Given instead of what was stored. */
@@ -129,10 +133,17 @@ export class Recorded {
     const of = this.of.bind(this);
     const get: StreamReader["direct"] = (stream, query) =>
       Promise.resolve("last_by_subj" in query ? of(stream, query.last_by_subj).at(-1) : undefined);
+    const within = (
+      stream: string,
+      subject: string,
+      { fromSeq, toSeq = Infinity }: StreamRange,
+    ): StoredMessage[] => of(stream, subject).filter(({ seq }) => seq >= fromSeq && seq <= toSeq);
     this.reader = {
-      messages: async function* (stream, subject, { fromSeq, toSeq = Infinity }) {
-        for (const message of of(stream, subject))
-          if (message.seq >= fromSeq && message.seq <= toSeq) yield message;
+      messages: async function* (...asked) {
+        yield* within(...asked);
+      },
+      batches: async function* (...asked) {
+        yield within(...asked);
       },
       byLeader: get,
       direct: get,
