@@ -14,6 +14,7 @@ import { growth } from "./growth.ts";
 import { hot } from "./hot.ts";
 import { memory } from "./memory.ts";
 import { replay } from "./replay.ts";
+import { requests } from "./requests.ts";
 import { rpc } from "./rpc.ts";
 import { rare } from "./rare.ts";
 import { schedules } from "./schedules.ts";
@@ -28,6 +29,7 @@ const BENCHES: ReadonlyArray<Bench> = [
   replay,
   sockets,
   rpc,
+  requests,
   rare,
   schedules,
   crowd,

@@ -4,18 +4,14 @@
  * NATS request, in as many processes. Neither stores anything: the call changes nothing.
  */
 import { fileURLToPath } from "node:url";
-import { pickPort } from "../../services/natsServer/pickPort.ts";
-import { startNats } from "../kit/natsServer.ts";
 import type { Bench, BenchOptions, BenchRow } from "./Bench.ts";
 import { durabilityOf } from "./BenchHost.ts";
-import { ROOT } from "./findFloor.ts";
-import { RUN_SOURCE, ServerProcess } from "./ServerProcess.ts";
 import { SocketLoad, type LoadRun } from "./SocketLoad.ts";
 import { startAgents } from "./startAgents.ts";
+import { startEcho } from "./startEcho.ts";
 import { median } from "./statistics.ts";
 
 const MODULE = fileURLToPath(new URL("./socketAgents.ts", import.meta.url));
-const FLOOR = fileURLToPath(new URL("./socketFloor.ts", import.meta.url));
 const SOCKETS = 100;
 /** The frames that we send to a new socket of an agent without a state: identity, MCP servers. */
 const OUR_FRAMES = 2;
@@ -59,7 +55,7 @@ export const rpc: Bench = {
       for (const form of FORMS) {
         if (options.forms.length > 0 && !options.forms.includes(form)) continue;
         options.say(`starting: ${form}`);
-        sides.push(await startEcho(form));
+        sides.push(await startEchoSide(form));
         const ours = await startOurEcho(form, options);
         sides.push(ours.side);
         server = ours.server;
@@ -110,27 +106,14 @@ async function openClients(port: number, readyFrames: number): Promise<Pick<Side
   return { one, many };
 }
 
-async function startEcho(form: Form): Promise<Side> {
-  const nats = await startNats();
-  const port = await pickPort();
-  const start = (args: ReadonlyArray<string>): ServerProcess =>
-    new ServerProcess({ name: "echo", cwd: ROOT, args: [...RUN_SOURCE, FLOOR, ...args] });
-  const processes = [
-    start(["echo", String(port), nats.url, ...(form === "one process" ? ["both"] : [])]),
-    ...(form === "one process" ? [] : [start(["respond", nats.url])]),
-  ];
-  for (const process of processes) await process.ready((output) => output.includes("listening"));
-  const clients = await openClients(port, 1);
-  return {
-    name: "echo",
-    form,
-    ...clients,
-    stop: async () => {
-      await Promise.all([clients.one.stop(), clients.many.stop()]);
-      await Promise.all(processes.map((process) => process.stop()));
-      await nats.stop();
-    },
+async function startEchoSide(form: Form): Promise<Side> {
+  const echo = await startEcho(form);
+  const clients = await openClients(echo.port, 1);
+  const stop = async (): Promise<void> => {
+    await Promise.all([clients.one.stop(), clients.many.stop()]);
+    await echo.stop();
   };
+  return { name: "echo", form, ...clients, stop };
 }
 
 async function startOurEcho(

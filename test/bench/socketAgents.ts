@@ -1,4 +1,4 @@
-/** The module of the benches over WebSockets: a board that changes a state of 1 KB, and an echo. */
+/** The module of the benches over WebSockets, and of requests: a board that changes a state of 1 KB, and an echo. */
 import { Agent, callable, routeAgentRequest } from "agents";
 
 /** With its names and the counter: a state of 1 KB. */
@@ -21,6 +21,10 @@ export class Board extends Agent<unknown, BoardState> {
 
 export class Echo extends Agent {
   static override options = { hibernateAfterSeconds: 3600 };
+
+  override async onRequest(request: Request): Promise<Response> {
+    return new Response(request.method === "POST" ? await request.text() : "hello");
+  }
 
   @callable()
   echo(text: string): string {

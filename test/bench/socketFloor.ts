@@ -1,11 +1,11 @@
 /**
  * What sockets are compared with: uWebSockets alone, as a process of its own.
  * `publish <port>`: each path is a topic; any message publishes 1 KB to all of its sockets.
- * `echo <port> <nats>`: a message goes as a core NATS request to a responder, its reply to the socket.
+ * `echo <port> <nats>`: a message goes as a core NATS request to a responder, its reply to the socket; an HTTP request too.
  * `respond <nats>`: the responder, in a process of its own; with `echo … both` it is in that one.
  */
 import { connect } from "@nats-io/transport-node";
-import type { WebSocket } from "uWebSockets.js";
+import type { HttpResponse, WebSocket } from "uWebSockets.js";
 import { loadUws } from "../../services/uws/loadUws.ts";
 
 interface Opened {
@@ -79,6 +79,19 @@ if (what === "publish") {
   } else {
     if (both !== undefined) await respond();
     const client = await connect({ servers });
+    const ask = async (res: HttpResponse, text: string): Promise<void> => {
+      const reply = await client.request(SUBJECT, JSON.stringify({ id: "1", args: [text] }));
+      const { result } = reply.json<{ result: string }>();
+      res.cork(() => void res.end(result));
+    };
+    app.any("/*", (res, req) => {
+      res.onAborted(() => {
+        throw new Error("a request was given up");
+      });
+      if (req.getMethod() === "get") return void ask(res, "hello");
+      // All of it comes in one piece.
+      res.onData((data) => void ask(res, decoder.decode(data.slice(0))));
+    });
     served(
       (ws) => void ws.send("{}", false),
       (ws, data) => {
