@@ -63,7 +63,10 @@ export async function routeAgentRequest(
     name,
     options.props === undefined ? {} : { props: options.props },
   );
-  return withHeaders(await stub.fetch(forwarded), cors);
+  const response = await stub.fetch(forwarded);
+  // A stub's is nobody else's: made again, it would be read through streams.
+  if (cors !== undefined) setHeaders(response.headers, cors);
+  return response;
 }
 
 /** The route of a path; undefined when it has too few segments or another prefix. */
@@ -87,9 +90,13 @@ export function matchAgentPath(
 const corsHeaders = (cors: RouteOptions["cors"]): HeadersInit | undefined =>
   cors === true ? CORS : cors === false ? undefined : cors;
 
+function setHeaders(headers: Headers, extra: HeadersInit): void {
+  for (const [name, value] of new Headers(extra)) headers.set(name, value);
+}
+
 function withHeaders(response: Response, extra: HeadersInit | undefined): Response {
   if (extra === undefined) return response;
   const headers = new Headers(response.headers);
-  for (const [name, value] of new Headers(extra)) headers.set(name, value);
+  setHeaders(headers, extra);
   return new Response(response.body, { status: response.status, headers });
 }

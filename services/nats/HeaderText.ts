@@ -2,7 +2,7 @@
  * The header block of a message as its text, to look up a few lines in. A hot path: the client's `headers` makes a map of
  * all lines, with a check of each name, an array for each value and a search through all names for each (measured: 49,000
  * events read a second with it, 85,000 without). What `HeaderText.get` says equals what the client's says
- * (`test/nats/headerText.test.ts`).
+ * (`test/conformance/headerText.test.ts`).
  *
  * The client keeps the block right before the data, in the same memory: what a message is long in all, less its subject,
  * its reply subject and its data, is the block's length. Where that is not so the client's own headers serve.
