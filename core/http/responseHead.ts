@@ -86,6 +86,15 @@ export const reasonPhrase = (status: number): string => {
 /** Whether the status means that no body follows, whatever the head says (RFC 9112, section 6.3). */
 export const bodiless = (status: number): boolean => status === 204 || status === 304;
 
+/**
+ * Whether a whole answer says how long its body is. To a HEAD only where there is one: many frameworks take it away, and
+ * a length must be a GET's or not be said (RFC 9110 §8.6).
+ */
+export const saysLength = (
+  { status, body }: { readonly status: number; readonly body: Uint8Array | string },
+  method: string,
+): boolean => !bodiless(status) && (method !== "HEAD" || body.length > 0);
+
 const NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const PRINTABLE = /^[\t\x20-\x7e]*$/;
 const LATIN1 = /^[\t\x20-\x7e\x80-\xff]*$/;

@@ -21,6 +21,7 @@ import {
   headerEncoding,
   headerOwner,
   reasonPhrase,
+  saysLength,
 } from "../../core/http/responseHead.ts";
 
 /** What an exchange needs of its server. */
@@ -124,7 +125,8 @@ export class NodeExchange implements Exchange {
   #begin(response: HttpResponse, whole: boolean): { reason: string; head: string[] } {
     if (this.#responded) throw new Error(`respond was called twice for ${this.request.target}`);
     const reason = reasonPhrase(response.status);
-    const head = headerLines(response, this.#owner.stopping, whole);
+    const length = whole && saysLength(response, this.request.method);
+    const head = headerLines(response, this.#owner.stopping, length);
     this.#responded = true;
     return { reason, head };
   }
@@ -178,7 +180,7 @@ export class NodeExchange implements Exchange {
 }
 
 /** Names and values in turn, the form in which node:http keeps repeated names apart. */
-const headerLines = (response: HttpResponse, stopping: boolean, whole: boolean): string[] => {
+const headerLines = (response: HttpResponse, stopping: boolean, length: boolean): string[] => {
   const lines: string[] = [];
   let close = stopping;
   for (const [name, value] of response.headers) {
@@ -188,8 +190,6 @@ const headerLines = (response: HttpResponse, stopping: boolean, whole: boolean):
     if (owner === "handler") lines.push(name, value);
   }
   if (close) lines.push("connection", "close");
-  if (whole && !bodiless(response.status)) {
-    lines.push("content-length", String(Buffer.byteLength(response.body)));
-  }
+  if (length) lines.push("content-length", String(Buffer.byteLength(response.body)));
   return lines;
 };

@@ -27,6 +27,7 @@ import {
   headerEncoding,
   headerOwner,
   reasonPhrase,
+  saysLength,
 } from "../../core/http/responseHead.ts";
 
 /** What an exchange needs of its server. */
@@ -208,9 +209,8 @@ export class UwsExchange implements Exchange {
     if (bodiless(response.status) || this.request.method === "HEAD") {
       if (close) res.writeHeader("connection", "close");
       // Given to endWithoutBody, the length would keep the library waiting for that many bytes.
-      if (!bodiless(response.status)) {
+      if (saysLength(response, this.request.method))
         res.writeHeader("content-length", String(Buffer.byteLength(body)));
-      }
       res.endWithoutBody();
     } else if (body.length <= COPIED_BYTES_MAX) {
       res.end(asUtf8(body), close);

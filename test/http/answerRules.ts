@@ -110,6 +110,18 @@ export const answerRules = (adapter: Adapter): void => {
       expect((await client.send(GET).response()).body).toBe("12345");
     });
 
+    it("a HEAD request whose answer has no body gets no length: a GET's may be another", async () => {
+      await using server = await startServer(adapter, {
+        onRequest: (exchange) =>
+          exchange.respond(ok(exchange.request.method === "HEAD" ? "" : "12345")),
+      });
+      using client = await RawClient.connect(server.port);
+      client.send("HEAD / HTTP/1.1\r\nHost: h\r\n\r\n");
+      const { headers } = await client.response({ bodiless: true });
+      expect(headers.filter(([name]) => /^(?:content-length|transfer-)/i.test(name))).toEqual([]);
+      expect((await client.send(GET).response()).body).toBe("12345");
+    });
+
     it.each([204, 304])(
       "a %i has neither body nor length, and ends at its head",
       async (status) => {

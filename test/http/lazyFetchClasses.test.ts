@@ -8,6 +8,7 @@ import { describe, expect, test } from "vitest";
 import { LazyRequest } from "../../core/http/LazyRequest.ts";
 import { LazyResponse } from "../../core/http/LazyResponse.ts";
 import { responseParts } from "../../core/turn/runWebhook.ts";
+import { toHttpResponse } from "../../services/gateway/requests.ts";
 import { installLazyFetchClasses } from "../../services/node/lazyFetchClasses.ts";
 
 const NativeRequest = globalThis.Request;
@@ -157,6 +158,34 @@ describe("a lazy request", () => {
   });
 });
 
+describe("the bytes of a lazy request", () => {
+  const init = { method: "POST", headers: {}, body: bytes("body") };
+
+  test("are taken once, which uses the request up", async () => {
+    const request = LazyRequest.make("http://x/", init);
+    expect(LazyRequest.take(request)).toBe(init.body);
+    expect(request.bodyUsed).toBe(true);
+    expect(LazyRequest.take(request)).toBeUndefined();
+    await expect(request.text()).rejects.toThrow(TypeError);
+    expect(() => new Request(request)).toThrow(TypeError);
+  });
+
+  test("are not there to take when there is none, or somebody else has looked", async () => {
+    const bare = LazyRequest.make("http://x/", { ...init, body: null });
+    expect([LazyRequest.take(bare), LazyRequest.take(bare), bare.bodyUsed]).toEqual([
+      null,
+      null,
+      false,
+    ]);
+    const read = LazyRequest.make("http://x/", init);
+    await read.text();
+    const asked = LazyRequest.make("http://x/", init);
+    expect(asked.body).not.toBeNull();
+    for (const other of [read, asked, new NativeRequest("http://x/"), "http://x/", undefined])
+      expect(LazyRequest.take(other)).toBeUndefined();
+  });
+});
+
 describe("a lazy response", () => {
   const inits = fc.constantFrom<ResponseInit | undefined>(
     undefined,
@@ -208,6 +237,56 @@ describe("a lazy response", () => {
         );
       }),
     );
+  });
+
+  const answers = fc.record({
+    text: bodies,
+    status: fc.constantFrom(200, 201, 204, 304, 404, 500),
+    headers: fc.constantFrom<[string, string][]>(
+      [],
+      [["content-type", "application/json"]],
+      [["set-cookie", "a=1"], ["set-cookie", "b=2"], ["x-a", "é"]],
+    ),
+  }); // prettier-ignore
+  /** Another agent's answer: ours, and as the platform would hold it. */
+  const both = (answer: {
+    readonly text: string;
+    readonly status: number;
+    readonly headers: [string, string][];
+  }): readonly [Response, Response] => {
+    const { text, status, headers } = answer;
+    const content = [204, 304].includes(status) ? null : bytes(text);
+    const lazy = LazyResponse.of(bytes(text), status, headers);
+    return [lazy!, new NativeResponse(content, { status, headers })];
+  };
+
+  test("of another's bytes looks like the platform's, in whatever order it is looked at", async () => {
+    await fc.assert(
+      fc.asyncProperty(answers, looks, (answer, names) => compare(...both(answer), names)),
+      { numRuns: 400 },
+    );
+    for (const status of [101, 199, 600])
+      expect(LazyResponse.of(bytes(""), status, [])).toBeUndefined();
+  });
+
+  test("of another's bytes goes out of the gateway as the platform's would, also after it was changed", async () => {
+    await fc.assert(
+      fc.asyncProperty(answers, fc.boolean(), async (answer, isChanged) => {
+        const wire = async (response: Response) => {
+          if (isChanged) response.headers.set("x-more", "1");
+          const { status, headers, body } = await toHttpResponse(response);
+          return { status, headers, body: [...(typeof body === "string" ? bytes(body) : body)] };
+        };
+        const [lazy, native] = both(answer);
+        expect(await wire(lazy)).toEqual(await wire(native));
+      }),
+    );
+  });
+
+  test("that a module made once goes out of the gateway each time", async () => {
+    const notFound = new Response("Nothing here", { status: 404 });
+    for (let time = 0; time < 2; time++)
+      expect(await toHttpResponse(notFound)).toMatchObject({ status: 404, body: "Nothing here" });
   });
 
   test("is left to the platform where it is derived from, or made of bytes and streams", async () => {
