@@ -39,6 +39,7 @@ export async function installPeers(): Promise<PeerFolder> {
   const given = process.env["AGENTS_PEERS"];
   const folder =
     given === undefined ? tempFolder("peers") : { path: given, remove: () => undefined };
+  mkdirSync(folder.path, { recursive: true });
   for (const program of ["worker.mjs", "restate.mjs", "postgres.mjs"])
     copyFileSync(join(PROGRAMS, program), join(folder.path, program));
   if (existsSync(join(folder.path, "node_modules/agents"))) return folder;
