@@ -275,23 +275,16 @@ function toResponse(
   if (reply.kind === "error") return new Response("Internal Server Error", { status: 500 });
   if (reply.kind !== "response") throw new Error(`unexpected ${reply.kind} reply`);
   const { status, stream } = reply;
-  if (stream === undefined) {
-    const lazy = LazyResponse.of(body, status, reply.headers);
-    if (lazy !== undefined) return lazy;
-  }
-  const headers = new Headers(reply.headers as [string, string][]);
+  const init = { status, headers: reply.headers as [string, string][] };
   if (stream === undefined) {
     const content = BODILESS.has(status) ? null : (body as Uint8Array<ArrayBuffer>);
-    return new Response(content, { status, headers });
+    return LazyResponse.of(body, status, reply.headers) ?? new Response(content, init);
   }
   const source = goOn(stream);
   const start = (controller: ReadableStreamDefaultController<Uint8Array>): void => {
     if (body.length > 0) controller.enqueue(body);
   };
-  return new Response(new ReadableStream({ ...source, start }, { highWaterMark: 0 }), {
-    status,
-    headers,
-  });
+  return new Response(new ReadableStream({ ...source, start }, { highWaterMark: 0 }), init);
 }
 
 /** The rest of a body that the agent is still making; pulled as it is read. */

@@ -68,10 +68,7 @@ async function wholeParts(response: Response): Promise<ResponseParts> {
 /** For a caller who takes a body as it is made: waits for no more than its beginning. Throws as `partsAtHand`. */
 export async function responseBegun(response: Response): Promise<ResponseBegun> {
   const parts = partsAtHand(response);
-  if (parts !== undefined) {
-    const { status, headers, body } = parts;
-    return { status, headers, body, rest: undefined };
-  }
+  if (parts !== undefined) return { rest: undefined, ...parts };
   const { status } = response;
   const headers: HeaderPairs = [...response.headers];
   if (response.body === null) return { status, headers, body: "", rest: undefined };

@@ -25,7 +25,8 @@ interface Sized extends Msg {
 export class HeaderText {
   private readonly text: string;
 
-  private constructor(text: string) {
+  /** `text`: the block, from its version on; empty: there is none. */
+  constructor(text: string) {
     this.text = text;
   }
 

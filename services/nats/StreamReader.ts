@@ -122,17 +122,12 @@ interface LeaderMessage {
 }
 
 function readLeaderMessage(message: LeaderMessage): StoredMessage {
-  const lines = Buffer.from(message.hdrs ?? "", "base64")
-    .toString("latin1")
-    .split("\r\n");
+  const headers = new HeaderText(Buffer.from(message.hdrs ?? "", "base64").toString());
   return {
     subject: message.subject,
     seq: message.seq as Sequence,
     storedMs: Date.parse(message.time),
     data: plain(Buffer.from(message.data ?? "", "base64")),
-    header: (name) => {
-      const line = lines.find((l) => l.startsWith(`${name}: `) || l.startsWith(`${name}:`));
-      return line?.slice(name.length + 1).trim();
-    },
+    header: (name) => headers.get(name),
   };
 }

@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import type { Bench, BenchOptions, BenchRow } from "./Bench.ts";
 import { durabilityOf } from "./BenchHost.ts";
 import { runHttp, type HttpRun } from "./HttpLoad.ts";
+import { measureForms } from "./measureForms.ts";
 import { startAgents } from "./startAgents.ts";
 import { startEcho, type Echo } from "./startEcho.ts";
 import { median, percentile } from "./statistics.ts";
@@ -39,32 +40,16 @@ export const requests: Bench = {
   about:
     'HTTP requests to agents, beside uWebSockets and core NATS (--form "one process", "two processes")',
   run: async (options) => {
-    const sides: Side[] = [];
-    const found: Measured[] = [];
-    let server = "";
-    try {
-      for (const form of FORMS) {
-        if (options.forms.length > 0 && !options.forms.includes(form)) continue;
-        options.say(`starting: ${form}`);
-        sides.push({ name: "echo", form, ...(await startEcho(form)) });
-        const ours = await startOurs(form, options);
-        sides.push(ours.side);
-        server = ours.server;
-      }
-      for (const method of METHODS) {
-        for (const side of sides) await load(side, method, WARM_UP_SECONDS);
-        for (let round = 0; round < options.rounds; round += 1)
-          for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
-            const run = await load(side, method, options.seconds);
-            options.say(
-              `  ${method}, ${side.form}, ${side.name}: ${Math.round(run.perSecond)}/s, p50 ${percentile(run.tookMs, 50).toFixed(2)} ms`,
-            );
-            found.push({ ...run, side: side.name, form: side.form, method });
-          }
-      }
-    } finally {
-      for (const side of sides) await side.stop();
-    }
+    const { sides, found, server } = await measureForms<Form, Side, Method, Measured>(options, {
+      forms: FORMS,
+      startFloor: async (form) => ({ name: "echo", form, ...(await startEcho(form)) }),
+      startOurs: (form) => startOurs(form, options),
+      loads: METHODS,
+      warmUpSeconds: WARM_UP_SECONDS,
+      run: load,
+      tell: ({ method, form, side, perSecond, tookMs }) =>
+        `${method}, ${form}, ${side}: ${Math.round(perSecond)}/s, p50 ${percentile(tookMs, 50).toFixed(2)} ms`,
+    });
     return {
       title: `${AGENTS} agents, ${CONNECTIONS} connections; ${options.rounds} × ${options.seconds} s each, medians`,
       server,
@@ -78,7 +63,11 @@ export const requests: Bench = {
   },
 };
 
-function load({ port }: Side, method: Method, seconds: number): Promise<HttpRun> {
+async function load(
+  { name: side, form, port }: Side,
+  method: Method,
+  seconds: number,
+): Promise<Measured> {
   let n = 0;
   const next = (): string => {
     const head = `${method} /agents/echo/echo-${(n += 1) % AGENTS} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n`;
@@ -86,7 +75,8 @@ function load({ port }: Side, method: Method, seconds: number): Promise<HttpRun>
       ? `${head}\r\n`
       : `${head}Content-Type: application/json\r\nContent-Length: ${BODY.length}\r\n\r\n${BODY}`;
   };
-  return runHttp({ port, connections: CONNECTIONS, next, seconds });
+  const run = await runHttp({ port, connections: CONNECTIONS, next, seconds });
+  return { ...run, side, form, method };
 }
 
 async function startOurs(

@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import type { Bench, BenchOptions, BenchRow } from "./Bench.ts";
 import { durabilityOf } from "./BenchHost.ts";
 import { SocketLoad, type LoadRun } from "./SocketLoad.ts";
+import { measureForms } from "./measureForms.ts";
 import { startAgents } from "./startAgents.ts";
 import { startEcho } from "./startEcho.ts";
 import { median } from "./statistics.ts";
@@ -48,33 +49,16 @@ export const rpc: Bench = {
   about:
     'round trips over sockets, beside an echo through core NATS (--form "one process", "two processes")',
   run: async (options) => {
-    const sides: Side[] = [];
-    const found: Measured[] = [];
-    let server = "";
-    try {
-      for (const form of FORMS) {
-        if (options.forms.length > 0 && !options.forms.includes(form)) continue;
-        options.say(`starting: ${form}`);
-        sides.push(await startEchoSide(form));
-        const ours = await startOurEcho(form, options);
-        sides.push(ours.side);
-        server = ours.server;
-      }
-      for (const load of LOADS) {
-        for (const side of sides) await runOn(side, load, WARM_UP_SECONDS);
-        for (let round = 0; round < options.rounds; round += 1)
-          for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
-            const measured = await runOn(side, load, options.seconds);
-            const { perSecond, p50Ms } = measured;
-            options.say(
-              `  ${load.load}, ${side.form}, ${side.name}: ${Math.round(perSecond)}/s, p50 ${p50Ms.toFixed(2)} ms`,
-            );
-            found.push(measured);
-          }
-      }
-    } finally {
-      for (const side of sides) await side.stop();
-    }
+    const { sides, found, server } = await measureForms(options, {
+      forms: FORMS,
+      startFloor: startEchoSide,
+      startOurs: (form) => startOurEcho(form, options),
+      loads: LOADS,
+      warmUpSeconds: WARM_UP_SECONDS,
+      run: runOn,
+      tell: ({ load, form, side, perSecond, p50Ms }) =>
+        `${load}, ${form}, ${side}: ${Math.round(perSecond)}/s, p50 ${p50Ms.toFixed(2)} ms`,
+    });
     return {
       title: `a call of 100 B and its reply; ${options.rounds} × ${options.seconds} s each, medians`,
       server,
