@@ -4,6 +4,7 @@
  *
  * A hot path: each durable turn that writes begins one, and a timer of its own for each is a kilobyte to collect.
  */
+import { LinkedList } from "../collections/LinkedList.ts";
 import type { TimeShape } from "./Time.ts";
 
 interface Waiting {
@@ -15,7 +16,7 @@ export class EqualTimers {
   private readonly time: TimeShape;
   private readonly ms: number;
   /** In the order in which they fall due. */
-  private readonly waiting = new Set<Waiting>();
+  private readonly waiting = new LinkedList<Waiting>();
   private armed = false;
 
   constructor(time: TimeShape, ms: number) {
@@ -25,10 +26,9 @@ export class EqualTimers {
 
   /** Runs `f` after `ms`, unless the returned function was called before. */
   after(f: () => void): () => void {
-    const entry: Waiting = { dueMs: this.time.monotonicMs() + this.ms, run: f };
-    this.waiting.add(entry);
+    const link = this.waiting.add({ dueMs: this.time.monotonicMs() + this.ms, run: f });
     if (!this.armed) this.arm(this.ms);
-    return () => this.waiting.delete(entry);
+    return () => link.leave();
   }
 
   /** The timer is not cancelled with the last that waits: under load the next is there before it is due. */
@@ -37,10 +37,10 @@ export class EqualTimers {
     this.time.after(ms, () => {
       const nowMs = this.time.monotonicMs();
       // Also those that one of them begins: it is armed still, so they arm no second timer.
-      for (const entry of this.waiting) {
-        if (entry.dueMs > nowMs) return this.arm(entry.dueMs - nowMs);
-        this.waiting.delete(entry);
-        entry.run();
+      for (let next = this.waiting.first; next !== undefined; next = this.waiting.first) {
+        if (next.dueMs > nowMs) return this.arm(next.dueMs - nowMs);
+        this.waiting.shift();
+        next.run();
       }
       this.armed = false;
     });

@@ -115,7 +115,7 @@ export class Committer {
   /** Something was written in this turn; `last`: its state follows those of the other turns. */
   touch(turn: Turn, { last = false } = {}): void {
     const batch = this.batch();
-    if (last) batch.turns.delete(turn);
+    if (last && batch.turns.size > 1) batch.turns.delete(turn);
     batch.turns.add(turn);
     if (isOpen(turn)) {
       if (turn.wroteMs === undefined) {

@@ -25,7 +25,7 @@ import { InputDoubts } from "./InputDoubts.ts";
 import { backoffMs, retryOf } from "./retryPolicy.ts";
 import { runEnvelope } from "./runEnvelope.ts";
 import type { ResponseParts } from "./runWebhook.ts";
-import { LateMap, SparseMap } from "./sparse.ts";
+import { SparseMap } from "./sparse.ts";
 import { Turn } from "./Turn.ts";
 
 /** Turns of one agent that run or wait for their commit: enough for a full group commit. */
@@ -55,6 +55,7 @@ interface Held {
 
 /** An input that runs, and repetitions of it that wait for that. */
 interface Running {
+  readonly keys: ReadonlyArray<string>;
   readonly held: Held;
   readonly repeated: Held[];
 }
@@ -65,10 +66,9 @@ export class Mailbox {
   private readonly doubts: InputDoubts;
   private readonly waiting: Held[] = [];
   private withBytes = 0;
-  private running = 0;
   private pumping = false;
-  /** By each of its keys. */
-  private readonly inProgress = new LateMap<string, Running>();
+  /** Not many (`TURNS_MAX`), nearly always one: looked through, for a `Map` that fills and empties costs more. */
+  private readonly running: Running[] = [];
   /** Monotonic, by key: a stored copy of what failed here unstored comes at once, and is not to run before. */
   private readonly resting = new SparseMap<string, number>();
 
@@ -80,7 +80,7 @@ export class Mailbox {
   }
 
   get idle(): boolean {
-    return this.waiting.length === 0 && this.running === 0;
+    return this.waiting.length === 0 && this.running.length === 0;
   }
 
   /** Takes an input; without `data` it is read from the inbox when its turn comes. */
@@ -112,7 +112,7 @@ export class Mailbox {
   /** The agent was discarded: what ran may never be heard of again. */
   abandon(): void {
     this.stop();
-    for (const { held, repeated } of this.inProgress.values())
+    for (const { held, repeated } of this.running)
       for (const { delivery } of [held, ...repeated])
         if (delivery instanceof DirectInput) delivery.nak();
   }
@@ -122,7 +122,7 @@ export class Mailbox {
     if (this.pumping) return;
     this.pumping = true;
     try {
-      while (this.waiting.length > 0 && this.running < TURNS_MAX && !this.agent.discarded) {
+      while (this.waiting.length > 0 && this.running.length < TURNS_MAX && !this.agent.discarded) {
         const held = this.waiting[0]!;
         if (this.doubts.closed) return;
         if (this.agent.committer.holding) {
@@ -204,24 +204,21 @@ export class Mailbox {
     if (restMs > 0) return delivery.nak(restMs);
     this.resting.delete(head.key);
     const keys = [head.key, ...(head.alsoKeys ?? [])];
-    for (const key of keys) {
-      const others = this.inProgress.get(key);
-      if (others === undefined) continue;
+    const same = this.running.find((other) => other.keys.some((key) => keys.includes(key)));
+    if (same !== undefined) {
       held.data = data;
-      others.repeated.push(held);
+      same.repeated.push(held);
       return;
     }
-    const repeated: Held[] = [];
-    for (const key of keys) this.inProgress.set(key, { held, repeated });
-    this.running++;
+    const running: Running = { keys, held, repeated: [] };
+    this.running.push(running);
     const ended = (): void => {
-      this.running--;
+      this.running.splice(this.running.indexOf(running), 1);
       this.doubts.over(head.key);
-      for (const key of keys) this.inProgress.delete(key);
       // Nothing when it has ended otherwise.
       if (delivery instanceof DirectInput) delivery.nak();
       if (this.agent.discarded) return;
-      for (const again of repeated) this.begin(again, again.data!);
+      for (const again of running.repeated) this.begin(again, again.data!);
       this.pump();
     };
     this.runInput(held, envelope).then(ended, (error: unknown) => {

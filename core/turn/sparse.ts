@@ -1,10 +1,9 @@
 /**
  * A map and a set that are nothing while they are empty. An agent in memory has a score of them, nearly
- * all empty nearly always, and an empty `Map` keeps 180 bytes. For what fills and empties with every turn
- * there is `LateMap`: of an agent that has had one such turn it keeps the `Map`.
+ * all empty nearly always, and an empty `Map` keeps 180 bytes.
  */
 export class SparseMap<K, V> {
-  protected map: Map<K, V> | undefined;
+  private map: Map<K, V> | undefined;
 
   get size(): number {
     return this.map?.size ?? 0;
@@ -35,16 +34,6 @@ export class SparseMap<K, V> {
   }
   [Symbol.iterator](): MapIterator<[K, V]> {
     return (this.map ?? new Map<K, V>())[Symbol.iterator]();
-  }
-}
-
-/** Made with its first entry, and kept. */
-export class LateMap<K, V> extends SparseMap<K, V> {
-  override delete(key: K): boolean {
-    return this.map?.delete(key) ?? false;
-  }
-  override clear(): void {
-    this.map?.clear();
   }
 }
 

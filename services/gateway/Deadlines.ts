@@ -5,6 +5,7 @@
  * A slice lives for seconds, the requests in it mostly for milliseconds. So what waits for it is taken
  * out again when it is done with: else the collector would carry every request of the last seconds.
  */
+import { LinkedList } from "../../core/collections/LinkedList.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 
 /** Deadlines are seconds; answering up to this much late is within any provider's patience. */
@@ -55,20 +56,19 @@ const PASSED = new DOMException("The deadline has passed", "TimeoutError");
 
 class Slice implements Deadline {
   private readonly controller = new AbortController();
-  private readonly waiters = new Set<() => void>();
+  private readonly waiters = new LinkedList<() => void>();
 
   get signal(): AbortSignal {
     return this.controller.signal;
   }
 
   readonly onPassed = (f: () => void): (() => void) => {
-    this.waiters.add(f);
-    return () => this.waiters.delete(f);
+    const link = this.waiters.add(f);
+    return () => link.leave();
   };
 
   pass(): void {
     this.controller.abort(PASSED);
-    for (const waiter of this.waiters) waiter();
-    this.waiters.clear();
+    for (let next = this.waiters.shift(); next !== undefined; next = this.waiters.shift()) next();
   }
 }

@@ -8,6 +8,7 @@
  * 3. A batch is answered when each of its events is stored (`storeBatch`), not by its agents.
  * 4. While the broker elects or a shard moves, the request is held and tried again within its deadline.
  */
+import { NumberedTable } from "../../core/collections/NumberedTable.ts";
 import type { Exchange, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import {
   answerOfVerdict,
@@ -41,12 +42,11 @@ export class WebhookEndpoint {
   private readonly services: GatewayServices;
   private readonly deadlines: Deadlines;
   private readonly replySubject: string;
-  /** Webhooks whose answer is awaited, by reply id. */
-  private readonly waiting = new Map<string, WebhookOut>();
+  /** Webhooks whose answer is awaited, by what follows this endpoint's life in their reply id. */
+  private readonly waiting = new NumberedTable<WebhookOut>();
   private readonly unsubscribe: () => void;
   /** No other endpoint's, of this process or one before it: what an agent remembers by them is not another's. */
   private readonly life: string;
-  private nextReply = 0;
   /** Events of batches that are being stored. */
   private batchItems = 0;
 
@@ -54,7 +54,7 @@ export class WebhookEndpoint {
     this.services = services;
     this.deadlines = new Deadlines(services.time);
     const { subjects, gatewayId } = services.config;
-    this.life = services.time.id();
+    this.life = `${services.time.id()}-`;
     this.replySubject = subjects.gateway(gatewayId, "reply");
     this.unsubscribe = listen(services, this.replySubject, ({ data }) => this.answered(data));
   }
@@ -189,9 +189,9 @@ export class WebhookEndpoint {
   ): void {
     const { config, time } = this.services;
     const byAgent = route.answer === "agent";
-    const replyId = `${this.life}-${(++this.nextReply).toString(36)}`;
+    const number = this.waiting.next();
     const { provider } = route.verifier;
-    const reply = byAgent ? { subject: this.replySubject, id: replyId } : undefined;
+    const reply = byAgent ? { subject: this.replySubject, id: this.life + number } : undefined;
     const head = webhookHead({
       provider, request, headers, dedupId, replayId, eventType, id: time.id, reply,
     }); // prettier-ignore
@@ -204,11 +204,11 @@ export class WebhookEndpoint {
       byAgent,
       storeFirst: config.storeFirst,
       respond: (response) => {
-        this.waiting.delete(replyId);
+        this.waiting.take(number);
         respond(response);
       },
     });
-    this.waiting.set(replyId, out);
+    this.waiting.set(number, out);
     out.start();
   }
 
@@ -229,7 +229,8 @@ export class WebhookEndpoint {
   private answered(data: Uint8Array): void {
     const { head, body } = decodeMessage<InputAnswer>(data);
     // None: past its deadline, the caller had its 202.
-    this.waiting.get(head.id)?.hear(head, body);
+    if (!head.id.startsWith(this.life)) return;
+    this.waiting.get(Number(head.id.slice(this.life.length)))?.hear(head, body);
   }
 }
 

@@ -34,7 +34,7 @@ import type { MakeRoom } from "./makeRoom.ts";
 import { letGo, type LeavingAgent } from "./letGo.ts";
 import { UnknownAgentClass } from "./slotErrors.ts";
 import { SnapshotPolicy } from "./SnapshotPolicy.ts";
-import { LateMap, SparseMap } from "../../core/turn/sparse.ts";
+import { SparseMap } from "../../core/turn/sparse.ts";
 
 /** Wait before a failed activation is tried again for inputs that wait, at first and at most. */
 const REACTIVATE_MS_MIN = 200;
@@ -64,7 +64,7 @@ export class AgentSlot implements AgentHome {
   private readonly owner: SlotOwner;
   private live: Live | undefined;
   private activating: Promise<Live> | undefined;
-  private readonly outstanding = new LateMap<number, InputHandle>();
+  private readonly outstanding = new SparseMap<number, InputHandle>();
   /** Bytes of the first inputs that came before the agent had started, by sequence. */
   private readonly early = new SparseMap<number, Uint8Array>();
   /** Sockets of the agent while it is not in memory, by `socketKey`. */

@@ -24,6 +24,7 @@ import {
 } from "../../schemas/Call.ts";
 import { CallInterrupted } from "../../core/agent/errors.ts";
 import type { BusMessage } from "../../core/bus/Bus.ts";
+import { LinkedList } from "../../core/collections/LinkedList.ts";
 import { encodeError } from "../../core/call/remoteError.ts";
 import type { Delivery, InboxConsumer } from "../../core/inbox/Inbox.ts";
 import type { Lease } from "../../core/lease/Leases.ts";
@@ -61,7 +62,7 @@ export class Shard {
   /** Calls that were taken and not answered yet. */
   private answering = 0;
   /** Tell their callers that nobody will. */
-  private readonly interrupts = new Set<() => void>();
+  private readonly interrupts = new LinkedList<() => void>();
 
   constructor(services: HostServices, shard: ShardId, lease: Lease, validUntilMs: number) {
     this.services = services;
@@ -109,7 +110,8 @@ export class Shard {
     this.unserve?.();
     void this.unsubscribe?.();
     // Before the lease is released, if it is: callers are told nothing else (`Gateway.changed`).
-    for (const interrupt of this.interrupts) interrupt();
+    for (let next = this.interrupts.shift(); next !== undefined; next = this.interrupts.shift())
+      next();
     for (const slot of this.slots.values()) slot.discard();
     this.slots.clear();
     // Its failure changes nothing: what is not acked goes to the next owner.
@@ -240,17 +242,16 @@ export class Shard {
         return undefined;
       }
     };
-    const interrupt = (): void => void tell(this.notHere({ begun: true }));
+    const interrupt = this.interrupts.add(() => void tell(this.notHere({ begun: true })));
     const over = (): void => {
       this.answering--;
-      this.interrupts.delete(interrupt);
+      interrupt.leave();
     };
     const end = (answer: CallAnswer): void => {
       const told = tell(answer);
       if (told === undefined) over();
       else void told.then(over);
     };
-    this.interrupts.add(interrupt);
     this.answering++;
     run().then(end, (error: unknown) => {
       failed(error);

@@ -13,6 +13,7 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { BusMessage, BusReply } from "../../core/bus/Bus.ts";
+import { NumberedTable } from "../../core/collections/NumberedTable.ts";
 
 type Handler = (message: BusMessage) => void;
 
@@ -33,10 +34,9 @@ export class OwnListeners {
   private readonly handlers = new Map<string, Handler>();
   /** How many dots the keys of patterns have: subjects are cut there to look them up. */
   private readonly depths = new Set<number>();
-  /** By the subject of the answer. */
-  private readonly waiting = new Map<string, Waiter>();
+  /** By what follows `ANSWER_PREFIX` in the subject of the answer. */
+  private readonly waiting = new NumberedTable<Waiter>();
   private sweeper: NodeJS.Timeout | undefined;
-  private lastId = 0;
 
   /** The returned function ends it; a later listener on the same subject stays. */
   add(pattern: string, handler: Handler): () => void {
@@ -53,7 +53,7 @@ export class OwnListeners {
   /** Says whether it was taken: by a listener, or as the answer to a request. */
   publish(subject: string, data: Uint8Array, reply: string | undefined): boolean {
     if (subject.startsWith(ANSWER_PREFIX)) {
-      this.finish(subject, { _tag: "Reply", data });
+      this.finish(Number(subject.slice(ANSWER_PREFIX.length)), { _tag: "Reply", data });
       return true;
     }
     const handler = this.find(subject);
@@ -72,17 +72,16 @@ export class OwnListeners {
     if (handler === undefined) return undefined;
     if (signal?.aborted === true) return Promise.resolve({ _tag: "TimedOut" });
     return new Promise((resolve) => {
-      const reply = ANSWER_PREFIX + (this.lastId += 1).toString(36);
-      this.waiting.set(reply, { resolve, signal, deadlineMs: performance.now() + timeoutMs });
+      const id = this.waiting.next();
+      const reply = ANSWER_PREFIX + id;
+      this.waiting.set(id, { resolve, signal, deadlineMs: performance.now() + timeoutMs });
       this.sweeper ??= setInterval(() => this.sweep(), SWEEP_MS);
       queueMicrotask(() => handler({ subject, data, reply }));
     });
   }
 
-  private finish(reply: string, answer: BusReply): void {
-    const waiter = this.waiting.get(reply);
-    this.waiting.delete(reply);
-    waiter?.resolve(answer);
+  private finish(id: number, answer: BusReply): void {
+    this.waiting.take(id)?.resolve(answer);
   }
 
   /** Rule 4. */
@@ -93,8 +92,8 @@ export class OwnListeners {
       return;
     }
     const nowMs = performance.now();
-    for (const [reply, { deadlineMs, signal }] of this.waiting)
-      if (signal?.aborted === true || deadlineMs <= nowMs) this.finish(reply, { _tag: "TimedOut" });
+    for (const [id, { deadlineMs, signal }] of this.waiting.entries())
+      if (signal?.aborted === true || deadlineMs <= nowMs) this.finish(id, { _tag: "TimedOut" });
   }
 
   private find(subject: string): Handler | undefined {

@@ -11,6 +11,7 @@
  * Feeds: `AckPublisher`, `JetStreamApi`, `StreamReader`, `NatsBus`.
  */
 import type { Msg, MsgHdrs } from "@nats-io/nats-core";
+import { NumberedTable } from "../../core/collections/NumberedTable.ts";
 import type { NatsConnectionShape } from "./NatsConnection.ts";
 
 export type Lost = "notSent" | "timedOut" | "disconnected" | "aborted";
@@ -62,9 +63,8 @@ export const isNoResponders = (message: Msg): boolean =>
 export class ReplyInbox {
   private readonly connection: NatsConnectionShape;
   private readonly prefix: string;
-  private readonly pending = new Map<number, Pending>();
+  private readonly pending = new NumberedTable<Pending>();
   private sweeper: NodeJS.Timeout | undefined;
-  private lastId = 0;
 
   constructor(connection: NatsConnectionShape) {
     this.connection = connection;
@@ -87,7 +87,7 @@ export class ReplyInbox {
       waiter.lost("notSent");
       return () => undefined;
     }
-    const id = ++this.lastId;
+    const id = this.pending.next();
     const reply = this.prefix + id.toString(36);
     const block = options.headers;
     this.connection.client.publish(
@@ -98,7 +98,7 @@ export class ReplyInbox {
     const { timeoutMs, signal } = options;
     this.pending.set(id, { waiter, timeoutMs, signal, deadline: performance.now() + timeoutMs });
     this.sweeper ??= setInterval(() => this.sweep(), SWEEP_MS);
-    return () => this.pending.delete(id);
+    return () => void this.pending.take(id);
   }
 
   /** Sends what nobody answers; dropped while the broker is away. */
@@ -112,10 +112,10 @@ export class ReplyInbox {
     const entry = this.pending.get(id);
     if (entry === undefined) return; // came after its timeout
     try {
-      if (entry.waiter.reply(message)) this.pending.delete(id);
+      if (entry.waiter.reply(message)) this.pending.take(id);
       else entry.deadline = performance.now() + entry.timeoutMs;
     } catch (error) {
-      this.pending.delete(id);
+      this.pending.take(id);
       // A throw here would end the client's reading loop without a word: make it fatal instead.
       queueMicrotask(() => {
         throw error;
@@ -130,17 +130,18 @@ export class ReplyInbox {
       return;
     }
     const now = performance.now();
-    for (const [id, entry] of this.pending) {
+    for (const [id, entry] of this.pending.entries()) {
       const aborted = entry.signal?.aborted === true;
-      if (!aborted && entry.deadline > now) continue;
-      this.pending.delete(id);
-      entry.waiter.lost(aborted ? "aborted" : "timedOut");
+      if (aborted || entry.deadline <= now) this.lose(id, aborted ? "aborted" : "timedOut");
     }
   }
 
   private loseAll(): void {
-    const lost = [...this.pending.values()];
-    this.pending.clear();
-    for (const entry of lost) entry.waiter.lost("disconnected");
+    for (const [id] of this.pending.entries()) this.lose(id, "disconnected");
+  }
+
+  /** Unless it has been cancelled meanwhile. */
+  private lose(id: number, why: Lost): void {
+    this.pending.take(id)?.waiter.lost(why);
   }
 }

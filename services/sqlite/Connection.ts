@@ -66,6 +66,8 @@ export class Connection {
   /** By SQL text, the longest unused first. */
   private readonly statements = new Map<string, Statement>();
   private statementBytes = 0;
+  /** Of kept statements. */
+  private uses = 0;
   private depth = 0;
   /** SQLite rolled the transaction back by itself (ON CONFLICT ROLLBACK, RAISE(ROLLBACK), a full disk). */
   private rolledBack = false;
@@ -105,8 +107,7 @@ export class Connection {
     if (this.rolledBack) throw rolledBack();
     const known = this.statements.get(sql);
     if (known !== undefined) {
-      this.statements.delete(sql);
-      this.statements.set(sql, known);
+      known.used = ++this.uses;
       return this.run(known, params);
     }
     let result: SqlResult = { columns: [], rows: [], wrote: false, rowsWritten: 0 };
@@ -287,6 +288,7 @@ export class Connection {
   }
 
   private keep(sql: string, statement: Statement): void {
+    statement.used = ++this.uses;
     this.statements.set(sql, statement);
     this.statementBytes += statement.bytes;
     if (this.statements.size > STATEMENTS_MAX) this.evict();
@@ -294,7 +296,8 @@ export class Connection {
 
   /** Drops the longest unused, never the last one. */
   private evict(): void {
-    for (const [sql, statement] of this.statements) {
+    const longestUnused = [...this.statements].toSorted(([, a], [, b]) => a.used - b.used);
+    for (const [sql, statement] of longestUnused) {
       const fits =
         this.statements.size <= STATEMENTS_MAX && this.statementBytes <= STATEMENT_BYTES_MAX;
       if (fits || this.statements.size === 1) return;

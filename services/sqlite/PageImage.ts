@@ -31,13 +31,20 @@ const SPILL_SHARE = 0.25;
 /** Pages a read or write of many at once: 1 MiB. */
 const RUN_PAGES = 256;
 
+/** A page in memory. `changed`: when, by a count of changes. */
+interface Resident {
+  slot: Slot;
+  changed: number;
+}
+
 export class PageImage {
   private readonly id: AgentId;
   private readonly pool: PagePool;
   private readonly file: CacheFile | undefined;
   private readonly residentMax: number;
-  /** Pages newer than the file's, the longest unchanged first (in any order without a file: moving them to the end costs). */
-  private readonly resident = new Map<number, Slot>();
+  /** Pages newer than the file's. In no order of use: a map whose entries move to its end gets a new table every few moves. */
+  private readonly resident = new Map<number, Resident>();
+  private changes = 0;
   /** By page: its checksum in the file. Only where `inFile` says so. */
   private crcs = new Uint32Array(0);
   private inFile = new Uint8Array(0);
@@ -73,20 +80,19 @@ export class PageImage {
 
   /** The page, until the next call. Throws `LocalImageCorrupt`. */
   view(page: number): PageView {
-    const slot = this.resident.get(page);
-    if (slot !== undefined) return this.pool.view(slot);
+    const known = this.resident.get(page);
+    if (known !== undefined) return this.pool.view(known.slot);
     if (page > this.pageCount || this.inFile[page] === 0) return this.pool.zeros;
     const { scratch } = this.pool;
     this.readRun(page, scratch.bytes);
     return scratch;
   }
 
-  /** Makes a layer's pages the image's, and empties the layer. */
+  /** Makes a layer's pages the image's; the layer is of no use then. */
   merge(layer: PageLayer): void {
     this.resize(layer.kept);
     this.resize(layer.count);
     for (const [page, slot] of layer.slots) this.put(page, slot);
-    layer.slots.clear();
     this.spill();
   }
 
@@ -170,10 +176,14 @@ export class PageImage {
   }
 
   private put(page: number, slot: Slot): void {
-    const old = this.resident.get(page);
-    if (old !== undefined) this.pool.give(old);
-    if (this.file !== undefined) this.resident.delete(page);
-    this.resident.set(page, slot);
+    const known = this.resident.get(page);
+    const changed = ++this.changes;
+    if (known === undefined) this.resident.set(page, { slot, changed });
+    else {
+      this.pool.give(known.slot);
+      known.slot = slot;
+      known.changed = changed;
+    }
     this.inFile[page] = 0;
   }
 
@@ -181,11 +191,8 @@ export class PageImage {
   private writable(page: number): PageView {
     const known = this.resident.get(page);
     if (known !== undefined) {
-      if (this.file !== undefined) {
-        this.resident.delete(page);
-        this.resident.set(page, known);
-      }
-      return this.pool.view(known);
+      known.changed = ++this.changes;
+      return this.pool.view(known.slot);
     }
     const from = this.view(page);
     const slot = this.pool.take();
@@ -197,7 +204,7 @@ export class PageImage {
 
   private resize(count: number): void {
     if (count < this.pageCount) {
-      for (const [page, slot] of this.resident)
+      for (const [page, { slot }] of this.resident)
         if (page > count) {
           this.pool.give(slot);
           this.resident.delete(page);
@@ -219,11 +226,8 @@ export class PageImage {
   private spill(): void {
     if (this.file === undefined || this.resident.size <= this.residentMax) return;
     const count = this.resident.size - Math.floor(this.residentMax * (1 - SPILL_SHARE));
-    const pages: number[] = [];
-    for (const page of this.resident.keys()) {
-      if (pages.length === count) break;
-      pages.push(page);
-    }
+    const longestUnchanged = [...this.resident].toSorted(([, a], [, b]) => a.changed - b.changed);
+    const pages = longestUnchanged.slice(0, count).map(([page]) => page);
     this.writePages(pages.toSorted((a, b) => a - b));
   }
 
@@ -257,9 +261,9 @@ export class PageImage {
       const page = first + i;
       this.crcs[page] = crc32(run.subarray(i * PAGE_SIZE, (i + 1) * PAGE_SIZE));
       this.inFile[page] = 1;
-      const slot = this.resident.get(page);
-      if (slot === undefined) continue;
-      this.pool.give(slot);
+      const known = this.resident.get(page);
+      if (known === undefined) continue;
+      this.pool.give(known.slot);
       this.resident.delete(page);
     }
     return true;

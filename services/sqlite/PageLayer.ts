@@ -55,12 +55,11 @@ export class PageLayer {
     this.kept = Math.min(this.kept, count);
   }
 
-  /** Puts an upper layer's pages into this one, and empties it. */
+  /** Puts an upper layer's pages into this one; the upper is of no use then. */
   merge(upper: PageLayer): void {
     if (upper.kept < this.count) this.truncate(upper.kept);
     for (const [page, slot] of upper.slots) this.put(page, slot);
     this.count = upper.count;
-    upper.slots.clear();
   }
 
   drop(): void {

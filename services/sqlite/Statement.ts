@@ -28,6 +28,8 @@ export class Statement {
   readonly readonly: boolean;
   /** Heap that it takes. */
   readonly bytes: number;
+  /** When it was last asked for, by its connection's count. */
+  used = 0;
   private readonly engine: Engine;
   private readonly at: number;
   private readonly parameters: number;

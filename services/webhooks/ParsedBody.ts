@@ -3,7 +3,7 @@
  * interactions, GitHub's form content type). Read by entity sources and, for dedup ids and event
  * types, by verifiers; only ever after the signature over the raw bytes was found right.
  *
- * 1. A body is parsed at most once per request, on first use.
+ * 1. A body is parsed at most once per request, on first use: who reads one reads it before the next request.
  * 2. Only own properties of objects and indexes of arrays are followed: what a body calls
  *    `__proto__` or `constructor` is data, and what JavaScript calls so is out of reach.
  */
@@ -16,8 +16,8 @@ export type ParsedBody =
   /** Neither a form nor JSON in UTF-8. */
   | { readonly _tag: "Unreadable" };
 
-/** A cache and nothing else: an entry lives as long as its request (1). */
-const parsedBodies = new WeakMap<WebhookRequest, ParsedBody>();
+/** Of the last request alone (1): a `WeakMap` costs the collector more than the parsing. */
+let last: { readonly request: WebhookRequest; readonly parsed: ParsedBody } | undefined;
 
 /** A body that says UTF-8 and isn't would otherwise name agents with U+FFFD in their names. */
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true });
@@ -25,9 +25,8 @@ const INDEX = /^(?:0|[1-9]\d{0,9})$/;
 
 /** Never throws; the same object for the same request. */
 export function parsedBody(request: WebhookRequest): ParsedBody {
-  let parsed = parsedBodies.get(request);
-  if (parsed === undefined) parsedBodies.set(request, (parsed = parse(request)));
-  return parsed;
+  if (last?.request !== request) last = { request, parsed: parse(request) };
+  return last.parsed;
 }
 
 /**
