@@ -133,14 +133,18 @@ export async function getAgentByName<A = unknown>(
 /** Names that are looked up on any object (by `await`, by loggers): never remote methods. */
 const NOT_REMOTE = new Set<PropertyKey>(["then", "catch", "finally", "toJSON", "constructor"]);
 
-/** Whom stubs are for, and how they call: for what is built on a stub that a user holds. */
-const targets = new WeakMap<object, { readonly client: CallClientSource; readonly id: AgentId }>();
+/** Whom a stub is for, and how it calls: for what is built on a stub that a user holds. */
+interface StubTarget {
+  readonly client: CallClientSource;
+  readonly id: AgentId;
+}
+const TARGET = Symbol("target");
 
 /** Undefined for what is no stub. */
-export const stubTarget = (
-  stub: unknown,
-): { readonly client: CallClientSource; readonly id: AgentId } | undefined =>
-  typeof stub === "object" && stub !== null ? targets.get(stub) : undefined;
+export const stubTarget = (stub: unknown): StubTarget | undefined =>
+  typeof stub === "object" && stub !== null
+    ? (stub as { readonly [TARGET]?: StubTarget })[TARGET]
+    : undefined;
 
 /** A sub-agent's too: by its address, and not by a name that a user gave. */
 export function makeStub<A>(
@@ -177,17 +181,16 @@ export function makeStub<A>(
         ? decodeError(reply)
         : new Error(`unexpected ${reply.kind} reply`);
     };
-  const stub = new Proxy({} as AgentStub<A>, {
+  return new Proxy({} as AgentStub<A>, {
     get: (_target, key) => {
       if (key === "fetch") return fetchAgent;
       if (key === "name") return namespaceId.name;
       if (key === "id") return namespaceId;
+      if (key === TARGET) return { client, id };
       if (typeof key === "symbol" || NOT_REMOTE.has(key)) return undefined;
       return call(key);
     },
   });
-  targets.set(stub, { client, id });
-  return stub;
 }
 
 /** How many sub-agents deep a request may go: far deeper than an address can. */

@@ -3,23 +3,36 @@
  * may never end. Fed by `handleCall`.
  */
 import { AgentDiscarded } from "../agent/errors.ts";
+import { LinkedList } from "../collections/LinkedList.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 
-const running = new WeakMap<ActiveAgent, Set<(error: unknown) => void>>();
+type Reject = (error: unknown) => void;
+
+const running = new WeakMap<ActiveAgent, LinkedList<Reject>>();
 
 /** Settles as `call` does, or rejects when `interruptCalls` is called before. */
 export function interruptible<A>(agent: ActiveAgent, call: Promise<A>): Promise<A> {
   let calls = running.get(agent);
-  if (calls === undefined) running.set(agent, (calls = new Set()));
+  if (calls === undefined) running.set(agent, (calls = new LinkedList()));
   const of = calls;
   return new Promise((resolve, reject) => {
-    of.add(reject);
-    const over = (): void => void of.delete(reject);
-    call.finally(over).then(resolve, reject);
+    const link = of.add(reject);
+    call.then(
+      (value) => {
+        link.leave();
+        resolve(value);
+      },
+      (error: unknown) => {
+        link.leave();
+        reject(error);
+      },
+    );
   });
 }
 
 /** After the agent was discarded: what they wait for comes from nobody. */
 export function interruptCalls(agent: ActiveAgent): void {
-  for (const reject of running.get(agent) ?? []) reject(new AgentDiscarded());
+  const calls = running.get(agent);
+  for (let next = calls?.shift(); next !== undefined; next = calls?.shift())
+    next(new AgentDiscarded());
 }

@@ -34,6 +34,9 @@ import { BATCH_ITEMS_MAX, storeBatch } from "./storeBatch.ts";
 import { agentOf, webhookHead } from "./webhookInput.ts";
 import { toHttp, WebhookOut } from "./WebhookOut.ts";
 
+/** Of numbers in reply ids. Not 10: V8 keeps the last thousands of numbers that were made text so. */
+const ID_BASE = 36;
+
 type Respond = (response: HttpResponse) => void;
 
 type Verified = Verdict & { readonly _tag: "Verified" };
@@ -191,7 +194,9 @@ export class WebhookEndpoint {
     const byAgent = route.answer === "agent";
     const number = this.waiting.next();
     const { provider } = route.verifier;
-    const reply = byAgent ? { subject: this.replySubject, id: this.life + number } : undefined;
+    const reply = byAgent
+      ? { subject: this.replySubject, id: this.life + number.toString(ID_BASE) }
+      : undefined;
     const head = webhookHead({
       provider, request, headers, dedupId, replayId, eventType, id: time.id, reply,
     }); // prettier-ignore
@@ -230,7 +235,8 @@ export class WebhookEndpoint {
     const { head, body } = decodeMessage<InputAnswer>(data);
     // None: past its deadline, the caller had its 202.
     if (!head.id.startsWith(this.life)) return;
-    this.waiting.get(Number(head.id.slice(this.life.length)))?.hear(head, body);
+    const number = parseInt(head.id.slice(this.life.length), ID_BASE);
+    this.waiting.get(number)?.hear(head, body);
   }
 }
 
