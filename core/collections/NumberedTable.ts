@@ -70,4 +70,9 @@ export class NumberedTable<A extends object> {
   }
 }
 
+/** A number within an id. Not in base 10: V8 keeps the last thousands of numbers that were made text so. */
+export const numberText = (number: number): string => number.toString(36);
+/** NaN for what is none. */
+export const numberOf = (text: string): number => parseInt(text, 36);
+
 const places = <A>(count: number, empty: A): A[] => Array.from({ length: count }, () => empty);

@@ -32,7 +32,5 @@ export function interruptible<A>(agent: ActiveAgent, call: Promise<A>): Promise<
 
 /** After the agent was discarded: what they wait for comes from nobody. */
 export function interruptCalls(agent: ActiveAgent): void {
-  const calls = running.get(agent);
-  for (let next = calls?.shift(); next !== undefined; next = calls?.shift())
-    next(new AgentDiscarded());
+  for (const reject of running.get(agent)?.drain() ?? []) reject(new AgentDiscarded());
 }

@@ -69,6 +69,6 @@ class Slice implements Deadline {
 
   pass(): void {
     this.controller.abort(PASSED);
-    for (let next = this.waiters.shift(); next !== undefined; next = this.waiters.shift()) next();
+    for (const waiter of this.waiters.drain()) waiter();
   }
 }

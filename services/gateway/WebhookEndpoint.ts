@@ -8,7 +8,7 @@
  * 3. A batch is answered when each of its events is stored (`storeBatch`), not by its agents.
  * 4. While the broker elects or a shard moves, the request is held and tried again within its deadline.
  */
-import { NumberedTable } from "../../core/collections/NumberedTable.ts";
+import { NumberedTable, numberOf, numberText } from "../../core/collections/NumberedTable.ts";
 import type { Exchange, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import {
   answerOfVerdict,
@@ -33,9 +33,6 @@ import { headerRecord, plain, urlOf } from "./requests.ts";
 import { BATCH_ITEMS_MAX, storeBatch } from "./storeBatch.ts";
 import { agentOf, webhookHead } from "./webhookInput.ts";
 import { toHttp, WebhookOut } from "./WebhookOut.ts";
-
-/** Of numbers in reply ids. Not 10: V8 keeps the last thousands of numbers that were made text so. */
-const ID_BASE = 36;
 
 type Respond = (response: HttpResponse) => void;
 
@@ -195,7 +192,7 @@ export class WebhookEndpoint {
     const number = this.waiting.next();
     const { provider } = route.verifier;
     const reply = byAgent
-      ? { subject: this.replySubject, id: this.life + number.toString(ID_BASE) }
+      ? { subject: this.replySubject, id: this.life + numberText(number) }
       : undefined;
     const head = webhookHead({
       provider, request, headers, dedupId, replayId, eventType, id: time.id, reply,
@@ -235,7 +232,7 @@ export class WebhookEndpoint {
     const { head, body } = decodeMessage<InputAnswer>(data);
     // None: past its deadline, the caller had its 202.
     if (!head.id.startsWith(this.life)) return;
-    const number = parseInt(head.id.slice(this.life.length), ID_BASE);
+    const number = numberOf(head.id.slice(this.life.length));
     this.waiting.get(number)?.hear(head, body);
   }
 }

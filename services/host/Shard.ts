@@ -110,8 +110,7 @@ export class Shard {
     this.unserve?.();
     void this.unsubscribe?.();
     // Before the lease is released, if it is: callers are told nothing else (`Gateway.changed`).
-    for (let next = this.interrupts.shift(); next !== undefined; next = this.interrupts.shift())
-      next();
+    for (const interrupt of this.interrupts.drain()) interrupt();
     for (const slot of this.slots.values()) slot.discard();
     this.slots.clear();
     // Its failure changes nothing: what is not acked goes to the next owner.

@@ -13,14 +13,12 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { BusMessage, BusReply } from "../../core/bus/Bus.ts";
-import { NumberedTable } from "../../core/collections/NumberedTable.ts";
+import { NumberedTable, numberOf, numberText } from "../../core/collections/NumberedTable.ts";
 
 type Handler = (message: BusMessage) => void;
 
 /** Of the subjects that answers to such requests go to; no broker ever sees one. */
 const ANSWER_PREFIX = "\u0000answer.";
-/** Not 10: V8 keeps the last thousands of numbers that were made text so. */
-const ID_BASE = 36;
 const WILDCARD_END = ".>";
 /** Timeouts and signals are noticed this late at most; nobody times anything by them. */
 const SWEEP_MS = 25;
@@ -55,7 +53,7 @@ export class OwnListeners {
   /** Says whether it was taken: by a listener, or as the answer to a request. */
   publish(subject: string, data: Uint8Array, reply: string | undefined): boolean {
     if (subject.startsWith(ANSWER_PREFIX)) {
-      this.finish(parseInt(subject.slice(ANSWER_PREFIX.length), ID_BASE), { _tag: "Reply", data });
+      this.finish(numberOf(subject.slice(ANSWER_PREFIX.length)), { _tag: "Reply", data });
       return true;
     }
     const handler = this.find(subject);
@@ -75,7 +73,7 @@ export class OwnListeners {
     if (signal?.aborted === true) return Promise.resolve({ _tag: "TimedOut" });
     return new Promise((resolve) => {
       const id = this.waiting.next();
-      const reply = ANSWER_PREFIX + id.toString(ID_BASE);
+      const reply = ANSWER_PREFIX + numberText(id);
       this.waiting.set(id, { resolve, signal, deadlineMs: performance.now() + timeoutMs });
       this.sweeper ??= setInterval(() => this.sweep(), SWEEP_MS);
       queueMicrotask(() => handler({ subject, data, reply }));

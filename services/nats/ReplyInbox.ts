@@ -11,7 +11,7 @@
  * Feeds: `AckPublisher`, `JetStreamApi`, `StreamReader`, `NatsBus`.
  */
 import type { Msg, MsgHdrs } from "@nats-io/nats-core";
-import { NumberedTable } from "../../core/collections/NumberedTable.ts";
+import { NumberedTable, numberOf, numberText } from "../../core/collections/NumberedTable.ts";
 import type { NatsConnectionShape } from "./NatsConnection.ts";
 
 export type Lost = "notSent" | "timedOut" | "disconnected" | "aborted";
@@ -88,7 +88,7 @@ export class ReplyInbox {
       return () => undefined;
     }
     const id = this.pending.next();
-    const reply = this.prefix + id.toString(36);
+    const reply = this.prefix + numberText(id);
     const block = options.headers;
     this.connection.client.publish(
       subject,
@@ -108,7 +108,7 @@ export class ReplyInbox {
   }
 
   private receive(message: Msg): void {
-    const id = parseInt(message.subject.slice(this.prefix.length), 36);
+    const id = numberOf(message.subject.slice(this.prefix.length));
     const entry = this.pending.get(id);
     if (entry === undefined) return; // came after its timeout
     try {

@@ -39,6 +39,21 @@ test("what a pass of the event loop publishes goes out in one write, in order; a
     expect(seen).toEqual(Array.from({ length: MESSAGES }, (_, n) => n));
     expect(writes).toBe(1);
 
+    // Passes of the event loop until what was published is written.
+    const passesFor = async (messages: number): Promise<number> => {
+      writes = 0;
+      for (let n = 0; n < messages; n++) client.publish("other", "x");
+      // The client asks for the write in a microtask.
+      await Promise.resolve();
+      let passes = 0;
+      while (writes === 0) {
+        await new Promise((resolve) => setImmediate(resolve));
+        passes++;
+      }
+      return passes;
+    };
+    expect([await passesFor(1), await passesFor(2), await passesFor(3)]).toEqual([1, 1, 1]);
+
     writes = 0;
     for (let n = 0; n < MESSAGES; n++) client.publish("other", new Uint8Array(4_096));
     expect(writes).toBeGreaterThan(0);

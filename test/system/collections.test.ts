@@ -82,9 +82,7 @@ test("a list holds what a set would, in the same order", () => {
         }
         expect(list.first).toBe([...model][0]);
       }
-      const left: number[] = [];
-      for (let next = list.shift(); next !== undefined; next = list.shift()) left.push(next);
-      expect(left).toEqual([...model]);
+      expect([...list.drain()]).toEqual([...model]);
     }),
   );
 });
