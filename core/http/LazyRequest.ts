@@ -8,6 +8,7 @@
  * `services/node/lazyFetchClasses` unwraps these before it sees them.
  */
 import { LazyBody } from "./LazyBody.ts";
+import { isPlainName, LazyHeaders, type PlainHeaders } from "./LazyHeaders.ts";
 import { standIn } from "./standIn.ts";
 
 const NativeRequest = globalThis.Request;
@@ -23,8 +24,6 @@ export interface LazyRequestInit {
 const PLAIN_METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
 /** No user and password, which a `Request` refuses; anything else unusual is the real one's to judge. */
 const PLAIN_ORIGIN = /^https?:\/\/[\w.:[\]-]+(?=[/?]|$)/;
-/** Of RFC 9110: what `Headers` takes as it is. */
-const PLAIN_NAME = /^[\w!#$%&'*+.^`|~-]+$/;
 /** A platform's `Headers` refuses what is no byte, and these three. */
 const PLAIN_VALUE = /^[^\0\r\n\u0100-\uffff]*$/;
 
@@ -38,12 +37,12 @@ export class LazyRequest {
   readonly #url: string;
   #href: string | undefined;
   readonly #method: string;
-  readonly #given: HeadersInit;
+  readonly #given: PlainHeaders;
   #headers: Headers | undefined;
   readonly #body: LazyBody;
   #real: Request | undefined;
 
-  private constructor(url: string, { method, headers, body }: LazyRequestInit) {
+  private constructor(url: string, headers: PlainHeaders, { method, body }: LazyRequestInit) {
     this.#url = url;
     this.#method = method;
     this.#given = headers;
@@ -53,9 +52,10 @@ export class LazyRequest {
   /** A `Request` in all but class. Throws `TypeError` for what no request can be, as the class does. */
   static make(url: string, init: LazyRequestInit): Request {
     if (!LazyRequest.#enabled) return new NativeRequest(url, init as RequestInit);
-    if (!PLAIN_METHODS.has(init.method) || !isPlainUrl(url) || !arePlain(init.headers))
+    const { headers } = init;
+    if (!PLAIN_METHODS.has(init.method) || !isPlainUrl(url) || !arePlain(headers))
       return new NativeRequest(url, init as RequestInit);
-    return new LazyRequest(url, init) as unknown as Request;
+    return new LazyRequest(url, headers, init) as unknown as Request;
   }
 
   /** From now on: the platform's code that takes requests knows these. */
@@ -86,7 +86,7 @@ export class LazyRequest {
     return this.#method;
   }
   get headers(): Headers {
-    return this.#real?.headers ?? (this.#headers ??= new Headers(this.#given));
+    return this.#real?.headers ?? (this.#headers ??= LazyHeaders.of(this.#given));
   }
   get bodyUsed(): boolean {
     return this.#body.used;
@@ -130,14 +130,14 @@ function isPlainUrl(url: string): boolean {
 }
 
 /** Can `Headers` be made of them when somebody asks? Most agents look at none or one of a dozen. */
-function arePlain(headers: HeadersInit): boolean {
+function arePlain(headers: HeadersInit): headers is Exclude<HeadersInit, Headers> & PlainHeaders {
   if (headers instanceof Headers) return false;
   if (Array.isArray(headers))
     return headers.every(
-      (pair) => pair.length === 2 && PLAIN_NAME.test(pair[0]!) && PLAIN_VALUE.test(pair[1]!),
+      (pair) => pair.length === 2 && isPlainName(pair[0]!) && PLAIN_VALUE.test(pair[1]!),
     );
   const record = headers as Readonly<Record<string, string>>;
   for (const name in record)
-    if (!PLAIN_NAME.test(name) || !PLAIN_VALUE.test(record[name]!)) return false;
+    if (!isPlainName(name) || !PLAIN_VALUE.test(record[name]!)) return false;
   return true;
 }

@@ -42,7 +42,7 @@ export class LazyResponse {
   static make(body: unknown, init: unknown, type = TEXT_TYPE): Response | undefined {
     if (typeof body !== "string" && body !== null && body !== undefined) return undefined;
     let status = STATUS_MIN;
-    let headers: Headers | undefined;
+    let headers: GivenHeaders | undefined;
     if (init !== undefined) {
       if (typeof init !== "object" || init === null) return undefined;
       const given = init as { status?: unknown; statusText?: unknown; headers?: HeadersInit };
@@ -55,13 +55,12 @@ export class LazyResponse {
         status = asked;
       }
       if (given.headers !== undefined) {
-        headers = new Headers(given.headers);
-        if (typeof body === "string" && !headers.has("content-type"))
-          headers.set("content-type", type);
+        const all = new Headers(given.headers);
+        if (typeof body === "string" && !all.has("content-type")) all.set("content-type", type);
+        headers = all;
       }
     }
-    if (headers === undefined && type !== TEXT_TYPE)
-      headers = new Headers({ "content-type": type });
+    if (headers === undefined && type !== TEXT_TYPE) headers = [["content-type", type]];
     return new LazyResponse(body ?? null, status, headers) as unknown as Response;
   }
 

@@ -15,6 +15,9 @@ export const DONE_RETENTION_MS = 7 * 24 * 3600 * 1000;
 /** About 5 MB of memory for the busiest agents; an agent would need 25,000 inputs in 7 days to reach it. */
 export const DONE_COUNT_MAX = 25_000;
 
+/** Of the keys of inputs that exhausted their attempts (`deadInputs`). */
+export const DEAD_PREFIX = "dead:";
+
 interface Done {
   readonly timeMs: number;
   readonly seq: number;
@@ -22,6 +25,8 @@ interface Done {
 
 export class DoneSet {
   private readonly entries = new SparseMap<string, Done>();
+  /** Whether there may be a dead input among them: most agents never have one, and need not look for it. */
+  hasDead = false;
 
   get size(): number {
     return this.entries.size;
@@ -34,7 +39,7 @@ export class DoneSet {
 
   add(key: string, timeMs: number, seq: number): void {
     this.entries.delete(key);
-    this.entries.set(key, { timeMs, seq });
+    this.put(key, timeMs, seq);
   }
 
   /** Drops what is past either limit, as of an event's time. Map order is age order. */
@@ -53,7 +58,12 @@ export class DoneSet {
 
   static from(rows: ReadonlyArray<readonly [string, number, number]>): DoneSet {
     const set = new DoneSet();
-    for (const [key, timeMs, seq] of rows) set.entries.set(key, { timeMs, seq });
+    for (const [key, timeMs, seq] of rows) set.put(key, timeMs, seq);
     return set;
+  }
+
+  private put(key: string, timeMs: number, seq: number): void {
+    this.hasDead ||= key.startsWith(DEAD_PREFIX);
+    this.entries.set(key, { timeMs, seq });
   }
 }

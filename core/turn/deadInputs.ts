@@ -4,7 +4,7 @@
  * given unstored (`DirectInput`), and the other copy is not to run either.
  */
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
-import type { DoneSet } from "./DoneSet.ts";
+import { DEAD_PREFIX, type DoneSet } from "./DoneSet.ts";
 import type { InputHandle } from "./Mailbox.ts";
 
 export const deadKeys = ({ seq }: InputHandle, { reply }: InboxHead): ReadonlyArray<string> => [
@@ -13,10 +13,10 @@ export const deadKeys = ({ seq }: InputHandle, { reply }: InboxHead): ReadonlyAr
 ];
 
 export function isDead(done: DoneSet, { seq }: InputHandle, { reply }: InboxHead): boolean {
-  if (done.size === 0) return false;
+  if (!done.hasDead) return false;
   if (seq !== 0 && done.seqOf(keyOfDelivery(seq)) !== undefined) return true;
   return reply !== undefined && done.seqOf(keyOfReply(reply.id)) !== undefined;
 }
 
-const keyOfDelivery = (seq: number): string => `dead:${seq}`;
-const keyOfReply = (id: string): string => `dead:reply:${id}`;
+const keyOfDelivery = (seq: number): string => `${DEAD_PREFIX}${seq}`;
+const keyOfReply = (id: string): string => `${DEAD_PREFIX}reply:${id}`;

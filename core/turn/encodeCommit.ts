@@ -24,6 +24,9 @@ export interface CommitTurn {
   readonly told: boolean;
 }
 
+type Mutable<A> = { -readonly [K in keyof A]: A[K] };
+type Told = Mutable<JournalHead["turns"][number]>;
+
 export interface Commit {
   readonly data: Uint8Array;
   /** Of a commit of turns: without their changes of state, which `state` stands for. */
@@ -45,7 +48,7 @@ export function encodeCommit(options: {
 }): Commit {
   const { image, frozen, schedules, queue } = options;
   let state: Commit["state"];
-  const turns: JournalHead["turns"][number][] = [];
+  const turns: Told[] = [];
   let turnsJson = "";
   for (const record of options.turns) {
     const { turn, outcome } = record;
@@ -56,47 +59,60 @@ export function encodeCommit(options: {
       json += `,"state":${diffState(before, record.state.text)}`;
       state = record.state;
     }
-    if (record.sql.length > 0) json += `,"sql":${JSON.stringify(record.sql)}`;
-    const flags = {
-      ...(outcome !== undefined && outcome.done.length > 0 ? { done: outcome.done } : {}),
-      ...(turn.durable && !isOver(turn, outcome) ? { begun: true as const } : {}),
-      ...(outcome?.dead ? { dead: true as const } : {}),
-      ...(outcome?.error === undefined ? {} : { error: outcome.error }),
-    };
-    const flagsJson = JSON.stringify(flags);
-    if (flagsJson.length > 2) json += "," + flagsJson.slice(1, -1);
+    // Field by field, and no spreads: a hot path.
+    const told: Told = { cause };
+    if (record.sql.length > 0) {
+      told.sql = record.sql;
+      json += `,"sql":${JSON.stringify(record.sql)}`;
+    }
+    if (outcome !== undefined && outcome.done.length > 0) {
+      told.done = outcome.done;
+      json += `,"done":${JSON.stringify(outcome.done)}`;
+    }
+    if (turn.durable && !isOver(turn, outcome)) {
+      told.begun = true;
+      json += ',"begun":true';
+    }
+    if (outcome?.dead) {
+      told.dead = true;
+      json += ',"dead":true';
+    }
+    if (outcome?.error !== undefined) {
+      told.error = outcome.error;
+      json += `,"error":${JSON.stringify(outcome.error)}`;
+    }
     turnsJson += json + "}";
-    turns.push({
-      cause,
-      ...(record.sql.length > 0 ? { sql: record.sql } : {}),
-      ...flags,
-    });
+    turns.push(told);
   }
   const agent = [image.id.class, image.id.name] as const;
   const start =
     `{"id":${JSON.stringify(options.eventId)},"agent":${JSON.stringify(agent)},"kind":"turns",` +
     `"host":${JSON.stringify(options.host)},"epoch":${options.epoch},"time":${options.timeMs},"turns":[`;
-  const rest = {
-    after: image.seq as number,
-    ...(frozen === undefined ? {} : { pages: frozen.pages }),
-    ...(schedules === undefined ? {} : { schedules }),
-    ...(queue === undefined ? {} : { queue }),
+  const head: Mutable<JournalHead> = {
+    id: options.eventId,
+    agent,
+    kind: "turns",
+    host: options.host,
+    epoch: options.epoch,
+    time: options.timeMs,
+    turns,
+    after: image.seq,
   };
-  const end = `],${JSON.stringify(rest).slice(1)}`;
-  return {
-    data: encodeFrameJson(start + turnsJson + end, frozen?.delta),
-    head: {
-      id: options.eventId,
-      agent,
-      kind: "turns",
-      host: options.host,
-      epoch: options.epoch,
-      time: options.timeMs,
-      turns,
-      ...rest,
-    },
-    ...(state === undefined ? {} : { state }),
-  };
+  let end = `],"after":${image.seq}`;
+  if (frozen !== undefined) {
+    head.pages = frozen.pages;
+    end += `,"pages":${frozen.pages}`;
+  }
+  if (schedules !== undefined) {
+    head.schedules = schedules;
+    end += `,"schedules":${JSON.stringify(schedules)}`;
+  }
+  if (queue !== undefined) {
+    head.queue = queue;
+    end += `,"queue":${JSON.stringify(queue)}`;
+  }
+  const data = encodeFrameJson(start + turnsJson + end + "}", frozen?.delta);
+  return state === undefined ? { data, head } : { data, head, state };
 }
 
 /** The event that ends an agent's life. The input of the turn that does it is done with it. */

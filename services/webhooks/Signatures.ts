@@ -7,12 +7,12 @@
  */
 import {
   createHash,
-  createHmac,
   sign as signBytes,
   timingSafeEqual,
   verify as verifyBytes,
   type KeyObject,
 } from "node:crypto";
+import { hmacOf } from "./hmacOf.ts";
 
 export type PublicKeyAlgorithm = "ed25519" | "ecdsa-sha256" | "rsa-sha256";
 
@@ -47,10 +47,8 @@ export function signatureOf(signing: Signing, message: Message, key: KeyObject):
   if (isPublicKeyAlgorithm(algorithm))
     return signBytes(DIGEST[algorithm], Buffer.concat(message), key).toString(encoding);
   if (algorithm === "token") return key.export().toString();
-  const digest =
-    algorithm === "secret-sha256"
-      ? createHash("sha256").update(key.export())
-      : createHmac(HMAC[algorithm], key);
+  if (algorithm !== "secret-sha256") return hmacOf(HMAC[algorithm], key, message, encoding);
+  const digest = createHash("sha256").update(key.export());
   for (const part of message) digest.update(part);
   return digest.digest(encoding);
 }

@@ -1,0 +1,82 @@
+/**
+ * The `Headers` of a request, built only when more than one of them is asked for by its name. The platform's class converts,
+ * checks and sorts each (4 µs for a webhook's ten), and most agents look at one or two. Must equal the platform's in
+ * everything that can be seen (by test): a name that comes twice, a change or a walk make the real one, which is asked from
+ * then on. `fetch`, `new Request` and `new Headers` take it for what it is iterated as.
+ */
+import { standIn } from "./standIn.ts";
+
+const NativeHeaders = globalThis.Headers;
+
+/** By name, or in pairs; each was found `isPlainName` and a value of one line. */
+export type PlainHeaders =
+  Readonly<Record<string, string>> | ReadonlyArray<readonly [string, string]>;
+
+/** Of RFC 9110: what `Headers` takes as it is. */
+const PLAIN_NAME = /^[\w!#$%&'*+.^`|~-]+$/;
+/** What the platform takes off a value's ends. */
+const BLANK_ENDS = /^[\t ]+|[\t ]+$/g;
+
+export const isPlainName = (name: string): boolean => PLAIN_NAME.test(name);
+
+export class LazyHeaders {
+  readonly #given: PlainHeaders;
+  #real: Headers | undefined;
+
+  private constructor(given: PlainHeaders) {
+    this.#given = given;
+  }
+
+  /** A `Headers` in all but class. What is given is not to be changed. */
+  static of(given: PlainHeaders): Headers {
+    return new LazyHeaders(given) as unknown as Headers;
+  }
+
+  get(...args: [string]): string | null {
+    const found = this.#find(args[0]);
+    return found === undefined ? this.#unlazy().get(...args) : found;
+  }
+  has(...args: [string]): boolean {
+    const found = this.#find(args[0]);
+    return found === undefined ? this.#unlazy().has(...args) : found !== null;
+  }
+  [Symbol.iterator](): IterableIterator<[string, string]> {
+    return this.#unlazy()[Symbol.iterator]();
+  }
+
+  /** Null: there is none of that name. Undefined: the real one must say. */
+  #find(name: unknown): string | null | undefined {
+    if (this.#real !== undefined || typeof name !== "string" || !isPlainName(name))
+      return undefined;
+    const given = this.#given;
+    const wanted = name.toLowerCase();
+    let value: string | undefined;
+    if (isPairs(given)) {
+      for (const [key, text] of given) {
+        if (!isNamed(key, wanted)) continue;
+        if (value !== undefined) return undefined;
+        value = text;
+      }
+    } else
+      for (const key in given) {
+        if (!isNamed(key, wanted)) continue;
+        if (value !== undefined) return undefined;
+        value = given[key]!;
+      }
+    return value?.replace(BLANK_ENDS, "") ?? null;
+  }
+
+  #unlazy(): Headers {
+    return (this.#real ??= new NativeHeaders(this.#given as HeadersInit));
+  }
+
+  static {
+    standIn(LazyHeaders, NativeHeaders, (self) => self.#unlazy());
+  }
+}
+
+const isPairs = (given: PlainHeaders): given is ReadonlyArray<readonly [string, string]> =>
+  Array.isArray(given);
+
+const isNamed = (key: string, lowerCase: string): boolean =>
+  key.length === lowerCase.length && key.toLowerCase() === lowerCase;
