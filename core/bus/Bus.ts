@@ -30,6 +30,16 @@ export interface BusShape {
   /** Sends without waiting; dropped while the broker is away. Throws RangeError past `payloadBytesMax`. */
   readonly publish: (subject: string, data: Uint8Array, reply?: string) => void;
   /**
+   * Publishes the answer to a request (`BusMessage.reply`). It may go together with others, and what is published after it may
+   * come before it: an answer that something must not overtake is published.
+   */
+  readonly answer: (reply: string, data: Uint8Array) => void;
+  /**
+   * Whoever listened alone by this pattern may be another now: what was learned of it is forgotten, and what is asked from now on
+   * reaches all who listen.
+   */
+  readonly moved: (pattern: string) => void;
+  /**
    * Delivers in order what other processes publish. `*` and `>` as in NATS. With `queue`, each message goes to one
    * member of the group. What this process publishes or asks itself comes to it only where it listens `alone`:
    * a host would else be sent each of its agents' states again.

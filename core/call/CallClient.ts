@@ -79,7 +79,20 @@ export class CallClient {
   leaseChanged({ key, value, released }: LeaseChange, before: string | undefined): void {
     if (!key.startsWith(SHARD_KEY) || released === true) return;
     if (before === undefined || before === value) return;
-    this.abort(Number(key.slice(SHARD_KEY.length)) as ShardId);
+    const shard = Number(key.slice(SHARD_KEY.length)) as ShardId;
+    this.moved(shard);
+    this.abort(shard);
+  }
+
+  private moved(shard: ShardId): void {
+    this.parts.bus.moved(this.parts.subjects.callsOfShard(shard));
+  }
+
+  /** Who says that it is not the owner is not asked alone again. */
+  private read(id: AgentId, data: Uint8Array): { head: CallReply; body: Uint8Array } {
+    const message = decodeMessage<CallReply>(data);
+    if (message.head.kind === "notHere") this.moved(shardOf(id, this.parts.shards));
+    return message;
   }
 
   private abort(shard: ShardId): void {
@@ -125,7 +138,7 @@ export class CallClient {
    */
   async offer(id: AgentId, call: Call, input: OfferInput): Promise<CallReply | undefined> {
     const reply = await this.tryOnce(id, call, input);
-    return reply === undefined ? undefined : decodeMessage<CallReply>(reply).head;
+    return reply === undefined ? undefined : this.read(id, reply).head;
   }
 
   /**
@@ -146,8 +159,8 @@ export class CallClient {
   ): Promise<CallAnswer | undefined> {
     const reply = await this.tryOnce(id, { kind: "input", head }, input);
     if (reply === undefined) return undefined;
-    const answer = decodeMessage<CallReply>(reply);
-    return { reply: answer.head, body: answer.body };
+    const { head: answer, body } = this.read(id, reply);
+    return { reply: answer, body };
   }
 
   /** Rule 4. The returned function ends it; a later one for the same shard stays. */
@@ -190,7 +203,7 @@ export class CallClient {
       const signal = this.signalOf(shard);
       const reply = await bus.request(subject, data, { timeoutMs: leftMs, signal });
       if (reply._tag === "Reply") {
-        const { head, body } = decodeMessage<CallReply>(reply.data);
+        const { head, body } = this.read(id, reply.data);
         if (head.kind !== "notHere") return this.resolveBlob(head, body);
         if (head.late === true && !options.repeatable)
           throw unreachable(id, "its host has just changed; the call may have been done");

@@ -309,7 +309,9 @@ export class Shard {
     const { bus, blobs, time } = this.services;
     const bytes = typeof body === "string" ? encoder.encode(body) : body;
     const data = encodeMessage(reply, bytes);
-    if (data.length <= bus.payloadBytesMax) return bus.publish(subject, data);
+    // Nothing that is sent to a new socket may overtake the word that there is one.
+    const send = reply.kind === "connected" ? bus.publish : bus.answer;
+    if (data.length <= bus.payloadBytesMax) return send(subject, data);
     if (!hasBody(reply) || bytes === undefined) {
       const message = `The result is ${data.length} bytes; the broker's limit is ${bus.payloadBytesMax}`;
       return bus.publish(subject, encodeMessage({ kind: "error", name: "RangeError", message }));

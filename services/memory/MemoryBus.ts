@@ -37,15 +37,18 @@ export function makeMemoryBus(connection: MemoryConnection): BusShape {
       await Promise.resolve();
     };
   };
+  const publish: BusShape["publish"] = (subject, data, reply) => {
+    checkSize(subject, data);
+    if (connection.connected) bus.publish({ subject, data: data.slice(), reply }, connection);
+  };
   return {
     payloadBytesMax,
     connected: () => connection.connected,
     onReconnected: (f) => connection.onChange((up) => up && f()),
     subscribe,
-    publish: (subject, data, reply) => {
-      checkSize(subject, data);
-      if (connection.connected) bus.publish({ subject, data: data.slice(), reply }, connection);
-    },
+    publish,
+    answer: publish,
+    moved: () => undefined,
     request: (subject, data, { timeoutMs, signal }) => {
       checkSize(subject, data);
       return new Promise<BusReply>((resolve) => {

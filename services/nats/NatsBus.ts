@@ -2,19 +2,22 @@
  * The bus over core NATS. Requests go through `ReplyInbox`: one subscription for all answers, and a
  * broken connection ends them at once. While the broker is away, what is published is dropped here:
  * the client would keep it without a bound, and send some of it when nobody waits for it any more.
- * What this process publishes or asks where it alone listens stays in it (`OwnListeners`).
+ * What this process publishes or asks where it alone listens stays in it (`OwnListeners`); what it asks where another does,
+ * and answers it, goes with others of the same pass of the event loop (`Parcels`).
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import { Bus, BrokerUnavailable, type BusReply, type BusShape } from "../../core/bus/Bus.ts";
 import { Nats, payloadBytesMax, type NatsShape } from "./Nats.ts";
 import { OwnListeners } from "./OwnListeners.ts";
+import { Parcels, type AskedBy } from "./Parcels.ts";
 import { isNoResponders, plain } from "./ReplyInbox.ts";
 
 /** A healthy broker answers a ping within milliseconds. */
 const FLUSH_TIMEOUT_MS = 5_000;
 
-export function makeNatsBus({ connection, replies }: NatsShape): BusShape {
+export function makeNatsBus(nats: NatsShape): BusShape {
+  const { connection, replies } = nats;
   const { client } = connection;
   const bytesMax = payloadBytesMax(connection);
   const checkSize = (subject: string, data: Uint8Array): void => {
@@ -24,18 +27,26 @@ export function makeNatsBus({ connection, replies }: NatsShape): BusShape {
       );
   };
   const own = new OwnListeners();
+  const parcels = new Parcels(nats, (subject) => own.find(subject));
+  const publish: BusShape["publish"] = (subject, data, reply) => {
+    checkSize(subject, data);
+    if (own.publish(subject, data, reply)) return;
+    if (!connection.connected()) return;
+    client.publish(subject, data, reply === undefined ? {} : { reply });
+  };
   return {
     payloadBytesMax: bytesMax,
     connected: connection.connected,
     onReconnected: (f) => connection.onChange((up) => up && f()),
-    publish: (subject, data, reply) => {
-      checkSize(subject, data);
-      if (own.publish(subject, data, reply)) return;
-      if (!connection.connected()) return;
-      client.publish(subject, data, reply === undefined ? {} : { reply });
+    publish,
+    answer: (reply, data) => {
+      if (!parcels.answer(reply, data)) publish(reply, data);
     },
+    moved: (pattern) => parcels.forget(pattern),
     subscribe: (subject, handler, options) => {
-      const endOwn = options?.alone === true ? own.add(subject, handler) : undefined;
+      const alone = options?.alone === true;
+      const endOwn = alone ? own.add(subject, handler) : undefined;
+      const askedBy: AskedBy = new Map();
       const subscription = client.subscribe(subject, {
         ...(options?.queue === undefined ? {} : { queue: options.queue }),
         callback: (error, message) => {
@@ -46,6 +57,7 @@ export function makeNatsBus({ connection, replies }: NatsShape): BusShape {
           try {
             const reply = message.reply === "" ? undefined : message.reply;
             handler({ subject: message.subject, data: plain(message.data), reply });
+            if (alone && reply !== undefined) parcels.asked(subject, reply, askedBy);
           } catch (thrown) {
             // A throw here would end the client's reading loop without a word: make it fatal instead.
             queueMicrotask(() => {
@@ -67,7 +79,7 @@ export function makeNatsBus({ connection, replies }: NatsShape): BusShape {
     request: (subject, data, options) => {
       checkSize(subject, data);
       const { timeoutMs, signal } = options;
-      const answer = own.request(subject, data, options);
+      const answer = own.request(subject, data, options) ?? parcels.request(subject, data, options);
       if (answer !== undefined) return answer;
       return new Promise<BusReply>((resolve) => {
         replies.send(
@@ -82,6 +94,13 @@ export function makeNatsBus({ connection, replies }: NatsShape): BusShape {
               );
               return true;
             },
+            // Who answers may know by now that this process takes parcels.
+            inParcel: (answered) =>
+              resolve(
+                answered === undefined
+                  ? { _tag: "NoResponders" }
+                  : { _tag: "Reply", data: answered },
+              ),
             lost: () => resolve({ _tag: "TimedOut" }),
           },
           signal === undefined ? { timeoutMs } : { timeoutMs, signal },
@@ -89,6 +108,7 @@ export function makeNatsBus({ connection, replies }: NatsShape): BusShape {
       });
     },
     flush: async () => {
+      parcels.flush();
       if (!connection.connected())
         throw new BrokerUnavailable({ message: "the connection to the broker is down" });
       let timer: NodeJS.Timeout | undefined;

@@ -15,7 +15,7 @@ import * as Layer from "effect/Layer";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { LogShape } from "../../core/log/Log.ts";
 import { loginOptions, type NatsLogin } from "./login.ts";
-import { gatherWrites } from "./gatherWrites.ts";
+import { eachPass, gatherWrites, type Writes } from "./gatherWrites.ts";
 
 /** Between two dials of one server: short, because every turn waits for it. */
 const RECONNECT_WAIT_MS = 200;
@@ -45,6 +45,7 @@ export interface NatsConnectionOptions extends NatsLogin {
 
 export interface NatsConnectionShape {
   readonly client: Client;
+  readonly writes: Writes;
   /** A new subject that nobody else listens on. */
   readonly newInbox: () => string;
   readonly connected: () => boolean;
@@ -62,7 +63,8 @@ export async function openConnection(
   log: Log,
 ): Promise<NatsConnectionShape> {
   const client = await dial(options);
-  if (!gatherWrites(client)) log("info", "writes to the broker are not gathered by this client");
+  const gathered = gatherWrites(client);
+  if (gathered === undefined) log("info", "writes to the broker are not gathered by this client");
   const listeners = new Set<(connected: boolean) => void>();
   let up = true;
   const change = (connected: boolean): void => {
@@ -73,6 +75,7 @@ export async function openConnection(
   void watchStatus(client, change, log);
   return {
     client,
+    writes: gathered ?? eachPass,
     log,
     newInbox: () => createInbox(options.inboxPrefix),
     connected: () => up && !client.isClosed(),

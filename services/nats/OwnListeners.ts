@@ -14,12 +14,12 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { BusMessage, BusReply } from "../../core/bus/Bus.ts";
 import { NumberedTable, numberOf, numberText } from "../../core/collections/NumberedTable.ts";
+import { SubjectTable } from "./SubjectTable.ts";
 
 type Handler = (message: BusMessage) => void;
 
 /** Of the subjects that answers to such requests go to; no broker ever sees one. */
 const ANSWER_PREFIX = "\u0000answer.";
-const WILDCARD_END = ".>";
 /** Timeouts and signals are noticed this late at most; nobody times anything by them. */
 const SWEEP_MS = 25;
 
@@ -30,24 +30,24 @@ interface Waiter {
 }
 
 export class OwnListeners {
-  /** By subject; a pattern by what stands before its wildcard, with the dot. */
-  private readonly handlers = new Map<string, Handler>();
-  /** How many dots the keys of patterns have: subjects are cut there to look them up. */
-  private readonly depths = new Set<number>();
+  private readonly handlers = new SubjectTable<Handler>();
   /** By what follows `ANSWER_PREFIX` in the subject of the answer. */
   private readonly waiting = new NumberedTable<Waiter>();
   private sweeper: NodeJS.Timeout | undefined;
 
   /** The returned function ends it; a later listener on the same subject stays. */
   add(pattern: string, handler: Handler): () => void {
-    const key = keyOf(pattern);
     const outside = AsyncLocalStorage.snapshot();
     const detached: Handler = (message) => outside(handler, message);
-    this.handlers.set(key, detached);
-    if (key !== pattern) this.depths.add(key.split(".").length - 1);
+    this.handlers.set(pattern, detached);
     return () => {
-      if (this.handlers.get(key) === detached) this.handlers.delete(key);
+      if (this.handlers.get(pattern) === detached) this.handlers.delete(pattern);
     };
+  }
+
+  /** Who listens alone on it here; not in the ambient context of who calls it. */
+  find(subject: string): Handler | undefined {
+    return this.handlers.find(subject);
   }
 
   /** Says whether it was taken: by a listener, or as the answer to a request. */
@@ -95,31 +95,4 @@ export class OwnListeners {
     for (const [id, { deadlineMs, signal }] of this.waiting.entries())
       if (signal?.aborted === true || deadlineMs <= nowMs) this.finish(id, { _tag: "TimedOut" });
   }
-
-  private find(subject: string): Handler | undefined {
-    const exact = this.handlers.get(subject);
-    if (exact !== undefined) return exact;
-    for (const depth of this.depths) {
-      const found = this.handlers.get(head(subject, depth));
-      if (found !== undefined) return found;
-    }
-    return undefined;
-  }
-}
-
-function keyOf(pattern: string): string {
-  const key = pattern.endsWith(WILDCARD_END) ? pattern.slice(0, -1) : pattern;
-  if (key.includes("*") || key.includes(">"))
-    throw new TypeError(`who listens alone names a subject, or one that ends in ".>": ${pattern}`);
-  return key;
-}
-
-/** Up to the dot of that number, with it; the whole subject when it has fewer. */
-function head(subject: string, dots: number): string {
-  let at = -1;
-  for (let n = 0; n < dots; n++) {
-    at = subject.indexOf(".", at + 1);
-    if (at === -1) return subject;
-  }
-  return subject.slice(0, at + 1);
 }

@@ -8,7 +8,7 @@
  * 3. Nothing is sent while the broker is away: that is `notSent`, the only certain "not stored".
  *
  * Timeouts and signals are looked at by one interval, only while something is in flight.
- * Feeds: `AckPublisher`, `JetStreamApi`, `StreamReader`, `NatsBus`.
+ * Feeds: `AckPublisher`, `JetStreamApi`, `StreamReader`, `NatsBus`, and `Parcels`, whose messages come here too.
  */
 import type { Msg, MsgHdrs } from "@nats-io/nats-core";
 import { NumberedTable, numberOf, numberText } from "../../core/collections/NumberedTable.ts";
@@ -20,6 +20,8 @@ export interface Waiter {
   /** Returns true when this was the last answer; false gives the next one `timeoutMs` again. */
   readonly reply: (message: Msg) => boolean;
   readonly lost: (why: Lost) => void;
+  /** The one answer, when it came in a parcel. Undefined: nobody was there. */
+  readonly inParcel?: (data: Uint8Array | undefined) => void;
 }
 
 export interface SendOptions {
@@ -41,6 +43,8 @@ interface Pending {
 /** Timeouts and aborts are noticed this late at most; nobody times anything by them. */
 const SWEEP_MS = 25;
 const EMPTY = new Uint8Array(0);
+/** In the place of a number, for parcels: it is none. */
+export const PARCEL_TOKEN = "-";
 
 /** `headers(["Name", "value"], …)`: values must be free of CR and LF. */
 export function headers(...lines: ReadonlyArray<readonly [string, string]>): HeaderBlock {
@@ -62,15 +66,19 @@ export const isNoResponders = (message: Msg): boolean =>
 
 export class ReplyInbox {
   private readonly connection: NatsConnectionShape;
+  /** Start of the subjects of all answers, without the last dot. */
+  readonly address: string;
+  /** Set by who reads parcels. */
+  onParcel: ((message: Msg) => void) | undefined;
   private readonly prefix: string;
   private readonly pending = new NumberedTable<Pending>();
   private sweeper: NodeJS.Timeout | undefined;
 
   constructor(connection: NatsConnectionShape) {
     this.connection = connection;
-    const base = connection.newInbox();
-    this.prefix = `${base}.`;
-    connection.client.subscribe(`${base}.*`, {
+    this.address = connection.newInbox();
+    this.prefix = `${this.address}.`;
+    connection.client.subscribe(`${this.prefix}*`, {
       callback: (error, message) => {
         if (error === null) this.receive(message);
         else connection.log("error", "replies can't be received", { error: String(error) });
@@ -83,11 +91,8 @@ export class ReplyInbox {
 
   /** Sends `data` and gives every answer to `waiter`. The returned function forgets the request. */
   send(subject: string, data: Uint8Array, waiter: Waiter, options: SendOptions): () => void {
-    if (!this.connection.connected()) {
-      waiter.lost("notSent");
-      return () => undefined;
-    }
-    const id = this.pending.next();
+    const id = this.expect(waiter, options);
+    if (id === undefined) return () => undefined;
     const reply = this.prefix + numberText(id);
     const block = options.headers;
     this.connection.client.publish(
@@ -95,10 +100,35 @@ export class ReplyInbox {
       data.length === 0 ? EMPTY : data,
       block === undefined ? { reply } : { reply, headers: clientHeaders(block) },
     );
-    const { timeoutMs, signal } = options;
+    return () => void this.pending.take(id);
+  }
+
+  /** For a request that goes another way: the number that its answers come with. Undefined: it is lost already. */
+  expect(waiter: Waiter, { timeoutMs, signal }: SendOptions): number | undefined {
+    if (!this.connection.connected()) {
+      waiter.lost("notSent");
+      return undefined;
+    }
+    const id = this.pending.next();
     this.pending.set(id, { waiter, timeoutMs, signal, deadline: performance.now() + timeoutMs });
     this.sweeper ??= setInterval(() => this.sweep(), SWEEP_MS);
-    return () => void this.pending.take(id);
+    return id;
+  }
+
+  /** Ends the wait for an answer that came another way. */
+  take(id: number): Waiter | undefined {
+    return this.pending.take(id)?.waiter;
+  }
+
+  /** Ends it for all of a kind. */
+  takeAll(isOfKind: (waiter: Waiter) => boolean): Waiter[] {
+    const found: Waiter[] = [];
+    for (const [id, { waiter }] of this.pending.entries())
+      if (isOfKind(waiter)) {
+        this.pending.take(id);
+        found.push(waiter);
+      }
+    return found;
   }
 
   /** Sends what nobody answers; dropped while the broker is away. */
@@ -108,11 +138,13 @@ export class ReplyInbox {
   }
 
   private receive(message: Msg): void {
-    const id = numberOf(message.subject.slice(this.prefix.length));
+    const token = message.subject.slice(this.prefix.length);
+    const id = numberOf(token);
     const entry = this.pending.get(id);
-    if (entry === undefined) return; // came after its timeout
+    if (entry === undefined && token !== PARCEL_TOKEN) return; // came after its timeout
     try {
-      if (entry.waiter.reply(message)) this.pending.take(id);
+      if (entry === undefined) this.onParcel?.(message);
+      else if (entry.waiter.reply(message)) this.pending.take(id);
       else entry.deadline = performance.now() + entry.timeoutMs;
     } catch (error) {
       this.pending.take(id);

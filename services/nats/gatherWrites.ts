@@ -22,26 +22,54 @@ interface Protocol {
   readonly outbound: { readonly size: () => number };
 }
 
-/** Says whether it could. */
-export function gatherWrites(client: Client): boolean {
+/** Who wants to add something to each write. */
+export interface Writes {
+  /** `f` is called before each gathered write; what it publishes goes along. The function it gives asks for one. */
+  readonly before: (f: () => void) => () => void;
+}
+
+/** Undefined: it could not. */
+export function gatherWrites(client: Client): Writes | undefined {
   const { protocol } = client as unknown as { readonly protocol?: Partial<Protocol> };
-  if (protocol === undefined || !isProtocol(protocol)) return false;
+  if (protocol === undefined || !isProtocol(protocol)) return undefined;
   const send = protocol.sendCommand.bind(protocol);
   protocol.sendCommand = (command, ...payloads) =>
     send(typeof command === "string" ? Buffer.from(command) : command, ...payloads);
   const flush = protocol.flushPending.bind(protocol);
   let waiting = false;
+  const fillers: Array<() => void> = [];
   protocol.flushPending = () => {
     if (protocol.outbound.size() >= GATHER_BYTES_MAX) return flush();
     if (waiting) return;
     waiting = true;
     setImmediate(() => {
+      for (const fill of fillers) fill();
       waiting = false;
       flush();
     });
   };
-  return true;
+  return {
+    before: (f) => {
+      fillers.push(f);
+      return protocol.flushPending;
+    },
+  };
 }
+
+/** The same of a client whose writes are not gathered: after each pass of the event loop that asks for it. */
+export const eachPass: Writes = {
+  before: (f) => {
+    let waiting = false;
+    return () => {
+      if (waiting) return;
+      waiting = true;
+      setImmediate(() => {
+        waiting = false;
+        f();
+      });
+    };
+  },
+};
 
 const isProtocol = (value: Partial<Protocol>): value is Protocol =>
   typeof value.flushPending === "function" &&

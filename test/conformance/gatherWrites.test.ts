@@ -25,7 +25,7 @@ test("what a pass of the event loop publishes goes out in one write, in order; a
     });
     await client.flush();
 
-    expect(gatherWrites(client)).toBe(true);
+    expect(gatherWrites(client)).toBeDefined();
     writes = 0;
     for (let n = 0; n < MESSAGES; n++) {
       client.publish("numbers", String(n));
@@ -65,5 +65,5 @@ test("what a pass of the event loop publishes goes out in one write, in order; a
 
 test("a client that looks different inside is left as it is", () => {
   for (const other of [{}, { protocol: {} }, { protocol: { flushPending: () => undefined } }])
-    expect(gatherWrites(other as never)).toBe(false);
+    expect(gatherWrites(other as never)).toBeUndefined();
 });
