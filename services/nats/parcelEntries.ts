@@ -9,7 +9,8 @@
  *
  * Numbers are little-endian. A reader passes over kinds that it does not know, and over a whole parcel of another version.
  */
-export const PARCEL_VERSION = 1;
+/** Written by this release, and the only one that it reads. */
+const PARCEL_VERSION = 1;
 
 export const Kind = {
   /** Somebody awaits an answer with this id. */
@@ -32,12 +33,15 @@ export interface Entry {
   readonly data: Uint8Array;
 }
 
+/** Of an id: more requests than a process makes in its life. */
 const ID_BYTES = 6;
+/** After the kind. */
 const ID_AT = 1;
 const SUBJECT_LENGTH_AT = ID_AT + ID_BYTES;
 const DATA_LENGTH_AT = SUBJECT_LENGTH_AT + 2;
 /** Of an entry, before its subject. */
 const HEAD_BYTES = DATA_LENGTH_AT + 4;
+/** Before the first entry. */
 const VERSION_BYTES = 1;
 /** UTF-8 bytes that one UTF-16 unit takes at most. */
 const UTF8_BYTES_MAX = 3;

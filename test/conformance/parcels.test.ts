@@ -210,7 +210,7 @@ describe("a parcel's entries", () => {
   });
 
   test("any bytes are read without a throw, another version not at all", () => {
-    fc.assert(fc.property(fc.uint8Array({ maxLength: 200 }), (any) => void read(any)));
+    fc.assert(fc.property(fc.uint8Array({ maxLength: 200 }), (parcel) => void read(parcel)));
     const parcel = parcelOf([{ kind: 1, id: 1, subject: "x", data: bytes("x") }]);
     parcel[0] = 2;
     expect(read(parcel)).toEqual({ whole: false, entries: [] });
