@@ -270,12 +270,16 @@ export class Committer {
     const triggers = this.host.takeTriggers();
     const frozen = database.dirty ? database.freeze() : undefined;
     const turns = [...batch.turns];
-    const records = turns
-      .map((turn) => takeRecord(turn, frozen !== undefined))
-      .filter((record) => record !== undefined);
+    const records: CommitTurn[] = [];
+    let unstored: CommitTurn[] | undefined;
+    for (const turn of turns) {
+      const record = takeRecord(turn, frozen !== undefined);
+      if (record === undefined) continue;
+      records.push(record);
+      if (turn.unstored && !isOver(turn, record.outcome)) (unstored ??= []).push(record);
+    }
     if (triggers !== undefined) await triggers.before();
-    const unstored = records.filter(({ turn, outcome }) => turn.unstored && !isOver(turn, outcome));
-    if (unstored.length > 0 && !(await this.storeInputs(unstored))) return;
+    if (unstored !== undefined && !(await this.storeInputs(unstored))) return;
     if (this.failed) return;
     if (records.length > 0 || frozen !== undefined || triggers !== undefined) {
       const commit = encodeCommit({
@@ -285,9 +289,9 @@ export class Committer {
         timeMs: time.nowMs(),
         eventId: time.id(),
         turns: records,
-        ...(frozen === undefined ? {} : { frozen }),
-        ...(triggers?.schedules === undefined ? {} : { schedules: triggers.schedules }),
-        ...(triggers?.queue === undefined ? {} : { queue: triggers.queue }),
+        frozen,
+        schedules: triggers?.schedules,
+        queue: triggers?.queue,
       });
       const result = await this.host.append(commit.data, image.seq);
       if (this.failed) return;

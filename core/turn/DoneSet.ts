@@ -38,6 +38,10 @@ export class DoneSet {
   }
 
   add(key: string, timeMs: number, seq: number): void {
+    const { size } = this.entries;
+    this.put(key, timeMs, seq);
+    if (this.entries.size > size) return;
+    // It was among them: it is the youngest now.
     this.entries.delete(key);
     this.put(key, timeMs, seq);
   }

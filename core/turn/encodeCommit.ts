@@ -42,9 +42,9 @@ export function encodeCommit(options: {
   readonly timeMs: number;
   readonly eventId: string;
   readonly turns: ReadonlyArray<CommitTurn>;
-  readonly frozen?: { readonly delta: Uint8Array; readonly pages: number };
-  readonly schedules?: RowChanges;
-  readonly queue?: RowChanges;
+  readonly frozen?: { readonly delta: Uint8Array; readonly pages: number } | undefined;
+  readonly schedules?: RowChanges | undefined;
+  readonly queue?: RowChanges | undefined;
 }): Commit {
   const { image, frozen, schedules, queue } = options;
   let state: Commit["state"];

@@ -5,49 +5,53 @@
 const WILDCARD_END = ".>";
 
 export class SubjectTable<A> {
-  /** By subject; a pattern by what stands before its wildcard, with the dot. */
-  private readonly values = new Map<string, A>();
+  private readonly exact = new Map<string, A>();
+  /** By what stands before the wildcard, with its dot. */
+  private readonly patterns = new Map<string, A>();
   /** How many dots the keys of patterns have: subjects are cut there to look them up. */
   private readonly depths = new Set<number>();
 
   /** Throws `TypeError` for a pattern of another form. */
   set(pattern: string, value: A): void {
     const key = keyOf(pattern);
-    this.values.set(key, value);
-    if (key !== pattern) this.depths.add(key.split(".").length - 1);
+    if (key === pattern) this.exact.set(key, value);
+    else {
+      this.patterns.set(key, value);
+      this.depths.add(key.split(".").length - 1);
+    }
   }
 
   /** Of this very pattern. */
   get(pattern: string): A | undefined {
-    return this.values.get(keyOf(pattern));
+    const key = keyOf(pattern);
+    return (key === pattern ? this.exact : this.patterns).get(key);
   }
 
   delete(pattern: string): void {
-    this.values.delete(keyOf(pattern));
+    const key = keyOf(pattern);
+    (key === pattern ? this.exact : this.patterns).delete(key);
   }
 
   clear(): void {
-    this.values.clear();
+    this.exact.clear();
+    this.patterns.clear();
   }
 
   find(subject: string): A | undefined {
-    const key = this.keyFor(subject);
-    return key === undefined ? undefined : this.values.get(key);
+    // Not looked up for nothing: a subject that was just put together has to be hashed for it.
+    const exact = this.exact.size === 0 ? undefined : this.exact.get(subject);
+    if (exact !== undefined) return exact;
+    for (const depth of this.depths) {
+      const found = this.patterns.get(head(subject, depth));
+      if (found !== undefined) return found;
+    }
+    return undefined;
   }
 
   /** Deletes what `find` finds. */
   forget(subject: string): void {
-    const key = this.keyFor(subject);
-    if (key !== undefined) this.values.delete(key);
-  }
-
-  private keyFor(subject: string): string | undefined {
-    if (this.values.has(subject)) return subject;
-    for (const depth of this.depths) {
-      const key = head(subject, depth);
-      if (this.values.has(key)) return key;
-    }
-    return undefined;
+    if (this.exact.delete(subject)) return;
+    for (const depth of this.depths) if (this.patterns.delete(head(subject, depth))) return;
   }
 }
 
