@@ -91,8 +91,7 @@ export class Parcels {
   /** Undefined: it has to go by itself. All that was to go by parcel before it is on its way then (2). */
   request(subject: string, data: Uint8Array, options: SendOptions): Promise<BusReply> | undefined {
     const peer = this.routes.find(subject);
-    if (peer === undefined || peer.isGone) return undefined;
-    if (!this.fits(subject, data)) {
+    if (peer === undefined || peer.isGone || !this.fits(subject, data)) {
       this.flush();
       return undefined;
     }
@@ -138,7 +137,7 @@ export class Parcels {
     this.routes.delete(pattern);
   }
 
-  /** What is learned again, if there is something to learn. */
+  /** Rule 3: who listens on the subject may not be this one any more. */
   distrust(peer: Peer, subject: string): void {
     if (this.routes.find(subject) === peer) this.routes.forget(subject);
   }

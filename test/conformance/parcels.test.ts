@@ -134,6 +134,10 @@ describe("parcels", () => {
     await introduce(gateway, "gone.x");
     await introduce(gateway, "gone-too.x");
     await host.connection.close();
+    await pollUntil("the broker knows", async () => {
+      const answer = await ask(next, "gone.x", "x", 200);
+      return answer === "NoResponders" || { done: false, saw: answer };
+    });
     const startedMs = performance.now();
     expect(await Promise.all(numbers(30).map((n) => ask(gateway, "gone.x", n)))).toEqual(
       numbers(30).map(() => "NoResponders"),
@@ -158,6 +162,18 @@ describe("parcels", () => {
       await pollUntil("the owner is asked", () => seen.length === 1 || { done: false, saw: seen });
       await close();
     }
+  });
+
+  test("what is asked after a listener is said to have moved does not overtake what was asked before", async () => {
+    const [host, gateway] = [await open(), await open()];
+    const { seen, close } = await echo(host, "order.>");
+    await introduce(gateway, "order.x");
+    seen.length = 0;
+    const first = [ask(gateway, "order.x", "a"), ask(gateway, "order.x", "b")];
+    gateway.bus.moved("order.>");
+    await Promise.all([...first, ask(gateway, "order.x", "c")]);
+    expect(seen).toEqual(["a", "b", "c"]);
+    await close();
   });
 
   test("after the connection was lost they are learned again", async () => {

@@ -239,14 +239,16 @@ function busOf(
     if (!subject.startsWith(`${subjects.namespace}.gateway.`)) return undefined;
     return subject.endsWith(".reply") ? "answer" : "frame";
   };
+  const publish: BusShape["publish"] = (subject, data, reply) => {
+    const kind = kindOf(subject);
+    if (!process.alive || (kind !== undefined && process.point(`${kind}:before`))) return;
+    bus.publish(subject, data, reply);
+    if (kind !== undefined) process.point(`${kind}:after`);
+  };
   return {
     ...bus,
-    publish: (subject, data, reply) => {
-      const kind = kindOf(subject);
-      if (!process.alive || (kind !== undefined && process.point(`${kind}:before`))) return;
-      bus.publish(subject, data, reply);
-      if (kind !== undefined) process.point(`${kind}:after`);
-    },
+    publish,
+    answer: publish,
     subscribe: (subject, handler, options) => {
       const ofClients =
         weather.rates.messageLost > 0 && subject.startsWith(`${subjects.namespace}.call.`);
