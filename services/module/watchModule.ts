@@ -9,6 +9,8 @@ import type { TimeShape } from "../../core/time/Time.ts";
 
 /** One save is several file events, and a checkout is many saves: report once they have settled. */
 const SETTLE_MS = 80;
+/** The stamp of a file that is not there. */
+const NO_FILE = "";
 
 export interface ModuleWatch {
   /** Replaces what is watched, after a load gave another list of files. */
@@ -19,6 +21,8 @@ export interface ModuleWatch {
 export interface WatchOptions {
   /** Absolute paths; files that do not exist yet are watched for. */
   readonly files: ReadonlyArray<string>;
+  /** Milliseconds since the epoch: files that were changed later may have been read before that, and are reported at once. */
+  readonly sinceMs?: number;
   readonly time: Pick<TimeShape, "after">;
   /** The files that changed, once they have been quiet for a moment. */
   readonly onChange: (files: ReadonlyArray<string>) => void;
@@ -26,7 +30,8 @@ export interface WatchOptions {
 
 export function watchModule(options: WatchOptions): ModuleWatch {
   let folders = new Map<string, FSWatcher>();
-  let stamps = new Map<string, string>();
+  const { sinceMs = Infinity } = options;
+  let stamps = new Map(options.files.filter(changedSince(sinceMs)).map((file) => [file, NO_FILE]));
   let cancel: (() => void) | undefined;
 
   const settle = (): void => {
@@ -89,8 +94,13 @@ function openWatch(folder: string): FSWatcher | undefined {
   }
 }
 
-/** Changes whenever the file's content may have; empty when there is no file. */
+const changedSince =
+  (sinceMs: number) =>
+  (file: string): boolean =>
+    (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0) > sinceMs;
+
+/** Changes whenever the file's content may have. */
 function stampOf(file: string): string {
   const stat = statSync(file, { bigint: true, throwIfNoEntry: false });
-  return stat === undefined ? "" : `${stat.ino}:${stat.size}:${stat.mtimeNs}`;
+  return stat === undefined ? NO_FILE : `${stat.ino}:${stat.size}:${stat.mtimeNs}`;
 }

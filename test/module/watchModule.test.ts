@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, renameSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
@@ -14,9 +14,11 @@ let folder: string;
 let watcher: ModuleWatch;
 let reports: string[][];
 const at = (path: string): string => join(folder, path);
-const start = (...files: string[]): void => {
+const start = (...files: string[]): void => startSince(Infinity, files);
+const startSince = (sinceMs: number, files: ReadonlyArray<string>): void => {
   watcher = watchModule({
     files: files.map(at),
+    sinceMs,
     time,
     onChange: (changed) => reports.push([...changed]),
   });
@@ -43,6 +45,15 @@ it("a change of any watched file is reported once, other files are not", async (
   writeFileSync(at("lib/b.ts"), "22");
   writeFileSync(at("lib/b.ts"), "222");
   await seen([["lib/b.ts"]]);
+});
+
+it("what was saved between the load and the watch is reported, what was before the load is not", async () => {
+  const sinceMs = 1_000_000;
+  utimesSync(at("lib/b.ts"), sinceMs / 1000, sinceMs / 1000);
+  startSince(sinceMs, ["a.ts", "lib/b.ts", "absent.ts"]);
+  await seen([["a.ts"]]);
+  writeFileSync(at("lib/b.ts"), "22");
+  await seen([["a.ts"], ["lib/b.ts"]]);
 });
 
 it("files saved together are one report", async () => {

@@ -90,6 +90,8 @@ function keepLoaded(
   let loading = Promise.resolve();
   const watch = watchModule({
     files: module.files,
+    // Between the first load and here a second may have passed, in which somebody saved.
+    sinceMs: performance.timeOrigin,
     time: joins.time,
     onChange: (changed) => {
       loading = loading.then(() => reload(changed));
