@@ -82,25 +82,18 @@ export function makeNatsBus(nats: NatsShape): BusShape {
       const answer = own.request(subject, data, options) ?? parcels.request(subject, data, options);
       if (answer !== undefined) return answer;
       return new Promise<BusReply>((resolve) => {
+        const answered = (found: Uint8Array | undefined): void =>
+          resolve(found === undefined ? { _tag: "NoResponders" } : { _tag: "Reply", data: found });
         replies.send(
           subject,
           data,
           {
             reply: (message) => {
-              resolve(
-                isNoResponders(message)
-                  ? { _tag: "NoResponders" }
-                  : { _tag: "Reply", data: plain(message.data) },
-              );
+              answered(isNoResponders(message) ? undefined : plain(message.data));
               return true;
             },
             // Who answers may know by now that this process takes parcels.
-            inParcel: (answered) =>
-              resolve(
-                answered === undefined
-                  ? { _tag: "NoResponders" }
-                  : { _tag: "Reply", data: answered },
-              ),
+            inParcel: answered,
             lost: () => resolve({ _tag: "TimedOut" }),
           },
           signal === undefined ? { timeoutMs } : { timeoutMs, signal },

@@ -107,10 +107,10 @@ export class Parcels {
   /** `subject`: where an answer is awaited. False: it has to go by itself. */
   answer(subject: string, data: Uint8Array): boolean {
     if (this.peers.size === 0) return false;
-    const dot = subject.lastIndexOf(".");
-    const peer = this.peers.get(subject.slice(0, dot));
+    const address = addressOf(subject);
+    const peer = this.peers.get(address);
     if (peer === undefined || !this.fits("", data)) return false;
-    const id = numberOf(subject.slice(dot + 1));
+    const id = numberOf(subject.slice(address.length + 1));
     if (Number.isNaN(id)) return false;
     this.add(peer, { kind: Kind.Answer, id, subject: "", data });
     return true;
@@ -118,7 +118,7 @@ export class Parcels {
 
   /** A request came by itself (1). `pattern`: of the listener; `reply`: where its answer is awaited. */
   asked(pattern: string, reply: string, by: AskedBy): void {
-    const address = reply.slice(0, reply.lastIndexOf("."));
+    const address = addressOf(reply);
     let known = by.get(address);
     if (known === undefined) {
       if (by.size >= PEERS_MAX) by.clear();
@@ -128,8 +128,12 @@ export class Parcels {
     const nowMs = performance.now();
     if (nowMs - known.offeredMs < OFFER_INTERVAL_MS) return;
     known.offeredMs = nowMs;
-    const offer = { kind: Kind.Offer, id: 0, subject: pattern, data: NOTHING };
-    this.publish(address, [offer], entryBytesMax(pattern, NOTHING), PARCEL_TOKEN);
+    this.publish(
+      address,
+      [word(Kind.Offer, 0, pattern)],
+      entryBytesMax(pattern, NOTHING),
+      PARCEL_TOKEN,
+    );
   }
 
   /** As `BusShape.moved`. */
@@ -206,7 +210,7 @@ export class Parcels {
   private receive({ data, reply = "" }: Msg): void {
     // The broker's word that an answer has reached nobody: nobody waits for it then.
     if (data.length === 0) return;
-    const peer = this.peer(reply.slice(0, reply.lastIndexOf(".")));
+    const peer = this.peer(addressOf(reply));
     if (!readParcel(plain(data), (entry) => this.take(peer, entry)))
       this.nats.connection.log("warn", "a parcel could not be read to its end", { from: reply });
   }
@@ -240,7 +244,7 @@ export class Parcels {
         const handler = this.find(subject);
         const reply = `${peer.address}.${numberText(id)}`;
         if (handler !== undefined) return handler({ subject, data, reply });
-        return this.add(peer, { kind: Kind.Nobody, id, subject: "", data: NOTHING });
+        return this.add(peer, word(Kind.Nobody, id));
       }
       case Kind.Answer:
         return this.nats.replies.take(id)?.inParcel?.(data);
@@ -251,9 +255,9 @@ export class Parcels {
         peer.offered.push(subject);
         if (peer.saidHello) return;
         peer.saidHello = true;
-        return this.add(peer, { kind: Kind.Hello, id: 0, subject: "", data: NOTHING });
+        return this.add(peer, word(Kind.Hello));
       case Kind.Hello:
-        return this.add(peer, { kind: Kind.Welcome, id: 0, subject: "", data: NOTHING });
+        return this.add(peer, word(Kind.Welcome));
       case Kind.Welcome:
         peer.isWelcome = true;
         for (const pattern of peer.offered) this.routes.set(pattern, peer);
@@ -261,6 +265,12 @@ export class Parcels {
     }
   }
 }
+
+/** An entry without data. */
+const word = (kind: number, id = 0, subject = ""): Entry => ({ kind, id, subject, data: NOTHING });
+
+/** Of the process whose answers come to the subject. */
+const addressOf = (subject: string): string => subject.slice(0, subject.lastIndexOf("."));
 
 /** A request that went by parcel. */
 class Asking implements Waiter {

@@ -43,9 +43,13 @@ export function gatherWrites(client: Client): Writes | undefined {
     if (waiting) return;
     waiting = true;
     setImmediate(() => {
-      for (const fill of fillers) fill();
-      waiting = false;
-      flush();
+      try {
+        for (const fill of fillers) fill();
+      } finally {
+        // Whatever happened: else nothing was written any more.
+        waiting = false;
+        flush();
+      }
     });
   };
   return {
