@@ -77,11 +77,10 @@ export class CallClient {
    * every call that it took, so those that are out then are with its next owner.
    */
   leaseChanged({ key, value, released }: LeaseChange, before: string | undefined): void {
-    if (!key.startsWith(SHARD_KEY) || released === true) return;
-    if (before === undefined || before === value) return;
+    if (!key.startsWith(SHARD_KEY) || before === undefined || before === value) return;
     const shard = Number(key.slice(SHARD_KEY.length)) as ShardId;
     this.moved(shard);
-    this.abort(shard);
+    if (released !== true) this.abort(shard);
   }
 
   private moved(shard: ShardId): void {

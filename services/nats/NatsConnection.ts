@@ -28,6 +28,8 @@ const DIAL_TIMEOUT_MS = 5_000;
 /** How long the first connection is tried before the process says that it can't: a composed start
  *  brings the broker up at the same time. */
 const CONNECT_TIMEOUT_MS_DEFAULT = 15_000;
+/** A healthy broker answers a ping within milliseconds; a sick one is not waited for at the end. */
+const DRAIN_TIMEOUT_MS = 1_000;
 
 export type Log = (level: "info" | "warn" | "error", message: string, fields?: object) => void;
 
@@ -54,6 +56,8 @@ export interface NatsConnectionShape {
   /** Resolves when connected, when `signal` fires, or after `timeoutMs`: look at `connected()` then. */
   readonly untilConnected: (timeoutMs: number, signal?: AbortSignal) => Promise<void>;
   readonly log: Log;
+  /** Calls `f` before the connection closes, and waits for it a little: it still works then. */
+  readonly beforeClose: (f: () => Promise<void>) => void;
   readonly close: () => Promise<void>;
 }
 
@@ -66,6 +70,7 @@ export async function openConnection(
   const gathered = gatherWrites(client);
   if (gathered === undefined) log("info", "writes to the broker are not gathered by this client");
   const listeners = new Set<(connected: boolean) => void>();
+  const drains: Array<() => Promise<void>> = [];
   let up = true;
   const change = (connected: boolean): void => {
     if (up === connected) return;
@@ -96,7 +101,13 @@ export async function openConnection(
         listeners.add(finish);
         signal?.addEventListener("abort", finish);
       }),
+    beforeClose: (f) => void drains.push(f),
     close: async () => {
+      if (up && !client.isClosed())
+        await Promise.race([
+          Promise.allSettled(drains.map((f) => f())),
+          delay(DRAIN_TIMEOUT_MS, undefined, { ref: false }),
+        ]);
       change(false);
       // Writes that are still gathered go out first.
       await new Promise((resolve) => setImmediate(resolve));

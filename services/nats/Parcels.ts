@@ -10,7 +10,8 @@
  * 2. Requests reach the listener in the order in which they were made, parcels or not. Answers come when they come.
  * 3. Where nobody listens any more nothing is delivered, and that is the answer: `NoResponders`, from the process or, when it is
  *    gone, from the broker. What was learned is forgotten then, and when a request is lost, the connection is, or the
- *    listener has moved (`BusShape.moved`): a frozen process would take parcels and not answer them.
+ *    listener has moved (`BusShape.moved`): a frozen process would take parcels and not answer them. One that ends answers
+ *    what reaches it until the broker knows (`ReplyInbox`, 4).
  *
  * Fed by `NatsBus`. Written out with everything else that the pass sends (`gatherWrites`).
  */

@@ -6,6 +6,7 @@
  * 1. Each request ends exactly once: by `reply` returning true, by `lost`, or by its cancel function.
  * 2. What is in flight when the connection breaks is lost at once, not at its timeout.
  * 3. Nothing is sent while the broker is away: that is `notSent`, the only certain "not stored".
+ * 4. Whoever sends here learns of the process's end from the broker: what it delivered before that is still read.
  *
  * Timeouts and signals are looked at by one interval, only while something is in flight.
  * Feeds: `AckPublisher`, `JetStreamApi`, `StreamReader`, `NatsBus`, and `Parcels`, whose messages come here too.
@@ -78,7 +79,7 @@ export class ReplyInbox {
     this.connection = connection;
     this.address = connection.newInbox();
     this.prefix = `${this.address}.`;
-    connection.client.subscribe(`${this.prefix}*`, {
+    const subscription = connection.client.subscribe(`${this.prefix}*`, {
       callback: (error, message) => {
         if (error === null) this.receive(message);
         else connection.log("error", "replies can't be received", { error: String(error) });
@@ -87,6 +88,7 @@ export class ReplyInbox {
     connection.onChange((up) => {
       if (!up) this.loseAll();
     });
+    connection.beforeClose(() => subscription.drain());
   }
 
   /** Sends `data` and gives every answer to `waiter`. The returned function forgets the request. */

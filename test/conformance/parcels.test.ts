@@ -147,6 +147,22 @@ describe("parcels", () => {
     expect(await ask(gateway, "gone-too.x", "a")).toBe("next: gone-too.x a");
   });
 
+  test("a process that ends leaves nobody waiting who has just asked", async () => {
+    const gateway = await open();
+    for (let round = 0; round < 3; round++) {
+      const host = await open();
+      const { close } = await echo(host, "leaves.>");
+      await introduce(gateway, "leaves.x");
+      await close();
+      const answers = numbers(3).map((text) => ask(gateway, "leaves.x", text, 2_000));
+      // It is written, and not yet read.
+      await new Promise(setImmediate);
+      const isGone = host.connection.close();
+      expect(new Set(await Promise.all(answers))).toEqual(new Set(["NoResponders"]));
+      await isGone;
+    }
+  });
+
   test("who does not answer is not asked alone again, nor who is said to have moved", async () => {
     const [frozen, owner, gateway] = [await open(), await open(), await open()];
     for (const pattern of ["late.>", "moved.>"]) {
