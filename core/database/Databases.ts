@@ -47,8 +47,15 @@ export interface AgentDatabase {
    * statement changes nothing. BEGIN, COMMIT, ROLLBACK and SAVEPOINT are refused (use `transaction`).
    */
   readonly query: (sql: string, params: ReadonlyArray<SqlValue | boolean>) => SqlResult;
+  /**
+   * As `query`, for a `CREATE` that reads nothing: what it makes of an empty database is always the same, so it is
+   * copied into one.
+   */
+  readonly create: (ddl: string) => void;
   /** Runs `f` in one transaction; rolls back and rethrows when it throws. Nests (savepoints). Synchronous. */
   readonly transaction: <A>(f: () => A) => A;
+  /** Nothing is in it, committed or not. */
+  readonly isEmpty: boolean;
   /** Uncommitted writes since the last `freeze`. */
   readonly dirty: boolean;
   /** The delta of everything written since the last freeze; undefined when no byte changed. */

@@ -53,8 +53,7 @@ export class QueueTable {
 
   /** Whether there is one, without opening a database that holds nothing. */
   get exists(): boolean {
-    if (this.there === undefined && this.database.imageBytes === 0 && !this.database.dirty)
-      return false;
+    if (this.there === undefined && this.database.isEmpty) return false;
     this.there ??= tableExists(this.database, this.name);
     return this.there;
   }
@@ -66,7 +65,7 @@ export class QueueTable {
 
   /** Adds it at the end, or in the place of the item with its id. */
   push(row: QueueRow): void {
-    if (this.there !== true) this.database.query(ddl(this.name), []);
+    if (this.there !== true) this.database.create(ddl(this.name));
     this.there = true;
     this.database.query(
       `INSERT INTO ${this.name} (id, uid, callback, payload, retry_options, created_at) VALUES (?,?,?,?,?,?)

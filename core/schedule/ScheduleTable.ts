@@ -76,8 +76,7 @@ export class ScheduleTable {
 
   /** Whether it is there, without making it, and without opening a database that holds nothing. */
   get exists(): boolean {
-    if (this.there === undefined && this.database.imageBytes === 0 && !this.database.dirty)
-      return false;
+    if (this.there === undefined && this.database.isEmpty) return false;
     this.there ??= tableExists(this.database, SCHEDULE_TABLE);
     return this.there;
   }
@@ -100,7 +99,9 @@ export class ScheduleTable {
 
   make(): void {
     if (this.there === true) return;
-    this.database.query(DDL, []);
+    // Then there is nothing that could name it.
+    if (this.database.isEmpty) this.tied = false;
+    this.database.create(DDL);
     this.there = true;
   }
 

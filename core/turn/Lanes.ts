@@ -134,8 +134,7 @@ export class Lanes {
 
   /** Rule 1. */
   get #mayHold(): boolean {
-    const { database } = this.#agent;
-    return database.imageBytes > 0 || database.dirty;
+    return !this.#agent.database.isEmpty;
   }
 
   #add<A extends Scheduler | QueueLane>(lane: A): A {

@@ -49,7 +49,7 @@ export class McpSeat {
   /** Stored servers, if there are any. An agent without a database is not made to open one. */
   restore(): void {
     const { database } = this.agent;
-    if (database.imageBytes === 0 && !database.dirty) return;
+    if (database.isEmpty) return;
     if (tableExists(database, MCP_TABLE)) this.manager.restore();
   }
 

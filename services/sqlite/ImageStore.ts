@@ -5,16 +5,25 @@
  * An agent that is open already and opened again gets a second database in memory only: two never share
  * files. Made by `sqliteDatabases`; used by `SqliteDatabase`.
  */
-import { addressKey, type AgentId } from "../../schemas/Address.ts";
+import {
+  addressKey,
+  type AgentClass,
+  type AgentId,
+  type AgentName,
+} from "../../schemas/Address.ts";
 import { PageDeltaWriter } from "../../schemas/PageDelta.ts";
 import { CacheFile } from "./CacheFile.ts";
 import { cachePath } from "./cachePath.ts";
+import { Connection } from "./Connection.ts";
 import type { Engine } from "./Engine.ts";
 import { OpenConnections } from "./OpenConnections.ts";
 import { OpenFiles } from "./OpenFiles.ts";
 import { PageFile } from "./PageFile.ts";
 import { PageImage } from "./PageImage.ts";
 import { PAGE_SIZE, PagePool } from "./PagePool.ts";
+
+/** Whose pages belong to no agent. */
+const NOBODY: AgentId = { class: "" as AgentClass, name: "" as AgentName };
 
 export class ImageStore {
   readonly engine: Engine;
@@ -27,6 +36,8 @@ export class ImageStore {
   /** Names of agents whose files are in use, by class: so that none of them costs a key of its own. */
   private readonly inUse = new Map<string, Set<string>>();
 
+  /** By the statement that made them of an empty database. */
+  private readonly made = new Map<string, Uint8Array>();
   /** Agents whose file could be neither written nor removed: what it says may be of before. */
   private readonly distrusted = new Set<string>();
 
@@ -85,6 +96,26 @@ export class ImageStore {
       ...(crcs === undefined ? {} : { crcs }),
     });
     return new PageFile(image, pool, writer);
+  }
+
+  /** Of an empty database after `ddl`: SQLite takes some 100 µs to make them. */
+  pagesOf(ddl: string): Uint8Array {
+    let pages = this.made.get(ddl);
+    if (pages === undefined) {
+      const file = this.pageFile(NOBODY, undefined);
+      const connection = new Connection(this.engine, file);
+      try {
+        connection.query(ddl, []);
+      } finally {
+        connection.close();
+      }
+      file.freeze();
+      file.committed();
+      pages = file.image.copy();
+      file.image.drop();
+      this.made.set(ddl, pages);
+    }
+    return pages;
   }
 
   /** Pages, and SQLite's heap, which is all layers'. */

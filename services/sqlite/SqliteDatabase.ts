@@ -51,8 +51,21 @@ export class SqliteDatabase implements AgentDatabase, OpenDatabase {
     return this.connect().query(sql, params);
   }
 
+  create(ddl: string): void {
+    if (!this.isEmpty || this.connection !== undefined) this.query(ddl, []);
+    else
+      this.guarded(() => {
+        const pages = this.store.pagesOf(ddl);
+        this.pages().write(pages, 0, pages.length, 0);
+      });
+  }
+
   transaction<A>(f: () => A): A {
     return this.connect().transaction(f);
+  }
+
+  get isEmpty(): boolean {
+    return this.file === undefined || this.file.count === 0;
   }
 
   get dirty(): boolean {

@@ -157,6 +157,8 @@ function doubleDatabase(): AgentDatabase {
       };
     },
     transaction: (f) => f(),
+    create: () => undefined,
+    isEmpty: true,
     dirty: false,
     freeze: () => undefined,
     committed: () => {},

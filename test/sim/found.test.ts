@@ -251,7 +251,7 @@ test("a job's trigger that can't be looked up ends its agent, and nothing else",
   const query = (): never => {
     throw new Error("the file ends in page 3");
   };
-  const agent = { abort, database: { query, imageBytes: 1 } };
+  const agent = { abort, database: { query, isEmpty: false } };
   const lanes = new Lanes(agent as never, { jobs: {} } as never);
   lanes.offer("queue", "queue:one", { ack: () => {}, nak: () => {} } as never);
   expect(abort).toHaveBeenCalledWith(expect.stringContaining("the file ends in page 3"));

@@ -270,6 +270,56 @@ describe("a transaction", () => {
   });
 });
 
+describe("create", () => {
+  const DDL = "CREATE TABLE IF NOT EXISTS t (a TEXT PRIMARY KEY, b CHECK (b < 5))";
+  const ROWS = "INSERT INTO t VALUES ('x', 1), ('y', 2)";
+
+  it("makes of an empty database byte for byte what the statement makes of it", () => {
+    expect(db.isEmpty).toBe(true);
+    db.create(DDL);
+    expect(db.isEmpty).toBe(false);
+    const other = databases.open(REPO).database;
+    other.query(DDL, []);
+    expect(commit(db)).toEqual(commit(other));
+    other.close();
+  });
+
+  it.each(["", "SELECT 1", "PRAGMA recursive_triggers = ON", "CREATE TABLE u (a)", DDL])(
+    "after: %s; goes on as the statement does",
+    (before) => {
+      db.query(before, []);
+      db.create(DDL);
+      db.query(ROWS, []);
+      db.create(DDL);
+      commit(db);
+      expect(() => db.query("INSERT INTO t VALUES ('z', 7)", [])).toThrow("CHECK constraint");
+      expect(column(db, "SELECT a FROM t")).toEqual(["x", "y"]);
+      expect(column(db, "PRAGMA integrity_check")).toEqual(["ok"]);
+    },
+  );
+
+  it("in a transaction that fails is undone", () => {
+    const fails = (): never => {
+      db.transaction(() => {
+        db.create(DDL);
+        throw new Error("no");
+      });
+      throw new Error("not reached");
+    };
+    expect(fails).toThrow("no");
+    expect(db.isEmpty).toBe(true);
+    db.create(DDL);
+    expect(column(db, "SELECT name FROM sqlite_schema WHERE type = 'table'")).toEqual(["t"]);
+  });
+
+  it("refuses what the statement refuses, and leaves nothing", () => {
+    expect(() => db.create("CREATE TABLE t (")).toThrow("incomplete input");
+    expect(db.isEmpty).toBe(true);
+    db.create(DDL);
+    expect(column(db, "SELECT count(*) FROM t")).toEqual([0]);
+  });
+});
+
 describe("a freeze", () => {
   it("takes what was written since the last one, and only that is committed", () => {
     db.query("CREATE TABLE t (a)", []);
