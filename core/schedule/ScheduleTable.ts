@@ -131,7 +131,7 @@ export class ScheduleTable {
     const known = this.rows.get(id);
     if (known !== undefined) return known ?? undefined;
     const [row] = this.select("WHERE id = ?", [id]);
-    if (row !== undefined) this.remember(id, row);
+    if (row !== undefined) this.note(id, row);
     return row;
   }
 
@@ -158,14 +158,14 @@ export class ScheduleTable {
         row.startedMs, idempotent,
       ], // prettier-ignore
     );
-    this.remember(row.id, row);
+    this.note(row.id, row);
   }
 
   remove(id: string): boolean {
     if (!this.exists) return false;
     const sql = `DELETE FROM ${SCHEDULE_TABLE} WHERE id = ?`;
     const removed = this.database.query(sql, [id]).rowsWritten > 0;
-    if (removed) this.remember(id, null);
+    if (removed) this.note(id, null);
     return removed;
   }
 
@@ -188,10 +188,15 @@ export class ScheduleTable {
   ): void {
     this.database.query(`UPDATE ${SCHEDULE_TABLE} SET ${set} WHERE id = ?`, [...values, id]);
     const known = this.rows.get(id);
-    if (known != null) this.remember(id, { ...known, ...change });
+    if (known != null) this.note(id, { ...known, ...change });
   }
 
-  private remember(id: string, row: ScheduleRow | null): void {
+  /** The row is in the table, just so. */
+  remember(row: ScheduleRow): void {
+    this.note(row.id, row);
+  }
+
+  private note(id: string, row: ScheduleRow | null): void {
     if ((this.tied ??= this.isTied())) this.rows.clear();
     else this.rows.set(id, row);
   }

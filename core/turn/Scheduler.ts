@@ -58,6 +58,8 @@ export class Scheduler {
   /** Rows that this class wrote since then; or all may be changed. */
   private readonly written = new SparseSet<string>();
   private changed = false;
+  /** The table could not be read when it was last looked at, so `known` may be of before. */
+  private stale = false;
   private stopped = false;
   private warned = false;
 
@@ -221,7 +223,9 @@ export class Scheduler {
   /** A table that users' SQL has made unreadable is theirs to mend; the agent goes on as it was armed. */
   private readTable(): ReadonlyArray<ScheduleRow> {
     try {
-      return this.table.all();
+      const rows = this.table.all();
+      this.stale = false;
+      return rows;
     } catch (error) {
       this.unreadable(error);
       return [...this.known.values()];
@@ -238,6 +242,7 @@ export class Scheduler {
   }
 
   private unreadable(error: unknown): void {
+    this.stale = true;
     this.agent.log.error(`${SCHEDULE_TABLE} can't be read; its schedules wait until it can`, {
       error: messageOf(error),
     });
@@ -298,6 +303,7 @@ export class Scheduler {
     const current = this.running.get(id);
     if (current === key) return;
     let row: ScheduleRow | undefined;
+    this.recall(id);
     try {
       row = this.table.get(id);
     } catch (error) {
@@ -310,6 +316,13 @@ export class Scheduler {
     if (dueOf(this.known.get(id)) !== dueMs || this.unstored.has(id)) return;
     // Rule 4: the end of that run fires it.
     if (current === undefined) this.begin(row, dueMs);
+  }
+
+  /** A row that nothing has written since it was looked at need not be read. A run writes before it tells. */
+  private recall(id: string): void {
+    if (this.changed || this.stale || this.written.has(id) || this.running.has(id)) return;
+    const row = this.known.get(id);
+    if (row !== undefined) this.table.remember(row);
   }
 
   private begin(row: ScheduleRow, dueMs: number): void {
@@ -371,7 +384,10 @@ const UNREADABLE_MS = 30_000;
 
 /** Like the column's default (`interface.md` §2.4): 9 random bytes, 18 hex digits. */
 const ID_BYTES = 9;
+/** Two hex digits of each byte. */
+const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 function newId({ time }: ActiveAgent): string {
-  const byte = (): string => Math.floor(time.random() * 256).toString(16);
-  return Array.from({ length: ID_BYTES }, () => byte().padStart(2, "0")).join("");
+  let id = "";
+  for (let n = 0; n < ID_BYTES; n++) id += HEX[Math.floor(time.random() * HEX.length)]!;
+  return id;
 }

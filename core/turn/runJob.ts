@@ -12,6 +12,7 @@
  *    as begun before it runs (`Suspects`).
  */
 import type { Cause } from "../../schemas/JournalEvent.ts";
+import { LocalImageCorrupt } from "../database/Databases.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { backoffMs, type ResolvedRetry } from "./retryPolicy.ts";
 import { Turn } from "./Turn.ts";
@@ -72,6 +73,8 @@ export async function runJob(agent: ActiveAgent, job: Job): Promise<void> {
         job.settle();
       });
     } catch (error) {
+      // As in `AgentSql`: damaged is this host's image, not the job.
+      if (error instanceof LocalImageCorrupt) agent.abort(error.message);
       await agent.unlessDiscarded();
       if (attempt >= job.retry.maxAttempts || job.mayRetry?.(error) === false)
         return await fail(agent, job, turn, error, attempt);

@@ -59,6 +59,12 @@ class Worker extends Agent {
     }
     return -1;
   }
+  async change(id: string, toSeconds: number | null): Promise<void> {
+    this.run("INSERT INTO notes VALUES ('its commit is on its way')");
+    await Promise.resolve();
+    if (toSeconds === null) await this.cancelSchedule(id);
+    else this.run(`UPDATE svc_agents_schedules SET time = ${toSeconds} WHERE id = '${id}'`);
+  }
   list(): unknown[] {
     return this.getSchedules();
   }
@@ -413,16 +419,24 @@ describe("what users' SQL leaves behind costs that schedule and nothing else", (
     expect(await sql("SELECT * FROM svc_agents_schedules")).toEqual([]);
   });
 
-  test("a table whose columns are gone stops its schedules until it is mended, not the agent", async () => {
-    await plan(100, "tick");
-    await sql("ALTER TABLE svc_agents_schedules RENAME COLUMN callback TO was");
-    await rig.hibernate();
-    await rig.pass(HOUR_MS);
-    expect(ran).toEqual([]);
-    await sql("ALTER TABLE svc_agents_schedules RENAME COLUMN was TO callback");
-    await rig.pass(60_000);
-    expect(ran).toHaveLength(1);
-  });
+  test.each([
+    ["asleep", () => rig.hibernate()],
+    ["in memory", () => undefined],
+  ])(
+    "a table whose columns are gone stops its schedules until it is mended, not the agent: %s",
+    async (_where, move) => {
+      await plan(20, "tick");
+      await sql("ALTER TABLE svc_agents_schedules RENAME COLUMN callback TO was");
+      await move();
+      await rig.pass(25_000);
+      expect(ran).toEqual([]);
+      await rig.pass(HOUR_MS);
+      expect(ran).toEqual([]);
+      await sql("ALTER TABLE svc_agents_schedules RENAME COLUMN was TO callback");
+      await rig.pass(60_000);
+      expect(ran).toHaveLength(1);
+    },
+  );
 });
 
 describe("with the commit", () => {
@@ -479,6 +493,20 @@ describe("with the commit", () => {
     await rig.passTo(START_MS + HOUR_MS * 2);
     expect(ran).toHaveLength(1);
   });
+
+  test.each(["cancelled", "moved"])(
+    "what a turn has %s does not run, also before a commit tells of it",
+    async (what) => {
+      const { id } = await plan(1, "tick");
+      await rig.passTo(START_MS + 990);
+      rig.broker.intercept = ({ kind }) =>
+        kind === "append" ? new Promise<void>((resolve) => rig.time.after(50, resolve)) : undefined;
+      const isDone = rig.call("a", "change", id, what === "moved" ? START_S + 5 : null);
+      await rig.passTo(START_MS + 10_000);
+      await isDone;
+      expect(ran).toEqual(what === "moved" ? [["tick undefined", 5]] : []);
+    },
+  );
 
   test("a trigger that finds its row cancelled is not acked before the cancellation is stored", async () => {
     await plan(100, "tick");
