@@ -69,6 +69,11 @@ export class ScheduleTable {
    * for its row. Kept only while nothing in the schema could change a row behind what is written here.
    */
   private readonly rows = new SparseMap<string, ScheduleRow | null>();
+  /**
+   * Marks of runs that are on, by id, which the table has not yet: most runs end before anybody could look, and two writes
+   * of three are saved. `showRunning` writes them.
+   */
+  private readonly unshown = new SparseMap<string, number>();
 
   constructor(database: AgentDatabase) {
     this.database = database;
@@ -105,8 +110,9 @@ export class ScheduleTable {
     this.there = true;
   }
 
-  /** Makes it for SQL that names it. */
+  /** Before SQL of the user's: makes it if that names it. */
   makeFor(sql: string): void {
+    this.showRunning();
     if (NAMES_IT.test(sql)) this.make();
   }
 
@@ -115,6 +121,7 @@ export class ScheduleTable {
     this.there = undefined;
     this.tied = undefined;
     this.rows.clear();
+    this.unshown.clear();
   }
 
   /** Users' SQL may have changed rows, or they will hardly be asked for again soon. */
@@ -163,6 +170,7 @@ export class ScheduleTable {
 
   remove(id: string): boolean {
     if (!this.exists) return false;
+    this.unshown.delete(id);
     const sql = `DELETE FROM ${SCHEDULE_TABLE} WHERE id = ?`;
     const removed = this.database.query(sql, [id]).rowsWritten > 0;
     if (removed) this.note(id, null);
@@ -176,8 +184,28 @@ export class ScheduleTable {
   }
 
   setRunning(id: string, startedMs: number | null): void {
-    const running = startedMs !== null;
-    this.update(id, "running = ?, started_ms = ?", [running, startedMs], { running, startedMs });
+    const change = { running: startedMs !== null, startedMs };
+    const row = this.rows.get(id);
+    const wasUnshown = this.unshown.delete(id);
+    if (row == null || (startedMs === null && !wasUnshown)) return this.mark(id, change);
+    if (startedMs !== null) this.unshown.set(id, startedMs);
+    this.note(id, { ...row, ...change });
+  }
+
+  /** Before anybody else looks at the table, or its pages are taken. */
+  showRunning(): void {
+    for (const [id, startedMs] of this.unshown) {
+      this.unshown.delete(id);
+      try {
+        this.mark(id, { running: true, startedMs });
+      } catch {
+        // The user's SQL broke the table: what reads it says so.
+      }
+    }
+  }
+
+  private mark(id: string, change: Pick<ScheduleRow, "running" | "startedMs">): void {
+    this.update(id, "running = ?, started_ms = ?", [change.running, change.startedMs], change);
   }
 
   private update(

@@ -178,6 +178,7 @@ export class Scheduler {
 
   /** This commit's share (`Triggers`). Reads the table; may write to it (due times of rows that users changed). */
   takeTriggers(): CommitTriggers | undefined {
+    this.table.showRunning();
     if (!this.changed && this.written.size === 0) return undefined;
     const { put, gone, del } = this.takeChanges();
     this.table.forgetRows();
