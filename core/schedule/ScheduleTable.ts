@@ -186,8 +186,8 @@ export class ScheduleTable {
   setRunning(id: string, startedMs: number | null): void {
     const change = { running: startedMs !== null, startedMs };
     const row = this.rows.get(id);
-    const wasUnshown = this.unshown.delete(id);
-    if (row == null || (startedMs === null && !wasUnshown)) return this.mark(id, change);
+    const isShown = !this.unshown.delete(id) && row?.running === true;
+    if (row == null || isShown) return this.mark(id, change);
     if (startedMs !== null) this.unshown.set(id, startedMs);
     this.note(id, { ...row, ...change });
   }

@@ -96,6 +96,26 @@ describe("`running` of a run that nobody has seen yet", () => {
     expect(await sql(RUNNING)).toEqual([{ running: 0 }]);
   });
 
+  test.each(["seen", "stored"])(
+    "of a first attempt that was %s is gone after the second",
+    async (how) => {
+      let attempts = 0;
+      onStart = (agent) => {
+        agent.tick = async () => {
+          if (++attempts > 1) return;
+          if (how === "seen") agent.run(RUNNING);
+          else agent.setState({ begun: true });
+          await new Promise<void>((resolve) => rig.time.after(1_000, resolve));
+          throw new Error("once more");
+        };
+      };
+      await rig.call("a", "planEvery", 10);
+      await rig.pass(15_000);
+      expect(attempts).toBe(2);
+      expect(await sql(RUNNING)).toEqual([{ running: 0 }]);
+    },
+  );
+
   test("keeps no table from being mended by its own callback", async () => {
     let mended = 0;
     onStart = (agent) => {
