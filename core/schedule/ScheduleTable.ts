@@ -138,7 +138,7 @@ export class ScheduleTable {
     const known = this.rows.get(id);
     if (known !== undefined) return known ?? undefined;
     const [row] = this.select("WHERE id = ?", [id]);
-    if (row !== undefined) this.note(id, row);
+    if (row !== undefined) this.remember(id, row);
     return row;
   }
 
@@ -165,7 +165,7 @@ export class ScheduleTable {
         row.startedMs, idempotent,
       ], // prettier-ignore
     );
-    this.note(row.id, row);
+    this.remember(row.id, row);
   }
 
   remove(id: string): boolean {
@@ -173,7 +173,7 @@ export class ScheduleTable {
     this.unshown.delete(id);
     const sql = `DELETE FROM ${SCHEDULE_TABLE} WHERE id = ?`;
     const removed = this.database.query(sql, [id]).rowsWritten > 0;
-    if (removed) this.note(id, null);
+    if (removed) this.remember(id, null);
     return removed;
   }
 
@@ -189,7 +189,7 @@ export class ScheduleTable {
     const isShown = !this.unshown.delete(id) && row?.running === true;
     if (row == null || isShown) return this.mark(id, change);
     if (startedMs !== null) this.unshown.set(id, startedMs);
-    this.note(id, { ...row, ...change });
+    this.remember(id, { ...row, ...change });
   }
 
   /** Before anybody else looks at the table, or its pages are taken. */
@@ -216,15 +216,11 @@ export class ScheduleTable {
   ): void {
     this.database.query(`UPDATE ${SCHEDULE_TABLE} SET ${set} WHERE id = ?`, [...values, id]);
     const known = this.rows.get(id);
-    if (known != null) this.note(id, { ...known, ...change });
+    if (known != null) this.remember(id, { ...known, ...change });
   }
 
-  /** The row is in the table, just so. */
-  remember(row: ScheduleRow): void {
-    this.note(row.id, row);
-  }
-
-  private note(id: string, row: ScheduleRow | null): void {
+  /** The row is in the table, just so; null: it is not. */
+  remember(id: string, row: ScheduleRow | null): void {
     if ((this.tied ??= this.isTied())) this.rows.clear();
     else this.rows.set(id, row);
   }

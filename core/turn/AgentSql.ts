@@ -47,9 +47,9 @@ export class AgentSql {
 
   transaction<A>(f: () => A): A {
     const { agent } = this;
-    this.transactions++;
     // Not to be undone with it.
     agent.scheduler.table.showRunning();
+    this.transactions++;
     try {
       return this.checked(() => agent.database.transaction(f));
     } catch (error) {

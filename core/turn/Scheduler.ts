@@ -323,7 +323,7 @@ export class Scheduler {
   private recall(id: string): void {
     if (this.changed || this.stale || this.written.has(id) || this.running.has(id)) return;
     const row = this.known.get(id);
-    if (row !== undefined) this.table.remember(row);
+    if (row !== undefined) this.table.remember(id, row);
   }
 
   private begin(row: ScheduleRow, dueMs: number): void {

@@ -1,6 +1,7 @@
 /**
  * What the databases of one layer share: the engine, the page pool, the delta writer, the open files and connections, and
- * whose cache files are in use. Makes an agent's page file when its database first needs one.
+ * whose cache files are in use. Makes an agent's page file when its database first needs one, and keeps the pages that the
+ * runtime's own tables begin with.
  *
  * An agent that is open already and opened again gets a second database in memory only: two never share
  * files. Made by `sqliteDatabases`; used by `SqliteDatabase`.
@@ -106,13 +107,12 @@ export class ImageStore {
       const connection = new Connection(this.engine, file);
       try {
         connection.query(ddl, []);
+        pages = new Uint8Array(file.count * PAGE_SIZE);
+        file.read(pages, 0, pages.length, 0);
       } finally {
         connection.close();
+        file.abandon();
       }
-      file.freeze();
-      file.committed();
-      pages = file.image.copy();
-      file.image.drop();
       this.made.set(ddl, pages);
     }
     return pages;

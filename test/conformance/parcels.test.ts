@@ -11,6 +11,8 @@ import {
   readParcel,
   type Entry,
 } from "../../services/nats/parcelEntries.ts";
+import type { ShardId } from "../../schemas/Address.ts";
+import { CallClient } from "../../core/call/CallClient.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { startNats, type TestNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
@@ -191,6 +193,19 @@ describe("parcels", () => {
     expect(seen).toEqual(["a", "b", "c"]);
     await close();
   });
+
+  test.each([true, undefined])(
+    "a lease that has left its holder is news of that, released or not: %s",
+    (released) => {
+      const moved: string[] = [];
+      const subjects = new Subjects();
+      const bus = { moved: (pattern: string) => moved.push(pattern) };
+      const calls = new CallClient({ bus, subjects, shards: SHARDS } as never);
+      const change = { key: "shard.1", revision: 2, value: undefined };
+      calls.leaseChanged(released === true ? { ...change, released } : change, "host-a");
+      expect(moved).toEqual([subjects.callsOfShard(1 as ShardId)]);
+    },
+  );
 
   test("after the connection was lost they are learned again", async () => {
     const [host, gateway] = [await open(), await open()];

@@ -1,7 +1,10 @@
 /** `running` of a schedule's row is written when somebody could see it: most runs end before. */
-import { beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import { Agent } from "../../core/agent/Agent.ts";
+import { LocalImageCorrupt } from "../../core/database/Databases.ts";
 import type { Schedule } from "../../core/schedule/Schedule.ts";
+import { ScheduleTable } from "../../core/schedule/ScheduleTable.ts";
+import { agentId } from "../../schemas/Address.ts";
 import { JobRig } from "./JobRig.ts";
 
 const RUNNING = "SELECT running FROM svc_agents_schedules";
@@ -115,6 +118,25 @@ describe("`running` of a run that nobody has seen yet", () => {
       expect(await sql(RUNNING)).toEqual([{ running: 0 }]);
     },
   );
+
+  test("of a run that settles on a damaged image: the agent leaves memory, no attempt has failed", async () => {
+    const damage = new LocalImageCorrupt({
+      id: agentId("Worker", "a"),
+      page: 1,
+      message: "page 1",
+    });
+    const remove = vi.spyOn(ScheduleTable.prototype, "remove").mockImplementationOnce(() => {
+      throw damage;
+    });
+    await rig.call("a", "plan", 10);
+    await rig.pass(15_000);
+    expect(remove).toHaveBeenCalledTimes(2);
+    expect(await sql(RUNNING)).toEqual([]);
+    const types = rig.events.map(({ type }) => type);
+    expect(types.filter((type) => type === "schedule:execute")).toHaveLength(2);
+    expect(types).not.toContain("schedule:retry");
+    remove.mockRestore();
+  });
 
   test("keeps no table from being mended by its own callback", async () => {
     let mended = 0;
