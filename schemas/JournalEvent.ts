@@ -10,7 +10,7 @@
  */
 import * as Schema from "effect/Schema";
 import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
-import { isPlainJournalHead } from "./isPlainJournalHead.ts";
+import { plainCheck } from "./plainCheck.ts";
 
 /** What began a turn. Bodies are kept as text where they are UTF-8, else as base64. */
 export const Cause = Schema.Struct({
@@ -109,6 +109,8 @@ export const encodeEvent = (head: JournalHead, delta?: Uint8Array): Uint8Array =
   encodeFrame(head, delta);
 
 const decodeHead = Schema.decodeUnknownResult(JournalHead);
+/** For replay: true where decoding would change nothing. */
+export const isPlainJournalHead = plainCheck(JournalHead);
 
 /** Throws `CorruptFrame` or `UnknownVersion`. */
 export function decodeEvent(bytes: Uint8Array): JournalEvent {

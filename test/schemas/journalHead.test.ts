@@ -1,9 +1,9 @@
-/** The hand-written check of an event's head: it must never accept what the schema would not. */
+/** The check that is compiled from an event head's schema never accepts what the schema would not. */
 import { Schema } from "effect";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { CorruptFrame, encodeFrame } from "../../schemas/Frame.ts";
-import { isPlainJournalHead } from "../../schemas/isPlainJournalHead.ts";
+import { isPlainJournalHead } from "../../schemas/JournalEvent.ts";
 import { Cause, decodeEvent, encodeEvent, JournalHead } from "../../schemas/JournalEvent.ts";
 import { CAUSE, TURN, USUAL } from "./usualHead.ts";
 
@@ -49,7 +49,7 @@ const head = fc
     return { ...made, turns: [TURN, cause === null ? whole : { ...whole, cause }] };
   });
 
-describe("an event's head checked by hand", () => {
+describe("the compiled check of an event's head", () => {
   it("what is plain, the schema accepts and leaves as it is", () => {
     let plain = 0;
     let refused = 0;
