@@ -16,7 +16,7 @@ import { CorruptFrame } from "../../schemas/Frame.ts";
 import { newClaim, readClaim, resolveClaim } from "./claims.ts";
 import { ApiRefusal, unavailable } from "./JetStreamApi.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
-import type { StoredMessage } from "./StreamReader.ts";
+import type { StoredMessage } from "./StreamReading.ts";
 
 export function makeNatsDeadLetters(nats: NatsShape, blobs: BlobsShape): DeadLettersShape {
   return {

@@ -32,7 +32,7 @@ import { newClaim, readClaim, resolveClaim } from "./claims.ts";
 import { unavailable } from "./JetStreamApi.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
 import { retryPause } from "./retryPause.ts";
-import type { StoredMessage } from "./StreamReader.ts";
+import type { StoredMessage } from "./StreamReading.ts";
 
 export function makeNatsJournal(nats: NatsShape, blobs: BlobsShape): JournalShape {
   return {

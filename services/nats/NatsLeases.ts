@@ -28,7 +28,7 @@ import { isLive, isOver, leaseKey, leaseOf, LeaseHeader } from "./leaseMessage.t
 import { Nats, type NatsShape } from "./Nats.ts";
 import { headers } from "./ReplyInbox.ts";
 import { Stranded } from "./Stranded.ts";
-import type { StoredMessage } from "./StreamReader.ts";
+import type { StoredMessage } from "./StreamReading.ts";
 
 /** A write that keeps being overtaken by its own earlier, ambiguous ones. */
 const WRITES_MAX = 5;

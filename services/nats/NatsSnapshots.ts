@@ -16,7 +16,7 @@ import { newClaim, readClaim, resolveClaim, type Claim } from "./claims.ts";
 import { unavailable } from "./JetStreamApi.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
 import { plain } from "./ReplyInbox.ts";
-import type { StoredMessage } from "./StreamReader.ts";
+import type { StoredMessage } from "./StreamReading.ts";
 
 /** Smaller ones are sent faster than they are packed. */
 const DEFLATE_BYTES_MIN = 32 * 1024;

@@ -14,16 +14,12 @@ import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { ApiCode, ApiRefusal, type JetStreamApi } from "./JetStreamApi.ts";
 import { HeaderText } from "./HeaderText.ts";
 import { plain, type ReplyInbox } from "./ReplyInbox.ts";
-import { DirectMessage, StreamReading } from "./StreamReading.ts";
-
-export interface StoredMessage {
-  readonly subject: string;
-  readonly seq: Sequence;
-  readonly storedMs: number;
-  readonly data: Uint8Array;
-  /** Value of a header, undefined when it has none of that name. */
-  readonly header: (name: string) => string | undefined;
-}
+import {
+  DirectMessage,
+  StreamReading,
+  type StoredMessage,
+  type StreamRange,
+} from "./StreamReading.ts";
 
 export type MessageQuery =
   | { readonly seq: number }
@@ -32,11 +28,6 @@ export type MessageQuery =
   | { readonly seq: number; readonly next_by_subj: string };
 
 const encoder = new TextEncoder();
-
-export interface StreamRange {
-  readonly fromSeq: number;
-  readonly toSeq?: number;
-}
 
 export class StreamReader {
   private readonly replies: ReplyInbox;

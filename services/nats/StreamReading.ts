@@ -12,7 +12,6 @@ import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { Sequence } from "../../schemas/Address.ts";
 import { HeaderText } from "./HeaderText.ts";
 import { isNoResponders, plain, type Lost, type ReplyInbox } from "./ReplyInbox.ts";
-import type { StoredMessage, StreamRange } from "./StreamReader.ts";
 
 /** A server reads on while a batch lasts, and stands still from its end until the next one is asked for. */
 const BATCH_MESSAGES = 10_000;
@@ -21,6 +20,20 @@ const BATCH_BYTES = 4 * 1024 * 1024;
 /** From one message of a batch to the next. */
 const BATCH_STALL_MS = 5_000;
 const encoder = new TextEncoder();
+
+export interface StoredMessage {
+  readonly subject: string;
+  readonly seq: Sequence;
+  readonly storedMs: number;
+  readonly data: Uint8Array;
+  /** Value of a header, undefined when it has none of that name. */
+  readonly header: (name: string) => string | undefined;
+}
+
+export interface StreamRange {
+  readonly fromSeq: number;
+  readonly toSeq?: number;
+}
 
 export class StreamReading {
   /** Where it goes on: after the last message that came. */

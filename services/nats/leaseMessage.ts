@@ -4,7 +4,7 @@
  */
 import type { Lease } from "../../core/lease/Leases.ts";
 import { decodeToken, type Epoch } from "../../schemas/Address.ts";
-import type { StoredMessage } from "./StreamReader.ts";
+import type { StoredMessage } from "./StreamReading.ts";
 
 export const LeaseHeader = {
   /** Unique for each write. */

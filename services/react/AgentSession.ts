@@ -9,13 +9,13 @@
  */
 import { createStubProxy, type AgentCall, type AgentStub } from "../client/index.ts";
 import { addressKey, cacheTtlMs, queryKey, type UseAgentOptions } from "./agentOptions.ts";
-import { HookClient } from "./HookClient.ts";
+import { HookClient, type HookSession } from "./HookClient.ts";
 import type { Query, QueryCache, QueryEntry, QuerySource } from "./QueryCache.ts";
 
 /** setTimeout's own limit; past it, it fires at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
-export class AgentSession<AgentT, State> {
+export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
   /** Of the latest committed render. */
   options: UseAgentOptions<State>;
   /** Stable over renders and sockets. */

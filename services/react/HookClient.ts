@@ -4,10 +4,35 @@
  * of the latest render. Made inert; the session connects it.
  */
 import { camelCaseToKebabCase } from "../../schemas/kebabCase.ts";
-import { AgentClient, type AgentClientOptions, type StateOf } from "../client/index.ts";
-import { chainOf, socketOptions, type McpServersState, type PathStep } from "./agentOptions.ts";
-import type { AgentSession } from "./AgentSession.ts";
+import {
+  AgentClient,
+  type AgentCall,
+  type AgentClientOptions,
+  type AgentStub,
+  type StateOf,
+} from "../client/index.ts";
+import {
+  chainOf,
+  socketOptions,
+  type McpServersState,
+  type PathStep,
+  type UseAgentOptions,
+} from "./agentOptions.ts";
 import type { Query } from "./QueryCache.ts";
+
+/** What a client needs of the session that made it; `AgentSession` implements it. */
+export interface HookSession<AgentT, State> {
+  /** Of the latest committed render. */
+  readonly options: UseAgentOptions<State>;
+  readonly call: AgentCall<AgentT>;
+  readonly stub: AgentStub<AgentT>;
+  /** The client that calls go to; `or` before any was committed. */
+  live(or: HookClient<AgentT, State>): HookClient<AgentT, State>;
+  /** The client has changed what readers see. */
+  changed(client: HookClient<AgentT, State>): void;
+  /** The client's connection has closed. */
+  closed(client: HookClient<AgentT, State>): void;
+}
 
 export class HookClient<AgentT = unknown, State = StateOf<AgentT>> extends AgentClient<
   AgentT,
@@ -17,11 +42,11 @@ export class HookClient<AgentT = unknown, State = StateOf<AgentT>> extends Agent
   readonly chain: ReadonlyArray<PathStep>;
   /** `call` of this very client. */
   readonly ownCall: AgentClient<AgentT, State>["call"];
-  readonly #session: AgentSession<AgentT, State>;
+  readonly #session: HookSession<AgentT, State>;
 
   constructor(
-    session: AgentSession<AgentT, State>,
-    options: AgentSession<AgentT, State>["options"],
+    session: HookSession<AgentT, State>,
+    options: UseAgentOptions<State>,
     query: Query | (() => Promise<Query>) | undefined,
   ) {
     super(clientOptions(session, options, query));
@@ -85,8 +110,8 @@ export class HookClient<AgentT = unknown, State = StateOf<AgentT>> extends Agent
 
 /** Callbacks are read when they are due: each render may bring others. */
 function clientOptions<AgentT, State>(
-  session: AgentSession<AgentT, State>,
-  options: AgentSession<AgentT, State>["options"],
+  session: HookSession<AgentT, State>,
+  options: UseAgentOptions<State>,
   query: Query | (() => Promise<Query>) | undefined,
 ): AgentClientOptions<State> {
   const live = {

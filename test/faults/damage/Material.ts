@@ -11,11 +11,8 @@ import { blobSubjects, makeNatsBlobs } from "../../../services/nats/NatsBlobs.ts
 import { openConnection } from "../../../services/nats/NatsConnection.ts";
 import { makeNatsJournal } from "../../../services/nats/NatsJournal.ts";
 import { makeNatsSnapshots } from "../../../services/nats/NatsSnapshots.ts";
-import type {
-  StoredMessage,
-  StreamRange,
-  StreamReader,
-} from "../../../services/nats/StreamReader.ts";
+import type { StreamReader } from "../../../services/nats/StreamReader.ts";
+import type { StoredMessage, StreamRange } from "../../../services/nats/StreamReading.ts";
 import { pollUntil } from "../../kit/poll.ts";
 import { tempFolder } from "../../kit/tempFolder.ts";
 import { Installation, SECRET } from "../Installation.ts";
