@@ -1,24 +1,24 @@
 import { configDefaults, defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** Runs at a low priority, on what the cores have left: begun last, all would wait for it. */
-const FIRST = /test\/sim\/seeds\.test\.ts$/;
-
-/** These change what a process has once: its priority, its globals, its environment, a prototype. */
+/** These change what a process has once: its globals, its environment, a prototype. */
 const ALONE = [
   "test/sim/*.test.ts",
   "test/react/*.test.ts",
   "test/http/lazyFetchClasses.test.ts",
   "test/cli/reading.test.ts",
 ];
+/** `npm run attack`: what an outsider tries, over real sockets and processes. */
+const ATTACK = ["test/attack/**/*.test.ts"];
+/** `npm run test:long`: real processes under faults, clusters, whole zones' calendars; half a minute each or more. */
+const LONG: string[] = [];
 
-class SeedsFirst extends BaseSequencer {
-  /** Then those that run alone: between two of the others one would end the process that these share. */
+class AloneFirst extends BaseSequencer {
+  /** Between two of the others one would end the process that these share. */
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     // oxlint-disable-next-line unicorn/no-array-sort -- not an array's
     const sorted = await super.sort(files);
-    const rank = ({ moduleId, project }: TestSpecification): number =>
-      FIRST.test(moduleId) ? 0 : project.config.isolate ? 1 : 2;
+    const rank = ({ project }: TestSpecification): number => (project.config.isolate ? 0 : 1);
     return sorted.toSorted((a, b) => rank(a) - rank(b));
   }
 }
@@ -33,11 +33,11 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 60_000,
     pool: "forks",
-    sequence: { sequencer: SeedsFirst },
-    // On two cores: much of the suite waits, for leases, deadlines, servers that start, and one worker for the seeds.
+    sequence: { sequencer: AloneFirst },
+    // On two cores: much of the suite waits, for leases, deadlines, servers that start.
     maxWorkers: 4,
     projects: [
-      { extends: true, test: { name: "alone", include: ALONE } },
+      { extends: true, test: { name: "alone", include: ALONE, exclude: LONG } },
       {
         extends: true,
         test: {
@@ -45,9 +45,11 @@ export default defineConfig({
           // Loading effect and the sources for each file anew would be a third of the suite's time.
           isolate: false,
           include: ["test/**/*.test.ts", "examples/**/*.test.ts"],
-          exclude: [...configDefaults.exclude, ...ALONE],
+          exclude: [...configDefaults.exclude, ...ALONE, ...LONG, ...ATTACK],
         },
       },
+      { extends: true, test: { name: "long", include: LONG } },
+      { extends: true, test: { name: "attack", include: ATTACK } },
     ],
   },
 });

@@ -1,6 +1,6 @@
 /**
- * The simulation in the suite: one seed is one run, and seeds that once found a bug stay. How many more run, and what they
- * must show: `seeds.test.ts`. `npm run sim -- --seed N` repeats one.
+ * The simulation in the suite: one seed is one run, and seeds that once found a bug stay. `npm run sim`
+ * runs many more; `npm run sim -- --seed N` repeats one.
  */
 import { expect, test } from "vitest";
 import { simulate } from "./simulate.ts";
