@@ -19,6 +19,8 @@ interface Sent {
   readonly atMs: number;
   /** Messages behind it. */
   readonly behind: number;
+  /** A tombstone's. */
+  readonly operation?: string;
 }
 
 let over: AbortController;
@@ -60,6 +62,7 @@ function watchOf() {
   } as object as NatsShape;
   const watch = new LeaseWatch(nats, "KV_leases", PREFIX, (c) => void told.push(c), over.signal);
   return {
+    releases: () => told.map(({ released }) => released),
     told: () => told.map(({ key, value }) => `${key} ${value ?? "gone"}`),
     /** Begins a round whose list has so many messages. */
     round: async (count: number): Promise<void> => {
@@ -71,12 +74,14 @@ function watchOf() {
       // What the round makes of the consumer that it was given.
       await new Promise((resolve) => setImmediate(resolve));
     },
-    send: ({ key, seq, atMs, behind }: Sent): void => {
+    send: ({ key, seq, atMs, behind, operation }: Sent): void => {
+      const block = headers();
+      if (operation !== undefined) block.set("KV-Operation", operation);
       const nanos = `${(START_MS + atMs) * NANOS_PER_MS}`;
       receive!(null, {
         subject: PREFIX + key,
         reply: `$JS.ACK.KV_leases.c.1.${seq}.${++sent}.${nanos}.${behind}`,
-        headers: headers(),
+        headers: block,
         string: () => "a",
       } as object as Msg);
     },
@@ -128,4 +133,15 @@ test("a lease that a replica has kept is as old as its message, in whichever rou
   send({ key: "shard.0", seq: 1, atMs: 0, behind: 1 });
   send({ key: "shard.1", seq: 3, atMs: 2_100, behind: 0 });
   expect(told()).toEqual(["shard.0 a", "shard.1 a", "shard.0 gone"]);
+});
+
+test("a lease that was given up is released, also where a host of an older release did it", async () => {
+  const { round, send, told, releases } = watchOf();
+  await round(0);
+  send({ key: "shard.0", seq: 1, atMs: 0, behind: 0 });
+  send({ key: "shard.0", seq: 2, atMs: 10, behind: 0, operation: "PURGE" });
+  send({ key: "shard.0", seq: 3, atMs: 20, behind: 0 });
+  send({ key: "shard.0", seq: 4, atMs: 30, behind: 0, operation: "DEL" });
+  expect(told()).toEqual(["shard.0 a", "shard.0 gone", "shard.0 a", "shard.0 gone"]);
+  expect(releases()).toEqual([undefined, true, undefined, true]);
 });
