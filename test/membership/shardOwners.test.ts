@@ -8,8 +8,18 @@ import type { Epoch, ShardId } from "../../schemas/Address.ts";
 import type { LeaseChange, LeasesShape } from "../../core/lease/Leases.ts";
 import { LeaseView, shardOwner } from "../../core/lease/LeaseView.ts";
 import { UnownedShards } from "../../core/lease/UnownedShards.ts";
+import { CallClient } from "../../core/call/CallClient.ts";
+import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
+import { noMetrics } from "../../core/metrics/Metrics.ts";
+import { RouteTable } from "../../core/webhook/RouteTable.ts";
+import { Gateway } from "../../services/gateway/Gateway.ts";
+import {
+  GATEWAY_BOUNDS_DEFAULT,
+  type GatewayServices,
+} from "../../services/gateway/GatewayServices.ts";
 import { Host } from "../../services/host/Host.ts";
 import type { HostServices } from "../../services/host/HostServices.ts";
+import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
 import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import { makeMemoryInbox } from "../../services/memory/MemoryInbox.ts";
@@ -205,4 +215,44 @@ describe("a host whose leases are lost by the broker", () => {
       },
     );
   });
+});
+
+test("a gateway claims its lease again at once when the watch says that it is gone, and counts shards without an owner", async () => {
+  const time = new VirtualTime();
+  const broker = new MemoryBroker({ time, leaseTtlMs: TTL_MS, shards: 2 });
+  const connection = broker.connect("gateway");
+  const { subjects } = broker;
+  const bus = makeMemoryBus(connection);
+  const blobs = makeMemoryBlobs(connection);
+  const quiet = (): void => undefined;
+  const services: GatewayServices = {
+    config: { gatewayId: "g", subjects, shards: 2, ...GATEWAY_BOUNDS_DEFAULT },
+    module: () => ({ routes: new RouteTable([]), env: {} }),
+    calls: new CallClient({ bus, blobs, time, subjects, shards: 2 }),
+    metrics: agentMetrics(noMetrics),
+    inbox: makeMemoryInbox(connection),
+    leases: makeMemoryLeases(connection),
+    blobs, bus, time,
+    log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+  }; // prettier-ignore
+  const scope = Effect.runSync(Scope.make());
+  let gateway: Gateway | undefined;
+  void Effect.runPromise(Scope.provide(Gateway.make(services), scope)).then((g) => (gateway = g));
+  await time.advance(1);
+  const first = broker.leases.live().find(({ lease: { key } }) => key === "gateway.g")!.lease;
+  const owned = broker.leases.claim("shard.0", "a")!;
+  broker.leases.wipe("gateway.g", first.epoch);
+  await time.advance(1);
+  const second = broker.leases.live().find(({ lease: { key } }) => key === "gateway.g")!.lease;
+  expect(second.epoch).toBeGreaterThan(first.epoch);
+  expect(gateway!.shardsUnowned).toBe(1);
+  await time.advance(TTL_MS / 2);
+  broker.leases.wipe("shard.0", owned.epoch);
+  await time.advance(1.6 * TTL_MS);
+  expect([gateway!.shardsUnowned, gateway!.shardsOverdue]).toEqual([2, 1]);
+  await time.advance(TTL_MS);
+  expect(gateway!.shardsOverdue).toBe(2);
+  const closing = Effect.runPromise(Scope.close(scope, Exit.void));
+  await time.advance(1);
+  await closing;
 });
