@@ -29,7 +29,7 @@ export interface AgentMetrics {
   readonly memoryInUse: (share: () => number) => void;
   readonly connections: (sockets: () => number) => void;
   readonly inboxLag: (inputs: () => number | Promise<number>) => void;
-  /** Of a gateway: what it hears of the hosts' leases. */
+  /** Of a gateway or a host: what it knows of the hosts' leases. */
   readonly shardsWithoutHost: (shards: () => number) => void;
   /** 1 while the broker is known to write to disk before it acknowledges, 0 otherwise. */
   readonly durable: (isDurable: () => number) => void;

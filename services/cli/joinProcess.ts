@@ -210,10 +210,9 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
             calls,
             metrics,
           });
-    if (gateway !== undefined) {
-      metrics.shardsWithoutHost(() => shards - gateway.gateway.shardsOwned);
-      log.debug("gateway listens", { server: gateway.server });
-    }
+    if (gateway !== undefined) log.debug("gateway listens", { server: gateway.server });
+    const seesShards = host ?? gateway?.gateway;
+    if (seesShards !== undefined) metrics.shardsWithoutHost(() => seesShards.shardsUnowned);
     const smtpPort = yield* serveMail(settings, () => code.mail);
     return {
       port: gateway?.port,
@@ -223,9 +222,10 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
       readiness: () =>
         readinessOf({
           connected: bus.connected(),
-          host: host?.ready,
+          host,
           gateway: gateway?.gateway,
           shards,
+          leaseTtlMs: nats.leaseTtlMs,
           durability: describeDurability(durability()),
         }),
       reload: async (module: LoadedModule) => {

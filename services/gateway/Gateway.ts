@@ -10,6 +10,8 @@ import * as Effect from "effect/Effect";
 import type * as Scope from "effect/Scope";
 import type { Exchange, HttpHandlers, HttpRequest } from "../../core/http/HttpServer.ts";
 import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";
+import { LeaseView, shardOfKey } from "../../core/lease/LeaseView.ts";
+import { UnownedShards } from "../../core/lease/UnownedShards.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import { listen } from "./listen.ts";
 import { addressOf, RateLimit, tooMany } from "./RateLimit.ts";
@@ -25,11 +27,14 @@ export class Gateway {
   readonly sockets: SocketTable;
   private readonly closers: Array<() => void> = [];
   private readonly watching = new AbortController();
-  private readonly owners = new Map<string, string>();
+  /** Written by the watch alone. */
+  private readonly view = new LeaseView();
+  private readonly unowned: UnownedShards;
   /** Shards that had an owner at some time since this gateway began. */
   private readonly everOwned = new Set<string>();
   private readonly addressLimit: RateLimit | undefined;
   private lease: Lease | undefined;
+  private renewal: Promise<void> | undefined;
   private cancelRenewal: (() => void) | undefined;
 
   private constructor(services: GatewayServices) {
@@ -37,6 +42,7 @@ export class Gateway {
     this.sockets = new SocketTable(services);
     this.webhooks = new WebhookEndpoint(services);
     const { config, time } = services;
+    this.unowned = new UnownedShards(config.shards, time.monotonicMs());
     const { addressRate } = config;
     this.addressLimit = addressRate === undefined ? undefined : new RateLimit(addressRate, time);
     this.closers.push(
@@ -68,9 +74,15 @@ export class Gateway {
     return this.services.bus.connected() && this.lease !== undefined;
   }
 
-  /** Shards that have an owner now. */
-  get shardsOwned(): number {
-    return this.owners.size;
+  /** Shards that have no owner now. */
+  get shardsUnowned(): number {
+    return this.unowned.count;
+  }
+
+  /** Those of them that have had none for longer than a take-over takes. */
+  get shardsOverdue(): number {
+    const { time, leases } = this.services;
+    return this.unowned.overdue(time.monotonicMs(), leases.ttlMs);
   }
 
   /** Shards that have had one since this gateway began. */
@@ -121,19 +133,24 @@ export class Gateway {
 
   private changed(change: LeaseChange): void {
     const { key, value } = change;
-    if (!key.startsWith("shard.")) return;
-    const before = this.owners.get(key);
-    if (value === undefined) this.owners.delete(key);
-    else {
-      this.owners.set(key, value);
-      this.everOwned.add(key);
-    }
+    const { config, calls, time } = this.services;
+    const before = this.view.heard(change);
+    // Rule 1, at once: hosts have heard it, too.
+    if (value === undefined && key === `gateway.${config.gatewayId}`) void this.renew();
+    const shard = shardOfKey(key);
+    if (shard === undefined) return;
+    this.unowned.note(shard, value !== undefined, time.monotonicMs());
+    if (value !== undefined) this.everOwned.add(key);
     // Rule 2.
-    this.services.calls.leaseChanged(change, before);
+    calls.leaseChanged(change, before);
   }
 
-  /** Rule 1. */
-  private async renew(): Promise<void> {
+  /** Rule 1. One at a time: a second claim would find the first one's lease. */
+  private renew(): Promise<void> {
+    return (this.renewal ??= this.renewOnce().finally(() => (this.renewal = undefined)));
+  }
+
+  private async renewOnce(): Promise<void> {
     const { leases, config, log } = this.services;
     try {
       if (this.lease && (await leases.renew(this.lease))._tag === "Renewed") return;

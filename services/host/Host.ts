@@ -9,11 +9,17 @@
  * 3. Fair share: what `fairShare` says; nobody keeps two more than another has.
  * 4. A host that stops gives its own lease up first: others take each of its shards as it is released.
  *    It claims nothing from then on, and what it was claiming it gives back.
+ * 5. Who owns a shard is never remembered: it follows from the leases that this host has claimed and not lost (`owned`) and from what
+ *    the watch says (`view`), by `shardOwner`. A shard without a live lease is offered again with the watch's news of
+ *    its end, and with each renewal, whatever the order in which acks, renewals and news arrive. The watch names nobody for a lease that
+ *    was not renewed for two TTLs, so no shard is without an offer for longer.
  */
 import * as Effect from "effect/Effect";
 import type * as Scope from "effect/Scope";
 import type { ShardId } from "../../schemas/Address.ts";
 import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";
+import { keyOfShard, LeaseView, shardOfKey, shardOwner } from "../../core/lease/LeaseView.ts";
+import { UnownedShards } from "../../core/lease/UnownedShards.ts";
 import { Breather } from "./Breather.ts";
 import { fairShare } from "./fairShare.ts";
 import type { HostServices } from "./HostServices.ts";
@@ -30,19 +36,22 @@ const MEMORY_LOOK_MS = 100;
 const SNAPSHOTS_WAIT_MS = 2_000;
 /** Shards started at once: each is five requests to the broker, one after the other; a dead host's come all at once. */
 const CLAIMS_AT_ONCE = 32;
-/** Holder of a lease that could not be claimed and of which the watch has not told. */
-const UNNAMED = "";
 /** Shards handed over at once while the host goes on: one that has a slow turn must not keep the others. */
 const HAND_OVERS_AT_ONCE = 8;
 
 export class Host {
   private readonly services: HostServices;
+  /** Rule 5: claimed here, and not lost. */
   private readonly owned = new Map<ShardId, Shard>();
   /** Those of `owned` that are being handed over. */
   private readonly leaving = new Map<ShardId, Promise<void>>();
-  /** Holder of each live `shard.<n>`; `host.<id>` and `gateway.<id>` keys that live. */
-  private readonly holders = new Map<string, string>();
+  /** Rule 5: written by the watch alone. */
+  private readonly view = new LeaseView();
+  /** Free by what is known here, and not to be had. Asked for again with the next renewal, or when the watch has news of them. */
+  private readonly refused = new Set<ShardId>();
+  private readonly unowned: UnownedShards;
   private hostLease: Lease | undefined;
+  private hostRenewal: Promise<void> | undefined;
   private stopping = false;
   /** Shards that are being claimed, and those of them that are being started. */
   private readonly claiming = new Map<ShardId, Promise<void>>();
@@ -54,6 +63,7 @@ export class Host {
   private constructor(services: HostServices) {
     this.services = services;
     this.breather = new Breather(services.time);
+    this.unowned = new UnownedShards(services.config.shards, services.time.monotonicMs());
   }
 
   /** Runs until the scope closes; then hands everything over within the drain timeout. */
@@ -80,7 +90,19 @@ export class Host {
 
   /** Owns its fair share, or everything there is to own. */
   get ready(): boolean {
-    return this.hostLease !== undefined && this.holders.size > 0 && this.shardsFree().length === 0;
+    return this.hostLease !== undefined && this.shardsUnowned === 0;
+  }
+
+  /** Shards that nobody owns, as far as this host knows. */
+  get shardsUnowned(): number {
+    this.owners();
+    return this.unowned.count;
+  }
+
+  /** Those of them that have had no owner for longer than a take-over takes. */
+  get shardsOverdue(): number {
+    this.owners();
+    return this.unowned.overdue(this.services.time.monotonicMs(), this.services.leases.ttlMs);
   }
 
   /** The module was replaced: agents go on with its classes from their next turn. */
@@ -168,35 +190,45 @@ export class Host {
   // Leases
 
   private changed(change: LeaseChange): void {
-    const { key, value, revision } = change;
-    const before = this.holders.get(key);
-    this.services.calls?.leaseChanged(change, before);
-    const own = this.owned.get(shardOfKey(key));
-    // News from before our claim, which was quicker than the watch.
-    if (own !== undefined && revision < own.lease.epoch) return;
-    if (value === undefined) this.holders.delete(key);
-    else this.holders.set(key, value);
-    if (value === undefined && key.startsWith("gateway.") && before !== undefined)
+    const { key, value } = change;
+    const { calls, config } = this.services;
+    const before = this.view.heard(change);
+    calls?.leaseChanged(change, before);
+    if (value === undefined && before !== undefined && key.startsWith("gateway."))
       for (const shard of this.owned.values()) shard.gatewayGone(key.slice("gateway.".length));
+    const shard = shardOfKey(key);
+    const own = shard === undefined ? undefined : this.owned.get(shard);
     // Somebody else's claim, or the end of ours: the watch may know before our renewal does.
-    if (own !== undefined && value !== this.services.config.hostId) this.lose(own.shard, "taken");
-    if (value !== before) this.balance();
+    if (own !== undefined && this.ownerOf(own.shard) !== config.hostId) this.lose(own, "taken");
+    // The same of this host's own lease, which is missed by all others.
+    if (value === undefined && key === `host.${config.hostId}` && !this.stopping)
+      void this.renewHost().then(() => this.balance());
+    if (value === before) return;
+    if (shard !== undefined) this.refused.delete(shard);
+    this.balance();
   }
 
   private async renewAll(): Promise<void> {
     await Promise.all([this.renewHost(), ...[...this.owned.values()].map((s) => this.renew(s))]);
-    // Whoever held it may have been gone already, as the watch had said before: then nothing more is heard of it.
-    for (const [key, value] of this.holders) if (value === UNNAMED) this.holders.delete(key);
+    // Whoever held them may have been gone already, as the watch had said before: then nothing more is heard of it.
+    this.refused.clear();
     this.balance();
   }
 
-  private async renewHost(): Promise<void> {
+  /** One at a time: a second claim would find the first one's lease. */
+  private renewHost(): Promise<void> {
+    return (this.hostRenewal ??= this.renewHostOnce().finally(
+      () => (this.hostRenewal = undefined),
+    ));
+  }
+
+  private async renewHostOnce(): Promise<void> {
     const { leases, config, log } = this.services;
-    const key = `host.${config.hostId}`;
     try {
       if (this.hostLease && (await leases.renew(this.hostLease))._tag === "Renewed") return;
+      this.hostLease = undefined;
       if (this.stopping) return;
-      const claim = await leases.claim(key, config.hostId);
+      const claim = await leases.claim(`host.${config.hostId}`, config.hostId);
       this.hostLease = claim._tag === "Claimed" ? claim.lease : undefined;
       if (this.stopping) await this.releaseHost();
     } catch (error) {
@@ -216,58 +248,63 @@ export class Host {
     const startMs = time.monotonicMs();
     try {
       const result = await leases.renew(shard.lease);
-      if (result._tag === "Lost") this.lose(shard.shard, "lost");
+      if (result._tag === "Lost") this.lose(shard, "lost");
       else shard.validUntilMs = startMs + leases.ttlMs * (1 - LEASE_MARGIN);
     } catch (error) {
       // The broker is away: rule 2 decides by the clock.
-      if (time.monotonicMs() >= shard.validUntilMs) this.lose(shard.shard, String(error));
+      if (time.monotonicMs() >= shard.validUntilMs) this.lose(shard, String(error));
     }
   }
 
-  private lose(shard: ShardId, why: string): void {
-    const owned = this.owned.get(shard);
-    if (owned === undefined) return;
-    this.owned.delete(shard);
-    owned.drop();
-    this.services.log.warn("shard lost", { shard, why });
+  /** Nothing where it is lost already: the shard may have been claimed again since. */
+  private lose(shard: Shard, why: string): void {
+    if (this.owned.get(shard.shard) !== shard) return;
+    this.owned.delete(shard.shard);
+    shard.drop();
+    this.services.log.warn("shard lost", { shard: shard.shard, why });
   }
 
   // Balance
 
-  private share(): number {
+  /** Rule 5. */
+  private ownerOf(shard: ShardId, lease = this.owned.get(shard)?.lease): string | undefined {
+    const { hostId } = this.services.config;
+    return shardOwner({ self: hostId, lease, watched: this.view.ofShard(shard) });
+  }
+
+  /** Of each shard, by its number. */
+  private owners(): ReadonlyArray<string | undefined> {
+    const { time, config } = this.services;
+    const nowMs = time.monotonicMs();
+    return Array.from({ length: config.shards }, (_, n) => {
+      const owner = this.ownerOf(n as ShardId);
+      this.unowned.note(n as ShardId, owner !== undefined, nowMs);
+      return owner;
+    });
+  }
+
+  private share(owners: ReadonlyArray<string | undefined>): number {
     const { shards, hostId } = this.services.config;
-    const hosts: string[] = [];
-    const holders: string[] = [];
-    for (const [key, value] of this.holders)
-      if (key.startsWith("host.")) hosts.push(value);
-      else if (key.startsWith("shard.") && value !== hostId) holders.push(value);
-    // Of our own we know more than the watch does.
-    for (let left = this.owned.size - this.leaving.size; left > 0; left--) holders.push(hostId);
-    return fairShare({ shards, self: hostId, hosts, holders });
-  }
-
-  private gateways(): string[] {
-    return [...this.holders.keys()]
-      .filter((key) => key.startsWith("gateway."))
-      .map((key) => key.slice("gateway.".length));
-  }
-
-  private shardsFree(): ShardId[] {
-    const free: ShardId[] = [];
-    for (let n = 0; n < this.services.config.shards; n++)
-      if (!this.holders.has(`shard.${n}`) && !this.owned.has(n as ShardId)) free.push(n as ShardId);
-    return free;
+    const isLeaving = (owner: string, n: number): boolean =>
+      owner === hostId && this.leaving.has(n as ShardId);
+    const holders = owners.filter(
+      (owner, n): owner is string => owner !== undefined && !isLeaving(owner, n),
+    );
+    return fairShare({ shards, self: hostId, hosts: this.view.live("host."), holders });
   }
 
   /** Begins what brings this host nearer to its share; called again whenever something has changed. */
   private balance(): void {
+    const owners = this.owners();
     if (this.stopping || this.hostLease === undefined) return;
     const staying = [...this.owned.keys()].filter((shard) => !this.leaving.has(shard));
-    const share = this.share();
+    const share = this.share(owners);
     const excess = Math.min(staying.length - share, HAND_OVERS_AT_ONCE - this.leaving.size);
     for (const shard of staying.slice(0, Math.max(0, excess)))
       void this.handOver(shard).then(() => this.balance());
-    const free = this.shardsFree().filter((shard) => !this.claiming.has(shard));
+    const free = owners
+      .flatMap((owner, n) => (owner === undefined ? [n as ShardId] : []))
+      .filter((shard) => !this.claiming.has(shard) && !this.refused.has(shard));
     const coming = [...this.claiming.keys()].filter((shard) => !this.owned.has(shard)).length;
     const wanted = Math.min(
       share - staying.length - coming,
@@ -299,17 +336,17 @@ export class Host {
 
   private async claim(shard: ShardId): Promise<void> {
     const { leases, config, time, log } = this.services;
-    const key = `shard.${shard}`;
     const startMs = time.monotonicMs();
-    const claim = await leases.claim(key, config.hostId);
-    if (claim._tag === "Held") {
-      // Somebody's, whom the watch will name; asked again with the next renewal.
-      if (!this.holders.has(key)) this.holders.set(key, UNNAMED);
-      return;
-    }
+    const claim = await leases.claim(keyOfShard(shard), config.hostId);
+    if (claim._tag === "Held") return void this.refused.add(shard);
     // Rule 4.
     if (this.stopping) return leases.release(claim.lease);
-    this.holders.set(key, config.hostId);
+    // The watch may be quicker than the ack, and know that this lease is over.
+    if (this.ownerOf(shard, claim.lease) !== config.hostId) {
+      log.warn("a claimed shard was lost before its claim was acked", { shard });
+      this.refused.add(shard);
+      return leases.release(claim.lease);
+    }
     const owned = new Shard(
       this.services,
       shard,
@@ -318,7 +355,7 @@ export class Host {
     );
     this.owned.set(shard, owned);
     try {
-      await owned.start(this.gateways());
+      await owned.start([...this.view.live("gateway.")]);
       log.debug("shard claimed", { shard, epoch: claim.lease.epoch });
     } catch (error) {
       log.warn("a claimed shard could not be started", { shard, error: String(error) });
@@ -354,7 +391,3 @@ export class Host {
     await this.services.leases.release(owned.lease).catch(() => undefined);
   }
 }
-
-/** The shard of a `shard.<n>` key; NaN for other keys, which is no shard. */
-const shardOfKey = (key: string): ShardId =>
-  (key.startsWith("shard.") ? Number(key.slice("shard.".length)) : NaN) as ShardId;

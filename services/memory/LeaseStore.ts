@@ -51,6 +51,13 @@ export class LeaseStore {
     for (const [key, { lease }] of this.entries) if (lease.value === value) this.remove(key);
   }
 
+  /** This very lease is gone, though it is neither released nor over: a broker may lose one that it has acknowledged. */
+  wipe(key: string, epoch: number): boolean {
+    if (this.entries.get(key)?.lease.epoch !== epoch) return false;
+    this.remove(key);
+    return true;
+  }
+
   /** Live leases with the revision that they have now. */
   live(): ReadonlyArray<{ readonly lease: Lease; readonly revision: number }> {
     return [...this.entries.values()].map(({ lease, revision }) => ({ lease, revision }));

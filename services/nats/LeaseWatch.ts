@@ -3,11 +3,13 @@
  *
  * 1. Each round is a new ordered push consumer that begins with the last message of every key, so
  *    nothing that happened between two rounds is missed: a key that was known and is not there any more is
- *    reported as gone once the round's list is complete.
+ *    reported as gone once the round's list is complete and nothing waits behind it. A lease that is renewed while the
+ *    list is sent is not in the list, but behind it.
  * 2. A round ends when a message is missing (the consumer numbers them), when heartbeats stay out, or with the
  *    connection. The next one begins when the broker is back.
  * 3. A lease that was not renewed for two TTLs of the stream's own time is gone, whether or not its marker came: the replica
- *    that serves a watch may keep what the others have expired, as one did that had been down or without room.
+ *    that serves a watch may keep what the others have expired, as one did that had been down or without room. The
+ *    time is that of this round's messages: a lease that a round lists is as old as its message, not as young as the round.
  */
 import type { Msg, Subscription } from "@nats-io/nats-core";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
@@ -89,13 +91,22 @@ export class LeaseWatch {
     const inbox = this.nats.connection.newInbox();
     const round = new Round(this.signal, this.nats);
     const unlisted = new Set(this.known.keys());
+    // Rule 3.
+    this.newestMs = this.lookedMs = 0;
     let expected = 1;
     let left = Infinity;
+    /** Messages behind the last one that came. */
+    let behind = 0;
     const listed = (): void => {
       left = 0;
+      endUnlisted();
+      onListed();
+    };
+    const endUnlisted = (): void => {
+      if (behind > 0) return;
       // Gone while nobody looked: after what was known of it, and before any later claim.
       for (const key of unlisted) this.report(key, undefined, this.known.get(key)?.revision ?? 0);
-      onListed();
+      unlisted.clear();
     };
     const receive = (message: Msg): void => {
       round.heard();
@@ -107,10 +118,13 @@ export class LeaseWatch {
       const key = leaseKey(message.subject, this.prefix);
       unlisted.delete(key);
       const value = isLive({ header }) ? message.string() : undefined;
+      behind = Number(numbers.at(-1));
       this.newestMs = Math.max(this.newestMs, Number(numbers.at(-2)) / NANOS_PER_MS);
       this.report(key, value, Number(numbers.at(-4)), isReleased({ header }));
       if (left > 0 && --left === 0) listed();
-      if (left <= 0) this.endStale();
+      if (left > 0) return;
+      endUnlisted();
+      this.endStale();
     };
     const subscription: Subscription = this.nats.connection.client.subscribe(inbox, {
       callback: (error, message) => {

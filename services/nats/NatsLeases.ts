@@ -6,6 +6,9 @@
  * 2. The epoch is the sequence of the claim's message in the stream: it only grows, whatever
  *    expires or is purged in between. Renewals carry it in a header.
  * 3. The age limit removes a lease that is not renewed and leaves a marker, which watchers receive.
+ * 4. A key is claimed over nothing, over a marker, or over a release, none of which leaves a marker that could still come and wipe the
+ *    claim (`RELEASED`). A lease that is due to expire counts as held until its marker is stored. A renewal that is later than the
+ *    TTL can still be wiped after its ack: the watch and the next renewal find it gone.
  *
  * Each write carries a unique mark, so that one whose ack was lost is recognised when it is read back.
  * Sequences of renewals are kept here, by key: a lease can be renewed only by the process that claimed it.
@@ -24,7 +27,7 @@ import {
 } from "./AckPublisher.ts";
 import { unavailable } from "./JetStreamApi.ts";
 import { LeaseWatch } from "./LeaseWatch.ts";
-import { isLive, isOver, leaseKey, leaseOf, LeaseHeader } from "./leaseMessage.ts";
+import { isLive, isOver, leaseKey, leaseOf, LeaseHeader, RELEASED } from "./leaseMessage.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
 import { headers } from "./ReplyInbox.ts";
 import { Stranded } from "./Stranded.ts";
@@ -131,7 +134,7 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
     },
     release: async (lease) => {
       // Best effort: a lease that can't be released now expires.
-      await rewrite(lease, EMPTY, [LeaseHeader.operation, "DEL"]).catch(() => undefined);
+      await rewrite(lease, EMPTY, [LeaseHeader.operation, RELEASED]).catch(() => undefined);
       if (held.get(lease.key)?.epoch === lease.epoch) held.delete(lease.key);
     },
     watch: (onChange, signal) => new LeaseWatch(nats, stream, prefix, onChange, signal).start(),

@@ -5,24 +5,35 @@ import { readinessOf, type ReadinessFacts } from "../../services/cli/readiness.t
 const gatewayAlone: ReadinessFacts = {
   connected: true,
   host: undefined,
-  gateway: { shardsOwned: 8, shardsEverOwned: 8 },
+  gateway: { shardsUnowned: 0, shardsOverdue: 0, shardsEverOwned: 8 },
   shards: 8,
+  leaseTtlMs: 5_000,
   durability: "weak",
 };
 
 describe("a gateway", () => {
   test("is not ready before every shard has had a host", () => {
-    const gateway = { shardsOwned: 7, shardsEverOwned: 7 };
+    const gateway = { shardsUnowned: 1, shardsOverdue: 0, shardsEverOwned: 7 };
     const reason = "some shards have had no host yet";
     expect(readinessOf({ ...gatewayAlone, gateway })).toEqual({ ready: false, reason });
     expect(readinessOf(gatewayAlone)).toEqual({ ready: true, note: "durability: weak" });
   });
 
   test("stays ready when hosts die later, and says for how many shards", () => {
-    const gateway = { shardsOwned: 5, shardsEverOwned: 8 };
+    const gateway = { shardsUnowned: 3, shardsOverdue: 0, shardsEverOwned: 8 };
     expect(readinessOf({ ...gatewayAlone, gateway })).toEqual({
       ready: true,
       note: "durability: weak\nhosts: 3 of 8 shards have none; their webhooks are stored, their callers wait",
+    });
+  });
+
+  test("stays ready when no shard has had a host for long, and names the number", () => {
+    const gateway = { shardsUnowned: 8, shardsOverdue: 7, shardsEverOwned: 8 };
+    expect(readinessOf({ ...gatewayAlone, gateway })).toMatchObject({
+      ready: true,
+      note: expect.stringContaining(
+        "\noverdue: 7 of 8 shards have had no host for more than 10 s",
+      ) as string,
     });
   });
 
@@ -38,7 +49,17 @@ describe("a host", () => {
   test("is ready when it owns its share", () => {
     const hostAlone = { ...gatewayAlone, gateway: undefined };
     const reason = "shards are still being claimed";
-    expect(readinessOf({ ...hostAlone, host: false })).toEqual({ ready: false, reason });
-    expect(readinessOf({ ...hostAlone, host: true }).ready).toBe(true);
+    const claiming = { ready: false, shardsUnowned: 2, shardsOverdue: 0 };
+    expect(readinessOf({ ...hostAlone, host: claiming })).toEqual({ ready: false, reason });
+    const host = { ready: true, shardsUnowned: 0, shardsOverdue: 0 };
+    expect(readinessOf({ ...hostAlone, host }).ready).toBe(true);
+  });
+
+  test("says how many shards have had no owner for longer than a take-over takes", () => {
+    const host = { ready: false, shardsUnowned: 5, shardsOverdue: 4 };
+    expect(readinessOf({ ...gatewayAlone, gateway: undefined, host })).toEqual({
+      ready: false,
+      reason: "4 of 8 shards have had no host for more than 10 s",
+    });
   });
 });

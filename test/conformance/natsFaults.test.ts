@@ -332,6 +332,36 @@ describe("nats, faults", () => {
     await admin.close();
   });
 
+  it("a release leaves no expiry marker, which could come late and wipe the next claim", async () => {
+    const admin = await openConnection({ servers: backend.server.url }, () => undefined);
+    const { api, subjects } = await openNats(admin, new Subjects());
+    const subject = `$KV.${subjects.bucket.leases}.shard.released`;
+    const stored = async () => {
+      const filter = { subjects_filter: subject };
+      const stream = `STREAM.INFO.KV_${subjects.bucket.leases}`;
+      const { state } = await api.call<{ state: { subjects?: Record<string, number> } }>(
+        stream,
+        filter,
+      );
+      return state.subjects?.[subject] ?? 0;
+    };
+    const claimed = await direct.leases.claim("shard.released", "h1");
+    if (claimed._tag !== "Claimed") throw new Error("held");
+    await direct.leases.release(claimed.lease);
+    expect(await stored()).toBe(1);
+    // This one runs out after it, and has a marker: for a minute, as the other would.
+    const stop = new AbortController();
+    let isOver = false;
+    await direct.leases.claim("shard.after", "h1");
+    await direct.leases.watch(({ key, value }) => {
+      if (key === "shard.after" && value === undefined) isOver = true;
+    }, stop.signal);
+    await backend.until("the end of the later one", () => isOver);
+    stop.abort();
+    expect(await stored()).toBe(0);
+    await admin.close();
+  });
+
   it("a renewal whose ack was lost does not lose the lease", async () => {
     await healed();
     const claimed = await linked.leases.claim("shard.renewal", "h1");

@@ -119,6 +119,8 @@ export class Observed {
   eraseFailed = false;
   /** Agents one of whose events was damaged, and the event's sequence. */
   readonly damaged = new Map<string, number>();
+  /** What was wrong with the owners of shards at rest, in words. */
+  readonly unowned: string[] = [];
   /** What damaged agents answered at the end. */
   readonly damagedAnswers: number[] = [];
 }

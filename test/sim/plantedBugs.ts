@@ -20,6 +20,7 @@ import { decodeEvent, encodeEvent, type JournalHead } from "../../schemas/Journa
 import type { TimeShape } from "../../core/time/Time.ts";
 import { patch } from "./patch.ts";
 import { ERRAND_BUGS } from "./plantedErrandBugs.ts";
+import { LEASE_BUGS } from "./plantedLeaseBugs.ts";
 import { MARCH_BUGS } from "./plantedMarchBugs.ts";
 import { LATE_MS, sendsEarly, sendsEarlyInTurn } from "./sendEarly.ts";
 import { Board, type SubjectEnv } from "./subjects.ts";
@@ -267,6 +268,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   },
   ...ERRAND_BUGS,
   ...MARCH_BUGS,
+  ...LEASE_BUGS,
   {
     name: "local files of an erased agent stay",
     breaks: ["I11"],

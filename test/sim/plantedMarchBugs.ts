@@ -7,7 +7,7 @@ import type { PlantedBug } from "./plantedBugs.ts";
 export const MARCH_BUGS: ReadonlyArray<PlantedBug> = [
   {
     name: "what a fiber stashes is lost",
-    caughtBy: 4,
+    caughtBy: 5,
     breaks: ["I16"],
     install: () => patch(FiberTable.prototype, "stash", () => () => undefined),
   },

@@ -56,6 +56,8 @@ export interface SimHost {
   readonly folder: string | undefined;
   /** In its memory now. */
   readonly agents: () => ReadonlyArray<ActiveAgent>;
+  /** Shards that it serves now. */
+  readonly shards: () => ReadonlyArray<number>;
   /** Ends in order: hands everything over. Virtual time has to pass. */
   readonly stop: () => Promise<void>;
 }
@@ -207,7 +209,10 @@ export async function startHost(
     }).pipe(Effect.provide(context)),
   );
   const scope = Effect.runSync(Scope.make());
-  void Effect.runPromise(Host.make(services).pipe(Scope.provide(scope)));
+  let host: Host | undefined;
+  void Effect.runPromise(Host.make(services).pipe(Scope.provide(scope))).then((made) => {
+    host = made;
+  });
   return {
     process,
     ports,
@@ -216,6 +221,7 @@ export async function startHost(
       for (const agent of agents) if (agent.discarded) agents.delete(agent);
       return [...agents];
     },
+    shards: () => host?.shardsOwned ?? [],
     stop: () => Effect.runPromise(Scope.close(scope, Exit.void)),
   };
 }

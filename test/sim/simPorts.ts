@@ -21,7 +21,6 @@ import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
 import type { MemoryConnection } from "../../services/memory/MemoryConnection.ts";
 import { makeMemoryDeadLetters } from "../../services/memory/MemoryDeadLetters.ts";
 import { makeMemoryInbox } from "../../services/memory/MemoryInbox.ts";
-import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
 import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
 import { makeMemoryTimers } from "../../services/memory/MemoryTimers.ts";
 import { collect } from "../kit/collect.ts";
@@ -29,6 +28,7 @@ import type { CrashPoint } from "./crashPoints.ts";
 import type { Installation } from "./Installation.ts";
 import { never, type SimProcess } from "./SimProcess.ts";
 import { simJournal } from "./simJournal.ts";
+import { simLeases } from "./simLeases.ts";
 import type { Weather } from "./Weather.ts";
 
 export interface SimPorts {
@@ -87,7 +87,7 @@ export function simPorts(
       depth: () => ask(undefined, () => inbox.depth()),
       consume: consumeOf(line, process, weather, ask),
     },
-    leases: leasesOf(wire, line, process, ask, lossy),
+    leases: simLeases({ wire, line }, { seed, process, weather, ask, lossy }),
     snapshots: {
       put: (id, data) =>
         ask(["snapshot:before", "snapshot:between"], () => lossy(() => snapshots.put(id, data))),
@@ -197,33 +197,6 @@ function consumeOf(
         },
       };
     });
-}
-
-function leasesOf(
-  wire: MemoryConnection,
-  line: MemoryConnection,
-  process: SimProcess,
-  ask: Ask,
-  lossy: <A>(f: () => Promise<A>) => Promise<A>,
-): LeasesShape {
-  const leases = makeMemoryLeases(wire);
-  const watched = makeMemoryLeases(line);
-  return {
-    ...leases,
-    claim: (key, value) =>
-      ask(["lease:before-claim", "lease:after-claim"], () => lossy(() => leases.claim(key, value))),
-    renew: (lease, value) =>
-      ask(["lease:before-renew", "lease:after-renew"], () =>
-        lossy(() => leases.renew(lease, value)),
-      ),
-    release: (lease) =>
-      ask(["lease:before-release", "lease:after-release"], () => leases.release(lease)),
-    list: (prefix) => ask(undefined, () => lossy(() => leases.list(prefix))),
-    watch: (onChange, signal) =>
-      process.hear(
-        watched.watch((change) => process.enter(() => !signal.aborted && onChange(change)), signal),
-      ),
-  };
 }
 
 function busOf(

@@ -122,7 +122,7 @@ async function runSeed(options: SimulateOptions): Promise<Report> {
     const run = await settle(installation, faults, workload);
     // Each may have ended runs that nobody counted.
     for (const [fault, count] of weather.bites)
-      if (/^(?:append|request|answer|cut|lose|freeze|stop)/.test(fault))
+      if (/^(?:append|request|answer|cut|lose|lease|freeze|stop)/.test(fault))
         installation.observed.disruptions += count;
     const history = await readHistory(installation, run);
     return {
@@ -152,6 +152,21 @@ const ERASE_TRIES_MAX = 10;
 
 const idsOf = ({ sent }: Observed, name: string): ReadonlyArray<string> =>
   [...sent.values()].filter(({ agent }) => agent === name).map(({ id }) => id);
+
+/** I17: at rest the lease of each shard lives, and is that of a host which serves it. */
+function unownedShards({ broker, hostsAlive }: Installation): string[] {
+  const holders = new Map(broker.leases.live().map(({ lease }) => [lease.key, lease.value]));
+  const wrong: string[] = [];
+  for (let shard = 0; shard < broker.shards; shard++) {
+    const holder = holders.get(`shard.${shard}`);
+    const host = hostsAlive.find(({ process }) => process.name === holder);
+    if (host?.shards().includes(shard) !== true)
+      wrong.push(
+        `shard ${shard}: ${holder === undefined ? "no lease" : `${holder} does not serve it`}`,
+      );
+  }
+  return wrong;
+}
 
 /** From the last fault to rest. */
 async function settle(installation: Installation, faults: Faults, workload: Workload) {
@@ -204,6 +219,7 @@ async function settle(installation: Installation, faults: Faults, workload: Work
   const isTouched = new Random(installation.seed, "touch").chance(0.5);
   const touched = await until(isTouched ? workload.touch() : workload.get("Board", BOARD));
   observed.probes.push({ agent: BOARD, status: touched.status, tookMs: 0 });
+  observed.unowned.push(...unownedShards(installation));
   if (observed.damaged.size > 0) {
     // Whoever has it in memory, on disk or in a snapshot goes on; whoever reads its journal must not.
     installation.broker.snapshots.delete(`Ledger/${VICTIM}`);

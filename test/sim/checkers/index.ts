@@ -41,6 +41,7 @@ const CHECKERS: Readonly<Record<string, (run: RunHistory) => Violations>> = {
   I14: checkMessagesKeepTheirOrder,
   I15: (run) => [...checkErrandsEnd(run), ...checkControlsHold(run)],
   I16: checkMarchesArrive,
+  I17: ({ observed }) => observed.unowned,
   defect: ({ observed }) => observed.defects,
 };
 

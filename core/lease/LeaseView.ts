@@ -1,0 +1,69 @@
+/**
+ * What a watch of the leases has said so far, key by key. Fed by `Leases.watch` alone, in the watch's order; read by `Host` and
+ * `Gateway`. What a process holds itself is not in here: that is known from its own claims and renewals, and the two meet in
+ * `shardOwner`, a pure function, each time that somebody asks. Nothing remembers its answer.
+ */
+import type { ShardId } from "../../schemas/Address.ts";
+import type { Lease, LeaseChange } from "./Leases.ts";
+
+/** What was said last of a key: its holder, or undefined when it has none. */
+export type Watched = Pick<LeaseChange, "value" | "revision">;
+
+const SHARD_PREFIX = "shard.";
+
+/** The lease's key of a shard. */
+export const keyOfShard = (shard: ShardId): string => `${SHARD_PREFIX}${shard}`;
+
+/** The shard of a lease's key; undefined for other keys. */
+export const shardOfKey = (key: string): ShardId | undefined =>
+  key.startsWith(SHARD_PREFIX) ? (Number(key.slice(SHARD_PREFIX.length)) as ShardId) : undefined;
+
+export class LeaseView {
+  private readonly keys = new Map<string, Watched>();
+
+  /** Takes a change; returns the holder that the key had before it. */
+  heard({ key, value, revision }: LeaseChange): string | undefined {
+    const before = this.keys.get(key)?.value;
+    // The end of a shard's lease is kept, since a claim's ack may come after it. Other keys are of processes: more and more.
+    if (value === undefined && shardOfKey(key) === undefined) this.keys.delete(key);
+    else this.keys.set(key, { value, revision });
+    return before;
+  }
+
+  ofShard(shard: ShardId): Watched | undefined {
+    return this.keys.get(keyOfShard(shard));
+  }
+
+  /** Live keys that begin with `prefix`, without it. */
+  *live(prefix: string): Iterable<string> {
+    for (const [key, { value }] of this.keys)
+      if (value !== undefined && key.startsWith(prefix)) yield key.slice(prefix.length);
+  }
+}
+
+export interface ShardFacts {
+  /** Who asks. Undefined: a process that holds no shards. */
+  readonly self: string | undefined;
+  /** The shard's lease that `self` has claimed and not lost since, by its own renewals. */
+  readonly lease: Pick<Lease, "epoch"> | undefined;
+  readonly watched: Watched | undefined;
+}
+
+/**
+ * Who owns a shard, as far as one process can know. Undefined: nobody, and it is free to be claimed.
+ *
+ * A lease of one's own counts until the watch says something newer than its claim. Where the watch names `self` for a lease that
+ * `self` does not have, the shard is nobody's: the lease was lost, or the ack of its claim was. The watch may never say more of it,
+ * so it is asked for again, and the store refuses while the lease lives.
+ */
+export function shardOwner({ self, lease, watched }: ShardFacts): string | undefined {
+  if (lease !== undefined && !contradicts(watched, lease, self)) return self;
+  return watched?.value === self ? undefined : watched?.value;
+}
+
+/** Whether the watch knows that a lease is over: another's value, or none, that is not older than the claim. */
+const contradicts = (
+  watched: Watched | undefined,
+  { epoch }: Pick<Lease, "epoch">,
+  self: string | undefined,
+): boolean => watched !== undefined && watched.revision >= epoch && watched.value !== self;

@@ -1,0 +1,86 @@
+/**
+ * Leases that the broker wipes under a gateway and two hosts: real processes, a real nats-server, and a client of it that stores over
+ * leases what the server stores when it is late with an expiry marker. Each shard has an owner again, under a later epoch, and
+ * webhooks are done once.
+ */
+import { headers } from "@nats-io/nats-core";
+import { connect, type NatsConnection } from "@nats-io/transport-node";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { agentId } from "../../schemas/Address.ts";
+import { Installation, SECRET } from "../faults/Installation.ts";
+import { Senders } from "../faults/Senders.ts";
+import { checkEpochs, checkExactlyOnce, historyOf } from "../kit/checkers.ts";
+import { pollUntil } from "../kit/poll.ts";
+
+const SHARDS = 8;
+const AGENTS = 16;
+const LEASE_TTL_MS = 2_000;
+/** Of all leases of shards, hosts and the gateway. */
+const ROUNDS = 3;
+
+let installation: Installation;
+let client: NatsConnection;
+
+beforeAll(async () => {
+  installation = await Installation.start({ shards: SHARDS, leaseTtlMs: LEASE_TTL_MS });
+  await Promise.all([installation.startHost("a"), installation.startHost("b")]);
+  await installation.shared(2);
+  client = await connect({ servers: installation.nats.url });
+}, 120_000);
+
+afterAll(async () => {
+  await client?.close();
+  await installation?.stop();
+}, 60_000);
+
+/** As `handleRemovalOrSdm` of nats-server has it: the rollup takes what is there. */
+async function wipe(key: string): Promise<void> {
+  const marker = headers();
+  marker.set("Nats-Rollup", "sub");
+  marker.set("KV-Operation", "PURGE");
+  await client.request(`$KV.agents_LEASES.${key}`, "", { headers: marker, timeout: 5_000 });
+}
+
+const leases = async () =>
+  new Map(
+    (await installation.inspector.leases.list("")).map(({ key, epoch }) => [key, Number(epoch)]),
+  );
+
+test("every lease that is wiped is claimed again, by one host, and no webhook is lost or done twice", async () => {
+  const senders = new Senders({
+    url: installation.gateway.url,
+    secret: SECRET,
+    deliveries: Array.from({ length: 400 }, (_, n) => ({
+      agent: `agent-${n % AGENTS}`,
+      id: `delivery-${n}`,
+    })),
+    concurrency: 8,
+    paceMs: 60,
+    heldBack: 100,
+  });
+  await senders.more(50);
+  for (let round = 0; round < ROUNDS; round++) {
+    const before = await leases();
+    await Promise.all([...before.keys()].map(wipe));
+    await pollUntil(
+      "every lease is held again, under a later epoch",
+      async () => {
+        const now = await leases();
+        const missing = [...before].filter(([key, epoch]) => (now.get(key) ?? 0) <= epoch);
+        return missing.length === 0 || { done: false, saw: missing };
+      },
+      { timeoutMs: 5 * LEASE_TTL_MS },
+    );
+    await senders.more(50);
+  }
+  senders.release();
+  await senders.finished;
+  expect(await installation.gateway.metric("agents_shards_without_host")).toBe(0);
+  const histories = [];
+  for (let n = 0; n < AGENTS; n++)
+    histories.push(
+      await historyOf(installation.inspector.journal, agentId("Ledger", `agent-${n}`)),
+    );
+  expect(checkExactlyOnce(senders.sent, histories)).toEqual([]);
+  expect(histories.flatMap(checkEpochs)).toEqual([]);
+}, 60_000);

@@ -1,0 +1,258 @@
+/**
+ * Who owns a shard, whatever the order in which a host hears of acks, renewals and the watch: the pure rule, and real hosts on a
+ * broker in memory whose leases vanish and whose acks are late.
+ */
+import { Effect, Exit, Scope } from "effect";
+import { describe, expect, test } from "vitest";
+import type { Epoch, ShardId } from "../../schemas/Address.ts";
+import type { LeaseChange, LeasesShape } from "../../core/lease/Leases.ts";
+import { LeaseView, shardOwner } from "../../core/lease/LeaseView.ts";
+import { UnownedShards } from "../../core/lease/UnownedShards.ts";
+import { CallClient } from "../../core/call/CallClient.ts";
+import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
+import { noMetrics } from "../../core/metrics/Metrics.ts";
+import { RouteTable } from "../../core/webhook/RouteTable.ts";
+import { Gateway } from "../../services/gateway/Gateway.ts";
+import {
+  GATEWAY_BOUNDS_DEFAULT,
+  type GatewayServices,
+} from "../../services/gateway/GatewayServices.ts";
+import { Host } from "../../services/host/Host.ts";
+import type { HostServices } from "../../services/host/HostServices.ts";
+import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
+import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
+import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
+import { makeMemoryInbox } from "../../services/memory/MemoryInbox.ts";
+import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
+import { VirtualTime } from "../../services/memory/VirtualTime.ts";
+
+const TTL_MS = 1_000;
+const epochOf = (epoch: number) => ({ epoch: epoch as Epoch });
+
+describe("the owner of a shard", () => {
+  const of = (
+    lease: { readonly epoch: Epoch } | undefined,
+    watched: { readonly value: string | undefined; readonly revision: number } | undefined,
+  ) => shardOwner({ self: "a", lease, watched });
+
+  test("is this host while the watch says nothing newer than its claim", () => {
+    expect(of(epochOf(7), undefined)).toBe("a");
+    expect(of(epochOf(7), { value: undefined, revision: 6 })).toBe("a");
+    expect(of(epochOf(7), { value: "b", revision: 5 })).toBe("a");
+    expect(of(epochOf(7), { value: "a", revision: 9 })).toBe("a");
+  });
+
+  test("is nobody when the watch has said that this host's lease is over", () => {
+    expect(of(epochOf(7), { value: undefined, revision: 7 })).toBeUndefined();
+    expect(of(epochOf(7), { value: undefined, revision: 8 })).toBeUndefined();
+  });
+
+  test("is whom the watch names, and nobody where that is this host without a lease", () => {
+    expect(of(undefined, { value: "b", revision: 5 })).toBe("b");
+    expect(of(epochOf(7), { value: "b", revision: 8 })).toBe("b");
+    expect(of(undefined, { value: "a", revision: 5 })).toBeUndefined();
+    expect(of(undefined, undefined)).toBeUndefined();
+  });
+});
+
+test("a view keeps the ends of shards' leases, and forgets processes that are gone", () => {
+  const view = new LeaseView();
+  const hear = (key: string, value: string | undefined, revision: number) =>
+    view.heard({ key, value, revision });
+  expect(hear("shard.3", "a", 1)).toBeUndefined();
+  expect(hear("shard.3", undefined, 2)).toBe("a");
+  expect(view.ofShard(3 as ShardId)).toEqual({ value: undefined, revision: 2 });
+  hear("host.a", "a", 3);
+  hear("host.b", "b", 4);
+  hear("host.a", undefined, 5);
+  expect([...view.live("host.")]).toEqual(["b"]);
+});
+
+test("a shard is overdue when it has had no owner for two TTLs", () => {
+  const unowned = new UnownedShards(2, 0);
+  unowned.note(0 as ShardId, true, 100);
+  unowned.note(0 as ShardId, false, 500);
+  unowned.note(0 as ShardId, false, 900);
+  expect([unowned.count, unowned.overdue(2_500, TTL_MS)]).toEqual([2, 1]);
+  expect(unowned.overdue(2_501, TTL_MS)).toBe(2);
+});
+
+interface Rig {
+  readonly broker: MemoryBroker;
+  readonly host: Host;
+  readonly log: ReadonlyArray<string>;
+  /** Lets virtual time pass until it holds, for four TTLs at most. */
+  readonly until: (holds: () => boolean) => Promise<boolean>;
+}
+
+/** A host alone; `change` puts something between it and its leases. */
+async function withHost(
+  change: (leases: LeasesShape, broker: MemoryBroker) => Partial<LeasesShape>,
+  body: (rig: Rig) => Promise<void>,
+): Promise<void> {
+  const time = new VirtualTime();
+  const broker = new MemoryBroker({ time, leaseTtlMs: TTL_MS, shards: 2 });
+  const connection = broker.connect("host");
+  const leases = makeMemoryLeases(connection);
+  const log: string[] = [];
+  const note = (message: string): void => void log.push(message);
+  const services = {
+    bus: makeMemoryBus(connection), time, inbox: makeMemoryInbox(connection),
+    leases: { ...leases, ...change(leases, broker) },
+    log: { debug: note, info: note, warn: note, error: note },
+    config: { subjects: broker.subjects, shards: 2, hostId: "a", drainTimeoutMs: TTL_MS },
+    module: () => ({ agents: new Map() }),
+    storing: new Set(),
+  } as object as HostServices; // prettier-ignore
+  const until = async (holds: () => boolean): Promise<boolean> => {
+    for (let n = 0; n < 80 && !holds(); n++) await time.advance(TTL_MS / 20);
+    return holds();
+  };
+  const scope = Effect.runSync(Scope.make());
+  let host: Host | undefined;
+  void Effect.runPromise(Scope.provide(Host.make(services), scope)).then((made) => (host = made));
+  await until(() => host !== undefined);
+  await body({ broker, host: host!, log, until });
+  const closing = Effect.runPromise(Scope.close(scope, Exit.void));
+  for (let n = 0; n < 40; n++) await time.advance(TTL_MS / 10);
+  await closing;
+}
+
+const holderOf = (broker: MemoryBroker, key: string): string | undefined =>
+  broker.leases.live().find(({ lease }) => lease.key === key)?.lease.value;
+
+describe("a host whose leases are lost by the broker", () => {
+  test("claims a shard again whose lease was gone, by the watch's word, before the ack of its claim", async () => {
+    let wiped = 0;
+    await withHost(
+      (leases, broker) => ({
+        claim: async (key, value) => {
+          const claim = await leases.claim(key, value);
+          if (claim._tag !== "Claimed" || key !== "shard.1" || wiped++ > 0) return claim;
+          broker.leases.wipe(key, claim.lease.epoch);
+          // The watch's news of both are told meanwhile.
+          await new Promise<void>((resolve) => void broker.time.after(TTL_MS / 4, resolve));
+          return claim;
+        },
+      }),
+      async ({ broker, host, log, until }) => {
+        expect(await until(() => host.shardsOwned.length === 2 && host.ready)).toBe(true);
+        expect(log).toContain("a claimed shard was lost before its claim was acked");
+        expect(holderOf(broker, "shard.1")).toBe("a");
+      },
+    );
+  });
+
+  test("does not run a shard past the renewal that finds its lease gone, and claims it again, when the watch says nothing", async () => {
+    let isDeaf = false;
+    await withHost(
+      (leases) => ({
+        watch: (onChange, signal) =>
+          leases.watch((change: LeaseChange) => {
+            if (!isDeaf) onChange(change);
+          }, signal),
+      }),
+      async ({ broker, host, log, until }) => {
+        await until(() => host.shardsOwned.length === 2);
+        isDeaf = true;
+        const { lease } = broker.leases.live().find(({ lease: { key } }) => key === "shard.0")!;
+        broker.leases.wipe("shard.0", lease.epoch);
+        expect(await until(() => log.includes("shard lost"))).toBe(true);
+        expect(await until(() => host.shardsOwned.length === 2)).toBe(true);
+        const now = broker.leases.live().find(({ lease: { key } }) => key === "shard.0")!;
+        expect(now.lease.epoch).toBeGreaterThan(lease.epoch);
+      },
+    );
+  });
+
+  test("keeps a shard that it has claimed again, though an older renewal comes back late and lost", async () => {
+    let late: (() => void) | undefined;
+    await withHost(
+      (leases, broker) => ({
+        renew: async (lease, value) => {
+          const result = await leases.renew(lease, value);
+          if (lease.key !== "shard.0" || late !== undefined) return result;
+          broker.leases.wipe(lease.key, lease.epoch);
+          await new Promise<void>((resolve) => (late = resolve));
+          return { _tag: "Lost" };
+        },
+      }),
+      async ({ host, log, until }) => {
+        await until(() => host.shardsOwned.length === 2);
+        expect(await until(() => late !== undefined && log.includes("shard lost"))).toBe(true);
+        expect(await until(() => host.shardsOwned.length === 2)).toBe(true);
+        late!();
+        await until(() => false);
+        expect(log.filter((line) => line === "shard lost")).toHaveLength(1);
+        expect(host.shardsOwned).toHaveLength(2);
+      },
+    );
+  });
+
+  test("claims its own lease again at once when the watch says that it is gone", async () => {
+    await withHost(
+      () => ({}),
+      async ({ broker, host, until }) => {
+        await until(() => host.shardsOwned.length === 2);
+        const { lease } = broker.leases.live().find(({ lease: { key } }) => key === "host.a")!;
+        broker.leases.wipe("host.a", lease.epoch);
+        const startMs = broker.time.monotonicMs();
+        expect(await until(() => holderOf(broker, "host.a") === "a")).toBe(true);
+        expect(broker.time.monotonicMs() - startMs).toBeLessThan(TTL_MS / 10);
+      },
+    );
+  });
+
+  test("is not ready, and says so, while a shard is somebody's lease that nobody renews", async () => {
+    await withHost(
+      (leases) => ({
+        claim: (key, value) =>
+          key === "shard.1" ? Promise.resolve({ _tag: "Held" }) : leases.claim(key, value),
+      }),
+      async ({ broker, host, until }) => {
+        await until(() => broker.time.monotonicMs() > 2.5 * TTL_MS);
+        expect([host.ready, host.shardsUnowned, host.shardsOverdue]).toEqual([false, 1, 1]);
+      },
+    );
+  });
+});
+
+test("a gateway claims its lease again at once when the watch says that it is gone, and counts shards without an owner", async () => {
+  const time = new VirtualTime();
+  const broker = new MemoryBroker({ time, leaseTtlMs: TTL_MS, shards: 2 });
+  const connection = broker.connect("gateway");
+  const { subjects } = broker;
+  const bus = makeMemoryBus(connection);
+  const blobs = makeMemoryBlobs(connection);
+  const quiet = (): void => undefined;
+  const services: GatewayServices = {
+    config: { gatewayId: "g", subjects, shards: 2, ...GATEWAY_BOUNDS_DEFAULT },
+    module: () => ({ routes: new RouteTable([]), env: {} }),
+    calls: new CallClient({ bus, blobs, time, subjects, shards: 2 }),
+    metrics: agentMetrics(noMetrics),
+    inbox: makeMemoryInbox(connection),
+    leases: makeMemoryLeases(connection),
+    blobs, bus, time,
+    log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+  }; // prettier-ignore
+  const scope = Effect.runSync(Scope.make());
+  let gateway: Gateway | undefined;
+  void Effect.runPromise(Scope.provide(Gateway.make(services), scope)).then((g) => (gateway = g));
+  await time.advance(1);
+  const first = broker.leases.live().find(({ lease: { key } }) => key === "gateway.g")!.lease;
+  const owned = broker.leases.claim("shard.0", "a")!;
+  broker.leases.wipe("gateway.g", first.epoch);
+  await time.advance(1);
+  const second = broker.leases.live().find(({ lease: { key } }) => key === "gateway.g")!.lease;
+  expect(second.epoch).toBeGreaterThan(first.epoch);
+  expect(gateway!.shardsUnowned).toBe(1);
+  await time.advance(TTL_MS / 2);
+  broker.leases.wipe("shard.0", owned.epoch);
+  await time.advance(1.6 * TTL_MS);
+  expect([gateway!.shardsUnowned, gateway!.shardsOverdue]).toEqual([2, 1]);
+  await time.advance(TTL_MS);
+  expect(gateway!.shardsOverdue).toBe(2);
+  const closing = Effect.runPromise(Scope.close(scope, Exit.void));
+  await time.advance(1);
+  await closing;
+});
