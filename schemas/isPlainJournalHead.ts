@@ -20,6 +20,7 @@ export function isPlainJournalHead(head: Fields): head is Fields & JournalHead {
 
 const isString: Check = (value) => typeof value === "string";
 const isNumber: Check = (value) => typeof value === "number";
+const isBoolean: Check = (value) => typeof value === "boolean";
 const isTrue: Check = (value) => value === true;
 const isList: Check = (value) => Array.isArray(value);
 const isFields = (value: unknown): value is Fields =>
@@ -65,7 +66,7 @@ const hasCauseFields = hasOnly(
       ),
     ],
     ["id", isString], ["seq", isNumber], ["attempt", isNumber], ["time", isNumber],
-    ["provider", isString], ["type", isString], ["method", isString], ["url", isString],
+    ["provider", isString], ["route", isString], ["verified", isBoolean], ["type", isString], ["method", isString], ["url", isString],
     ["headers", isRecord], ["body", isString], ["bodyBase64", isString],
   ]),
 ); // prettier-ignore

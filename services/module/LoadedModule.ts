@@ -34,6 +34,8 @@ export interface LoadedModule {
   /** By class name, which is the name in addresses, journals and routes. */
   readonly agents: ReadonlyMap<string, AgentConstructor>;
   readonly webhooks: ReadonlyArray<WebhookRoute>;
+  /** Origins whose pages reach agents by the default routing (`docs/access.md`), or `*`; undefined: not said. */
+  readonly allowedOrigins?: ReadonlyArray<string> | undefined;
   /** Programmable routing; undefined: declared routes, then `routeAgentRequest`, then 404. */
   readonly fetch?: (
     request: Request,
