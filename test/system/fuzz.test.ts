@@ -21,7 +21,7 @@ const SECRET = "secret";
 const ANSWER_TIMEOUT_MS = 20_000;
 
 class AnythingAgent extends Agent<unknown, { readonly n: number }> {
-  static override options = { hibernateAfterSeconds: 1 };
+  static override options = { http: "open", hibernateAfterSeconds: 1 };
   override initialState = { n: 0 };
   @callable()
   echo(...args: ReadonlyArray<unknown>): unknown {
