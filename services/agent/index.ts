@@ -33,6 +33,7 @@ export { MessageType } from "../../core/agent/protocol.ts";
 export { StreamingResponse } from "../../core/agent/StreamingResponse.ts";
 export {
   routeAgentRequest,
+  type FetchContext,
   type RouteHook,
   type RouteOptions,
 } from "../../core/agent/routeAgentRequest.ts";

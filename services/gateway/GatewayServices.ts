@@ -4,6 +4,7 @@
  * `upgrade`) use it.
  */
 import * as Effect from "effect/Effect";
+import type { FetchContext } from "../../core/agent/routeAgentRequest.ts";
 import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
 import { Bus, type BusShape } from "../../core/bus/Bus.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
@@ -65,12 +66,6 @@ export const GATEWAY_BOUNDS_DEFAULT: Pick<
   /** At 10,000 webhooks a second this is two seconds of backlog. */
   webhooksWaitingMax: 20_000,
 };
-
-/** The third argument of a module's `fetch`. */
-export interface FetchContext {
-  readonly waitUntil: (promise: Promise<unknown>) => void;
-  readonly passThroughOnException: () => void;
-}
 
 /** What a module gives a gateway. A function: `agents dev` replaces the module while the gateway runs. */
 export interface GatewayModule {

@@ -18,6 +18,7 @@ export async function routeRequest(services: GatewayServices, request: Request):
           log.error("a waitUntil promise rejected", { error: String(error) }),
         ),
       passThroughOnException: () => undefined,
+      routeAgentRequest: (routed) => access.routeAgentRequest(routed),
     });
     if (response instanceof Response) return response;
     throw new TypeError(`the module's fetch returned ${String(response)}, not a Response`);
