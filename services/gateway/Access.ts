@@ -25,7 +25,7 @@ const MISDIRECTED = plain(
 );
 const FOREIGN_ORIGIN =
   "Forbidden: pages of this Origin may not reach the agent. List the origin in allowedOrigins of the module's default export, or in --allowed-origins (docs/access.md).\n";
-const closed = (className: string): string =>
+const closedText = (className: string): string =>
   `Forbidden: ${className} takes signed webhooks, so other HTTP requests do not reach it. To open it, write static options = { http: "open" } in the class, or route in the module's own fetch (docs/access.md).\n`;
 
 /** A browser's `*` leaves this one header out. */
@@ -67,22 +67,23 @@ export class Access {
     const route = matchAgentPath(new URL(request.url).pathname, env);
     if (route === undefined || route === "unknown") return routeAgentRequest(request, env);
     const { className } = route;
-    const isSigned = signed.has(className) || namesOneOf(signed, request.url);
+    const closed = signed.has(className) ? className : signedBelow(signed, request.url);
     const upgrade = isUpgrade(request);
-    if (isSigned && !upgrade) {
-      this.tell(className, "a request that is no webhook was refused", { class: className });
-      return forbidden(closed(className));
+    if (closed !== undefined && !upgrade) {
+      this.tell(closed, "a request that is no webhook was refused", { class: closed });
+      return forbidden(closedText(closed));
     }
     const origin = request.headers.get("origin");
     const from = origin === null ? "nowhere" : this.whence(origin, request);
-    const checks = isSigned || this.config.sameOrigin === true || this.origins.length > 0;
+    const checks =
+      closed !== undefined || this.config.sameOrigin === true || this.origins.length > 0;
     if (from === "elsewhere" && checks) {
       this.tell(`origin ${className}`, "a page of another origin was refused", { class: className, origin }); // prettier-ignore
       return forbidden(FOREIGN_ORIGIN);
     }
     if (upgrade) {
       const response = await routeAgentRequest(request, env);
-      return isSigned && response !== null ? readonlyUpgrade(response) : response;
+      return closed !== undefined && response !== null ? readonlyUpgrade(response) : response;
     }
     if (from !== "listed") return routeAgentRequest(request, env);
     const response = await routeAgentRequest(request, env, { cors: corsFor(origin!) });
@@ -109,11 +110,11 @@ export class Access {
   }
 }
 
-/** Does the path name one of these classes below another agent? */
-const namesOneOf = (classes: ReadonlySet<string>, url: string): boolean =>
-  classes.size > 0 &&
-  namesSubAgent(url) &&
-  parseSubAgentPath(url, { knownClasses: [...classes] }) !== null;
+/** The first of these classes that the path names below another agent. */
+const signedBelow = (classes: ReadonlySet<string>, url: string): string | undefined =>
+  classes.size > 0 && namesSubAgent(url)
+    ? parseSubAgentPath(url, { knownClasses: [...classes] })?.childClass
+    : undefined;
 
 const forbidden = (text: string): Response =>
   new Response(text, { status: 403, headers: { "content-type": "text/plain;charset=UTF-8" } });

@@ -30,7 +30,11 @@ describe("the shape of a module", () => {
       },
     };
     const { fetch } = readModule({ Repo, default: main }, "m.ts");
-    const context = { waitUntil: () => {}, passThroughOnException: () => {} };
+    const context = {
+      waitUntil: () => {},
+      passThroughOnException: () => {},
+      routeAgentRequest: async () => null,
+    };
     expect(fetch!(new Request("http://x/"), {}, context)).toBeInstanceOf(Response);
   });
 
