@@ -9,7 +9,8 @@ export const ANY_ORIGIN = "*";
 /** As a browser writes it in `Origin`, or `*`; undefined: the text is no origin. */
 export function readOrigin(text: string): string | undefined {
   if (text === ANY_ORIGIN) return text;
-  if (!URL.canParse(text)) return undefined;
+  // "*.example.com" would look as if it meant all below it.
+  if (text.includes("*") || !URL.canParse(text)) return undefined;
   const { origin, href } = new URL(text);
   return origin !== "null" && href === `${origin}/` ? origin : undefined;
 }
@@ -19,7 +20,7 @@ export function readOrigin(text: string): string | undefined {
  * not compared, for the server does not know what a proxy speaks to its callers.
  */
 export function isSameOrigin(origin: string, asked: ReadonlyArray<string>): boolean {
-  if (readOrigin(origin) === undefined) return false;
+  if (origin === ANY_ORIGIN || readOrigin(origin) === undefined) return false;
   const { protocol, host } = new URL(origin);
   // With the scheme of the origin, so that its default port is left out on both sides.
   return asked.some((authority) => {

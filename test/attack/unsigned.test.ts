@@ -224,6 +224,7 @@ describe.each(["uws", "node"] as const)("on %s", (http) => {
     for (const origin of [
       "https://evil.example",
       "null",
+      "*",
       "http://localhost",
       `http://${host}.evil.example`,
       "not one",
