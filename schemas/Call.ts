@@ -72,7 +72,13 @@ export type Call =
       readonly headers: HeaderPairs;
       readonly props?: unknown;
     }
-  | { readonly kind: "connect"; readonly socket: SocketInfo; readonly props?: unknown }
+  /** `readonly`: so it is unless the agent's `shouldConnectionBeReadonly` decides otherwise. */
+  | {
+      readonly kind: "connect";
+      readonly socket: SocketInfo;
+      readonly props?: unknown;
+      readonly readonly?: true;
+    }
   /** Tells a host that took over (or woke) about a socket that is already open; answered `taken`. */
   | { readonly kind: "resume"; readonly socket: SocketInfo }
   /**

@@ -27,6 +27,10 @@ export const InboxHead = Schema.Struct({
   /** When the gateway took it, milliseconds since the epoch. */
   time: Schema.Number,
   provider: Schema.optionalKey(Schema.String),
+  /** Path of a webhook's route as the module declares it. Absent: another kind, or an older release stored it. */
+  route: Schema.optionalKey(Schema.String),
+  /** False: the webhook's route is `unsigned()`. Absent: its signature was verified. */
+  verified: Schema.optionalKey(Schema.Boolean),
   /** The provider's event type, e.g. GitHub's `push`. */
   type: Schema.optionalKey(Schema.String),
   method: Schema.optionalKey(Schema.String),
@@ -88,10 +92,14 @@ export function isPlainHead(head: Readonly<Record<string, unknown>>): head is In
         known++;
         break;
       case "provider":
+      case "route":
       case "type":
       case "method":
       case "url":
         if (typeof value !== "string") return false;
+        break;
+      case "verified":
+        if (typeof value !== "boolean") return false;
         break;
       case "headers":
         if (!isPlainObject(value)) return false;

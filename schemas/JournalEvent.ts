@@ -27,6 +27,9 @@ export const Cause = Schema.Struct({
   /** When the gateway took it, milliseconds since the epoch. */
   time: Schema.optionalKey(Schema.Number),
   provider: Schema.optionalKey(Schema.String),
+  /** Of a webhook, as in its envelope (`InboxHead`). */
+  route: Schema.optionalKey(Schema.String),
+  verified: Schema.optionalKey(Schema.Boolean),
   type: Schema.optionalKey(Schema.String),
   method: Schema.optionalKey(Schema.String),
   url: Schema.optionalKey(Schema.String),

@@ -31,6 +31,8 @@ function checkOf(ast: AST.AST): Check {
       return (value) => typeof value === "string";
     case "Number":
       return (value) => typeof value === "number";
+    case "Boolean":
+      return (value) => typeof value === "boolean";
     case "Unknown":
       return () => true;
     case "Literal":

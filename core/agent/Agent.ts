@@ -39,6 +39,12 @@ export interface AgentStaticOptions {
   readonly fiberRecoveryScanDeadlineMs?: number;
   /** An `onFiberRecovered` that keeps failing is given up for a fiber this old. Milliseconds, default a day; 0: never. */
   readonly fiberRecoveryMaxAgeMs?: number;
+  /**
+   * `"open"`: the default routing lets HTTP requests and writing sockets reach a class that has signed webhooks.
+   * Without it that class takes its webhooks only, and its sockets are readonly (`docs/access.md`). There is no other
+   * value; the type is wide because TypeScript reads the word in a subclass as a `string`.
+   */
+  readonly http?: string;
   /** `sendWebhook` may reach private, loopback and link-local addresses. Default false. */
   readonly allowPrivateHosts?: boolean;
 }
@@ -212,8 +218,9 @@ export class Agent<
   onStateChanged(_state: State, _source: StateSource): void | Promise<void> {}
   /** @deprecated Its name is `onStateChanged`. */
   onStateUpdate?(state: State, source: StateSource): void | Promise<void>;
-  shouldConnectionBeReadonly(_connection: Connection, _ctx: ConnectionContext): boolean {
-    return false;
+  /** Default: true where the gateway asks for it (a class with signed webhooks that is not `http: "open"`), else false. */
+  shouldConnectionBeReadonly(connection: Connection, _ctx: ConnectionContext): boolean {
+    return this.isConnectionReadonly(connection);
   }
   shouldSendProtocolMessages(_connection: Connection, _ctx: ConnectionContext): boolean {
     return true;

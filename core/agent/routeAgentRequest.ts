@@ -26,6 +26,19 @@ export type RouteHook = (
   route: { readonly className: string; readonly name: string },
 ) => Response | Request | void | Promise<Response | Request | void>;
 
+/** The third argument of a module's `fetch`. */
+export interface FetchContext {
+  /** Keeps the process's shutdown waiting for `promise`; a rejection is logged, not thrown. */
+  readonly waitUntil: (promise: Promise<unknown>) => void;
+  /** Accepted for modules written for other runtimes; there is no origin to pass through to. */
+  readonly passThroughOnException: () => void;
+  /**
+   * As for a module without a `fetch`: closed to unsigned requests where the class has signed webhooks, to pages of
+   * other origins where they are checked (`docs/access.md`). null: the path is no agent's.
+   */
+  readonly routeAgentRequest: (request: Request) => Promise<Response | null>;
+}
+
 const CORS: Readonly<Record<string, string>> = {
   "access-control-allow-origin": "*",
   "access-control-allow-methods": "GET, POST, HEAD, OPTIONS",

@@ -17,6 +17,8 @@ export interface UpgradeTarget {
   readonly props: unknown;
   /** In place of the request's own, where an agent on the way changed them. */
   readonly headers?: HeaderPairs;
+  /** The connection is readonly unless its agent decides otherwise. */
+  readonly readonly?: true;
 }
 
 /** The socket is accepted and closed at once: browsers hide the status of a refused upgrade, and would ask again for ever. */
@@ -32,6 +34,13 @@ const refusals = new WeakMap<Response, UpgradeRefusal>();
 export function upgradeResponse(target: UpgradeTarget): Response {
   const response = switching();
   targets.set(response, target);
+  return response;
+}
+
+/** Makes the connection readonly, where the response lets one through. */
+export function readonlyUpgrade(response: Response): Response {
+  const target = targets.get(response);
+  if (target !== undefined) targets.set(response, { ...target, readonly: true });
   return response;
 }
 

@@ -25,6 +25,8 @@ export function causeOfEnvelope(
     ...(attempt === 1 ? {} : { attempt }),
     time: head.time,
     ...(head.provider === undefined ? {} : { provider: head.provider }),
+    ...(head.route === undefined ? {} : { route: head.route }),
+    ...(head.verified === undefined ? {} : { verified: head.verified }),
     ...(head.type === undefined ? {} : { type: head.type }),
     ...(head.method === undefined ? {} : { method: head.method }),
     ...(head.url === undefined ? {} : { url: head.url }),

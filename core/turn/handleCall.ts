@@ -94,7 +94,7 @@ async function dispatch(
     case "pull":
       return pull(agent, call);
     case "connect":
-      return { reply: await connect(agent, call.socket) };
+      return { reply: await connect(agent, call) };
     case "resume": {
       agent.sockets.meet(call.socket);
       return { reply: { kind: "taken" } };
@@ -149,7 +149,7 @@ async function pull(agent: ActiveAgent, call: Call & { kind: "pull" }): Promise<
 /** The connect sequence of `protocol.md` §2.3, in its order. */
 async function connect(
   agent: ActiveAgent,
-  socket: (Call & { kind: "connect" })["socket"],
+  { socket, readonly }: Call & { kind: "connect" },
 ): Promise<CallReply> {
   const request = makeRequest("GET", socket.url, {
     headers: socket.headers.map(([name, value]): [string, string] => [name, value]),
@@ -170,6 +170,8 @@ async function connect(
       connection = agent.sockets.make(socket, tags);
       turn.connection = connection;
       const flags = Connection.internals(connection);
+      // The answer of the base class.
+      flags.readonly = readonly === true;
       flags.readonly = agent.agent.shouldConnectionBeReadonly(connection, ctx);
       flags.protocol = agent.agent.shouldSendProtocolMessages(connection, ctx);
       agent.sockets.join(connection);

@@ -101,7 +101,7 @@ function obstacleOf(
 }
 
 function envelopeOf(cause: Cause, { time }: JournalHead): InboxEnvelope {
-  const { provider, type, method, url, headers, body, bodyBase64 } = cause;
+  const { provider, route, verified, type, method, url, headers, body, bodyBase64 } = cause;
   const bytes =
     bodyBase64 === undefined
       ? new TextEncoder().encode(body ?? "")
@@ -112,6 +112,8 @@ function envelopeOf(cause: Cause, { time }: JournalHead): InboxEnvelope {
       kind: "webhook",
       time: cause.time ?? time,
       ...(provider === undefined ? {} : { provider }),
+      ...(route === undefined ? {} : { route }),
+      ...(verified === undefined ? {} : { verified }),
       ...(type === undefined ? {} : { type }),
       ...(method === undefined ? {} : { method }),
       ...(url === undefined ? {} : { url }),

@@ -89,6 +89,8 @@ export interface Verifier {
   readonly handshakeMethods?: ReadonlyArray<string>;
   /** Environment variables that it takes its secrets from; `agents dev` makes up the ones not set. Absent: none. */
   readonly secretNames?: ReadonlyArray<string>;
+  /** It lets every request through: the route closes its class to nobody (`signedClasses`). Absent: it verifies. */
+  readonly unsigned?: true;
   /**
    * Gets what `verify` needs from elsewhere and keeps it; undefined when there is nothing to get. The
    * gateway waits for it within the route's deadline. Never rejects: `verify` says what is missing.
@@ -130,3 +132,10 @@ export interface WebhookRoute {
 /** False: the route answers 405 `Method not allowed`, before the body is read. */
 export const allowsMethod = (route: WebhookRoute, method: string): boolean =>
   method === "POST" || (route.verifier.handshakeMethods?.includes(method) ?? false);
+
+/**
+ * Names of the classes that a verified route sends to. Their code may believe that its requests were signed, so the
+ * default routing takes nothing else for them (`docs/access.md`).
+ */
+export const signedClasses = (routes: ReadonlyArray<WebhookRoute>): ReadonlySet<string> =>
+  new Set(routes.filter(({ verifier }) => verifier.unsigned !== true).map(({ agent }) => agent));

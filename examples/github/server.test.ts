@@ -50,7 +50,16 @@ describe("the agent of a repository", () => {
     await star("Acme/Site", "1");
     expect(page.state).toMatchObject({ repository: "Acme/Site", total: 1 });
     expect(await page.call("listEvents", 5)).toMatchObject([{ id: "1", type: "star" }]);
-    await expect(page.setState({ ...page.state!, total: 99 })).rejects.toThrow("rejected");
+    await expect(page.setState({ ...page.state!, total: 99 })).rejects.toThrow("readonly");
+  });
+
+  it("takes nothing over HTTP that was not signed", async () => {
+    const url = "/agents/repo-agent/acme-site";
+    const headers = { "x-github-event": "star", "x-github-delivery": "1" };
+    const forged = await test.fetch(url, { method: "POST", headers, body: "{}" });
+    expect([forged.status, await forged.text()]).toEqual([403, expect.stringContaining("signed")]);
+    expect((await test.fetch(`${url}/events`)).status).toBe(403);
+    expect(await test.agent(server.RepoAgent, "acme-site").events()).toEqual([]);
   });
 
   it("loses nothing and counts nothing twice when its host dies", async () => {

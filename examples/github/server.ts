@@ -2,11 +2,13 @@
  * One agent per GitHub repository: it records the repository's webhooks, counts them, and shows them
  * live. Start it with `npm start`, open the page, paste the curl that is printed.
  *
+ * RepoAgent takes signed webhooks, so nothing else reaches it over HTTP, and pages look without changing anything.
+ *
  * For real webhooks set GITHUB_WEBHOOK_SECRET (in the environment or in a .env file here) to the
  * secret that you gave GitHub, and let it call POST /webhooks/github.
  */
 import { readFileSync } from "node:fs";
-import { Agent, callable, routeAgentRequest, type StateSource } from "agents";
+import { Agent, callable, type FetchContext } from "agents";
 import { body, github, slug, webhook } from "agents/webhooks";
 import { summarise, type Summary } from "./summarise.ts";
 
@@ -53,10 +55,8 @@ export class RepoAgent extends Agent<Record<string, unknown>, RepoState> {
     this.sql`CREATE INDEX IF NOT EXISTS events_by_time ON events (timestamp DESC)`;
   }
 
-  /** Webhooks come as POST, verified and once each; GET …/events lists what was recorded. */
+  /** A webhook: verified, and once each. */
   override async onRequest(request: Request): Promise<Response> {
-    if (request.method === "GET") return this.read(new URL(request.url));
-    if (request.method !== "POST") return new Response("Method not allowed", { status: 405 });
     const id = request.headers.get("x-github-delivery");
     const type = request.headers.get("x-github-event");
     if (id === null || type === null) return new Response("Missing event", { status: 400 });
@@ -81,11 +81,6 @@ export class RepoAgent extends Agent<Record<string, unknown>, RepoState> {
       ORDER BY timestamp DESC, rowid DESC LIMIT ${rows}`;
   }
 
-  /** Only webhooks change the state: whoever opens the page may look. */
-  override validateStateChange(_next: RepoState, source: StateSource): void {
-    if (source !== "server") throw new Error("The state follows the webhooks");
-  }
-
   private record(given: { id: string; type: string; text: string; summary: Summary }): void {
     const { id, type, text, summary } = given;
     // The gateway drops redeliveries for seven days; the table knows its rows for as long as it has them.
@@ -106,13 +101,6 @@ export class RepoAgent extends Agent<Record<string, unknown>, RepoState> {
       lastEvent: event,
     });
   }
-
-  private read(url: URL): Response {
-    if (url.pathname.endsWith("/state")) return Response.json(this.state);
-    if (!url.pathname.endsWith("/events")) return new Response("Not found", { status: 404 });
-    const limit = Number(url.searchParams.get("limit") ?? LIST_LIMIT_DEFAULT);
-    return Response.json(this.listEvents(limit, url.searchParams.get("type") ?? undefined));
-  }
 }
 
 const PAGE = readFileSync(new URL("./page.html", import.meta.url), "utf8");
@@ -126,7 +114,7 @@ export default {
     }),
   ],
 
-  async fetch(request: Request, env: unknown): Promise<Response> {
+  async fetch(request: Request, _env: unknown, gateway: FetchContext): Promise<Response> {
     const { pathname } = new URL(request.url);
     if (pathname === "/" && request.method === "GET")
       return new Response(PAGE, {
@@ -136,6 +124,7 @@ export default {
             "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self' ws: wss:; img-src data:; base-uri 'none'; form-action 'self'",
         },
       });
-    return (await routeAgentRequest(request, env)) ?? new Response("Not found", { status: 404 });
+    const routed = await gateway.routeAgentRequest(request);
+    return routed ?? new Response("Not found", { status: 404 });
   },
 };

@@ -33,6 +33,7 @@ export { MessageType } from "../../core/agent/protocol.ts";
 export { StreamingResponse } from "../../core/agent/StreamingResponse.ts";
 export {
   routeAgentRequest,
+  type FetchContext,
   type RouteHook,
   type RouteOptions,
 } from "../../core/agent/routeAgentRequest.ts";
@@ -89,3 +90,4 @@ export type {
 export { AgentUnreachable } from "../../core/call/CallClient.ts";
 export { camelCaseToKebabCase, InvalidAddress } from "../../schemas/Address.ts";
 export { getCurrentAgent, type CurrentAgent } from "../node/AsyncAmbient.ts";
+export type { CurrentWebhook } from "../../core/turn/webhookOf.ts";

@@ -152,6 +152,11 @@ export interface ProcessSettings {
   readonly publicUrl: string | undefined;
   readonly mail: MailSettings;
   readonly requireDurable: boolean;
+  /** A gateway's: hosts and origins that it was told (`docs/access.md`). */
+  readonly access?: {
+    readonly allowedHosts: ReadonlyArray<string> | undefined;
+    readonly allowedOrigins: ReadonlyArray<string> | undefined;
+  };
   /** A gateway's. */
   readonly limits?: GatewayLimits;
   /** `auto`: where the broker says that it syncs always. */

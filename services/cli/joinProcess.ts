@@ -18,13 +18,13 @@ import { Log } from "../../core/log/Log.ts";
 import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
 import { Time } from "../../core/time/Time.ts";
 import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
-import { RouteTable } from "../../core/webhook/RouteTable.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { layer as cronLayer } from "../cronParser/CronParser.ts";
 import { runGateway } from "../gateway/runGateway.ts";
 import { runHost } from "../host/runHost.ts";
 import { layer as mcpLayer } from "../mcp/McpClientsLayer.ts";
 import { bindEnv } from "../module/bindEnv.ts";
+import { gatewayModule } from "../module/gatewayModule.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 import { mailModule } from "../module/mailModule.ts";
 import { describeDurability } from "../nats/durability.ts";
@@ -205,6 +205,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
             hostname: settings.hostname,
             port: settings.port,
             ...(settings.publicUrl === undefined ? {} : { publicUrl: settings.publicUrl }),
+            access: { ...settings.access, dev: role === "dev" },
             ...gatewayBounds(settings.limits, settings.portShared ?? false),
             module: () => code.gateway,
             calls,
@@ -246,15 +247,10 @@ function codeOf(
 ) {
   const gated = gatedCalls(calls);
   const env = bindEnv(variables, module.agents, () => gated, mailing);
-  const { fetch } = module;
   return {
     // The mark on a class says that it is one of ours: `readModule` has checked it.
     host: { agents: module.agents as ReadonlyMap<string, AgentClassType>, env },
-    gateway: {
-      routes: new RouteTable(module.webhooks),
-      env,
-      ...(fetch === undefined ? {} : { fetch }),
-    },
+    gateway: gatewayModule(module, env),
     mail: mailModule(module, env),
   };
 }

@@ -4,6 +4,8 @@
  */
 import { availableParallelism } from "node:os";
 import { InvalidArgumentError, Option } from "commander";
+import { readOrigin } from "../../core/http/origins.ts";
+import { hostNameOf } from "../../core/http/servedHosts.ts";
 import { NAMESPACE_FALLBACK } from "./findTarget.ts";
 import { LOG_LEVELS } from "./Joins.ts";
 
@@ -85,6 +87,26 @@ export const publicUrl = (): Option =>
       if (/^https?:\/\/[^/?#]+\/?$/.test(text)) return text.replace(/\/$/, "");
       throw new InvalidArgumentError("Give scheme and host only, like https://hooks.example.com.");
     });
+
+export const allowedHosts = (): Option =>
+  new Option(
+    "--allowed-hosts <names>",
+    "values of Host that are answered besides loopback's and the public URL's; several with commas",
+  )
+    .env("AGENTS_ALLOWED_HOSTS")
+    .argParser((text: string) =>
+      readList(text, (name) => hostNameOf(name), "names or addresses, like agents.internal"),
+    );
+
+export const allowedOrigins = (): Option =>
+  new Option(
+    "--allowed-origins <origins>",
+    "origins whose pages may reach agents, besides the module's allowedOrigins; several with commas, * for all",
+  )
+    .env("AGENTS_ALLOWED_ORIGINS")
+    .argParser((text: string) =>
+      readList(text, readOrigin, "origins as browsers send them, like https://app.example.com"),
+    );
 
 export const adminPort = (): Option =>
   new Option("--admin-port <port>", "private port: /healthz, /readyz, /metrics; 0: any free one")
@@ -231,6 +253,19 @@ export const readWhole = (text: string, min: number, max: number, or = ""): numb
   if (value >= min && value <= max) return value;
   throw new InvalidArgumentError(`Give ${or}a whole number from ${min} to ${max}.`);
 };
+
+/** Every part of a list with commas; spaces around them don't count. */
+function readList(
+  text: string,
+  read: (part: string) => string | undefined,
+  what: string,
+): ReadonlyArray<string> {
+  return text.split(",").map((part) => {
+    const value = read(part.trim());
+    if (value !== undefined) return value;
+    throw new InvalidArgumentError(`Give ${what}.`);
+  });
+}
 
 export function readPort(text: string): number {
   return readWhole(text, 0, PORT_MAX);

@@ -38,6 +38,8 @@ export function addServingCommands(
     .addOption(options.nats())
     .addOption(options.namespace())
     .addOption(options.publicUrl())
+    .addOption(options.allowedHosts())
+    .addOption(options.allowedOrigins())
     .addOption(options.storeFirst())
     .addOption(options.smtpPort())
     .addOption(options.smtpRelay())
@@ -104,6 +106,8 @@ The data is found again at the next start. Webhook secrets come from the environ
     .addOption(options.trustedProxies())
     .addOption(options.storeFirst())
     .addOption(options.publicUrl())
+    .addOption(options.allowedHosts())
+    .addOption(options.allowedOrigins())
     .addOption(options.workers())
     .addOption(options.worker())
     .addHelpText(
@@ -187,6 +191,8 @@ interface Given extends GivenLogin, MailOptions {
   readonly port?: number;
   readonly hostname?: string;
   readonly publicUrl?: string;
+  readonly allowedHosts?: ReadonlyArray<string>;
+  readonly allowedOrigins?: ReadonlyArray<string>;
   readonly adminPort: number;
   readonly adminHostname: string;
   readonly requireDurable?: boolean;
@@ -238,6 +244,7 @@ function servingOptions(
     hostname: given.hostname ?? "127.0.0.1",
     port: given.port ?? 0,
     publicUrl: given.publicUrl,
+    access: { allowedHosts: given.allowedHosts, allowedOrigins: given.allowedOrigins },
     mail: mailSettings(given, terminal),
     requireDurable: given.requireDurable ?? false,
     limits: {

@@ -98,12 +98,19 @@ export class Gateway {
       const wait = this.waitOf(exchange.request);
       if (wait > 0) return exchange.respond(tooMany(wait));
       const match = this.services.module().routes.match(pathOf(exchange.request.target));
+      // A signature says more about a caller than a name: tunnels may bring webhooks by names of their own.
+      if (match === undefined || match.route.verifier.unsigned === true) {
+        const refusal = this.services.access.refuseHost(exchange.request);
+        if (refusal !== undefined) return exchange.respond(refusal);
+      }
       if (match !== undefined) this.webhooks.handle(exchange, match);
       else void this.request(exchange);
     },
     onUpgrade: async (request, aborted) => {
       const wait = this.waitOf(request);
       if (wait > 0) return { _tag: "Refuse", response: tooMany(wait) };
+      const refusal = this.services.access.refuseHost(request);
+      if (refusal !== undefined) return { _tag: "Refuse", response: refusal };
       return decideUpgrade(this.services, this.sockets, request, aborted);
     },
   };

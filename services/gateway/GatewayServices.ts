@@ -4,6 +4,7 @@
  * `upgrade`) use it.
  */
 import * as Effect from "effect/Effect";
+import type { FetchContext } from "../../core/agent/routeAgentRequest.ts";
 import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
 import { Bus, type BusShape } from "../../core/bus/Bus.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
@@ -13,6 +14,8 @@ import { Log, type LogShape } from "../../core/log/Log.ts";
 import type { AgentMetrics } from "../../core/metrics/AgentMetrics.ts";
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { RouteTable } from "../../core/webhook/RouteTable.ts";
+import type { ServedHosts } from "../../core/http/servedHosts.ts";
+import { Access } from "./Access.ts";
 import { RateLimit, type Rate } from "./RateLimit.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 
@@ -38,6 +41,12 @@ export interface GatewayConfig {
   readonly entityRate?: Rate;
   /** Proxies in front of the gateway whose `X-Forwarded-For` is believed. */
   readonly trustedProxies: number;
+  /** Values of `Host` that are answered; undefined: any. */
+  readonly hosts?: ServedHosts;
+  /** Pages of other origins reach no class by the default routing, and not only no signed one (`agents dev`). */
+  readonly sameOrigin?: boolean;
+  /** Origins whose pages may, beside the module's. */
+  readonly allowedOrigins?: ReadonlyArray<string>;
 }
 
 export const GATEWAY_BOUNDS_DEFAULT: Pick<
@@ -58,15 +67,13 @@ export const GATEWAY_BOUNDS_DEFAULT: Pick<
   webhooksWaitingMax: 20_000,
 };
 
-/** The third argument of a module's `fetch`. */
-export interface FetchContext {
-  readonly waitUntil: (promise: Promise<unknown>) => void;
-  readonly passThroughOnException: () => void;
-}
-
 /** What a module gives a gateway. A function: `agents dev` replaces the module while the gateway runs. */
 export interface GatewayModule {
   readonly routes: RouteTable;
+  /** Classes that only verified webhooks, and readonly sockets, reach by the default routing. */
+  readonly signed: ReadonlySet<string>;
+  /** Origins whose pages reach agents by the default routing; undefined: see `GatewayConfig.sameOrigin`. */
+  readonly allowedOrigins?: ReadonlyArray<string> | undefined;
   /** Bindings (agent namespaces by class name) and secrets. */
   readonly env: Readonly<Record<string, unknown>>;
   readonly fetch?: (
@@ -77,6 +84,7 @@ export interface GatewayModule {
 }
 
 export interface GatewayServices {
+  readonly access: Access;
   /** As configured in `entityRate`; shared by webhooks and upgrades. */
   readonly entityLimit?: RateLimit | undefined;
   readonly config: GatewayConfig;
@@ -98,15 +106,17 @@ export const gatewayServices = (
   Effect.gen(function* () {
     const time = yield* Time;
     const { entityRate } = own.config;
+    const log = yield* Log;
     const services: GatewayServices = {
       ...own,
+      access: new Access({ ...own, log }),
       entityLimit: entityRate === undefined ? undefined : new RateLimit(entityRate, time),
       inbox: yield* Inbox,
       leases: yield* Leases,
       blobs: yield* Blobs,
       bus: yield* Bus,
       time,
-      log: yield* Log,
+      log,
     };
     return services;
   });

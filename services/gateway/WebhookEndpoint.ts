@@ -190,12 +190,11 @@ export class WebhookEndpoint {
     const { config, time } = this.services;
     const byAgent = route.answer === "agent";
     const number = this.waiting.next();
-    const { provider } = route.verifier;
     const reply = byAgent
       ? { subject: this.replySubject, id: this.life + numberText(number) }
       : undefined;
     const head = webhookHead({
-      provider, request, headers, dedupId, replayId, eventType, id: time.id, reply,
+      route, request, headers, dedupId, replayId, eventType, id: time.id, reply,
     }); // prettier-ignore
     const out = new WebhookOut({
       services: this.services,

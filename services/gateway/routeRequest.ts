@@ -1,22 +1,24 @@
-/** Requests that are no declared webhook: the module's own `fetch`, else `routeAgentRequest`, else 404. */
-import { routeAgentRequest } from "../../core/agent/routeAgentRequest.ts";
+/** Requests that are no declared webhook: the module's own `fetch`, else the default routing (`Access`), else 404. */
 import { AgentUnreachable } from "../../core/call/CallClient.ts";
 import { InvalidAddress } from "../../schemas/Address.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 
 /** Never rejects: an error of the module's is a plain 500, a name that can't be one a 400, an agent out of reach a 503. */
 export async function routeRequest(services: GatewayServices, request: Request): Promise<Response> {
-  const { module, log } = services;
+  const { module, access, log } = services;
   const { env, fetch } = module();
   try {
     if (fetch === undefined)
-      return (await routeAgentRequest(request, env)) ?? new Response("Not found", { status: 404 });
+      return (
+        (await access.routeAgentRequest(request)) ?? new Response("Not found", { status: 404 })
+      );
     const response: unknown = await fetch(request, env, {
       waitUntil: (promise) =>
         void promise.catch((error: unknown) =>
           log.error("a waitUntil promise rejected", { error: String(error) }),
         ),
       passThroughOnException: () => undefined,
+      routeAgentRequest: (routed) => access.routeAgentRequest(routed),
     });
     if (response instanceof Response) return response;
     throw new TypeError(`the module's fetch returned ${String(response)}, not a Response`);

@@ -5,6 +5,7 @@
 import * as Effect from "effect/Effect";
 import type { CallClient } from "../../core/call/CallClient.ts";
 import { HttpServer, type HttpServerOptions } from "../../core/http/HttpServer.ts";
+import { hostNameOf, isLoopbackHost, type ServedHosts } from "../../core/http/servedHosts.ts";
 import type { AgentMetrics } from "../../core/metrics/AgentMetrics.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import { Gateway } from "./Gateway.ts";
@@ -20,6 +21,15 @@ export const HTTP_BOUNDS_DEFAULT = {
   messageBytesMax: 1024 * 1024,
 } as const;
 
+/** `docs/access.md`. */
+export interface GatewayAccess {
+  /** A developer's own: hosts and origins are checked, whatever address it listens on and whatever the class. */
+  readonly dev?: boolean | undefined;
+  /** Values of `Host` that are answered beside those that are known. */
+  readonly allowedHosts?: ReadonlyArray<string> | undefined;
+  readonly allowedOrigins?: ReadonlyArray<string> | undefined;
+}
+
 export interface RunGatewayOptions {
   readonly gatewayId: string;
   readonly subjects: Subjects;
@@ -28,6 +38,7 @@ export interface RunGatewayOptions {
   /** 0: any free port. */
   readonly port: number;
   readonly publicUrl?: string;
+  readonly access?: GatewayAccess;
   readonly module: () => GatewayModule;
   readonly calls: CallClient;
   readonly metrics: AgentMetrics;
@@ -35,8 +46,25 @@ export interface RunGatewayOptions {
   readonly bounds?: Partial<typeof GATEWAY_BOUNDS_DEFAULT>;
 }
 
+/** Undefined where nothing says which hosts it serves: a proxy or a load balancer may be in front of it. */
+function servedHosts(
+  hostname: string,
+  publicUrl: string | undefined,
+  { dev = false, allowedHosts = [] }: GatewayAccess,
+): ServedHosts | undefined {
+  const isLoopback = isLoopbackHost(hostname);
+  if (!isLoopback && !dev && allowedHosts.length === 0) return undefined;
+  const own = [hostname, ...allowedHosts, ...(publicUrl === undefined ? [] : [new URL(publicUrl).host])]; // prettier-ignore
+  return {
+    names: own.flatMap((name) => hostNameOf(name) ?? []),
+    addresses: !isLoopback,
+  };
+}
+
 export const runGateway = (options: RunGatewayOptions) =>
   Effect.gen(function* () {
+    const { publicUrl, access = {} } = options;
+    const hosts = servedHosts(options.hostname, publicUrl, access);
     const services = yield* gatewayServices({
       config: {
         gatewayId: options.gatewayId,
@@ -44,7 +72,10 @@ export const runGateway = (options: RunGatewayOptions) =>
         shards: options.shards,
         ...GATEWAY_BOUNDS_DEFAULT,
         ...options.bounds,
-        ...(options.publicUrl === undefined ? {} : { publicUrl: options.publicUrl }),
+        ...(publicUrl === undefined ? {} : { publicUrl }),
+        ...(hosts === undefined ? {} : { hosts }),
+        sameOrigin: access.dev ?? false,
+        allowedOrigins: access.allowedOrigins ?? [],
       },
       module: options.module,
       calls: options.calls,

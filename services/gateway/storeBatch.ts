@@ -82,7 +82,7 @@ function lanesOf(
       continue;
     }
     const head = webhookHead({
-      provider: route.verifier.provider,
+      route,
       request,
       headers: sent,
       dedupId: item.dedupId,

@@ -50,10 +50,11 @@ export async function decideUpgrade(
   // Its headers are the connect sequence's only: a host that takes the agent over needs no more.
   const entry = sockets.add(target.id, { ...info, headers: [] });
   const props = target.props === undefined ? {} : { props: target.props };
+  const readonly = target.readonly === undefined ? {} : { readonly: target.readonly };
   try {
     const { reply } = await calls.call(
       target.id,
-      { kind: "connect", socket: info, ...props },
+      { kind: "connect", socket: info, ...props, ...readonly },
       { deadlineMs: config.requestDeadlineMs, repeatable: true },
     );
     if (aborted.aborted && reply.kind === "connected")

@@ -32,7 +32,7 @@ const invalid = (body: string): PlainAnswer => ({
 });
 
 export interface InputParts {
-  readonly provider: string;
+  readonly route: Pick<WebhookRoute, "path" | "verifier">;
   readonly request: WebhookRequest;
   readonly headers: Readonly<Record<string, string>>;
   /** Where the verdict has none: an id that nothing else has. */
@@ -44,15 +44,20 @@ export interface InputParts {
   readonly reply?: InboxHead["reply"];
 }
 
-export const webhookHead = ({ provider, request, headers, ...parts }: InputParts): InboxHead => ({
-  key: parts.dedupId === undefined ? `gen:${parts.id()}` : `${provider}:${parts.dedupId}`,
-  kind: "webhook",
-  time: request.nowMs,
-  provider,
-  method: request.method,
-  url: request.url,
-  headers,
-  ...(parts.replayId === undefined ? {} : { alsoKeys: [`${provider}:replay:${parts.replayId}`] }),
-  ...(parts.eventType === undefined ? {} : { type: parts.eventType }),
-  ...(parts.reply === undefined ? {} : { reply: parts.reply }),
-});
+export function webhookHead({ route, request, headers, ...parts }: InputParts): InboxHead {
+  const { provider, unsigned } = route.verifier;
+  return {
+    key: parts.dedupId === undefined ? `gen:${parts.id()}` : `${provider}:${parts.dedupId}`,
+    kind: "webhook",
+    time: request.nowMs,
+    provider,
+    route: route.path,
+    method: request.method,
+    url: request.url,
+    headers,
+    ...(unsigned === undefined ? {} : { verified: false }),
+    ...(parts.replayId === undefined ? {} : { alsoKeys: [`${provider}:replay:${parts.replayId}`] }),
+    ...(parts.eventType === undefined ? {} : { type: parts.eventType }),
+    ...(parts.reply === undefined ? {} : { reply: parts.reply }),
+  };
+}

@@ -4,6 +4,7 @@
  * hand, as tests have them); used by the gateway (routes, `fetch`), the host (classes) and mail.
  */
 import * as Data from "effect/Data";
+import type { FetchContext } from "../../core/agent/routeAgentRequest.ts";
 import type { EmailEntry } from "../../core/mail/EmailRoute.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 
@@ -18,7 +19,7 @@ export const AGENT_MARK: unique symbol = Symbol.for("agents.Agent") as never;
 /** Secrets and bindings by name, as handlers and agents get them. */
 export type ModuleEnv = Readonly<Record<string, unknown>>;
 
-/** The third argument of a module's handlers. */
+/** The third argument of a module's `email`. */
 export interface ModuleContext {
   /** Keeps the process's shutdown waiting for `promise`; a rejection is logged, not thrown. */
   readonly waitUntil: (promise: Promise<unknown>) => void;
@@ -34,11 +35,13 @@ export interface LoadedModule {
   /** By class name, which is the name in addresses, journals and routes. */
   readonly agents: ReadonlyMap<string, AgentConstructor>;
   readonly webhooks: ReadonlyArray<WebhookRoute>;
+  /** Origins whose pages reach agents by the default routing (`docs/access.md`), or `*`; undefined: not said. */
+  readonly allowedOrigins?: ReadonlyArray<string> | undefined;
   /** Programmable routing; undefined: declared routes, then `routeAgentRequest`, then 404. */
   readonly fetch?: (
     request: Request,
     env: ModuleEnv,
-    context: ModuleContext,
+    context: FetchContext,
   ) => Response | Promise<Response>;
   /** Declared routes of mail; empty where `email` is a function, or there is none. */
   readonly emailRoutes: ReadonlyArray<EmailEntry>;

@@ -2,6 +2,7 @@
  * Checks the shape of a module's exports and names what is wrong with it. Pure: it imports nothing
  * of the user's. Fed by `loadModule`; tests call it with an object of classes and a default export.
  */
+import { readOrigin } from "../../core/http/origins.ts";
 import type { EmailEntry, EmailRoute } from "../../core/mail/EmailRoute.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 import { WORKFLOW_MARK, type WorkflowClass } from "../../core/workflow/AgentWorkflow.ts";
@@ -32,6 +33,7 @@ export function readModule(
     files,
     agents,
     webhooks,
+    allowedOrigins: readAllowedOrigins(main["allowedOrigins"], refuse),
     ...handler(main, "fetch", refuse),
     ...(Array.isArray(main["email"]) ? {} : handler(main, "email", refuse)),
     emailRoutes: readEmailRoutes(main["email"], agents, refuse),
@@ -59,11 +61,21 @@ function readAgents(
       refuse(
         `two agent classes are named ${value.name}. The name is part of every address: rename one of them`,
       );
+    checkOptions(value, refuse);
     agents.set(value.name, value);
   }
   if (agents.size === 0)
     refuse(`no agent class is exported. Export at least one:\n\n  ${EXAMPLE}\n`);
   return agents;
+}
+
+/** A misspelt word must not look as if it had opened, or closed, anything. */
+function checkOptions(agent: AgentConstructor, refuse: Refuse): void {
+  const http = (agent as { readonly options?: { readonly http?: unknown } }).options?.http;
+  if (http !== undefined && http !== "open")
+    refuse(
+      `static options of ${agent.name} has http: ${JSON.stringify(http)}. Its only value is "open"; without it a class that has signed webhooks is closed (docs/access.md)`,
+    );
 }
 
 /** A subclass of `AgentWorkflow`. */
@@ -122,6 +134,18 @@ function readWebhooks(
     paths.add(route.path);
   }
   return value as ReadonlyArray<WebhookRoute>;
+}
+
+function readAllowedOrigins(value: unknown, refuse: Refuse): ReadonlyArray<string> | undefined {
+  if (value === undefined) return undefined;
+  const given: ReadonlyArray<unknown> = Array.isArray(value) ? value : [value];
+  return given.map(
+    (origin) =>
+      (typeof origin === "string" ? readOrigin(origin) : undefined) ??
+      refuse(
+        `allowedOrigins of the default export has ${JSON.stringify(origin)}. Write origins as browsers send them, like ["https://app.example.com"], or "*" for all`,
+      ),
+  );
 }
 
 function isRoute(value: unknown): value is WebhookRoute {

@@ -6,6 +6,7 @@ import { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
 import type { Agent } from "../../core/agent/Agent.ts";
 import type { Connection } from "../../core/agent/Connection.ts";
 import type { AgentEmail } from "../../core/mail/AgentEmail.ts";
+import { webhookOf, type CurrentWebhook } from "../../core/turn/webhookOf.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 
 // One store for the process: user code asks for the current agent without holding anything of ours.
@@ -30,6 +31,8 @@ export interface CurrentAgent<A = Agent<unknown>> {
   readonly connection: Connection | undefined;
   readonly request: Request | undefined;
   readonly email: AgentEmail | undefined;
+  /** Set in the turn of a webhook, and nowhere else. */
+  readonly webhook: CurrentWebhook | undefined;
   /** Which run of a durable input this is, from 1: past 1, an earlier one failed or its host died. */
   readonly attempt: number;
 }
@@ -43,6 +46,7 @@ export function getCurrentAgent<A extends object = Agent<unknown>>(): CurrentAge
     connection: turn?.connection,
     request: turn?.request,
     email: turn?.email,
+    webhook: turn === undefined ? undefined : webhookOf(turn.cause),
     attempt: turn?.cause.attempt ?? 1,
   };
 }

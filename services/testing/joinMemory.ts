@@ -28,7 +28,6 @@ import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
 import { noMetrics } from "../../core/metrics/Metrics.ts";
 import { Outgoing, type OutgoingShape } from "../../core/outgoing/Outgoing.ts";
 import { ActiveAgent, type AgentClassType } from "../../core/turn/ActiveAgent.ts";
-import { RouteTable } from "../../core/webhook/RouteTable.ts";
 import { addressKey } from "../../schemas/Address.ts";
 import { layer as cronLayer } from "../cronParser/CronParser.ts";
 import { runGateway } from "../gateway/runGateway.ts";
@@ -44,6 +43,7 @@ import { makeMemorySnapshots } from "../memory/MemorySnapshots.ts";
 import { MemorySocket } from "../memory/MemorySocket.ts";
 import { VirtualTime } from "../memory/VirtualTime.ts";
 import { bindEnv } from "../module/bindEnv.ts";
+import { gatewayModule } from "../module/gatewayModule.ts";
 import { mailModule } from "../module/mailModule.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 import { asyncAmbient } from "../node/AsyncAmbient.ts";
@@ -150,16 +150,16 @@ export async function joinMemory(options: JoinOptions) {
   const startGateway = Effect.gen(function* () {
     const calls = yield* callsOf;
     const env = bindEnv(options.env, module.agents, () => calls, yield* mailing);
-    const routes = new RouteTable(module.webhooks);
-    const { fetch } = module;
+    const code = gatewayModule(module, env);
     yield* runGateway({
       gatewayId: GATEWAY,
       subjects,
       shards: SHARDS,
-      hostname: "localhost",
+      // Nothing listens: a test may ask by any name.
+      hostname: "0.0.0.0",
       port: 0,
       publicUrl,
-      module: () => ({ routes, env, ...(fetch === undefined ? {} : { fetch }) }),
+      module: () => code,
       calls,
       metrics,
     });

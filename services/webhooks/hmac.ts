@@ -99,6 +99,7 @@ export function unsigned(options: UnsignedOptions = {}): Verifier {
     provider: providerName(options.provider ?? "unsigned"),
     deadlineMs: DEADLINE_MS_DEFAULT,
     signs: [],
+    unsigned: true,
     verify: (request) =>
       headers.id !== undefined && valuesOf(request, headers.id).length > 1
         ? { _tag: "Rejected", reason: `header ${headers.id} came more than once` }

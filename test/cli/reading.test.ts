@@ -284,6 +284,11 @@ describe("the command line", () => {
       [["dead", "show", "x"], /Give its number/],
       [["tail", "--limit", "0"], /whole number from 1/],
       [["gateway", "server.ts"], /needs a broker/],
+      [
+        ["gateway", ...NATS, "--allowed-origins", "app.example.com"],
+        /origins as browsers send them/,
+      ],
+      [["gateway", ...NATS, "--allowed-hosts", "http://a.example"], /names or addresses/],
       [["gateway", ...NATS, "--public-url", "hooks.example.com"], /scheme and host/],
       [["host", ...NATS, "--workers", "0"], /auto, or a whole number from 1 to 256/],
       [["gateway", ...NATS, "--workers", "many"], /auto, or a whole number from 1 to 256/],

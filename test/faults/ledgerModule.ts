@@ -14,7 +14,7 @@ interface LedgerState {
 }
 
 export class Ledger extends Agent<unknown, LedgerState> {
-  static override options = { hibernateAfterSeconds: 1, retry: { maxAttempts: 20 } };
+  static override options = { http: "open", hibernateAfterSeconds: 1, retry: { maxAttempts: 20 } };
   override initialState = { count: 0 };
 
   override onStart(): void {

@@ -14,7 +14,6 @@ import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
 import { Snapshots } from "../../core/snapshot/Snapshots.ts";
 import { Time } from "../../core/time/Time.ts";
 import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
-import { RouteTable } from "../../core/webhook/RouteTable.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { PrometheusMetrics } from "../../services/admin/PrometheusMetrics.ts";
@@ -22,6 +21,7 @@ import type { GatewayModule } from "../../services/gateway/GatewayServices.ts";
 import { runGateway, type RunGatewayOptions } from "../../services/gateway/runGateway.ts";
 import { runHost } from "../../services/host/runHost.ts";
 import { layer as mcpLayer } from "../../services/mcp/McpClientsLayer.ts";
+import { gatewayModule } from "../../services/module/gatewayModule.ts";
 import { bindEnv } from "../../services/module/bindEnv.ts";
 import { Nats } from "../../services/nats/Nats.ts";
 import { natsLayer } from "../../services/nats/natsLayer.ts";
@@ -38,7 +38,8 @@ export interface TestModule {
   readonly agents: Readonly<Record<string, AgentClassType>>;
   readonly webhooks?: ReadonlyArray<WebhookRoute>;
   readonly env?: Readonly<Record<string, unknown>>;
-  readonly fetch?: GatewayModule["fetch"];
+  readonly fetch?: NonNullable<GatewayModule["fetch"]>;
+  readonly allowedOrigins?: ReadonlyArray<string>;
 }
 
 export interface LogLine {
@@ -65,6 +66,7 @@ export interface SystemOptions {
   readonly leaseTtlMs?: number;
   readonly http?: HttpServerChoice;
   readonly gateway?: RunGatewayOptions["bounds"];
+  readonly access?: RunGatewayOptions["access"];
   /** As in `agents dev`: gateway and host know each other. */
   readonly together?: boolean;
 }
@@ -154,8 +156,8 @@ export async function startTestGateway(options: SystemOptions, gatewayId: string
   const subjects = new Subjects(options.namespace);
   const calls = await callClient(opened, subjects, nats.shards);
   const env = bindEnv(options.module.env ?? {}, Object.keys(options.module.agents), () => calls);
-  const routes = new RouteTable(options.module.webhooks ?? []);
-  const { fetch } = options.module;
+  const { agents, webhooks = [], ...rest } = options.module;
+  const code = gatewayModule({ ...rest, agents: new Map(Object.entries(agents)), webhooks }, env);
   const gateway = await Effect.runPromise(
     runGateway({
       gatewayId,
@@ -163,10 +165,11 @@ export async function startTestGateway(options: SystemOptions, gatewayId: string
       shards: nats.shards,
       hostname: "127.0.0.1",
       port: 0,
-      module: () => ({ routes, env, ...(fetch === undefined ? {} : { fetch }) }),
+      module: () => code,
       calls,
       metrics: agentMetrics(opened.metrics),
       ...(options.gateway === undefined ? {} : { bounds: options.gateway }),
+      ...(options.access === undefined ? {} : { access: options.access }),
     }).pipe(Effect.provide(opened.context), Effect.provideService(Scope.Scope, opened.scope)),
   );
   return {

@@ -22,7 +22,7 @@ interface Input {
 const TICK_MS = 1_000;
 
 export class Member extends Agent<unknown, MemberState> {
-  static override options = { retry: { maxAttempts: 3 } };
+  static override options = { http: "open", retry: { maxAttempts: 3 } };
   override initialState = { count: 0, late: [], jobs: [] };
 
   override async onRequest(request: Request): Promise<Response> {

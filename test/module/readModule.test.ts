@@ -30,8 +30,42 @@ describe("the shape of a module", () => {
       },
     };
     const { fetch } = readModule({ Repo, default: main }, "m.ts");
-    const context = { waitUntil: () => {}, passThroughOnException: () => {} };
+    const context = {
+      waitUntil: () => {},
+      passThroughOnException: () => {},
+      routeAgentRequest: async () => null,
+    };
     expect(fetch!(new Request("http://x/"), {}, context)).toBeInstanceOf(Response);
+  });
+
+  it("origins are written as browsers send them; anything else is refused with what to write", () => {
+    const read = (allowedOrigins: unknown) =>
+      readModule({ Repo, default: { allowedOrigins } }, "m.ts").allowedOrigins;
+    expect(read(undefined)).toBeUndefined();
+    expect(read("*")).toEqual(["*"]);
+    expect(read(["https://app.example.com/", "http://LOCALHOST:5173"])).toEqual([
+      "https://app.example.com",
+      "http://localhost:5173",
+    ]);
+    for (const wrong of [
+      "app.example.com",
+      "https://a.example/path",
+      "https://*.example",
+      "",
+      7,
+      null,
+      "file:///x",
+    ])
+      expect(() => read([wrong]), String(wrong)).toThrow(
+        /allowedOrigins.*https:\/\/app\.example\.com/,
+      );
+  });
+
+  it("a word for http that opens nothing is refused: it must not look as if it did", () => {
+    class Open extends Agent {
+      static options = { http: "Open" };
+    }
+    expect(() => readModule({ Open }, "m.ts")).toThrow(/Open has http: "Open".*"open"/);
   });
 
   it("routes are kept in their order", () => {

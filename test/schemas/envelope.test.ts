@@ -17,6 +17,7 @@ const USUAL = {
   kind: "webhook",
   time: 1_700_000_000_000,
   provider: "github",
+  route: "/webhooks/github",
   type: "push",
   method: "POST",
   url: "http://localhost/webhooks/github",
@@ -29,6 +30,7 @@ const value = fc.oneof(
   fc.string(),
   fc.constantFrom("webhook", "queue", "nonsense"),
   fc.integer(),
+  fc.boolean(),
   fc.constant(null),
   fc.array(fc.string(), { maxLength: 2 }),
   fc.dictionary(fc.string(), fc.oneof(fc.string(), fc.integer()), { maxKeys: 3 }),
@@ -38,7 +40,7 @@ const value = fc.oneof(
 /** The usual head with a few fields replaced, added or taken away. */
 const head = fc
   .tuple(
-    fc.dictionary(fc.constantFrom(...Object.keys(USUAL), "alsoKeys", "other"), value, {
+    fc.dictionary(fc.constantFrom(...Object.keys(USUAL), "verified", "alsoKeys", "other"), value, {
       maxKeys: 2,
     }),
     fc.subarray(Object.keys(USUAL), { maxLength: 2 }),
@@ -67,6 +69,13 @@ describe("an envelope's head checked by hand", () => {
 
   it("what a gateway writes for a webhook is plain: the fast path is taken", () => {
     expect(isPlainHead(USUAL)).toBe(true);
+    expect(isPlainHead({ ...USUAL, verified: false })).toBe(true);
+  });
+
+  it("what an older release wrote, without its route, is plain too", () => {
+    const { route: _, ...older } = USUAL;
+    expect(isPlainHead(older)).toBe(true);
+    expect(decodeEnvelope(encodeEnvelope(older)).head).toEqual(older);
   });
 
   it("what is not plain is decided by the schema, either way", () => {

@@ -6,6 +6,8 @@ export const CAUSE = {
   attempt: 1,
   time: 1_700_000_000_000,
   provider: "github",
+  route: "/webhooks/github",
+  verified: false,
   type: "push",
   method: "POST",
   url: "http://localhost/webhooks/github",

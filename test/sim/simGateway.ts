@@ -9,6 +9,7 @@ import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
 import { noMetrics } from "../../core/metrics/Metrics.ts";
 import { RouteTable } from "../../core/webhook/RouteTable.ts";
 import type { Verifier, WebhookRequest } from "../../core/webhook/WebhookRoute.ts";
+import { Access } from "../../services/gateway/Access.ts";
 import { Gateway } from "../../services/gateway/Gateway.ts";
 import {
   GATEWAY_BOUNDS_DEFAULT,
@@ -80,17 +81,22 @@ export function startGateway(installation: Installation, name: string): SimGatew
       webhook(`/hooks/${agent}`, { agent, verify, entity: body("agent"), deadlineMs: DEADLINE_MS }),
     ),
   );
+  const config = {
+    gatewayId: name,
+    subjects: broker.subjects,
+    shards: broker.shards,
+    ...GATEWAY_BOUNDS_DEFAULT,
+    storeFirst: new Random(seed, "storeFirst").chance(STORE_FIRST),
+    requestDeadlineMs: REQUEST_DEADLINE_MS,
+    publicUrl: "http://sim.example",
+  };
+  // Its clients write to the classes that webhooks write to: all are open.
+  const module = () => ({ routes, env, signed: new Set<string>() });
+  const log = installation.logOf(process);
   const services: GatewayServices = {
-    config: {
-      gatewayId: name,
-      subjects: broker.subjects,
-      shards: broker.shards,
-      ...GATEWAY_BOUNDS_DEFAULT,
-      storeFirst: new Random(seed, "storeFirst").chance(STORE_FIRST),
-      requestDeadlineMs: REQUEST_DEADLINE_MS,
-      publicUrl: "http://sim.example",
-    },
-    module: () => ({ routes, env }),
+    config,
+    module,
+    access: new Access({ config, module, log }),
     calls,
     metrics: agentMetrics(noMetrics),
     inbox: ports.inbox,
@@ -98,7 +104,7 @@ export function startGateway(installation: Installation, name: string): SimGatew
     blobs: ports.blobs,
     bus: ports.bus,
     time: process.time,
-    log: installation.logOf(process),
+    log,
   };
   const scope = Effect.runSync(Scope.make());
   const server = new MemoryHttpServer();

@@ -72,6 +72,7 @@ class RestlessAgent extends SleeperAgent {
 }
 
 class StartingAgent extends Agent<Env> {
+  static override options = { http: "open" };
   #loaded = "nothing";
   constructor(ctx: AgentContext, env: Env) {
     super(ctx, env);

@@ -17,6 +17,7 @@ interface Told {
 }
 
 class CountAgent extends Agent<Record<string, unknown>, { readonly count: number } | undefined> {
+  static override options = { http: "open" };
   override onRequest(request: Request) {
     if (request.method === "DELETE") this.setState(undefined);
     else this.setState({ count: (this.state?.count ?? 0) + 1 });

@@ -21,7 +21,7 @@ const SECRET = "secret";
 const ANSWER_TIMEOUT_MS = 20_000;
 
 class AnythingAgent extends Agent<unknown, { readonly n: number }> {
-  static override options = { hibernateAfterSeconds: 1 };
+  static override options = { http: "open", hibernateAfterSeconds: 1 };
   override initialState = { n: 0 };
   @callable()
   echo(...args: ReadonlyArray<unknown>): unknown {
@@ -199,7 +199,7 @@ test(
         .array(token, { maxLength: 12 })
         .map((parts) =>
           Buffer.from(
-            `GET /agents/anything-agent/one?${parts.join("")} HTTP/1.1\r\nHost: x\r\n\r\n`,
+            `GET /agents/anything-agent/one?${parts.join("")} HTTP/1.1\r\nHost: localhost\r\n\r\n`,
           ),
         ),
     );
@@ -234,7 +234,7 @@ test(
   async () => {
     const { url } = await make();
     const upgrade = Buffer.from(
-      "GET /agents/anything-agent/one HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+      "GET /agents/anything-agent/one HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
         `Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${randomBytes(16).toString("base64")}\r\n\r\n`,
     );
     const text = fc

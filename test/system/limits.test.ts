@@ -67,6 +67,7 @@ describe("a caller's address", () => {
 describe("the gateway", () => {
   const SECRET = "limits";
   class Busy extends Agent {
+    static override options = { http: "open" };
     override async onRequest(): Promise<Response> {
       return new Response("done");
     }

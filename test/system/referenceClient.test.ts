@@ -15,6 +15,7 @@ interface Count {
 }
 
 class CounterAgent extends Agent<Record<string, unknown>, Count> {
+  static override options = { http: "open" };
   override initialState: Count = { count: 0 };
   override onRequest() {
     this.setState({ count: this.state.count + 1 });

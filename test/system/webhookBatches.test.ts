@@ -26,6 +26,7 @@ interface Seen {
 }
 
 class InboxAgent extends Agent<Record<string, unknown>, Seen> {
+  static override options = { http: "open" };
   override initialState: Seen = { events: [] };
 
   override async onRequest(request: Request) {

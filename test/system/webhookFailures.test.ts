@@ -51,6 +51,7 @@ class ForgivingAgent extends FragileAgent {
 }
 
 class LargeAgent extends Agent<Env> {
+  static override options = { http: "open" };
   override async onRequest(request: Request) {
     const given = new Uint8Array(await request.arrayBuffer());
     const answer = new Uint8Array(3 * 1024 * 1024).map((_, i) => i % 251);

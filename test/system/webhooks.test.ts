@@ -34,6 +34,7 @@ interface Counted {
 }
 
 class RepoAgent extends Agent<Env, Counted> {
+  static override options = { http: "open" };
   override initialState = { count: 0, last: "" };
 
   override onStart() {

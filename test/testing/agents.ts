@@ -11,7 +11,10 @@ export interface NoteState {
 export const held: { latch: Promise<void> | undefined } = { latch: undefined };
 
 export class NoteAgent extends Agent<{ readonly GREETING?: string }, NoteState> {
-  static override options = { retry: { maxAttempts: 2, baseDelayMs: 100, maxDelayMs: 100 } };
+  static override options = {
+    http: "open",
+    retry: { maxAttempts: 2, baseDelayMs: 100, maxDelayMs: 100 },
+  };
   override initialState: NoteState = { notes: [] };
 
   override onStart(): void {

@@ -1,5 +1,7 @@
 /** What `agents/testing` promises, on an agent that does a little of everything. */
 import { afterEach, describe, expect, it } from "vitest";
+import { Agent, getCurrentAgent } from "agents";
+import { constant, github, webhook } from "agents/webhooks";
 import { testAgents, type TestAgents, type TestAgentsOptions } from "agents/testing";
 import { held, NoteAgent, routes } from "./agents.ts";
 
@@ -40,6 +42,32 @@ describe("what goes in", () => {
       { cause: { kind: "start" } },
       { cause: { kind: "webhook", provider: "github" }, state: { notes: ["one"] } },
     ]);
+  });
+
+  it("code under test knows the webhook that it runs for, and a client of a class with signed webhooks is outside", async () => {
+    class AskedAgent extends Agent {
+      override onRequest(): Response {
+        return Response.json(getCurrentAgent().webhook ?? "none");
+      }
+    }
+    const route = webhook("/hooks/asked", {
+      agent: AskedAgent,
+      verify: github({ secret: "GITHUB_SECRET" }),
+      entity: constant("a"),
+    });
+    const test = await start({ agents: [AskedAgent], webhooks: [route] });
+    const headers = test.sign.github("{}", SECRET, { id: "one", event: "push" });
+    expect(await (await test.webhook("/hooks/asked", "{}", headers)).json()).toEqual({
+      route: "/hooks/asked",
+      provider: "github",
+      verified: true,
+      deliveryId: "one",
+      event: "push",
+    });
+    expect((await test.fetch("/agents/asked-agent/a", { method: "POST" })).status).toBe(403);
+    const client = await test.connect(AskedAgent, "a");
+    await expect(client.setState({})).rejects.toThrow("Connection is readonly");
+    expect(await (await test.agent(AskedAgent, "a").fetch("http://a/")).json()).toBe("none");
   });
 
   it("one with a wrong signature is refused, as the gateway refuses it", async () => {

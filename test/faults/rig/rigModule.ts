@@ -45,7 +45,7 @@ const NOISE_BYTES = 200;
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 export class Ledger extends Agent<unknown, { readonly count: number }> {
-  static override options = OPTIONS;
+  static override options = { http: "open", ...OPTIONS };
   override initialState = { count: 0 };
 
   override onStart(): void {
