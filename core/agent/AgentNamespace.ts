@@ -2,8 +2,8 @@
  * `env.RepoAgent`: the binding of an agent class, and the stubs it gives. A stub forwards HTTP requests
  * (`fetch`) and calls the agent's public methods (`protocol.md` §1, `interface.md` §4).
  */
-import { agentId, InvalidAddress, type AgentId } from "../../schemas/Address.ts";
-import { isSubAgentName } from "../../schemas/AgentPath.ts";
+import { agentId, type AgentId } from "../../schemas/Address.ts";
+import { topLevelId, type TopLevelId } from "../../schemas/AgentPath.ts";
 import type { CallReply, HeaderPairs } from "../../schemas/Call.ts";
 import type { CallClient, CallResult } from "../call/CallClient.ts";
 import { namesSubAgent } from "../subAgent/subAgentPaths.ts";
@@ -90,9 +90,14 @@ export class AgentNamespace<A = unknown> {
   }
 
   /** For `routeAgentEmail`: resolves when the message is in the agent's inbox. Rejects with `MailNotStored` or `InvalidAddress`. */
-  async takeMail(name: string, mail: MailInput): Promise<void> {
+  async takeMail(
+    name: string,
+    mail: MailInput,
+    { isSigned = false }: { readonly isSigned?: boolean } = {},
+  ): Promise<void> {
     if (this.#mail === undefined) throw new Error("This process was joined without mail");
-    return this.#mail(agentId(this.className, name), mail);
+    // An address that this installation has signed is its own word, a sub-agent's too.
+    return this.#mail(isSigned ? agentId(this.className, name) : this.#idOf(name), mail);
   }
 
   /** Waits until the agent is started (`onStart` has finished). Rejects with what `onStart` threw. */
@@ -104,12 +109,8 @@ export class AgentNamespace<A = unknown> {
     if (reply.kind === "error") throw decodeError(reply);
   }
 
-  #idOf(name: string): AgentId {
-    if (isSubAgentName(name))
-      throw new InvalidAddress({
-        message: `Agent name "${name}" begins with "/": that is how sub-agents are addressed. Reach one by its parent (this.subAgent, getSubAgentByName)`,
-      });
-    return agentId(this.className, name);
+  #idOf(name: string): TopLevelId {
+    return topLevelId(this.className, name);
   }
 }
 
