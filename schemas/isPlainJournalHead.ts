@@ -66,7 +66,7 @@ const hasCauseFields = hasOnly(
     ],
     ["id", isString], ["seq", isNumber], ["attempt", isNumber], ["time", isNumber],
     ["provider", isString], ["type", isString], ["method", isString], ["url", isString],
-    ["headers", isRecord], ["body", isString], ["bodyBase64", isString],
+    ["headers", isRecord], ["entity", isString], ["body", isString], ["bodyBase64", isString],
   ]),
 ); // prettier-ignore
 

@@ -6,6 +6,7 @@ import { agentId, type AgentId } from "../../schemas/Address.ts";
 import { topLevelId, type TopLevelId } from "../../schemas/AgentPath.ts";
 import type { CallReply, HeaderPairs } from "../../schemas/Call.ts";
 import type { CallClient, CallResult } from "../call/CallClient.ts";
+import { REDACTION } from "../redaction/Redaction.ts";
 import { namesSubAgent } from "../subAgent/subAgentPaths.ts";
 import type { MailInput } from "../mail/AgentEmail.ts";
 import type { MailDrop } from "../mail/mailDrop.ts";
@@ -233,7 +234,7 @@ async function fetchFrom(
     ({ headers, method = method } = reply);
     sent = result.body.length === 0 ? undefined : result.body;
   }
-  throw new Error(`${request.url} goes on from sub-agent to sub-agent`);
+  throw new Error(`${REDACTION.url(request.url)} goes on from sub-agent to sub-agent`);
 }
 
 /** As `fetchFrom`. The gateway takes it from here; on a host there is no socket to take. */

@@ -82,9 +82,10 @@ function lanesOf(
       continue;
     }
     const head = webhookHead({
-      provider: route.verifier.provider,
+      route,
       request,
       headers: sent,
+      entity: found.entity,
       dedupId: item.dedupId,
       id,
       replayId: replayId === undefined ? undefined : `${replayId}#${i}`,

@@ -1,4 +1,5 @@
 /** What may be declared, and which declaration a request belongs to. */
+import { Redaction } from "../../core/redaction/Redaction.ts";
 import { describe, expect, test } from "vitest";
 import { RouteTable } from "../../core/webhook/RouteTable.ts";
 import { WEBHOOK_BODY_BYTES_MAX } from "../../core/webhook/WebhookRoute.ts";
@@ -23,6 +24,8 @@ import {
 class RepoAgent {
   constructor(readonly name: string) {}
 }
+/** The usual names. */
+const REDACTION = new Redaction();
 const verify = github({ secret: "GITHUB_WEBHOOK_SECRET" });
 const entity = body("repository.full_name", slug);
 const to = (pattern: string) =>
@@ -39,6 +42,7 @@ describe("webhook", () => {
       answer: "agent",
       deadlineMs: 9500,
       bodyBytesMax: WEBHOOK_BODY_BYTES_MAX,
+      redaction: REDACTION,
     });
     expect(slack({ secret: "S" }).deadlineMs).toBe(2500);
     expect(stripe({ secret: "S" }).deadlineMs).toBe(5000);
@@ -56,6 +60,10 @@ describe("webhook", () => {
     [{ deadlineMs: 0 }, /deadlineMs is 0: give a whole number from 1 to 60000/],
     [{ deadlineMs: 60_001 }, /deadlineMs is 60001/],
     [{ deadlineMs: 1.5 }, /deadlineMs is 1.5/],
+    [{ redact: { headers: "x-a" } }, /redact.headers: give a list of names/],
+    [{ redact: { headers: ["x a"] } }, /redact.headers: give a list of names/],
+    [{ redact: { query: [""] } }, /redact.query: give a list of names/],
+    [{ redact: { cookies: [] } }, /redact.cookies is unknown: redact takes headers and query/],
     [{ bodyBytesMax: 0 }, /bodyBytesMax is 0/],
     [{ bodyBytesMax: WEBHOOK_BODY_BYTES_MAX + 1 }, /from 1 to 26214400/],
   ])("%o is refused with the route's path and the remedy", (over, message) => {
