@@ -246,7 +246,7 @@ export class Mailbox {
     const answered = (): void => this.answer(held, head, REFUSED);
     if (!(delivery instanceof DirectInput))
       return void this.bury(held, reason).then(answered, () => delivery.nak(REREAD_MS));
-    this.agent.log.error("a webhook is refused", { key: head.key, reason });
+    this.agent.log.warn("a webhook is refused", { key: head.key, reason });
     answered();
   }
 
