@@ -4,7 +4,7 @@
  */
 import { createHmac } from "node:crypto";
 import { join } from "node:path";
-import { beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Agent } from "agents";
 import { body, escapedSlug, github, meta, slug, webhook } from "agents/webhooks";
 import { adapters } from "../http/kit.ts";
@@ -61,7 +61,9 @@ const module: TestModule = {
   ],
 };
 
+const folder = tempFolder("entity");
 const systems = useSystems();
+afterAll(() => folder.remove());
 const REFUSED = {
   status: 409,
   text: expect.stringMatching(/slug gives both the same name.*escapedSlug.*merge: true/) as string,
@@ -70,7 +72,8 @@ const REFUSED = {
 describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
   let system: System & { readonly options: Parameters<typeof journalOf>[0] };
   beforeAll(async () => {
-    system = await systems.start(module, { http });
+    // With a folder: an agent that hibernates is read back from its local image.
+    system = await systems.start(module, { http, folder: join(folder.path, http) });
   });
 
   const send = (route: string, entity: string, id?: string, url = system.url) =>
@@ -166,8 +169,11 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
   });
 
   test("an agent that has hibernated remembers, and one that was destroyed is free", async () => {
-    await send("/slug", "hi-ber/nates");
-    await pollUntil("nobody is in memory", () => system.host.host.agentsActive === 0);
+    // Twice: the first time that it leaves memory, an agent without tables leaves no file.
+    for (let n = 0; n < 2; n++) {
+      expect(await send("/slug", "hi-ber/nates")).toMatchObject({ status: 200 });
+      await pollUntil("nobody is in memory", () => system.host.host.agentsActive === 0);
+    }
     expect(await send("/slug", "hi/ber-nates")).toMatchObject(REFUSED);
     expect(
       await (await fetch(`${system.url}/agents/repo/hi-ber-nates`, { method: "DELETE" })).text(),
@@ -178,8 +184,6 @@ describe.each(adapters.map(({ name }) => name))("on %s", (http) => {
 });
 
 describe("the entity goes where the agent goes", () => {
-  const folder = tempFolder("entity");
-
   test("to another host, into a fork, a file and a backup", async () => {
     const { system, options } = await first();
     const send = (entity: string, url = system.url) =>
@@ -212,7 +216,6 @@ describe("the entity goes where the agent goes", () => {
     expect(await send("ac-me/site", there.url)).toMatchObject({ status: 200 });
     expect(await send("co-py", there.url)).toMatchObject(REFUSED);
     await there.stop();
-    folder.remove();
   });
 
   async function first() {

@@ -1,12 +1,13 @@
 /** What may be declared, and which declaration a request belongs to. */
-import { Redaction } from "../../core/redaction/Redaction.ts";
 import { describe, expect, test } from "vitest";
+import { Redaction } from "../../core/redaction/Redaction.ts";
 import { RouteTable } from "../../core/webhook/RouteTable.ts";
 import { WEBHOOK_BODY_BYTES_MAX } from "../../core/webhook/WebhookRoute.ts";
 import {
   body,
   constant,
   github,
+  gitlabToken,
   header,
   hmac,
   InvalidWebhook,
@@ -71,6 +72,19 @@ describe("webhook", () => {
     expect(() => webhook("/webhooks/github", options)).toThrow(InvalidWebhook);
     expect(() => webhook("/webhooks/github", options)).toThrow(message);
     expect(() => webhook("/webhooks/github", options)).toThrow(/^webhook\("\/webhooks\/github"\)/);
+  });
+
+  test("a route hides what its verifier reads a secret from, and what it names itself", () => {
+    const verifier: Verifier = { ...verify, secretHeaders: ["x-foo"] };
+    const options = { agent: "A", verify: verifier, entity };
+    const own = webhook("/w", { ...options, redact: { headers: ["X-Bar"], query: ["pin"] } });
+    expect(["x-foo", "x-bar", "cookie"].map((n) => own.redaction.hidesHeader(n))).not.toContain(
+      false,
+    );
+    expect(own.redaction.url("/w?pin=1&a=2")).toBe("/w?pin=REDACTED&a=2");
+    const usual = webhook("/w", { agent: "A", verify, entity });
+    expect(["x-foo", "x-bar"].map((n) => usual.redaction.hidesHeader(n))).not.toContain(true);
+    expect(gitlabToken({ secret: "S" }).secretHeaders).toEqual(["x-gitlab-token"]);
   });
 
   const declare = (pattern: string, verifier: Verifier, source: EntitySource) => () =>
