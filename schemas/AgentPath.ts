@@ -4,10 +4,20 @@
  *     { class: "JobRunner", name: "/Supervisor/user-1/run-7" }          run-7 of Supervisor user-1
  *     { class: "Tool", name: "/Supervisor/user-1/JobRunner/run-7/web" } web of that run-7
  *
- * Part of the stored format. In each step's name `%` and `/` are written `%25` and `%2F`. No top-level agent has such a name:
- * those that begin with `/` are refused where users give names (`AgentNamespace`), and no URL holds one.
+ * Part of the stored format. In each step's name `%` and `/` are written `%25` and `%2F`. No top-level agent has such a name.
+ *
+ * A name that comes from outside is a name and never a path: `topLevelId` checks it, and its type is what entrances pass on.
+ * Otherwise a stranger could address a sub-agent past its parent's `onBeforeSubAgent`. The entrances:
+ *
+ * 1. A webhook's entity: body, path, header and constant, single or in a batch (`services/gateway/webhookInput`).
+ * 2. A mail's agent id, whatever resolver returned it (`core/mail/routeAgentEmail`), but for a signed reply.
+ * 3. URLs, `getAgentByName`, `idFromName` and stubs (`core/agent/AgentNamespace`), MCP's callback URL among them.
+ * 4. A workflow's id (`core/workflow/WorkflowBinding`).
+ *
+ * Operators' commands take addresses of either kind. A sub-agent's URL is decoded step by step (`core/subAgent/subAgentPaths`).
  */
-import { agentId, type AgentId } from "./Address.ts";
+import type * as Brand from "effect/Brand";
+import { agentId, InvalidAddress, type AgentId } from "./Address.ts";
 
 /** One agent's identity in a chain of them, root first. */
 export interface AgentPathStep {
@@ -17,6 +27,19 @@ export interface AgentPathStep {
 }
 
 export const isSubAgentName = (name: string): boolean => name.startsWith("/");
+
+/** The address of an agent that is no sub-agent: made by `topLevelId` alone. */
+export type TopLevelId = AgentId & Brand.Brand<"TopLevelId">;
+
+/** Checks a name from outside. Throws `InvalidAddress` as `agentId` does, and for a sub-agent's name. */
+export function topLevelId(className: string, name: string): TopLevelId {
+  const id = agentId(className, name);
+  if (isSubAgentName(name))
+    throw new InvalidAddress({
+      message: `Agent name "${name}" begins with "/": that is how sub-agents are addressed. Reach one by its parent (this.subAgent, getSubAgentByName)`,
+    });
+  return id as TopLevelId;
+}
 
 /** From the root to the agent itself; the agent alone where it is no sub-agent. */
 export function agentPath(id: AgentId): AgentPathStep[] {

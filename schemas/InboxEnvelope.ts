@@ -37,6 +37,8 @@ export const InboxHead = Schema.Struct({
   /** The full URL as the caller saw it. */
   url: Schema.optionalKey(Schema.String),
   headers: Schema.optionalKey(Headers),
+  /** Of a `webhook`: the entity as it was sent, where `slug` made the agent's name of it. */
+  entity: Schema.optionalKey(Schema.String),
   /** Of a `mail`: its envelope's sender (empty for a bounce) and recipient, and whether it came by a signed reply. */
   mail: Schema.optionalKey(
     Schema.Struct({
@@ -96,6 +98,7 @@ export function isPlainHead(head: Readonly<Record<string, unknown>>): head is In
       case "type":
       case "method":
       case "url":
+      case "entity":
         if (typeof value !== "string") return false;
         break;
       case "verified":

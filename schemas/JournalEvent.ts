@@ -34,6 +34,8 @@ export const Cause = Schema.Struct({
   method: Schema.optionalKey(Schema.String),
   url: Schema.optionalKey(Schema.String),
   headers: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)),
+  /** Of a webhook: the entity that `slug` made the agent's name of. The first is the one that the agent is made for. */
+  entity: Schema.optionalKey(Schema.String),
   body: Schema.optionalKey(Schema.String),
   bodyBase64: Schema.optionalKey(Schema.String),
 });

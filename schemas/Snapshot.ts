@@ -22,6 +22,8 @@ export const SnapshotHead = Schema.Struct({
   begun: Schema.Array(Schema.Tuple([Schema.String, Schema.Number, Schema.Number])),
   /** Sequence of the last `destroyed` event; absent while there was none. */
   life: Schema.optionalKey(Schema.Number),
+  /** The entity that the agent was made for (`Cause`); absent where none is known. */
+  entity: Schema.optionalKey(Schema.String),
   /** Pages in the image. */
   pages: Schema.Number,
   /** Of a local cache's core: journal events since the last snapshot, and their bytes; absent: none. */

@@ -2,9 +2,8 @@
  * The part of `Agent` that uses other systems' tools: MCP servers (`protocol.md` §9). Between `AgentMail` and
  * `AgentFibers` in the chain of classes; the servers themselves are `this.mcp`.
  */
-import { agentPath, isSubAgentName, ownName } from "../../schemas/AgentPath.ts";
-import { buildAgentPath } from "../subAgent/subAgentPaths.ts";
-import { camelCaseToKebabCase } from "../../schemas/Address.ts";
+import { agentPath, ownName } from "../../schemas/AgentPath.ts";
+import { buildAgentPath, isRoutableRoot } from "../subAgent/subAgentPaths.ts";
 import type { MCPClientManager, RegisterServerOptions } from "../mcp/MCPClientManager.ts";
 import type { McpServersState } from "../mcp/McpOffers.ts";
 import { normalizeServerId } from "../mcp/normalizeServerId.ts";
@@ -126,12 +125,11 @@ export class AgentMcp extends AgentMail {
     if (!sendIdentityOnConnect && callbackPath === undefined && callbackHost !== undefined)
       throw new Error("addMcpServer needs a callbackPath where sendIdentityOnConnect is false");
     if (!sendIdentityOnConnect && callbackPath === undefined) return "";
-    const { class: className, name } = runtime.id;
+    const steps = agentPath(runtime.id);
+    // The callback of a name that no URL can have (`acme/site`) would be another agent's.
+    if (callbackPath === undefined && !isRoutableRoot(steps[0]!.name)) return "";
     const path =
-      callbackPath ??
-      (isSubAgentName(name)
-        ? buildAgentPath(agentPath(runtime.id), { prefix: agentsPrefix, leafPath: "callback" })
-        : `${agentsPrefix}/${camelCaseToKebabCase(className)}/${name}/callback`);
+      callbackPath ?? buildAgentPath(steps, { prefix: agentsPrefix, leafPath: "callback" });
     return `${host.replace(/\/+$/, "")}/${path.replace(/^\/+/, "")}`;
   }
 }

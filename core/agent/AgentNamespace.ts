@@ -2,10 +2,11 @@
  * `env.RepoAgent`: the binding of an agent class, and the stubs it gives. A stub forwards HTTP requests
  * (`fetch`) and calls the agent's public methods (`protocol.md` §1, `interface.md` §4).
  */
-import { agentId, InvalidAddress, type AgentId } from "../../schemas/Address.ts";
-import { isSubAgentName } from "../../schemas/AgentPath.ts";
+import { agentId, type AgentId } from "../../schemas/Address.ts";
+import { topLevelId, type TopLevelId } from "../../schemas/AgentPath.ts";
 import type { CallReply, HeaderPairs } from "../../schemas/Call.ts";
 import type { CallClient, CallResult } from "../call/CallClient.ts";
+import { REDACTION } from "../redaction/Redaction.ts";
 import { namesSubAgent } from "../subAgent/subAgentPaths.ts";
 import type { MailInput } from "../mail/AgentEmail.ts";
 import type { MailDrop } from "../mail/mailDrop.ts";
@@ -90,9 +91,14 @@ export class AgentNamespace<A = unknown> {
   }
 
   /** For `routeAgentEmail`: resolves when the message is in the agent's inbox. Rejects with `MailNotStored` or `InvalidAddress`. */
-  async takeMail(name: string, mail: MailInput): Promise<void> {
+  async takeMail(
+    name: string,
+    mail: MailInput,
+    { isSigned = false }: { readonly isSigned?: boolean } = {},
+  ): Promise<void> {
     if (this.#mail === undefined) throw new Error("This process was joined without mail");
-    return this.#mail(agentId(this.className, name), mail);
+    // An address that this installation has signed is its own word, a sub-agent's too.
+    return this.#mail(isSigned ? agentId(this.className, name) : this.#idOf(name), mail);
   }
 
   /** Waits until the agent is started (`onStart` has finished). Rejects with what `onStart` threw. */
@@ -104,12 +110,8 @@ export class AgentNamespace<A = unknown> {
     if (reply.kind === "error") throw decodeError(reply);
   }
 
-  #idOf(name: string): AgentId {
-    if (isSubAgentName(name))
-      throw new InvalidAddress({
-        message: `Agent name "${name}" begins with "/": that is how sub-agents are addressed. Reach one by its parent (this.subAgent, getSubAgentByName)`,
-      });
-    return agentId(this.className, name);
+  #idOf(name: string): TopLevelId {
+    return topLevelId(this.className, name);
   }
 }
 
@@ -232,7 +234,7 @@ async function fetchFrom(
     ({ headers, method = method } = reply);
     sent = result.body.length === 0 ? undefined : result.body;
   }
-  throw new Error(`${request.url} goes on from sub-agent to sub-agent`);
+  throw new Error(`${REDACTION.url(request.url)} goes on from sub-agent to sub-agent`);
 }
 
 /** As `fetchFrom`. The gateway takes it from here; on a host there is no socket to take. */

@@ -47,12 +47,14 @@ export async function routeAgentEmail<Env = unknown>(
     return;
   }
   const namespace = namespaceOf(target.agentName, env);
-  await namespace.takeMail(target.agentId, {
+  const mail = {
     from: email.from,
     to: email.to,
     raw: await email.getRaw(),
     secureRouted: target._secureRouted ?? email._secureRouted ?? false,
-  });
+  };
+  // The target's own signature: that of the mail vouches for another agent.
+  await namespace.takeMail(target.agentId, mail, { isSigned: target._secureRouted === true });
 }
 
 function namespaceOf(agentName: string, env: unknown): AgentNamespace {

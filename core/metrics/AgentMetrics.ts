@@ -23,6 +23,8 @@ export interface AgentMetrics {
   readonly quarantines: () => void;
   /** A durable input was dropped because the agent had already done it. */
   readonly duplicates: () => void;
+  /** A webhook of one entity was refused by the agent of another, whose name `slug` gives both. */
+  readonly entityConflicts: () => void;
   /** These are read when somebody looks. */
   readonly active: (agents: () => number) => void;
   /** Of a host: 1 is all that it may take. */
@@ -70,6 +72,10 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
     deadLetters: count("dead_letters", "Inputs that exhausted their attempts"),
     quarantines: count("quarantines", "Agents set aside because their journal can't be read"),
     duplicates: count("duplicate_inputs", "Inputs dropped because they had been done before"),
+    entityConflicts: count(
+      "entity_conflicts",
+      "Webhooks refused because slug gives their entity the name of another entity's agent",
+    ),
     active: (read) => metrics.gaugeFrom("agents_active", "Agents in memory", read),
     memoryInUse: (read) =>
       metrics.gaugeFrom(

@@ -8,6 +8,7 @@
  */
 import * as Data from "effect/Data";
 import type { RetryOptions } from "../agent/Agent.ts";
+import { REDACTION } from "../redaction/Redaction.ts";
 import type { OutgoingShape } from "./Outgoing.ts";
 
 export interface SendWebhookOptions {
@@ -147,7 +148,7 @@ function parseUrl(given: string | URL): URL {
     // The same refusal as for another protocol, below.
   }
   if (url?.protocol !== "https:" && url?.protocol !== "http:")
-    throw new TypeError(`sendWebhook: ${String(given)} is no http or https URL`);
+    throw new TypeError(`sendWebhook: ${REDACTION.url(String(given))} is no http or https URL`);
   return url!;
 }
 

@@ -116,9 +116,12 @@ function classSegment(className: string): string {
   return segment;
 }
 
-/** It stands in the URL as it is. */
+/** Whether a URL can name this root agent: its name stands there as it is. */
+export const isRoutableRoot = (name: string): boolean =>
+  name !== SUB_PREFIX && name !== "" && !name.includes("/") && standsAsItIs(name);
+
 function rootSegment(name: string): string {
-  if (name !== SUB_PREFIX && name !== "" && !name.includes("/") && standsAsItIs(name)) return name;
+  if (isRoutableRoot(name)) return name;
   const why = name === SUB_PREFIX ? `"sub" is reserved` : "it is not externally routable";
   throw new Error(
     `Cannot build an Agent path for root Agent name ${JSON.stringify(name)}: ${why}.`,

@@ -29,6 +29,8 @@ export class AgentImage {
   readonly begun = new SparseMap<string, Begun>();
   /** Sequence of the last `destroyed` event; 0 in its first life. */
   life = 0;
+  /** The entity that it was made for: the first whose `slug` is its name. Undefined: none has come. */
+  entity: string | undefined = undefined;
   /** Size of the database after the last event, in pages. */
   pages = 0;
   /** Journal events since the last snapshot, and their bytes: what a wake elsewhere has to replay. */
@@ -50,6 +52,7 @@ export class AgentImage {
       done: this.done.toArray(),
       begun: Array.from(this.begun, ([key, b]) => [key, b.attempts, b.inboxSeq] as const),
       ...(this.life === 0 ? {} : { life: this.life }),
+      ...(this.entity === undefined ? {} : { entity: this.entity }),
       pages: this.pages,
       ...(image !== undefined || this.eventsSince === 0
         ? {}
@@ -69,6 +72,7 @@ export class AgentImage {
     for (const [key, attempts, inboxSeq] of head.begun)
       image.begun.set(key, { attempts, inboxSeq });
     image.life = head.life ?? 0;
+    image.entity = head.entity;
     image.pages = head.pages;
     [image.eventsSince, image.bytesSince] = head.since ?? [0, 0];
     return image;

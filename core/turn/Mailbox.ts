@@ -10,6 +10,8 @@
  * 5. A failed run is journaled (its attempt counts, across hosts) and delivered again after its backoff;
  *    the last failed attempt goes to the dead letters first, then to the journal, then it is acked.
  * 6. One that was not stored first (`DirectInput`) is an input like the others, and never held by number only.
+ * 7. A webhook of another entity than the agent's own is refused before its turn (`sluggedEntity`): answered 409, and a
+ *    dead letter where it was stored. The journal does not tell of it: it is a stranger's.
  *
  * Fed by the host's inbox consumer and by calls of gateways; feeds `ActiveAgent.run` and the answer outlet.
  */
@@ -17,6 +19,7 @@ import type { InputAnswer } from "../../schemas/Call.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import { decodeEnvelope, type InboxEnvelope, type InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { Delivery } from "../inbox/Inbox.ts";
+import { conflictReason, ENTITY_CONFLICT, isSameEntity } from "../webhook/sluggedEntity.ts";
 import { causeOfEnvelope } from "./causeOf.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { deadKeys, isDead } from "./deadInputs.ts";
@@ -42,6 +45,7 @@ export interface MailboxHost {
   readonly bury: (delivery: InputHandle, reason: string, input?: Uint8Array) => Promise<void>;
   readonly onTurn: () => void;
   readonly onDuplicate: () => void;
+  readonly onEntityConflict: () => void;
 }
 
 /** A delivery without its bytes. */
@@ -67,6 +71,8 @@ export class Mailbox {
   private readonly waiting: Held[] = [];
   private withBytes = 0;
   private pumping = false;
+  /** Of the first webhook that began here: its event may not be stored yet. */
+  private entityBegun: string | undefined;
   /** Not many (`TURNS_MAX`), nearly always one: looked through, for a `Map` that fills and empties costs more. */
   private readonly running: Running[] = [];
   /** Monotonic, by key: a stored copy of what failed here unstored comes at once, and is not to run before. */
@@ -193,6 +199,10 @@ export class Mailbox {
     // Triggers of jobs: the agent's own tables say what runs.
     if (head.kind === "queue" || head.kind === "schedule")
       return this.agent.lanes.offer(head.kind, head.key, held.delivery);
+    if (head.entity !== undefined) {
+      const owner = (this.entityBegun ??= this.agent.image.entity ?? head.entity);
+      if (!isSameEntity(owner, head.entity)) return this.refuse(held, head, owner);
+    }
     const doneAt = this.doneAt(envelope);
     if (doneAt !== undefined) {
       held.delivery.ack();
@@ -226,6 +236,18 @@ export class Mailbox {
         this.agent.abort(`an input could not be finished: ${String(error)}`);
       ended();
     });
+  }
+
+  /** Rule 7. */
+  private refuse(held: Held, head: InboxHead, owner: string): void {
+    const { delivery } = held;
+    const reason = conflictReason(head.entity!, owner);
+    this.host.onEntityConflict();
+    const answered = (): void => this.answer(held, head, REFUSED);
+    if (!(delivery instanceof DirectInput))
+      return void this.bury(held, reason).then(answered, () => delivery.nak(REREAD_MS));
+    this.agent.log.warn("a webhook is refused", { key: head.key, reason });
+    answered();
   }
 
   private doneAt({ head }: InboxEnvelope): number | undefined {
@@ -356,6 +378,7 @@ export class Mailbox {
 
 const PLAIN = [["content-type", "text/plain;charset=UTF-8"]] as const;
 const REPEATED: ResponseParts = { status: 200, headers: PLAIN, body: "OK" };
+const REFUSED: ResponseParts = { headers: PLAIN, ...ENTITY_CONFLICT };
 /** What a caller sees of an error: no stack, no message (`protocol.md`: never leaked). */
 export const INTERNAL_ERROR: ResponseParts = {
   status: 500,

@@ -5,6 +5,7 @@
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import type { JournalHead } from "../../schemas/JournalEvent.ts";
 import type { Epoch, Sequence } from "../../schemas/Address.ts";
+import { slugOf } from "../webhook/sluggedEntity.ts";
 import type { AgentImage } from "./AgentImage.ts";
 import { applyState } from "./stateChange.ts";
 
@@ -34,9 +35,14 @@ export function applyEvent(
     for (const [key, { inboxSeq }] of image.begun) if (inboxSeq === 0) image.begun.delete(key);
     image.pages = 0;
     image.life = seq;
+    image.entity = undefined;
   }
   for (const turn of head.turns) {
     if (turn.state !== undefined) image.state = applyState(image.state, turn.state);
+    // Not of the input that ended its life. A fork's name is another than its history's entity has.
+    const { entity } = turn.cause;
+    if (entity !== undefined && image.entity === undefined && head.kind !== "destroyed")
+      if (slugOf(entity) === name) image.entity = entity;
     const key = turn.cause.id;
     if (key !== undefined && turn.begun === true)
       image.begun.set(key, { attempts: turn.cause.attempt ?? 1, inboxSeq: turn.cause.seq ?? 0 });

@@ -1,13 +1,14 @@
 /**
  * What the journal keeps of an input: its cause, readable by itself. Credentials of callers are not
- * history: `authorization` and `cookie` are left out.
+ * history (`core/redaction`). A webhook's are gone before it is stored; here they are looked for once
+ * more, since an older gateway may have stored it.
  */
+import { REDACTION } from "../redaction/Redaction.ts";
 import type { HeaderPairs } from "../../schemas/Call.ts";
 import type { Sequence } from "../../schemas/Address.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
 
-const SECRET_HEADERS = new Set(["authorization", "cookie", "proxy-authorization"]);
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 export function causeOfEnvelope(
@@ -29,8 +30,9 @@ export function causeOfEnvelope(
     ...(head.verified === undefined ? {} : { verified: head.verified }),
     ...(head.type === undefined ? {} : { type: head.type }),
     ...(head.method === undefined ? {} : { method: head.method }),
-    ...(head.url === undefined ? {} : { url: head.url }),
-    ...(head.headers === undefined ? {} : { headers: withoutSecrets(head.headers) }),
+    ...(head.url === undefined ? {} : { url: REDACTION.url(head.url) }),
+    ...(head.headers === undefined ? {} : { headers: REDACTION.record(head.headers) }),
+    ...(head.entity === undefined ? {} : { entity: head.entity }),
     ...bodyOf(body),
   };
 }
@@ -41,7 +43,15 @@ export const causeOfRequest = (id: string, method: string, url: string, timeMs: 
   id,
   time: timeMs,
   method,
-  url,
+  url: REDACTION.url(url),
+});
+
+/** The cause of a socket that connects. */
+export const causeOfConnect = (id: string, url: string, timeMs: number): Cause => ({
+  kind: "connect",
+  id,
+  url: REDACTION.url(url),
+  time: timeMs,
 });
 
 /** Text where it is UTF-8, else base64; nothing for an empty body. */
@@ -54,15 +64,6 @@ function bodyOf(body: Uint8Array): Pick<Cause, "body" | "bodyBase64"> {
     for (const byte of body) binary += String.fromCharCode(byte);
     return { bodyBase64: btoa(binary) };
   }
-}
-
-function withoutSecrets(
-  headers: Readonly<Record<string, string>>,
-): Readonly<Record<string, string>> {
-  for (const name of SECRET_HEADERS)
-    if (name in headers)
-      return Object.fromEntries(Object.entries(headers).filter(([n]) => !SECRET_HEADERS.has(n)));
-  return headers;
 }
 
 /** Header pairs as a record; a header that repeats is joined with ", ", as HTTP defines. */

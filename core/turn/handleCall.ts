@@ -25,6 +25,7 @@ import { CLOSE_VANISHED } from "../http/closeFrame.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { answerRequest } from "./answerRequest.ts";
 import { socketKey } from "./AgentSockets.ts";
+import { causeOfConnect } from "./causeOf.ts";
 import { handleRpcFrame, runRpc } from "./handleRpc.ts";
 import { interruptible } from "./runningCalls.ts";
 import { makeRequest } from "./runWebhook.ts";
@@ -157,12 +158,7 @@ async function connect(
   });
   const ctx = { request };
   let connection = agent.sockets.make(socket);
-  const cause = {
-    kind: "connect" as const,
-    id: socket.id,
-    url: socket.url,
-    time: agent.time.nowMs(),
-  };
+  const cause = causeOfConnect(socket.id, socket.url, agent.time.nowMs());
   const turn = agent.newTurn(cause, { connection, request });
   try {
     await agent.run(turn, async () => {

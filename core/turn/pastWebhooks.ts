@@ -101,7 +101,7 @@ function obstacleOf(
 }
 
 function envelopeOf(cause: Cause, { time }: JournalHead): InboxEnvelope {
-  const { provider, route, verified, type, method, url, headers, body, bodyBase64 } = cause;
+  const { provider, route, verified, type, method, url, headers, entity, body, bodyBase64 } = cause;
   const bytes =
     bodyBase64 === undefined
       ? new TextEncoder().encode(body ?? "")
@@ -118,6 +118,7 @@ function envelopeOf(cause: Cause, { time }: JournalHead): InboxEnvelope {
       ...(method === undefined ? {} : { method }),
       ...(url === undefined ? {} : { url }),
       ...(headers === undefined ? {} : { headers }),
+      ...(entity === undefined ? {} : { entity }),
     },
     body: bytes,
   };

@@ -7,6 +7,7 @@
  * through the last three once for each of its items.
  */
 import * as Data from "effect/Data";
+import type { Redaction } from "../redaction/Redaction.ts";
 
 /** Largest body a route may accept, and the default: GitHub's cap, the largest of the known providers. */
 export const WEBHOOK_BODY_BYTES_MAX = 25 * 1024 * 1024;
@@ -91,6 +92,8 @@ export interface Verifier {
   readonly secretNames?: ReadonlyArray<string>;
   /** It lets every request through: the route closes its class to nobody (`signedClasses`). Absent: it verifies. */
   readonly unsigned?: true;
+  /** Headers that carry a secret itself, in lower case: never stored, and not seen by the agent. Absent: none. */
+  readonly secretHeaders?: ReadonlyArray<string>;
   /**
    * Gets what `verify` needs from elsewhere and keeps it; undefined when there is nothing to get. The
    * gateway waits for it within the route's deadline. Never rejects: `verify` says what is missing.
@@ -101,7 +104,8 @@ export interface Verifier {
 }
 
 export type EntityResult =
-  | { readonly _tag: "Entity"; readonly name: string }
+  /** `slugged`: what `slug` made the name of. An agent takes webhooks of one such entity only. */
+  | { readonly _tag: "Entity"; readonly name: string; readonly slugged?: string }
   /** 400 `Missing <field>`. */
   | { readonly _tag: "Missing"; readonly field: string }
   /** 400 with `message` (body that is not JSON: `Invalid JSON`). */
@@ -127,6 +131,8 @@ export interface WebhookRoute {
   readonly answer: "agent" | "stored";
   readonly deadlineMs: number;
   readonly bodyBytesMax: number;
+  /** What of a request is hidden before it is stored: the usual names, the verifier's and the route's own. */
+  readonly redaction: Redaction;
 }
 
 /** False: the route answers 405 `Method not allowed`, before the body is read. */

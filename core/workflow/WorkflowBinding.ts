@@ -2,7 +2,8 @@
  * `env.ORDER_WORKFLOW`: the binding of a workflow class. Agents start and follow instances by its name
  * (`runWorkflow`); a handler outside of any agent does it here, as on the reference's platform.
  */
-import { agentId, type AgentId } from "../../schemas/Address.ts";
+import type { AgentId } from "../../schemas/Address.ts";
+import { topLevelId } from "../../schemas/AgentPath.ts";
 import { AgentNamespace, type CallClientSource } from "../agent/AgentNamespace.ts";
 import type { ControlAction, InstanceStatus, WorkflowRun } from "./WorkflowRun.ts";
 
@@ -21,8 +22,9 @@ export class WorkflowBinding {
     this.#instances = new AgentNamespace(className, client);
   }
 
+  /** Throws `InvalidAddress`, for a sub-agent's name too. */
   idOf(workflowId: string): AgentId {
-    return agentId(this.className, workflowId);
+    return topLevelId(this.className, workflowId);
   }
 
   /** Starts an instance that no agent follows. Rejects when there is one of that id. */

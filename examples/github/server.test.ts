@@ -26,7 +26,7 @@ describe("the agent of a repository", () => {
   it("records what GitHub tells it, and counts it", async () => {
     const response = await star("Acme/Site", "1");
     expect([response.status, await response.text()]).toEqual([200, "OK"]);
-    const repo = test.agent(server.RepoAgent, "acme-site");
+    const repo = test.agent(server.RepoAgent, "acme~site");
     expect(await repo.state()).toMatchObject({ total: 1, counts: { star: 1 } });
     expect(await repo.sql("SELECT id, type, actor, timestamp FROM events")).toEqual([
       { id: "1", type: "star", actor: "octocat", timestamp: "2025-01-01T00:00:00.000Z" },
@@ -35,18 +35,18 @@ describe("the agent of a repository", () => {
 
   it("counts a delivery once, however often GitHub sends it", async () => {
     for (let n = 0; n < 3; n++) expect((await star("Acme/Site", "1")).status).toBe(200);
-    expect(await test.agent(server.RepoAgent, "acme-site").state()).toMatchObject({ total: 1 });
+    expect(await test.agent(server.RepoAgent, "acme~site").state()).toMatchObject({ total: 1 });
   });
 
   it("believes only GitHub", async () => {
     const body = JSON.stringify({ repository: { full_name: "Acme/Site" } });
     const forged = test.sign.github(body, "a guess");
     expect((await test.webhook("/webhooks/github", body, forged)).status).toBe(401);
-    expect(await test.agent(server.RepoAgent, "acme-site").events()).toEqual([]);
+    expect(await test.agent(server.RepoAgent, "acme~site").events()).toEqual([]);
   });
 
   it("shows pages each event as it comes, and lets them look only", async () => {
-    const page = await test.connect(server.RepoAgent, "acme-site");
+    const page = await test.connect(server.RepoAgent, "acme~site");
     await star("Acme/Site", "1");
     expect(page.state).toMatchObject({ repository: "Acme/Site", total: 1 });
     expect(await page.call("listEvents", 5)).toMatchObject([{ id: "1", type: "star" }]);
@@ -69,6 +69,6 @@ describe("the agent of a repository", () => {
     await crashed;
     await test.revive();
     expect((await answer).status).toBe(200);
-    expect(await test.agent(server.RepoAgent, "acme-site").state()).toMatchObject({ total: 2 });
+    expect(await test.agent(server.RepoAgent, "acme~site").state()).toMatchObject({ total: 2 });
   });
 });

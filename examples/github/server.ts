@@ -9,7 +9,7 @@
  */
 import { readFileSync } from "node:fs";
 import { Agent, callable, type FetchContext } from "agents";
-import { body, github, slug, webhook } from "agents/webhooks";
+import { body, escapedSlug, github, webhook } from "agents/webhooks";
 import { summarise, type Summary } from "./summarise.ts";
 
 /** What pages show at once: every client gets it on connect and after every change. */
@@ -110,7 +110,7 @@ export default {
     webhook("/webhooks/github", {
       agent: RepoAgent,
       verify: github({ secret: "GITHUB_WEBHOOK_SECRET" }),
-      entity: body("repository.full_name", slug),
+      entity: body("repository.full_name", escapedSlug),
     }),
   ],
 

@@ -39,7 +39,7 @@ export function addActingCommands(program: Command, joins: Joins, terminal: Term
 printed on stderr, with exit code 1. Arguments that begin with a dash go after --.
 
 Examples:
-  agents call repo-agent octocat-hello-world listEvents 5
+  agents call repo-agent octocat~hello-world listEvents 5
   agents call Greeter front-door greet '"Ada"' '{"loud": true}'
   agents call Counter hits add -- -1`,
     )
@@ -74,8 +74,8 @@ the broker's disks hold is not touched.
 --json prints {class, name, removed: {events, inputs, …}, end, lives, hosts, silent, away}
 
 Examples:
-  agents export RepoAgent octocat-hello-world > agent.jsonl
-  agents erase RepoAgent octocat-hello-world --yes`,
+  agents export RepoAgent octocat~hello-world > agent.jsonl
+  agents erase RepoAgent octocat~hello-world --yes`,
     )
     .action((className: string, name: string, given: GivenErase) =>
       withPorts(given, (ports) =>

@@ -71,9 +71,9 @@ cause has kind, id, provider, type, headers and body of what came in; state is t
 the turn, where the turn changed it.
 
 Examples:
-  agents history repo-agent octocat-hello-world
-  agents history RepoAgent octocat-hello-world --limit 20
-  agents history RepoAgent octocat-hello-world --json | jq 'select(.cause.type == "push")'`,
+  agents history repo-agent octocat~hello-world
+  agents history RepoAgent octocat~hello-world --limit 20
+  agents history RepoAgent octocat~hello-world --json | jq 'select(.cause.type == "push")'`,
     )
     .action((className: string, name: string, given: Given) =>
       withPorts(given, (ports) =>
@@ -100,9 +100,9 @@ Examples:
 --json prints {class, name, seq, time, state}
 
 Examples:
-  agents state repo-agent octocat-hello-world
-  agents state repo-agent octocat-hello-world --at 42
-  agents state repo-agent octocat-hello-world --at 2026-03-01T09:30:00Z --json`,
+  agents state repo-agent octocat~hello-world
+  agents state repo-agent octocat~hello-world --at 42
+  agents state repo-agent octocat~hello-world --at 2026-03-01T09:30:00Z --json`,
     )
     .action((className: string, name: string, given: Given) =>
       withPorts(given, (ports) => state(ports, terminal, { className, name, ...flags(given) })),
@@ -142,8 +142,8 @@ Exit code 1 when anything goes another way.
   {seq, time, inputs, outcome: "same"|"differs"|"fails"|"skipped", why?, differences?, sends?}
 
 Examples:
-  agents rerun RepoAgent octocat-hello-world
-  agents rerun RepoAgent octocat-hello-world src/next.ts --last 1000`,
+  agents rerun RepoAgent octocat~hello-world
+  agents rerun RepoAgent octocat~hello-world src/next.ts --last 1000`,
     )
     .action((className: string, name: string, module: string | undefined, given: GivenRerun) =>
       withPorts(given, (ports) =>
@@ -171,8 +171,8 @@ Examples:
 --json prints an array of rows, objects by column; blobs are base64.
 
 Examples:
-  agents sql repo-agent octocat-hello-world "SELECT type, count(*) FROM events GROUP BY type"
-  agents sql repo-agent octocat-hello-world "SELECT * FROM events" --at 42 --json`,
+  agents sql repo-agent octocat~hello-world "SELECT type, count(*) FROM events GROUP BY type"
+  agents sql repo-agent octocat~hello-world "SELECT * FROM events" --at 42 --json`,
     )
     .action((className: string, name: string, query: string, given: Given) =>
       withPorts(given, (ports) =>
@@ -194,8 +194,8 @@ Examples:
   {id, type, callback, payload?, due, cron?, timezone?, intervalSeconds?, delayInSeconds?, misfire, running, retry?}
 
 Examples:
-  agents schedules repo-agent octocat-hello-world
-  agents schedules RepoAgent octocat-hello-world --json | jq -r .due`,
+  agents schedules repo-agent octocat~hello-world
+  agents schedules RepoAgent octocat~hello-world --json | jq -r .due`,
     )
     .action((className: string, name: string, given: Given) =>
       withPorts(given, (ports) => schedules(ports, terminal, { className, name, ...flags(given) })),
@@ -219,7 +219,7 @@ Examples:
 
 Examples:
   agents tail
-  agents tail repo-agent octocat-hello-world
+  agents tail repo-agent octocat~hello-world
   agents tail --json | jq 'select(.error)'`,
     )
     .action((className: string | undefined, name: string | undefined, given: Given) =>

@@ -31,7 +31,7 @@ export function addSavingCommands(program: Command, joins: Joins, terminal: Term
 Inputs that still wait for the agent, and its dead letters, are not in it.
 
 Example:
-  agents export RepoAgent octocat-hello-world > agent.jsonl`,
+  agents export RepoAgent octocat~hello-world > agent.jsonl`,
     )
     .action((className: string, name: string, given: GivenTarget) =>
       withPorts(given, (ports) => exportAgent(ports, terminal, joins.time, { className, name })),
@@ -77,8 +77,8 @@ Schedules that were due long ago run at once: fork an agent with mail or webhook
 does no harm (agents export, and agents import elsewhere).
 
 Examples:
-  agents fork RepoAgent octocat-hello-world before-the-bug --at 1041
-  agents fork RepoAgent octocat-hello-world yesterday --at 2026-03-01T09:30:00Z`,
+  agents fork RepoAgent octocat~hello-world before-the-bug --at 1041
+  agents fork RepoAgent octocat~hello-world yesterday --at 2026-03-01T09:30:00Z`,
     )
     .action((className: string, name: string, newName: string, given: GivenFork) =>
       withPorts(given, (ports) =>

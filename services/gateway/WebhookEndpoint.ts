@@ -23,7 +23,7 @@ import {
   type WebhookRequest,
   type WebhookRoute,
 } from "../../core/webhook/WebhookRoute.ts";
-import { addressKey, type AgentId } from "../../schemas/Address.ts";
+import { addressKey } from "../../schemas/Address.ts";
 import { decodeMessage, type InputAnswer } from "../../schemas/Call.ts";
 import { Deadlines } from "./Deadlines.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
@@ -31,7 +31,7 @@ import { listen } from "./listen.ts";
 import { tooMany } from "./RateLimit.ts";
 import { headerRecord, plain, urlOf } from "./requests.ts";
 import { BATCH_ITEMS_MAX, storeBatch } from "./storeBatch.ts";
-import { agentOf, webhookHead } from "./webhookInput.ts";
+import { agentOf, webhookHead, type FoundAgent } from "./webhookInput.ts";
 import { toHttp, WebhookOut } from "./WebhookOut.ts";
 
 type Respond = (response: HttpResponse) => void;
@@ -134,7 +134,7 @@ export class WebhookEndpoint {
       return respond(toHttp(answerOfVerdict(verdict)));
     }
     if (http.method !== "POST") return respond(toHttp(methodNotAllowed(route)));
-    const headers = headerRecord(http);
+    const headers = headerRecord(http, route.redaction);
     if (verdict.items !== undefined)
       return void this.storeAll(route, request, verdict, verdict.items, headers, respond);
     const found = agentOf(route, request);
@@ -142,7 +142,7 @@ export class WebhookEndpoint {
     const wait = this.services.entityLimit?.take(addressKey(found.id)) ?? 0;
     if (wait > 0) return respond(tooMany(wait));
     if (this.isBusy()) return respond(BUSY);
-    this.store(found.id, route, request, verdict, headers, respond);
+    this.store(found, route, request, verdict, headers, respond);
   }
 
   private isBusy(): boolean {
@@ -180,7 +180,7 @@ export class WebhookEndpoint {
 
   /** Rule 2. */
   private store(
-    id: AgentId,
+    { id, entity }: FoundAgent,
     route: WebhookRoute,
     request: WebhookRequest,
     { dedupId, replayId, eventType }: Verified,
@@ -194,7 +194,7 @@ export class WebhookEndpoint {
       ? { subject: this.replySubject, id: this.life + numberText(number) }
       : undefined;
     const head = webhookHead({
-      route, request, headers, dedupId, replayId, eventType, id: time.id, reply,
+      route, request, headers, entity, dedupId, replayId, eventType, id: time.id, reply,
     }); // prettier-ignore
     const out = new WebhookOut({
       services: this.services,

@@ -11,7 +11,7 @@
 import type { HttpResponse } from "../../core/http/HttpServer.ts";
 import { ACCEPTED, UNAVAILABLE } from "../../core/webhook/answers.ts";
 import type { PlainAnswer } from "../../core/webhook/WebhookRoute.ts";
-import type { AgentId } from "../../schemas/Address.ts";
+import type { TopLevelId } from "../../schemas/AgentPath.ts";
 import type { CallReply, InputAnswer } from "../../schemas/Call.ts";
 import { encodeEnvelope, type InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { Deadlines } from "./Deadlines.ts";
@@ -28,7 +28,7 @@ export interface WebhookOutOptions {
   readonly services: Pick<GatewayServices, "inbox" | "calls" | "blobs" | "log">;
   readonly deadlines: Deadlines;
   readonly deadlineMs: number;
-  readonly id: AgentId;
+  readonly id: TopLevelId;
   readonly envelope: InboxEnvelope;
   /** Whether its agent answers it, or the gateway does, once it is stored. */
   readonly byAgent: boolean;

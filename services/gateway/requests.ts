@@ -5,6 +5,7 @@
 import type { BodyReader, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import { LazyResponse } from "../../core/http/LazyResponse.ts";
 import { readAhead } from "../../core/http/readAhead.ts";
+import type { Redaction } from "../../core/redaction/Redaction.ts";
 import { makeRequest } from "../../core/turn/runWebhook.ts";
 import type { HeaderPairs } from "../../schemas/Call.ts";
 
@@ -41,11 +42,14 @@ export function headerPairs(request: HttpRequest): HeaderPairs {
   return pairs;
 }
 
-/** As a record, repeated headers joined with ", ". */
-export function headerRecord(request: HttpRequest): Record<string, string> {
+/** As a record, repeated headers joined with ", "; without credentials, for it is stored. */
+export function headerRecord(request: HttpRequest, redaction: Redaction): Record<string, string> {
   const record: Record<string, string> = {};
   for (const name in request.headers)
-    if (!INTERNAL_PREFIXES.some((prefix) => name.startsWith(prefix)))
+    if (
+      !redaction.hidesHeader(name) &&
+      !INTERNAL_PREFIXES.some((prefix) => name.startsWith(prefix))
+    )
       record[name] = request.headers[name]!.join(", ");
   return record;
 }

@@ -1,5 +1,6 @@
 /** Requests that are no declared webhook: the module's own `fetch`, else the default routing (`Access`), else 404. */
 import { AgentUnreachable } from "../../core/call/CallClient.ts";
+import { REDACTION } from "../../core/redaction/Redaction.ts";
 import { InvalidAddress } from "../../schemas/Address.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 
@@ -26,11 +27,14 @@ export async function routeRequest(services: GatewayServices, request: Request):
     // The caller chose the name: told what is wrong with it.
     if (error instanceof InvalidAddress) return new Response(error.message, { status: 400 });
     if (error instanceof AgentUnreachable) {
-      log.warn("an agent can't be reached", { url: request.url, error: error.message });
+      log.warn("an agent can't be reached", {
+        url: REDACTION.url(request.url),
+        error: error.message,
+      });
       return new Response("Service Unavailable", { status: 503, headers: { "retry-after": "1" } });
     }
     log.error("the module's fetch failed", {
-      url: request.url,
+      url: REDACTION.url(request.url),
       error: error instanceof Error ? (error.stack ?? error.message) : String(error),
     });
     return new Response("Internal Server Error", { status: 500 });

@@ -85,6 +85,7 @@ function lanesOf(
       route,
       request,
       headers: sent,
+      entity: found.entity,
       dedupId: item.dedupId,
       id,
       replayId: replayId === undefined ? undefined : `${replayId}#${i}`,

@@ -4,12 +4,17 @@
  */
 import { answerOfEntity } from "../../core/webhook/answers.ts";
 import type { PlainAnswer, WebhookRequest, WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
-import { agentId, InvalidAddress, type AgentId } from "../../schemas/Address.ts";
+import { InvalidAddress } from "../../schemas/Address.ts";
+import { topLevelId, type TopLevelId } from "../../schemas/AgentPath.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 
-export type AgentOf =
-  | { readonly _tag: "Agent"; readonly id: AgentId }
-  | { readonly _tag: "Refused"; readonly answer: PlainAnswer };
+/** `entity`: what `slug` made the agent's name of. */
+export interface FoundAgent {
+  readonly _tag: "Agent";
+  readonly id: TopLevelId;
+  readonly entity: string | undefined;
+}
+export type AgentOf = FoundAgent | { readonly _tag: "Refused"; readonly answer: PlainAnswer };
 
 /** The agent that the route's entity source names, or the answer that says why there is none. */
 export function agentOf(route: WebhookRoute, request: WebhookRequest): AgentOf {
@@ -18,7 +23,7 @@ export function agentOf(route: WebhookRoute, request: WebhookRequest): AgentOf {
   if (entity._tag !== "Entity" || answer !== undefined)
     return { _tag: "Refused", answer: answer ?? invalid("Invalid entity") };
   try {
-    return { _tag: "Agent", id: agentId(route.agent, entity.name) };
+    return { _tag: "Agent", id: topLevelId(route.agent, entity.name), entity: entity.slugged };
   } catch (error) {
     if (error instanceof InvalidAddress) return { _tag: "Refused", answer: invalid(error.message) };
     throw error;
@@ -32,9 +37,11 @@ const invalid = (body: string): PlainAnswer => ({
 });
 
 export interface InputParts {
-  readonly route: Pick<WebhookRoute, "path" | "verifier">;
+  readonly route: Pick<WebhookRoute, "path" | "verifier" | "redaction">;
   readonly request: WebhookRequest;
+  /** Without credentials (`headerRecord`). */
   readonly headers: Readonly<Record<string, string>>;
+  readonly entity: string | undefined;
   /** Where the verdict has none: an id that nothing else has. */
   readonly dedupId: string | undefined;
   readonly id: () => string;
@@ -53,11 +60,12 @@ export function webhookHead({ route, request, headers, ...parts }: InputParts): 
     provider,
     route: route.path,
     method: request.method,
-    url: request.url,
+    url: route.redaction.url(request.url),
     headers,
     ...(unsigned === undefined ? {} : { verified: false }),
     ...(parts.replayId === undefined ? {} : { alsoKeys: [`${provider}:replay:${parts.replayId}`] }),
     ...(parts.eventType === undefined ? {} : { type: parts.eventType }),
+    ...(parts.entity === undefined ? {} : { entity: parts.entity }),
     ...(parts.reply === undefined ? {} : { reply: parts.reply }),
   };
 }

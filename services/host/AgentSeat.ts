@@ -198,4 +198,8 @@ export class AgentSeat implements ActiveAgentParts, CommitterHost, MailboxHost, 
   onDuplicate(): void {
     this.services.metrics.duplicates();
   }
+
+  onEntityConflict(): void {
+    this.services.metrics.entityConflicts();
+  }
 }

@@ -70,6 +70,7 @@ export interface HostServices {
     | "deadLetters"
     | "quarantines"
     | "duplicates"
+    | "entityConflicts"
   >;
   readonly journal: JournalShape;
   readonly inbox: InboxShape;

@@ -66,6 +66,8 @@ export interface SignatureScheme extends DetailFields {
     readonly toleranceSeconds?: number;
   };
   readonly secretFormat: SecretFormat;
+  /** Headers that carry the secret itself and no signature, in lower case: they are not stored. */
+  readonly secretHeaders?: ReadonlyArray<string>;
   /** The id's header is signed and the body only weakly: a second delivery under this id is refused. */
   readonly replayById?: true;
   /** Other spellings of the URL that the provider may have signed, the likeliest first. */

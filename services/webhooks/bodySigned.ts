@@ -20,6 +20,7 @@ export const gitlabTokenScheme: SignatureScheme = {
   algorithm: "token",
   // `X-Gitlab-Event-UUID` is no id of a delivery: webhooks that cause one another share it.
   headers: [{ signature: "x-gitlab-token", id: "idempotency-key", event: "x-gitlab-event" }],
+  secretHeaders: ["x-gitlab-token"],
   prefix: "",
   template: "",
 };

@@ -1,10 +1,11 @@
 /**
- * Where a webhook's agent gets its name from: the four sources of `interface.md` §4.1 and the `slug`
- * transform. Built by users in their routes; resolved by the gateway after verification.
+ * Where a webhook's agent gets its name from: the four sources of `interface.md` §4.1. Built by users in
+ * their routes; resolved by the gateway after verification. The transforms that come along are in `slug`.
  *
  * 1. Nothing a caller sends makes `resolve` throw, nor does a transform that throws.
  * 2. Two entities never share an agent by accident: a number that JSON cannot hold exactly and a
- *    string that is not well-formed Unicode are refused, not rounded or replaced.
+ *    string that is not well-formed Unicode are refused, not rounded or replaced. What `slug` merges,
+ *    the agent refuses (`core/webhook/sluggedEntity`).
  */
 import { INVALID_JSON } from "../../core/webhook/answers.ts";
 import {
@@ -14,6 +15,8 @@ import {
   type WebhookRequest,
 } from "../../core/webhook/WebhookRoute.ts";
 import { AGENT_NAME_BYTES_MAX } from "../../schemas/Address.ts";
+import { isSubAgentName } from "../../schemas/AgentPath.ts";
+import { slug } from "./slug.ts";
 import { parsedBody, valueAt } from "./ParsedBody.ts";
 
 /** Makes the agent's name of the value that was found. Pure; "" counts as missing. */
@@ -28,9 +31,6 @@ export interface EntityOptions {
   /** What a 400 `Missing <name>` calls the value. */
   readonly name?: string;
 }
-
-/** Lower case, each `/` a `-`: `Acme/Widgets` → `acme-widgets`. */
-export const slug: Transform = (value) => value.toLowerCase().replaceAll("/", "-");
 
 type Arguments =
   | readonly [transform?: Transform, options?: EntityOptions]
@@ -66,7 +66,7 @@ export function path(parameter: string, ...args: Arguments): EntitySource {
 /** A request header; one that was sent twice is refused, since it names two agents. */
 export function header(name: string, ...args: Arguments): EntitySource {
   const key = name.toLowerCase();
-  if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(key))
+  if (!isHeaderName(key))
     throw new InvalidWebhook({ message: `header("${name}"): not a header's name` });
   return source("header", key, key, args, ({ headers }) => {
     const values = Object.hasOwn(headers, key) ? headers[key] : undefined;
@@ -75,6 +75,8 @@ export function header(name: string, ...args: Arguments): EntitySource {
       : { value: values?.[0] };
   });
 }
+
+export const isHeaderName = (name: string): boolean => /^[!#$%&'*+.^_`|~0-9a-z-]+$/i.test(name);
 
 /** One agent for all requests of the route. */
 export function constant(name: string): EntitySource {
@@ -114,7 +116,10 @@ function source(
       if (typeof text !== "string") return text;
       if (transform === undefined || text === "") return named(text, field);
       try {
-        return named(transform(text), field);
+        const entity = named(transform(text), field);
+        return transform === slug && entity._tag === "Entity"
+          ? { ...entity, slugged: text }
+          : entity;
       } catch {
         // The user's function does not take this value: the sender is told which one (1).
         return { _tag: "Invalid", message: `Invalid ${field}` };
@@ -124,7 +129,7 @@ function source(
 }
 
 function textOf(value: unknown, field: string): string | EntityResult {
-  if (typeof value === "string") return value;
+  if (typeof value === "string") return value.isWellFormed() ? value : illFormed(field);
   if (typeof value !== "number" || !Number.isFinite(value)) return { _tag: "Missing", field };
   if (Math.abs(value) > Number.MAX_SAFE_INTEGER)
     return {
@@ -134,10 +139,16 @@ function textOf(value: unknown, field: string): string | EntityResult {
   return String(value);
 }
 
+const illFormed = (field: string): EntityResult => ({
+  _tag: "Invalid",
+  message: `Invalid ${field}: not well-formed Unicode`,
+});
+
 function named(name: unknown, field: string): EntityResult {
   if (typeof name !== "string" || name === "") return { _tag: "Missing", field };
-  if (!name.isWellFormed())
-    return { _tag: "Invalid", message: `Invalid ${field}: not well-formed Unicode` };
+  if (!name.isWellFormed()) return illFormed(field);
+  if (isSubAgentName(name))
+    return { _tag: "Invalid", message: `Invalid ${field}: an agent's name can't begin with "/"` };
   const bytes = Buffer.byteLength(name);
   if (bytes > AGENT_NAME_BYTES_MAX)
     return {

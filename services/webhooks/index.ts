@@ -3,15 +3,9 @@
  * goes to. The gateway serves what is declared; `sign` makes requests that these verifiers accept.
  */
 export { webhook, type AgentReference, type WebhookOptions } from "./webhook.ts";
-export {
-  body,
-  constant,
-  header,
-  path,
-  slug,
-  type EntityOptions,
-  type Transform,
-} from "./entities.ts";
+export { body, constant, header, path, type EntityOptions, type Transform } from "./entities.ts";
+export { escapedSlug, slug, type Slug } from "./slug.ts";
+export type { RedactNames } from "../../core/redaction/Redaction.ts";
 export { github, shopify, slack, standardWebhooks, stripe, svix } from "./providers.ts";
 export {
   attio,

@@ -164,6 +164,7 @@ export function verifierOf(
       ...(template.includes("url") && publicUrl.hasRequestPath ? (["url"] as const) : []),
     ],
     secretNames: [...keys.names, ...(greeting?.secretNames ?? [])],
+    ...(scheme.secretHeaders !== undefined && { secretHeaders: scheme.secretHeaders }),
     ...(greeting !== undefined && { handshakeMethods: greeting.methods }),
     ...(keys.prepare !== undefined && { prepare: keys.prepare }),
     verify,

@@ -3,7 +3,9 @@
  * here, when the module is loaded, not when the first request comes. The gateway serves the routes
  * (`RouteTable`), hosts run the agents that they name.
  */
+import { Redaction, type RedactNames } from "../../core/redaction/Redaction.ts";
 import { parsePathPattern, type PathSegment } from "../../core/webhook/RouteTable.ts";
+import { isHeaderName } from "./entities.ts";
 import {
   InvalidWebhook,
   WEBHOOK_BODY_BYTES_MAX,
@@ -31,6 +33,11 @@ export interface WebhookOptions {
   readonly deadlineMs?: number;
   /** Largest body, bytes; a larger one is answered 413. 25 MiB unless said otherwise. */
   readonly bodyBytesMax?: number;
+  /**
+   * Headers and query parameters that carry credentials, besides the usual names and the verifier's own. What is
+   * hidden is not stored, and the agent does not see it: the header is gone, the parameter's value is `REDACTED`.
+   */
+  readonly redact?: RedactNames;
 }
 
 /** No known provider waits longer than 30 s; twice that covers tools that do. */
@@ -44,7 +51,7 @@ export function webhook(path: string, options: WebhookOptions): WebhookRoute {
   if (typeof verifier?.verify !== "function")
     throw wrong("verify: give a verifier, like github({ secret }), or unsigned()");
   if (typeof entity?.resolve !== "function")
-    throw wrong(`entity: give its source, like body("repository.full_name", slug)`);
+    throw wrong(`entity: give its source, like body("repository.full_name", escapedSlug)`);
   if (answer !== "agent" && answer !== "stored")
     throw wrong(`answer is "agent" or "stored", not "${String(answer)}"`);
   const refusal = refuseEntity(entity, verifier, segments);
@@ -63,7 +70,28 @@ export function webhook(path: string, options: WebhookOptions): WebhookRoute {
     answer,
     deadlineMs: within("deadlineMs", verifier.deadlineMs, DEADLINE_MS_MAX),
     bodyBytesMax: within("bodyBytesMax", WEBHOOK_BODY_BYTES_MAX, WEBHOOK_BODY_BYTES_MAX),
+    redaction: redactionOf(verifier, options.redact ?? {}, wrong),
   };
+}
+
+function redactionOf(
+  { secretHeaders = [] }: Verifier,
+  redact: RedactNames,
+  wrong: (why: string) => InvalidWebhook,
+): Redaction {
+  const listed = (option: "headers" | "query", isName: (name: string) => boolean) => {
+    const names: unknown = redact[option] ?? [];
+    if (Array.isArray(names) && names.every((n) => typeof n === "string" && isName(n)))
+      return names as ReadonlyArray<string>;
+    throw wrong(`redact.${option}: give a list of names, like ["x-own-token"]`);
+  };
+  for (const option of Object.keys(redact))
+    if (option !== "headers" && option !== "query")
+      throw wrong(`redact.${option} is unknown: redact takes headers and query`);
+  return new Redaction({
+    headers: [...secretHeaders, ...listed("headers", isHeaderName)],
+    query: listed("query", (name) => name !== ""),
+  });
 }
 
 function agentName(agent: AgentReference, wrong: (why: string) => InvalidWebhook): string {

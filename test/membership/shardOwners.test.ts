@@ -12,6 +12,7 @@ import { CallClient } from "../../core/call/CallClient.ts";
 import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
 import { noMetrics } from "../../core/metrics/Metrics.ts";
 import { RouteTable } from "../../core/webhook/RouteTable.ts";
+import { Access } from "../../services/gateway/Access.ts";
 import { Gateway } from "../../services/gateway/Gateway.ts";
 import {
   GATEWAY_BOUNDS_DEFAULT,
@@ -225,15 +226,19 @@ test("a gateway claims its lease again at once when the watch says that it is go
   const bus = makeMemoryBus(connection);
   const blobs = makeMemoryBlobs(connection);
   const quiet = (): void => undefined;
+  const log = { debug: quiet, info: quiet, warn: quiet, error: quiet };
+  const config = { gatewayId: "g", subjects, shards: 2, ...GATEWAY_BOUNDS_DEFAULT };
+  const module = () => ({ routes: new RouteTable([]), env: {}, signed: new Set<string>() });
   const services: GatewayServices = {
-    config: { gatewayId: "g", subjects, shards: 2, ...GATEWAY_BOUNDS_DEFAULT },
-    module: () => ({ routes: new RouteTable([]), env: {} }),
+    config,
+    module,
+    access: new Access({ config, module, log }),
     calls: new CallClient({ bus, blobs, time, subjects, shards: 2 }),
     metrics: agentMetrics(noMetrics),
     inbox: makeMemoryInbox(connection),
     leases: makeMemoryLeases(connection),
     blobs, bus, time,
-    log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+    log,
   }; // prettier-ignore
   const scope = Effect.runSync(Scope.make());
   let gateway: Gateway | undefined;

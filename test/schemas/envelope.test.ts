@@ -22,6 +22,7 @@ const USUAL = {
   method: "POST",
   url: "http://localhost/webhooks/github",
   headers: { "x-github-event": "push" },
+  entity: "Acme/Site",
   reply: { subject: "agents.gateway.a.reply", id: "1" },
 } as const;
 

@@ -12,6 +12,7 @@ export const CAUSE = {
   method: "POST",
   url: "http://localhost/webhooks/github",
   headers: { "x-github-event": "push" },
+  entity: "Acme/Site",
   body: "{}",
 } as const;
 export const TURN = {

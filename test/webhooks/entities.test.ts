@@ -1,19 +1,25 @@
 /** Where an agent's name comes from, and what happens when it is not there. */
 import { describe, expect, test } from "vitest";
 import { answerOfEntity } from "../../core/webhook/answers.ts";
-import { body, constant, header, path, slug } from "../../services/webhooks/index.ts";
+import { body, constant, escapedSlug, header, path, slug } from "../../services/webhooks/index.ts";
 import { requestOf } from "./requests.ts";
 
 const FORM = { "Content-Type": "application/x-www-form-urlencoded; charset=utf-8" };
 const json = (value: unknown) => requestOf({ body: JSON.stringify(value) });
 const entity = (name: string) => ({ _tag: "Entity", name });
+const slugged = (name: string, of: string) => ({ _tag: "Entity", name, slugged: of });
 const missing = (field: string) => ({ _tag: "Missing", field });
 
 describe("body", () => {
   test("follows a dotted path, array indexes included, and applies the transform", () => {
     const request = json({ repository: { full_name: "Acme/Web/X" }, items: [{ id: "a" }, "b"] });
     expect(body("repository.full_name").resolve(request)).toEqual(entity("Acme/Web/X"));
-    expect(body("repository.full_name", slug).resolve(request)).toEqual(entity("acme-web-x"));
+    expect(body("repository.full_name", slug).resolve(request)).toEqual(
+      slugged("acme-web-x", "Acme/Web/X"),
+    );
+    expect(body("repository.full_name", escapedSlug).resolve(request)).toEqual(
+      entity("acme~web~x"),
+    );
     expect(body("items.0.id").resolve(request)).toEqual(entity("a"));
     expect(body("items.1", (s) => `x-${s}`).resolve(request)).toEqual(entity("x-b"));
   });
@@ -50,7 +56,7 @@ describe("body", () => {
         body: "Missing b",
       });
     expect(body("a.b", { name: "b" }, slug).resolve(json({ a: { b: "X/Y" } }))).toEqual(
-      entity("x-y"),
+      slugged("x-y", "X/Y"),
     );
   });
 
@@ -120,10 +126,12 @@ describe("body", () => {
       _tag: "Invalid",
       message: "Invalid a: 1025 bytes long; the limit is 1024 bytes of UTF-8",
     });
-    expect(body("a").resolve(requestOf({ body: '{"a":"\\ud800"}' }))).toEqual({
-      _tag: "Invalid",
-      message: "Invalid a: not well-formed Unicode",
-    });
+    // Before the transform: an escape of U+FFFD would be well-formed, and the same for all of them.
+    for (const source of [body("a"), body("a", slug), body("a", escapedSlug)])
+      expect(source.resolve(requestOf({ body: '{"a":"\\ud800"}' }))).toEqual({
+        _tag: "Invalid",
+        message: "Invalid a: not well-formed Unicode",
+      });
   });
 
   test("a path that names nothing is refused when it is declared", () => {
@@ -136,7 +144,9 @@ describe("the other sources", () => {
   test("path reads the route's own parameter, and nothing inherited", () => {
     const request = requestOf({ params: { customer: "Acme/1" } });
     expect(path("customer").resolve(request)).toEqual(entity("Acme/1"));
-    expect(path("customer", { trust: true }, slug).resolve(request)).toEqual(entity("acme-1"));
+    expect(path("customer", { trust: true }, slug).resolve(request)).toEqual(
+      slugged("acme-1", "Acme/1"),
+    );
     expect(path("constructor").resolve(request)).toEqual(missing("constructor"));
     expect(path("customer", { trust: true }).trust).toBe(true);
     expect(path("customer").trust).toBe(false);
@@ -158,5 +168,6 @@ describe("the other sources", () => {
     expect(constant("all").resolve(requestOf({}))).toEqual(entity("all"));
     expect(() => constant("")).toThrow(/at least one character/);
     expect(() => constant("x".repeat(1025))).toThrow(/1025 bytes long/);
+    expect(() => constant("/Vault/a/b")).toThrow(/can't begin with "\/"/);
   });
 });

@@ -1,11 +1,13 @@
 /** What may be declared, and which declaration a request belongs to. */
 import { describe, expect, test } from "vitest";
+import { Redaction } from "../../core/redaction/Redaction.ts";
 import { RouteTable } from "../../core/webhook/RouteTable.ts";
 import { WEBHOOK_BODY_BYTES_MAX } from "../../core/webhook/WebhookRoute.ts";
 import {
   body,
   constant,
   github,
+  gitlabToken,
   header,
   hmac,
   InvalidWebhook,
@@ -23,6 +25,8 @@ import {
 class RepoAgent {
   constructor(readonly name: string) {}
 }
+/** The usual names. */
+const REDACTION = new Redaction();
 const verify = github({ secret: "GITHUB_WEBHOOK_SECRET" });
 const entity = body("repository.full_name", slug);
 const to = (pattern: string) =>
@@ -39,6 +43,7 @@ describe("webhook", () => {
       answer: "agent",
       deadlineMs: 9500,
       bodyBytesMax: WEBHOOK_BODY_BYTES_MAX,
+      redaction: REDACTION,
     });
     expect(slack({ secret: "S" }).deadlineMs).toBe(2500);
     expect(stripe({ secret: "S" }).deadlineMs).toBe(5000);
@@ -56,6 +61,10 @@ describe("webhook", () => {
     [{ deadlineMs: 0 }, /deadlineMs is 0: give a whole number from 1 to 60000/],
     [{ deadlineMs: 60_001 }, /deadlineMs is 60001/],
     [{ deadlineMs: 1.5 }, /deadlineMs is 1.5/],
+    [{ redact: { headers: "x-a" } }, /redact.headers: give a list of names/],
+    [{ redact: { headers: ["x a"] } }, /redact.headers: give a list of names/],
+    [{ redact: { query: [""] } }, /redact.query: give a list of names/],
+    [{ redact: { cookies: [] } }, /redact.cookies is unknown: redact takes headers and query/],
     [{ bodyBytesMax: 0 }, /bodyBytesMax is 0/],
     [{ bodyBytesMax: WEBHOOK_BODY_BYTES_MAX + 1 }, /from 1 to 26214400/],
   ])("%o is refused with the route's path and the remedy", (over, message) => {
@@ -63,6 +72,19 @@ describe("webhook", () => {
     expect(() => webhook("/webhooks/github", options)).toThrow(InvalidWebhook);
     expect(() => webhook("/webhooks/github", options)).toThrow(message);
     expect(() => webhook("/webhooks/github", options)).toThrow(/^webhook\("\/webhooks\/github"\)/);
+  });
+
+  test("a route hides what its verifier reads a secret from, and what it names itself", () => {
+    const verifier: Verifier = { ...verify, secretHeaders: ["x-foo"] };
+    const options = { agent: "A", verify: verifier, entity };
+    const own = webhook("/w", { ...options, redact: { headers: ["X-Bar"], query: ["pin"] } });
+    expect(["x-foo", "x-bar", "cookie"].map((n) => own.redaction.hidesHeader(n))).not.toContain(
+      false,
+    );
+    expect(own.redaction.url("/w?pin=1&a=2")).toBe("/w?pin=REDACTED&a=2");
+    const usual = webhook("/w", { agent: "A", verify, entity });
+    expect(["x-foo", "x-bar"].map((n) => usual.redaction.hidesHeader(n))).not.toContain(true);
+    expect(gitlabToken({ secret: "S" }).secretHeaders).toEqual(["x-gitlab-token"]);
   });
 
   const declare = (pattern: string, verifier: Verifier, source: EntitySource) => () =>

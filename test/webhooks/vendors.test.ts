@@ -77,7 +77,7 @@ describe("GitHub (@octokit/webhooks-methods)", () => {
       expect(entity.resolve(requestOf({ body: text }))).toEqual(
         name === undefined
           ? { _tag: "Missing", field: "repository" }
-          : { _tag: "Entity", name: name.toLowerCase().replace("/", "-") },
+          : { _tag: "Entity", name: name.toLowerCase().replace("/", "-"), slugged: name },
       );
     }
   });

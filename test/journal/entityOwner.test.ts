@@ -1,0 +1,62 @@
+/** The entity that an agent was made for: told by its events, kept by its snapshots, in forms that earlier releases wrote too. */
+import { describe, expect, it } from "vitest";
+import { transplant } from "../../core/journal/transplant.ts";
+import { AgentImage } from "../../core/turn/AgentImage.ts";
+import { applyEvent } from "../../core/turn/applyEvent.ts";
+import { agentId, type AgentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
+import { decodeEvent, encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
+import { decodeSnapshot } from "../../schemas/Snapshot.ts";
+
+const ID = agentId("Repo", "ac-me-site");
+let seq = 0;
+
+const event = (entity?: string, kind: JournalHead["kind"] = "turns"): JournalHead => ({
+  id: `event-${++seq}`,
+  agent: [ID.class, ID.name],
+  kind,
+  host: "h",
+  epoch: 1,
+  time: seq,
+  turns: [{ cause: { kind: "webhook", id: `k${seq}`, ...(entity === undefined ? {} : { entity }) } }],
+}); // prettier-ignore
+
+function imageOf(id: AgentId, ...heads: ReadonlyArray<JournalHead>): AgentImage {
+  const image = new AgentImage(id);
+  for (const [i, head] of heads.entries()) applyEvent(image, (i + 1) as Sequence, head);
+  return image;
+}
+
+describe("an agent's entity", () => {
+  it("is that of the first event that has one, whatever comes later", () => {
+    expect(imageOf(ID, event()).entity).toBeUndefined();
+    expect(imageOf(ID, event(), event("Ac-me/Site"), event("ac/me-site")).entity).toBe(
+      "Ac-me/Site",
+    );
+  });
+
+  it("ends with its life, also by the input that ends it", () => {
+    const image = imageOf(ID, event("ac-me/site"), event("ac-me/site", "destroyed"));
+    expect(image.entity).toBeUndefined();
+    applyEvent(image, 3 as Sequence, event("ac/me-site"));
+    expect(image.entity).toBe("ac/me-site");
+  });
+
+  it("is kept by a snapshot; one of an earlier release has none", () => {
+    const again = (image: AgentImage) =>
+      AgentImage.fromSnapshot(ID, decodeSnapshot(image.encode(new Uint8Array(0))).head).entity;
+    expect(again(imageOf(ID, event("ac-me/site")))).toBe("ac-me/site");
+    expect(again(imageOf(ID, event()))).toBeUndefined();
+    expect(decodeSnapshot(imageOf(ID, event()).encode()).head).not.toHaveProperty("entity");
+  });
+
+  it("goes along to the same name, and means nothing under another", () => {
+    const moved = (id: AgentId): JournalHead =>
+      decodeEvent(transplant(encodeEvent(event("ac-me/site")), { id, epoch: 0 as Epoch })).head;
+    expect(imageOf(ID, moved(ID)).entity).toBe("ac-me/site");
+    const copy = agentId("Repo", "co-py");
+    const fork = imageOf(copy, moved(copy));
+    expect(fork.entity).toBeUndefined();
+    applyEvent(fork, 2 as Sequence, { ...event("co/py"), agent: [copy.class, copy.name] });
+    expect(fork.entity).toBe("co/py");
+  });
+});

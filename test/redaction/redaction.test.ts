@@ -1,0 +1,87 @@
+/** What of a request is a credential: headers by name, and parameters of the query however they are written. */
+import { describe, expect, test } from "vitest";
+import { Redaction, REDACTION } from "../../core/redaction/Redaction.ts";
+import { causeOfConnect, causeOfEnvelope, causeOfRequest } from "../../core/turn/causeOf.ts";
+import type { Sequence } from "../../schemas/Address.ts";
+import type { SignatureScheme } from "../../services/webhooks/SignatureScheme.ts";
+import * as bodySigned from "../../services/webhooks/bodySigned.ts";
+import * as keySigned from "../../services/webhooks/keySigned.ts";
+import * as providers from "../../services/webhooks/providers.ts";
+import * as timeSigned from "../../services/webhooks/timeSigned.ts";
+import * as urlSigned from "../../services/webhooks/urlSigned.ts";
+
+describe("a URL's query", () => {
+  test.each([
+    "token", "access_token", "accessToken", "ACCESS-TOKEN", "refresh_token", "hub.verify_token", "id_token",
+    "api_key", "apikey", "api-key", "key", "secret", "client_secret", "password", "passwd", "pwd", "auth",
+    "signature", "X-Amz-Signature", "sig", "code", "jwt", "session", "%74oken", "user[password]", "to%6Ben", "+token",
+  ])("loses the value of %s", (name) => {
+    expect(REDACTION.url(`http://h/p?a=1&${name}=hunter2&b=2#end`)).toBe(`http://h/p?a=1&${name}=REDACTED&b=2#end`);
+  }); // prettier-ignore
+
+  test.each(["name", "page", "limit", "state", "keyword", "codec", "tokens", "author", "_pk", "%"])(
+    "keeps the value of %s",
+    (name) => {
+      const url = `http://h/p?${name}=1&x`;
+      expect(REDACTION.url(url)).toBe(url);
+    },
+  );
+
+  test("is left to the letter but for values: order, repetitions, escapes, what has none", () => {
+    expect(REDACTION.url("/p?token=a&token=b&&token&token=&q=a%20b+c=d&token=x=y")).toBe(
+      "/p?token=REDACTED&token=REDACTED&&token&token=&q=a%20b+c=d&token=REDACTED",
+    );
+    for (const url of ["", "/", "http://h/token=1", "http://h/p?"])
+      expect(REDACTION.url(url)).toBe(url);
+  });
+
+  test("has names of a route's own", () => {
+    const own = new Redaction({ query: ["T", "my_pin"] });
+    expect(own.url("/p?t=1&myPin=2&token=3&u=4")).toBe(
+      "/p?t=REDACTED&myPin=REDACTED&token=REDACTED&u=4",
+    );
+    expect(REDACTION.url("/p?t=1")).toBe("/p?t=1");
+  });
+});
+
+describe("headers", () => {
+  test("that are credentials are left out, signatures stay", () => {
+    const kept = { "x-hub-signature-256": "sha256=1", "content-type": "a", "idempotency-key": "1" };
+    const secret = { authorization: "a", cookie: "b", "x-api-key": "c", "x-gitlab-token": "d" };
+    expect(REDACTION.record({ ...kept, ...secret })).toEqual(kept);
+    expect(REDACTION.record(kept)).toBe(kept);
+    expect(new Redaction({ headers: ["X-Own"] }).hidesHeader("x-own")).toBe(true);
+  });
+
+  test("of a verifier whose header is the secret itself are named by its row", () => {
+    const rows = [bodySigned, keySigned, providers, timeSigned, urlSigned].flatMap((file) =>
+      Object.entries(file).flatMap(([name, value]) =>
+        name.endsWith("Scheme") ? [value as SignatureScheme] : [],
+      ),
+    );
+    expect(rows.length).toBeGreaterThan(25);
+    const tokens = rows.filter(({ algorithm }) => algorithm === "token");
+    expect(tokens).not.toEqual([]);
+    for (const { secretHeaders, headers } of tokens)
+      expect(secretHeaders).toEqual(headers.map(({ signature }) => signature));
+  });
+});
+
+describe("what the journal tells of an input", () => {
+  const url = "http://h/p?token=hunter2";
+  const redacted = "http://h/p?token=REDACTED";
+
+  test("has no credentials: of a request, of a socket", () => {
+    expect(causeOfRequest("1", "GET", url, 0).url).toBe(redacted);
+    expect(causeOfConnect("1", url, 0).url).toBe(redacted);
+  });
+
+  test("has none of a webhook that an older gateway has stored", () => {
+    const headers = { "x-gitlab-token": "hunter2", "x-gitlab-event": "Push Hook" };
+    const head = { key: "gitlab:1", kind: "webhook", time: 0, url, headers } as const;
+    expect(causeOfEnvelope(head, new Uint8Array(0), 1 as Sequence, 1)).toMatchObject({
+      url: redacted,
+      headers: { "x-gitlab-event": "Push Hook" },
+    });
+  });
+});
