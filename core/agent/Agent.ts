@@ -96,12 +96,16 @@ export class Agent<
   }
 
   /**
-   * The current state; changed only by `setState`. The first read of an agent that has none stores
-   * and gives `initialState` where the class has one, else `undefined`.
+   * The current state; changed only by `setState`. The first read of an agent that has none sets it to
+   * `initialState` where the class has one, else it is `undefined`. Of an agent that has stored nothing yet the
+   * initial state is stored with the first thing that is: until then each start sets it anew.
    */
   get state(): State {
     if (!this.#runtime.hasState && this.initialState !== UNSET)
-      this.#change(this.initialState, "server", this.#runtime.currentConnection());
+      this.#change(this.initialState, "server", {
+        except: this.#runtime.currentConnection(),
+        isInitial: true,
+      });
     return this.#runtime.state as State;
   }
 
@@ -239,13 +243,17 @@ export class Agent<
   /** The runtime's entry for a state that a client sent. Throws `ReadonlyConnection`, or what the validator throws. */
   static changeFromClient(agent: Agent<unknown>, state: unknown, connection: Connection): void {
     if (agent.isConnectionReadonly(connection)) throw new ReadonlyConnection();
-    agent.#change(state, connection, connection);
+    agent.#change(state, connection, { except: connection });
   }
 
-  #change(next: State, source: StateSource, except?: Connection): void {
+  #change(
+    next: State,
+    source: StateSource,
+    how: { readonly except?: Connection | undefined; readonly isInitial?: boolean } = {},
+  ): void {
     this.validateStateChange(next, source);
     this.#runtime.writeState(next, {
-      except,
+      ...how,
       changed: () =>
         stateHookOf(this, Agent.prototype, this.#runtime.log)?.(next, source) as unknown,
     });

@@ -70,7 +70,11 @@ export interface AgentRuntime {
   /** Validated by the caller. Persists, broadcasts (not to `except`), publishes, then `changed` runs. */
   readonly writeState: (
     next: unknown,
-    options: { readonly except?: Connection | undefined; readonly changed: () => void },
+    options: {
+      readonly except?: Connection | undefined;
+      readonly isInitial?: boolean;
+      readonly changed: () => void;
+    },
   ) => void;
   /** Records the write, runs it. Throws SQLite's own error. */
   readonly query: (sql: string, params: ReadonlyArray<SqlValue | boolean>) => SqlResult;

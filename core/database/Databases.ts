@@ -56,6 +56,8 @@ export interface AgentDatabase {
   readonly transaction: <A>(f: () => A) => A;
   /** Nothing is in it, committed or not. */
   readonly isEmpty: boolean;
+  /** Writes of pages so far, undone ones too: tells whether something wrote. */
+  readonly writes: number;
   /** Uncommitted writes since the last `freeze`. */
   readonly dirty: boolean;
   /** The delta of everything written since the last freeze; undefined when no byte changed. */

@@ -8,7 +8,7 @@
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import type { GatewayMessage, InputAnswer } from "../../schemas/Call.ts";
 import { storeInput } from "../../core/inbox/storeInput.ts";
-import type { AppendResult } from "../../core/journal/Journal.ts";
+import type { AppendResult, StoredEvent } from "../../core/journal/Journal.ts";
 import { NO_MAIL_TRANSPORT } from "../../core/mail/MailTransport.ts";
 import type {
   ActiveAgent,
@@ -45,6 +45,8 @@ export interface Ownership {
   readonly epoch: Epoch;
   /** Fires when the shard is lost or the host stops. */
   readonly signal: AbortSignal;
+  /** As `CommitterHost`. */
+  readonly isStillOurs: () => true | Promise<boolean>;
 }
 
 export class AgentSeat implements ActiveAgentParts, CommitterHost, MailboxHost, AgentOutlet {
@@ -158,6 +160,14 @@ export class AgentSeat implements ActiveAgentParts, CommitterHost, MailboxHost, 
       if (result._tag === "Conflict") metrics.refusedAppends();
       return result;
     });
+  }
+
+  last(): Promise<StoredEvent | undefined> {
+    return this.services.journal.last(this.image.id);
+  }
+
+  isStillOurs(): true | Promise<boolean> {
+    return this.owner.isStillOurs();
   }
 
   storeInput(data: Uint8Array): Promise<Sequence> {

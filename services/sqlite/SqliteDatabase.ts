@@ -68,6 +68,10 @@ export class SqliteDatabase implements AgentDatabase, OpenDatabase {
     return this.file === undefined || this.file.count === 0;
   }
 
+  get writes(): number {
+    return this.file?.writes ?? 0;
+  }
+
   get dirty(): boolean {
     return this.file?.dirty ?? false;
   }

@@ -159,6 +159,7 @@ function doubleDatabase(): AgentDatabase {
     transaction: (f) => f(),
     create: () => undefined,
     isEmpty: true,
+    writes: 0,
     dirty: false,
     freeze: () => undefined,
     committed: () => {},
