@@ -41,6 +41,12 @@ export interface AgentStaticOptions {
   readonly fiberRecoveryMaxAgeMs?: number;
   /** `sendWebhook` may reach private, loopback and link-local addresses. Default false. */
   readonly allowPrivateHosts?: boolean;
+  /** `setState` past it throws `StateTooLarge`. Bytes of JSON, default 16 MiB. */
+  readonly stateBytesMax?: number;
+  /** SQL past it throws; what was uncommitted before stays. Bytes of pages that one commit changes, default 64 MiB. */
+  readonly commitBytesMax?: number;
+  /** Past it calls and clients can't write: `JournalRateExceeded`. Bytes, default 512 MiB. */
+  readonly journalBytesPerMinute?: number;
 }
 
 export const AGENT_STATIC_OPTIONS_DEFAULT = {
@@ -111,8 +117,9 @@ export class Agent<
 
   /**
    * Replaces the state: `validateStateChange`, persisted, sent to every client, `onStateChanged`.
-   * Throws what the validator throws, `ReadonlyConnection` in the context of a readonly connection,
-   * and a `TypeError` for a value that JSON cannot carry; then nothing has changed.
+   * Throws what the validator throws, `ReadonlyConnection` in the context of a readonly connection, a
+   * `TypeError` for a value that JSON cannot carry, `StateTooLarge` and `JournalRateExceeded` for what is too
+   * much (`AgentStaticOptions`); then nothing has changed.
    */
   setState(state: State): void {
     const connection = this.#runtime.currentConnection();
@@ -131,7 +138,7 @@ export class Agent<
   ): Row[] {
     const query = strings.join("?");
     try {
-      const { columns, rows } = this.#runtime.query(query, values.map(toSqlValue));
+      const { columns, rows } = this.#runtime.query(query, values.map(toSqlValue), true);
       return rows.map((row) => toObject(columns, row) as Row);
     } catch (cause) {
       throw new SqlError(query, cause);

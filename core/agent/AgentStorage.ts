@@ -176,7 +176,7 @@ export class AgentStorage {
 
   #query(sql: string, bindings: ReadonlyArray<SqlParameter>): ReturnType<AgentRuntime["query"]> {
     try {
-      return this.#runtime.query(sql, bindings.map(toSqlValue));
+      return this.#runtime.query(sql, bindings.map(toSqlValue), true);
     } catch (cause) {
       throw new SqlError(sql, cause);
     }

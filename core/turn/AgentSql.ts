@@ -28,10 +28,12 @@ export class AgentSql {
     return this.transactions > 0;
   }
 
-  query(sql: string, params: ReadonlyArray<SqlValue | boolean>): SqlResult {
+  /** `isLimited`: of users' code, which `WriteLimits` bounds. The runtime's own records are small, and must not be refused. */
+  query(sql: string, params: ReadonlyArray<SqlValue | boolean>, isLimited: boolean): SqlResult {
     const { agent } = this;
     agent.scheduler.table.makeFor(sql);
     const { writes } = agent.database;
+    if (isLimited) this.limit();
     try {
       const result = this.checked(() => agent.database.query(sql, params));
       // One that could have written and changed nothing is none. A transaction's pages change at its end.
@@ -40,8 +42,21 @@ export class AgentSql {
     } catch (error) {
       // Of several statements those before the one that failed stand.
       if (!agent.discarded && agent.database.writes !== writes) this.wrote(sql);
-      throw error;
+      throw this.refusalOf(error);
+    } finally {
+      agent.database.uncommittedBytesMax = Infinity;
     }
+  }
+
+  private limit(): void {
+    const { database, parts } = this.agent;
+    database.uncommittedBytesMax = parts.limits.uncommittedMax(this.agent.turn());
+  }
+
+  private refusalOf(error: unknown): unknown {
+    const { database, parts, discarded } = this.agent;
+    if (discarded || !database.overflowed) return error;
+    return parts.limits.sqlRefusal(this.agent.turn());
   }
 
   private wrote(sql: string): void {
@@ -62,11 +77,19 @@ export class AgentSql {
     this.transactions++;
     const { writes } = agent.database;
     try {
-      return this.checked(() => agent.database.transaction(f));
+      return this.checked(() =>
+        agent.database.transaction(() => {
+          const result = f();
+          // Its pages are written at its end.
+          this.limit();
+          return result;
+        }),
+      );
     } catch (error) {
       this.forgetTables();
-      throw error;
+      throw this.refusalOf(error);
     } finally {
+      agent.database.uncommittedBytesMax = Infinity;
       this.transactions--;
       // A flush inside it has taken only what came before it.
       if (agent.database.writes !== writes) agent.touch();

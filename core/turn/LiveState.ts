@@ -39,14 +39,15 @@ export class LiveState {
     return this.live?.text;
   }
 
-  /** Replaces it; `undefined` unsets it. Throws for what JSON can't carry: then nothing has changed. */
+  /** Replaces it; `undefined` unsets it. Throws for what JSON can't carry, or is too much: then nothing has changed. */
   write(next: unknown, { except, changed, isInitial = false }: StateWrite): void {
     const text = next === undefined ? undefined : (JSON.stringify(next) as string | undefined);
     if (next !== undefined && text === undefined)
       throw new TypeError(`setState: a ${typeof next} is not JSON; nothing was changed`);
-    this.live = text === undefined ? undefined : { value: next, text };
     const { agent } = this;
     const turn = agent.turn();
+    agent.parts.limits.checkState(turn, text);
+    this.live = text === undefined ? undefined : { value: next, text };
     turn.state = { text };
     agent.committer.touch(turn, { last: true, remade: isInitial });
     agent.committer.afterCommit((seq) => {

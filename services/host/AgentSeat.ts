@@ -21,6 +21,7 @@ import type { InputHandle, MailboxHost } from "../../core/turn/Mailbox.ts";
 import type { Rebuilt } from "../../core/turn/rebuild.ts";
 import type { SchedulerPorts } from "../../core/turn/Scheduler.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
+import { WriteLimits } from "../../core/turn/WriteLimits.ts";
 import { AgentLog } from "./AgentLog.ts";
 import { publishState, sendToGateway } from "./agentOutlet.ts";
 import { bury } from "./bury.ts";
@@ -60,6 +61,7 @@ export class AgentSeat implements ActiveAgentParts, CommitterHost, MailboxHost, 
   private readonly home: AgentHome;
   /** Set by `makeCommitter`, which the agent's constructor calls. */
   private agent!: ActiveAgent;
+  private madeLimits: WriteLimits | undefined;
 
   constructor(
     services: HostServices,
@@ -118,6 +120,15 @@ export class AgentSeat implements ActiveAgentParts, CommitterHost, MailboxHost, 
       signal: this.owner.signal,
       bury: (input, reason) => bury(services, this.image.id, { seq: 0, reason, input }),
     };
+  }
+
+  get limits(): WriteLimits {
+    const { time, config } = this.services;
+    return (this.madeLimits ??= new WriteLimits(
+      time,
+      this.agentClass.options ?? {},
+      config.writeLimits,
+    ));
   }
 
   makeCommitter(agent: ActiveAgent): Committer {
@@ -179,6 +190,7 @@ export class AgentSeat implements ActiveAgentParts, CommitterHost, MailboxHost, 
   }
 
   onCommitted(bytes: number): void {
+    this.limits.committed(bytes);
     this.home.onCommitted(this.agent, bytes);
   }
 

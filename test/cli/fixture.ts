@@ -159,6 +159,8 @@ function doubleDatabase(): AgentDatabase {
     transaction: (f) => f(),
     create: () => undefined,
     isEmpty: true,
+    uncommittedBytesMax: Infinity,
+    overflowed: false,
     writes: 0,
     dirty: false,
     freeze: () => undefined,
