@@ -5,7 +5,7 @@
  * The same layout is the local cache's `core` part (with an empty body: the pages lie beside it).
  */
 import * as Schema from "effect/Schema";
-import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
+import { CorruptFrame, decodeFrame, encodeFrame, encodeFrameJson } from "./Frame.ts";
 
 export const SnapshotHead = Schema.Struct({
   agent: Schema.Tuple([Schema.String, Schema.String]),
@@ -36,8 +36,15 @@ export interface Snapshot {
   readonly image: Uint8Array;
 }
 
-export const encodeSnapshot = (head: SnapshotHead, image?: Uint8Array): Uint8Array =>
-  encodeFrame(head, image);
+/** `stateText`: the state as JSON text, for a head without it. A large one is not parsed to be written again. */
+export const encodeSnapshot = (
+  head: SnapshotHead,
+  image?: Uint8Array,
+  stateText?: string,
+): Uint8Array =>
+  stateText === undefined
+    ? encodeFrame(head, image)
+    : encodeFrameJson(`${JSON.stringify(head).slice(0, -1)},"state":${stateText}}`, image);
 
 const decodeHead = Schema.decodeUnknownResult(SnapshotHead);
 

@@ -47,6 +47,12 @@ export interface AgentStaticOptions {
   readonly http?: string;
   /** `sendWebhook` may reach private, loopback and link-local addresses. Default false. */
   readonly allowPrivateHosts?: boolean;
+  /** `setState` past it throws `StateTooLarge`. Bytes of JSON, default 16 MiB. */
+  readonly stateBytesMax?: number;
+  /** SQL past it throws; what was uncommitted before stays. Bytes of pages that one commit changes, default 64 MiB. */
+  readonly commitBytesMax?: number;
+  /** Past it calls and clients can't write: `JournalRateExceeded`. Bytes, default 512 MiB. */
+  readonly journalBytesPerMinute?: number;
 }
 
 export const AGENT_STATIC_OPTIONS_DEFAULT = {
@@ -102,19 +108,24 @@ export class Agent<
   }
 
   /**
-   * The current state; changed only by `setState`. The first read of an agent that has none stores
-   * and gives `initialState` where the class has one, else `undefined`.
+   * The current state; changed only by `setState`. The first read of an agent that has none sets it to
+   * `initialState` where the class has one, else it is `undefined`. Of an agent that has stored nothing yet the
+   * initial state is stored with the first thing that is: until then each start sets it anew.
    */
   get state(): State {
     if (!this.#runtime.hasState && this.initialState !== UNSET)
-      this.#change(this.initialState, "server", this.#runtime.currentConnection());
+      this.#change(this.initialState, "server", {
+        except: this.#runtime.currentConnection(),
+        isInitial: true,
+      });
     return this.#runtime.state as State;
   }
 
   /**
    * Replaces the state: `validateStateChange`, persisted, sent to every client, `onStateChanged`.
-   * Throws what the validator throws, `ReadonlyConnection` in the context of a readonly connection,
-   * and a `TypeError` for a value that JSON cannot carry; then nothing has changed.
+   * Throws what the validator throws, `ReadonlyConnection` in the context of a readonly connection, a
+   * `TypeError` for a value that JSON cannot carry, `StateTooLarge` and `JournalRateExceeded` for what is too
+   * much (`AgentStaticOptions`); then nothing has changed.
    */
   setState(state: State): void {
     const connection = this.#runtime.currentConnection();
@@ -133,7 +144,7 @@ export class Agent<
   ): Row[] {
     const query = strings.join("?");
     try {
-      const { columns, rows } = this.#runtime.query(query, values.map(toSqlValue));
+      const { columns, rows } = this.#runtime.query(query, values.map(toSqlValue), true);
       return rows.map((row) => toObject(columns, row) as Row);
     } catch (cause) {
       throw new SqlError(query, cause);
@@ -246,13 +257,17 @@ export class Agent<
   /** The runtime's entry for a state that a client sent. Throws `ReadonlyConnection`, or what the validator throws. */
   static changeFromClient(agent: Agent<unknown>, state: unknown, connection: Connection): void {
     if (agent.isConnectionReadonly(connection)) throw new ReadonlyConnection();
-    agent.#change(state, connection, connection);
+    agent.#change(state, connection, { except: connection });
   }
 
-  #change(next: State, source: StateSource, except?: Connection): void {
+  #change(
+    next: State,
+    source: StateSource,
+    how: { readonly except?: Connection | undefined; readonly isInitial?: boolean } = {},
+  ): void {
     this.validateStateChange(next, source);
     this.#runtime.writeState(next, {
-      except,
+      ...how,
       changed: () =>
         stateHookOf(this, Agent.prototype, this.#runtime.log)?.(next, source) as unknown,
     });

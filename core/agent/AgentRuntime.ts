@@ -70,10 +70,18 @@ export interface AgentRuntime {
   /** Validated by the caller. Persists, broadcasts (not to `except`), publishes, then `changed` runs. */
   readonly writeState: (
     next: unknown,
-    options: { readonly except?: Connection | undefined; readonly changed: () => void },
+    options: {
+      readonly except?: Connection | undefined;
+      readonly isInitial?: boolean;
+      readonly changed: () => void;
+    },
   ) => void;
-  /** Records the write, runs it. Throws SQLite's own error. */
-  readonly query: (sql: string, params: ReadonlyArray<SqlValue | boolean>) => SqlResult;
+  /** Records the write, runs it. Throws SQLite's own error. `isLimited`: it is users' SQL, and may be refused by `WriteLimits`. */
+  readonly query: (
+    sql: string,
+    params: ReadonlyArray<SqlValue | boolean>,
+    isLimited?: boolean,
+  ) => SqlResult;
   readonly transaction: <A>(f: () => A) => A;
   readonly connections: () => Iterable<Connection>;
   readonly broadcast: (message: ConnectionMessage, except: ReadonlyArray<string>) => void;

@@ -7,6 +7,7 @@
  */
 import type { AgentRuntime } from "./AgentRuntime.ts";
 import type { SqlValue } from "../database/Databases.ts";
+import { tableExists } from "../database/tableExists.ts";
 import { SqlError } from "./errors.ts";
 
 export type SqlParameter = SqlValue | boolean | undefined | ArrayBuffer;
@@ -112,8 +113,9 @@ export class AgentStorage {
   async get<A = unknown>(key: string): Promise<A | undefined>;
   async get<A = unknown>(keys: string[]): Promise<Map<string, A>>;
   async get<A>(key: string | string[]): Promise<A | undefined | Map<string, A>> {
-    this.#query(KV_TABLE, []);
+    const exists = this.#kvExists();
     const read = (one: string): A | undefined => {
+      if (!exists) return undefined;
       const row = this.#query("SELECT value FROM _agents_kv WHERE key = ?", [one]).rows[0];
       return row === undefined ? undefined : (JSON.parse(String(row[0])) as A);
     };
@@ -145,7 +147,7 @@ export class AgentStorage {
   async delete(key: string): Promise<boolean>;
   async delete(keys: string[]): Promise<number>;
   async delete(key: string | string[]): Promise<boolean | number> {
-    this.#query(KV_TABLE, []);
+    if (!this.#kvExists()) return typeof key === "string" ? false : 0;
     const drop = (one: string): number =>
       this.#query("DELETE FROM _agents_kv WHERE key = ?", [one]).rowsWritten;
     if (typeof key === "string") return drop(key) > 0;
@@ -154,7 +156,7 @@ export class AgentStorage {
 
   /** Keys and values in key order. */
   async list<A = unknown>(options: ListOptions = {}): Promise<Map<string, A>> {
-    this.#query(KV_TABLE, []);
+    if (!this.#kvExists()) return new Map();
     const { prefix = "", start, end, limit = -1, reverse = false } = options;
     const result = this.#query(
       `SELECT key, value FROM _agents_kv
@@ -167,9 +169,14 @@ export class AgentStorage {
     );
   }
 
+  /** What only reads does not make it: it would be the first write of an agent that has none. */
+  #kvExists(): boolean {
+    return tableExists({ query: (sql, params) => this.#query(sql, params) }, "_agents_kv");
+  }
+
   #query(sql: string, bindings: ReadonlyArray<SqlParameter>): ReturnType<AgentRuntime["query"]> {
     try {
-      return this.#runtime.query(sql, bindings.map(toSqlValue));
+      return this.#runtime.query(sql, bindings.map(toSqlValue), true);
     } catch (cause) {
       throw new SqlError(sql, cause);
     }

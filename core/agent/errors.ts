@@ -24,6 +24,38 @@ export class ReadonlyConnection extends Error {
   }
 }
 
+const mib = (bytes: number): string => `${Math.round((bytes / 2 ** 20) * 10) / 10} MiB`;
+
+/** `setState` of more than `static options.stateBytesMax`. Nothing has changed. */
+export class StateTooLarge extends Data.TaggedError("StateTooLarge")<{
+  readonly bytes: number;
+  readonly bytesMax: number;
+}> {
+  override get message(): string {
+    const { bytes, bytesMax } = this;
+    return `the state was not changed: it would be ${mib(bytes)} of JSON, the limit is ${mib(bytesMax)} (stateBytesMax of the class's options, or the host's --state-bytes-max). Keep what is large in SQL`;
+  }
+}
+
+/** SQL past `static options.commitBytesMax`, as the cause of a `SqlError`. The statement changed nothing. */
+export class CommitTooLarge extends Data.TaggedError("CommitTooLarge")<{
+  readonly bytesMax: number;
+}> {
+  override get message(): string {
+    return `more than ${mib(this.bytesMax)} would be uncommitted (commitBytesMax of the class's options, or the host's --commit-bytes-max); the statement changed nothing. Write in parts, with await this.ctx.storage.sync() between them`;
+  }
+}
+
+/** The agent wrote more than `static options.journalBytesPerMinute`. Nothing has changed. */
+export class JournalRateExceeded extends Data.TaggedError("JournalRateExceeded")<{
+  readonly bytesMax: number;
+  readonly retryAfterMs: number;
+}> {
+  override get message(): string {
+    return `nothing was written: the agent has used up its ${mib(this.bytesMax)} of journal a minute (journalBytesPerMinute of the class's options, or the host's --journal-bytes-per-minute). Try again in ${Math.ceil(this.retryAfterMs / 1000)} s`;
+  }
+}
+
 /**
  * The server ended a client's connection: too large a message (1009) or too slow a reader (1013). Given
  * to `onError(connection, error)`, before `onClose`.

@@ -56,6 +56,12 @@ export interface AgentDatabase {
   readonly transaction: <A>(f: () => A) => A;
   /** Nothing is in it, committed or not. */
   readonly isEmpty: boolean;
+  /** A statement past which more bytes of pages would be uncommitted fails with SQLITE_FULL, and changes nothing. */
+  uncommittedBytesMax: number;
+  /** The last statement failed by that. */
+  readonly overflowed: boolean;
+  /** Writes of pages so far, undone ones too: tells whether something wrote. */
+  readonly writes: number;
   /** Uncommitted writes since the last `freeze`. */
   readonly dirty: boolean;
   /** The delta of everything written since the last freeze; undefined when no byte changed. */

@@ -75,7 +75,7 @@ export class ActiveAgent implements AgentRuntime {
   readonly kept = new SparseSet<symbol>();
   /** Why, when it was discarded by `abort`. */
   aborted: string | undefined;
-  readonly #parts: ActiveAgentParts;
+  readonly parts: ActiveAgentParts;
   readonly #state: LiveState;
   readonly #gate = new InputGate();
   #destroying: Promise<void> | undefined;
@@ -84,7 +84,7 @@ export class ActiveAgent implements AgentRuntime {
   readonly #sql = new AgentSql(this);
 
   constructor(parts: ActiveAgentParts) {
-    this.#parts = parts;
+    this.parts = parts;
     this.image = parts.image;
     this.id = parts.image.id;
     this.database = parts.database;
@@ -106,7 +106,7 @@ export class ActiveAgent implements AgentRuntime {
     this.lanes.load();
     this.mcpSeat.restore();
     await this.run(turn, async () => {
-      this.agent = new this.#parts.agentClass(this.ctx, this.#parts.env as never);
+      this.agent = new this.parts.agentClass(this.ctx, this.parts.env as never);
       await this.#gate.current;
       await this.lanes.recoverFibers();
       const started = this.agent.onStart(props as never);
@@ -117,14 +117,14 @@ export class ActiveAgent implements AgentRuntime {
   }
 
   get suspects(): Suspects {
-    return (this.#suspects ??= new Suspects(this, this.#parts.unbegun));
+    return (this.#suspects ??= new Suspects(this, this.parts.unbegun));
   }
   get streams(): ResponseStreams {
     return (this.#streams ??= new ResponseStreams(this));
   }
 
   get options(): AgentStaticOptions {
-    return this.#parts.agentClass.options ?? {};
+    return this.parts.agentClass.options ?? {};
   }
 
   /** May it leave memory now? */
@@ -137,7 +137,7 @@ export class ActiveAgent implements AgentRuntime {
     this.busy++;
     this.lastActiveMs = this.time.monotonicMs();
     try {
-      return await this.#parts.ambient.run(turn, f);
+      return await this.parts.ambient.run(turn, f);
     } finally {
       this.busy--;
       this.lastActiveMs = this.time.monotonicMs();
@@ -148,7 +148,7 @@ export class ActiveAgent implements AgentRuntime {
 
   /** Runs `f` as part of a turn that has answered: it is no turn of its own. */
   inTurn<A>(turn: Turn, f: () => A): A {
-    return this.#parts.ambient.run(turn, f);
+    return this.parts.ambient.run(turn, f);
   }
 
   /** Resolves when no `blockConcurrencyWhile` holds turns back. */
@@ -182,7 +182,7 @@ export class ActiveAgent implements AgentRuntime {
   async handleError(turn: Turn, error: unknown, of?: Connection): Promise<boolean> {
     this.busy++;
     try {
-      await this.#parts.ambient.run(turn, () =>
+      await this.parts.ambient.run(turn, () =>
         of === undefined ? this.agent.onError(error) : this.agent.onError(of, error),
       );
       return true;
@@ -257,12 +257,12 @@ export class ActiveAgent implements AgentRuntime {
     return this.lanes.leaving.signal;
   }
   get observability(): Observability {
-    return this.#parts.observability;
+    return this.parts.observability;
   }
   emit(type: string, payload: Readonly<Record<string, unknown>>): void {
     // None yet while its constructor runs.
     const agent = this.agent as Agent<unknown> | undefined;
-    emitEvent(this, (agent ?? this.#parts).observability, type, payload);
+    emitEvent(this, (agent ?? this.parts).observability, type, payload);
   }
 
   get state(): unknown {
@@ -277,9 +277,9 @@ export class ActiveAgent implements AgentRuntime {
     this.#state.write(next, options);
   }
 
-  query(sql: string, params: ReadonlyArray<SqlValue | boolean>): SqlResult {
+  query(sql: string, params: ReadonlyArray<SqlValue | boolean>, isLimited = false): SqlResult {
     this.#assertLive();
-    return this.#sql.query(sql, params);
+    return this.#sql.query(sql, params, isLimited);
   }
   transaction<A>(f: () => A): A {
     this.#assertLive();
@@ -309,7 +309,7 @@ export class ActiveAgent implements AgentRuntime {
   }
 
   inBackground<A>(f: () => A, cause: Cause = { kind: "background" }): A {
-    return this.#parts.ambient.run(this.newTurn(cause), f);
+    return this.parts.ambient.run(this.newTurn(cause), f);
   }
 
   get mcp(): MCPClientManager {
@@ -341,7 +341,7 @@ export class ActiveAgent implements AgentRuntime {
 
   destroy(): Promise<void> {
     if (this.#destroying === undefined) {
-      this.#destroying = destroyAgent(this, this.turn(), this.#parts);
+      this.#destroying = destroyAgent(this, this.turn(), this.parts);
       this.waitUntil(this.#destroying);
     }
     return this.#destroying;
@@ -361,7 +361,7 @@ export class ActiveAgent implements AgentRuntime {
     if (this.discarded) return; // rule 4: it would end whoever is there in its place
     this.aborted = reason;
     this.discard();
-    this.#parts.onAbort(reason);
+    this.parts.onAbort(reason);
   }
 
   /** JSON text of the live state. */
@@ -374,7 +374,7 @@ export class ActiveAgent implements AgentRuntime {
     return this.#current() ?? this.newTurn({ kind: "background" });
   }
   #current(): Turn | undefined {
-    const turn = this.#parts.ambient.current();
+    const turn = this.parts.ambient.current();
     return turn?.owner === this ? turn : undefined;
   }
 
@@ -387,7 +387,7 @@ export class ActiveAgent implements AgentRuntime {
     if (this.discarded) return;
     this.busy++;
     const end = (): void => void this.busy--;
-    NEXT.then(() => this.#parts.ambient.run(turn, f)).then(end, (error: unknown) =>
+    NEXT.then(() => this.parts.ambient.run(turn, f)).then(end, (error: unknown) =>
       this.handleError(turn, error).finally(end),
     );
   }

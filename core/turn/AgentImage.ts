@@ -48,7 +48,6 @@ export class AgentImage {
       seq: this.seq,
       epoch: this.epoch,
       time: this.timeMs,
-      ...(this.state === undefined ? {} : { state: JSON.parse(this.state) as unknown }),
       done: this.done.toArray(),
       begun: Array.from(this.begun, ([key, b]) => [key, b.attempts, b.inboxSeq] as const),
       ...(this.life === 0 ? {} : { life: this.life }),
@@ -58,7 +57,7 @@ export class AgentImage {
         ? {}
         : { since: [this.eventsSince, this.bytesSince] as const }),
     };
-    return encodeSnapshot(head, image);
+    return encodeSnapshot(head, image, this.state);
   }
 
   /** The image that a snapshot's head describes. The caller has checked that it is this agent's. */

@@ -17,6 +17,7 @@ import type { Committer } from "./Committer.ts";
 import type { SchedulerPorts } from "./Scheduler.ts";
 import type { Turn } from "./Turn.ts";
 import type { Unbegun } from "./Unbegun.ts";
+import type { WriteLimits } from "./WriteLimits.ts";
 
 export type AgentClassType = (new (ctx: AgentContext, env: never) => Agent<unknown>) & {
   options?: AgentStaticOptions;
@@ -53,6 +54,8 @@ export interface ActiveAgentParts {
   /** The host's. */
   readonly unbegun: Unbegun;
   readonly makeCommitter: (agent: ActiveAgent) => Committer;
+  /** Made when it first writes. */
+  readonly limits: WriteLimits;
   /** The agent must leave memory without committing (`ctx.abort`, a broken invariant). */
   readonly onAbort: (reason: string) => void;
   /** The agent was destroyed in this turn, and that is stored: it leaves memory, what comes next meets a fresh one. */

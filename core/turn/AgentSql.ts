@@ -7,6 +7,12 @@ import { LocalImageCorrupt, type SqlResult, type SqlValue } from "../database/Da
 import type { ActiveAgent } from "./ActiveAgent.ts";
 
 const DROPS = /\bdrop\b|\balter\b/i;
+/**
+ * One statement whose only effect is an empty table or an index of it, the same each time. Not `AS SELECT`, which
+ * fills the table; a semicolon in the middle may begin another statement.
+ */
+const MAKES_TABLE =
+  /^\s*create\s+(?:table|(?:unique\s+)?index)\s+if\s+not\s+exists\s(?!.*\bselect\b)[^;]*;?\s*$/is;
 
 export class AgentSql {
   private readonly agent: ActiveAgent;
@@ -22,18 +28,35 @@ export class AgentSql {
     return this.transactions > 0;
   }
 
-  query(sql: string, params: ReadonlyArray<SqlValue | boolean>): SqlResult {
+  /** `isLimited`: of users' code, which `WriteLimits` bounds. The runtime's own records are small, and must not be refused. */
+  query(sql: string, params: ReadonlyArray<SqlValue | boolean>, isLimited: boolean): SqlResult {
     const { agent } = this;
     agent.scheduler.table.makeFor(sql);
+    const { writes } = agent.database;
+    if (isLimited) this.limit();
     try {
       const result = this.checked(() => agent.database.query(sql, params));
-      if (result.wrote) this.wrote(sql);
+      // One that could have written and changed nothing is none. A transaction's pages change at its end.
+      if (agent.database.writes !== writes || (result.wrote && this.inTransaction)) this.wrote(sql);
       return result;
     } catch (error) {
       // Of several statements those before the one that failed stand.
-      if (!agent.discarded && agent.database.dirty) this.wrote(sql);
-      throw error;
+      if (!agent.discarded && agent.database.writes !== writes) this.wrote(sql);
+      throw this.refusalOf(error);
+    } finally {
+      agent.database.uncommittedBytesMax = Infinity;
     }
+  }
+
+  private limit(): void {
+    const { database, parts } = this.agent;
+    database.uncommittedBytesMax = parts.limits.uncommittedMax(this.agent.turn());
+  }
+
+  private refusalOf(error: unknown): unknown {
+    const { database, parts, discarded } = this.agent;
+    if (discarded || !database.overflowed) return error;
+    return parts.limits.sqlRefusal(this.agent.turn());
   }
 
   private wrote(sql: string): void {
@@ -42,7 +65,9 @@ export class AgentSql {
     turn.wroteSql(sql);
     if (DROPS.test(sql)) this.forgetTables();
     agent.scheduler.wrote(sql);
-    agent.committer.touch(turn);
+    // `onStart` runs again at the next start, and makes it again.
+    const remade = turn.cause.kind === "start" && MAKES_TABLE.test(sql);
+    agent.committer.touch(turn, { remade });
   }
 
   transaction<A>(f: () => A): A {
@@ -50,15 +75,24 @@ export class AgentSql {
     // Not to be undone with it.
     agent.scheduler.table.showRunning();
     this.transactions++;
+    const { writes } = agent.database;
     try {
-      return this.checked(() => agent.database.transaction(f));
+      return this.checked(() =>
+        agent.database.transaction(() => {
+          const result = f();
+          // Its pages are written at its end.
+          this.limit();
+          return result;
+        }),
+      );
     } catch (error) {
       this.forgetTables();
-      throw error;
+      throw this.refusalOf(error);
     } finally {
+      agent.database.uncommittedBytesMax = Infinity;
       this.transactions--;
       // A flush inside it has taken only what came before it.
-      if (agent.database.dirty) agent.touch();
+      if (agent.database.writes !== writes) agent.touch();
     }
   }
 

@@ -6,9 +6,9 @@
  *    (group commit).
  * 3. **The output gate.** `afterCommit(f)` runs `f` once everything written before the call is stored,
  *    in the order of the calls. So no answer, frame or ack ever tells of a write that a crash could undo.
- *    An agent without a journal has no fence yet: before it tells anybody anything, though nothing is
- *    written, a `claimed` event is stored. Else an older owner's first event could still slip in under
- *    what was told.
+ *    An agent without a journal has no fence, and needs none for what it tells: the first event of an owner is
+ *    told to nobody unless its lease was known to be held when the event was stored (architecture:
+ *    "Activation"). Deliveries that are acked because the journal is empty do need one (`afterFence`).
  * 4. The writes of a durable turn gather until it ends: one durable turn, one commit. They go
  *    earlier only when something forces it: `flush()` (an outgoing call), or `GATHER_MS` since its first
  *    write. Another turn's commit waits for it that long: pages can't be told apart by turn, and half
@@ -17,20 +17,31 @@
  * 5. Once an append is refused or its outcome is unknown nothing more runs: `onFailed` is told once,
  *    outputs are dropped, and waiters are rejected. The journal was the fence.
  * 6. What an event leaves begun and not done is stored in the inbox before it is (`DirectInput`).
+ * 7. What a start of an agent without a journal writes, and the next start would write again (`remade`), waits for
+ *    the first event of something else, and goes into it. If none comes it leaves nothing.
  *
  * Fed by `ActiveAgent` and the agent's API; feeds the journal port.
  */
 import type { AgentDatabase } from "../database/Databases.ts";
-import type { AppendResult } from "../journal/Journal.ts";
+import type { AppendResult, StoredEvent } from "../journal/Journal.ts";
 import { EqualTimers } from "../time/EqualTimers.ts";
 import { perClock } from "../time/perClock.ts";
 import type { TimeShape } from "../time/Time.ts";
 import type { Epoch, Sequence } from "../../schemas/Address.ts";
 import { AgentDiscarded } from "../agent/errors.ts";
 import type { AgentImage } from "./AgentImage.ts";
+import {
+  isEmpty,
+  isOpen,
+  mayEndSoon,
+  newBatch,
+  takeRecord,
+  waitsForEnd,
+  type Batch,
+  type Output,
+} from "./Batch.ts";
 import { applyEvent } from "./applyEvent.ts";
-import { encodeEvent } from "../../schemas/JournalEvent.ts";
-import { claimOf } from "./claimOf.ts";
+import { claimEmpty, isStillEmpty, LOOK_AGAIN_MS } from "./emptyJournal.ts";
 import { encodeCommit, encodeDestroyed, isOver, type CommitTurn } from "./encodeCommit.ts";
 import type { CommitTriggers } from "./Triggers.ts";
 import type { Turn } from "./Turn.ts";
@@ -46,14 +57,6 @@ const HOLDS_MAX = 3;
 /** One for all agents of a process: by its clock. */
 const gatherTimers = perClock((time) => new EqualTimers(time, GATHER_MS));
 
-type Output = (seq: Sequence) => void;
-
-interface Batch {
-  /** Turns that wrote or ended, in order of their last `setState`: the last one's state stands. */
-  readonly turns: Set<Turn>;
-  readonly outputs: Output[];
-}
-
 export interface CommitterHost {
   readonly image: AgentImage;
   readonly database: AgentDatabase;
@@ -61,8 +64,12 @@ export interface CommitterHost {
   readonly host: string;
   readonly epoch: Epoch;
   readonly append: (data: Uint8Array, expectedSeq: Sequence) => Promise<AppendResult>;
+  /** The journal's last event. Rejects with `BrokerUnavailable`. */
+  readonly last: () => Promise<StoredEvent | undefined>;
   /** What the agent's schedules and queue owe the broker with the next event; read just before it. */
   readonly takeTriggers: () => CommitTriggers | undefined;
+  /** The shard's lease is held now, by the local clock; else resolves with whether it was renewed. */
+  readonly isStillOurs: () => true | Promise<boolean>;
   /** Puts an envelope into the agent's inbox. Rejects when it may not lie there. */
   readonly storeInput: (data: Uint8Array) => Promise<Sequence>;
   /** An event is stored and applied. */
@@ -76,6 +83,8 @@ export class Committer {
   private readonly rejects = new SparseSet<(error: unknown) => void>();
   private pending: Batch | undefined;
   private inFlight: Batch | undefined;
+  /** Rule 7. Only while nothing else that is written is pending or in flight. */
+  private remade: Batch | undefined;
   /** A commit is due as soon as it may go. */
   private wanted = false;
   private holds = 0;
@@ -83,18 +92,28 @@ export class Committer {
   private cancelGather: (() => void) | undefined;
   private released: Array<() => void> = [];
 
+  /** Monotonic: when the journal was known to end where the agent does. */
+  private lookedMs: number;
+
   constructor(host: CommitterHost) {
     this.host = host;
+    this.lookedMs = host.time.monotonicMs();
+  }
+
+  /** Nothing has to happen before it may tell what it knows. */
+  get settled(): boolean {
+    return this.idle && !this.mustLook;
+  }
+
+  /** Without a journal, and it has not looked for one lately (`emptyJournal`). */
+  private get mustLook(): boolean {
+    const { image, time } = this.host;
+    return image.seq === 0 && time.monotonicMs() - this.lookedMs >= LOOK_AGAIN_MS;
   }
 
   /** Nothing is written or held back that is not stored. */
   get idle(): boolean {
     return this.pending === undefined && this.inFlight === undefined;
-  }
-
-  /** What an answer tells can't be undone or overtaken: all is stored, and there is an event as the fence. */
-  get settled(): boolean {
-    return this.idle && this.host.image.seq > 0;
   }
 
   /** A commit waits for durable turns that have written and not ended: begin no more of them. */
@@ -112,8 +131,13 @@ export class Committer {
     this.released.push(f);
   }
 
-  /** Something was written in this turn; `last`: its state follows those of the other turns. */
-  touch(turn: Turn, { last = false } = {}): void {
+  /** Something was written in this turn; `last`: its state follows those of the other turns; `remade`: rule 7. */
+  touch(turn: Turn, { last = false, remade = false } = {}): void {
+    if (remade && this.host.image.seq === 0 && isEmpty(this.pending) && isEmpty(this.inFlight)) {
+      this.remade ??= newBatch();
+      this.remade.turns.add(turn);
+      return;
+    }
     const batch = this.batch();
     if (last && batch.turns.size > 1) batch.turns.delete(turn);
     batch.turns.add(turn);
@@ -137,16 +161,32 @@ export class Committer {
   /** Rule 3. */
   afterCommit(output: Output): void {
     if (this.failed) return;
-    let batch = this.pending ?? this.inFlight;
-    if (batch === undefined && this.host.image.seq === 0) {
-      batch = this.batch();
+    if (this.idle && this.mustLook) {
+      this.pending = newBatch();
       this.flushSoon();
     }
+    const batch = this.pending ?? this.inFlight;
     if (batch === undefined) output(this.host.image.seq);
     else {
       batch.outputs.push(output);
       if (batch === this.pending) this.gather();
     }
+  }
+
+  /** As `afterCommit`, for what is told as stored: what is written may be waiting by rule 7, and be dropped. */
+  whenStored(output: Output): void {
+    if (this.remade === undefined) this.afterCommit(output);
+    else if (!this.failed) this.remade.outputs.push(output);
+  }
+
+  /** As `afterCommit`, where no older owner's event may be stored any more: not by an empty journal either. */
+  afterFence(output: Output): void {
+    if (this.host.image.seq > 0) return this.afterCommit(output);
+    if (this.failed) return;
+    const batch = this.batch();
+    batch.fence = true;
+    batch.outputs.push(output);
+    this.flushSoon();
   }
 
   /** Resolves when everything written so far is stored, whenever that is. Rejects with `AgentDiscarded`. */
@@ -171,14 +211,15 @@ export class Committer {
 
   /**
    * Stores what is written, and then the event that ends the agent's life; this turn's input is done with
-   * it. Nothing is stored after it. The caller sees to it that nothing more is written meanwhile.
-   * Rejects with `AgentDiscarded`.
+   * it. Nothing is stored after it; and not it, where nothing was before and no input waits to be done with it.
+   * The caller sees to it that nothing more is written meanwhile. Rejects with `AgentDiscarded`.
    */
   async destroy(turn: Turn): Promise<void> {
     await this.flush(turn);
     while (!this.idle) await this.stored();
     const { image, time } = this.host;
-    const last: Batch = { turns: new Set(), outputs: [] };
+    if (image.seq === 0 && !turn.durable) return this.abandon();
+    const last = newBatch();
     this.inFlight = last;
     const { data, head } = encodeDestroyed({
       image,
@@ -203,6 +244,7 @@ export class Committer {
     this.failed = true;
     this.cancelGather?.();
     this.pending = undefined;
+    this.remade = undefined;
     this.released = [];
     for (const reject of this.rejects) reject(new AgentDiscarded());
     this.rejects.clear();
@@ -214,8 +256,14 @@ export class Committer {
     this.wanted = true;
   }
 
+  /** The batch of what is written now. */
   private batch(): Batch {
-    return (this.pending ??= { turns: new Set(), outputs: [] });
+    const batch = (this.pending ??= newBatch());
+    if (this.remade === undefined) return batch;
+    for (const turn of this.remade.turns) batch.turns.add(turn);
+    batch.outputs.push(...this.remade.outputs);
+    this.remade = undefined;
+    return batch;
   }
 
   private gather(): void {
@@ -244,7 +292,7 @@ export class Committer {
     this.wanted = true;
     // Tried again when the append is answered.
     if (this.inFlight !== undefined) return;
-    if (this.holds <= HOLDS_MAX && some(this.pending.turns, mayEndSoon)) {
+    if (this.holds <= HOLDS_MAX && waitsForEnd(this.pending)) {
       // Tried again when one ends, and by the timer.
       if (this.cancelGather === undefined) {
         this.holds++;
@@ -259,14 +307,23 @@ export class Committer {
     const batch = this.pending;
     this.pending = undefined;
     this.inFlight = batch;
-    this.commit(batch).catch((error: unknown) => this.fail("Defect", error));
+    const stored = isEmpty(batch) ? this.look(batch) : this.commit(batch);
+    stored.catch((error: unknown) => this.fail("Defect", error));
     const released = this.released;
     this.released = [];
     for (const f of released) f();
   }
 
+  /** Of an agent without a journal, for a batch that holds outputs back and nothing else. */
+  private async look(batch: Batch): Promise<void> {
+    this.lookedMs = this.host.time.monotonicMs();
+    if (!(await isStillEmpty(this.host))) this.fail("Conflict", LATE);
+    if (!this.failed) this.release(batch);
+  }
+
   private async commit(batch: Batch): Promise<void> {
     const { image, database, time } = this.host;
+    const isFirst = image.seq === 0;
     const triggers = this.host.takeTriggers();
     const frozen = database.dirty ? database.freeze() : undefined;
     const turns = [...batch.turns];
@@ -300,10 +357,21 @@ export class Committer {
       applyEvent(image, result.seq, commit.head, commit.state);
       this.host.onCommitted(commit.data.length, turns);
       triggers?.after();
-    } else if (image.seq === 0) await this.claim();
-    if (this.failed) return;
+    } else if (isFirst && batch.fence) {
+      const result = await claimEmpty(this.host);
+      if (this.failed) return;
+      if (result._tag !== "Stored") return this.fail(result._tag, result);
+    }
+    // Rule 3.
+    const isOurs = !isFirst || image.seq === 0 || this.host.isStillOurs();
+    if (isOurs !== true && !(await isOurs)) return this.fail("Unknown", LOST);
+    if (!this.failed) this.release(batch);
+  }
+
+  private release(batch: Batch): void {
     this.inFlight = undefined;
-    for (const output of batch.outputs) output(image.seq);
+    const { seq } = this.host.image;
+    for (const output of batch.outputs) output(seq);
     if (this.wanted) this.startFlush();
   }
 
@@ -318,15 +386,6 @@ export class Committer {
     }
   }
 
-  private async claim(): Promise<void> {
-    const { image, host, epoch, time } = this.host;
-    const head = claimOf(image.id, { host, epoch, time, after: image.seq });
-    const result = await this.host.append(encodeEvent(head), image.seq);
-    if (this.failed) return;
-    if (result._tag !== "Stored") return this.fail(result._tag, result);
-    applyEvent(image, result.seq, head);
-  }
-
   private fail(outcome: AppendResult["_tag"] | "Defect", error: unknown): void {
     if (this.failed) return;
     this.inFlight = undefined;
@@ -335,31 +394,5 @@ export class Committer {
   }
 }
 
-/** It has an input of its own to finish and goes on writing. */
-const isOpen = (turn: Turn): boolean => turn.durable && !turn.ended;
-const mayEndSoon = (turn: Turn): boolean => isOpen(turn) && !turn.late;
-
-function some<A>(items: Iterable<A>, test: (item: A) => boolean): boolean {
-  for (const item of items) if (test(item)) return true;
-  return false;
-}
-
-/**
- * What the turn has to tell the journal now, taken from it; undefined when that is nothing. SQL that
- * could have written and changed no page (`CREATE TABLE IF NOT EXISTS`) is nothing.
- */
-function takeRecord(turn: Turn, pagesChanged: boolean): CommitTurn | undefined {
-  const { state } = turn;
-  const sql = pagesChanged ? turn.sql : [];
-  turn.sql = [];
-  turn.wroteMs = undefined;
-  turn.late = false;
-  const outcome = turn.ended ? turn.outcome : undefined;
-  if (state === undefined && sql.length === 0 && outcome === undefined && !turn.announced)
-    return undefined;
-  turn.announced = false;
-  turn.state = undefined;
-  const record = { turn, state, sql, outcome, told: turn.told };
-  turn.told = true;
-  return record;
-}
+const LATE = { message: "an older owner's first event came late: the agent is rebuilt with it" };
+const LOST = { message: "the shard was lost as the first event was stored: nobody is told of it" };

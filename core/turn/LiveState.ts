@@ -9,6 +9,8 @@ import type { AgentOutlet } from "./AgentParts.ts";
 export interface StateWrite {
   /** The connection that sent it: it does not hear of it. */
   readonly except?: Connection | undefined;
+  /** The class's `initialState`: the next start would write it again. */
+  readonly isInitial?: boolean;
   /** The hook that follows, once the change is stored and sent. */
   readonly changed: () => unknown;
 }
@@ -37,23 +39,26 @@ export class LiveState {
     return this.live?.text;
   }
 
-  /** Replaces it; `undefined` unsets it. Throws for what JSON can't carry: then nothing has changed. */
-  write(next: unknown, { except, changed }: StateWrite): void {
+  /** Replaces it; `undefined` unsets it. Throws for what JSON can't carry, or is too much: then nothing has changed. */
+  write(next: unknown, { except, changed, isInitial = false }: StateWrite): void {
     const text = next === undefined ? undefined : (JSON.stringify(next) as string | undefined);
     if (next !== undefined && text === undefined)
       throw new TypeError(`setState: a ${typeof next} is not JSON; nothing was changed`);
-    this.live = text === undefined ? undefined : { value: next, text };
     const { agent } = this;
     const turn = agent.turn();
+    agent.parts.limits.checkState(turn, text);
+    this.live = text === undefined ? undefined : { value: next, text };
     turn.state = { text };
-    agent.committer.touch(turn, { last: true });
+    agent.committer.touch(turn, { last: true, remade: isInitial });
     agent.committer.afterCommit((seq) => {
       agent.sockets.castState(text ?? "null", seq, except);
-      this.outlet.publishState(agent.id, seq, agent.image.timeMs, text);
       agent.runDeferred(turn, () => {
         agent.emit("state:update", {});
         return changed();
       });
     });
+    agent.committer.whenStored((seq) =>
+      this.outlet.publishState(agent.id, seq, agent.image.timeMs, text),
+    );
   }
 }

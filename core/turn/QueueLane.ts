@@ -141,7 +141,7 @@ export class QueueLane {
   offer(key: string, handle: InputHandle): void {
     this.held.hold(key, handle);
     if (this.table.hasUid(key.slice(this.lane.keys.length + 1))) return this.kick();
-    this.agent.committer.afterCommit(() => this.held.release(key));
+    this.agent.committer.afterFence(() => this.held.release(key));
   }
 
   /** Runs what waits; called when the agent has started, after a push, for a trigger. */

@@ -312,7 +312,7 @@ export class Scheduler {
       return this.cover.putOff(key, UNREADABLE_MS);
     }
     if (row === undefined || dueOf(row) !== dueMs)
-      return this.agent.committer.afterCommit(() => this.cover.release(key));
+      return this.agent.committer.afterFence(() => this.cover.release(key));
     // Its commit fires it when it is stored.
     if (dueOf(this.known.get(id)) !== dueMs || this.unstored.has(id)) return;
     // Rule 4: the end of that run fires it.

@@ -3,11 +3,12 @@
  * sub-agents (`subAgentCalls`).
  */
 import type { Call } from "../../schemas/Call.ts";
+import { JournalRateExceeded, SqlError } from "../agent/errors.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { causeOfRequest } from "./causeOf.ts";
 import type { CallAnswer } from "./handleCall.ts";
 import { INTERNAL_ERROR } from "./Mailbox.ts";
-import { makeRequest, responseBegun } from "./runWebhook.ts";
+import { makeRequest, responseBegun, type ResponseParts } from "./runWebhook.ts";
 
 export type RequestCall = Call & { readonly kind: "fetch" | "gate" };
 
@@ -35,9 +36,18 @@ export async function answerRequest(
     if (agent.isLost) throw error;
     // Suppressed or not, the caller sees the same plain 500; `onError` has had its say.
     await agent.handleError(turn, error);
-    const { body: text, ...head } = INTERNAL_ERROR;
+    const { body: text, ...head } = tooMuch(error) ?? INTERNAL_ERROR;
     return { reply: { kind: "response", ...head }, body: text };
   }
+}
+
+/** The agent may not write now: its callers come again later. */
+function tooMuch(thrown: unknown): ResponseParts | undefined {
+  const error = thrown instanceof SqlError ? thrown.cause : thrown;
+  if (!(error instanceof JournalRateExceeded)) return undefined;
+  const retryAfter = String(Math.ceil(error.retryAfterMs / 1000));
+  const headers = [...INTERNAL_ERROR.headers, ["retry-after", retryAfter] as const];
+  return { status: 429, headers, body: "Too Many Requests" };
 }
 
 /** A module may give anything for a response: `responseBegun` says what is wrong with it. */

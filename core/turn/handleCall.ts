@@ -47,8 +47,6 @@ export async function handleCall(
   try {
     const runs = dispatch(agent, call, body);
     const answer = await (runsCode(call) ? interruptible(agent, runs) : runs);
-    // Who asks for the state of a name that nobody has used yet does not make an agent of it.
-    if (call.kind === "state" && agent.committer.idle && !agent.discarded) return answer;
     await gate(agent);
     return answer;
   } catch (error) {

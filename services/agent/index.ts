@@ -25,9 +25,12 @@ export { Connection, type ConnectionMessage } from "../../core/agent/Connection.
 export {
   AgentDestroyed,
   AgentDiscarded,
+  CommitTooLarge,
   ConnectionFailed,
+  JournalRateExceeded,
   ReadonlyConnection,
   SqlError,
+  StateTooLarge,
 } from "../../core/agent/errors.ts";
 export { MessageType } from "../../core/agent/protocol.ts";
 export { StreamingResponse } from "../../core/agent/StreamingResponse.ts";

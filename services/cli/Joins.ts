@@ -16,6 +16,7 @@ import type { MetricsShape } from "../../core/metrics/Metrics.ts";
 import type { TimersShape } from "../../core/schedule/Timers.ts";
 import type { SnapshotsShape } from "../../core/snapshot/Snapshots.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
+import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { BackupEntry, BackupPart } from "../../schemas/BackupFile.ts";
 import type { Readiness } from "../admin/AdminServer.ts";
@@ -163,6 +164,8 @@ export interface ProcessSettings {
   readonly groupCommit: "auto" | "on" | "off";
   /** What the agents of so many hosts may take together (undefined: half of what there is): past three quarters of its part, a host lets the longest idle leave sooner. */
   readonly memory?: { readonly bytesMax: number | undefined; readonly processes: number };
+  /** A host's: the most that any class may write. */
+  readonly writeLimits?: WriteLimitOptions;
   readonly provision: ProvisionSettings;
   readonly log: LogShape;
   readonly metrics: MetricsShape;

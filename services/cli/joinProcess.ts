@@ -189,6 +189,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
             metrics,
             calls,
             observability: genericObservability,
+            writeLimits: settings.writeLimits,
             memoryInUse: memoryInUse({
               bytesMax:
                 (settings.memory?.bytesMax ?? memoryDefault()) / (settings.memory?.processes ?? 1),

@@ -6,6 +6,7 @@ import { availableParallelism } from "node:os";
 import { InvalidArgumentError, Option } from "commander";
 import { readOrigin } from "../../core/http/origins.ts";
 import { hostNameOf } from "../../core/http/servedHosts.ts";
+import { WRITE_LIMITS_DEFAULT } from "../../core/turn/WriteLimits.ts";
 import { NAMESPACE_FALLBACK } from "./findTarget.ts";
 import { LOG_LEVELS } from "./Joins.ts";
 
@@ -146,6 +147,40 @@ export const memory = (): Option =>
   )
     .env("AGENTS_MEMORY")
     .argParser((text: string) => readWhole(text, MEMORY_MIB_MIN, MEMORY_MIB_MAX));
+
+/** Smaller ones refuse what the runtime keeps for itself. */
+const WRITE_BYTES_MIN = 1024;
+/** A terabyte. */
+const WRITE_BYTES_MAX = 2 ** 40;
+
+/** What agents may write, whatever their classes allow; each under the name of the class's option. */
+export const writeLimits = (): ReadonlyArray<Option> => [
+  bytesOption("--state-bytes-max <bytes>", "largest state of an agent, as JSON", "STATE_BYTES_MAX"),
+  bytesOption(
+    "--commit-bytes-max <bytes>",
+    "most that one commit of an agent changes in SQL",
+    "COMMIT_BYTES_MAX",
+  ),
+  bytesOption(
+    "--journal-bytes-per-minute <bytes>",
+    "most that an agent's journal grows by calls and clients",
+    "JOURNAL_BYTES_PER_MINUTE",
+  ),
+];
+
+const bytesOption = (flags: string, about: string, name: keyof typeof WRITE_LIMIT_NAMES): Option =>
+  new Option(
+    flags,
+    `${about}; a class may set less (its default: ${WRITE_LIMITS_DEFAULT[WRITE_LIMIT_NAMES[name]]})`,
+  )
+    .env(`AGENTS_${name}`)
+    .argParser((text: string) => readWhole(text, WRITE_BYTES_MIN, WRITE_BYTES_MAX));
+
+const WRITE_LIMIT_NAMES = {
+  STATE_BYTES_MAX: "stateBytesMax",
+  COMMIT_BYTES_MAX: "commitBytesMax",
+  JOURNAL_BYTES_PER_MINUTE: "journalBytesPerMinute",
+} as const;
 
 /** More than the cores of any machine that was seen; it guards against a number with a digit too many. */
 const WORKERS_MAX = 256;

@@ -25,7 +25,7 @@ export function addServingCommands(
   terminal: Terminal,
   args: ReadonlyArray<string>,
 ): void {
-  program
+  const devCommand = program
     .command("dev")
     .summary("run everything for one folder, and load the module again when it changes")
     .description(
@@ -65,6 +65,7 @@ The data is found again at the next start. Webhook secrets come from the environ
     .action(async (module: string | undefined, given: Given) => {
       await dev(joins, terminal, servingOptions("dev", module, given, joins, terminal));
     });
+  for (const option of options.writeLimits()) devCommand.addOption(option);
 
   const role = (name: "gateway" | "host" | "mail", summary: string, description: string): Command =>
     addLoginOptions(program.command(name))
@@ -120,7 +121,7 @@ Examples:
   agents gateway dist/server.js --nats nats://nats:4222 --port 80
   agents gateway --nats nats://nats:4222 --port 80 --workers auto`,
     );
-  role(
+  const host = role(
     "host",
     "run agents",
     "Runs agents: claims a share of them, takes over from hosts that end. Any number of hosts can run; each needs its own --data folder, which is only a cache.",
@@ -138,6 +139,7 @@ Examples:
   agents host dist/server.js --nats nats://nats:4222 --data /var/lib/agents
   agents host --nats nats://nats:4222 --workers 4`,
     );
+  for (const option of options.writeLimits()) host.addOption(option);
 
   const mail = role(
     "mail",
@@ -206,6 +208,9 @@ interface Given extends GivenLogin, MailOptions {
   readonly groupCommit: "auto" | "on" | "off";
   readonly leaseTtl?: number;
   readonly memory?: number;
+  readonly stateBytesMax?: number;
+  readonly commitBytesMax?: number;
+  readonly journalBytesPerMinute?: number;
   readonly shards?: number;
   readonly streamGroups?: number;
   readonly replicas?: number;
@@ -258,6 +263,11 @@ function servingOptions(
     memory: {
       bytesMax: given.memory === undefined ? undefined : given.memory * 1024 * 1024,
       processes: given.workers ?? 1,
+    },
+    writeLimits: {
+      stateBytesMax: given.stateBytesMax,
+      commitBytesMax: given.commitBytesMax,
+      journalBytesPerMinute: given.journalBytesPerMinute,
     },
     provision: provisioning(given),
     adminHostname: given.adminHostname,

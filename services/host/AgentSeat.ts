@@ -8,7 +8,7 @@
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import type { GatewayMessage, InputAnswer } from "../../schemas/Call.ts";
 import { storeInput } from "../../core/inbox/storeInput.ts";
-import type { AppendResult } from "../../core/journal/Journal.ts";
+import type { AppendResult, StoredEvent } from "../../core/journal/Journal.ts";
 import { NO_MAIL_TRANSPORT } from "../../core/mail/MailTransport.ts";
 import type {
   ActiveAgent,
@@ -21,6 +21,7 @@ import type { InputHandle, MailboxHost } from "../../core/turn/Mailbox.ts";
 import type { Rebuilt } from "../../core/turn/rebuild.ts";
 import type { SchedulerPorts } from "../../core/turn/Scheduler.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
+import { WriteLimits } from "../../core/turn/WriteLimits.ts";
 import { AgentLog } from "./AgentLog.ts";
 import { publishState, sendToGateway } from "./agentOutlet.ts";
 import { bury } from "./bury.ts";
@@ -45,6 +46,8 @@ export interface Ownership {
   readonly epoch: Epoch;
   /** Fires when the shard is lost or the host stops. */
   readonly signal: AbortSignal;
+  /** As `CommitterHost`. */
+  readonly isStillOurs: () => true | Promise<boolean>;
 }
 
 export class AgentSeat implements ActiveAgentParts, CommitterHost, MailboxHost, AgentOutlet {
@@ -58,6 +61,7 @@ export class AgentSeat implements ActiveAgentParts, CommitterHost, MailboxHost, 
   private readonly home: AgentHome;
   /** Set by `makeCommitter`, which the agent's constructor calls. */
   private agent!: ActiveAgent;
+  private madeLimits: WriteLimits | undefined;
 
   constructor(
     services: HostServices,
@@ -118,6 +122,15 @@ export class AgentSeat implements ActiveAgentParts, CommitterHost, MailboxHost, 
     };
   }
 
+  get limits(): WriteLimits {
+    const { time, config } = this.services;
+    return (this.madeLimits ??= new WriteLimits(
+      time,
+      this.agentClass.options ?? {},
+      config.writeLimits,
+    ));
+  }
+
   makeCommitter(agent: ActiveAgent): Committer {
     this.agent = agent;
     return new Committer(this);
@@ -160,6 +173,14 @@ export class AgentSeat implements ActiveAgentParts, CommitterHost, MailboxHost, 
     });
   }
 
+  last(): Promise<StoredEvent | undefined> {
+    return this.services.journal.last(this.image.id);
+  }
+
+  isStillOurs(): true | Promise<boolean> {
+    return this.owner.isStillOurs();
+  }
+
   storeInput(data: Uint8Array): Promise<Sequence> {
     return storeInput(this.services.inbox, this.image.id, data, this.owner.signal);
   }
@@ -169,6 +190,7 @@ export class AgentSeat implements ActiveAgentParts, CommitterHost, MailboxHost, 
   }
 
   onCommitted(bytes: number): void {
+    this.limits.committed(bytes);
     this.home.onCommitted(this.agent, bytes);
   }
 

@@ -10,7 +10,7 @@
  *
  * Owned by `Shard`.
  */
-import type { AgentId, Epoch } from "../../schemas/Address.ts";
+import type { AgentId } from "../../schemas/Address.ts";
 import type { AgentCall, Call, SocketInfo } from "../../schemas/Call.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
@@ -26,7 +26,7 @@ import { Mailbox, type InputHandle } from "../../core/turn/Mailbox.ts";
 import { abortFamily } from "../../core/turn/subAgentCalls.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { activate } from "./activate.ts";
-import type { AgentHome } from "./AgentSeat.ts";
+import type { AgentHome, Ownership } from "./AgentSeat.ts";
 import { EndedSockets } from "./EndedSockets.ts";
 import { eraseAgent } from "./eraseAgent.ts";
 import type { HostServices } from "./HostServices.ts";
@@ -48,11 +48,8 @@ const IDLE_POLL_MS = 5;
 const RECYCLE_WAIT_MS = 5_000;
 const { hibernateAfterSeconds: HIBERNATE_S } = AGENT_STATIC_OPTIONS_DEFAULT;
 
-export interface SlotOwner {
+export interface SlotOwner extends Ownership {
   readonly services: HostServices;
-  readonly epoch: Epoch;
-  /** Fires when the shard is lost or handed over. */
-  readonly signal: AbortSignal;
   /** Of others, before an agent wakes. */
   readonly makeRoom?: MakeRoom | undefined;
 }

@@ -29,6 +29,7 @@ import { slicesOf } from "../../core/time/Slices.ts";
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
 import { Unbegun } from "../../core/turn/Unbegun.ts";
+import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import type { AgentMetrics } from "../../core/metrics/AgentMetrics.ts";
 import { Turnstile } from "./Turnstile.ts";
@@ -46,6 +47,8 @@ export interface HostConfig {
   readonly drainTimeoutMs: number;
   /** How often idle agents are looked for; default a second. */
   readonly sweepMs?: number;
+  /** The most that any class gets. */
+  readonly writeLimits?: WriteLimitOptions;
 }
 
 /** What a module gives a host. A function: `agents dev` replaces the module while the host runs. */

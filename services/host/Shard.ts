@@ -66,11 +66,7 @@ export class Shard {
 
   constructor(services: HostServices, shard: ShardId, lease: Lease, validUntilMs: number) {
     this.services = services;
-    this.makeRoom = roomMaker(
-      services,
-      this.slots,
-      () => services.time.monotonicMs() < this.validUntilMs,
-    );
+    this.makeRoom = roomMaker(services, this.slots, () => this.isHeld);
     this.shard = shard;
     this.lease = lease;
     this.validUntilMs = validUntilMs;
@@ -158,7 +154,7 @@ export class Shard {
     for (const [key, slot] of this.slots) {
       await breather.breathe();
       // Rule 2, before the loss is known: who was frozen would store an image of what may be erased by now.
-      if (time.monotonicMs() >= this.validUntilMs) return;
+      if (!this.isHeld) return;
       if (slot.hibernate(time.monotonicMs(), idleMs)) idleMs = limitMs();
       if (slot.empty) this.slots.delete(key);
     }
@@ -196,6 +192,7 @@ export class Shard {
         services: this.services,
         epoch: this.lease.epoch,
         signal: this.lost.signal,
+        isStillOurs: () => this.isHeld || this.isStillOurs(),
         makeRoom: this.makeRoom,
       });
       this.slots.set(key, slot);
@@ -265,9 +262,9 @@ export class Shard {
   }
 
   private async run(id: AgentId, call: Call, body: Uint8Array): Promise<CallAnswer> {
-    const { time, blobs, log } = this.services;
+    const { blobs, log } = this.services;
     // Rule 1.
-    if (time.monotonicMs() >= this.validUntilMs || this.lost.signal.aborted) return this.notHere();
+    if (!this.isHeld || this.lost.signal.aborted) return this.notHere();
     // Not before those that were stored before it (rule 4).
     if (call.kind === "input" && this.consumer?.caughtUp !== true) return this.notHere();
     try {
@@ -275,7 +272,7 @@ export class Shard {
       if (whole === undefined) throw new Error("the body of a call is gone");
       const answer = await this.slot(id).call(call, whole);
       // Done, and not ours to tell any more: the caller decides whether to ask the next owner.
-      const isOurs = time.monotonicMs() < this.validUntilMs || (await this.isStillOurs());
+      const isOurs = this.isHeld || (await this.isStillOurs());
       return isOurs ? answer : this.notHere({ begun: true });
     } catch (error) {
       if (error instanceof CallInterrupted) return this.notHere({ begun: true });
@@ -298,11 +295,16 @@ export class Shard {
    */
   private async isStillOurs(): Promise<boolean> {
     const { time } = this.services;
-    while (time.monotonicMs() >= this.validUntilMs) {
+    while (!this.isHeld) {
       if (this.lost.signal.aborted) return false;
       await new Promise<void>((resolve) => time.after(ANSWERED_POLL_MS, resolve));
     }
     return true;
+  }
+
+  /** Surely, by the local clock. */
+  private get isHeld(): boolean {
+    return this.services.time.monotonicMs() < this.validUntilMs;
   }
 
   private async respond(subject: string, { reply, body }: CallAnswer): Promise<void> {

@@ -5,7 +5,7 @@
  * 1. The image is rebuilt (local cache, snapshot, journal tail).
  * 2. On the first activation under a new epoch a `claimed` event is appended: from then on an older
  *    owner's append is refused, and what this host reads can't be overtaken. An agent without a
- *    journal gets it with its first answer, unless that has written something (`Committer`, 3).
+ *    journal gets none, so that a name that was only asked for leaves nothing (`Committer`, 3).
  *    When the append is refused, an older owner's last event came in between: rebuild and try again.
  * 3. A clean local cache is not held against the journal first. Where its last event has this owner's epoch, nobody
  *    else can have written since: the agent is as if it had stayed in memory, and waking asks the broker nothing.

@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect";
 import { SILENT, type Observability } from "../../core/agent/observability.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
 import type { AgentMetrics } from "../../core/metrics/AgentMetrics.ts";
+import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import { Host } from "./Host.ts";
 import { hostServices, type HostModule } from "./HostServices.ts";
@@ -25,6 +26,7 @@ export interface RunHostOptions {
   readonly observability?: Observability;
   readonly drainTimeoutMs?: number;
   readonly sweepMs?: number;
+  readonly writeLimits?: WriteLimitOptions | undefined;
   /** As `HostServices`. */
   readonly memoryInUse?: () => number;
 }
@@ -38,6 +40,7 @@ export const runHost = (options: RunHostOptions) =>
         shards: options.shards,
         drainTimeoutMs: options.drainTimeoutMs ?? DRAIN_TIMEOUT_MS_DEFAULT,
         ...(options.sweepMs === undefined ? {} : { sweepMs: options.sweepMs }),
+        ...(options.writeLimits === undefined ? {} : { writeLimits: options.writeLimits }),
       },
       module: options.module,
       metrics: options.metrics,

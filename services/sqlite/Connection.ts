@@ -327,7 +327,8 @@ export class Connection {
     if ((code & 0xff) === RESULT_AUTH && engine.refused !== undefined)
       return new SqliteError(engine.refused, code);
     const message = engine.readCString(engine.exports.sqlite3_errmsg(this.db));
-    return new SqliteError((code & 0xff) === RESULT_FULL ? message + MOST : message, code);
+    const hasNoPages = (code & 0xff) === RESULT_FULL && !this.file.overflowed;
+    return new SqliteError(hasNoPages ? message + MOST : message, code);
   }
 }
 

@@ -31,6 +31,10 @@ export class PageFile {
   failure: unknown;
   /** Writes so far: whether a statement was one. */
   writes = 0;
+  /** A page more than this makes its statement fail. */
+  uncommittedBytesMax = Infinity;
+  /** One did. What SQLite writes from then on undoes the statement. */
+  overflowed = false;
 
   constructor(image: PageImage, pool: PagePool, writer: PageDeltaWriter) {
     this.image = image;
@@ -69,7 +73,12 @@ export class PageFile {
     return offset + length <= this.count * PAGE_SIZE;
   }
 
-  write(from: Uint8Array, start: number, length: number, offset: number): void {
+  /** False: refused by `uncommittedBytesMax`. */
+  write(from: Uint8Array, start: number, length: number, offset: number): boolean {
+    if (this.uncommittedBytesMax < Infinity && !this.overflowed && this.isFullFor(offset)) {
+      this.overflowed = true;
+      return false;
+    }
     this.writes++;
     let at = 0;
     while (at < length) {
@@ -81,6 +90,7 @@ export class PageFile {
       to.bytes.set(from.subarray(start + at, start + at + size), to.at + within);
       at += size;
     }
+    return true;
   }
 
   truncate(bytes: number): void {
@@ -136,6 +146,14 @@ export class PageFile {
   abandon(): void {
     for (const layer of [this.transaction, this.overlay, this.frozen]) layer?.drop();
     this.transaction = this.overlay = this.frozen = undefined;
+  }
+
+  private isFullFor(offset: number): boolean {
+    const { transaction, overlay } = this;
+    const page = Math.floor(offset / PAGE_SIZE) + 1;
+    if (transaction?.slots.has(page) === true || overlay?.slots.has(page) === true) return false;
+    const uncommitted = (transaction?.bytes ?? 0) + (overlay?.bytes ?? 0);
+    return uncommitted + PAGE_SIZE > this.uncommittedBytesMax;
   }
 
   private view(page: number): PageView {

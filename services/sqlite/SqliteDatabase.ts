@@ -68,6 +68,26 @@ export class SqliteDatabase implements AgentDatabase, OpenDatabase {
     return this.file === undefined || this.file.count === 0;
   }
 
+  get uncommittedBytesMax(): number {
+    return this.file?.uncommittedBytesMax ?? Infinity;
+  }
+
+  set uncommittedBytesMax(bytesMax: number) {
+    // Most agents have no SQL, and no page file.
+    if (this.file === undefined && bytesMax === Infinity) return;
+    const file = this.pages();
+    file.uncommittedBytesMax = bytesMax;
+    file.overflowed = false;
+  }
+
+  get overflowed(): boolean {
+    return this.file?.overflowed ?? false;
+  }
+
+  get writes(): number {
+    return this.file?.writes ?? 0;
+  }
+
   get dirty(): boolean {
     return this.file?.dirty ?? false;
   }

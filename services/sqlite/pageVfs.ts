@@ -10,6 +10,7 @@ import { randomFillSync } from "node:crypto";
 import type { Sqlite3Static } from "@sqlite.org/sqlite-wasm";
 import type { PageFile } from "./PageFile.ts";
 import { PAGE_SIZE } from "./PagePool.ts";
+import { RESULT_FULL } from "./SqliteError.ts";
 
 const OK = 0;
 const CANTOPEN = 14;
@@ -71,10 +72,9 @@ export function installPageVfs(
     },
     xWrite: (at: number, from: number, length: number, offset: bigint): number => {
       const file = fileOf(at);
-      return guarded(file, IOERR_WRITE, () => {
-        file.write(heap.bytes, from, length, Number(offset));
-        return OK;
-      });
+      return guarded(file, IOERR_WRITE, () =>
+        file.write(heap.bytes, from, length, Number(offset)) ? OK : RESULT_FULL,
+      );
     },
     xTruncate: (at: number, size: bigint): number => {
       const file = fileOf(at);

@@ -185,7 +185,9 @@ describe("a destroyed agent", () => {
   });
 
   test("whose turn then throws tells that error, once", async () => {
-    await expect((await mortal("throws")).endAndFail()).rejects.toThrow("after the end");
+    const agent = await mortal("throws");
+    await agent.fill();
+    await expect(agent.endAndFail()).rejects.toThrow("after the end");
     expect((await kinds("throws")).filter((kind) => kind === "destroyed")).toHaveLength(1);
   });
 

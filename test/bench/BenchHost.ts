@@ -111,7 +111,7 @@ export async function openBenchHost({ syncAlways }: BenchOptions): Promise<Bench
   );
   const wake: BenchHost["wake"] = async (id, sources) => {
     const { agent } = await activate(sources, id, {
-      owner: { epoch: EPOCH, signal: new AbortController().signal },
+      owner: { epoch: EPOCH, signal: new AbortController().signal, isStillOurs: () => true },
       agentClass: RecordingAgent,
       props: undefined,
       home: {

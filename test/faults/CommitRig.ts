@@ -79,7 +79,12 @@ export class CommitRig {
   claim(epoch: number): void {
     this.lost = new AbortController();
     const { services, lost } = this;
-    this.slot = new AgentSlot(ID, { services, epoch: epoch as Epoch, signal: lost.signal });
+    this.slot = new AgentSlot(ID, {
+      services,
+      epoch: epoch as Epoch,
+      signal: lost.signal,
+      isStillOurs: () => true,
+    });
   }
 
   /** The shard is gone: its lease ran out, or the process died. */

@@ -73,7 +73,7 @@ describe("the output gate", () => {
     await rig.held[0]!.pass();
     expect(rig.left).toEqual([
       "cast before any write",
-      'cast {"type":"cf_agent_state","state":{"n":2},"seq":3}',
+      'cast {"type":"cf_agent_state","state":{"n":2},"seq":2}',
       'state {"n":2}',
       "cast after the write",
       "ack 1",

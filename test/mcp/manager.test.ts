@@ -160,8 +160,7 @@ describe("an agent that uses no MCP", () => {
   test("has no table, no database, and nothing in its journal for it", async () => {
     const socket = await open("none", "tool-agent");
     expect(await rpc(socket, "servers")).toEqual({ servers: {}, tools: [], prompts: [], resources: [] }); // prettier-ignore
-    const journal = await journalOf(system.options, "ToolAgent", "none");
-    expect(journal.map(({ kind }) => kind)).toEqual(["claimed"]);
+    expect(await journalOf(system.options, "ToolAgent", "none")).toEqual([]);
   });
 
   test("does not load the SDK: one file imports it, and is imported when a server is connected to", () => {

@@ -16,6 +16,7 @@ import { Access } from "../../services/gateway/Access.ts";
 import { Gateway } from "../../services/gateway/Gateway.ts";
 import {
   GATEWAY_BOUNDS_DEFAULT,
+  type GatewayConfig,
   type GatewayServices,
 } from "../../services/gateway/GatewayServices.ts";
 import { Host } from "../../services/host/Host.ts";
@@ -227,7 +228,7 @@ test("a gateway claims its lease again at once when the watch says that it is go
   const blobs = makeMemoryBlobs(connection);
   const quiet = (): void => undefined;
   const log = { debug: quiet, info: quiet, warn: quiet, error: quiet };
-  const config = { gatewayId: "g", subjects, shards: 2, ...GATEWAY_BOUNDS_DEFAULT };
+  const config: GatewayConfig = { gatewayId: "g", subjects, shards: 2, ...GATEWAY_BOUNDS_DEFAULT };
   const module = () => ({ routes: new RouteTable([]), env: {}, signed: new Set<string>() });
   const services: GatewayServices = {
     config,

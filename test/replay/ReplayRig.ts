@@ -152,6 +152,9 @@ export class ReplayRig {
       this.redeliver();
     }
     await this.time.advance(REST_MS);
+    // One without a journal looks for a late event of an older owner when it is asked for something.
+    if (this.live?.image.seq === 0) await this.call([]);
+    await this.time.advance(REST_MS);
   }
 
   /** Inputs that are not done. */
@@ -166,6 +169,7 @@ export class ReplayRig {
       services: this.services,
       epoch: this.epoch as Epoch,
       signal: this.lost.signal,
+      isStillOurs: () => true,
     });
   }
 

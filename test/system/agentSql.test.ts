@@ -118,7 +118,7 @@ class SqlAgent extends Agent<Env> {
   async synced() {
     this.sql`INSERT INTO things VALUES (1, 'x')`;
     await this.ctx.storage.sync();
-    return (await journalOf(options(), "SqlAgent", this.name)).at(-1)!.turns[0]!.sql;
+    return (await journalOf(options(), "SqlAgent", this.name)).at(-1)!.turns.at(-1)!.sql;
   }
   identity() {
     const { id } = this.ctx;

@@ -1,0 +1,115 @@
+/**
+ * How much one agent may write: the size of its state, of what one commit takes to SQL, and of its journal in a
+ * minute. What the agent's code asks for past them throws, changes nothing, and says which option it met.
+ *
+ * 1. The journal's rate refuses turns that answer a caller or a client. Webhooks, mail, jobs and schedules are
+ *    counted, and not refused: they are stored already, and would only come again.
+ * 2. Live only: replay takes what is stored, whatever the limits are by then. An agent that comes to memory has a
+ *    minute's worth again.
+ * 3. A class sets its own; a host's are the most that any class gets.
+ *
+ * Asked by `LiveState` and `AgentSql`, told of each commit by the host.
+ */
+import { CommitTooLarge, JournalRateExceeded, StateTooLarge } from "../agent/errors.ts";
+import type { TimeShape } from "../time/Time.ts";
+import type { Turn } from "./Turn.ts";
+
+export interface WriteLimitOptions {
+  readonly stateBytesMax?: number | undefined;
+  readonly commitBytesMax?: number | undefined;
+  readonly journalBytesPerMinute?: number | undefined;
+}
+
+type Most = { readonly [K in keyof WriteLimitOptions]-?: number };
+
+const MIB = 1024 * 1024;
+export const WRITE_LIMITS_DEFAULT: Most = {
+  /** Each change is encoded whole, for the journal's splice, the clients and the next snapshot: some 0.3 s by then. */
+  stateBytesMax: 16 * MIB,
+  /** One event, held in memory a few times over while it is on its way. */
+  commitBytesMax: 64 * MIB,
+  /** A hot agent of the benches writes 10 MiB a second, by webhooks. */
+  journalBytesPerMinute: 512 * MIB,
+};
+
+const MINUTE_MS = 60_000;
+/** UTF-8 bytes of a UTF-16 unit, at most. */
+const UTF8_BYTES_MAX = 3;
+const encoder = new TextEncoder();
+
+/** Rule 3. Throws `RangeError` for what is no size. */
+function mostOf(own: WriteLimitOptions, caps: WriteLimitOptions): Most {
+  const most = (name: keyof Most): number => {
+    const value = Math.min(own[name] ?? WRITE_LIMITS_DEFAULT[name], caps[name] ?? Infinity);
+    if (value > 0) return value;
+    throw new RangeError(`static options.${name}: ${String(own[name])} is no number of bytes`);
+  };
+  return {
+    stateBytesMax: most("stateBytesMax"),
+    commitBytesMax: most("commitBytesMax"),
+    journalBytesPerMinute: most("journalBytesPerMinute"),
+  };
+}
+
+export class WriteLimits {
+  private readonly time: Pick<TimeShape, "monotonicMs">;
+  private readonly most: Most;
+  /** Bytes that may still be journaled; below 0 after the last one that was let through. */
+  private left: number;
+  private atMs: number;
+
+  constructor(
+    time: Pick<TimeShape, "monotonicMs">,
+    own: WriteLimitOptions,
+    caps: WriteLimitOptions = {},
+  ) {
+    this.time = time;
+    this.most = mostOf(own, caps);
+    this.left = this.most.journalBytesPerMinute;
+    this.atMs = time.monotonicMs();
+  }
+
+  /** An event of so many bytes is stored. */
+  committed(bytes: number): void {
+    this.refill();
+    this.left -= bytes;
+  }
+
+  /** Throws `StateTooLarge` or `JournalRateExceeded`. */
+  checkState(turn: Turn, text: string | undefined): void {
+    const rate = this.rateRefusal(turn);
+    if (rate !== undefined) throw rate;
+    const { stateBytesMax: bytesMax } = this.most;
+    if (text === undefined || text.length * UTF8_BYTES_MAX <= bytesMax) return;
+    const bytes = text.length > bytesMax ? text.length : encoder.encode(text).length;
+    if (bytes > bytesMax) throw new StateTooLarge({ bytes, bytesMax });
+  }
+
+  /** Bytes of pages that may be uncommitted after SQL of this turn. */
+  uncommittedMax(turn: Turn): number {
+    return this.rateRefusal(turn) === undefined ? this.most.commitBytesMax : 0;
+  }
+
+  /** Why SQL of this turn was refused by `uncommittedMax`. */
+  sqlRefusal(turn: Turn): CommitTooLarge | JournalRateExceeded {
+    const { commitBytesMax: bytesMax } = this.most;
+    return this.rateRefusal(turn) ?? new CommitTooLarge({ bytesMax });
+  }
+
+  /** Rule 1. */
+  private rateRefusal(turn: Turn): JournalRateExceeded | undefined {
+    if (this.left > 0 || turn.durable) return undefined;
+    this.refill();
+    if (this.left > 0) return undefined;
+    const { journalBytesPerMinute: bytesMax } = this.most;
+    const retryAfterMs = Math.ceil(((1 - this.left) * MINUTE_MS) / bytesMax);
+    return new JournalRateExceeded({ bytesMax, retryAfterMs });
+  }
+
+  private refill(): void {
+    const { journalBytesPerMinute: bytesMax } = this.most;
+    const nowMs = this.time.monotonicMs();
+    this.left = Math.min(bytesMax, this.left + ((nowMs - this.atMs) * bytesMax) / MINUTE_MS);
+    this.atMs = nowMs;
+  }
+}
