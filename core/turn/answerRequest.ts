@@ -4,10 +4,12 @@
  */
 import type { Call } from "../../schemas/Call.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
+import { beginResponse } from "../http/takeResponse.ts";
 import { causeOfRequest } from "./causeOf.ts";
 import type { CallAnswer } from "./handleCall.ts";
 import { INTERNAL_ERROR } from "./Mailbox.ts";
-import { makeRequest, responseBegun } from "./runWebhook.ts";
+import { PIECE_BYTES_MAX } from "./ResponseStreams.ts";
+import { makeRequest } from "./runWebhook.ts";
 
 export type RequestCall = Call & { readonly kind: "fetch" | "gate" };
 
@@ -25,7 +27,7 @@ export async function answerRequest(
   try {
     const made = await agent.run(turn, async () => {
       const given = await f(request);
-      return isAnswer(given) ? given : responseBegun(given);
+      return isAnswer(given) ? given : beginResponse(given, agent.id.class, PIECE_BYTES_MAX);
     });
     if (isAnswer(made)) return made;
     const { status, rest } = made;
@@ -40,6 +42,6 @@ export async function answerRequest(
   }
 }
 
-/** A module may give anything for a response: `responseBegun` says what is wrong with it. */
+/** A module may give anything for a response: `beginResponse` says what is wrong with it. */
 const isAnswer = (given: object): given is CallAnswer =>
   typeof given === "object" && given !== null && "reply" in given;

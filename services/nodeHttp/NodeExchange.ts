@@ -10,15 +10,17 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AbortSource } from "../../core/http/AbortSource.ts";
 import { BodyBuffer } from "../../core/http/BodyBuffer.ts";
-import type {
-  BodyReader,
-  Exchange,
-  HttpRequest,
-  HttpResponse,
+import type { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
+import {
+  cancelBody,
+  type BodyReader,
+  type Exchange,
+  type HttpRequest,
+  type HttpResponse,
 } from "../../core/http/HttpServer.ts";
 import {
   bodiless,
-  headerEncoding,
+  FAILED,
   headerOwner,
   reasonPhrase,
   saysLength,
@@ -26,7 +28,7 @@ import {
 
 /** What an exchange needs of its server. */
 export interface ExchangeOwner {
-  readonly onRequest: (exchange: Exchange) => void;
+  readonly guard: GuardedHandlers;
   readonly started: () => void;
   /** Called once, when nothing more will be written. */
   readonly finished: () => void;
@@ -67,6 +69,10 @@ export class NodeExchange implements Exchange {
     res.once("close", () => this.#closed());
   }
 
+  get answered(): boolean {
+    return this.#responded;
+  }
+
   get aborted(): AbortSignal {
     return this.#abort.signal;
   }
@@ -87,16 +93,20 @@ export class NodeExchange implements Exchange {
   }
 
   start(): void {
-    this.#owner.onRequest(this);
+    this.#owner.guard.onRequest(this);
   }
 
-  respond(response: HttpResponse): void {
-    const { reason, head } = this.#begin(response, true);
+  respond(given: HttpResponse): void {
+    const response = this.#begin(given);
+    if (response !== undefined) this.#end(response);
+  }
+
+  #end(response: HttpResponse): void {
     // After an abort there is nobody to answer (rule 3 of HttpServer.ts).
     if (this.#abort.fired) return;
     const body = response.body;
     const res = this.#res;
-    res.writeHead(response.status, reason, head);
+    this.#writeHead(response, saysLength(response, this.request.method));
     if (bodiless(response.status) || this.request.method === "HEAD") {
       res.end();
       return;
@@ -105,12 +115,16 @@ export class NodeExchange implements Exchange {
     res.end(body);
   }
 
-  stream(response: HttpResponse, rest: BodyReader): void {
-    const { reason, head } = this.#begin(response, false);
-    const cancel = (): void => void rest.cancel().catch(() => undefined);
+  stream(given: HttpResponse, rest: BodyReader): void {
+    const response = this.#begin(given);
+    const cancel = (): void => void cancelBody(rest);
+    if (response !== given) {
+      if (response !== undefined) this.#end(response);
+      return cancel();
+    }
     if (this.#abort.fired) return cancel();
     const res = this.#res;
-    res.writeHead(response.status, reason, head);
+    this.#writeHead(response, false);
     if (bodiless(response.status) || this.request.method === "HEAD") {
       res.end();
       return cancel();
@@ -122,13 +136,16 @@ export class NodeExchange implements Exchange {
   }
 
   /** Checks what is to be sent, before anything is. */
-  #begin(response: HttpResponse, whole: boolean): { reason: string; head: string[] } {
-    if (this.#responded) throw new Error(`respond was called twice for ${this.request.target}`);
-    const reason = reasonPhrase(response.status);
-    const length = whole && saysLength(response, this.request.method);
-    const head = headerLines(response, this.#owner.stopping, length);
+  #begin(given: HttpResponse): HttpResponse | undefined {
+    const response = this.#owner.guard.answer(this.request, given, this.#responded);
     this.#responded = true;
-    return { reason, head };
+    return response;
+  }
+
+  #writeHead(response: HttpResponse, length: boolean): void {
+    const { status } = response;
+    const head = headerLines(response, this.#owner.stopping, length);
+    this.#res.writeHead(status, reasonPhrase(status), head);
   }
 
   async #pump(rest: BodyReader): Promise<void> {
@@ -146,6 +163,11 @@ export class NodeExchange implements Exchange {
     } catch {
       res.destroy();
     }
+  }
+
+  /** `limitBody` has failed. */
+  fail(): void {
+    this.refuse(FAILED.status, String(FAILED.body), "linger");
   }
 
   /** Answers instead of the handler. `linger`: what the caller still sends is read and dropped. */
@@ -184,7 +206,6 @@ const headerLines = (response: HttpResponse, stopping: boolean, length: boolean)
   const lines: string[] = [];
   let close = stopping;
   for (const [name, value] of response.headers) {
-    headerEncoding(name, value);
     const owner = headerOwner(name);
     if (owner === "connection") close ||= value.toLowerCase() === "close";
     if (owner === "handler") lines.push(name, value);

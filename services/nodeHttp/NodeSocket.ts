@@ -36,6 +36,7 @@ export class NodeSocket implements ServerSocket {
     // Listening starts after `open` returned; the library emits nothing before this turn ends.
     this.#handlers = open(this);
     ws.on("message", (data, binary) => this.#received(data, binary));
+    ws.on("ping", (data) => this.#pinged(data.byteLength));
     ws.on("pong", () => (this.#answered = true));
     ws.on("error", (cause: Error & { readonly code?: string }) => this.#failed(cause.code));
     ws.on("close", (code, reason) => this.#peerClosed(code, reason));
@@ -52,6 +53,17 @@ export class NodeSocket implements ServerSocket {
   #send(data: string | Uint8Array, binary: boolean): void {
     if (this.#closed) return;
     this.#ws.send(data, { binary });
+    this.#checkBuffered();
+  }
+
+  /** The library has answered it; its answer may be unread, as anything that was sent (invariant 2). */
+  #pinged(bytes: number): void {
+    if (this.#closed) return;
+    this.#handlers.onPing?.(bytes);
+    this.#checkBuffered();
+  }
+
+  #checkBuffered(): void {
     if (this.#ws.bufferedAmount > this.#bufferBytesMax) {
       this.#end(CLOSE_LAGGING, "Too slow to receive", false);
     }

@@ -62,6 +62,10 @@ const HANDLERS: HttpHandlers = {
   limitBody: () => 64 * 1024 * 1024,
   onRequest: echo,
   onUpgrade: () => Promise.resolve({ _tag: "Refuse", response: ok() }),
+  // A test that expects none fails with it.
+  onFailure: ({ error }) => {
+    throw error;
+  },
 };
 
 export interface TestServer extends AsyncDisposable {
