@@ -30,7 +30,10 @@ const SWITCHING_PROTOCOLS = 101;
  * says what is wrong, or with what the body's stream failed with. Not `async`: most bodies are at hand, and a promise more is
  * one of those that a webhook waits for.
  */
-export function wholeResponse(response: unknown, by: string): ResponseParts | Promise<ResponseParts> {
+export function wholeResponse(
+  response: unknown,
+  by: string,
+): ResponseParts | Promise<ResponseParts> {
   const taken = take(response, by);
   return taken.response === undefined ? taken : whole(taken, by);
 }

@@ -40,10 +40,7 @@ export async function routeUpgrade(services: GatewayServices, request: Request):
   return { _tag: "Answer", answer: await answerWith(services, request, response) };
 }
 
-const UPGRADE_REQUIRED = plain(
-  426,
-  "Upgrade Required: connect with a WebSocket handshake (GET)\n",
-);
+const UPGRADE_REQUIRED = plain(426, "Upgrade Required: connect with a WebSocket handshake (GET)\n");
 
 /** An error of the module's is a plain 500, a name that can't be one a 400, an agent out of reach a 503. */
 async function routed(services: GatewayServices, request: Request): Promise<Response> {

@@ -295,7 +295,9 @@ describe("a lazy response", () => {
     expect([mine instanceof Mine, mine.status, await mine.text()]).toEqual([true, 202, "x"]);
     for (const made of [new Response(bytes("é")), new Response(new Blob(["é"]).stream())]) {
       expect(LazyResponse.parts(made)).toBeUndefined();
-      expect(new TextDecoder().decode((await wholeResponse(made, "it")).body as Uint8Array)).toBe("é");
+      expect(new TextDecoder().decode((await wholeResponse(made, "it")).body as Uint8Array)).toBe(
+        "é",
+      );
     }
     expect(Response.redirect("http://x/").status).toBe(302);
     expect(Response.error().type).toBe("error");
