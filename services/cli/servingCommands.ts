@@ -39,6 +39,8 @@ export function addServingCommands(
     .addOption(options.namespace())
     .addOption(options.publicUrl())
     .addOption(options.storeFirst())
+    .addOption(options.framesPerSocket())
+    .addOption(options.bytesPerSocket())
     .addOption(options.smtpPort())
     .addOption(options.smtpRelay())
     .addOption(options.adminPort())
@@ -101,6 +103,8 @@ The data is found again at the next start. Webhook secrets come from the environ
     .addOption(options.connectionsMax())
     .addOption(options.perAddress())
     .addOption(options.perEntity())
+    .addOption(options.framesPerSocket())
+    .addOption(options.bytesPerSocket())
     .addOption(options.trustedProxies())
     .addOption(options.storeFirst())
     .addOption(options.publicUrl())
@@ -193,6 +197,8 @@ interface Given extends GivenLogin, MailOptions {
   readonly maxConnections?: number;
   readonly ratePerAddress?: number;
   readonly ratePerEntity?: number;
+  readonly framesPerSocket?: number;
+  readonly bytesPerSocket?: number;
   readonly trustedProxies?: number;
   readonly storeFirst?: boolean;
   readonly workers?: number;
@@ -244,6 +250,8 @@ function servingOptions(
       connectionsMax: given.maxConnections,
       perAddress: given.ratePerAddress,
       perEntity: given.ratePerEntity,
+      framesPerSocket: given.framesPerSocket,
+      bytesPerSocket: given.bytesPerSocket,
       trustedProxies: given.trustedProxies,
       storeFirst: given.storeFirst,
     },

@@ -16,7 +16,7 @@ export const HTTP_BOUNDS_DEFAULT = {
   bodyTimeoutMs: 30_000,
   headerBytesMax: 16 * 1024,
   connectionsMax: 100_000,
-  socketBufferBytesMax: 8 * 1024 * 1024,
+  socketBufferBytesMax: GATEWAY_BOUNDS_DEFAULT.socketBufferBytesMax,
   messageBytesMax: 1024 * 1024,
 } as const;
 
@@ -37,6 +37,7 @@ export interface RunGatewayOptions {
 
 export const runGateway = (options: RunGatewayOptions) =>
   Effect.gen(function* () {
+    const http = { ...HTTP_BOUNDS_DEFAULT, ...options.http };
     const services = yield* gatewayServices({
       config: {
         gatewayId: options.gatewayId,
@@ -44,6 +45,7 @@ export const runGateway = (options: RunGatewayOptions) =>
         shards: options.shards,
         ...GATEWAY_BOUNDS_DEFAULT,
         ...options.bounds,
+        socketBufferBytesMax: http.socketBufferBytesMax,
         ...(options.publicUrl === undefined ? {} : { publicUrl: options.publicUrl }),
       },
       module: options.module,
@@ -55,8 +57,7 @@ export const runGateway = (options: RunGatewayOptions) =>
     options.metrics.connections(() => gateway.sockets.size);
     const { port } = yield* server.listen(
       {
-        ...HTTP_BOUNDS_DEFAULT,
-        ...options.http,
+        ...http,
         hostname: options.hostname,
         port: options.port,
       },

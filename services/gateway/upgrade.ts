@@ -11,7 +11,7 @@ import type { SocketInfo } from "../../schemas/Call.ts";
 import { addressKey } from "../../schemas/Address.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import { headerPairs, plain, toRequest, urlOf, type GatewayAnswer } from "./requests.ts";
-import { tooMany } from "./RateLimit.ts";
+import { addressOf, tooMany } from "./RateLimit.ts";
 import { routeUpgrade } from "./routeRequest.ts";
 import type { SocketTable } from "./SocketTable.ts";
 
@@ -42,6 +42,7 @@ export async function decideUpgrade(
     url: target.url,
     headers: target.headers ?? headerPairs(http),
   };
+  const address = addressOf(http, config.trustedProxies);
   // Its headers are the connect sequence's only: a host that takes the agent over needs no more.
   const entry = sockets.add(target.id, { ...info, headers: [] });
   const props = target.props === undefined ? {} : { props: target.props };
@@ -61,7 +62,7 @@ export async function decideUpgrade(
           else sockets.remove(entry);
         },
         open: (socket) => {
-          const handlers = sockets.opened(entry, socket);
+          const handlers = sockets.opened(entry, socket, address);
           if (close !== undefined) {
             // The agent never had this socket: nothing more is to be told of it.
             sockets.remove(entry);

@@ -157,7 +157,7 @@ export class NodeExchange implements Exchange {
         if (done) return void res.end();
         if (value.length === 0 || res.write(value)) continue;
         res.socket?.setTimeout(WRITE_STALL_MS);
-        await new Promise<void>((resolve) => res.once("drain", resolve).once("close", resolve));
+        await drained(res);
         res.socket?.setTimeout(0);
       }
     } catch {
@@ -200,6 +200,16 @@ export class NodeExchange implements Exchange {
     this.#owner.finished();
   }
 }
+
+/** There is room again, or nobody who reads. */
+const drained = (res: ServerResponse): Promise<void> =>
+  new Promise((resolve) => {
+    const done = (): void => {
+      res.off("drain", done).off("close", done);
+      resolve();
+    };
+    res.on("drain", done).on("close", done);
+  });
 
 /** Names and values in turn, the form in which node:http keeps repeated names apart. */
 const headerLines = (response: HttpResponse, stopping: boolean, length: boolean): string[] => {
