@@ -15,7 +15,7 @@ export interface SocketRateLimits {
   readonly bytes?: Rate;
 }
 
-/** A second or two of an overeager client are not an attack. */
+/** Somebody who sends what has gathered while a connection was away is not an attacker. */
 const BURST_SECONDS = 2;
 
 export const socketRate = (perSecond: number): Rate => ({
@@ -24,13 +24,14 @@ export const socketRate = (perSecond: number): Rate => ({
 });
 
 /**
- * People send a few frames a second, games and cursors 60 to 120, a program that calls as fast as answers come some
- * hundreds over a network. A frame of 1 MiB eight times a second is an upload, which is for HTTP.
+ * People send a few frames a second, games and cursors 60 to 120. A program that makes one call after another gets to
+ * some 3,200 a second through a gateway and a host of one machine (`docs/performance.md`, `rpc`), and to less over a
+ * network. A gateway's core takes 32,000. A frame of 1 MiB eight times a second is an upload, which is for HTTP.
  */
-export const FRAMES_PER_SECOND = 1_000;
+export const FRAMES_PER_SECOND = 5_000;
 export const BYTES_PER_SECOND = 8 * 1024 * 1024;
 
-/** A household, or tabs that come back at once; who has more to send is an office, behind whose address hardly all send at once. */
+/** Tabs, a household, an office: many share an address, but not many send at their most at the same time. */
 const ADDRESS_FACTOR = 4;
 
 interface Limit {

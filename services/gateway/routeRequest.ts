@@ -1,4 +1,8 @@
-/** Requests that are no declared webhook: the module's own `fetch`, else `routeAgentRequest`, else 404. */
+/**
+ * Requests that are no declared webhook, and upgrades: the module's own `fetch`, else `routeAgentRequest`, else 404. What the
+ * module returns is checked here, before it is anybody's to send: an answer that can't be one is the module's error, as
+ * one that it throws, and an upgrade is only for who asked for one. Fed by `Gateway` and `upgrade`.
+ */
 import { routeAgentRequest } from "../../core/agent/routeAgentRequest.ts";
 import {
   isUpgradeResponse,

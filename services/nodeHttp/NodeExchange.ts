@@ -53,6 +53,7 @@ export class NodeExchange implements Exchange {
   readonly #abort = new AbortSource();
   #responded = false;
   #delivered = false;
+  #finished = false;
 
   constructor(
     owner: ExchangeOwner,
@@ -66,7 +67,7 @@ export class NodeExchange implements Exchange {
     this.#res = res;
     // node:http also "finishes" a response whose connection was destroyed under it.
     res.once("finish", () => (this.#delivered = !req.socket.destroyed));
-    res.once("close", () => this.#closed());
+    res.once("close", () => this.closed());
   }
 
   get answered(): boolean {
@@ -195,7 +196,10 @@ export class NodeExchange implements Exchange {
     this.#res.destroy();
   }
 
-  #closed(): void {
+  /** Its connection, or its part of it, is over. */
+  closed(): void {
+    if (this.#finished) return;
+    this.#finished = true;
     if (!this.#delivered) this.#abort.fire();
     this.#owner.finished();
   }

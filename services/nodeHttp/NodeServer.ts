@@ -79,8 +79,8 @@ class Listener implements ExchangeOwner {
   readonly #sweeper: NodeJS.Timeout;
   #exchanges = 0;
   #connections = 0;
-  /** Requests that are not answered yet, by connection (invariant 3). */
-  readonly #unanswered = new WeakMap<Duplex, number>();
+  /** What is not answered yet, by connection (invariant 3). */
+  readonly #unanswered = new WeakMap<Duplex, Set<NodeExchange>>();
   readonly #lull: Lull;
   #refusing = false;
   #drained: (() => void) | undefined;
@@ -105,9 +105,14 @@ class Listener implements ExchangeOwner {
     this.#server.on("connection", (socket: Socket) => {
       // One that was given back (`serveAsPlain`) is known.
       if (this.#unanswered.has(socket)) return;
-      this.#unanswered.set(socket, 0);
+      const unanswered = new Set<NodeExchange>();
+      this.#unanswered.set(socket, unanswered);
       this.#connections += 1;
-      socket.once("close", () => (this.#connections -= 1));
+      socket.once("close", () => {
+        this.#connections -= 1;
+        // node:http tells the first only.
+        for (const exchange of unanswered) exchange.closed();
+      });
     });
     this.#server.on("request", (req, res) => this.#requested(req, res, false));
     this.#server.on("checkContinue", (req, res) => this.#requested(req, res, true));
@@ -185,13 +190,13 @@ class Listener implements ExchangeOwner {
 
   #requested(req: IncomingMessage, res: ServerResponse, expects: boolean): void {
     const { socket } = req;
-    const unanswered = this.#unanswered.get(socket) ?? 0;
-    if (unanswered >= PIPELINED_MAX) return void socket.destroy();
-    this.#unanswered.set(socket, unanswered + 1);
-    res.once("close", () => this.#unanswered.set(socket, this.#unanswered.get(socket)! - 1));
+    const unanswered = this.#unanswered.get(socket)!;
+    if (unanswered.size >= PIPELINED_MAX) return void socket.destroy();
     const request = readHead(req);
     this.started();
     const exchange = new NodeExchange(this, request, req, res);
+    unanswered.add(exchange);
+    res.once("close", () => unanswered.delete(exchange));
     if (this.#refusing) return exchange.refuse(503, "Server is stopping", "linger");
     if (this.stopping) this.#lull.requested();
     if (!isOriginTarget(request.target)) return exchange.refuse(400, "Bad request", "close");
@@ -212,7 +217,7 @@ class Listener implements ExchangeOwner {
   }
 
   #upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
-    if ((this.#unanswered.get(socket) ?? 0) > 0) return void socket.destroy(); // invariant 3
+    if (this.#unanswered.get(socket)!.size > 0) return void socket.destroy(); // invariant 3
     const request = readHead(req);
     const asked = handshake(request.method, request.headers);
     if (asked._tag === "None") return this.#serveAsPlain(req, socket, head);

@@ -50,6 +50,8 @@ export class NodeUpgrades {
     const settings = {
       noServer: true,
       clientTracking: false,
+      // NodeSocket answers pings.
+      autoPong: false,
       maxPayload: options.messageBytesMax,
       // No compression: it costs a window of memory per socket and the CPU of every frame, and a
       // small frame of JSON gains little.
