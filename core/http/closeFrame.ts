@@ -7,7 +7,6 @@
 export const CLOSE_STOPPING = 1001;
 export const CLOSE_NO_CODE = 1005;
 export const CLOSE_VANISHED = 1006;
-export const CLOSE_POLICY = 1008;
 export const CLOSE_TOO_BIG = 1009;
 export const CLOSE_FAILED = 1011;
 export const CLOSE_LAGGING = 1013;

@@ -208,7 +208,7 @@ export const perEntity = (): Option =>
 export const framesPerSocket = (): Option =>
   new Option(
     "--frames-per-socket <count>",
-    "messages and pings a second of one socket, and four times as many of one address; past it the socket is closed with 1008 (5,000 if not said; 0: no limit)",
+    "messages and pings a second of one socket, and four times as many of one address; past it the socket is closed with 1013 (5,000 if not said; 0: no limit)",
   )
     .env("AGENTS_FRAMES_PER_SOCKET")
     .argParser((text: string) => readWhole(text, 0, 1_000_000));

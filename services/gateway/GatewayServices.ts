@@ -42,7 +42,7 @@ export interface GatewayConfig {
   readonly addressRate?: Rate;
   /** Of one agent: verified webhooks and upgrades. Undefined: no limit. */
   readonly entityRate?: Rate;
-  /** Of one socket, and four times as much of all sockets of one address; past it a socket is closed with 1008. */
+  /** Of one socket, and four times as much of all sockets of one address; past it a socket is closed with 1013. */
   readonly socketRates: SocketRateLimits;
   /** Unsent bytes past which a socket is closed with 1013, those included that wait for it to be open. */
   readonly socketBufferBytesMax: number;

@@ -8,9 +8,10 @@
  * 3. Frames for a socket whose upgrade is not finished wait for it: the client sees them in order.
  *    Casts reach a socket from its agent's `begin` on, so none comes before its identity frame. Past
  *    `socketBufferBytesMax` of them the socket is closed with 1013 as it opens.
- * 4. A client that sends more than its rate (`SocketRates`) is closed with 1008.
+ * 4. A client that sends more than its rate (`SocketRates`) is closed with 1013: not with 1008, at which
+ *    clients stay away for good, for who shares an address may have done nothing.
  */
-import { CLOSE_LAGGING, CLOSE_POLICY } from "../../core/http/closeFrame.ts";
+import { CLOSE_LAGGING } from "../../core/http/closeFrame.ts";
 import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
 import { addressKey, shardOf, type AgentId } from "../../schemas/Address.ts";
 import {
@@ -242,7 +243,7 @@ export class SocketTable {
       ...entry.id,
       why: reason,
     });
-    entry.socket?.close(CLOSE_POLICY, reason);
+    entry.socket?.close(CLOSE_LAGGING, reason);
   }
 
   private enqueue(entry: Entry, data: Uint8Array, text: boolean): void {
