@@ -77,9 +77,8 @@ const REASONS: Readonly<Record<number, string>> = {
 
 /** Final statuses only: 200 to 999. A code that is not registered gets the reason "Unknown". */
 export const reasonPhrase = (status: number): string => {
-  const reason = REASONS[status];
-  if (reason !== undefined) return reason;
-  if (Number.isInteger(status) && status >= 200 && status <= 999) return "Unknown";
+  if (Number.isInteger(status) && status >= 200 && status <= 999)
+    return REASONS[status] ?? "Unknown";
   throw new RangeError(`A response's status is an integer from 200 to 999, not ${status}`);
 };
 
