@@ -65,5 +65,13 @@ export const upgradeTarget = (response: Response): UpgradeTarget | undefined =>
 export const upgradeRefusal = (response: Response): UpgradeRefusal | undefined =>
   refusals.get(response);
 
+/**
+ * Of what a module or an agent's stub is given. Whether the caller's own request is a whole handshake was decided before
+ * (`core/http/requestHead`): one that is none has no such header, and one that is made by hand need not have the rest.
+ */
 export const isUpgrade = (request: Request): boolean =>
-  request.headers.get("upgrade")?.toLowerCase() === "websocket";
+  request.method === "GET" && request.headers.get("upgrade")?.toLowerCase() === "websocket";
+
+/** Either of the two above: no answer to a request that is no upgrade. */
+export const isUpgradeResponse = (response: Response): boolean =>
+  targets.has(response) || refusals.has(response);

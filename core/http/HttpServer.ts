@@ -10,8 +10,13 @@
  * 3. `respond` after the caller has gone is ignored, and `aborted` has fired.
  * 4. A socket's messages are given in order, none before `upgrade`'s promise has accepted, one at a
  *    time unless the handler returns at once. Frames sent are in order, whole or not at all.
- * 5. A socket whose unsent bytes pass `socketBufferBytesMax` is closed with 1013: a laggard never costs memory.
+ * 5. A socket whose unsent bytes pass `socketBufferBytesMax` is closed with 1013, answers to its pings included: a
+ *    laggard never costs memory. Nor does a caller that pipelines requests, or does not read its answers.
  * 6. A request that can be framed in two ways (RFC 9112, 6.3) is refused and its connection closed.
+ * 7. What a handler throws, rejects with, or answers although it can't be sent is reported to `onFailure` and is a 500 of
+ *    that request, or 1011 of that socket; the server goes on (`GuardedHandlers`).
+ * 8. `onUpgrade` gets whole handshakes only (`requestHead.handshake`). Another request for a WebSocket by GET is 400; any
+ *    other offer of a protocol is ignored, and the request that reaches `onRequest` has no `upgrade` header.
  */
 import * as Context from "effect/Context";
 import * as Data from "effect/Data";
@@ -42,12 +47,23 @@ export interface HttpResponse {
 /** Reads on where a response's body is still being made; each read gives a piece, or the end. */
 export type BodyReader = Pick<ReadableStreamDefaultReader<Uint8Array>, "read" | "cancel">;
 
+/** Tells the maker of a body that no more is wanted. What it throws then concerns nobody. */
+export const cancelBody = async (rest: BodyReader): Promise<void> => {
+  try {
+    await rest.cancel();
+  } catch {
+    // It was to end, and has ended.
+  }
+};
+
 export interface Exchange {
   readonly request: HttpRequest;
   readonly body: Uint8Array;
+  /** Whether `respond` or `stream` was called. */
+  readonly answered: boolean;
   /**
-   * Answers once; a second call is a defect and throws. So is a status outside 200 to 999 or a header
-   * that may not be sent; then nothing was written and another response may be given.
+   * Answers once. Never throws: a second answer, a status outside 200 to 999 and a header that may not be sent are
+   * reported (rule 7), and the caller gets 500 in place of the latter two.
    */
   respond(response: HttpResponse): void;
   /**
@@ -71,6 +87,8 @@ export interface ServerSocket {
 
 export interface SocketHandlers {
   readonly onMessage: (data: string | Uint8Array) => void;
+  /** The peer sent a ping of so many bytes; the server answers it. */
+  readonly onPing?: (bytes: number) => void;
   /**
    * Called once, never inside `send` or `close`. `wasClean`: the peer sent a close frame, `code` 1006
    * when it did not, 1005 when it had no code. (uWebSockets.js takes a close with a code of 1012 to
@@ -86,17 +104,30 @@ export type UpgradeDecision =
   | {
       readonly _tag: "Accept";
       readonly open: (socket: ServerSocket) => SocketHandlers;
+      /** Called in place of `open` when the caller has gone by then, or the server stops. */
+      readonly missed?: () => void;
       /** The subprotocol to answer with; left out of the answer when the caller did not offer it. */
       readonly protocol?: string;
     }
   | { readonly _tag: "Refuse"; readonly response: HttpResponse };
 
+/** For the log: without the query and the headers, which may hold secrets. */
+export interface HandlerFailure {
+  readonly during:
+    "limitBody" | "onRequest" | "onUpgrade" | "respond" | "open" | "onMessage" | "onClose";
+  readonly method: string;
+  readonly path: string;
+  readonly error: unknown;
+}
+
 export interface HttpHandlers {
   /** Called when the head of a request is in; the largest body to accept for it, bytes. */
   readonly limitBody: (request: HttpRequest) => number;
-  readonly onRequest: (exchange: Exchange) => void;
-  /** Rejecting is a defect: the caller gets 500 and the rejection is left unhandled. */
+  /** May answer later. A promise that it returns is watched (rule 7); work that it begins beside that is its own. */
+  readonly onRequest: (exchange: Exchange) => void | Promise<void>;
   readonly onUpgrade: (request: HttpRequest, aborted: AbortSignal) => Promise<UpgradeDecision>;
+  /** Rule 7. */
+  readonly onFailure: (failure: HandlerFailure) => void;
 }
 
 export interface HttpServerOptions {

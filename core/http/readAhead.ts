@@ -31,6 +31,9 @@ export async function readAhead({ reader, next }: PendingBody, bytesMax: number)
     const settled = await atOnce(read);
     if (settled === undefined) return { bytes: joined(pieces), rest: { reader, next: read } };
     if (settled.done) return { bytes: joined(pieces), rest: undefined };
+    // A stream of users' code may give anything.
+    if (!((settled.value as unknown) instanceof Uint8Array))
+      throw new TypeError(`a body's stream gave ${typeof settled.value}, not bytes (Uint8Array)`);
     pieces.push(settled.value);
     size += settled.value.length;
   }

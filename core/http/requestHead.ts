@@ -6,6 +6,7 @@
  * A request whose framing can be read in two ways (RFC 9112, section 6.3) is `Malformed`: refusing
  * it is what keeps a proxy in front and this server from disagreeing about where a request ends.
  */
+import { isToken } from "./responseHead.ts";
 
 export type HeaderRecord = Record<string, ReadonlyArray<string>>;
 
@@ -15,7 +16,11 @@ export type BodyFraming =
   | { readonly _tag: "Chunked" }
   | { readonly _tag: "Malformed" };
 
-export type Handshake = "none" | "websocket" | "malformed";
+/** `None`: plain HTTP, whatever it offers. `Malformed`: it asks for a WebSocket, and `why` is missing. */
+export type Handshake =
+  | { readonly _tag: "None" }
+  | { readonly _tag: "WebSocket" }
+  | { readonly _tag: "Malformed"; readonly why: string };
 
 // A constructor with a null-prototype prototype gives objects that stay in V8's fast mode, which
 // Object.create(null) does not, and on which a header named `__proto__` is an ordinary key.
@@ -54,16 +59,44 @@ export const bodyFraming = (headers: HeaderRecord): BodyFraming => {
 const KEY = /^[A-Za-z0-9+/]{22}==$/;
 const VERSION = "13";
 
-/** Offers of other protocols (Java's client offers `h2c` with every request) are plain HTTP. */
+const NO_HANDSHAKE: Handshake = { _tag: "None" };
+const WEB_SOCKET: Handshake = { _tag: "WebSocket" };
+const bad = (why: string): Handshake => ({ _tag: "Malformed", why });
+
+/**
+ * The one place that decides whether a request is a WebSocket handshake: a GET without a body that has
+ * every header of RFC 6455, section 4.2.1. An offer of another protocol (Java's client offers `h2c` with every
+ * request), and one in another method, is ignored as RFC 9110, section 7.8, allows: plain HTTP.
+ */
 export const handshake = (method: string, headers: HeaderRecord): Handshake => {
   const upgrade = headers["upgrade"];
-  if (upgrade === undefined || method !== "GET") return "none";
-  if (upgrade.length !== 1 || upgrade[0]?.toLowerCase() !== "websocket") return "none";
+  if (upgrade === undefined || method !== "GET") return NO_HANDSHAKE;
+  if (upgrade.length !== 1 || upgrade[0]?.toLowerCase() !== "websocket") return NO_HANDSHAKE;
+  if (!listed(headers["connection"]).some((option) => option.toLowerCase() === "upgrade"))
+    return bad("connection: upgrade");
+  if (headers["content-length"] !== undefined || headers["transfer-encoding"] !== undefined)
+    return bad("an end after the head: a handshake has no body and no content-length");
   const key = headers["sec-websocket-key"];
+  if (key?.length !== 1 || !KEY.test(key[0] ?? "")) return bad("one sec-websocket-key of 16 bytes");
   const version = headers["sec-websocket-version"];
-  const sound = key?.length === 1 && KEY.test(key[0] ?? "") && version?.[0] === VERSION;
-  return sound ? "websocket" : "malformed";
+  if (version?.length !== 1 || version[0] !== VERSION) return bad("sec-websocket-version: 13");
+  const protocols = listed(headers["sec-websocket-protocol"]);
+  if (!protocols.every((name) => isToken(name)) || new Set(protocols).size < protocols.length)
+    return bad("a sec-websocket-protocol that lists distinct names");
+  return WEB_SOCKET;
 };
+
+/** What a caller that asks for a WebSocket in a wrong way is told, with 400. */
+export const badHandshake = (why: string): string => `Bad WebSocket handshake: it lacks ${why}\n`;
+
+/** An offer that is not taken up is not passed on: what reads it later would take the request for an upgrade. */
+export const dropOffer = (headers: HeaderRecord): void => {
+  if (headers["upgrade"] !== undefined) Reflect.deleteProperty(headers, "upgrade");
+};
+
+/** The items of a header that is a list. */
+const listed = (lines: ReadonlyArray<string> = []): string[] =>
+  lines.flatMap((line) => line.split(",").map((item) => item.trim()));
 
 /** `wanted` if the caller offered it: an answer that was not offered makes browsers fail the socket. */
 export const subprotocol = (
@@ -72,12 +105,16 @@ export const subprotocol = (
 ): string | undefined => {
   const offered = headers["sec-websocket-protocol"];
   if (wanted === undefined || offered === undefined) return undefined;
-  return offered.some((line) => line.split(",").some((item) => item.trim() === wanted))
-    ? wanted
-    : undefined;
+  return listed(offered).includes(wanted) ? wanted : undefined;
 };
 
 const ORIGIN_TARGET = /^\/[!-~]*$/;
 
 /** Whether the target is a path as a URL spells it: not `*`, not a full URL, no raw UTF-8. */
 export const isOriginTarget = (target: string): boolean => ORIGIN_TARGET.test(target);
+
+/** The path of a request target, without the query. */
+export const pathOf = (target: string): string => {
+  const query = target.indexOf("?");
+  return query === -1 ? target : target.slice(0, query);
+};

@@ -77,9 +77,8 @@ const REASONS: Readonly<Record<number, string>> = {
 
 /** Final statuses only: 200 to 999. A code that is not registered gets the reason "Unknown". */
 export const reasonPhrase = (status: number): string => {
-  const reason = REASONS[status];
-  if (reason !== undefined) return reason;
-  if (Number.isInteger(status) && status >= 200 && status <= 999) return "Unknown";
+  if (Number.isInteger(status) && status >= 200 && status <= 999)
+    return REASONS[status] ?? "Unknown";
   throw new RangeError(`A response's status is an integer from 200 to 999, not ${status}`);
 };
 
@@ -95,13 +94,17 @@ export const saysLength = (
   method: string,
 ): boolean => !bodiless(status) && (method !== "HEAD" || body.length > 0);
 
-const NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const PRINTABLE = /^[\t\x20-\x7e]*$/;
 const LATIN1 = /^[\t\x20-\x7e\x80-\xff]*$/;
 
+/** Whether the text can name a header field, or an item of one (RFC 9110, section 5.6.2). */
+export const isToken = (text: string): boolean => TOKEN.test(text);
+
 /** Whether the value can go out as it is, or must be encoded as Latin-1. Throws on one that may not go out. */
 export const headerEncoding = (name: string, value: string): "ascii" | "latin1" => {
-  if (!NAME.test(name)) throw new TypeError(`Not a header name: ${JSON.stringify(name)}`);
+  if (typeof value !== "string" || !isToken(name))
+    throw new TypeError(`Not a header: ${JSON.stringify(name)} with a value of ${typeof value}`);
   if (PRINTABLE.test(value)) return "ascii";
   if (LATIN1.test(value)) return "latin1";
   throw new TypeError(`The value of header ${name} holds a character that may not be sent`);
@@ -124,4 +127,15 @@ export const headerOwner = (name: string): HeaderOwner => {
     default:
       return "handler";
   }
+};
+
+/** What a caller gets whose handler failed; why is in the log. */
+export const FAILED = textResponse(500, "Internal Server Error");
+
+/** Throws an error that says why the response can't be sent. Nothing else stops one that passes. */
+export const assertSendable = ({ status, headers, body }: HttpResponse): void => {
+  reasonPhrase(status);
+  for (const [name, value] of headers) headerEncoding(name, value);
+  if (typeof body !== "string" && !(body instanceof Uint8Array))
+    throw new TypeError(`A response's body is text or bytes, not ${typeof body}`);
 };

@@ -14,8 +14,8 @@
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { CallReply } from "../../schemas/Call.ts";
 import { encodeEnvelope, type InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
+import type { ResponseParts } from "../http/takeResponse.ts";
 import type { InputHandle } from "./Mailbox.ts";
-import type { ResponseParts } from "./runWebhook.ts";
 
 export interface DirectEnd {
   readonly reply: Extract<CallReply, { readonly kind: "done" | "stored" | "notHere" }>;

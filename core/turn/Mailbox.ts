@@ -18,6 +18,7 @@
 import type { InputAnswer } from "../../schemas/Call.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import { decodeEnvelope, type InboxEnvelope, type InboxHead } from "../../schemas/InboxEnvelope.ts";
+import type { ResponseParts } from "../http/takeResponse.ts";
 import type { Delivery } from "../inbox/Inbox.ts";
 import { conflictReason, ENTITY_CONFLICT, isSameEntity } from "../webhook/sluggedEntity.ts";
 import { causeOfEnvelope } from "./causeOf.ts";
@@ -27,7 +28,6 @@ import { DirectInput, type DirectEnd } from "./DirectInput.ts";
 import { InputDoubts } from "./InputDoubts.ts";
 import { backoffMs, retryOf } from "./retryPolicy.ts";
 import { runEnvelope } from "./runEnvelope.ts";
-import type { ResponseParts } from "./runWebhook.ts";
 import { SparseMap } from "./sparse.ts";
 import { Turn } from "./Turn.ts";
 

@@ -5,10 +5,12 @@
 import type { Call } from "../../schemas/Call.ts";
 import { JournalRateExceeded, SqlError } from "../agent/errors.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
+import { beginResponse, type ResponseParts } from "../http/takeResponse.ts";
 import { causeOfRequest } from "./causeOf.ts";
 import type { CallAnswer } from "./handleCall.ts";
 import { INTERNAL_ERROR } from "./Mailbox.ts";
-import { makeRequest, responseBegun, type ResponseParts } from "./runWebhook.ts";
+import { PIECE_BYTES_MAX } from "./ResponseStreams.ts";
+import { makeRequest } from "./runWebhook.ts";
 
 export type RequestCall = Call & { readonly kind: "fetch" | "gate" };
 
@@ -26,7 +28,7 @@ export async function answerRequest(
   try {
     const made = await agent.run(turn, async () => {
       const given = await f(request);
-      return isAnswer(given) ? given : responseBegun(given);
+      return isAnswer(given) ? given : beginResponse(given, agent.id.class, PIECE_BYTES_MAX);
     });
     if (isAnswer(made)) return made;
     const { status, rest } = made;
@@ -50,6 +52,6 @@ function tooMuch(thrown: unknown): ResponseParts | undefined {
   return { status: 429, headers, body: "Too Many Requests" };
 }
 
-/** A module may give anything for a response: `responseBegun` says what is wrong with it. */
+/** A module may give anything for a response: `beginResponse` says what is wrong with it. */
 const isAnswer = (given: object): given is CallAnswer =>
   typeof given === "object" && given !== null && "reply" in given;

@@ -1,9 +1,10 @@
 /** Runs one durable input by its kind; what it answers. Queue items and schedules are jobs, run by their lanes. */
 import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
+import type { ResponseParts } from "../http/takeResponse.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { redriveJob } from "./redriveJob.ts";
 import { runMail } from "./runMail.ts";
-import { runWebhook, type ResponseParts } from "./runWebhook.ts";
+import { runWebhook } from "./runWebhook.ts";
 import { runWorkflowSignal } from "./runWorkflowSignal.ts";
 import type { Turn } from "./Turn.ts";
 

@@ -120,11 +120,14 @@ export interface MailSettings {
   readonly messagesPerPeerPerMinute: number | undefined;
 }
 
-/** What a gateway refuses with 429, connections past which it closes new ones, what it stores first; undefined: the default. */
+/** What a gateway refuses with 429, connections and sockets that it closes, what it stores first; undefined: the default. */
 export interface GatewayLimits {
   readonly connectionsMax: number | undefined;
   readonly perAddress: number | undefined;
   readonly perEntity: number | undefined;
+  /** A second of one socket; 0: no limit. */
+  readonly framesPerSocket: number | undefined;
+  readonly bytesPerSocket: number | undefined;
   readonly trustedProxies: number | undefined;
   readonly storeFirst: boolean | undefined;
 }

@@ -1,6 +1,12 @@
 /** Joins the limits of the command line with the gateway's bounds. */
 import type { Rate } from "../gateway/RateLimit.ts";
 import type { RunGatewayOptions } from "../gateway/runGateway.ts";
+import {
+  BYTES_PER_SECOND,
+  FRAMES_PER_SECOND,
+  socketRate,
+  type SocketRateLimits,
+} from "../gateway/SocketRates.ts";
 import type { GatewayLimits } from "./Joins.ts";
 
 /** Others take over from it: callers that are slow to use a connection again should not lose what they ask on it. */
@@ -23,9 +29,20 @@ export function gatewayBounds(
     bounds: {
       ...(perAddress === undefined ? {} : { addressRate: rateOf(perAddress) }),
       ...(perEntity === undefined ? {} : { entityRate: rateOf(perEntity) }),
+      socketRates: socketRates(limits),
       ...(trustedProxies === undefined ? {} : { trustedProxies }),
       ...(storeFirst === undefined ? {} : { storeFirst }),
     },
+  };
+}
+
+function socketRates({
+  framesPerSocket = FRAMES_PER_SECOND,
+  bytesPerSocket = BYTES_PER_SECOND,
+}: GatewayLimits): SocketRateLimits {
+  return {
+    ...(framesPerSocket > 0 && { frames: socketRate(framesPerSocket) }),
+    ...(bytesPerSocket > 0 && { bytes: socketRate(bytesPerSocket) }),
   };
 }
 

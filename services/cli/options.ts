@@ -261,6 +261,23 @@ export const perEntity = (): Option =>
     .env("AGENTS_RATE_PER_ENTITY")
     .argParser((text: string) => readWhole(text, 1, 1_000_000));
 
+// The defaults are those of `SocketRates`, which the command line does not load for its help.
+export const framesPerSocket = (): Option =>
+  new Option(
+    "--frames-per-socket <count>",
+    "messages and pings a second of one socket, and four times as many of one address; past it the socket is closed with 1013 (5,000 if not said; 0: no limit)",
+  )
+    .env("AGENTS_FRAMES_PER_SOCKET")
+    .argParser((text: string) => readWhole(text, 0, 1_000_000));
+
+export const bytesPerSocket = (): Option =>
+  new Option(
+    "--bytes-per-socket <count>",
+    "bytes of messages a second of one socket, likewise (8 MiB if not said; 0: no limit)",
+  )
+    .env("AGENTS_BYTES_PER_SOCKET")
+    .argParser((text: string) => readWhole(text, 0, 1_000_000_000));
+
 export const storeFirst = (): Option =>
   new Option(
     "--store-first",

@@ -41,6 +41,8 @@ export function addServingCommands(
     .addOption(options.allowedHosts())
     .addOption(options.allowedOrigins())
     .addOption(options.storeFirst())
+    .addOption(options.framesPerSocket())
+    .addOption(options.bytesPerSocket())
     .addOption(options.smtpPort())
     .addOption(options.smtpRelay())
     .addOption(options.adminPort())
@@ -104,6 +106,8 @@ The data is found again at the next start. Webhook secrets come from the environ
     .addOption(options.connectionsMax())
     .addOption(options.perAddress())
     .addOption(options.perEntity())
+    .addOption(options.framesPerSocket())
+    .addOption(options.bytesPerSocket())
     .addOption(options.trustedProxies())
     .addOption(options.storeFirst())
     .addOption(options.publicUrl())
@@ -201,6 +205,8 @@ interface Given extends GivenLogin, MailOptions {
   readonly maxConnections?: number;
   readonly ratePerAddress?: number;
   readonly ratePerEntity?: number;
+  readonly framesPerSocket?: number;
+  readonly bytesPerSocket?: number;
   readonly trustedProxies?: number;
   readonly storeFirst?: boolean;
   readonly workers?: number;
@@ -256,6 +262,8 @@ function servingOptions(
       connectionsMax: given.maxConnections,
       perAddress: given.ratePerAddress,
       perEntity: given.ratePerEntity,
+      framesPerSocket: given.framesPerSocket,
+      bytesPerSocket: given.bytesPerSocket,
       trustedProxies: given.trustedProxies,
       storeFirst: given.storeFirst,
     },

@@ -39,13 +39,14 @@ export class Console {
 
   readonly handlers: HttpHandlers = {
     limitBody: () => BODY_BYTES_MAX,
-    onRequest: (exchange) => {
+    onRequest: (exchange) =>
       this.answer(exchange).then(
         (response) => exchange.respond(response),
         (error: unknown) => exchange.respond(this.explain(error)),
-      );
-    },
+      ),
     onUpgrade: () => Promise.resolve({ _tag: "Refuse", response: text(404, "Not found") }),
+    onFailure: ({ error, ...where }) =>
+      this.log.error("the console could not answer", { ...where, error: describe(error) }),
   };
 
   private async answer({ request }: Exchange): Promise<HttpResponse> {
@@ -110,11 +111,14 @@ export class Console {
       return json(503, { error: `The broker can't be reached: ${error.message}` });
     if (error instanceof URIError) return text(400, "The path can't be decoded");
     this.log.error("the console could not answer", {
-      error: error instanceof Error ? error.stack : String(error),
+      error: describe(error),
     });
     return json(500, { error: "Internal error: the console's log has it" });
   }
 }
+
+const describe = (error: unknown): string | undefined =>
+  error instanceof Error ? error.stack : String(error);
 
 interface Asked {
   readonly method: "GET" | "POST";

@@ -13,7 +13,8 @@
  *    it says so and does not run it again. Only when the agent was lost after it ran a message and before
  *    its word came here does the next owner run it again: one message before, up to `OUT_MAX` now.
  *    A host that says nothing for some seconds has not heard, or was not heard: its answer counts as missing.
- * 4. **Bounds.** At most `OUT_MAX` messages and about `OUT_BYTES_MAX` are ahead; `WAITING_MAX` more wait here.
+ * 4. **Bounds.** At most `OUT_MAX` messages and about `OUT_BYTES_MAX` are ahead; `WAITING_MAX` more wait here, of
+ *    `WAITING_BYTES_MAX` in all.
  * 5. **An error is the end.** An agent that can't start, or was aborted by what it got, would be again: its socket is
  *    closed, and no message asked again; when that answer is lost, the host gives it again (`EndedSockets`).
  */
@@ -28,6 +29,8 @@ const OUT_MAX = 64;
 const OUT_BYTES_MAX = 1024 * 1024;
 /** Messages of one client that wait for its agent: the port to its socket can't slow it down. */
 const WAITING_MAX = 1000;
+/** What one client can make a gateway hold while its agent is away: two seconds at the rate of `SocketRates`. */
+const WAITING_BYTES_MAX = 16 * 1024 * 1024;
 
 export interface CloseFrame {
   readonly code: number;
@@ -67,6 +70,7 @@ export class ClientMessages<S extends ClientSocket> {
   /** Sent ahead and not known to be taken; oldest first. */
   private out: Message[] = [];
   private outBytes = 0;
+  private waitingBytes = 0;
   private unanswered = 0;
   private lastNumber = 0;
   /** The last word was that of an agent that keeps the order: more may be sent before the next. */
@@ -87,6 +91,8 @@ export class ClientMessages<S extends ClientSocket> {
   /** False: too many wait. */
   push(data: Uint8Array, text: boolean): boolean {
     if (this.waiting.length >= WAITING_MAX) return false;
+    if (this.waitingBytes + data.length > WAITING_BYTES_MAX) return false;
+    this.waitingBytes += data.length;
     this.waiting.push({ number: ++this.lastNumber, data, text });
     this.flow();
     return true;
@@ -97,14 +103,23 @@ export class ClientMessages<S extends ClientSocket> {
     if (this.telling) return;
     if (!this.relay.has(this.socket)) {
       this.waiting = [];
+      this.waitingBytes = 0;
       return;
     }
-    while (this.ahead && this.hasRoom()) this.offer(this.waiting.shift()!);
+    while (this.ahead && this.hasRoom()) this.offer(this.shift());
     if (this.unanswered > 0) return;
     this.waiting.unshift(...this.out);
     this.out = [];
+    this.waitingBytes += this.outBytes;
     this.outBytes = 0;
     if (this.waiting.length > 0 || this.socket.gone !== undefined) void this.tell();
+  }
+
+  /** The first that waits. */
+  private shift(): Message {
+    const message = this.waiting.shift()!;
+    this.waitingBytes -= message.data.length;
+    return message;
   }
 
   private hasRoom(): boolean {
@@ -163,7 +178,7 @@ export class ClientMessages<S extends ClientSocket> {
           break;
         }
         const reply = await this.ask(this.callOf(message), message.data);
-        this.waiting.shift();
+        this.shift();
         this.ahead = reply?.kind === "taken" && reply.next !== undefined;
       }
     } catch (error) {

@@ -9,14 +9,15 @@
 import * as Effect from "effect/Effect";
 import type * as Scope from "effect/Scope";
 import type { Exchange, HttpHandlers, HttpRequest } from "../../core/http/HttpServer.ts";
+import { pathOf } from "../../core/http/requestHead.ts";
 import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";
 import { LeaseView, shardOfKey } from "../../core/lease/LeaseView.ts";
 import { UnownedShards } from "../../core/lease/UnownedShards.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import { listen } from "./listen.ts";
 import { addressOf, RateLimit, tooMany } from "./RateLimit.ts";
-import { pathOf, plain, toHttpResponse, toRequest, urlOf } from "./requests.ts";
-import { routeRequest } from "./routeRequest.ts";
+import { plain, toRequest, urlOf } from "./requests.ts";
+import { answerRequest } from "./routeRequest.ts";
 import { serveCensus, SocketTable } from "./SocketTable.ts";
 import { decideUpgrade } from "./upgrade.ts";
 import { WebhookEndpoint } from "./WebhookEndpoint.ts";
@@ -103,16 +104,21 @@ export class Gateway {
         const refusal = this.services.access.refuseHost(exchange.request);
         if (refusal !== undefined) return exchange.respond(refusal);
       }
-      if (match !== undefined) this.webhooks.handle(exchange, match);
-      else void this.request(exchange);
+      if (match === undefined) return this.request(exchange);
+      this.webhooks.handle(exchange, match);
     },
-    onUpgrade: async (request, aborted) => {
+    onUpgrade: async (request) => {
       const wait = this.waitOf(request);
       if (wait > 0) return { _tag: "Refuse", response: tooMany(wait) };
       const refusal = this.services.access.refuseHost(request);
       if (refusal !== undefined) return { _tag: "Refuse", response: refusal };
-      return decideUpgrade(this.services, this.sockets, request, aborted);
+      return decideUpgrade(this.services, this.sockets, request);
     },
+    onFailure: ({ error, ...where }) =>
+      this.services.log.error("a request could not be handled", {
+        ...where,
+        error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+      }),
   };
 
   /** Seconds that the caller's address has to wait; 0: none. Before anything else is done for it. */
@@ -133,7 +139,7 @@ export class Gateway {
     } catch {
       return exchange.respond(plain(400, "Invalid request"));
     }
-    const response = await toHttpResponse(await routeRequest(this.services, request));
+    const response = await answerRequest(this.services, request);
     if (response.rest === undefined) exchange.respond(response);
     else exchange.stream(response, response.rest);
   }

@@ -17,6 +17,12 @@ import type { RouteTable } from "../../core/webhook/RouteTable.ts";
 import type { ServedHosts } from "../../core/http/servedHosts.ts";
 import { Access } from "./Access.ts";
 import { RateLimit, type Rate } from "./RateLimit.ts";
+import {
+  BYTES_PER_SECOND,
+  FRAMES_PER_SECOND,
+  socketRate,
+  type SocketRateLimits,
+} from "./SocketRates.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 
 export interface GatewayConfig {
@@ -39,6 +45,10 @@ export interface GatewayConfig {
   readonly addressRate?: Rate;
   /** Of one agent: verified webhooks and upgrades. Undefined: no limit. */
   readonly entityRate?: Rate;
+  /** Of one socket, and four times as much of all sockets of one address; past it a socket is closed with 1013. */
+  readonly socketRates: SocketRateLimits;
+  /** Unsent bytes past which a socket is closed with 1013, those included that wait for it to be open. */
+  readonly socketBufferBytesMax: number;
   /** Proxies in front of the gateway whose `X-Forwarded-For` is believed. */
   readonly trustedProxies: number;
   /** Values of `Host` that are answered; undefined: any. */
@@ -56,6 +66,8 @@ export const GATEWAY_BOUNDS_DEFAULT: Pick<
   | "webhooksWaitingMax"
   | "storeFirst"
   | "trustedProxies"
+  | "socketRates"
+  | "socketBufferBytesMax"
   | "addressRate"
   | "entityRate"
 > = {
@@ -65,6 +77,11 @@ export const GATEWAY_BOUNDS_DEFAULT: Pick<
   requestDeadlineMs: 60_000,
   /** At 10,000 webhooks a second this is two seconds of backlog. */
   webhooksWaitingMax: 20_000,
+  socketRates: {
+    frames: socketRate(FRAMES_PER_SECOND),
+    bytes: socketRate(BYTES_PER_SECOND),
+  },
+  socketBufferBytesMax: 8 * 1024 * 1024,
 };
 
 /** What a module gives a gateway. A function: `agents dev` replaces the module while the gateway runs. */

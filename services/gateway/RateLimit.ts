@@ -1,7 +1,7 @@
 /**
- * How often one caller, or one entity, may come: a bucket of tokens for each key that fills at a steady rate.
+ * How much one caller, or one entity, may take: a bucket of tokens for each key that fills at a steady rate.
  * `Gateway` keeps one for addresses, `WebhookEndpoint` and `upgrade` share one for entities. Past it callers
- * get 429 with the time after which it is worth coming again.
+ * get 429 with the time after which it is worth coming again. `SocketRates` keeps its buckets itself.
  *
  * A bucket is one number: the moment at which it is full again. Full buckets need not be kept, so memory
  * is bounded by what came in the last few seconds, and by `KEYS_MAX`.
@@ -20,37 +20,55 @@ export interface Rate {
 /** Some 10 MB. Past it the oldest are forgotten: their callers start with a full bucket. */
 const KEYS_MAX = 100_000;
 
+/** Of one key. Made full. */
+export class Bucket {
+  fullAtMs = 0;
+}
+
 export class RateLimit {
   private readonly time: Pick<TimeShape, "monotonicMs">;
   private readonly intervalMs: number;
-  private readonly slackMs: number;
-  /** By key: when its bucket is full again. The order is that of the first request. */
-  private readonly fullAtMs = new Map<string, number>();
+  private readonly burst: number;
+  /** The order is that of the first request. */
+  private readonly buckets = new Map<string, Bucket>();
 
   constructor(rate: Rate, time: Pick<TimeShape, "monotonicMs">) {
     if (!(rate.perSecond > 0 && rate.burst >= 1))
       throw new RangeError("a rate must be above 0 a second, with a burst of at least 1");
     this.time = time;
     this.intervalMs = 1000 / rate.perSecond;
-    this.slackMs = (rate.burst - 1) * this.intervalMs;
+    this.burst = rate.burst;
   }
 
   /** Takes a token of `key`. 0: there was one; else whole seconds after which there is one again. */
   take(key: string): number {
     const now = this.time.monotonicMs();
-    const fullAt = Math.max(now, this.fullAtMs.get(key) ?? now);
-    const waitMs = fullAt - now - this.slackMs;
+    const bucket = this.buckets.get(key) ?? new Bucket();
+    const waitMs = this.spend(bucket, now, 1);
     if (waitMs > 0) return Math.ceil(waitMs / 1000);
-    this.fullAtMs.set(key, fullAt + this.intervalMs);
-    if (this.fullAtMs.size > KEYS_MAX) this.forget(now);
+    this.buckets.set(key, bucket);
+    if (this.buckets.size > KEYS_MAX) this.forget(now);
+    return 0;
+  }
+
+  /**
+   * Takes `cost` tokens of a bucket. 0: there were as many; else milliseconds after which there are. More than a full bucket
+   * holds is had for a full one.
+   */
+  spend(bucket: Bucket, nowMs: number, cost: number): number {
+    const fullAtMs = Math.max(nowMs, bucket.fullAtMs);
+    const slackMs = (this.burst - Math.min(cost, this.burst)) * this.intervalMs;
+    const waitMs = fullAtMs - nowMs - slackMs;
+    if (waitMs > 0) return waitMs;
+    bucket.fullAtMs = fullAtMs + cost * this.intervalMs;
     return 0;
   }
 
   private forget(now: number): void {
-    for (const [key, fullAt] of this.fullAtMs) if (fullAt <= now) this.fullAtMs.delete(key);
-    for (const key of this.fullAtMs.keys()) {
-      if (this.fullAtMs.size <= KEYS_MAX / 2) return;
-      this.fullAtMs.delete(key);
+    for (const [key, { fullAtMs }] of this.buckets) if (fullAtMs <= now) this.buckets.delete(key);
+    for (const key of this.buckets.keys()) {
+      if (this.buckets.size <= KEYS_MAX / 2) return;
+      this.buckets.delete(key);
     }
   }
 }

@@ -6,8 +6,12 @@
  *    there, up to a bound, and then the socket is closed with 1013.
  * 2. A host that takes a shard over asks for its sockets (`census`), one that lost a gateway is told (`resumeAll`).
  * 3. Frames for a socket whose upgrade is not finished wait for it: the client sees them in order.
- *    Casts reach a socket from its agent's `begin` on, so none comes before its identity frame.
+ *    Casts reach a socket from its agent's `begin` on, so none comes before its identity frame. Past
+ *    `socketBufferBytesMax` of them the socket is closed with 1013 as it opens.
+ * 4. A client that sends more than its rate (`SocketRates`) is closed with 1013: not with 1008, at which
+ *    clients stay away for good, for who shares an address may have done nothing.
  */
+import { CLOSE_LAGGING } from "../../core/http/closeFrame.ts";
 import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
 import { addressKey, shardOf, type AgentId } from "../../schemas/Address.ts";
 import {
@@ -24,11 +28,15 @@ import { ClientMessages, type CloseFrame, type MessageRelay } from "./ClientMess
 import { FrameParts } from "./FrameParts.ts";
 import { listen } from "./listen.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
+import { SocketRates } from "./SocketRates.ts";
 
 /** Sockets whose hosts are told of them at once: one whose shard nobody owns must not keep the others. */
 const RESUMES_AT_ONCE = 32;
 /** Sockets in one census reply: well under any payload limit. */
 const CENSUS_PAGE = 200;
+
+/** What a frame that waits costs beside its bytes. */
+const EARLY_FRAME_BYTES = 200;
 
 const encoder = new TextEncoder();
 
@@ -39,6 +47,7 @@ export interface Entry {
   socket: ServerSocket | undefined;
   /** Frames that came before the upgrade was finished. */
   readonly early: Array<(socket: ServerSocket) => void>;
+  earlyBytes: number;
   /** Made with the first one, or to tell of the close. */
   messages: ClientMessages<Entry> | undefined;
   gone: CloseFrame | undefined;
@@ -51,12 +60,14 @@ export class SocketTable {
   private readonly entries = new Map<string, Entry>();
   private readonly byAgent = new Map<string, Set<Entry>>();
   private readonly parts = new FrameParts();
+  private readonly rates: SocketRates;
   private readonly relay: MessageRelay<Entry>;
   /** Of `resumeAll`. */
   private round = 0;
 
   constructor(services: GatewayServices) {
     this.services = services;
+    this.rates = new SocketRates(services.config.socketRates, services.time);
     this.relay = {
       calls: services.calls,
       gatewayId: services.config.gatewayId,
@@ -78,6 +89,7 @@ export class SocketTable {
       attachment: undefined,
       socket: undefined,
       early: [],
+      earlyBytes: 0,
       messages: undefined,
       gone: undefined,
       round: this.round,
@@ -98,19 +110,31 @@ export class SocketTable {
     if (of?.size === 0) this.byAgent.delete(key);
   }
 
-  /** The upgrade is finished: what waited is sent, and the client's messages begin to flow. */
-  opened(entry: Entry, socket: ServerSocket): SocketHandlers {
+  /** The upgrade is finished: what waited is sent, and the client's messages begin to flow. `address`: as by `addressOf`. */
+  opened(entry: Entry, socket: ServerSocket, address: string): SocketHandlers {
     entry.socket = socket;
     for (const frame of entry.early) frame(socket);
-    entry.early.length = 0;
+    forgetEarly(entry);
     // Its host may have made it before it heard that this gateway is gone, and forgotten it then.
     if (entry.round !== this.round) void this.resume(entry);
+    const meter = this.rates.open(address);
+    /** Rule 4. */
+    const mayTake = (bytes: number): boolean => {
+      const reason = meter.take(bytes);
+      if (reason !== undefined) this.refuse(entry, reason);
+      return reason === undefined;
+    };
     return {
       onMessage: (data) => {
         const text = typeof data === "string";
-        this.enqueue(entry, text ? encoder.encode(data) : data, text);
+        const bytes = text ? encoder.encode(data) : data;
+        if (mayTake(bytes.length)) this.enqueue(entry, bytes, text);
       },
-      onClose: (code, reason, wasClean) => this.closed(entry, { code, reason, wasClean }),
+      onPing: mayTake,
+      onClose: (code, reason, wasClean) => {
+        meter.close();
+        this.closed(entry, { code, reason, wasClean });
+      },
     };
   }
 
@@ -135,12 +159,12 @@ export class SocketTable {
     if (entry === undefined) return;
     if (head.op === "attach") {
       entry.attachment = head.attachment;
-      if (head.begin) entry.early.length = 0;
+      if (head.begin) forgetEarly(entry);
     } else if (head.op === "send") {
-      sendTo(entry, body, head.text);
+      this.sendTo(entry, body, head.text);
     } else {
       if (head.forget) this.remove(entry);
-      toSocket(entry, (socket) => socket.close(head.code, head.reason));
+      this.toSocket(entry, 0, (socket) => socket.close(head.code, head.reason));
     }
   }
 
@@ -190,8 +214,36 @@ export class SocketTable {
       if (entry.attachment === undefined) continue;
       if (head.except.length > 0 && head.except.includes(entry.info.id)) continue;
       if (head.protocol && !entry.attachment.protocol) continue;
-      sendTo(entry, body, head.text);
+      this.sendTo(entry, body, head.text);
     }
+  }
+
+  /** Text is bytes until it leaves: a frame for ten sockets is not written ten times from a string. */
+  private sendTo(entry: Entry, body: Uint8Array, text: boolean): void {
+    const { socket } = entry;
+    if (socket === undefined)
+      this.toSocket(entry, body.length, (opened) => sendOn(opened, body, text));
+    else sendOn(socket, body, text);
+  }
+
+  /** Rule 3. */
+  private toSocket(entry: Entry, bytes: number, frame: (socket: ServerSocket) => void): void {
+    if (entry.socket !== undefined) return frame(entry.socket);
+    const bytesMax = this.services.config.socketBufferBytesMax;
+    if (entry.gone !== undefined || entry.earlyBytes > bytesMax) return;
+    entry.earlyBytes += bytes + EARLY_FRAME_BYTES;
+    if (entry.earlyBytes > bytesMax) {
+      entry.early.length = 0;
+      entry.early.push((socket) => socket.close(CLOSE_LAGGING, "Too slow to receive"));
+    } else entry.early.push(frame);
+  }
+
+  private refuse(entry: Entry, reason: string): void {
+    this.services.log.warn("a client sent too much; its socket is closed", {
+      ...entry.id,
+      why: reason,
+    });
+    entry.socket?.close(CLOSE_LAGGING, reason);
   }
 
   private enqueue(entry: Entry, data: Uint8Array, text: boolean): void {
@@ -216,22 +268,14 @@ export class SocketTable {
 const infoOf = ({ info, attachment, messages }: Entry): SocketInfo =>
   attachment === undefined ? info : { ...info, attachment, next: messages?.next ?? 1 };
 
-/** Text is bytes until it leaves: a frame for ten sockets is not written ten times from a string. */
-function sendTo(entry: Entry, body: Uint8Array, text: boolean): void {
-  const { socket } = entry;
-  if (socket === undefined) toSocket(entry, (opened) => sendOn(opened, body, text));
-  else sendOn(socket, body, text);
-}
-
 function sendOn(socket: ServerSocket, body: Uint8Array, text: boolean): void {
   if (text) socket.sendText(body);
   else socket.send(body);
 }
 
-/** Rule 3. */
-function toSocket(entry: Entry, frame: (socket: ServerSocket) => void): void {
-  if (entry.socket !== undefined) frame(entry.socket);
-  else if (entry.gone === undefined) entry.early.push(frame);
+function forgetEarly(entry: Entry): void {
+  entry.early.length = 0;
+  entry.earlyBytes = 0;
 }
 
 /** Serves a host's census requests until the returned function is called. */

@@ -9,6 +9,8 @@
  * Made by `WebhookEndpoint`, which hands it the answers that come to the reply subject.
  */
 import type { HttpResponse } from "../../core/http/HttpServer.ts";
+import { assertSendable, textResponse } from "../../core/http/responseHead.ts";
+import type { LogShape } from "../../core/log/Log.ts";
 import { ACCEPTED, UNAVAILABLE } from "../../core/webhook/answers.ts";
 import type { PlainAnswer } from "../../core/webhook/WebhookRoute.ts";
 import type { TopLevelId } from "../../schemas/AgentPath.ts";
@@ -101,16 +103,16 @@ export class WebhookOut {
     if (this.answered || this.stored || this.storing) return;
     this.storing = true;
     this.cancelPatience?.();
+    this.publish().catch((error: unknown) => this.failed(String(error)));
+  }
+
+  private async publish(): Promise<void> {
     const { services, id, envelope, byAgent } = this.options;
     const data = encodeEnvelope(envelope.head, envelope.body);
-    services.inbox.publish(id, data, { signal: this.signal }).then(
-      (result) => {
-        if (result._tag !== "Stored") return this.failed(result.message);
-        this.stored = true;
-        if (!byAgent) this.finish(toHttp(ACCEPTED));
-      },
-      (error: unknown) => this.failed(String(error)),
-    );
+    const result = await services.inbox.publish(id, data, { signal: this.signal });
+    if (result._tag !== "Stored") return this.failed(result.message);
+    this.stored = true;
+    if (!byAgent) this.finish(toHttp(ACCEPTED));
   }
 
   private failed(why: string): void {
@@ -119,15 +121,18 @@ export class WebhookOut {
     this.finish(toHttp(UNAVAILABLE));
   }
 
-  private finished({ status, headers: pairs, duplicateOf, blob }: Answer, body: Body): void {
-    const { blobs, log } = this.options.services;
+  /** Hosts answer what can be sent (`takeResponse`). What else a frame may say is not trusted, nor does it end anything here. */
+  private finished(answer: Answer, body: Body): void {
+    const { services, id } = this.options;
+    const { status, duplicateOf, blob } = answer;
+    const { blobs, log } = services;
+    const finish = (whole: Body): void => this.finish(sendable(answer, whole, log, id));
     if (duplicateOf !== undefined)
       log.info(`a webhook came again; first applied at seq ${duplicateOf}`, { status });
-    const headers = messageHeaders(pairs);
-    if (blob === undefined) return this.finish({ status, headers, body });
+    if (blob === undefined) return finish(body);
     blobs.get(blob).then(
       (whole) => {
-        this.finish({ status, headers, body: whole ?? "" });
+        finish(whole ?? "");
         // A blob that stays behind costs space, nothing else.
         void blobs.remove(blob).catch(() => undefined);
       },
@@ -141,6 +146,24 @@ export class WebhookOut {
     this.inTime();
     this.cancelPatience?.();
     this.options.respond(response);
+  }
+}
+
+const BAD_GATEWAY = textResponse(502, "Bad Gateway");
+
+function sendable(
+  { status, headers: pairs }: Answer,
+  body: Body,
+  log: LogShape,
+  id: TopLevelId,
+): HttpResponse {
+  try {
+    const response = { status, headers: messageHeaders(pairs), body };
+    assertSendable(response);
+    return response;
+  } catch (error) {
+    log.error("a host's answer to a webhook can't be sent", { ...id, error: String(error) });
+    return BAD_GATEWAY;
   }
 }
 

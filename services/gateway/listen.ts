@@ -1,9 +1,9 @@
 /**
- * Subscribes a gateway to messages of hosts, on subjects that carry its own id. One that can't be read (another release's, or nobody's of
- * ours) is dropped with a line in the log: it must not end the process and every socket with it.
+ * Subscribes a gateway to messages of hosts, on subjects that carry its own id. One that can't be read, or says what no host
+ * of ours would (another release's, or nobody's), is dropped with a line in the log: whatever it does to its handler, it
+ * must not end the process and every socket with it.
  */
 import type { BusMessage } from "../../core/bus/Bus.ts";
-import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 
 /** Listens until the returned function is called. */
@@ -18,8 +18,10 @@ export const listen = (
       try {
         handler(message);
       } catch (error) {
-        if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
-        log.warn("a message could not be read", { subject, error: error.message });
+        log.warn("a message could not be read", {
+          subject,
+          error: error instanceof Error ? error.message : String(error),
+        });
       }
     },
     { alone: true },

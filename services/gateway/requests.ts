@@ -3,8 +3,7 @@
  * only the inside may set, `Request` and `Response` for a module's `fetch`. Pure.
  */
 import type { BodyReader, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
-import { LazyResponse } from "../../core/http/LazyResponse.ts";
-import { readAhead } from "../../core/http/readAhead.ts";
+import { beginResponse } from "../../core/http/takeResponse.ts";
 import type { Redaction } from "../../core/redaction/Redaction.ts";
 import { makeRequest } from "../../core/turn/runWebhook.ts";
 import type { HeaderPairs } from "../../schemas/Call.ts";
@@ -24,6 +23,9 @@ const HOP_BY_HOP = new Set([
 
 /** A body that is there at once is answered whole, with its length; every agent's answer that is no stream. */
 const WHOLE_BYTES_MAX = Number.POSITIVE_INFINITY;
+
+/** Who returned it, for errors. */
+const MODULE_FETCH = "The module's fetch";
 
 /** The full URL as the caller saw it. `publicUrl` stands for scheme and authority where it is configured. */
 export function urlOf(request: HttpRequest, publicUrl: string | undefined): string {
@@ -54,37 +56,28 @@ export function headerRecord(request: HttpRequest, redaction: Redaction): Record
   return record;
 }
 
-/** The path of a request target, without the query. */
-export function pathOf(target: string): string {
-  const query = target.indexOf("?");
-  return query === -1 ? target : target.slice(0, query);
-}
-
 /** Throws `TypeError` for a URL or a header that no `Request` can have. */
 export const toRequest = (request: HttpRequest, url: string, body: Uint8Array): Request =>
   makeRequest(request.method, url, { headers: headerPairs(request) as [string, string][], body });
 
 /** `rest`: its body is still being made. */
-export async function toHttpResponse(
-  response: Response,
-): Promise<HttpResponse & { readonly rest?: BodyReader }> {
-  const parts = LazyResponse.parts(response);
-  // A response to an upgrade says another status.
-  if (parts?.status === response.status)
-    return { status: parts.status, headers: messageHeaders(parts.headers), body: parts.body };
-  const head = { status: response.status, headers: messageHeaders([...response.headers]) };
-  if (response.body === null) return { body: "", ...head };
-  const reader = response.body.getReader();
-  const { bytes, rest } = await readAhead({ reader, next: undefined }, WHOLE_BYTES_MAX);
-  if (rest === undefined) return { body: bytes, ...head };
+export type GatewayAnswer = HttpResponse & { readonly rest?: BodyReader };
+
+/** What a module's `fetch` returned, as it goes out. Rejects with why it can't, or with what its body failed with at once. */
+export async function toHttpResponse(response: Response): Promise<GatewayAnswer> {
+  const begun = await beginResponse(response, MODULE_FETCH, WHOLE_BYTES_MAX);
+  const { status, body, rest } = begun;
+  const answer = { status, headers: messageHeaders(begun.headers), body };
+  if (rest === undefined) return answer;
+  const { reader } = rest;
   // The read that was begun is the first of what follows.
   let { next } = rest;
   const read = (): ReturnType<BodyReader["read"]> => {
-    const begun = next;
+    const first = next;
     next = undefined;
-    return begun ?? reader.read();
+    return first ?? reader.read();
   };
-  return { body: bytes, rest: { read, cancel: (reason) => reader.cancel(reason) }, ...head };
+  return { ...answer, rest: { read, cancel: (reason) => reader.cancel(reason) } };
 }
 
 /** Without what belongs to one connection. */

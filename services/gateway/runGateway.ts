@@ -17,7 +17,7 @@ export const HTTP_BOUNDS_DEFAULT = {
   bodyTimeoutMs: 30_000,
   headerBytesMax: 16 * 1024,
   connectionsMax: 100_000,
-  socketBufferBytesMax: 8 * 1024 * 1024,
+  socketBufferBytesMax: GATEWAY_BOUNDS_DEFAULT.socketBufferBytesMax,
   messageBytesMax: 1024 * 1024,
 } as const;
 
@@ -65,6 +65,7 @@ export const runGateway = (options: RunGatewayOptions) =>
   Effect.gen(function* () {
     const { publicUrl, access = {} } = options;
     const hosts = servedHosts(options.hostname, publicUrl, access);
+    const http = { ...HTTP_BOUNDS_DEFAULT, ...options.http };
     const services = yield* gatewayServices({
       config: {
         gatewayId: options.gatewayId,
@@ -72,6 +73,7 @@ export const runGateway = (options: RunGatewayOptions) =>
         shards: options.shards,
         ...GATEWAY_BOUNDS_DEFAULT,
         ...options.bounds,
+        socketBufferBytesMax: http.socketBufferBytesMax,
         ...(publicUrl === undefined ? {} : { publicUrl }),
         ...(hosts === undefined ? {} : { hosts }),
         sameOrigin: access.dev ?? false,
@@ -86,8 +88,7 @@ export const runGateway = (options: RunGatewayOptions) =>
     options.metrics.connections(() => gateway.sockets.size);
     const { port } = yield* server.listen(
       {
-        ...HTTP_BOUNDS_DEFAULT,
-        ...options.http,
+        ...http,
         hostname: options.hostname,
         port: options.port,
       },

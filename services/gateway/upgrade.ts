@@ -3,26 +3,22 @@
  * the agent runs its connect sequence, and only then is the 101 sent (`protocol.md` §2.3), so a
  * client's message can never come before `onConnect` has finished.
  */
-import {
-  upgradeRefusal,
-  upgradeTarget,
-  type UpgradeRefusal,
-} from "../../core/agent/upgradeResponse.ts";
-import type { HttpRequest, UpgradeDecision } from "../../core/http/HttpServer.ts";
+import type { UpgradeRefusal } from "../../core/agent/upgradeResponse.ts";
+import { cancelBody, type HttpRequest, type UpgradeDecision } from "../../core/http/HttpServer.ts";
+import { CLOSE_VANISHED } from "../../core/http/closeFrame.ts";
 import { AgentUnreachable } from "../../core/call/CallClient.ts";
 import type { SocketInfo } from "../../schemas/Call.ts";
 import { addressKey } from "../../schemas/Address.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
-import { headerPairs, plain, toHttpResponse, toRequest, urlOf } from "./requests.ts";
-import { tooMany } from "./RateLimit.ts";
-import { routeRequest } from "./routeRequest.ts";
+import { headerPairs, plain, toRequest, urlOf, type GatewayAnswer } from "./requests.ts";
+import { addressOf, tooMany } from "./RateLimit.ts";
+import { routeUpgrade } from "./routeRequest.ts";
 import type { SocketTable } from "./SocketTable.ts";
 
 export async function decideUpgrade(
   services: GatewayServices,
   sockets: SocketTable,
   http: HttpRequest,
-  aborted: AbortSignal,
 ): Promise<UpgradeDecision> {
   const { config, calls, log, time } = services;
   const url = urlOf(http, config.publicUrl);
@@ -32,11 +28,10 @@ export async function decideUpgrade(
   } catch {
     return { _tag: "Refuse", response: plain(400, "Invalid request") };
   }
-  const response = await routeRequest(services, request);
-  const refusal = upgradeRefusal(response);
-  if (refusal !== undefined) return acceptedAndClosed(refusal);
-  const target = upgradeTarget(response);
-  if (target === undefined) return { _tag: "Refuse", response: await toHttpResponse(response) };
+  const routed = await routeUpgrade(services, request);
+  if (routed._tag === "Closed") return acceptedAndClosed(routed.refusal);
+  if (routed._tag === "Answer") return refuse(routed.answer);
+  const { target } = routed;
   const wait = services.entityLimit?.take(addressKey(target.id)) ?? 0;
   if (wait > 0) return { _tag: "Refuse", response: tooMany(wait) };
   const pk = new URL(target.url).searchParams.get("_pk");
@@ -47,6 +42,7 @@ export async function decideUpgrade(
     url: target.url,
     headers: target.headers ?? headerPairs(http),
   };
+  const address = addressOf(http, config.trustedProxies);
   // Its headers are the connect sequence's only: a host that takes the agent over needs no more.
   const entry = sockets.add(target.id, { ...info, headers: [] });
   const props = target.props === undefined ? {} : { props: target.props };
@@ -57,15 +53,17 @@ export async function decideUpgrade(
       { kind: "connect", socket: info, ...props, ...readonly },
       { deadlineMs: config.requestDeadlineMs, repeatable: true },
     );
-    if (aborted.aborted && reply.kind === "connected")
-      sockets.closed(entry, { code: 1006, reason: "", wasClean: false });
     if (reply.kind === "connected") {
       entry.attachment = reply.attachment;
       const { close } = reply;
       return {
         _tag: "Accept",
+        missed: () => {
+          if (close === undefined) sockets.closed(entry, VANISHED);
+          else sockets.remove(entry);
+        },
         open: (socket) => {
-          const handlers = sockets.opened(entry, socket);
+          const handlers = sockets.opened(entry, socket, address);
           if (close !== undefined) {
             // The agent never had this socket: nothing more is to be told of it.
             sockets.remove(entry);
@@ -84,6 +82,14 @@ export async function decideUpgrade(
     log.warn("a socket's agent can't be reached", { ...target.id, error: error.message });
     return { _tag: "Refuse", response: plain(503, "Service Unavailable", [["retry-after", "1"]]) };
   }
+}
+
+const VANISHED = { code: CLOSE_VANISHED, reason: "", wasClean: false };
+
+/** A body that is still being made is cancelled: refusals are short, and the port sends them whole. */
+function refuse({ rest, ...response }: GatewayAnswer): UpgradeDecision {
+  if (rest !== undefined) void cancelBody(rest);
+  return { _tag: "Refuse", response };
 }
 
 /** The agent could not be started: the client learns it by a frame and 1011, as in the reference. */

@@ -4,14 +4,16 @@
  * (framing, timeouts, backpressure) does not happen here.
  */
 import * as Effect from "effect/Effect";
+import { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
 import {
+  cancelBody,
   ListenFailed,
   type BodyReader,
-  type HttpHandlers,
   type HttpRequest,
   type HttpResponse,
   type HttpServerShape,
 } from "../../core/http/HttpServer.ts";
+import { FAILED } from "../../core/http/responseHead.ts";
 import { MemorySocket, type MemoryPeer } from "./MemorySocket.ts";
 
 /** What a caller of the server gets when nobody listens, as from a real one. */
@@ -26,54 +28,58 @@ export type MemoryAnswer = HttpResponse & {
 
 export class MemoryHttpServer implements HttpServerShape {
   readonly name = "memory";
-  private handlers: HttpHandlers | undefined;
+  private guard: GuardedHandlers | undefined;
   private readonly sockets = new Set<MemorySocket>();
 
   readonly listen: HttpServerShape["listen"] = ({ port }, handlers) =>
     Effect.acquireRelease(
       Effect.suspend(() => {
-        if (this.handlers !== undefined)
+        if (this.guard !== undefined)
           return Effect.fail(new ListenFailed({ port, message: "somebody listens already" }));
-        this.handlers = handlers;
+        this.guard = new GuardedHandlers(handlers);
         return Effect.succeed({ port: PORT });
       }),
       () =>
         Effect.sync(() => {
-          this.handlers = undefined;
+          this.guard = undefined;
           for (const socket of this.sockets) socket.close(1001, "");
         }),
     );
 
   request(request: HttpRequest, body: Uint8Array): Promise<MemoryAnswer> {
-    const { handlers } = this;
-    if (handlers === undefined) return Promise.resolve(NOBODY);
-    if (body.length > handlers.limitBody(request))
+    const { guard } = this;
+    if (guard === undefined) return Promise.resolve(NOBODY);
+    const limit = guard.limitBody(request);
+    if (limit === undefined) return Promise.resolve(FAILED);
+    if (body.length > limit)
       return Promise.resolve({ status: 413, headers: [], body: "Payload Too Large" });
-    return new Promise((resolve, reject) => {
+    return new Promise((resolve) => {
       let answered = false;
-      const answer = (response: MemoryAnswer): void => {
-        if (answered) throw new Error("a request was answered twice");
+      const answer = (given: HttpResponse, rest?: BodyReader): void => {
+        const response = guard.answer(request, given, answered);
         answered = true;
-        // `Response` refuses what no server may send: told to whoever sent the request.
-        if (response.status < 200 || response.status > 599)
-          reject(new RangeError(`the answer's status is ${response.status}`));
-        else resolve(response);
+        if (response !== given && rest !== undefined) void cancelBody(rest);
+        if (response === undefined) return;
+        resolve(response === given && rest !== undefined ? { ...response, rest } : response);
       };
-      handlers.onRequest({
+      guard.onRequest({
         request,
         body,
         // Nobody hangs up on a function call.
         aborted: new AbortController().signal,
-        respond: answer,
-        stream: (response, rest) => answer({ ...response, rest }),
+        get answered() {
+          return answered;
+        },
+        respond: (response) => answer(response),
+        stream: answer,
       });
     });
   }
 
   /** A connection, once it is upgraded; or the answer that refuses it. */
   async connect(request: HttpRequest, peer: MemoryPeer): Promise<MemorySocket | HttpResponse> {
-    if (this.handlers === undefined) return NOBODY;
-    const decision = await this.handlers.onUpgrade(request, new AbortController().signal);
+    if (this.guard === undefined) return NOBODY;
+    const decision = await this.guard.onUpgrade(request, new AbortController().signal);
     if (decision._tag === "Refuse") return decision.response;
     const socket = new MemorySocket(peer, decision.open);
     this.sockets.add(socket);

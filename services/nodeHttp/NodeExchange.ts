@@ -10,15 +10,17 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AbortSource } from "../../core/http/AbortSource.ts";
 import { BodyBuffer } from "../../core/http/BodyBuffer.ts";
-import type {
-  BodyReader,
-  Exchange,
-  HttpRequest,
-  HttpResponse,
+import type { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
+import {
+  cancelBody,
+  type BodyReader,
+  type Exchange,
+  type HttpRequest,
+  type HttpResponse,
 } from "../../core/http/HttpServer.ts";
 import {
   bodiless,
-  headerEncoding,
+  FAILED,
   headerOwner,
   reasonPhrase,
   saysLength,
@@ -26,7 +28,7 @@ import {
 
 /** What an exchange needs of its server. */
 export interface ExchangeOwner {
-  readonly onRequest: (exchange: Exchange) => void;
+  readonly guard: GuardedHandlers;
   readonly started: () => void;
   /** Called once, when nothing more will be written. */
   readonly finished: () => void;
@@ -51,6 +53,7 @@ export class NodeExchange implements Exchange {
   readonly #abort = new AbortSource();
   #responded = false;
   #delivered = false;
+  #finished = false;
 
   constructor(
     owner: ExchangeOwner,
@@ -64,7 +67,11 @@ export class NodeExchange implements Exchange {
     this.#res = res;
     // node:http also "finishes" a response whose connection was destroyed under it.
     res.once("finish", () => (this.#delivered = !req.socket.destroyed));
-    res.once("close", () => this.#closed());
+    res.once("close", () => this.closed());
+  }
+
+  get answered(): boolean {
+    return this.#responded;
   }
 
   get aborted(): AbortSignal {
@@ -87,16 +94,20 @@ export class NodeExchange implements Exchange {
   }
 
   start(): void {
-    this.#owner.onRequest(this);
+    this.#owner.guard.onRequest(this);
   }
 
-  respond(response: HttpResponse): void {
-    const { reason, head } = this.#begin(response, true);
+  respond(given: HttpResponse): void {
+    const response = this.#begin(given);
+    if (response !== undefined) this.#end(response);
+  }
+
+  #end(response: HttpResponse): void {
     // After an abort there is nobody to answer (rule 3 of HttpServer.ts).
     if (this.#abort.fired) return;
     const body = response.body;
     const res = this.#res;
-    res.writeHead(response.status, reason, head);
+    this.#writeHead(response, saysLength(response, this.request.method));
     if (bodiless(response.status) || this.request.method === "HEAD") {
       res.end();
       return;
@@ -105,12 +116,16 @@ export class NodeExchange implements Exchange {
     res.end(body);
   }
 
-  stream(response: HttpResponse, rest: BodyReader): void {
-    const { reason, head } = this.#begin(response, false);
-    const cancel = (): void => void rest.cancel().catch(() => undefined);
+  stream(given: HttpResponse, rest: BodyReader): void {
+    const response = this.#begin(given);
+    const cancel = (): void => void cancelBody(rest);
+    if (response !== given) {
+      if (response !== undefined) this.#end(response);
+      return cancel();
+    }
     if (this.#abort.fired) return cancel();
     const res = this.#res;
-    res.writeHead(response.status, reason, head);
+    this.#writeHead(response, false);
     if (bodiless(response.status) || this.request.method === "HEAD") {
       res.end();
       return cancel();
@@ -122,13 +137,16 @@ export class NodeExchange implements Exchange {
   }
 
   /** Checks what is to be sent, before anything is. */
-  #begin(response: HttpResponse, whole: boolean): { reason: string; head: string[] } {
-    if (this.#responded) throw new Error(`respond was called twice for ${this.request.target}`);
-    const reason = reasonPhrase(response.status);
-    const length = whole && saysLength(response, this.request.method);
-    const head = headerLines(response, this.#owner.stopping, length);
+  #begin(given: HttpResponse): HttpResponse | undefined {
+    const response = this.#owner.guard.answer(this.request, given, this.#responded);
     this.#responded = true;
-    return { reason, head };
+    return response;
+  }
+
+  #writeHead(response: HttpResponse, length: boolean): void {
+    const { status } = response;
+    const head = headerLines(response, this.#owner.stopping, length);
+    this.#res.writeHead(status, reasonPhrase(status), head);
   }
 
   async #pump(rest: BodyReader): Promise<void> {
@@ -140,12 +158,17 @@ export class NodeExchange implements Exchange {
         if (done) return void res.end();
         if (value.length === 0 || res.write(value)) continue;
         res.socket?.setTimeout(WRITE_STALL_MS);
-        await new Promise<void>((resolve) => res.once("drain", resolve).once("close", resolve));
+        await drained(res);
         res.socket?.setTimeout(0);
       }
     } catch {
       res.destroy();
     }
+  }
+
+  /** `limitBody` has failed. */
+  fail(): void {
+    this.refuse(FAILED.status, String(FAILED.body), "linger");
   }
 
   /** Answers instead of the handler. `linger`: what the caller still sends is read and dropped. */
@@ -173,18 +196,30 @@ export class NodeExchange implements Exchange {
     this.#res.destroy();
   }
 
-  #closed(): void {
+  /** Its connection, or its part of it, is over. */
+  closed(): void {
+    if (this.#finished) return;
+    this.#finished = true;
     if (!this.#delivered) this.#abort.fire();
     this.#owner.finished();
   }
 }
+
+/** There is room again, or nobody who reads. */
+const drained = (res: ServerResponse): Promise<void> =>
+  new Promise((resolve) => {
+    const done = (): void => {
+      res.off("drain", done).off("close", done);
+      resolve();
+    };
+    res.on("drain", done).on("close", done);
+  });
 
 /** Names and values in turn, the form in which node:http keeps repeated names apart. */
 const headerLines = (response: HttpResponse, stopping: boolean, length: boolean): string[] => {
   const lines: string[] = [];
   let close = stopping;
   for (const [name, value] of response.headers) {
-    headerEncoding(name, value);
     const owner = headerOwner(name);
     if (owner === "connection") close ||= value.toLowerCase() === "close";
     if (owner === "handler") lines.push(name, value);

@@ -9,6 +9,9 @@
  * 1. The number of open exchanges is exact: stopping waits for it to reach zero.
  * 2. A server that stops still answers what comes on connections that were open, and ends each with its
  *    answer, until nothing has come for a moment: their callers can't know yet, and would lose it.
+ * 3. What a connection waits for is bounded: node:http reads on while nothing is answered, so one that has
+ *    `PIPELINED_MAX` requests unanswered is cut. So is one that asks to upgrade behind an unanswered request, as the two
+ *    answers would mix.
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
@@ -20,14 +23,18 @@ import {
   HttpServer,
   type HttpHandlers,
   type HttpRequest,
+  type HttpResponse,
   type HttpServerOptions,
   type HttpServerShape,
   type ListenFailed,
 } from "../../core/http/HttpServer.ts";
+import { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
 import { TimeoutQueue, sweepIntervalMs } from "../../core/http/TimeoutQueue.ts";
 import {
   addHeader,
+  badHandshake,
   bodyFraming,
+  dropOffer,
   emptyHeaders,
   handshake,
   isOriginTarget,
@@ -59,17 +66,21 @@ const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
 const canSharePort = major > 23 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12);
 // What a caller that was refused in the middle of its body gets to finish sending it.
 const LINGER_MS = 2_000;
+// Hardly a client pipelines at all. Each may hold a body of the largest size.
+const PIPELINED_MAX = 16;
 
 class Listener implements ExchangeOwner {
   stopping = false;
   readonly #server: Server;
   readonly #options: HttpServerOptions;
-  readonly #handlers: HttpHandlers;
+  readonly guard: GuardedHandlers;
   readonly #upgrades: NodeUpgrades;
   readonly #lingering = new TimeoutQueue<NodeExchange>(LINGER_MS, (exchange) => exchange.cut());
   readonly #sweeper: NodeJS.Timeout;
   #exchanges = 0;
   #connections = 0;
+  /** What is not answered yet, by connection (invariant 3). */
+  readonly #unanswered = new WeakMap<Duplex, Set<NodeExchange>>();
   readonly #lull: Lull;
   #refusing = false;
   #drained: (() => void) | undefined;
@@ -77,7 +88,7 @@ class Listener implements ExchangeOwner {
   constructor(options: HttpServerOptions, handlers: HttpHandlers) {
     this.#options = options;
     this.#lull = new Lull(options.lullMs);
-    this.#handlers = handlers;
+    this.guard = new GuardedHandlers(handlers);
     this.#server = createServer({
       maxHeaderSize: options.headerBytesMax,
       headersTimeout: options.headerTimeoutMs,
@@ -90,10 +101,18 @@ class Listener implements ExchangeOwner {
     this.#server.maxConnections = options.connectionsMax;
     // The count is bounded by the head's size; node:http would drop the headers past its default.
     this.#server.maxHeadersCount = 0;
-    this.#upgrades = new NodeUpgrades(options, this, handlers.onUpgrade);
+    this.#upgrades = new NodeUpgrades(options, this);
     this.#server.on("connection", (socket: Socket) => {
+      // One that was given back (`serveAsPlain`) is known.
+      if (this.#unanswered.has(socket)) return;
+      const unanswered = new Set<NodeExchange>();
+      this.#unanswered.set(socket, unanswered);
       this.#connections += 1;
-      socket.once("close", () => (this.#connections -= 1));
+      socket.once("close", () => {
+        this.#connections -= 1;
+        // node:http tells the first only.
+        for (const exchange of unanswered) exchange.closed();
+      });
     });
     this.#server.on("request", (req, res) => this.#requested(req, res, false));
     this.#server.on("checkContinue", (req, res) => this.#requested(req, res, true));
@@ -149,8 +168,6 @@ class Listener implements ExchangeOwner {
     await closed;
   }
 
-  readonly onRequest: HttpHandlers["onRequest"] = (exchange) => this.#handlers.onRequest(exchange);
-
   // Invariant 1: each exchange calls both once.
   started(): void {
     this.#exchanges += 1;
@@ -172,16 +189,25 @@ class Listener implements ExchangeOwner {
   }
 
   #requested(req: IncomingMessage, res: ServerResponse, expects: boolean): void {
+    const { socket } = req;
+    const unanswered = this.#unanswered.get(socket)!;
+    if (unanswered.size >= PIPELINED_MAX) return void socket.destroy();
     const request = readHead(req);
     this.started();
     const exchange = new NodeExchange(this, request, req, res);
+    unanswered.add(exchange);
+    res.once("close", () => unanswered.delete(exchange));
     if (this.#refusing) return exchange.refuse(503, "Server is stopping", "linger");
     if (this.stopping) this.#lull.requested();
     if (!isOriginTarget(request.target)) return exchange.refuse(400, "Bad request", "close");
     const framing = bodyFraming(request.headers);
     if (framing._tag === "Malformed") return exchange.refuse(400, "Bad request", "close");
+    const asked = handshake(request.method, request.headers);
+    if (asked._tag === "Malformed") return exchange.refuse(400, badHandshake(asked.why), "close");
+    dropOffer(request.headers);
     if (framing._tag === "None") return exchange.start();
-    const limit = this.#handlers.limitBody(request);
+    const limit = this.guard.limitBody(request);
+    if (limit === undefined) return exchange.fail();
     const declared = framing._tag === "Length" ? framing.bytes : undefined;
     if (declared !== undefined && declared > limit) {
       return exchange.refuse(413, "Content too large", "linger");
@@ -191,13 +217,18 @@ class Listener implements ExchangeOwner {
   }
 
   #upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
+    if (this.#unanswered.get(socket)!.size > 0) return void socket.destroy(); // invariant 3
     const request = readHead(req);
-    const kind = handshake(request.method, request.headers);
-    if (kind === "none") return this.#serveAsPlain(req, socket, head);
-    if (kind === "websocket" && !this.stopping) {
-      return this.#upgrades.decide(req, request, socket as Socket, head);
-    }
-    this.#upgrades.refuse(req, request, socket as Socket, this.stopping ? STOPPING : BAD_HANDSHAKE);
+    const asked = handshake(request.method, request.headers);
+    if (asked._tag === "None") return this.#serveAsPlain(req, socket, head);
+    const refuse = (response: HttpResponse): void =>
+      this.#upgrades.refuse(req, request, socket as Socket, response);
+    if (this.stopping) return refuse(STOPPING);
+    if (asked._tag === "Malformed") return refuse(textResponse(400, badHandshake(asked.why)));
+    if (!isOriginTarget(request.target)) return refuse(textResponse(400, "Bad request"));
+    // RFC 6455, section 4.2.1; uWebSockets.js answers 1.0 with 505.
+    if (req.httpVersion !== "1.1") return refuse(textResponse(400, badHandshake("HTTP/1.1")));
+    this.#upgrades.decide(req, request, socket as Socket, head);
   }
 
   /**
@@ -218,7 +249,6 @@ class Listener implements ExchangeOwner {
 }
 
 const STOPPING = textResponse(503, "Server is stopping");
-const BAD_HANDSHAKE = textResponse(400, "Bad WebSocket handshake");
 
 const OFFER = /^(upgrade|connection|http2-settings)$/i;
 

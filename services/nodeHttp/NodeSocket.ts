@@ -19,12 +19,17 @@ import {
   sendableReason,
 } from "../../core/http/closeFrame.ts";
 
+// Empty ones cost more than their bytes say. Whoever pings a thousand times without a pause is no peer that wants to know.
+const PONGS_MAX = 1_000;
+
 export class NodeSocket implements ServerSocket {
   readonly #ws: WebSocket;
   readonly #bufferBytesMax: number;
   readonly #handlers: SocketHandlers;
   #closed = false;
   #answered = true;
+  /** Answers to pings that the kernel has not taken. */
+  #pongs = 0;
 
   constructor(
     ws: WebSocket,
@@ -36,6 +41,7 @@ export class NodeSocket implements ServerSocket {
     // Listening starts after `open` returned; the library emits nothing before this turn ends.
     this.#handlers = open(this);
     ws.on("message", (data, binary) => this.#received(data, binary));
+    ws.on("ping", (data) => this.#pinged(data));
     ws.on("pong", () => (this.#answered = true));
     ws.on("error", (cause: Error & { readonly code?: string }) => this.#failed(cause.code));
     ws.on("close", (code, reason) => this.#peerClosed(code, reason));
@@ -52,6 +58,22 @@ export class NodeSocket implements ServerSocket {
   #send(data: string | Uint8Array, binary: boolean): void {
     if (this.#closed) return;
     this.#ws.send(data, { binary });
+    this.#checkBuffered();
+  }
+
+  /** Answered here and not by the library, which would cut the connection of a peer that does not read (invariant 2). */
+  #pinged(data: Buffer): void {
+    if (this.#closed) return;
+    this.#answered = true;
+    this.#handlers.onPing?.(data.byteLength);
+    if (this.#closed) return;
+    this.#pongs += 1;
+    this.#ws.pong(data, undefined, () => (this.#pongs -= 1));
+    if (this.#pongs > PONGS_MAX) this.#end(CLOSE_LAGGING, "Too slow to receive", false);
+    else this.#checkBuffered();
+  }
+
+  #checkBuffered(): void {
     if (this.#ws.bufferedAmount > this.#bufferBytesMax) {
       this.#end(CLOSE_LAGGING, "Too slow to receive", false);
     }

@@ -9,7 +9,6 @@ import { WebSocketServer } from "ws";
 import { AbortSource } from "../../core/http/AbortSource.ts";
 import {
   SOCKET_IDLE_MS,
-  type HttpHandlers,
   type HttpRequest,
   type HttpResponse,
   type HttpServerOptions,
@@ -28,7 +27,6 @@ const CLOSE_MS = 10_000;
 const STOP_MS = 1_000;
 
 const STOPPING = textResponse(503, "Server is stopping");
-const FAILED = textResponse(500, "Internal error");
 
 type Accept = Extract<UpgradeDecision, { _tag: "Accept" }>;
 
@@ -39,7 +37,6 @@ export const pingMs = ({ socketIdleMs = SOCKET_IDLE_MS }: HttpServerOptions): nu
 export class NodeUpgrades {
   readonly #options: HttpServerOptions;
   readonly #owner: ExchangeOwner;
-  readonly #onUpgrade: HttpHandlers["onUpgrade"];
   readonly #wss: WebSocketServer;
   readonly #sockets = new Set<NodeSocket>();
   readonly #pings: TimeoutQueue<NodeSocket>;
@@ -47,17 +44,14 @@ export class NodeUpgrades {
   #protocol: string | undefined;
   #emptied: (() => void) | undefined;
 
-  constructor(
-    options: HttpServerOptions,
-    owner: ExchangeOwner,
-    onUpgrade: HttpHandlers["onUpgrade"],
-  ) {
+  constructor(options: HttpServerOptions, owner: ExchangeOwner) {
     this.#options = options;
     this.#owner = owner;
-    this.#onUpgrade = onUpgrade;
     const settings = {
       noServer: true,
       clientTracking: false,
+      // NodeSocket answers pings.
+      autoPong: false,
       maxPayload: options.messageBytesMax,
       // No compression: it costs a window of memory per socket and the CPU of every frame, and a
       // small frame of JSON gains little.
@@ -79,21 +73,18 @@ export class NodeUpgrades {
     // node:http has let go of the connection: without these an error would stop the process.
     socket.on("error", gone).on("end", gone).on("close", gone);
     const release = () => socket.off("error", gone).off("end", gone).off("close", gone);
+    const { guard } = this.#owner;
     const apply = (decision: UpgradeDecision): void => {
-      if (abort.fired) return;
+      if (abort.fired) return guard.missed(decision, request);
       release();
-      if (decision._tag === "Accept" && !this.#owner.stopping) {
-        this.#accept(req, request, socket, head, decision);
-      } else {
-        const response = decision._tag === "Accept" ? STOPPING : decision.response;
-        this.refuse(req, request, socket, response);
-      }
+      if (decision._tag === "Accept" && !this.#owner.stopping)
+        return this.#accept(req, request, socket, head, decision);
+      guard.missed(decision, request);
+      const response = decision._tag === "Accept" ? STOPPING : decision.response;
+      this.refuse(req, request, socket, response);
     };
-    void this.#onUpgrade(request, abort.signal).then(apply, (cause: unknown) => {
-      apply({ _tag: "Refuse", response: FAILED });
-      // A decision that throws is a defect: answered, and then left to stop the process.
-      throw cause;
-    });
+    // The guard's promise never rejects.
+    void guard.onUpgrade(request, abort.signal).then(apply);
   }
 
   /** A plain response on a connection that node:http gave away; the connection ends with it. */
@@ -131,13 +122,17 @@ export class NodeUpgrades {
     decision: Accept,
   ): void {
     this.#protocol = subprotocol(request.headers, decision.protocol);
+    let opened = false;
     this.#wss.handleUpgrade(req, connection, head, (ws) => {
+      opened = true;
       const limit = this.#options.socketBufferBytesMax;
       const socket = new NodeSocket(ws, limit, decision.open);
       this.#sockets.add(socket);
       this.#pings.add(socket, performance.now());
       ws.once("close", () => this.#closed(socket));
     });
+    // The library opens none on a connection that has just ended.
+    if (!opened) this.#owner.guard.missed(decision, request);
   }
 
   #ping(socket: NodeSocket): void {

@@ -10,20 +10,26 @@
  * 1. `res` is never touched after it was ended or aborted: the library frees what it points to.
  * 2. The head of a streamed answer leaves with its first piece: the build on npm has no `beginWrite`.
  * 3. The server's count of open exchanges goes up once and down once for each.
+ * 4. What a caller does not read of its answers stays bounded. The library copies what `end` is given and takes the next
+ *    request; `tryEnd` holds the answer until there is room for it, and what is pipelined behind one that is held
+ *    cuts the connection. An answer without a body can't be held back: it is its head, and one each pass of the event loop.
  */
 import type { HttpResponse as UwsResponse } from "uWebSockets.js";
 import { UwsBodyWriter } from "./UwsBodyWriter.ts";
 import { asUtf8 } from "./asUtf8.ts";
 import { AbortSource } from "../../core/http/AbortSource.ts";
 import { BodyBuffer } from "../../core/http/BodyBuffer.ts";
-import type {
-  BodyReader,
-  Exchange,
-  HttpRequest,
-  HttpResponse,
+import type { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
+import {
+  cancelBody,
+  type BodyReader,
+  type Exchange,
+  type HttpRequest,
+  type HttpResponse,
 } from "../../core/http/HttpServer.ts";
 import {
   bodiless,
+  FAILED,
   headerEncoding,
   headerOwner,
   reasonPhrase,
@@ -32,7 +38,7 @@ import {
 
 /** What an exchange needs of its server. */
 export interface ExchangeOwner {
-  readonly onRequest: (exchange: Exchange) => void;
+  readonly guard: GuardedHandlers;
   /** Called once, when nothing more will be written. */
   readonly finished: () => void;
   /** Called when a body turns out to need more than one packet. */
@@ -44,7 +50,7 @@ export interface ExchangeOwner {
 
 const NO_BODY = new Uint8Array(0);
 
-// Up to here the library copies what the kernel does not take at once; above, it is fed as the
+// A connection's last answer: the library copies what the kernel does not take at once. Above, it is fed as the
 // caller reads, so a slow reader of a large answer costs one buffer and not two.
 const COPIED_BYTES_MAX = 64 * 1024;
 
@@ -56,6 +62,8 @@ export class UwsExchange implements Exchange {
   #res: UwsResponse | undefined;
   #gathered: BodyBuffer | undefined;
   #responded = false;
+  /** The handler runs, within the library's parser. */
+  #handling = false;
   /** Of a streamed answer: the caller has gone. */
   #gone: (() => void) | undefined;
 
@@ -64,6 +72,10 @@ export class UwsExchange implements Exchange {
     this.request = request;
     this.#res = res;
     res.onAborted(() => this.#aborted());
+  }
+
+  get answered(): boolean {
+    return this.#responded;
   }
 
   get aborted(): AbortSignal {
@@ -78,26 +90,28 @@ export class UwsExchange implements Exchange {
   }
 
   start(): void {
-    this.#owner.onRequest(this);
+    this.#handling = true;
+    this.#owner.guard.onRequest(this);
+    this.#handling = false;
   }
 
-  respond(response: HttpResponse): void {
-    const status = this.#begin(response);
-    // After an abort there is nobody to answer (rule 3 of HttpServer.ts).
-    this.#res?.cork(() => this.#write(status, response));
+  respond(given: HttpResponse): void {
+    const response = this.#begin(given);
+    if (response !== undefined) this.#end(response);
   }
 
-  stream(response: HttpResponse, rest: BodyReader): void {
-    const status = this.#begin(response);
+  stream(given: HttpResponse, rest: BodyReader): void {
+    const response = this.#begin(given);
     const res = this.#res;
-    if (res === undefined) return void rest.cancel().catch(() => undefined);
-    if (bodiless(response.status) || this.request.method === "HEAD") {
-      void rest.cancel().catch(() => undefined);
-      return void res.cork(() => this.#write(status, { ...response, body: "" }));
+    const bare = bodiless(given.status) || this.request.method === "HEAD";
+    if (response !== given || res === undefined || bare) {
+      void cancelBody(rest);
+      if (response !== undefined) this.#end(bare ? { ...response, body: "" } : response);
+      return;
     }
     let close = false;
     res.cork(() => {
-      res.writeStatus(status);
+      res.writeStatus(statusLine(response.status));
       close = writeHeaders(res, response.headers) || this.#owner.stopping;
       if (close) res.writeHeader("connection", "close");
     });
@@ -105,12 +119,18 @@ export class UwsExchange implements Exchange {
   }
 
   /** Checks what is to be sent, before anything is. */
-  #begin(response: HttpResponse): string {
-    if (this.#responded) throw new Error(`respond was called twice for ${this.request.target}`);
-    const status = `${response.status} ${reasonPhrase(response.status)}`;
-    for (const [name, value] of response.headers) headerEncoding(name, value);
+  #begin(given: HttpResponse): HttpResponse | undefined {
+    const response = this.#owner.guard.answer(this.request, given, this.#responded);
     this.#responded = true;
-    return status;
+    return response;
+  }
+
+  #end(response: HttpResponse): void {
+    // Rule 4: while the library parses, it goes on to the next request at once.
+    if (this.#handling && (bodiless(response.status) || this.request.method === "HEAD"))
+      setImmediate(() => this.#res?.cork(() => this.#write(response)));
+    // After an abort there is nobody to answer (rule 3 of HttpServer.ts).
+    else this.#res?.cork(() => this.#write(response));
   }
 
   async #pump(
@@ -122,7 +142,7 @@ export class UwsExchange implements Exchange {
     const writer = new UwsBodyWriter(res);
     this.#gone = () => {
       writer.abandon();
-      void rest.cancel().catch(() => undefined);
+      void cancelBody(rest);
     };
     try {
       await writer.write(typeof begin === "string" ? Buffer.from(begin) : begin);
@@ -137,6 +157,11 @@ export class UwsExchange implements Exchange {
     } catch {
       this.#res?.close();
     }
+  }
+
+  /** `limitBody` has failed. */
+  fail(): void {
+    this.refuse(FAILED.status, String(FAILED.body), "close");
   }
 
   /**
@@ -154,7 +179,7 @@ export class UwsExchange implements Exchange {
   #refuse(status: number, text: string, after: "close" | "linger"): void {
     const res = this.#res;
     res?.cork(() => {
-      res.writeStatus(`${status} ${reasonPhrase(status)}`);
+      res.writeStatus(statusLine(status));
       res.writeHeader("content-type", "text/plain;charset=UTF-8");
       if (after === "linger") res.writeHeader("connection", "close");
       res.end(asUtf8(text), after === "close");
@@ -168,7 +193,7 @@ export class UwsExchange implements Exchange {
       if (last && chunk.byteLength <= limit) {
         this.body = Buffer.from(Buffer.from(chunk));
         if (declared === undefined) this.#owner.bodyEnded(this);
-        this.#owner.onRequest(this);
+        this.start();
         return;
       }
       this.#gathered = new BodyBuffer(limit, declared);
@@ -184,7 +209,7 @@ export class UwsExchange implements Exchange {
     this.#owner.bodyEnded(this);
     this.body = this.#gathered.take();
     this.#gathered = undefined;
-    this.#owner.onRequest(this);
+    this.start();
   }
 
   #aborted(): void {
@@ -200,10 +225,10 @@ export class UwsExchange implements Exchange {
     this.#owner.finished();
   }
 
-  #write(status: string, response: HttpResponse): void {
+  #write(response: HttpResponse): void {
     const res = this.#res;
     if (res === undefined) return;
-    res.writeStatus(status);
+    res.writeStatus(statusLine(response.status));
     const close = writeHeaders(res, response.headers) || this.#owner.stopping;
     const body = response.body;
     if (bodiless(response.status) || this.request.method === "HEAD") {
@@ -212,26 +237,30 @@ export class UwsExchange implements Exchange {
       if (saysLength(response, this.request.method))
         res.writeHeader("content-length", String(Buffer.byteLength(body)));
       res.endWithoutBody();
-    } else if (body.length <= COPIED_BYTES_MAX) {
-      res.end(asUtf8(body), close);
+    } else if (close && body.length <= COPIED_BYTES_MAX) {
+      res.end(asUtf8(body), true);
     } else {
       if (close) res.writeHeader("connection", "close");
-      this.#stream(res, typeof body === "string" ? Buffer.from(body) : body);
-      return;
+      return this.#tryEnd(res, body);
     }
     this.#finish();
   }
 
-  #stream(res: UwsResponse, body: Uint8Array): void {
-    const [, done] = res.tryEnd(body, body.byteLength);
+  /** Rule 4. */
+  #tryEnd(res: UwsResponse, body: Uint8Array | string): void {
+    const size = Buffer.byteLength(body);
+    const [, done] = res.tryEnd(asUtf8(body), size);
     if (done) return this.#finish();
+    const bytes = typeof body === "string" ? Buffer.from(body) : body;
     res.onWritable((offset) => {
-      const [ok, ended] = res.tryEnd(body.subarray(offset), body.byteLength);
+      const [ok, ended] = res.tryEnd(bytes.subarray(offset), size);
       if (ended) this.#finish();
       return ok;
     });
   }
 }
+
+const statusLine = (status: number): string => `${status} ${reasonPhrase(status)}`;
 
 /** Whether the handler asked for the connection to end. */
 const writeHeaders = (res: UwsResponse, headers: HttpResponse["headers"]): boolean => {

@@ -37,7 +37,14 @@ import {
   type ListenFailed,
 } from "../../core/http/HttpServer.ts";
 import { CLOSE_STOPPING } from "../../core/http/closeFrame.ts";
-import { bodyFraming, handshake, isOriginTarget } from "../../core/http/requestHead.ts";
+import { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
+import {
+  badHandshake,
+  bodyFraming,
+  dropOffer,
+  handshake,
+  isOriginTarget,
+} from "../../core/http/requestHead.ts";
 import { explainListen } from "../nodeHttp/explainListen.ts";
 import { Lull } from "../nodeHttp/Lull.ts";
 import { CorkAnchor } from "./CorkAnchor.ts";
@@ -88,7 +95,7 @@ class Server implements ExchangeOwner {
   readonly #app: TemplatedApp;
   readonly #anchor: CorkAnchor;
   readonly #options: HttpServerOptions;
-  readonly #handlers: HttpHandlers;
+  readonly guard: GuardedHandlers;
   readonly #bodies: TimeoutQueue<UwsExchange>;
   readonly #sweeper: NodeJS.Timeout;
   readonly #sockets = new Set<UwsSocket>();
@@ -104,7 +111,7 @@ class Server implements ExchangeOwner {
     this.#uws = uws;
     this.#options = options;
     this.#lull = new Lull(options.lullMs);
-    this.#handlers = handlers;
+    this.guard = new GuardedHandlers(handlers);
     this.#bodies = new TimeoutQueue(options.bodyTimeoutMs, (exchange) =>
       exchange.refuse(408, "Request timeout", "close"),
     );
@@ -157,8 +164,6 @@ class Server implements ExchangeOwner {
     this.#app.close();
   }
 
-  readonly onRequest: HttpHandlers["onRequest"] = (exchange) => this.#handlers.onRequest(exchange);
-
   // Invariant 1: each exchange and each upgrade calls this once.
   finished(): void {
     this.#exchanges -= 1;
@@ -190,11 +195,12 @@ class Server implements ExchangeOwner {
     if (!isOriginTarget(request.target)) return exchange.refuse(400, "Bad request", "close");
     const framing = bodyFraming(request.headers);
     if (framing._tag === "Malformed") return exchange.refuse(400, "Bad request", "close");
-    if (handshake(request.method, request.headers) === "malformed") {
-      return exchange.refuse(400, "Bad WebSocket handshake", "close");
-    }
+    const asked = handshake(request.method, request.headers);
+    if (asked._tag === "Malformed") return exchange.refuse(400, badHandshake(asked.why), "close");
+    dropOffer(request.headers);
     if (framing._tag === "None") return exchange.start();
-    const limit = this.#handlers.limitBody(request);
+    const limit = this.guard.limitBody(request);
+    if (limit === undefined) return exchange.fail();
     if (framing._tag === "Chunked") return exchange.readBody(limit, undefined);
     if (framing.bytes > limit) return exchange.refuse(413, "Content too large", "linger");
     if (framing.bytes === 0) return exchange.start();
@@ -222,6 +228,9 @@ class Server implements ExchangeOwner {
       },
       message: (ws: WebSocket<SocketData>, message: ArrayBuffer, binary: boolean) =>
         socketOf(ws).received(message, binary),
+      // The library has answered it.
+      ping: (ws: WebSocket<SocketData>, message: ArrayBuffer) =>
+        socketOf(ws).pinged(message.byteLength),
       close: (ws: WebSocket<SocketData>, code: number, message: ArrayBuffer) => {
         const socket = socketOf(ws);
         this.#sockets.delete(socket);
@@ -233,17 +242,16 @@ class Server implements ExchangeOwner {
 
   #upgrade(res: UwsResponse, req: UwsRequest, context: us_socket_context_t): void {
     const request = this.#head.read(res, req);
-    const sound = handshake(request.method, request.headers) === "websocket";
+    const sound = handshake(request.method, request.headers)._tag === "WebSocket";
     const small = this.#head.bytes <= this.#options.headerBytesMax;
-    const bare = bodyFraming(request.headers)._tag === "None";
     // Anything odd is left to the ordinary route, which refuses it or serves it as plain HTTP.
-    if (!sound || !small || !bare || this.stopping) {
+    if (!sound || !small || !isOriginTarget(request.target) || this.stopping) {
       req.setYield(true);
       return;
     }
     this.#exchanges += 1;
     const upgrade = new UwsUpgrade(this, request, res, context, this.#options, this.#anchor);
-    upgrade.decide(this.#handlers.onUpgrade);
+    upgrade.decide();
   }
 }
 

@@ -61,10 +61,12 @@ export class UwsSocket implements ServerSocket {
     const ws = this.#ws;
     if (ws === undefined) return;
     const status = ws.send(asUtf8(data), binary, false);
-    if (status === SENT) return;
-    if (ws.getBufferedAmount() > this.#limits.socketBufferBytesMax) {
+    if (status !== SENT) this.#checkBuffered();
+  }
+
+  #checkBuffered(): void {
+    if ((this.#ws?.getBufferedAmount() ?? 0) > this.#limits.socketBufferBytesMax)
       this.#end(CLOSE_LAGGING, "Too slow to receive", false);
-    }
   }
 
   close(code: number, reason: string): void {
@@ -86,6 +88,13 @@ export class UwsSocket implements ServerSocket {
     const bytes = Buffer.from(message);
     // Binary is copied, for the library reuses its buffer; decoding text is a copy already.
     this.#handlers?.onMessage(binary ? new Uint8Array(bytes) : bytes.toString("utf8"));
+  }
+
+  /** Its answer may be unread, as anything that was sent (invariant 3). */
+  pinged(bytes: number): void {
+    if (this.#ws === undefined) return;
+    this.#handlers?.onPing?.(bytes);
+    this.#checkBuffered();
   }
 
   /** The library's close event: the peer closed or vanished, or our own `end`, reported before. */

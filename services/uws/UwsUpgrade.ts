@@ -7,12 +7,7 @@
  */
 import type { HttpResponse as UwsResponse, us_socket_context_t } from "uWebSockets.js";
 import { AbortSource } from "../../core/http/AbortSource.ts";
-import type {
-  HttpHandlers,
-  HttpRequest,
-  HttpResponse,
-  UpgradeDecision,
-} from "../../core/http/HttpServer.ts";
+import type { HttpRequest, HttpResponse, UpgradeDecision } from "../../core/http/HttpServer.ts";
 import { subprotocol } from "../../core/http/requestHead.ts";
 import { textResponse } from "../../core/http/responseHead.ts";
 import type { CorkAnchor } from "./CorkAnchor.ts";
@@ -20,7 +15,6 @@ import { UwsExchange, type ExchangeOwner } from "./UwsExchange.ts";
 import { UwsSocket, type SocketData, type SocketLimits } from "./UwsSocket.ts";
 
 const STOPPING = textResponse(503, "Server is stopping");
-const FAILED = textResponse(500, "Internal error");
 
 export class UwsUpgrade {
   readonly #owner: ExchangeOwner;
@@ -52,22 +46,22 @@ export class UwsUpgrade {
     });
   }
 
-  decide(onUpgrade: HttpHandlers["onUpgrade"]): void {
-    void onUpgrade(this.#request, this.#abort.signal).then(
-      (decision) => this.#apply(decision),
-      (cause: unknown) => {
-        this.#refuse(FAILED);
-        // A decision that throws is a defect: answered, and then left to stop the process.
-        throw cause;
-      },
-    );
+  /** The guard's promise never rejects. */
+  decide(): void {
+    const { guard } = this.#owner;
+    void guard
+      .onUpgrade(this.#request, this.#abort.signal)
+      .then((decision) => this.#apply(decision));
   }
 
   #apply(decision: UpgradeDecision): void {
-    if (this.#abort.fired) return;
-    if (decision._tag === "Refuse") this.#refuse(decision.response);
-    else if (this.#owner.stopping) this.#refuse(STOPPING);
-    else this.#accept(decision);
+    const { guard, stopping } = this.#owner;
+    if (this.#abort.fired) guard.missed(decision, this.#request);
+    else if (decision._tag === "Refuse") this.#refuse(decision.response);
+    else if (stopping) {
+      guard.missed(decision, this.#request);
+      this.#refuse(STOPPING);
+    } else this.#accept(decision);
   }
 
   #accept(decision: Extract<UpgradeDecision, { _tag: "Accept" }>): void {

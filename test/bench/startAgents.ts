@@ -66,7 +66,10 @@ export async function startAgents(options: AgentsOptions): Promise<RunningAgents
         ...profileArgs(options.profile, name),
         COMMAND, role, options.module, "--nats", nats.url, "--data", join(folder.path, name),
         "--admin-port", String(adminPort), "--log-level", "warn",
-        ...(role === "host" ? [] : ["--port", String(port), "--hostname", "127.0.0.1"]),
+        // One client calls as fast as it is answered: that is what is measured.
+        ...(role === "host"
+          ? []
+          : ["--port", String(port), "--hostname", "127.0.0.1", "--frames-per-socket", "0"]),
       ], // prettier-ignore
       ...(options.env === undefined ? {} : { env: options.env }),
     });

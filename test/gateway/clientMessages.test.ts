@@ -161,6 +161,19 @@ describe("a client's messages", () => {
     expect(accepted.indexOf(false)).toBe(1_000);
   });
 
+  test("that are too large together are refused, and taken again when some have gone", async () => {
+    const { push, until, answer } = make();
+    const MIB = 1024 * 1024;
+    expect(push(20, MIB)).toEqual(Array.from({ length: 20 }, (_, n) => n < 16));
+    for (let n = 1; n <= 16; n++) {
+      // Past what the bus takes: each goes alone, and makes room for one.
+      await until(`alone ${n}`);
+      answer(taken);
+      await settled();
+    }
+    expect(push(20, MIB)).toEqual(Array.from({ length: 20 }, (_, n) => n < 16));
+  });
+
   test("are not sent again before each that is out has its answer; then the first goes alone", async () => {
     const { begin, push, sent, until, answer } = make();
     await begin();

@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { adapters, nativeReason } from "./kit.ts";
 import { answerRules } from "./answerRules.ts";
+import { failureRules } from "./failureRules.ts";
 import { lifecycleRules } from "./lifecycleRules.ts";
 import { limitRules } from "./limitRules.ts";
 import { requestRules } from "./requestRules.ts";
@@ -22,5 +23,6 @@ describe.each(adapters)("$name", (adapter) => {
   streamRules(adapter);
   limitRules(adapter);
   socketRules(adapter);
+  failureRules(adapter);
   lifecycleRules(adapter);
 });

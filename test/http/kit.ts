@@ -7,6 +7,7 @@ import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { expect } from "vitest";
 import type {
   Exchange,
+  HandlerFailure,
   HttpHandlers,
   HttpResponse,
   HttpServerOptions,
@@ -62,11 +63,14 @@ const HANDLERS: HttpHandlers = {
   limitBody: () => 64 * 1024 * 1024,
   onRequest: echo,
   onUpgrade: () => Promise.resolve({ _tag: "Refuse", response: ok() }),
+  onFailure: () => undefined,
 };
 
 export interface TestServer extends AsyncDisposable {
   readonly port: number;
   readonly url: string;
+  /** What was reported of the handlers. */
+  readonly failures: ReadonlyArray<HandlerFailure>;
   readonly stop: () => Promise<void>;
 }
 
@@ -76,11 +80,15 @@ export const startServer = async (
   options: Partial<HttpServerOptions> = {},
 ): Promise<TestServer> => {
   const scope = Scope.makeUnsafe();
-  const listen = adapter.make().listen({ ...OPTIONS, ...options }, { ...HANDLERS, ...handlers });
+  const failures: HandlerFailure[] = [];
+  const onFailure = (failure: HandlerFailure) => void failures.push(failure);
+  const given = { ...HANDLERS, onFailure, ...handlers };
+  const listen = adapter.make().listen({ ...OPTIONS, ...options }, given);
   const { port } = await Effect.runPromise(Scope.provide(listen, scope));
   let stopped: Promise<void> | undefined;
   const stop = () => (stopped ??= Effect.runPromise(Scope.close(scope, Exit.void)));
-  return { port, url: `http://127.0.0.1:${port}`, stop, [Symbol.asyncDispose]: stop };
+  const url = `http://127.0.0.1:${port}`;
+  return { port, url, failures, stop, [Symbol.asyncDispose]: stop };
 };
 
 /** A port that nothing listens on, for servers that must have the same one twice. */

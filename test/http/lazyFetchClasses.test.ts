@@ -7,7 +7,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { LazyRequest } from "../../core/http/LazyRequest.ts";
 import { LazyResponse } from "../../core/http/LazyResponse.ts";
-import { responseParts } from "../../core/turn/runWebhook.ts";
+import { wholeResponse } from "../../core/http/takeResponse.ts";
 import { toHttpResponse } from "../../services/gateway/requests.ts";
 import { installLazyFetchClasses } from "../../services/node/lazyFetchClasses.ts";
 
@@ -228,7 +228,7 @@ describe("a lazy response", () => {
     await fc.assert(
       fc.asyncProperty(bodies, inits, async (body, init) => {
         const wire = async (Class: typeof Response) => {
-          const parts = await responseParts(new Class(body, init));
+          const parts = await wholeResponse(new Class(body, init), "it");
           const text = typeof parts.body === "string" ? bytes(parts.body) : parts.body;
           return { ...parts, body: [...text] };
         };
@@ -295,7 +295,9 @@ describe("a lazy response", () => {
     expect([mine instanceof Mine, mine.status, await mine.text()]).toEqual([true, 202, "x"]);
     for (const made of [new Response(bytes("é")), new Response(new Blob(["é"]).stream())]) {
       expect(LazyResponse.parts(made)).toBeUndefined();
-      expect(new TextDecoder().decode((await responseParts(made)).body as Uint8Array)).toBe("é");
+      expect(new TextDecoder().decode((await wholeResponse(made, "it")).body as Uint8Array)).toBe(
+        "é",
+      );
     }
     expect(Response.redirect("http://x/").status).toBe(302);
     expect(Response.error().type).toBe("error");

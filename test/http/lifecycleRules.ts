@@ -202,6 +202,7 @@ export const lifecycleRules = (adapter: Adapter): void => {
           limitBody: () => 0,
           onRequest: () => undefined,
           onUpgrade: () => new Promise(() => undefined),
+          onFailure: () => undefined,
         },
       );
       await Effect.runPromise(Scope.provide(listen, scope));

@@ -154,16 +154,79 @@ export const socketRules = (adapter: Adapter): void => {
       expect(await answered("c", "")).toEqual([]);
     });
 
+    const plain = handshakeText();
+    const without = (line: RegExp): string => plain.replace(line, "");
+    const withLine = (line: string): string => plain.replace("\r\n\r\n", `\r\n${line}\r\n\r\n`);
+    const KEY = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==";
     it.each([
-      ["a short key", handshakeText("short")],
-      ["a key that is not base64", handshakeText("!!!!!!!!!!!!!!!!!!!!!!==")],
-      ["an old version", handshakeText(undefined, "8")],
-    ])("a handshake with %s gets 400", async (_, text) => {
+      ["a short key", handshakeText("short"), "key"],
+      ["a key that is not base64", handshakeText("!!!!!!!!!!!!!!!!!!!!!!=="), "key"],
+      ["two keys", withLine(KEY), "key"],
+      ["no key", without(/Sec-WebSocket-Key.*\r\n/), "key"],
+      ["an old version", handshakeText(undefined, "8"), "version: 13"],
+      ["two versions", withLine("Sec-WebSocket-Version: 13"), "version: 13"],
+      ["no connection option", without(/Connection.*\r\n/), "connection: upgrade"],
+      ["another connection option", plain.replace(", Upgrade", ""), "connection: upgrade"],
+      ["a body", withLine("Content-Length: 4") + "body", "no body"],
+      ["an empty body", withLine("Content-Length: 0"), "no body"],
+      ["a chunked body", withLine("Transfer-Encoding: chunked") + "0\r\n\r\n", "no body"],
+      ["a protocol that is none", withLine("Sec-WebSocket-Protocol: a b"), "protocol"],
+      ["a protocol twice", withLine("Sec-WebSocket-Protocol: a, b, a"), "protocol"],
+    ])("a handshake with %s gets 400, which says why", async (_, text, why) => {
       const { server, sockets } = await accepting(adapter);
       await using _server = server;
       using raw = await RawClient.connect(server.port);
-      expect((await raw.send(text).response()).statusLine).toBe("HTTP/1.1 400 Bad Request");
+      const response = await raw.send(text).response();
+      expect(response.statusLine).toBe("HTTP/1.1 400 Bad Request");
+      expect(response.body).toContain("Bad WebSocket handshake: it lacks");
+      expect(response.body).toContain(why);
       expect(sockets.open).toEqual([]);
+    });
+
+    it.each(["POST", "PUT", "HEAD", "OPTIONS", "DELETE", "PATCH"])(
+      "a %s that offers a WebSocket is plain HTTP without the offer",
+      async (method) => {
+        const seen: unknown[] = [];
+        const upgrades: unknown[] = [];
+        await using server = await startServer(adapter, {
+          onUpgrade: async (request) => {
+            upgrades.push(request);
+            throw new Error("no upgrade");
+          },
+          onRequest: (exchange) => {
+            seen.push([exchange.request.method, exchange.request.headers["upgrade"]]);
+            exchange.respond({ status: 200, headers: [], body: "" });
+          },
+        });
+        for (const text of [plain, withLine("Content-Length: 0")]) {
+          using raw = await RawClient.connect(server.port);
+          raw.send(text.replace("GET", method));
+          expect((await raw.response({ bodiless: true })).statusLine).toBe("HTTP/1.1 200 OK");
+        }
+        expect(seen).toEqual([
+          [method, undefined],
+          [method, undefined],
+        ]);
+        expect(upgrades).toEqual([]);
+      },
+    );
+
+    it("an upgrade behind an unanswered request ends the connection, and nothing else", async () => {
+      const { server, sockets } = await accepting(adapter);
+      await using _ = server;
+      const held = "POST /held HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n";
+      await using slow = await startServer(adapter, {
+        onRequest: () => undefined,
+        onUpgrade: async () => sockets.decision(),
+      });
+      for (const text of [plain, handshakeText("short"), plain.replace("GET", "POST")]) {
+        using raw = await RawClient.connect(slow.port);
+        raw.send(held + text);
+        await raw.untilClosed();
+      }
+      expect(sockets.open).toEqual([]);
+      using peer = await client(server.port);
+      expect(peer.ws.readyState).toBe(WebSocket.OPEN);
     });
 
     it("a caller that goes before the decision never opens a socket", async () => {
@@ -182,12 +245,14 @@ export const socketRules = (adapter: Adapter): void => {
       expect(signals[0]?.aborted).toBe(false);
       raw.socket.destroy();
       await until("the abort", () => signals[0]?.aborted);
-      decide(sockets.decision());
+      let missed = 0;
+      decide({ _tag: "Accept", open: sockets.accept, missed: () => void (missed += 1) });
       using other = await RawClient.connect(server.port);
       other.send(handshakeText());
       (await until("the other upgrade", () => decisions[1]))(sockets.decision());
       await other.response();
       expect(sockets.open).toHaveLength(1);
+      expect(missed).toBe(1);
     });
 
     it("a thousand handshakes in a row leave no connection behind", async () => {

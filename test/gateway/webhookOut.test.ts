@@ -1,0 +1,57 @@
+/** `WebhookOut` against a host whose answers no gateway may send on: each is a 502 and a line in the log. */
+import { expect, test } from "vitest";
+import type { HttpResponse } from "../../core/http/HttpServer.ts";
+import { topLevelId } from "../../schemas/AgentPath.ts";
+import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
+import { Deadlines } from "../../services/gateway/Deadlines.ts";
+import { WebhookOut } from "../../services/gateway/WebhookOut.ts";
+import { VirtualTime } from "../../services/memory/VirtualTime.ts";
+import { collectingLog } from "../kit/system.ts";
+
+const HEAD: InboxHead = { key: "k", kind: "webhook", time: 0 };
+
+function answeredWith(reply: object): Promise<{ response: HttpResponse; logged: number }> {
+  const log = collectingLog();
+  return new Promise((resolve) => {
+    const services = {
+      log,
+      calls: { fits: () => true, give: async () => ({ reply, body: new Uint8Array(0) }) },
+      inbox: { publish: () => Promise.reject(new Error("not to be stored")) },
+      blobs: {},
+    };
+    new WebhookOut({
+      services: services as never,
+      deadlines: new Deadlines(new VirtualTime()),
+      deadlineMs: 5_000,
+      id: topLevelId("A", "a"),
+      envelope: { head: HEAD, body: new Uint8Array(0) },
+      byAgent: true,
+      storeFirst: false,
+      respond: (response) =>
+        resolve({ response, logged: log.lines.filter(({ level }) => level === "error").length }),
+    }).start();
+  });
+}
+
+test("what a host answers is sent on", async () => {
+  const { response, logged } = await answeredWith({ kind: "done", status: 200, headers: [] });
+  expect([response.status, logged]).toEqual([200, 0]);
+});
+
+test.each([
+  ["a status of 42", { status: 42, headers: [] }],
+  ["a status of 101", { status: 101, headers: [] }],
+  ["no status", { headers: [] }],
+  ["a status that is text", { status: "200", headers: [] }],
+  ["no headers", { status: 200 }],
+  ["a header that is none", { status: 200, headers: [5] }],
+  ["a header that breaks its line", { status: 200, headers: [["x", "a\r\nb: c"]] }],
+])("an answer with %s is a 502", async (_, answer) => {
+  const { response, logged } = await answeredWith({ kind: "done", ...answer });
+  expect([response.status, logged]).toEqual([502, 1]);
+});
+
+test("an inbox that throws is a 503", async () => {
+  const { response } = await answeredWith({ kind: "notHere" });
+  expect(response.status).toBe(503);
+});
