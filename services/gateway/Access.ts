@@ -13,7 +13,7 @@ import { matchAgentPath, routeAgentRequest } from "../../core/agent/routeAgentRe
 import { isUpgrade, readonlyUpgrade } from "../../core/agent/upgradeResponse.ts";
 import type { HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import { ANY_ORIGIN, isSameOrigin } from "../../core/http/origins.ts";
-import { servesHost } from "../../core/http/servedHosts.ts";
+import { hostNameOf, servesHost } from "../../core/http/servedHosts.ts";
 import type { LogShape } from "../../core/log/Log.ts";
 import { namesSubAgent, parseSubAgentPath } from "../../core/subAgent/subAgentPaths.ts";
 import type { GatewayConfig, GatewayModule } from "./GatewayServices.ts";
@@ -37,7 +37,7 @@ export class Access {
   private readonly publicHost: ReadonlyArray<string>;
   private readonly module: () => GatewayModule;
   private readonly log: LogShape;
-  /** What a line of the log has been written about: a caller can't fill it. */
+  /** What has been logged. Once is enough: else a caller could fill the log. */
   private readonly told = new Set<string>();
 
   constructor(given: {
@@ -56,7 +56,11 @@ export class Access {
   refuseHost({ headers }: HttpRequest): HttpResponse | undefined {
     const { hosts } = this.config;
     const { host = [] } = headers;
-    if (hosts === undefined || (host.length <= 1 && servesHost(hosts, host[0]))) return undefined;
+    if (hosts === undefined) return undefined;
+    // RFC 9112, 3.2: who sends two, or none that can be one, is broken.
+    const isOne = host.length === 0 || (host.length === 1 && hostNameOf(host[0]!) !== undefined);
+    if (!isOne) return plain(400, "Invalid request");
+    if (servesHost(hosts, host[0])) return undefined;
     this.tell("host", "a request names a host that is not served", { host: host.join(", ") });
     return MISDIRECTED;
   }
@@ -74,10 +78,10 @@ export class Access {
       return forbidden(closedText(closed));
     }
     const origin = request.headers.get("origin");
-    const from = origin === null ? "nowhere" : this.whence(origin, request);
+    const from = origin === null ? "none" : this.placeOf(origin, request);
     const checks =
-      closed !== undefined || this.config.sameOrigin === true || this.origins.length > 0;
-    if (from === "elsewhere" && checks) {
+      closed !== undefined || this.config.sameOrigin === true || this.origins !== undefined;
+    if (from === "foreign" && checks) {
       this.tell(`origin ${className}`, "a page of another origin was refused", { class: className, origin }); // prettier-ignore
       return forbidden(FOREIGN_ORIGIN);
     }
@@ -91,16 +95,19 @@ export class Access {
     return response;
   }
 
-  private get origins(): ReadonlyArray<string> {
-    return [...(this.module().allowedOrigins ?? []), ...(this.config.allowedOrigins ?? [])];
+  /** Of the module and the command line; undefined: neither says any. An empty list says that there are none. */
+  private get origins(): ReadonlyArray<string> | undefined {
+    const { allowedOrigins: own } = this.module();
+    const { allowedOrigins: more } = this.config;
+    return own === undefined ? more : [...own, ...(more ?? [])];
   }
 
-  private whence(origin: string, request: Request): "here" | "listed" | "elsewhere" {
+  private placeOf(origin: string, request: Request): "own" | "listed" | "foreign" {
     const host = request.headers.get("host");
     if (isSameOrigin(origin, host === null ? this.publicHost : [host, ...this.publicHost]))
-      return "here";
-    const { origins } = this;
-    return origins.includes(origin) || origins.includes(ANY_ORIGIN) ? "listed" : "elsewhere";
+      return "own";
+    const { origins = [] } = this;
+    return origins.includes(origin) || origins.includes(ANY_ORIGIN) ? "listed" : "foreign";
   }
 
   private tell(what: string, message: string, fields: Readonly<Record<string, unknown>>): void {

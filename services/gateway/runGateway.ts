@@ -77,7 +77,7 @@ export const runGateway = (options: RunGatewayOptions) =>
         ...(publicUrl === undefined ? {} : { publicUrl }),
         ...(hosts === undefined ? {} : { hosts }),
         sameOrigin: access.dev ?? false,
-        allowedOrigins: access.allowedOrigins ?? [],
+        ...(access.allowedOrigins === undefined ? {} : { allowedOrigins: access.allowedOrigins }),
       },
       module: options.module,
       calls: options.calls,

@@ -106,6 +106,13 @@ describe.each(["uws", "node"] as const)("a gateway on a loopback address, on %s"
     await socket.close();
   });
 
+  test("an empty list of origins closes every class to pages of others", async () => {
+    const { url } = await systems.start({ ...module, allowedOrigins: [] }, { http });
+    const { host } = new URL(url);
+    expect((await ask(url, { host, origin: "https://evil.example" })).status).toBe(403);
+    expect((await ask(url, { host, origin: `http://${host}` })).status).toBe(200);
+  });
+
   test("listed origins get CORS and sockets, of the module's list and the command line's; no others", async () => {
     const { url } = await systems.start(
       { ...module, allowedOrigins: ["https://app.example.com"] },
