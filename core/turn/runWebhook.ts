@@ -2,7 +2,7 @@
  * Runs one stored webhook as the agent's `onRequest`, and takes responses apart for the wire: whole for
  * the answer to a durable input, its beginning and the rest for a caller that takes it piece by piece.
  */
-import { LazyRequest } from "../http/LazyRequest.ts";
+import { LazyRequest, type LazyRequestInit } from "../http/LazyRequest.ts";
 import { LazyResponse } from "../http/LazyResponse.ts";
 import { readAhead, type PendingBody } from "../http/readAhead.ts";
 import type { HeaderPairs } from "../../schemas/Call.ts";
@@ -40,13 +40,14 @@ export async function runWebhook(
 export function makeRequest(
   method: string,
   url: string,
-  parts: { readonly headers: HeadersInit; readonly body: Uint8Array },
+  parts: Pick<LazyRequestInit, "headers" | "signal"> & { readonly body: Uint8Array },
 ): Request {
   const bare = method === "GET" || method === "HEAD" || parts.body.length === 0;
   return LazyRequest.make(url, {
     method,
     headers: parts.headers,
     body: bare ? null : parts.body,
+    signal: parts.signal,
   });
 }
 

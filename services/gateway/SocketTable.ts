@@ -9,6 +9,7 @@
  *    Casts reach a socket from its agent's `begin` on, so none comes before its identity frame.
  */
 import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
+import type { CallLost } from "../../core/call/CallClient.ts";
 import { addressKey, shardOf, type AgentId } from "../../schemas/Address.ts";
 import {
   decodeMessage,
@@ -63,6 +64,7 @@ export class SocketTable {
       has: (entry) => this.entries.get(entry.info.sid) === entry,
       infoOf,
       ended: (entry, error) => this.ended(entry, error),
+      broken: (entry, error) => this.broken(entry, error),
     };
   }
 
@@ -201,6 +203,13 @@ export class SocketTable {
 
   private messagesOf(entry: Entry): ClientMessages<Entry> {
     return (entry.messages ??= new ClientMessages(entry, this.relay));
+  }
+
+  private broken({ socket }: Entry, error: CallLost): void {
+    this.services.log.warn("a message may have ended two hosts; its socket is closed", {
+      error: error.message,
+    });
+    socket?.close(1011, "The agent's host was lost twice while it had this socket's message");
   }
 
   private ended(entry: Entry, error: unknown): void {

@@ -56,9 +56,16 @@ export function pathOf(target: string): string {
   return query === -1 ? target : target.slice(0, query);
 }
 
-/** Throws `TypeError` for a URL or a header that no `Request` can have. */
-export const toRequest = (request: HttpRequest, url: string, body: Uint8Array): Request =>
-  makeRequest(request.method, url, { headers: headerPairs(request) as [string, string][], body });
+/** `aborted`: fires when the caller leaves. Throws `TypeError` for a URL or a header that no `Request` can have. */
+export const toRequest = (
+  request: HttpRequest,
+  url: string,
+  body: Uint8Array,
+  aborted: () => AbortSignal,
+): Request => {
+  const headers = headerPairs(request) as [string, string][];
+  return makeRequest(request.method, url, { headers, body, signal: aborted });
+};
 
 /** `rest`: its body is still being made. */
 export async function toHttpResponse(

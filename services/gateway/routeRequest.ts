@@ -1,10 +1,17 @@
 /** Requests that are no declared webhook: the module's own `fetch`, else `routeAgentRequest`, else 404. */
 import { routeAgentRequest } from "../../core/agent/routeAgentRequest.ts";
-import { AgentUnreachable } from "../../core/call/CallClient.ts";
+import { AgentUnreachable, CallLost } from "../../core/call/CallClient.ts";
 import { InvalidAddress } from "../../schemas/Address.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 
-/** Never rejects: an error of the module's is a plain 500, a name that can't be one a 400, an agent out of reach a 503. */
+/** For a caller whose request may have been done, or may be what ends hosts: nothing here repeats it, and nor should they. */
+export const HOST_LOST =
+  "The agent's host was lost, or did not answer, while it had this request. It may have been done.";
+
+/**
+ * Never rejects: an error of the module's is a plain 500, a name that can't be one a 400, an agent out of reach a 503, one whose
+ * host had the request and was lost a 502.
+ */
 export async function routeRequest(services: GatewayServices, request: Request): Promise<Response> {
   const { module, log } = services;
   const { env, fetch } = module();
@@ -23,9 +30,12 @@ export async function routeRequest(services: GatewayServices, request: Request):
   } catch (error) {
     // The caller chose the name: told what is wrong with it.
     if (error instanceof InvalidAddress) return new Response(error.message, { status: 400 });
+    // The caller has gone: nobody reads it.
+    if (request.signal.aborted && error === request.signal.reason) return unavailable();
     if (error instanceof AgentUnreachable) {
       log.warn("an agent can't be reached", { url: request.url, error: error.message });
-      return new Response("Service Unavailable", { status: 503, headers: { "retry-after": "1" } });
+      if (error instanceof CallLost) return new Response(HOST_LOST, { status: 502 });
+      return unavailable();
     }
     log.error("the module's fetch failed", {
       url: request.url,
@@ -34,3 +44,6 @@ export async function routeRequest(services: GatewayServices, request: Request):
     return new Response("Internal Server Error", { status: 500 });
   }
 }
+
+const unavailable = (): Response =>
+  new Response("Service Unavailable", { status: 503, headers: { "retry-after": "1" } });

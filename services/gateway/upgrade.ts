@@ -9,13 +9,13 @@ import {
   type UpgradeRefusal,
 } from "../../core/agent/upgradeResponse.ts";
 import type { HttpRequest, UpgradeDecision } from "../../core/http/HttpServer.ts";
-import { AgentUnreachable } from "../../core/call/CallClient.ts";
+import { AgentUnreachable, CallLost } from "../../core/call/CallClient.ts";
 import type { SocketInfo } from "../../schemas/Call.ts";
 import { addressKey } from "../../schemas/Address.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import { headerPairs, plain, toHttpResponse, toRequest, urlOf } from "./requests.ts";
 import { tooMany } from "./RateLimit.ts";
-import { routeRequest } from "./routeRequest.ts";
+import { HOST_LOST, routeRequest } from "./routeRequest.ts";
 import type { SocketTable } from "./SocketTable.ts";
 
 export async function decideUpgrade(
@@ -28,7 +28,7 @@ export async function decideUpgrade(
   const url = urlOf(http, config.publicUrl);
   let request: Request;
   try {
-    request = toRequest(http, url, new Uint8Array(0));
+    request = toRequest(http, url, new Uint8Array(0), () => aborted);
   } catch {
     return { _tag: "Refuse", response: plain(400, "Invalid request") };
   }
@@ -54,7 +54,11 @@ export async function decideUpgrade(
     const { reply } = await calls.call(
       target.id,
       { kind: "connect", socket: info, ...props },
-      { deadlineMs: config.requestDeadlineMs, repeatable: true },
+      {
+        deadlineMs: config.requestDeadlineMs,
+        repeatable: true,
+        beforeRepeat: () => aborted.throwIfAborted(),
+      },
     );
     if (aborted.aborted && reply.kind === "connected")
       sockets.closed(entry, { code: 1006, reason: "", wasClean: false });
@@ -79,11 +83,19 @@ export async function decideUpgrade(
     return setupFailed();
   } catch (error) {
     sockets.remove(entry);
+    if (aborted.aborted && error === aborted.reason) return CALLER_GONE;
     if (!(error instanceof AgentUnreachable)) throw error;
     log.warn("a socket's agent can't be reached", { ...target.id, error: error.message });
+    if (error instanceof CallLost) return { _tag: "Refuse", response: plain(502, HOST_LOST) };
     return { _tag: "Refuse", response: plain(503, "Service Unavailable", [["retry-after", "1"]]) };
   }
 }
+
+/** Nobody reads it. */
+const CALLER_GONE: UpgradeDecision = {
+  _tag: "Refuse",
+  response: plain(503, "Service Unavailable"),
+};
 
 /** The agent could not be started: the client learns it by a frame and 1011, as in the reference. */
 const setupFailed = (): UpgradeDecision =>
