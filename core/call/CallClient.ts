@@ -12,8 +12,9 @@
  * 5. What an agent asks for is not asked again once that agent is lost: whoever has it now asks for itself, and a call that is
  *    held for a minute must not come after what was decided since.
  * 6. A call may be what ended its host. It is repeated after one lost owner, marked as `suspect`, and fails with `CallLost` after
- *    `LOST_MAX`; what a suspect's code asks for is not repeated at all. An owner counts as lost when its lease ends
- *    without a release while the call is out there. Not so one that answers `late`, and none while the broker is away.
+ *    `LOST_MAX`; what a suspect's code asks for is not repeated at all. An owner is lost when its lease ends
+ *    without a release while the call is out there. Not so one that answers `late`, and none while the broker is away. A host that
+ *    only stalled comes back: it claims its own lease again within `RETURN_MS`, and counts towards `LOSSES_MAX` only.
  */
 import * as Data from "effect/Data";
 import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
@@ -76,12 +77,19 @@ const RETRY_MS_MIN = 10;
 const RETRY_MS_MAX = 250;
 /** Before the number in a shard's lease. */
 const SHARD_KEY = "shard.";
+/** Before its id in a host's own lease. */
+const HOST_KEY = "host.";
 /** More than the head of any call that is offered, and the frame around it. */
 const OFFER_HEAD_BYTES = 1024;
 /** Rule 6: one repetition, for a host that was lost for another reason. */
 const LOST_MAX = 2;
+/** Rule 6. What stalls its host for longer than a lease lives is not run for ever either. */
+const LOSSES_MAX = 4;
+/** Rule 6: as long as a lease lives by default; a machine that is busy enough to stall a host does so for less. */
+const RETURN_MS = 5_000;
 /** More than `suspect` adds to a call. */
 const SUSPECT_BYTES = 32;
+const NO_LOSS = { count: 0, host: "" };
 
 export class CallClient {
   private readonly parts: {
@@ -95,8 +103,10 @@ export class CallClient {
   };
   /** One for all calls that are out to a shard: a controller and its signal for each would be a twentieth of a small call. */
   private readonly out = new Map<ShardId, AbortController>();
-  /** Owners that each shard has lost while this process watched. */
-  private readonly losses = new Map<ShardId, number>();
+  /** How many owners each shard has lost while this process watched, and the last of them. */
+  private readonly losses = new Map<ShardId, { readonly count: number; readonly host: string }>();
+  /** Ids of hosts whose own lease lives. */
+  private readonly hosts = new Set<string>();
   /** Rule 4. */
   private readonly servers = new Map<ShardId, ServeInput>();
   private closed = false;
@@ -110,16 +120,21 @@ export class CallClient {
    * every call that it took, so those that are out then are with its next owner.
    */
   leaseChanged({ key, value, released }: LeaseChange, before: string | undefined): void {
+    if (key.startsWith(HOST_KEY)) {
+      const host = key.slice(HOST_KEY.length);
+      if (value === undefined) this.hosts.delete(host);
+      else this.hosts.add(host);
+    }
     if (!key.startsWith(SHARD_KEY) || before === undefined || before === value) return;
     const shard = Number(key.slice(SHARD_KEY.length)) as ShardId;
     this.moved(shard);
     if (released === true) return;
-    this.losses.set(shard, this.lossesOf(shard) + 1);
+    this.losses.set(shard, { count: this.lossesOf(shard).count + 1, host: before });
     this.abort(shard);
   }
 
-  private lossesOf(shard: ShardId): number {
-    return this.losses.get(shard) ?? 0;
+  private lossesOf(shard: ShardId): { readonly count: number; readonly host: string } {
+    return this.losses.get(shard) ?? NO_LOSS;
   }
 
   private moved(shard: ShardId): void {
@@ -209,7 +224,7 @@ export class CallClient {
     const { bus, subjects, shards } = this.parts;
     if (this.closed) return undefined;
     const shard = shardOf(id, shards);
-    tries?.sent(this.lossesOf(shard));
+    tries?.sent(this.lossesOf(shard).count);
     const reply = await bus.request(subjects.call(shard, id), encodeMessage(call, body), {
       timeoutMs: deadlineMs,
       signal: this.signalOf(shard),
@@ -232,18 +247,36 @@ export class CallClient {
     const endMs = time.monotonicMs() + deadlineMs;
     const caller = this.parts.caller?.();
     const lostMax = repeatable && caller?.suspects.any !== true ? LOST_MAX : 1;
+    const isOver = (): boolean => tries.lost.size >= lostMax || tries.losses >= LOSSES_MAX;
+    const pause = async (ms: number): Promise<void> => {
+      await new Promise<void>((resolve) => time.after(ms, resolve));
+      if (caller?.isLost === true) throw unreachable(id, "the agent that called it has left this host"); // prettier-ignore
+      beforeRepeat?.();
+    };
     let { data } = encoded;
-    let again = false;
+    let returnEndMs: number | undefined;
     for (let waitMs = RETRY_MS_MIN; ; waitMs = Math.min(waitMs * 2, RETRY_MS_MAX)) {
-      const leftMs = endMs - time.monotonicMs();
+      const nowMs = time.monotonicMs();
       if (this.closed) throw unreachable(id, "this process stops");
       const losses = this.lossesOf(shard);
-      tries.count(losses);
-      if (tries.lost >= lostMax) throw lost(id, HOST_LOST);
-      if (again || tries.lost > 0) beforeRepeat?.();
+      tries.count(losses.count, losses.host);
+      if (isOver()) {
+        returnEndMs ??= nowMs + RETURN_MS;
+        if (nowMs < returnEndMs) {
+          await pause(waitMs);
+          continue;
+        }
+        returnEndMs = undefined;
+        for (const host of tries.lost) if (this.hosts.has(host)) tries.lost.delete(host);
+        if (isOver()) throw lost(id, HOST_LOST);
+      }
+      const leftMs = endMs - nowMs;
       if (leftMs <= 0) throw unreachable(id, "no host owns it, or its host did not take the call");
-      if (tries.lost > 0) data = encodeMessage({ ...encoded.call, suspect: true }, encoded.body);
-      tries.sent(losses);
+      if (tries.isSuspect) {
+        beforeRepeat?.();
+        data = encodeMessage({ ...encoded.call, suspect: true }, encoded.body);
+      }
+      tries.sent(losses.count);
       const signal = this.signalOf(shard);
       const reply = await bus.request(subject, data, { timeoutMs: leftMs, signal });
       this.heard(tries, reply);
@@ -254,11 +287,7 @@ export class CallClient {
         else if (!repeatable) throw lost(id, "its host has just changed");
       } else if (reply._tag === "TimedOut" && !repeatable)
         throw lost(id, this.lossesOf(shard) === losses ? "its host did not answer" : HOST_LOST);
-      await new Promise<void>((resolve) =>
-        time.after(Math.min(waitMs, Math.max(0, endMs - time.monotonicMs())), resolve),
-      );
-      if (caller?.isLost === true) throw unreachable(id, "the agent that called it has left this host"); // prettier-ignore
-      again = true;
+      await pause(Math.min(waitMs, Math.max(0, endMs - time.monotonicMs())));
     }
   }
 

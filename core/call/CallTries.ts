@@ -1,13 +1,15 @@
 /**
- * The earlier tries of one call or message: how many hosts were lost while they had it, and so may have been ended by it. Kept by
+ * The earlier tries of one call or message: which hosts were lost while they had it, and so may have been ended by it. Kept by
  * whoever asks the same again, so that it counts over all tries; `CallClient` feeds it.
  *
  * A try without an answer stays out: its host may be lost long after the caller has stopped waiting for it.
  */
 export class CallTries {
-  /** Hosts that were lost with it out. */
-  lost = 0;
-  /** Owners that its shard had lost when it was sent. Undefined: no host has it unanswered. */
+  /** Ids of hosts that were lost with it out; without those that came back. */
+  readonly lost = new Set<string>();
+  /** How often one was lost, those that came back included. */
+  losses = 0;
+  /** Losses of its shard when it was sent. Undefined: no host has it unanswered. */
   private sentAfter: number | undefined;
   private before: number | undefined;
 
@@ -16,11 +18,17 @@ export class CallTries {
     return this.sentAfter !== undefined;
   }
 
-  /** `losses`: owners that its shard has lost so far. */
-  count(losses: number): void {
+  /** It may have ended a host. */
+  get isSuspect(): boolean {
+    return this.losses > 0;
+  }
+
+  /** `losses`: owners that its shard has lost so far; `host`: the last of them. */
+  count(losses: number, host: string): void {
     if (this.sentAfter === undefined || this.sentAfter === losses) return;
     this.sentAfter = undefined;
-    this.lost++;
+    this.losses++;
+    this.lost.add(host);
   }
 
   /** After `count`. */

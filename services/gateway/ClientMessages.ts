@@ -203,7 +203,7 @@ export class ClientMessages<S extends ClientSocket> {
   private async askFor(message: Message): Promise<CallReply | undefined> {
     const { data: body, tries } = message;
     const beforeRepeat = (): void => {
-      if (tries.lost > 0 && this.socket.gone !== undefined) throw new ClientGone();
+      if (tries.isSuspect && this.socket.gone !== undefined) throw new ClientGone();
     };
     try {
       return await this.ask(this.callOf(message), { body, tries, beforeRepeat });

@@ -122,15 +122,14 @@ export class Gateway {
 
   private changed(change: LeaseChange): void {
     const { key, value } = change;
+    // Rule 2.
+    this.services.calls.leaseChanged(change, this.owners.get(key));
     if (!key.startsWith("shard.")) return;
-    const before = this.owners.get(key);
     if (value === undefined) this.owners.delete(key);
     else {
       this.owners.set(key, value);
       this.everOwned.add(key);
     }
-    // Rule 2.
-    this.services.calls.leaseChanged(change, before);
   }
 
   /** Rule 1. */

@@ -49,8 +49,8 @@ function make() {
     new Promise<CallReply | undefined>((resolve, reject) => {
       tries?.sent(0);
       const lose = (): void => {
-        tries?.count(1);
-        if (tries?.lost === 2) return reject(new CallLost({ message: "lost" }));
+        tries?.count(1, `host ${tries.losses}`);
+        if (tries?.losses === 2) return reject(new CallLost({ message: "lost" }));
         try {
           beforeRepeat?.();
           tries?.sent(0);

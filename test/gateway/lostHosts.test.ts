@@ -23,6 +23,8 @@ const HOW = { deadlineMs: 60_000, repeatable: true };
 const ANSWER: CallReply = { kind: "result", value: "done" };
 /** More than the wait between two tries. */
 const SOON_MS = 1_000;
+/** A host that only stalled has come back by then. */
+const RETURN_MS = 6_000;
 
 type Answer = CallReply | undefined;
 
@@ -42,6 +44,12 @@ function make(suspects = { any: false }) {
   let answer: (call: Call) => Answer = () => undefined;
   let leave: () => Promise<void> = async () => undefined;
   let revision = 0;
+  let number = 0;
+  const lease = (key: string, value: string | undefined, before?: string, released?: true): void =>
+    calls.leaseChanged(
+      { key, revision: ++revision, value, ...(released === undefined ? {} : { released }) },
+      before,
+    );
   const host = {
     /** A host takes the shard, and answers so; undefined: it does not answer. */
     comes: (answers: (call: Call) => Answer = () => undefined): void => {
@@ -52,18 +60,20 @@ function make(suspects = { any: false }) {
         const given = answer(head);
         if (given !== undefined) hostBus.publish(reply!, encodeMessage(given));
       });
-      calls.leaseChanged({ key: `shard.${shard}`, revision: ++revision, value: "host" }, undefined);
+      lease(`host.${++number}`, `${number}`);
+      lease(`shard.${shard}`, `${number}`);
     },
-    /** It is gone from the broker, and its lease runs on. */
+    /** It is gone from the broker, and its leases run on. */
     dies: () => leave(),
-    leaseEnds: (released?: true): void =>
-      calls.leaseChanged(
-        { key: `shard.${shard}`, revision: ++revision, value: undefined, ...(released === undefined ? {} : { released }) }, // prettier-ignore
-        "host",
-      ),
+    leasesEnd: (released?: true): void => {
+      lease(`shard.${shard}`, undefined, `${number}`, released);
+      lease(`host.${number}`, undefined, `${number}`, released);
+    },
+    /** One that was stalled claims its own lease again. */
+    returns: (): void => lease(`host.${number}`, `${number}`),
     lost: async (): Promise<void> => {
       await host.dies();
-      host.leaseEnds();
+      host.leasesEnd();
     },
   };
   const outcome = (asked: Promise<unknown>) => {
@@ -90,12 +100,28 @@ describe("a call whose host is lost", () => {
     await time.advance(SOON_MS);
     expect(suspected()).toEqual([false, true]);
     await host.lost();
-    await time.advance(SOON_MS);
+    await time.advance(RETURN_MS);
     expect(call.now).toBeInstanceOf(CallLost);
     expect(String(call.now)).toMatch("may have been done");
     host.comes();
     await time.advance(HOW.deadlineMs);
     expect(suspected()).toHaveLength(2);
+  });
+
+  test("is repeated again where one of the hosts had only stalled and comes back, four times in all", async () => {
+    const { time, calls, host, outcome, suspected } = make();
+    const call = outcome(calls.call(ID, CALL, HOW));
+    for (let stalls = 0; stalls < 4; stalls++) {
+      expect(call.now).toBe(undefined);
+      host.comes();
+      await time.advance(SOON_MS);
+      await host.lost();
+      await time.advance(SOON_MS);
+      host.returns();
+      await time.advance(RETURN_MS);
+    }
+    expect(call.now).toBeInstanceOf(CallLost);
+    expect(suspected()).toEqual([false, true, true, true]);
   });
 
   test("is answered by the next host, where that one goes on", async () => {
@@ -118,9 +144,10 @@ describe("a call whose host is lost", () => {
       await host.dies();
       // The try has timed out; the next ones meet nobody.
       await time.advance(4 * HEARD_MS);
-      host.leaseEnds();
+      host.leasesEnd();
       await time.advance(SOON_MS);
     }
+    await time.advance(RETURN_MS);
     expect(call.now).toBeInstanceOf(CallLost);
     host.comes();
     await time.advance(HOW.deadlineMs);
@@ -140,7 +167,7 @@ describe("a call whose host is lost", () => {
     const call = outcome(calls.call(ID, CALL, { ...HOW, tries }));
     await time.advance(SOON_MS);
     expect(call.now).toMatchObject({ reply: ANSWER });
-    expect([suspected(), tries.lost]).toEqual([[false, true], 1]);
+    expect([suspected(), tries.losses]).toEqual([[false, true], 1]);
   });
 
   test("is not repeated for who has left", async () => {
@@ -165,7 +192,7 @@ describe("a call whose host is lost", () => {
     await time.advance(SOON_MS);
     await host.lost();
     host.comes();
-    await time.advance(SOON_MS);
+    await time.advance(RETURN_MS);
     expect(call.now).toBeInstanceOf(CallLost);
     expect(heard).toHaveLength(1);
   });
@@ -185,7 +212,7 @@ describe("a call whose host goes on", () => {
       host.comes(() => reply);
       await time.advance(SOON_MS);
       await host.dies();
-      host.leaseEnds(released);
+      host.leasesEnd(released);
     }
     host.comes(() => ANSWER);
     await time.advance(60 * SOON_MS);
@@ -200,7 +227,7 @@ describe("a call whose host goes on", () => {
     await time.advance(SOON_MS);
     connection.disconnect();
     await time.advance(SOON_MS);
-    host.leaseEnds();
+    host.leasesEnd();
     connection.reconnect();
     await host.dies();
     host.comes(() => ANSWER);
