@@ -5,7 +5,7 @@
  *
  * 1. **Order.** An agent takes a message only if its number is the next one. So nothing on the way (the
  *    bus, a start that takes long, an owner that changes between two messages) can put one before another.
- * 2. **Nothing is lost.** A message is kept until the host says `taken` for it or a later one, which it
+ * 2. **Nothing is lost**, but by rule 5. A message is kept until the host says `taken` for it or a later one, which it
  *    does when what they wrote is stored; and the close is told after the last message.
  * 3. **Nothing twice.** What is known to be taken is never sent again. When an answer is missing or
  *    another than `taken`, nothing more is sent until every message that is out has its answer or is given up;
