@@ -6,11 +6,18 @@ import { describe, expect, test } from "vitest";
 import { AgentUnreachable, CallClient, CallLost } from "../../core/call/CallClient.ts";
 import { CallTries } from "../../core/call/CallTries.ts";
 import type { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
+import { handleCall } from "../../core/turn/handleCall.ts";
 import { Suspects } from "../../core/turn/Suspects.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { Unbegun } from "../../core/turn/Unbegun.ts";
 import { agentId, shardOf } from "../../schemas/Address.ts";
-import { decodeMessage, encodeMessage, type Call, type CallReply } from "../../schemas/Call.ts";
+import {
+  decodeMessage,
+  encodeMessage,
+  type AgentCall,
+  type Call,
+  type CallReply,
+} from "../../schemas/Call.ts";
 import { askHost, HEARD_MS } from "../../services/gateway/askHost.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
@@ -170,6 +177,20 @@ describe("a call whose host is lost", () => {
     expect([suspected(), tries.losses]).toEqual([[false, true], 1]);
   });
 
+  test("does not count when the offer was answered before", async () => {
+    const { time, calls, host, outcome, suspected } = make();
+    host.comes(() => ANSWER);
+    const tries = new CallTries();
+    const body = new Uint8Array(0);
+    const offer = outcome(calls.offer(ID, CALL, { body, deadlineMs: HEARD_MS, tries }));
+    await time.advance(SOON_MS);
+    expect([offer.now, tries.isOut]).toEqual([ANSWER, false]);
+    await host.lost();
+    host.comes(() => ANSWER);
+    await calls.call(ID, CALL, { ...HOW, tries });
+    expect(suspected()).toEqual([false, false]);
+  });
+
   test("is not repeated for who has left", async () => {
     const { time, calls, host, outcome, heard } = make();
     host.comes();
@@ -270,6 +291,22 @@ describe("on one agent, a call that may have ended its host before", () => {
     expect(suspects.admitCall()).toBe(undefined);
     await time.advance(2);
     expect(suspects.admitCall()).toBeTypeOf("function");
+  });
+
+  test("is answered that it is not here where it is turned away, and so was not begun", async () => {
+    const { suspects } = open();
+    const agent = {
+      suspects, discarded: false, unblocked: () => Promise.resolve(),
+      image: { seq: 1, timeMs: 1, state: undefined }, committer: { idle: true },
+    } as object as ActiveAgent; // prettier-ignore
+    const ask = async (call: AgentCall) =>
+      (await handleCall(agent, call, new Uint8Array(0))).reply.kind;
+    const over = suspects.admitCall()!;
+    expect(await ask({ ...CALL, suspect: true })).toBe("notHere");
+    expect(await ask(CALL)).toBe("state");
+    over();
+    expect(await ask({ ...CALL, suspect: true })).toBe("state");
+    expect(suspects.any).toBe(false);
   });
 
   test.each(["announceInput", "announce"] as const)(
