@@ -48,7 +48,10 @@ export interface RemoteError {
 }
 export type RemoteCause = { readonly error: RemoteError } | { readonly value: unknown };
 
-export type Call =
+/** `suspect`: its host was lost while it was out, so it may be what ended it (`core/turn/Suspects`). An older host ignores this. */
+export type Call = CallHead & { readonly suspect?: true };
+
+type CallHead =
   | {
       readonly kind: "fetch";
       readonly id: string;

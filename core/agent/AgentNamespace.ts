@@ -6,6 +6,7 @@ import { agentId, type AgentId } from "../../schemas/Address.ts";
 import { topLevelId, type TopLevelId } from "../../schemas/AgentPath.ts";
 import type { CallReply, HeaderPairs } from "../../schemas/Call.ts";
 import type { CallClient, CallResult } from "../call/CallClient.ts";
+import { CallTries } from "../call/CallTries.ts";
 import { REDACTION } from "../redaction/Redaction.ts";
 import { namesSubAgent } from "../subAgent/subAgentPaths.ts";
 import type { MailInput } from "../mail/AgentEmail.ts";
@@ -218,11 +219,15 @@ async function fetchFrom(
   let headers: HeaderPairs = [...request.headers];
   let sent = body;
   let props = given;
+  // One request may end so many hosts, wherever on its way.
+  const tries = new CallTries();
   for (let forwards = 0; forwards < FORWARDS_MAX; forwards++) {
     const call = { kind: "fetch", id: request.headers.get("x-request-id") ?? "stub", method, url, headers, ...props } as const; // prettier-ignore
     const result = await client().call(id, call, {
       deadlineMs: STUB_DEADLINE_MS,
       repeatable: REPEATABLE.has(method),
+      tries,
+      beforeRepeat: () => request.signal.throwIfAborted(),
       ...(sent === undefined ? {} : { body: sent }),
     });
     const { reply } = result;
@@ -249,12 +254,18 @@ async function upgrade(
   let headers: HeaderPairs = [...request.headers];
   let changed = {};
   let { props } = given;
+  const tries = new CallTries();
   for (let forwards = 0; forwards < FORWARDS_MAX && namesSubAgent(url); forwards++) {
     const more = props === undefined ? {} : { props };
     const { reply } = await client().call(
       id,
       { kind: "gate", id: "upgrade", method, url, headers, ...more },
-      { deadlineMs: STUB_DEADLINE_MS, repeatable: true },
+      {
+        deadlineMs: STUB_DEADLINE_MS,
+        repeatable: true,
+        tries,
+        beforeRepeat: () => request.signal.throwIfAborted(),
+      },
     );
     if (reply.kind === "response") return refusedUpgrade(reply.status);
     if (reply.kind === "error") throw decodeError(reply);

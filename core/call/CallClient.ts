@@ -4,13 +4,17 @@
  * 1. While nobody owns the shard, or the owner says `notHere`, nothing was done: hold and ask again
  *    until the deadline.
  * 2. When the owner is lost while a call is out, it may have been done. A call that may be repeated
- *    (`repeatable`) is asked of the new owner; another fails with `AgentUnreachable`. So too when a
+ *    (`repeatable`) is asked of the new owner; another fails with `CallLost`. So too when a
  *    former owner, frozen past its lease, is the first to answer, or its agent was discarded under it (`late`).
  * 3. `offer` asks once and holds nothing: what one sender offers an agent reaches it in that order. So does `give`.
  * 4. An input for a shard that a host of this process owns is given to it as it is (`serveInputs`): as a message it would be
  *    written, checked, read and answered so, for each webhook, for the same outcome (`test/system/directInput`).
  * 5. What an agent asks for is not asked again once that agent is lost: whoever has it now asks for itself, and a call that is
  *    held for a minute must not come after what was decided since.
+ * 6. A call may be what ended its host. It is repeated after one lost owner, marked as `suspect`, and fails with `CallLost` after
+ *    `LOST_MAX`; what a suspect's code asks for is not repeated at all. An owner is lost when its lease ends
+ *    without a release while the call is out there. Not so one that answers `late`, and none while the broker is away. A host that
+ *    only stalled comes back: it claims its own lease again within `RETURN_MS`, and counts towards `LOSSES_MAX` only.
  */
 import * as Data from "effect/Data";
 import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
@@ -18,15 +22,19 @@ import { decodeMessage, encodeMessage, type Call, type CallReply } from "../../s
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import type { BlobsShape } from "../blob/Blobs.ts";
-import type { BusShape } from "../bus/Bus.ts";
+import type { BusReply, BusShape } from "../bus/Bus.ts";
 import type { LeaseChange } from "../lease/Leases.ts";
 import type { TimeShape } from "../time/Time.ts";
 import type { CallAnswer } from "../turn/handleCall.ts";
+import { CallTries } from "./CallTries.ts";
 
 /** Nobody answered for the agent within the deadline. Retry later. */
 export class AgentUnreachable extends Data.TaggedError("AgentUnreachable")<{
   readonly message: string;
 }> {}
+
+/** The agent's host had the call and did not answer it: it may have been done, and may end the next host. Not to be retried. */
+export class CallLost extends AgentUnreachable {}
 
 export interface CallResult {
   readonly reply: CallReply;
@@ -37,11 +45,31 @@ export type ServeInput = (id: AgentId, head: InboxHead, body: Uint8Array) => Pro
 
 export interface Caller {
   readonly isLost: boolean;
+  /** What may have ended a host before (rule 6): whether it runs any. */
+  readonly suspects: { readonly any: boolean };
+}
+
+export interface CallOptions {
+  readonly body?: Uint8Array;
+  readonly deadlineMs: number;
+  readonly repeatable: boolean;
+  /** Of the same call, made before; default none. */
+  readonly tries?: CallTries;
+  /** Called before each repetition; what it throws ends the call. For callers that may leave: an answer that is out is awaited. */
+  readonly beforeRepeat?: () => void;
 }
 
 interface OfferInput {
   readonly body: Uint8Array;
   readonly deadlineMs: number;
+  /** Of the same call; this one is added. */
+  readonly tries?: CallTries;
+}
+
+interface Encoded {
+  readonly call: Call;
+  readonly body: Uint8Array | undefined;
+  readonly data: Uint8Array;
 }
 
 /** Wait between two tries while nobody owns the shard: at first, and at most. */
@@ -49,8 +77,19 @@ const RETRY_MS_MIN = 10;
 const RETRY_MS_MAX = 250;
 /** Before the number in a shard's lease. */
 const SHARD_KEY = "shard.";
+/** Before its id in a host's own lease. */
+const HOST_KEY = "host.";
 /** More than the head of any call that is offered, and the frame around it. */
 const OFFER_HEAD_BYTES = 1024;
+/** Rule 6: one repetition, for a host that was lost for another reason. */
+const LOST_MAX = 2;
+/** Rule 6. What stalls its host for longer than a lease lives is not run for ever either. */
+const LOSSES_MAX = 4;
+/** Rule 6: as long as a lease lives by default; a machine that is busy enough to stall a host does so for less. */
+const RETURN_MS = 5_000;
+/** More than `suspect` adds to a call. */
+const SUSPECT_BYTES = 32;
+const NO_LOSS = { count: 0, host: "" };
 
 export class CallClient {
   private readonly parts: {
@@ -64,6 +103,10 @@ export class CallClient {
   };
   /** One for all calls that are out to a shard: a controller and its signal for each would be a twentieth of a small call. */
   private readonly out = new Map<ShardId, AbortController>();
+  /** How many owners each shard has lost while this process watched, and the last of them. */
+  private readonly losses = new Map<ShardId, { readonly count: number; readonly host: string }>();
+  /** Ids of hosts whose own lease lives. */
+  private readonly hosts = new Set<string>();
   /** Rule 4. */
   private readonly servers = new Map<ShardId, ServeInput>();
   private closed = false;
@@ -77,10 +120,21 @@ export class CallClient {
    * every call that it took, so those that are out then are with its next owner.
    */
   leaseChanged({ key, value, released }: LeaseChange, before: string | undefined): void {
+    if (key.startsWith(HOST_KEY)) {
+      const host = key.slice(HOST_KEY.length);
+      if (value === undefined) this.hosts.delete(host);
+      else this.hosts.add(host);
+    }
     if (!key.startsWith(SHARD_KEY) || before === undefined || before === value) return;
     const shard = Number(key.slice(SHARD_KEY.length)) as ShardId;
     this.moved(shard);
-    if (released !== true) this.abort(shard);
+    if (released === true) return;
+    this.losses.set(shard, { count: this.lossesOf(shard).count + 1, host: before });
+    this.abort(shard);
+  }
+
+  private lossesOf(shard: ShardId): { readonly count: number; readonly host: string } {
+    return this.losses.get(shard) ?? NO_LOSS;
   }
 
   private moved(shard: ShardId): void {
@@ -106,20 +160,12 @@ export class CallClient {
     for (const shard of this.out.keys()) this.abort(shard);
   }
 
-  /** Rejects with `AgentUnreachable`. */
-  async call(
-    id: AgentId,
-    call: Call,
-    options: {
-      readonly body?: Uint8Array;
-      readonly deadlineMs: number;
-      readonly repeatable: boolean;
-    },
-  ): Promise<CallResult> {
+  /** Rejects with `AgentUnreachable`, of which `CallLost` is one, and with what `beforeRepeat` throws. */
+  async call(id: AgentId, call: Call, options: CallOptions): Promise<CallResult> {
     const { blobs } = this.parts;
-    const { data, blob } = await this.encode(call, options.body);
+    const { blob, ...encoded } = await this.encode(call, options.body);
     try {
-      return await this.ask(id, data, options);
+      return await this.ask(id, encoded, options);
     } finally {
       // One that stays behind costs space, nothing else.
       if (blob !== undefined) void blobs.remove(blob).catch(() => undefined);
@@ -173,45 +219,75 @@ export class CallClient {
   private async tryOnce(
     id: AgentId,
     call: Call,
-    { body, deadlineMs }: OfferInput,
+    { body, deadlineMs, tries }: OfferInput,
   ): Promise<Uint8Array | undefined> {
     const { bus, subjects, shards } = this.parts;
     if (this.closed) return undefined;
     const shard = shardOf(id, shards);
+    tries?.sent(this.lossesOf(shard).count);
     const reply = await bus.request(subjects.call(shard, id), encodeMessage(call, body), {
       timeoutMs: deadlineMs,
       signal: this.signalOf(shard),
     });
+    if (tries !== undefined) this.heard(tries, reply);
     return reply._tag === "Reply" ? reply.data : undefined;
   }
 
-  private async ask(
-    id: AgentId,
-    data: Uint8Array,
-    options: { readonly deadlineMs: number; readonly repeatable: boolean },
-  ): Promise<CallResult> {
+  /** Rule 6: what an answer, or none, says of the try that was made last. */
+  private heard(tries: CallTries, { _tag }: BusReply): void {
+    if (_tag === "Reply") tries.answered();
+    else if (_tag === "NoResponders" || !this.parts.bus.connected()) tries.notBegun();
+  }
+
+  private async ask(id: AgentId, encoded: Encoded, options: CallOptions): Promise<CallResult> {
     const { bus, time, subjects, shards } = this.parts;
+    const { deadlineMs, repeatable, tries = new CallTries(), beforeRepeat } = options;
     const shard = shardOf(id, shards);
     const subject = subjects.call(shard, id);
-    const endMs = time.monotonicMs() + options.deadlineMs;
+    const endMs = time.monotonicMs() + deadlineMs;
     const caller = this.parts.caller?.();
+    const lostMax = repeatable && caller?.suspects.any !== true ? LOST_MAX : 1;
+    const isOver = (): boolean => tries.lost.size >= lostMax || tries.losses >= LOSSES_MAX;
+    const pause = async (ms: number): Promise<void> => {
+      await new Promise<void>((resolve) => time.after(ms, resolve));
+      if (caller?.isLost === true) throw unreachable(id, "the agent that called it has left this host"); // prettier-ignore
+      beforeRepeat?.();
+    };
+    let { data } = encoded;
+    let returnEndMs: number | undefined;
     for (let waitMs = RETRY_MS_MIN; ; waitMs = Math.min(waitMs * 2, RETRY_MS_MAX)) {
-      const leftMs = endMs - time.monotonicMs();
+      const nowMs = time.monotonicMs();
       if (this.closed) throw unreachable(id, "this process stops");
+      const losses = this.lossesOf(shard);
+      tries.count(losses.count, losses.host);
+      if (isOver()) {
+        returnEndMs ??= nowMs + RETURN_MS;
+        if (nowMs < returnEndMs) {
+          await pause(waitMs);
+          continue;
+        }
+        returnEndMs = undefined;
+        for (const host of tries.lost) if (this.hosts.has(host)) tries.lost.delete(host);
+        if (isOver()) throw lost(id, HOST_LOST);
+      }
+      const leftMs = endMs - nowMs;
       if (leftMs <= 0) throw unreachable(id, "no host owns it, or its host did not take the call");
+      if (tries.isSuspect) {
+        beforeRepeat?.();
+        data = encodeMessage({ ...encoded.call, suspect: true }, encoded.body);
+      }
+      tries.sent(losses.count);
       const signal = this.signalOf(shard);
       const reply = await bus.request(subject, data, { timeoutMs: leftMs, signal });
+      this.heard(tries, reply);
       if (reply._tag === "Reply") {
         const { head, body } = this.read(id, reply.data);
         if (head.kind !== "notHere") return this.resolveBlob(head, body);
-        if (head.late === true && !options.repeatable)
-          throw unreachable(id, "its host has just changed; the call may have been done");
-      } else if (reply._tag === "TimedOut" && !options.repeatable)
-        throw unreachable(id, "its host did not answer; the call may have been done");
-      await new Promise<void>((resolve) =>
-        time.after(Math.min(waitMs, Math.max(0, endMs - time.monotonicMs())), resolve),
-      );
-      if (caller?.isLost === true) throw unreachable(id, "the agent that called it has left this host"); // prettier-ignore
+        if (head.late !== true) tries.notBegun();
+        else if (!repeatable) throw lost(id, "its host has just changed");
+      } else if (reply._tag === "TimedOut" && !repeatable)
+        throw lost(id, this.lossesOf(shard) === losses ? "its host did not answer" : HOST_LOST);
+      await pause(Math.min(waitMs, Math.max(0, endMs - time.monotonicMs())));
     }
   }
 
@@ -226,17 +302,18 @@ export class CallClient {
   private async encode(
     call: Call,
     body: Uint8Array | undefined,
-  ): Promise<{ readonly data: Uint8Array; readonly blob?: string }> {
+  ): Promise<Encoded & { readonly blob?: string }> {
     const data = encodeMessage(call, body);
     const { bus, blobs, time } = this.parts;
-    if (data.length <= bus.payloadBytesMax) return { data };
+    if (data.length + SUSPECT_BYTES <= bus.payloadBytesMax) return { call, body, data };
     if ((call.kind !== "fetch" && call.kind !== "message") || body === undefined)
       throw new RangeError(
         `A ${call.kind} of ${data.length} bytes is too large: the broker's limit is ${bus.payloadBytesMax}`,
       );
     const blob = `calls/${time.id()}`;
     await blobs.put(blob, body);
-    return { data: encodeMessage({ ...call, blob }), blob };
+    const short = { ...call, blob };
+    return { call: short, body: undefined, data: encodeMessage(short), blob };
   }
 
   private async resolveBlob(reply: CallReply, body: Uint8Array): Promise<CallResult> {
@@ -253,3 +330,9 @@ export class CallClient {
 
 const unreachable = (id: AgentId, why: string): AgentUnreachable =>
   new AgentUnreachable({ message: `Agent ${id.class}/${id.name} can't be reached: ${why}` });
+
+const HOST_LOST = "its host was lost while it had the call";
+const lost = (id: AgentId, why: string): CallLost =>
+  new CallLost({
+    message: `Agent ${id.class}/${id.name} can't be reached: ${why}; the call may have been done`,
+  });

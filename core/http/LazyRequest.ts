@@ -18,6 +18,8 @@ export interface LazyRequestInit {
   readonly headers: HeadersInit;
   /** Null: a request without a body. */
   readonly body: Uint8Array | null;
+  /** Of whoever sent it, the same each time: fires when they leave. Called when somebody asks; absent: never fires. */
+  readonly signal?: (() => AbortSignal) | undefined;
 }
 
 /** Methods that the platform takes as they are. */
@@ -40,21 +42,24 @@ export class LazyRequest {
   readonly #given: PlainHeaders;
   #headers: Headers | undefined;
   readonly #body: LazyBody;
+  readonly #signal: LazyRequestInit["signal"];
   #real: Request | undefined;
 
-  private constructor(url: string, headers: PlainHeaders, { method, body }: LazyRequestInit) {
+  private constructor(url: string, headers: PlainHeaders, init: LazyRequestInit) {
+    const { method, body, signal } = init;
     this.#url = url;
     this.#method = method;
+    this.#signal = signal;
     this.#given = headers;
     this.#body = new LazyBody(body, () => this.#unlazy());
   }
 
   /** A `Request` in all but class. Throws `TypeError` for what no request can be, as the class does. */
   static make(url: string, init: LazyRequestInit): Request {
-    if (!LazyRequest.#enabled) return new NativeRequest(url, init as RequestInit);
+    if (!LazyRequest.#enabled) return new NativeRequest(url, nativeInit(init));
     const { headers } = init;
     if (!PLAIN_METHODS.has(init.method) || !isPlainUrl(url) || !arePlain(headers))
-      return new NativeRequest(url, init as RequestInit);
+      return new NativeRequest(url, nativeInit(init));
     return new LazyRequest(url, headers, init) as unknown as Request;
   }
 
@@ -88,6 +93,9 @@ export class LazyRequest {
   get headers(): Headers {
     return this.#real?.headers ?? (this.#headers ??= LazyHeaders.of(this.#given));
   }
+  get signal(): AbortSignal {
+    return this.#signal?.() ?? this.#unlazy().signal;
+  }
   get bodyUsed(): boolean {
     return this.#body.used;
   }
@@ -107,8 +115,8 @@ export class LazyRequest {
   #unlazy(): Request {
     if (this.#real === undefined) {
       const headers = this.#headers ?? this.#given;
-      const init = { method: this.#method, headers, body: this.#body.source };
-      this.#real = new NativeRequest(this.#url, init as RequestInit);
+      const init = { method: this.#method, headers, body: this.#body.source, signal: this.#signal };
+      this.#real = new NativeRequest(this.#url, nativeInit(init as LazyRequestInit));
       this.#body.handOver(this.#real);
     }
     return this.#real;
@@ -118,6 +126,9 @@ export class LazyRequest {
     standIn(LazyRequest, NativeRequest, (self) => self.#unlazy());
   }
 }
+
+const nativeInit = ({ signal, ...init }: LazyRequestInit): RequestInit =>
+  (signal === undefined ? init : { ...init, signal: signal() }) as RequestInit;
 
 function isPlainUrl(url: string): boolean {
   const origin = PLAIN_ORIGIN.exec(url)?.[0];

@@ -4,7 +4,8 @@
  *
  * A call is not a durable input: when the agent is discarded meanwhile the answer is `notHere`, and
  * the caller, which still holds the request, asks the new owner; `late` when it had begun, for what it did may be stored.
- * Not so when it was aborted while the call ran: asked again it would abort again.
+ * Not so when it was aborted while the call ran: asked again it would abort again. One that may have ended its host before
+ * runs apart from others of its kind (`Suspects`).
  *
  * The messages of a socket are taken in the order of their numbers, each once. Its gateway sends several ahead: when one
  * is missing, or was lost with an agent that was discarded, those after it are not taken. What was taken
@@ -44,6 +45,9 @@ export async function handleCall(
 ): Promise<CallAnswer> {
   await agent.unblocked();
   if (agent.discarded) throw new AgentDiscarded();
+  const over = call.suspect === true ? agent.suspects.admitCall() : NOTHING;
+  // Nothing was done: the caller asks again.
+  if (over === undefined) return { reply: { kind: "notHere" } };
   try {
     const runs = dispatch(agent, call, body);
     const answer = await (runsCode(call) ? interruptible(agent, runs) : runs);
@@ -54,8 +58,12 @@ export async function handleCall(
     throw agent.aborted === undefined
       ? new CallInterrupted()
       : new AgentAborted({ reason: agent.aborted });
+  } finally {
+    over();
   }
 }
+
+const NOTHING = (): void => undefined;
 
 /** Of users' code, for as long as that takes. */
 const runsCode = ({ kind }: AgentCall): boolean => kind === "rpc" || kind === "fetch";

@@ -2,7 +2,7 @@
  * Runs one stored webhook as the agent's `onRequest`, and makes the requests that agents and modules are given.
  * Between `runEnvelope`, which chooses by the input's kind, and `Mailbox`, which answers with what came of it.
  */
-import { LazyRequest } from "../http/LazyRequest.ts";
+import { LazyRequest, type LazyRequestInit } from "../http/LazyRequest.ts";
 import { wholeResponse, type ResponseParts } from "../http/takeResponse.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
@@ -26,12 +26,13 @@ export async function runWebhook(
 export function makeRequest(
   method: string,
   url: string,
-  parts: { readonly headers: HeadersInit; readonly body: Uint8Array },
+  parts: Pick<LazyRequestInit, "headers" | "signal"> & { readonly body: Uint8Array },
 ): Request {
   const bare = method === "GET" || method === "HEAD" || parts.body.length === 0;
   return LazyRequest.make(url, {
     method,
     headers: parts.headers,
     body: bare ? null : parts.body,
+    signal: parts.signal,
   });
 }

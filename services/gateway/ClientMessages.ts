@@ -5,7 +5,7 @@
  *
  * 1. **Order.** An agent takes a message only if its number is the next one. So nothing on the way (the
  *    bus, a start that takes long, an owner that changes between two messages) can put one before another.
- * 2. **Nothing is lost.** A message is kept until the host says `taken` for it or a later one, which it
+ * 2. **Nothing is lost**, but by rule 5. A message is kept until the host says `taken` for it or a later one, which it
  *    does when what they wrote is stored; and the close is told after the last message.
  * 3. **Nothing twice.** What is known to be taken is never sent again. When an answer is missing or
  *    another than `taken`, nothing more is sent until every message that is out has its answer or is given up;
@@ -15,10 +15,14 @@
  *    A host that says nothing for some seconds has not heard, or was not heard: its answer counts as missing.
  * 4. **Bounds.** At most `OUT_MAX` messages and about `OUT_BYTES_MAX` are ahead; `WAITING_MAX` more wait here, of
  *    `WAITING_BYTES_MAX` in all.
- * 5. **An error is the end.** An agent that can't start, or was aborted by what it got, would be again: its socket is
+ * 5. **What ends hosts ends here.** A message that was out when its host was lost goes alone, and once more only (`CallClient`,
+ *    rule 6); when the next host is lost, too, its socket is closed, and the agent learns of that. Such a message of a client
+ *    that has gone is dropped: nobody waits for what it does.
+ * 6. **An error is the end.** An agent that can't start, or was aborted by what it got, would be again: its socket is
  *    closed, and no message asked again; when that answer is lost, the host gives it again (`EndedSockets`).
  */
-import { AgentUnreachable, type CallClient } from "../../core/call/CallClient.ts";
+import { AgentUnreachable, CallLost, type CallClient } from "../../core/call/CallClient.ts";
+import { CallTries } from "../../core/call/CallTries.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 import type { Call, CallReply, SocketInfo } from "../../schemas/Call.ts";
 import { askHost, HEARD_MS } from "./askHost.ts";
@@ -54,13 +58,19 @@ export interface MessageRelay<S extends ClientSocket> {
   readonly infoOf: (socket: S) => SocketInfo;
   /** The agent has heard of its end; or can't be reached, when there is an error. */
   readonly ended: (socket: S, error?: unknown) => void;
+  /** Rule 5: its peer is to be told; the agent hears of its close as of any other. */
+  readonly broken: (socket: S, error: CallLost) => void;
 }
 
 interface Message {
   readonly number: number;
   readonly data: Uint8Array;
   readonly text: boolean;
+  readonly tries: CallTries;
 }
+
+/** The client of a message that may have ended its host has gone. */
+class ClientGone extends Error {}
 
 export class ClientMessages<S extends ClientSocket> {
   private readonly socket: S;
@@ -77,6 +87,8 @@ export class ClientMessages<S extends ClientSocket> {
   private ahead = false;
   /** One is told alone. */
   private telling = false;
+  /** Rule 5: nothing more is taken from it. */
+  private isBroken = false;
 
   constructor(socket: S, relay: MessageRelay<S>) {
     this.socket = socket;
@@ -90,10 +102,11 @@ export class ClientMessages<S extends ClientSocket> {
 
   /** False: too many wait. */
   push(data: Uint8Array, text: boolean): boolean {
+    if (this.isBroken) return true;
     if (this.waiting.length >= WAITING_MAX) return false;
     if (this.waitingBytes + data.length > WAITING_BYTES_MAX) return false;
     this.waitingBytes += data.length;
-    this.waiting.push({ number: ++this.lastNumber, data, text });
+    this.waiting.push({ number: ++this.lastNumber, data, text, tries: new CallTries() });
     this.flow();
     return true;
   }
@@ -128,6 +141,8 @@ export class ClientMessages<S extends ClientSocket> {
       message !== undefined &&
       this.out.length < OUT_MAX &&
       this.outBytes < OUT_BYTES_MAX &&
+      // Rule 5.
+      !message.tries.isOut &&
       // One that goes by the blob store goes alone.
       this.relay.calls.fits(message.data)
     );
@@ -143,13 +158,14 @@ export class ClientMessages<S extends ClientSocket> {
       this.heard(reply);
       this.flow();
     };
+    const { data: body, tries } = message;
     this.relay.calls
-      .offer(this.socket.id, this.callOf(message), { body: message.data, deadlineMs: HEARD_MS })
+      .offer(this.socket.id, this.callOf(message), { body, tries, deadlineMs: HEARD_MS })
       // What can't be read is no answer.
       .then(answered, () => answered(undefined));
   }
 
-  /** Rule 5. */
+  /** Rule 6. */
   private fail(message: string): void {
     const { relay, socket } = this;
     if (relay.has(socket)) relay.ended(socket, new AgentUnreachable({ message }));
@@ -177,7 +193,7 @@ export class ClientMessages<S extends ClientSocket> {
           await this.tellClose();
           break;
         }
-        const reply = await this.ask(this.callOf(message), message.data);
+        const reply = await this.askFor(message);
         this.shift();
         this.ahead = reply?.kind === "taken" && reply.next !== undefined;
       }
@@ -198,11 +214,32 @@ export class ClientMessages<S extends ClientSocket> {
     relay.ended(socket);
   }
 
+  /** Rule 5. As `ask`; undefined also when it is given up. */
+  private async askFor(message: Message): Promise<CallReply | undefined> {
+    const { data: body, tries } = message;
+    const beforeRepeat = (): void => {
+      if (tries.isSuspect && this.socket.gone !== undefined) throw new ClientGone();
+    };
+    try {
+      return await this.ask(this.callOf(message), { body, tries, beforeRepeat });
+    } catch (error) {
+      if (error instanceof ClientGone) return undefined;
+      if (!(error instanceof CallLost)) throw error;
+      this.isBroken = true;
+      this.waiting = [];
+      if (this.socket.gone === undefined) this.relay.broken(this.socket, error);
+      return undefined;
+    }
+  }
+
   /** Until the host takes it, or closes a socket that it has no agent for any more: then undefined. */
-  private async ask(call: Call, body?: Uint8Array): Promise<CallReply | undefined> {
+  private async ask(
+    call: Call,
+    options: Parameters<typeof askHost>[3] = {},
+  ): Promise<CallReply | undefined> {
     const { relay, socket } = this;
     while (relay.has(socket)) {
-      const reply = await askHost(relay.calls, socket.id, call, body);
+      const reply = await askHost(relay.calls, socket.id, call, options);
       if (reply.kind === "error") throw new AgentUnreachable({ message: reply.message });
       if (reply.kind !== "unknownSocket") return reply;
       await askHost(relay.calls, socket.id, { kind: "resume", socket: relay.infoOf(socket) });

@@ -107,12 +107,12 @@ export class Gateway {
       if (match === undefined) return this.request(exchange);
       this.webhooks.handle(exchange, match);
     },
-    onUpgrade: async (request) => {
+    onUpgrade: async (request, aborted) => {
       const wait = this.waitOf(request);
       if (wait > 0) return { _tag: "Refuse", response: tooMany(wait) };
       const refusal = this.services.access.refuseHost(request);
       if (refusal !== undefined) return { _tag: "Refuse", response: refusal };
-      return decideUpgrade(this.services, this.sockets, request);
+      return decideUpgrade(this.services, this.sockets, request, aborted);
     },
     onFailure: ({ error, ...where }) =>
       this.services.log.error("a request could not be handled", {
@@ -135,6 +135,7 @@ export class Gateway {
         exchange.request,
         urlOf(exchange.request, config.publicUrl),
         exchange.body,
+        () => exchange.aborted,
       );
     } catch {
       return exchange.respond(plain(400, "Invalid request"));
@@ -148,14 +149,14 @@ export class Gateway {
     const { key, value } = change;
     const { config, calls, time } = this.services;
     const before = this.view.heard(change);
+    // Rule 2.
+    calls.leaseChanged(change, before);
     // Rule 1, at once: hosts have heard it, too.
     if (value === undefined && key === `gateway.${config.gatewayId}`) void this.renew();
     const shard = shardOfKey(key);
     if (shard === undefined) return;
     this.unowned.note(shard, value !== undefined, time.monotonicMs());
     if (value !== undefined) this.everOwned.add(key);
-    // Rule 2.
-    calls.leaseChanged(change, before);
   }
 
   /** Rule 1. One at a time: a second claim would find the first one's lease. */

@@ -13,6 +13,7 @@
  */
 import { CLOSE_LAGGING } from "../../core/http/closeFrame.ts";
 import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
+import type { CallLost } from "../../core/call/CallClient.ts";
 import { addressKey, shardOf, type AgentId } from "../../schemas/Address.ts";
 import {
   decodeMessage,
@@ -74,6 +75,7 @@ export class SocketTable {
       has: (entry) => this.entries.get(entry.info.sid) === entry,
       infoOf,
       ended: (entry, error) => this.ended(entry, error),
+      broken: (entry, error) => this.broken(entry, error),
     };
   }
 
@@ -253,6 +255,13 @@ export class SocketTable {
 
   private messagesOf(entry: Entry): ClientMessages<Entry> {
     return (entry.messages ??= new ClientMessages(entry, this.relay));
+  }
+
+  private broken({ socket }: Entry, error: CallLost): void {
+    this.services.log.warn("a message may have ended two hosts; its socket is closed", {
+      error: error.message,
+    });
+    socket?.close(1011, "The agent's host was lost twice while it had this socket's message");
   }
 
   private ended(entry: Entry, error: unknown): void {

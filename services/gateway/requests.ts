@@ -56,9 +56,16 @@ export function headerRecord(request: HttpRequest, redaction: Redaction): Record
   return record;
 }
 
-/** Throws `TypeError` for a URL or a header that no `Request` can have. */
-export const toRequest = (request: HttpRequest, url: string, body: Uint8Array): Request =>
-  makeRequest(request.method, url, { headers: headerPairs(request) as [string, string][], body });
+/** `aborted`: fires when the caller leaves. Throws `TypeError` for a URL or a header that no `Request` can have. */
+export const toRequest = (
+  request: HttpRequest,
+  url: string,
+  body: Uint8Array,
+  aborted: () => AbortSignal,
+): Request => {
+  const headers = headerPairs(request) as [string, string][];
+  return makeRequest(request.method, url, { headers, body, signal: aborted });
+};
 
 /** `rest`: its body is still being made. */
 export type GatewayAnswer = HttpResponse & { readonly rest?: BodyReader };

@@ -10,11 +10,15 @@ import {
   type UpgradeRefusal,
   type UpgradeTarget,
 } from "../../core/agent/upgradeResponse.ts";
-import { AgentUnreachable } from "../../core/call/CallClient.ts";
+import { AgentUnreachable, CallLost } from "../../core/call/CallClient.ts";
 import { FAILED } from "../../core/http/responseHead.ts";
 import { InvalidAddress } from "../../schemas/Address.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import { plain, toHttpResponse, type GatewayAnswer } from "./requests.ts";
+
+/** For a caller whose request may have been done, or may be what ends hosts: nothing here repeats it, and nor should they. */
+export const HOST_LOST =
+  "The agent's host was lost, or did not answer, while it had this request. It may have been done.";
 
 export type Routed =
   | { readonly _tag: "Answer"; readonly answer: GatewayAnswer }
@@ -45,7 +49,10 @@ export async function routeUpgrade(services: GatewayServices, request: Request):
 
 const UPGRADE_REQUIRED = plain(426, "Upgrade Required: connect with a WebSocket handshake (GET)\n");
 
-/** An error of the module's is a plain 500, a name that can't be one a 400, an agent out of reach a 503. */
+/**
+ * An error of the module's is a plain 500, a name that can't be one a 400, an agent out of reach a 503, one whose host had the
+ * request and was lost a 502.
+ */
 async function routed(services: GatewayServices, request: Request): Promise<Response> {
   const { module, access, log } = services;
   try {
@@ -67,9 +74,12 @@ async function routed(services: GatewayServices, request: Request): Promise<Resp
   } catch (error) {
     // The caller chose the name: told what is wrong with it.
     if (error instanceof InvalidAddress) return new Response(error.message, { status: 400 });
+    // The caller has gone: nobody reads it.
+    if (request.signal.aborted && error === request.signal.reason) return unavailable();
     if (error instanceof AgentUnreachable) {
       log.warn("an agent can't be reached", { ...whereOf(request), error: error.message });
-      return new Response("Service Unavailable", { status: 503, headers: { "retry-after": "1" } });
+      if (error instanceof CallLost) return new Response(HOST_LOST, { status: 502 });
+      return unavailable();
     }
     logFailure(services, request, error);
     return new Response("Internal Server Error", { status: 500 });
@@ -97,3 +107,6 @@ const logFailure = ({ log }: GatewayServices, request: Request, error: unknown):
 
 /** Without the query, which may hold secrets. */
 const whereOf = ({ method, url }: Request) => ({ method, url: url.replace(/\?.*$/s, "") });
+
+const unavailable = (): Response =>
+  new Response("Service Unavailable", { status: 503, headers: { "retry-after": "1" } });

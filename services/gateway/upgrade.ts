@@ -6,25 +6,26 @@
 import type { UpgradeRefusal } from "../../core/agent/upgradeResponse.ts";
 import { cancelBody, type HttpRequest, type UpgradeDecision } from "../../core/http/HttpServer.ts";
 import { CLOSE_VANISHED } from "../../core/http/closeFrame.ts";
-import { AgentUnreachable } from "../../core/call/CallClient.ts";
+import { AgentUnreachable, CallLost } from "../../core/call/CallClient.ts";
 import type { SocketInfo } from "../../schemas/Call.ts";
 import { addressKey } from "../../schemas/Address.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import { headerPairs, plain, toRequest, urlOf, type GatewayAnswer } from "./requests.ts";
 import { addressOf, tooMany } from "./RateLimit.ts";
-import { routeUpgrade } from "./routeRequest.ts";
+import { HOST_LOST, routeUpgrade } from "./routeRequest.ts";
 import type { SocketTable } from "./SocketTable.ts";
 
 export async function decideUpgrade(
   services: GatewayServices,
   sockets: SocketTable,
   http: HttpRequest,
+  aborted: AbortSignal,
 ): Promise<UpgradeDecision> {
   const { config, calls, log, time } = services;
   const url = urlOf(http, config.publicUrl);
   let request: Request;
   try {
-    request = toRequest(http, url, new Uint8Array(0));
+    request = toRequest(http, url, new Uint8Array(0), () => aborted);
   } catch {
     return { _tag: "Refuse", response: plain(400, "Invalid request") };
   }
@@ -51,7 +52,11 @@ export async function decideUpgrade(
     const { reply } = await calls.call(
       target.id,
       { kind: "connect", socket: info, ...props, ...readonly },
-      { deadlineMs: config.requestDeadlineMs, repeatable: true },
+      {
+        deadlineMs: config.requestDeadlineMs,
+        repeatable: true,
+        beforeRepeat: () => aborted.throwIfAborted(),
+      },
     );
     if (reply.kind === "connected") {
       entry.attachment = reply.attachment;
@@ -78,8 +83,10 @@ export async function decideUpgrade(
     return setupFailed();
   } catch (error) {
     sockets.remove(entry);
+    if (aborted.aborted && error === aborted.reason) return CALLER_GONE;
     if (!(error instanceof AgentUnreachable)) throw error;
     log.warn("a socket's agent can't be reached", { ...target.id, error: error.message });
+    if (error instanceof CallLost) return { _tag: "Refuse", response: plain(502, HOST_LOST) };
     return { _tag: "Refuse", response: plain(503, "Service Unavailable", [["retry-after", "1"]]) };
   }
 }
@@ -91,6 +98,12 @@ function refuse({ rest, ...response }: GatewayAnswer): UpgradeDecision {
   if (rest !== undefined) void cancelBody(rest);
   return { _tag: "Refuse", response };
 }
+
+/** Nobody reads it. */
+const CALLER_GONE: UpgradeDecision = {
+  _tag: "Refuse",
+  response: plain(503, "Service Unavailable"),
+};
 
 /** The agent could not be started: the client learns it by a frame and 1011, as in the reference. */
 const setupFailed = (): UpgradeDecision =>

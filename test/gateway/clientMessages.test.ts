@@ -3,7 +3,8 @@
  * `test/system/socketOrder.test.ts`.
  */
 import { describe, expect, test } from "vitest";
-import { AgentUnreachable, type CallClient } from "../../core/call/CallClient.ts";
+import { AgentUnreachable, CallLost, type CallClient } from "../../core/call/CallClient.ts";
+import type { CallTries } from "../../core/call/CallTries.ts";
 import { agentId } from "../../schemas/Address.ts";
 import type { Call, CallReply, SocketInfo } from "../../schemas/Call.ts";
 import {
@@ -19,10 +20,14 @@ interface Sent {
   /** Sent without a wait for the one before. */
   readonly ahead: boolean;
   readonly answer: (reply: CallReply | undefined) => void;
+  /** Its host is lost with it: the next one is to be asked, or it fails. */
+  readonly lose: () => void;
 }
 
 interface How {
   readonly deadlineMs: number;
+  readonly tries?: CallTries;
+  readonly beforeRepeat?: () => void;
 }
 
 const INFO: SocketInfo = { gateway: "g", sid: "s", id: "c", url: "http://x/", headers: [] };
@@ -38,10 +43,26 @@ function make() {
     open: true,
     gone: undefined as CloseFrame | undefined,
     failure: undefined as unknown,
+    broken: undefined as unknown,
   };
-  const send = (call: Call, { deadlineMs }: How, ahead: boolean) =>
+  const send = (call: Call, { deadlineMs, tries, beforeRepeat }: How, ahead: boolean) =>
     new Promise<CallReply | undefined>((resolve, reject) => {
-      sent.push({ call, ahead, answer: resolve });
+      tries?.sent(0);
+      const lose = (): void => {
+        tries?.count(1, `host ${tries.losses}`);
+        if (tries?.losses === 2) return reject(new CallLost({ message: "lost" }));
+        try {
+          beforeRepeat?.();
+          tries?.sent(0);
+        } catch (error) {
+          reject(error as Error);
+        }
+      };
+      const answer = (reply: CallReply | undefined): void => {
+        if (reply !== undefined) tries?.answered();
+        resolve(reply);
+      };
+      sent.push({ call, ahead, answer, lose });
       const silent = new AgentUnreachable({ message: "no answer" });
       time.after(deadlineMs, () => (ahead ? resolve(undefined) : reject(silent)));
     });
@@ -66,6 +87,7 @@ function make() {
       state.open = false;
       state.failure = error;
     },
+    broken: (_socket, error) => (state.broken = error),
   });
   const push = (count: number, bytes = 1): boolean[] =>
     Array.from({ length: count }, () => messages.push(new Uint8Array(bytes), false));
@@ -235,6 +257,58 @@ describe("a client's messages", () => {
     expect(state).toMatchObject({ open: false, failure: { message: "no answer" } });
     expect(new Set(sent.map(describeSent))).toEqual(new Set(["alone 1"]));
     expect(sent.length).toBeLessThan(10);
+  });
+
+  test("of which one ends two hosts close their socket: none is sent any more, and the close is told", async () => {
+    const { push, sent, state, messages, until, answer } = make();
+    push(3);
+    await until("alone 1");
+    const [first] = sent;
+    first!.lose();
+    await settled();
+    expect(state.broken).toBe(undefined);
+    first!.lose();
+    await settled();
+    expect(state).toMatchObject({ open: true, broken: { message: "lost" } });
+    sent.length = 0;
+    expect(push(1)).toEqual([true]);
+    state.gone = { code: 1011, reason: "", wasClean: true };
+    messages.flow();
+    await until("close");
+    answer(taken);
+    await settled();
+    expect(state).toMatchObject({ open: false, failure: undefined });
+  });
+
+  test("that were out when their host was lost are dropped once their client has gone; those behind them are not", async () => {
+    const { begin, push, sent, state, until, answer } = make();
+    await begin();
+    push(1);
+    push(2, FITS_BYTES + 1);
+    await until("ahead 2");
+    // Nothing was heard of it, and then its client and its host are gone.
+    answer(() => undefined);
+    await until("alone 2");
+    state.gone = { code: 1000, reason: "", wasClean: true };
+    sent.splice(0)[0]!.lose();
+    await until("alone 3");
+    answer(taken);
+    await until("alone 4");
+    answer(taken);
+    await until("close");
+  });
+
+  test("that were out without an answer go alone, each", async () => {
+    const { begin, push, sent, until, answer } = make();
+    await begin();
+    push(3);
+    await until(...aheadOf(2, 4));
+    for (const one of sent.splice(0)) one.answer(undefined);
+    for (const n of [2, 3, 4]) {
+      await until(`alone ${n}`);
+      answer(taken);
+    }
+    await until();
   });
 
   test("past what the bus takes go alone, with nothing ahead of them", async () => {

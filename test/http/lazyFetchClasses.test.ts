@@ -133,6 +133,23 @@ describe("a lazy request", () => {
     );
   });
 
+  test("has the signal that it was given, whoever looks at it first, and so has the platform's request behind it", () => {
+    for (const looksFirst of [true, false])
+      for (const method of ["GET", "PURGE"]) {
+        const caller = new AbortController();
+        let asked = 0;
+        const signal = (): AbortSignal => (asked++, caller.signal);
+        const lazy = LazyRequest.make("http://x/", { method, headers: {}, body: null, signal });
+        if (method === "GET") expect([lazy.url, asked]).toEqual(["http://x/", 0]);
+        if (looksFirst) expect(lazy.signal.aborted).toBe(false);
+        const derived = new Request(lazy);
+        caller.abort();
+        expect(lazy.signal.reason).toBe(caller.signal.reason);
+        expect(derived.signal.reason).toBe(caller.signal.reason);
+        expect(lazy.clone().signal.aborted).toBe(true);
+      }
+  });
+
   test("that no request can be is refused as by the platform", () => {
     const init = { method: "POST", headers: {}, body: null };
     expect(() => LazyRequest.make("nowhere", init)).toThrow(TypeError);

@@ -432,7 +432,7 @@ test("what an agent asked of another is not asked again once it is lost", async 
       return bus.request(...given);
     },
   };
-  const caller = { isLost: false };
+  const caller = { isLost: false, suspects: { any: false } };
   const calls = new CallClient({
     bus: counted,
     blobs: makeMemoryBlobs(connection),

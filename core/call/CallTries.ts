@@ -1,0 +1,49 @@
+/**
+ * The earlier tries of one call or message: which hosts were lost while they had it, and so may have been ended by it. Kept by
+ * whoever asks the same again, so that it counts over all tries; `CallClient` feeds it.
+ *
+ * A try without an answer stays out: its host may be lost long after the caller has stopped waiting for it.
+ */
+export class CallTries {
+  /** Ids of hosts that were lost with it out; without those that came back. */
+  readonly lost = new Set<string>();
+  /** How often one was lost, those that came back included. */
+  losses = 0;
+  /** Losses of its shard when it was sent. Undefined: no host has it unanswered. */
+  private sentAfter: number | undefined;
+  private before: number | undefined;
+
+  /** A host may be running it, or have run it, and has not said so. */
+  get isOut(): boolean {
+    return this.sentAfter !== undefined;
+  }
+
+  /** It may have ended a host. */
+  get isSuspect(): boolean {
+    return this.losses > 0;
+  }
+
+  /** `losses`: owners that its shard has lost so far; `host`: the last of them. */
+  count(losses: number, host: string): void {
+    if (this.sentAfter === undefined || this.sentAfter === losses) return;
+    this.sentAfter = undefined;
+    this.losses++;
+    this.lost.add(host);
+  }
+
+  /** After `count`. */
+  sent(losses: number): void {
+    this.before = this.sentAfter;
+    this.sentAfter = losses;
+  }
+
+  /** This try reached nobody, or a host that did not begin it. */
+  notBegun(): void {
+    this.sentAfter = this.before;
+  }
+
+  /** Its host lives, and has nothing of it any more. */
+  answered(): void {
+    this.sentAfter = undefined;
+  }
+}

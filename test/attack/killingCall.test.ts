@@ -1,0 +1,142 @@
+/**
+ * One request, message or call whose agent ends its process, again each time that it runs: at most two hosts end, its caller
+ * gets an error, and everybody else goes on. Hosts that end are not started again here, so each death counts.
+ */
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { Installation } from "../faults/Installation.ts";
+import type { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { TestSocket } from "../system/kit.ts";
+
+const MODULE = fileURLToPath(new URL("./killerModule.ts", import.meta.url));
+const HOSTS = 3;
+/** Short: each death is found out by its leases' end. */
+const LEASE_TTL_MS = 1_000;
+/** A take-over on a busy machine; callers that nobody answers wait for a minute. */
+const TOLD_MS_MAX = 30_000;
+/** A call that is repeated is so a quarter of a second after its agent has an owner. */
+const QUIET_MS = 1_500;
+const TEST_TIMEOUT_MS = 90_000;
+/** What nobody takes for a passing condition. */
+const LOST = /host was lost/;
+
+let installation: Installation;
+let hosts: AgentsProcess[] = [];
+let started = 0;
+let names = 0;
+
+const living = (): AgentsProcess[] => hosts.filter(({ exitCode }) => exitCode === undefined);
+const deaths = (): number => hosts.length - living().length;
+const freshUrl = (): string => `${installation.gateway.url}/agents/killer/killer-${++names}`;
+
+beforeAll(async () => {
+  installation = await Installation.start({ shards: 8, leaseTtlMs: LEASE_TTL_MS, module: MODULE });
+}, TEST_TIMEOUT_MS);
+afterAll(() => installation?.stop(), TEST_TIMEOUT_MS);
+
+beforeEach(async () => {
+  hosts = living();
+  const missing = Array.from({ length: HOSTS - hosts.length }, () => `host-${++started}`);
+  hosts.push(...(await Promise.all(missing.map((name) => installation.startHost(name)))));
+  await installation.shared(HOSTS, TOLD_MS_MAX);
+}, TEST_TIMEOUT_MS);
+
+const get = async (url: string, signal?: AbortSignal) => {
+  const response = await fetch(url, signal === undefined ? {} : { signal });
+  return { status: response.status, text: await response.text() };
+};
+
+/** The hosts that live have everything, their agents answer, and go on answering: nobody repeats what killed the others. */
+async function allIsQuiet(url: string): Promise<void> {
+  await installation.shared(living().length, TOLD_MS_MAX);
+  const untilMs = performance.now() + QUIET_MS;
+  await pollUntil(
+    "agents answer for a while",
+    async () => {
+      expect(await get(url)).toEqual({ status: 200, text: "alive" });
+      return performance.now() > untilMs;
+    },
+    { timeoutMs: TOLD_MS_MAX },
+  );
+}
+
+const hostEnds = (): Promise<unknown> =>
+  pollUntil("a host ends", () => deaths() > 0, { timeoutMs: TOLD_MS_MAX, intervalMs: 2 });
+
+describe("what ends the process of its agent each time that it runs", () => {
+  test.each(["exit", "abort"])(
+    "is repeated once when it is a GET (%s): then its caller is told",
+    async (how) => {
+      const url = freshUrl();
+      const answer = await get(`${url}?end=${how}`, AbortSignal.timeout(TOLD_MS_MAX));
+      expect(answer).toEqual({ status: 502, text: expect.stringMatching(LOST) as string });
+      await allIsQuiet(url);
+      expect(deaths()).toBe(2);
+    },
+    TEST_TIMEOUT_MS,
+  );
+
+  test(
+    "is not repeated when its caller has gone",
+    async () => {
+      const url = freshUrl();
+      const caller = new AbortController();
+      const left = get(`${url}?end=exit`, caller.signal).catch(() => "left");
+      await hostEnds();
+      caller.abort();
+      expect(await left).toBe("left");
+      await allIsQuiet(url);
+      expect(deaths()).toBe(1);
+    },
+    TEST_TIMEOUT_MS,
+  );
+
+  test.each([
+    ["a message", "exit"],
+    ["RPC", { type: "rpc", id: "1", method: "end", args: ["abort"] }],
+  ])(
+    "is repeated once when it is %s: then its socket is closed, and others of the agent go on",
+    async (_what, message) => {
+      const url = freshUrl();
+      const onlooker = await TestSocket.open(url);
+      const socket = await TestSocket.open(url);
+      socket.send(message);
+      await pollUntil("it is closed", () => socket.closed, { timeoutMs: TOLD_MS_MAX });
+      expect(socket.closed).toMatchObject({ code: 1011, reason: expect.stringMatching(LOST) });
+      await allIsQuiet(url);
+      expect(deaths()).toBe(2);
+      onlooker.send("hello");
+      await onlooker.until("it is heard", () => onlooker.frames.includes("heard hello"));
+      expect(onlooker.closed).toBe(undefined);
+      await onlooker.close();
+    },
+    TEST_TIMEOUT_MS,
+  );
+
+  test(
+    "is not repeated when it is the message of a client that has gone",
+    async () => {
+      const url = freshUrl();
+      const socket = await TestSocket.open(url);
+      socket.send("exit");
+      await hostEnds();
+      socket.socket.terminate();
+      await allIsQuiet(url);
+      expect(deaths()).toBe(1);
+    },
+    TEST_TIMEOUT_MS,
+  );
+
+  test(
+    "is never repeated when it is a stub's call of a method",
+    async () => {
+      const url = freshUrl();
+      const answer = await get(url.replace("/agents/killer/", "/rpc/"));
+      expect(answer).toMatchObject({ status: 500, text: expect.stringMatching(LOST) });
+      await allIsQuiet(url);
+      expect(deaths()).toBe(1);
+    },
+    TEST_TIMEOUT_MS,
+  );
+});
