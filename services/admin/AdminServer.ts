@@ -10,6 +10,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import * as Effect from "effect/Effect";
 import type * as Scope from "effect/Scope";
+import { hostName, isLoopbackName } from "../../core/http/hostName.ts";
 import { ListenFailed } from "../../core/http/HttpServer.ts";
 import { PROMETHEUS_CONTENT_TYPE } from "./PrometheusMetrics.ts";
 
@@ -91,7 +92,7 @@ async function answer(
   hostname: string,
   request: IncomingMessage,
 ): Promise<Answer> {
-  if (isLoopback(hostname) && !isLoopback(hostOf(request)))
+  if (isLoopbackName(hostname) && !isLoopbackName(hostName(request.headers.host)))
     return plain(421, "Misdirected request: ask for 127.0.0.1 or localhost");
   if (request.method !== "GET") return plain(405, "Method not allowed", { allow: "GET" });
   const path = (request.url ?? "/").split("?", 1)[0];
@@ -122,19 +123,6 @@ function send(response: ServerResponse, { status, headers, body }: Answer): void
   });
   response.end(body);
 }
-
-/** The Host header's name, without the port; HTTP/1.0 callers may send none and then mean this server. */
-function hostOf(request: IncomingMessage): string {
-  const host = request.headers.host;
-  if (host === undefined) return "localhost";
-  return host
-    .replace(/:\d*$/, "")
-    .replace(/^\[(.*)\]$/, "$1")
-    .toLowerCase();
-}
-
-const isLoopback = (name: string): boolean =>
-  name === "localhost" || name === "::1" || /^127(?:\.\d{1,3}){3}$/.test(name);
 
 async function close(server: Server): Promise<void> {
   const closed = new Promise((done) => server.close(done));

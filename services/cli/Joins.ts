@@ -187,6 +187,9 @@ export interface ConsoleSettings {
   /** 0: any free one. */
   readonly port: number;
   readonly token: string;
+  /** The name that a proxy in front of it is asked for. */
+  readonly publicHost: string | undefined;
+  readonly time: TimeShape;
   readonly log: LogShape;
 }
 
