@@ -154,6 +154,8 @@ export interface ProcessSettings {
   readonly requireDurable: boolean;
   /** A gateway's. */
   readonly limits?: GatewayLimits;
+  /** A host's: MCP servers may be on this machine. Always so in `dev`. */
+  readonly mcpAllowLoopback?: boolean;
   /** `auto`: where the broker says that it syncs always. */
   readonly groupCommit: "auto" | "on" | "off";
   /** What the agents of so many hosts may take together (undefined: half of what there is): past three quarters of its part, a host lets the longest idle leave sooner. */

@@ -137,7 +137,7 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
     asyncAmbientLayer,
     cronLayer,
     outgoingLayer,
-    mcpLayer,
+    mcpLayer({ allowLoopback: role === "dev" || settings.mcpAllowLoopback === true, log }),
     mailLayers(settings),
     machineTimeLayer,
     Layer.succeed(Log, log),

@@ -67,6 +67,8 @@ export interface SystemOptions {
   readonly gateway?: RunGatewayOptions["bounds"];
   /** As in `agents dev`: gateway and host know each other. */
   readonly together?: boolean;
+  /** As in `agents dev`, unless said otherwise: tests have their MCP servers here. */
+  readonly mcpAllowLoopback?: boolean;
 }
 
 /** One process's worth of layers, open until `close`. */
@@ -87,7 +89,7 @@ async function openPorts(options: SystemOptions, folder: string | undefined, log
     asyncAmbientLayer,
     cronLayer,
     outgoingLayer,
-    mcpLayer,
+    mcpLayer({ allowLoopback: options.mcpAllowLoopback ?? true, log }),
     Layer.succeed(Time, machineTime),
     Layer.succeed(Log, log),
     httpServerLayer(options.http ?? "auto"),
