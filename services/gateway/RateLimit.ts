@@ -46,6 +46,25 @@ export class RateLimit {
     return 0;
   }
 
+  /**
+   * Takes so many tokens of each key, or none of any. 0: each key had one; else as `take`. A bucket may owe what
+   * was taken beyond its content: a batch of more events than a burst would otherwise never be taken.
+   */
+  takeAll(counts: Iterable<readonly [key: string, count: number]>): number {
+    const now = this.time.monotonicMs();
+    const taken: Array<readonly [string, number]> = [];
+    let waitMs = 0;
+    for (const [key, count] of counts) {
+      const fullAt = Math.max(now, this.fullAtMs.get(key) ?? now);
+      waitMs = Math.max(waitMs, fullAt - now - this.slackMs);
+      taken.push([key, fullAt + count * this.intervalMs]);
+    }
+    if (waitMs > 0) return Math.ceil(waitMs / 1000);
+    for (const [key, fullAt] of taken) this.fullAtMs.set(key, fullAt);
+    if (this.fullAtMs.size > KEYS_MAX) this.forget(now);
+    return 0;
+  }
+
   private forget(now: number): void {
     for (const [key, fullAt] of this.fullAtMs) if (fullAt <= now) this.fullAtMs.delete(key);
     for (const key of this.fullAtMs.keys()) {

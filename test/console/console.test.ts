@@ -143,7 +143,7 @@ describe("the console's API", () => {
   });
 
   it("answers no Host but loopback's on a loopback address, whatever token comes with it", async () => {
-    for (const host of [
+    for (const foreign of [
       "evil.example",
       "evil.example:80",
       "localhost.evil.example",
@@ -151,10 +151,14 @@ describe("the console's API", () => {
       "",
     ])
       for (const path of ["/", "/api/agents"])
-        expect([host, path, await statusOf("GET", path, { host })]).toEqual([host, path, 421]);
+        expect([foreign, path, await statusOf("GET", path, { host: foreign })]).toEqual([
+          foreign,
+          path,
+          421,
+        ]);
     const { port } = new URL(served.url);
-    for (const host of [`localhost:${port}`, `LOCALHOST.:${port}`, `[::1]:${port}`, "127.0.0.2"])
-      expect([host, await statusOf("GET", "/api/hosts", { host })]).toEqual([host, 200]);
+    for (const named of [`localhost:${port}`, `LOCALHOST.:${port}`, `[::1]:${port}`, "127.0.0.2"])
+      expect([named, await statusOf("GET", "/api/hosts", { host: named })]).toEqual([named, 200]);
   });
 
   it("lists agents by class and beginning of the name, and the hosts with their shards", async () => {
@@ -274,9 +278,9 @@ describe("agents console", () => {
 
   it("accepts the public host that it is given, and no other", async () => {
     const own = await serve(["--public-host", "ops.example.com"], { AGENTS_CONSOLE_TOKEN: TOKEN });
-    const status = (host: string) =>
+    const status = (asked: string) =>
       new Promise((resolve, reject) => {
-        request(own.url, { headers: { host } }, (response) => {
+        request(own.url, { headers: { host: asked } }, (response) => {
           response.resume();
           resolve(response.statusCode);
         })
