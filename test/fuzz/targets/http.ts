@@ -8,10 +8,10 @@ import type { HttpRequest } from "../../../core/http/HttpServer.ts";
 import { headerRecord, toRequest, urlOf } from "../../../services/gateway/requests.ts";
 import { adapters, ok, startServer, type Adapter } from "../../http/kit.ts";
 import { exchange } from "../exchange.ts";
+import { frame, UPGRADE_HEADERS } from "../webSocket.ts";
 import { Broken, type FuzzTarget, type OpenTarget } from "../Target.ts";
 
-const KEY = "dGhlIHNhbXBsZSBub25jZQ==";
-const UPGRADE = `GET /agents/a/b?_pk=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${KEY}\r\n`; // prettier-ignore
+const UPGRADE = `GET /agents/a/b?_pk=1 HTTP/1.1\r\n${UPGRADE_HEADERS}`;
 const GOOD = "POST /good HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
 const BODY_MAX = 1024;
 
@@ -20,16 +20,6 @@ const WORDS = [
   "Transfer-Encoding: chunked\r\n", "0\r\n\r\n", "5;a=b\r\n", "Upgrade: websocket\r\n", "Connection: ", "Sec-WebSocket-Protocol: ",
   "Sec-WebSocket-Extensions: permessage-deflate\r\n", "Expect: 100-continue\r\n", "\0", "é", "%00", "%2F..", "?_pk=", "http://x/", " ", "\t", "\n", "\r",
 ]; // prettier-ignore
-
-/** Of RFC 6455, masked by zeros, so that a payload's words stay words. */
-function frame(first: number, payload: string): Buffer {
-  const bytes = Buffer.from(payload);
-  const head =
-    bytes.length < 126
-      ? [first, 0x80 | bytes.length]
-      : [first, 0xfe, bytes.length >> 8, bytes.length & 0xff];
-  return Buffer.concat([Buffer.from([...head, 0, 0, 0, 0]), bytes]);
-}
 
 function check(request: HttpRequest): void {
   const { method, target, headers } = request;

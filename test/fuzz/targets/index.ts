@@ -4,6 +4,7 @@ import { decoderTargets } from "./decoders.ts";
 import { httpTargets } from "./http.ts";
 import { mailTargets } from "./mail.ts";
 import { mcpTargets } from "./mcp.ts";
+import { systemTarget } from "./system.ts";
 import { webhookTargets } from "./webhooks.ts";
 
 export const targets: ReadonlyArray<FuzzTarget> = [
@@ -12,4 +13,5 @@ export const targets: ReadonlyArray<FuzzTarget> = [
   ...mailTargets,
   ...httpTargets,
   ...mcpTargets,
+  systemTarget,
 ];

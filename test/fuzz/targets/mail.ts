@@ -76,8 +76,8 @@ async function openSmtp() {
   const dial = () => connect(port, "127.0.0.1");
   return {
     run: async (input: Uint8Array) => {
-      await exchange(dial(), input, true);
-      const said = await exchange(dial(), Buffer.from(SESSION), true);
+      await exchange(dial(), input, { greeted: true });
+      const said = await exchange(dial(), Buffer.from(SESSION), { greeted: true });
       if (!/^250 OK: /m.test(said) && (said.match(/^250/gm)?.length ?? 0) < 4)
         throw new Broken(`the next message is not taken: ${said}`);
     },
