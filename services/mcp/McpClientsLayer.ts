@@ -7,8 +7,7 @@ import type { LogShape } from "../../core/log/Log.ts";
 import { errorText } from "../../core/mcp/errorText.ts";
 import { McpClients, type McpClientsShape } from "../../core/mcp/McpClients.ts";
 import { addressGuard, refusal } from "./addressGuard.ts";
-import { guardedFetch, type FetchLike, type GuardedFetch } from "./guardedFetch.ts";
-import type { Wire } from "./sdkConnection.ts";
+import { guardedFetch, type FetchLike, type GuardedFetch, type Wire } from "./guardedFetch.ts";
 
 export interface McpClientsOptions {
   /** Servers may be on this machine: who may name one then reaches every port of it. */

@@ -33,21 +33,11 @@ import {
   type McpTarget,
   type McpToolResult,
 } from "../../core/mcp/McpClients.ts";
-import { REQUEST_LIFE_MS, type GuardedFetch } from "./guardedFetch.ts";
+import { REQUEST_LIFE_MS, type GuardedFetch, type Wire } from "./guardedFetch.ts";
 import { isUnauthorized, requestFailed } from "./sdkErrors.ts";
 
 type Transport = StreamableHTTPClientTransport | SSEClientTransport;
 type TransportType = McpConnection["transport"];
-/** For everything sent to one server; `broken` is told of a stream that was cut for its size. */
-type OpenFetch = (server: string, broken: (message: string) => void) => GuardedFetch;
-
-/** What `McpClientsLayer` provides for all connections. */
-export interface Wire {
-  readonly open: OpenFetch;
-  /** For the log: why it could not be connected to. */
-  readonly unreachable: (server: string, why: string) => void;
-}
-
 /** A closed port, a port of another protocol, a web page, a blocked address, no answer in time: all the same. */
 const UNREACHABLE = "No MCP server can be reached there";
 

@@ -143,13 +143,7 @@ describe("the console's API", () => {
   });
 
   it("answers no Host but loopback's on a loopback address, whatever token comes with it", async () => {
-    for (const foreign of [
-      "evil.example",
-      "evil.example:80",
-      "localhost.evil.example",
-      "10.0.0.1",
-      "",
-    ])
+    for (const foreign of ["evil.example", "evil.example:80", "localhost.evil.example", "10.0.0.1"])
       for (const path of ["/", "/api/agents"])
         expect([foreign, path, await statusOf("GET", path, { host: foreign })]).toEqual([
           foreign,
