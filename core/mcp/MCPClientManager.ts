@@ -108,7 +108,8 @@ export class MCPClientManager extends McpOffers {
     checkServerId(id);
     const { url, name, callbackUrl = "", authUrl = null, clientId = null } = options;
     if (typeof name !== "string" || name === "") throw new TypeError("An MCP server needs a name");
-    if (this.parts.clients.refusal(url) !== undefined) throw new Error(`Blocked URL: ${url}`);
+    const refused = this.parts.clients.refusal(url);
+    if (refused !== undefined) throw new Error(`Blocked URL: ${url}: ${refused}`);
     const before = this.servers.get(id);
     if (before === undefined && this.servers.size >= SERVERS_MAX)
       throw new RangeError(`An agent has at most ${SERVERS_MAX} MCP servers; remove one first`);

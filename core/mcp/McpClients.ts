@@ -3,8 +3,8 @@
  * exchange of an OAuth code. `services/mcp` implements it on the official SDK; the manager
  * (`MCPClientManager`) keeps what is known of each server, and knows nothing of the wire.
  *
- * 1. Nothing is sent to an address that is neither of the public internet nor, where the server itself is
- *    on it, this machine: asked of the URL, of what its name resolves to, and of the connected peer, for
+ * 1. Nothing is sent to an address that is neither of the public internet nor, where the operator allows it and
+ *    the server itself is on it, this machine: asked of the URL, of what its name resolves to, and of the connected peer, for
  *    every request there is: redirects, OAuth discovery, registration and tokens too.
  * 2. Every call ends: with an answer, by its time limit, or when the connection is closed. What a server
  *    sends is bounded before it is read, and is data of a stranger: checked against the protocol's
@@ -140,6 +140,7 @@ export type McpConnectResult =
   | { readonly _tag: "Connected"; readonly connection: McpConnection }
   /** `auth.authUrl` is where the user has to go, unless it could not be found out. */
   | { readonly _tag: "Unauthorized" }
+  /** `message` is for strangers: it tells no closed port from an open one. */
   | { readonly _tag: "Failed"; readonly message: string };
 
 export type McpAuthResult =

@@ -75,6 +75,13 @@ export type Verdict =
   /** 503: what it takes to verify (a provider's certificate) can't be had now. `message` is for the log. */
   | { readonly _tag: "Unavailable"; readonly message: string };
 
+export interface SecretsCheck {
+  /** Lists of variables of which one has to be set, and none is. */
+  readonly unset: ReadonlyArray<ReadonlyArray<string>>;
+  /** What is wrong with values that are set, each with its variable's name. */
+  readonly faults: ReadonlyArray<string>;
+}
+
 export interface Verifier {
   /** Short name, e.g. `github`; part of the dedup key and of logs. */
   readonly provider: string;
@@ -94,6 +101,8 @@ export interface Verifier {
   readonly unsigned?: true;
   /** Headers that carry a secret itself, in lower case: never stored, and not seen by the agent. Absent: none. */
   readonly secretHeaders?: ReadonlyArray<string>;
+  /** What an environment lacks, asked before anything is served. Absent: each of `secretNames` has to be set. */
+  readonly checkSecrets?: (env: Readonly<Record<string, unknown>>) => SecretsCheck;
   /**
    * Gets what `verify` needs from elsewhere and keeps it; undefined when there is nothing to get. The
    * gateway waits for it within the route's deadline. Never rejects: `verify` says what is missing.

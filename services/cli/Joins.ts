@@ -163,6 +163,8 @@ export interface ProcessSettings {
   };
   /** A gateway's. */
   readonly limits?: GatewayLimits;
+  /** A host's: MCP servers may be on this machine. Always so in `dev`. */
+  readonly mcpAllowLoopback?: boolean;
   /** `auto`: where the broker says that it syncs always. */
   readonly groupCommit: "auto" | "on" | "off";
   /** What the agents of so many hosts may take together (undefined: half of what there is): past three quarters of its part, a host lets the longest idle leave sooner. */
@@ -198,6 +200,9 @@ export interface ConsoleSettings {
   /** 0: any free one. */
   readonly port: number;
   readonly token: string;
+  /** The name that a proxy in front of it is asked for. */
+  readonly publicHost: string | undefined;
+  readonly time: TimeShape;
   readonly log: LogShape;
 }
 

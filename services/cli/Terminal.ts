@@ -1,9 +1,10 @@
 /**
  * Where a command writes and what surrounds it: two streams, the environment, the folder. `main`
  * gives the process's own; tests give one that collects. Results go to `out` and everything else to
- * `err`, so that a pipe gets results only.
+ * `err`, so that a pipe gets results only. What would control a terminal is escaped here, in text and in JSON alike.
  */
 import { relative } from "node:path";
+import { printable } from "../../core/log/printable.ts";
 
 export interface Terminal {
   /** Writes one line of result. */
@@ -24,8 +25,8 @@ export function processTerminal(): Terminal {
       throw error;
     });
   return {
-    out: (line) => void process.stdout.write(line + "\n"),
-    err: (line) => void process.stderr.write(line + "\n"),
+    out: (line) => void process.stdout.write(printable(line) + "\n"),
+    err: (line) => void process.stderr.write(printable(line) + "\n"),
     interactive: process.stdout.isTTY === true,
     env: process.env,
     cwd: process.cwd(),

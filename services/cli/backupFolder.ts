@@ -19,12 +19,15 @@ import {
 } from "../../schemas/BackupFile.ts";
 import { failed } from "./CliError.ts";
 
+/** All that agents know, and what their callers sent, is in them: for their owner alone. */
+const PRIVATE_FOLDER = 0o700;
+const PRIVATE_FILE = 0o600;
 const MANIFEST = "manifest.json";
 const fileOf = (folder: string, part: BackupPart): string => join(folder, `${part}.jsonl.gz`);
 
 /** Makes it, or takes one that is empty. Throws `CliError`. */
 export async function makeFolder(folder: string): Promise<void> {
-  await mkdir(folder, { recursive: true });
+  await mkdir(folder, { recursive: true, mode: PRIVATE_FOLDER });
   if ((await readdir(folder)).length > 0)
     throw failed(`${folder} is not empty: give a new folder for each backup.`);
 }
@@ -42,14 +45,21 @@ export async function writePart(
       yield `${encodeEntry(entry)}\n`;
     }
   }
-  await pipeline(lines, createGzip(), createWriteStream(fileOf(folder, part), { flush: true }));
+  await pipeline(
+    lines,
+    createGzip(),
+    createWriteStream(fileOf(folder, part), { mode: PRIVATE_FILE, flush: true }),
+  );
   return count;
 }
 
 /** Last: a folder without it is no backup. */
 export async function writeManifest(folder: string, manifest: BackupManifest): Promise<void> {
   const path = join(folder, MANIFEST);
-  await writeFile(`${path}.new`, `${encodeManifest(manifest)}\n`, { flush: true });
+  await writeFile(`${path}.new`, `${encodeManifest(manifest)}\n`, {
+    mode: PRIVATE_FILE,
+    flush: true,
+  });
   await rename(`${path}.new`, path);
 }
 

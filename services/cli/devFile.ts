@@ -25,7 +25,7 @@ export type FoundDev =
 const devPath = (dataFolder: string): string => join(dataFolder, "dev.json");
 
 export function writeDevFile(dataFolder: string, dev: DevFile): void {
-  mkdirSync(dataFolder, { recursive: true });
+  mkdirSync(dataFolder, { recursive: true, mode: 0o700 });
   const path = devPath(dataFolder);
   // Renamed into place: a reader never sees half of it.
   writeFileSync(`${path}.new`, JSON.stringify(dev, undefined, 2) + "\n", { mode: 0o600 });

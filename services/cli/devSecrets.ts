@@ -5,23 +5,36 @@
  */
 import { appendFileSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
-import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
+import type { SecretsCheck, WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 
 export const devSecretsPath = (dataFolder: string): string => join(dataFolder, "dev-secrets.env");
 
-/** Names of the environment variables that the routes' verifiers read, each once. */
-export const secretNames = (routes: ReadonlyArray<WebhookRoute>): ReadonlyArray<string> => [
-  ...new Set(routes.flatMap((route) => route.verifier.secretNames ?? [])),
-];
+/** What the routes' verifiers lack in an environment. `faults` begin with the route's path. */
+export function checkSecrets(
+  routes: ReadonlyArray<WebhookRoute>,
+  env: Readonly<Record<string, unknown>>,
+): SecretsCheck {
+  const unset = new Map<string, ReadonlyArray<string>>();
+  const faults: string[] = [];
+  for (const { path, verifier } of routes) {
+    const check = verifier.checkSecrets?.(env) ?? {
+      unset: (verifier.secretNames ?? [])
+        .filter((name) => env[name] === undefined)
+        .map((name) => [name]),
+      faults: [],
+    };
+    for (const names of check.unset) unset.set(names.join(), names);
+    faults.push(...check.faults.map((fault) => `${path}: ${fault}`));
+  }
+  return { unset: [...unset.values()], faults };
+}
 
-/** Makes up what is missing; returns those, by name. `id` gives at least 128 random bits. */
+/** Makes up secrets of these names; returns them. `id` returns at least 128 random bits. */
 export function makeDevSecrets(
   dataFolder: string,
-  names: ReadonlyArray<string>,
-  env: Readonly<Record<string, unknown>>,
+  missing: ReadonlyArray<string>,
   id: () => string,
 ): Readonly<Record<string, string>> {
-  const missing = names.filter((name) => env[name] === undefined);
   if (missing.length === 0) return {};
   // Base64 of one length whatever the id looks like: Standard Webhooks' secrets must be base64.
   const made = Object.fromEntries(
@@ -33,7 +46,7 @@ export function makeDevSecrets(
         .slice(0, 40),
     ]),
   );
-  mkdirSync(dataFolder, { recursive: true });
+  mkdirSync(dataFolder, { recursive: true, mode: 0o700 });
   const lines = missing.map((name) => `${name}=${made[name]}\n`);
   appendFileSync(devSecretsPath(dataFolder), lines.join(""), { mode: 0o600 });
   return made;

@@ -21,7 +21,7 @@ export async function serveConsole(
   source: ConsoleSource,
   { hostname, port, ...settings }: ConsoleSettings,
 ): Promise<ServedConsole> {
-  const { handlers } = new Console(source, settings);
+  const { handlers } = new Console(source, { ...settings, hostname });
   const scope = Effect.runSync(Scope.make());
   const stop = () => Effect.runPromise(Scope.close(scope, Exit.void));
   try {

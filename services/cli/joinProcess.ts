@@ -2,7 +2,7 @@
  * Joins a serving process with its adapters: the broker (`joinBroker`), the ports over it, then a
  * gateway, a host, or both in one (`dev`). `main.ts` hands `startProcess` to the commands.
  */
-import { mkdirSync } from "node:fs";
+import { chmodSync, mkdirSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import * as Effect from "effect/Effect";
@@ -111,7 +111,8 @@ const hostFolder = (dataFolder: string) =>
       Effect.promise(async (): Promise<DataFolderLock & { folder: string }> => {
         for (let n = 0; n < HOSTS_PER_FOLDER_MAX; n++) {
           const folder = join(dataFolder, "hosts", String(n));
-          mkdirSync(folder, { recursive: true });
+          mkdirSync(folder, { recursive: true, mode: 0o700 });
+          chmodSync(folder, 0o700); // an older release made it for all to read
           const lock = await lockDataFolder(folder).catch((error: unknown) => {
             if (error instanceof DataFolderInUse) return undefined;
             throw error;
@@ -137,7 +138,7 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
     asyncAmbientLayer,
     cronLayer,
     outgoingLayer,
-    mcpLayer,
+    mcpLayer({ allowLoopback: role === "dev" || settings.mcpAllowLoopback === true, log }),
     mailLayers(settings),
     machineTimeLayer,
     Layer.succeed(Log, log),

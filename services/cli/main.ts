@@ -9,6 +9,7 @@ import { machineTime } from "../node/MachineTime.ts";
 import { processLog } from "../node/ProcessLog.ts";
 import { forkWorker } from "../workers/forkWorker.ts";
 import { CliError, EXIT_FAILED } from "./CliError.ts";
+import { maskCommandLine } from "./commandLineSecrets.ts";
 import type { Begun, BrokerSettings, Joins } from "./Joins.ts";
 import { runProgram } from "./program.ts";
 import { processTerminal } from "./Terminal.ts";
@@ -68,8 +69,11 @@ function packageVersion(): string {
 const LAST_WORDS_MS = 500;
 
 const terminal = processTerminal();
+const args = process.argv.slice(2);
+const warning = maskCommandLine(args);
+if (warning !== undefined) terminal.err(warning);
 try {
-  process.exitCode = await runProgram(process.argv.slice(2), joins, terminal, packageVersion());
+  process.exitCode = await runProgram(args, joins, terminal, packageVersion());
 } catch (error) {
   terminal.err(`agents: ${explain(error)}`);
   process.exitCode = error instanceof CliError ? error.exitCode : EXIT_FAILED;

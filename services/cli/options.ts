@@ -284,6 +284,12 @@ export const storeFirst = (): Option =>
     "store every webhook before its agent gets it, and once more with what it did (slower; docs/webhooks.md)",
   ).env("AGENTS_STORE_FIRST");
 
+export const mcpAllowLoopback = (): Option =>
+  new Option(
+    "--mcp-allow-loopback",
+    "agents may use MCP servers on this machine: whoever may name a server reaches its ports",
+  ).env("AGENTS_MCP_ALLOW_LOOPBACK");
+
 export const trustedProxies = (): Option =>
   new Option("--trusted-proxies <count>", "proxies in front whose X-Forwarded-For is believed")
     .env("AGENTS_TRUSTED_PROXIES")

@@ -7,7 +7,7 @@ import { join, resolve } from "node:path";
 import { loadEnv } from "../env/loadEnv.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 import { failed, usage } from "./CliError.ts";
-import { devSecretsPath, makeDevSecrets, secretNames } from "./devSecrets.ts";
+import { devSecretsPath, makeDevSecrets, checkSecrets } from "./devSecrets.ts";
 import type { Begun, BrokerSettings, Joins } from "./Joins.ts";
 import { shownPath, type Terminal } from "./Terminal.ts";
 
@@ -44,7 +44,7 @@ export async function beginAndPrepare(
 ): Promise<{ readonly begun: Begun; readonly prepared: Prepared }> {
   // What is wrong with the command line is told before anything is started.
   findModule(terminal, options.module);
-  mkdirSync(options.dataFolder, { recursive: true });
+  mkdirSync(options.dataFolder, { recursive: true, mode: 0o700 });
   const begun = await joins.begin(options);
   try {
     return { begun, prepared: await prepare(terminal, options) };
@@ -57,16 +57,17 @@ export async function beginAndPrepare(
 /** Rejects with `CliError`, `ModuleError` or `EnvFileUnreadable`. Creates the data folder. */
 async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Prepared> {
   const file = findModule(terminal, options.module);
-  mkdirSync(options.dataFolder, { recursive: true });
+  mkdirSync(options.dataFolder, { recursive: true, mode: 0o700 });
   const isDev = options.role === "dev";
   const sources = { module: file, cwd: terminal.cwd, processEnv: terminal.env };
   const before = loadEnv(sources);
   // With what compiles TypeScript: commands that load no module start without it.
   const { loadModule } = await import("../module/loadModule.ts");
   const module = await loadModule(file);
-  const names = secretNames(module.webhooks);
+  const { unset, faults } = checkSecrets(module.webhooks, before.env);
+  if ((isDev || options.role === "gateway") && faults.length > 0) throw failed(faults.join("\n"));
   if (!isDev) {
-    const missing = names.filter((name) => before.env[name] === undefined);
+    const missing = unset.map((names) => names.join(" or "));
     if (options.role === "gateway" && missing.length > 0)
       throw failed(
         `${missing.join(", ")} not set: ${shownPath(terminal.cwd, file)} verifies webhooks with ${missing.length === 1 ? "it" : "them"}. Set ${missing.length === 1 ? "it" : "them"} in the environment or in a .env file beside the module.`,
@@ -75,12 +76,17 @@ async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Pre
   }
   const fallbackFiles = [devSecretsPath(options.dataFolder)];
   const known = loadEnv({ ...sources, fallbackFiles });
-  const made = makeDevSecrets(options.dataFolder, names, known.env, options.newId);
+  const lacking = unset.flatMap((names) => names.slice(0, 1));
+  const made = makeDevSecrets(
+    options.dataFolder,
+    lacking.filter((name) => known.env[name] === undefined),
+    options.newId,
+  );
   return {
     module,
     env: { ...made, ...known.env },
     envFiles: known.files,
-    devSecrets: names.filter((name) => before.env[name] === undefined),
+    devSecrets: lacking,
   };
 }
 

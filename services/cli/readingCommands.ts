@@ -3,7 +3,7 @@
  * the work is in `commands/`. They read the broker and disturb nobody.
  */
 import { Option, type Command } from "commander";
-import { console as consoleCommand } from "./commands/console.ts";
+import { console as consoleCommand, givenToken } from "./commands/console.ts";
 import { history } from "./commands/history.ts";
 import { list } from "./commands/list.ts";
 import { rerun } from "./commands/rerun.ts";
@@ -246,9 +246,17 @@ Examples:
     )
     .addOption(new Option("--hostname <address>", "address to listen on").default("127.0.0.1"))
     .addOption(
-      new Option("--token <token>", "what opens it (made up and printed if not said)").env(
-        "AGENTS_CONSOLE_TOKEN",
-      ),
+      new Option(
+        "--token-file <file>",
+        "file with the token that opens it; or AGENTS_CONSOLE_TOKEN (made up and printed if neither is given)",
+      ).env("AGENTS_CONSOLE_TOKEN_FILE"),
+    )
+    .addOption(new Option("--token <token>").hideHelp())
+    .addOption(
+      new Option(
+        "--public-host <name>",
+        "name that callers ask for, where a proxy is in front of it; requests for other names are refused",
+      ).env("AGENTS_CONSOLE_PUBLIC_HOST"),
     )
     .addOption(options.noWorkers("the console is one process"))
     .addHelpText(
@@ -271,8 +279,8 @@ Examples:
         consoleCommand(ports, joins, terminal, {
           hostname: given.hostname,
           port: given.port,
-          // Set to nothing, as a compose file does with what its .env leaves out, is not set.
-          token: given.token || undefined,
+          publicHost: given.publicHost || undefined,
+          token: givenToken(terminal, given),
           log: joins.log({ level: "info", format: terminal.interactive ? "text" : "json" }),
         }),
       ),
@@ -295,4 +303,6 @@ interface GivenConsole {
   readonly port: number;
   readonly hostname: string;
   readonly token?: string;
+  readonly tokenFile?: string;
+  readonly publicHost?: string;
 }

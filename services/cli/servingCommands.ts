@@ -132,6 +132,7 @@ Examples:
   )
     .addOption(options.leaseTtl())
     .addOption(options.memory())
+    .addOption(options.mcpAllowLoopback())
     .addOption(options.workers())
     .addOption(options.worker())
     .addHelpText(
@@ -209,6 +210,7 @@ interface Given extends GivenLogin, MailOptions {
   readonly bytesPerSocket?: number;
   readonly trustedProxies?: number;
   readonly storeFirst?: boolean;
+  readonly mcpAllowLoopback?: boolean;
   readonly workers?: number;
   readonly worker?: number;
   readonly groupCommit: "auto" | "on" | "off";
@@ -267,6 +269,7 @@ function servingOptions(
       trustedProxies: given.trustedProxies,
       storeFirst: given.storeFirst,
     },
+    mcpAllowLoopback: given.mcpAllowLoopback ?? false,
     groupCommit: given.groupCommit,
     memory: {
       bytesMax: given.memory === undefined ? undefined : given.memory * 1024 * 1024,

@@ -15,8 +15,8 @@ export interface CurlOptions {
 
 /** Undefined where the route is not GitHub's, has parameters, or its secret is not known. */
 export function signedCurl(route: WebhookRoute, options: CurlOptions): string | undefined {
-  const secretName = route.verifier.secretNames?.[0];
-  const secret = secretName === undefined ? undefined : options.env[secretName];
+  const names = route.verifier.secretNames ?? [];
+  const secret = names.map((name) => options.env[name]).find((value) => value !== undefined);
   if (route.verifier.provider !== "github" || secret === undefined || route.path.includes(":"))
     return undefined;
   const body = JSON.stringify(sampleStar());

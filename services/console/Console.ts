@@ -2,9 +2,11 @@
  * The operator's page and API: which agents there are, what happened to them turn by turn, their state, rows and
  * schedules at any turn, dead letters, hosts. It reads the broker; agents are neither asked nor disturbed.
  *
- * 1. Nothing is answered without the token, the page neither.
+ * 1. Nothing but the page is answered without the token, and the page holds no data: it asks the API for all of it.
  * 2. Only POST changes anything (a dead letter is redriven or dropped), and not from another site's page.
- * 3. The page loads nothing from elsewhere, and may run only its own script.
+ * 3. The page loads nothing from elsewhere, may run only its own script, and may not be framed.
+ * 4. On a loopback address only loopback names and the given public host are accepted as Host. On any other
+ *    address the Host is checked where a public host is given.
  */
 import { randomBytes } from "node:crypto";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
@@ -16,7 +18,9 @@ import type {
 } from "../../core/http/HttpServer.ts";
 import type { LogShape } from "../../core/log/Log.ts";
 import { ConsoleRefusal, type ConsoleSource } from "../../core/console/ConsoleSource.ts";
-import { ConsoleToken } from "./ConsoleToken.ts";
+import { isLoopbackHost, servesHost } from "../../core/http/servedHosts.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
+import { ConsoleToken, RETRY_AFTER_SECONDS } from "./ConsoleToken.ts";
 import { page } from "./page.ts";
 
 /** Nothing that is sent here has a body worth reading. */
@@ -26,14 +30,26 @@ const TURNS_DEFAULT = 100;
 const TURNS_MAX = 5_000;
 const NONCE_BYTES = 16;
 
+export interface ConsoleParts {
+  readonly token: string;
+  /** The address that it listens on. */
+  readonly hostname: string;
+  /** The name that a proxy in front of it is asked for. */
+  readonly publicHost: string | undefined;
+  readonly time: Pick<TimeShape, "monotonicMs">;
+  readonly log: LogShape;
+}
+
 export class Console {
   private readonly source: ConsoleSource;
   private readonly token: ConsoleToken;
+  private readonly servesHost: (header: string | undefined) => boolean;
   private readonly log: LogShape;
 
-  constructor(source: ConsoleSource, { token, log }: { token: string; log: LogShape }) {
+  constructor(source: ConsoleSource, { token, hostname, publicHost, time, log }: ConsoleParts) {
     this.source = source;
-    this.token = new ConsoleToken(token);
+    this.token = new ConsoleToken(token, time);
+    this.servesHost = hostRule(hostname, publicHost);
     this.log = log;
   }
 
@@ -50,19 +66,14 @@ export class Console {
   };
 
   private async answer({ request }: Exchange): Promise<HttpResponse> {
+    // Rule 4.
+    if (!this.servesHost(request.headers["host"]?.[0])) return MISDIRECTED;
     const url = new URL(request.target, "http://console");
-    const given = url.searchParams.get("token");
-    if (url.pathname === "/" && given !== null) {
-      if (!this.token.is(given)) return UNKNOWN;
-      return {
-        status: 303,
-        headers: [["location", "/"], ["set-cookie", ConsoleToken.cookie(given)], ...QUIET],
-        body: "",
-      };
-    }
-    // Rule 1.
-    if (!this.token.isIn(request)) return UNKNOWN;
     if (url.pathname === "/") return request.method === "GET" ? pageResponse() : notAllowed("GET");
+    // Rule 1.
+    const verdict = this.token.judge(request);
+    if (verdict === "tooMany") return TOO_MANY;
+    if (verdict !== "right") return UNKNOWN;
     const [, api, ...path] = url.pathname.split("/").map(decodeURIComponent);
     const asked = api === "api" ? this.ask(path, url.searchParams) : undefined;
     if (asked === undefined) return text(404, "Not found");
@@ -142,9 +153,22 @@ const isForeign = ({ headers }: HttpRequest): boolean => {
   return site !== undefined && site !== "same-origin" && site !== "none";
 };
 
+/** Rule 4. A page of another site that rebinds its name to this address sends that name. */
+function hostRule(
+  hostname: string,
+  publicHost: string | undefined,
+): (header: string | undefined) => boolean {
+  const names = publicHost === undefined ? [] : [publicHost.toLowerCase()];
+  if (names.length === 0 && !isLoopbackHost(hostname)) return () => true;
+  return (header) => servesHost({ names, addresses: false }, header);
+}
+
 const QUIET: ReadonlyArray<readonly [string, string]> = [
   ["cache-control", "no-store"],
   ["x-content-type-options", "nosniff"],
+  ["x-frame-options", "DENY"],
+  ["cross-origin-resource-policy", "same-origin"],
+  ["cross-origin-opener-policy", "same-origin"],
   ["referrer-policy", "no-referrer"],
 ];
 
@@ -170,7 +194,7 @@ const json = (status: number, value: unknown): HttpResponse => ({
 /** Rule 3. */
 function pageResponse(): HttpResponse {
   const nonce = randomBytes(NONCE_BYTES).toString("base64");
-  const policy = `default-src 'none'; script-src 'nonce-${nonce}'; style-src 'nonce-${nonce}'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
+  const policy = `default-src 'none'; script-src 'nonce-${nonce}'; style-src 'nonce-${nonce}'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'`;
   return {
     status: 200,
     headers: [
@@ -186,4 +210,11 @@ const UNKNOWN = text(
   401,
   "Open the URL that agents console printed, or send its token: Authorization: Bearer …",
   [["www-authenticate", "Bearer"]],
+);
+const TOO_MANY = text(429, "Too many wrong tokens from this address: try again in a minute", [
+  ["retry-after", String(RETRY_AFTER_SECONDS)],
+]);
+const MISDIRECTED = text(
+  421,
+  "Misdirected request: ask for 127.0.0.1 or localhost, or start the console with --public-host",
 );

@@ -1,37 +1,60 @@
 /**
- * Who may see the console: whoever knows its token. It comes once in the URL that was printed, and then in a cookie that
- * only this origin sends, or in `Authorization: Bearer` for programs.
+ * Who may see the console: whoever sends its token as `Authorization: Bearer`. The token is never in a cookie,
+ * because browsers send the cookies of one port to every other port of the same host.
+ *
+ * 1. Tokens are compared by digest and in constant time.
+ * 2. An address that sent too many wrong tokens is refused for a minute, whatever it sends, so that guessing
+ *    learns nothing from being fast. A request without a token is no attempt.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { HttpRequest } from "../../core/http/HttpServer.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
 
-const COOKIE = "agents_console";
+/** A person mistypes a few times; 16 random characters are out of reach at this rate. */
+const FAILURES_MAX = 10;
+const WINDOW_MS = 60_000;
+/** Some 2 MB; past it the oldest addresses are forgotten. */
+const ADDRESSES_MAX = 10_000;
+
+export type TokenVerdict = "right" | "absent" | "wrong" | "tooMany";
+
+interface Failures {
+  count: number;
+  readonly untilMs: number;
+}
 
 export class ConsoleToken {
   private readonly digest: Buffer;
+  private readonly time: Pick<TimeShape, "monotonicMs">;
+  private readonly failures = new Map<string, Failures>();
 
-  constructor(token: string) {
+  constructor(token: string, time: Pick<TimeShape, "monotonicMs">) {
     this.digest = digestOf(token);
+    this.time = time;
   }
 
-  is(token: string | undefined): boolean {
-    return token !== undefined && timingSafeEqual(digestOf(token), this.digest);
-  }
-
-  isIn({ headers }: HttpRequest): boolean {
-    const bearer = /^bearer +(.*)$/i.exec(headers["authorization"]?.[0] ?? "");
-    if (bearer !== null) return this.is(bearer[1]);
-    const cookies = (headers["cookie"] ?? []).flatMap((line) => line.split(/;\s*/));
-    return cookies.some((pair) => {
-      const [name, value] = pair.split("=", 2);
-      return name === COOKIE && this.is(decodeURIComponent(value ?? ""));
+  judge({ headers, remoteAddress }: HttpRequest): TokenVerdict {
+    const token = /^bearer +(.*)$/i.exec(headers["authorization"]?.[0] ?? "")?.[1];
+    if (token === undefined) return "absent";
+    const now = this.time.monotonicMs();
+    const kept = this.failures.get(remoteAddress);
+    const failed = kept !== undefined && kept.untilMs > now ? kept : undefined;
+    if (failed !== undefined && failed.count >= FAILURES_MAX) return "tooMany";
+    if (timingSafeEqual(digestOf(token), this.digest)) return "right";
+    this.failures.delete(remoteAddress);
+    this.failures.set(remoteAddress, {
+      count: (failed?.count ?? 0) + 1,
+      untilMs: failed?.untilMs ?? now + WINDOW_MS,
     });
-  }
-
-  /** For `set-cookie`: until the browser is closed, never to scripts, never from another site. */
-  static cookie(token: string): string {
-    return `${COOKIE}=${encodeURIComponent(token)}; HttpOnly; SameSite=Strict; Path=/`;
+    for (const oldest of this.failures.keys()) {
+      if (this.failures.size <= ADDRESSES_MAX) break;
+      this.failures.delete(oldest);
+    }
+    return "wrong";
   }
 }
+
+/** Seconds for `Retry-After`. */
+export const RETRY_AFTER_SECONDS = WINDOW_MS / 1000;
 
 const digestOf = (token: string): Buffer => createHash("sha256").update(token).digest();

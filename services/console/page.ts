@@ -1,6 +1,6 @@
 /**
- * The console's page: one document with its style and script, no framework, nothing from elsewhere. Everything that comes
- * from agents is set as text, never as markup.
+ * The console's page: one document with its style and script, no framework, nothing from elsewhere. It is served to
+ * anybody and holds no data. Everything that comes from agents is set as text, never as markup.
  */
 import { script } from "./pageScript.ts";
 
@@ -19,6 +19,8 @@ input, textarea { font: inherit; width: 100%; padding: .25rem .4rem; margin-bott
 small { opacity: .7; display: block; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0; font: 12px/1.4 ui-monospace, monospace; }
 table { border-collapse: collapse; font-size: 12px; } td, th { border: 1px solid #8884; padding: .15rem .4rem; text-align: left; }
+[hidden] { display: none !important; }
+#enter { grid-column: 1 / -1; border: 0; max-width: 32rem; }
 .bad { color: #c33; } .changed { background: #fd02; } #status { margin-left: auto; }
 `;
 
@@ -33,18 +35,23 @@ export const page = (nonce: string): string => `<!doctype html>
 </head>
 <body>
 <header><h1>Agents</h1><span id="hosts"></span><span id="status" role="status"></span></header>
-<section aria-label="Agents">
+<section id="enter" aria-label="Token" hidden>
+  <p>The console wants its token: open the URL that <code>agents console</code> printed, or enter it.</p>
+  <input id="token" type="password" autocomplete="off" placeholder="token" aria-label="The console's token">
+  <button id="open" class="act">Open</button>
+</section>
+<section class="data" aria-label="Agents">
   <input id="class" placeholder="class" aria-label="Class">
   <input id="prefix" placeholder="name begins with" aria-label="Name begins with">
   <ul id="agents"></ul>
   <h2>Dead letters</h2>
   <ul id="dead"></ul>
 </section>
-<section aria-label="Turns">
+<section class="data" aria-label="Turns">
   <input id="field" placeholder="only turns that changed this field, e.g. pr.title" aria-label="Field">
   <ol id="turns"></ol>
 </section>
-<section aria-label="At this turn">
+<section class="data" aria-label="At this turn">
   <h2 id="where">Choose an agent</h2>
   <div id="at"></div>
 </section>

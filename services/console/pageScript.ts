@@ -1,6 +1,9 @@
 /**
  * What runs in the console's page: plain JavaScript as text, for it is not built. `page.ts` has the elements that it fills,
  * `Console` answers what it asks.
+ *
+ * The token arrives in the URL's fragment, which browsers do not send, and is kept in the session storage of the tab and
+ * of this origin, port included. It is removed from the address bar before the first request.
  */
 
 export const script = `
@@ -10,9 +13,33 @@ const $ = (id) => document.getElementById(id);
 const FOLLOW_MS = 2000;
 let agent, turns = [], chosen, loading = 0;
 
+const KEY = "agents_console_token";
+let token = sessionStorage.getItem(KEY);
+function takeToken() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (given === null) return;
+  history.replaceState(null, "", location.pathname);
+  useToken(given);
+}
+function useToken(given) {
+  token = given === null || given === "" ? null : given;
+  if (token === null) sessionStorage.removeItem(KEY);
+  else sessionStorage.setItem(KEY, token);
+  showToken();
+}
+function showToken() {
+  $("enter").hidden = token !== null;
+  for (const part of document.querySelectorAll(".data")) part.hidden = token === null;
+}
+
 async function ask(path, options) {
-  const response = await fetch("/api/" + path, options);
-  const value = await response.json().catch(() => ({ error: response.statusText }));
+  if (token === null) throw new Error("the console's token is missing");
+  const used = token;
+  const response = await fetch("/api/" + path, { ...options, headers: { authorization: "Bearer " + used } });
+  if (response.status === 401 && token === used) useToken(null);
+  const text = await response.text();
+  let value;
+  try { value = JSON.parse(text); } catch { value = { error: text.trim() || response.statusText }; }
   if (!response.ok) throw new Error(value.error ?? response.statusText);
   return value;
 }
@@ -165,6 +192,17 @@ const showAt = guarded(async (seq) => {
 
 $("class").oninput = $("prefix").oninput = showAgents;
 $("field").oninput = drawTurns;
-showAgents(); showHosts(); showDead();
-setInterval(() => { showHosts(); if (agent !== undefined) showTurns(); }, FOLLOW_MS);
+function begin() {
+  if (token !== null) { showAgents(); showHosts(); showDead(); }
+}
+function enter() {
+  useToken($("token").value.trim());
+  $("token").value = "";
+  begin();
+}
+$("open").onclick = enter;
+$("token").onkeydown = (event) => { if (event.key === "Enter") enter(); };
+addEventListener("hashchange", () => { takeToken(); begin(); });
+takeToken(); showToken(); begin();
+setInterval(() => { if (token !== null) { showHosts(); if (agent !== undefined) showTurns(); } }, FOLLOW_MS);
 `;

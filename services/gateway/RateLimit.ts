@@ -56,12 +56,38 @@ export class RateLimit {
    * holds is had for a full one.
    */
   spend(bucket: Bucket, nowMs: number, cost: number): number {
-    const fullAtMs = Math.max(nowMs, bucket.fullAtMs);
-    const slackMs = (this.burst - Math.min(cost, this.burst)) * this.intervalMs;
-    const waitMs = fullAtMs - nowMs - slackMs;
-    if (waitMs > 0) return waitMs;
-    bucket.fullAtMs = fullAtMs + cost * this.intervalMs;
+    const waitMs = this.waitMs(bucket, nowMs, Math.min(cost, this.burst));
+    if (waitMs === 0) this.owe(bucket, nowMs, cost);
+    return waitMs;
+  }
+
+  /**
+   * Takes so many tokens of each key, or none of any. 0: each key had one; else as `take`. A bucket may owe what
+   * was taken beyond its content: a batch of more events than a burst would otherwise never be taken.
+   */
+  takeAll(counts: Iterable<readonly [key: string, count: number]>): number {
+    const now = this.time.monotonicMs();
+    const wanted = [...counts].map(([key, count]) => {
+      const bucket = this.buckets.get(key) ?? new Bucket();
+      return { key, bucket, count };
+    });
+    const waitMs = Math.max(0, ...wanted.map(({ bucket }) => this.waitMs(bucket, now, 1)));
+    if (waitMs > 0) return Math.ceil(waitMs / 1000);
+    for (const { key, bucket, count } of wanted) {
+      this.owe(bucket, now, count);
+      this.buckets.set(key, bucket);
+    }
+    if (this.buckets.size > KEYS_MAX) this.forget(now);
     return 0;
+  }
+
+  /** Until the bucket holds so many; 0: it does. */
+  private waitMs({ fullAtMs }: Bucket, nowMs: number, tokens: number): number {
+    return Math.max(0, fullAtMs - nowMs - (this.burst - tokens) * this.intervalMs);
+  }
+
+  private owe(bucket: Bucket, nowMs: number, tokens: number): void {
+    bucket.fullAtMs = Math.max(nowMs, bucket.fullAtMs) + tokens * this.intervalMs;
   }
 
   private forget(now: number): void {

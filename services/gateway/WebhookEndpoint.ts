@@ -162,7 +162,7 @@ export class WebhookEndpoint {
     if (this.isBusy()) return respond(BUSY);
     const { inbox, log, time } = this.services;
     const { signal } = this.deadlines.in(route.deadlineMs);
-    const ports = { inbox, log, signal, id: () => time.id() };
+    const ports = { inbox, log, signal, id: () => time.id(), limit: this.services.entityLimit };
     let answer = UNAVAILABLE;
     this.batchItems += items.length;
     try {

@@ -7,6 +7,8 @@
  * 2. Events of one agent are stored in the batch's order.
  * 3. An event that names no agent is passed over and logged: refusing the batch for it would lose the
  *    others, each time that it is sent again. When none of them names one, the batch is refused.
+ * 4. Each event takes a token of its agent's. A batch with an agent that has none left is refused whole, before
+ *    anything is stored: answering for a part would lose the rest.
  */
 import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import type { LogShape } from "../../core/log/Log.ts";
@@ -20,6 +22,7 @@ import type {
 } from "../../core/webhook/WebhookRoute.ts";
 import { addressKey, type AgentId } from "../../schemas/Address.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
+import type { RateLimit } from "./RateLimit.ts";
 import { agentOf, webhookHead } from "./webhookInput.ts";
 
 /** SendGrid's 768 KB hold some thousand events, Meta's batches at most 1,000; each is a message here. */
@@ -40,9 +43,11 @@ export interface BatchPorts {
   readonly log: LogShape;
   readonly id: () => string;
   readonly signal: AbortSignal;
+  readonly limit?: Pick<RateLimit, "takeAll"> | undefined;
 }
 
 interface Lane {
+  readonly key: string;
   readonly id: AgentId;
   readonly envelopes: Array<Uint8Array>;
 }
@@ -60,6 +65,9 @@ export async function storeBatch(batch: Batch, ports: BatchPorts): Promise<Plain
     });
     if (lanes.length === 0) return first; // 3
   }
+  const counts = lanes.map(({ key, envelopes }) => [key, envelopes.length] as const);
+  const waitSeconds = ports.limit?.takeAll(counts) ?? 0; // 4
+  if (waitSeconds > 0) return tooManyEvents(waitSeconds);
   const waiting = lanes.values();
   const stored = await Promise.all(
     Array.from({ length: Math.min(LANES, lanes.length) }, () => storeLanes(waiting, ports)),
@@ -92,12 +100,18 @@ function lanesOf(
       eventType: item.eventType,
     });
     const key = addressKey(found.id);
-    const lane = lanes.get(key) ?? { id: found.id, envelopes: [] };
+    const lane = lanes.get(key) ?? { key, id: found.id, envelopes: [] };
     lane.envelopes.push(encodeEnvelope(head, item.body));
     lanes.set(key, lane);
   }
   return { lanes: [...lanes.values()], refusals };
 }
+
+const tooManyEvents = (seconds: number): PlainAnswer => ({
+  status: 429,
+  headers: { "content-type": "text/plain;charset=UTF-8", "retry-after": String(seconds) },
+  body: "Too many requests",
+});
 
 /** Takes lanes until there are none; false at the first event that is not known to be stored. */
 async function storeLanes(

@@ -3,26 +3,32 @@
  * connected to: a process whose agents use none never has it in memory.
  */
 import * as Layer from "effect/Layer";
+import type { LogShape } from "../../core/log/Log.ts";
+import { errorText } from "../../core/mcp/errorText.ts";
 import { McpClients, type McpClientsShape } from "../../core/mcp/McpClients.ts";
 import { addressGuard, refusal } from "./addressGuard.ts";
-import { guardedFetch, type FetchLike, type GuardedFetch } from "./guardedFetch.ts";
+import { guardedFetch, type FetchLike, type GuardedFetch, type Wire } from "./guardedFetch.ts";
 
-/** For tests that play the servers. */
 export interface McpClientsOptions {
-  /** In the place of the guarded one; the guard of URLs stays. */
+  /** Servers may be on this machine: who may name one then reaches every port of it. */
+  readonly allowLoopback: boolean;
+  /** Told why a server can't be connected to; its client is not. */
+  readonly log: LogShape;
+  /** In the place of the guarded one, for tests that play the servers; the guard of URLs stays. */
   readonly fetch?: FetchLike;
   /** Told when the SDK begins to be loaded: work of the machine's time. */
   readonly onLoad?: (loading: Promise<unknown>) => void;
 }
 
-export function makeMcpClients({ fetch, onLoad }: McpClientsOptions = {}): McpClientsShape {
+export function makeMcpClients(options: McpClientsOptions): McpClientsShape {
+  const { log, fetch, onLoad } = options;
   const load = () => {
     const loading = import("./sdkConnection.ts");
     onLoad?.(loading);
     return loading;
   };
   const open = (server: string, broken: (message: string) => void): GuardedFetch => {
-    const guard = addressGuard(new URL(server));
+    const guard = addressGuard(new URL(server), options);
     if (fetch === undefined) return guardedFetch(guard, broken);
     return {
       fetch: async (url, init) => {
@@ -32,11 +38,25 @@ export function makeMcpClients({ fetch, onLoad }: McpClientsOptions = {}): McpCl
       close: () => undefined,
     };
   };
+  const refused = (href: string): string | undefined => refusal(href, options);
+  const wire: Wire = {
+    open,
+    unreachable: (server, why) =>
+      log.warn("an MCP server can't be connected to", {
+        server: new URL(server).origin,
+        why: errorText(why),
+      }),
+  };
   return {
-    refusal,
-    connect: async (options) => (await load()).connect(options, open),
-    finishAuth: async (target, callback) => (await load()).finishAuth(target, callback, open),
+    refusal: refused,
+    connect: async (asked) => {
+      const why = refused(asked.url);
+      if (why !== undefined) return { _tag: "Failed", message: `Blocked URL: ${why}` };
+      return (await load()).connect(asked, wire);
+    },
+    finishAuth: async (target, callback) => (await load()).finishAuth(target, callback, wire),
   };
 }
 
-export const layer: Layer.Layer<McpClients> = Layer.succeed(McpClients, makeMcpClients());
+export const layer = (options: McpClientsOptions): Layer.Layer<McpClients> =>
+  Layer.succeed(McpClients, makeMcpClients(options));

@@ -1,7 +1,8 @@
 /**
  * Which addresses an MCP server may have, and be at (`core/mcp/McpClients`, rule 1): those of the public
- * internet; and this machine's own, but only for a server that is itself named by it, so that no server from
- * outside can send us there by a redirect or an OAuth address.
+ * internet. This machine's own are allowed where the operator says so (`agents dev`, `--mcp-allow-loopback`), and
+ * then only for a server that is itself named by one, so that no server from outside can send us there by a
+ * redirect or an OAuth address.
  */
 import { lookup, type LookupAddress } from "node:dns";
 import { BlockList, isIP, isIPv4, type LookupFunction } from "node:net";
@@ -34,22 +35,29 @@ export interface AddressGuard {
   readonly allows: (address: string) => boolean;
 }
 
+export interface GuardOptions {
+  /** Servers may be on this machine. */
+  readonly allowLoopback: boolean;
+}
+
 /** Why it may not be a server's URL, as far as that can be said without resolving it. */
-export function refusal(href: string): string | undefined {
+export function refusal(href: string, options: GuardOptions): string | undefined {
   if (!URL.canParse(href)) return "it is no URL";
   const url = new URL(href);
   if (url.username !== "" || url.password !== "") return "it has a user or a password in it";
+  if (namesLoopback(url) && !options.allowLoopback)
+    return "it is this machine, which is allowed in agents dev or with --mcp-allow-loopback";
   try {
-    addressGuard(url).check(url);
+    addressGuard(url, options).check(url);
     return undefined;
-  } catch (error) {
-    return (error as Error).message;
+  } catch {
+    return "it is no address of the public internet";
   }
 }
 
 /** For everything that is sent for the server at `server`. */
-export function addressGuard(server: URL): AddressGuard {
-  const local = namesLoopback(server);
+export function addressGuard(server: URL, { allowLoopback }: GuardOptions): AddressGuard {
+  const local = allowLoopback && namesLoopback(server);
   const allows = (address: string): boolean =>
     isPublicAddress(address) || (local && isLoopback(address));
   return {

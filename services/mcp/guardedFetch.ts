@@ -33,6 +33,16 @@ export interface GuardedFetch {
   readonly close: () => void;
 }
 
+/** For everything sent to one server; `broken` is told of a stream that was cut for its size. */
+type OpenFetch = (server: string, broken: (message: string) => void) => GuardedFetch;
+
+/** What `McpClientsLayer` provides for all connections. */
+export interface Wire {
+  readonly open: OpenFetch;
+  /** For the log: why it could not be connected to. */
+  readonly unreachable: (server: string, why: string) => void;
+}
+
 /** `broken` is told when a stream of events is cut for its size: nobody else would be. */
 export function guardedFetch(
   guard: AddressGuard,

@@ -5,9 +5,14 @@
  * `auto` is streamable HTTP, and the older SSE transport where a server answers that with a status that says
  * that it does not know it. A connection whose stream breaks is closed: what waits on it is told why, and the
  * manager makes a new one.
+ *
+ * Until a server has answered in the protocol, every failure has one text (`UNREACHABLE`): who may name servers
+ * must not learn which ports of the network are open. The log has the cause.
  */
 import {
   Client,
+  OAuthError,
+  ProtocolError,
   SdkHttpError,
   SSEClientTransport,
   SseError,
@@ -28,13 +33,13 @@ import {
   type McpTarget,
   type McpToolResult,
 } from "../../core/mcp/McpClients.ts";
-import { REQUEST_LIFE_MS, type GuardedFetch } from "./guardedFetch.ts";
+import { REQUEST_LIFE_MS, type GuardedFetch, type Wire } from "./guardedFetch.ts";
 import { isUnauthorized, requestFailed } from "./sdkErrors.ts";
 
 type Transport = StreamableHTTPClientTransport | SSEClientTransport;
 type TransportType = McpConnection["transport"];
-/** For everything sent to one server; `broken` is told of a stream that was cut for its size. */
-export type OpenFetch = (server: string, broken: (message: string) => void) => GuardedFetch;
+/** A closed port, a port of another protocol, a web page, a blocked address, no answer in time: all the same. */
+const UNREACHABLE = "No MCP server can be reached there";
 
 /** What a call takes at most when nobody says: the protocol's usual minute. */
 const REQUEST_TIMEOUT_MS = 60_000;
@@ -45,26 +50,22 @@ const CLOSE_TIMEOUT_MS = 2_000;
 /** Statuses by which a server of the older transport answers a POST to its stream's URL (the specification's list, and what frameworks use for it). */
 const NOT_STREAMABLE = new Set([400, 404, 405, 406, 415, 501]);
 
-export async function connect(
-  options: McpConnectOptions,
-  open: OpenFetch,
-): Promise<McpConnectResult> {
+export async function connect(options: McpConnectOptions, wire: Wire): Promise<McpConnectResult> {
   const types: TransportType[] =
     options.transport === "auto" ? ["streamable-http", "sse"] : [options.transport];
   for (const type of types) {
-    const result = await connectBy(type, options, open);
+    const result = await connectBy(type, options, wire);
     if (result._tag !== "NotStreamable") return result;
-    if (type === types.at(-1)) return { _tag: "Failed", message: result.message };
   }
-  return { _tag: "Failed", message: "no transport is left to try" };
+  return { _tag: "Failed", message: UNREACHABLE };
 }
 
-type Attempt = McpConnectResult | { readonly _tag: "NotStreamable"; readonly message: string };
+type Attempt = McpConnectResult | { readonly _tag: "NotStreamable" };
 
 async function connectBy(
   type: TransportType,
   options: McpConnectOptions,
-  open: OpenFetch,
+  { open, unreachable }: Wire,
 ): Promise<Attempt> {
   let brokenBy: string | undefined;
   let live = false;
@@ -104,10 +105,14 @@ async function connectBy(
     void client.close().catch(() => undefined);
     guarded.close();
     if (isUnauthorized(error)) return { _tag: "Unauthorized" };
-    const message = brokenBy ?? requestFailed(error).message;
+    const failure = requestFailed(error);
+    unreachable(options.url, brokenBy ?? failure.message);
     const status = SdkHttpError.isInstance(error) ? error.status : 0;
-    const other = type === "streamable-http" && NOT_STREAMABLE.has(status);
-    return { _tag: other ? "NotStreamable" : "Failed", message };
+    if (type === "streamable-http" && NOT_STREAMABLE.has(status)) return { _tag: "NotStreamable" };
+    return {
+      _tag: "Failed",
+      message: ProtocolError.isInstance(error) ? failure.message : UNREACHABLE,
+    };
   }
 }
 
@@ -115,7 +120,7 @@ async function connectBy(
 export async function finishAuth(
   target: McpTarget,
   callback: URLSearchParams,
-  open: OpenFetch,
+  { open, unreachable }: Wire,
 ): Promise<McpAuthResult> {
   const guarded = open(target.url, () => undefined);
   const transport = makeTransport(target.transport === "sse" ? "sse" : "streamable-http", target, guarded); // prettier-ignore
@@ -127,11 +132,20 @@ export async function finishAuth(
     await Promise.race([transport.finishAuth(callback), cut]);
     return { _tag: "Authorized" };
   } catch (error) {
-    return { _tag: "Failed", message: requestFailed(error).message };
+    unreachable(target.url, requestFailed(error).message);
+    return { _tag: "Failed", message: oauthCode(error) ?? "The authorization did not succeed" };
   } finally {
     guarded.close();
   }
 }
+
+/** What an authorization server says in its protocol; the SDK has `server_error` for what is none, with its body. */
+const oauthCode = (error: unknown): string | undefined =>
+  OAuthError.isInstance(error) && OAUTH_CODE.test(error.code) && error.code !== "server_error"
+    ? `OAuth: ${error.code}`
+    : undefined;
+/** RFC 6749, 5.2: names like `invalid_grant`. */
+const OAUTH_CODE = /^[a-z_]{1,40}$/;
 
 function makeTransport(type: TransportType, target: McpTarget, { fetch }: GuardedFetch): Transport {
   const { auth, headers, skipIssuerMetadataValidation } = target;

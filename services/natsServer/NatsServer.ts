@@ -11,7 +11,7 @@
  * 4. A folder keeps its port, so that what was configured against it still fits the next time.
  */
 import { randomBytes } from "node:crypto";
-import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import * as Context from "effect/Context";
 import * as Effect from "effect/Effect";
@@ -104,7 +104,8 @@ export function urlOfRunning(folder: string): string | undefined {
 const lockFolder = (folder: string): Effect.Effect<DataFolderLock, DataFolderInUse> =>
   Effect.tryPromise({
     try: async () => {
-      mkdirSync(folder, { recursive: true });
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
+      chmodSync(folder, 0o700); // an older release made it for all to read
       return lockDataFolder(folder);
     },
     catch: (error) => error,
@@ -143,7 +144,7 @@ function makeRunner(
         maxPayloadBytes: MAX_PAYLOAD_BYTES_DEFAULT,
         syncAlways: options.syncAlways ?? false,
       };
-      writeFileSync(configFile, serverConfigText(config));
+      writeFileSync(configFile, serverConfigText(config), { mode: 0o600 });
       current = spawnServer({ binary: options.binary, configFile, logFile, port, serverName });
       if (current.pid !== undefined) {
         watchdog.guard(current.pid);
@@ -179,7 +180,8 @@ const firstStart = (
       port = yield* Effect.promise(pickPort);
       if (taken === kept) log.warn("another program has this folder's port", { taken, port });
     }
-    if (options.port === undefined && port !== kept) writeFileSync(portFile, `${port}\n`);
+    if (options.port === undefined && port !== kept)
+      writeFileSync(portFile, `${port}\n`, { mode: 0o600 });
     return port;
   });
 

@@ -56,7 +56,7 @@ const LOG_LINES_SHOWN = 3;
 
 /** Returns at once: the process may not serve yet (`serves`), or may already have failed. */
 export function spawnServer(options: ServerProcessOptions): ServerProcess {
-  const log = openSync(options.logFile, "a");
+  const log = openSync(options.logFile, "a", 0o600);
   const child = spawn(options.binary, ["-c", options.configFile], {
     stdio: ["ignore", log, log],
     detached: true,

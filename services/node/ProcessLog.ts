@@ -1,8 +1,10 @@
 /**
  * The log of a process: one JSON object a line, or on a terminal a line for people. To standard error,
- * so that what a command prints stays clean for scripts.
+ * so that what a command prints stays clean for scripts. What would control a terminal is escaped; a line feed in
+ * a text line is followed by spaces, so that no field looks like a line of its own.
  */
 import * as Layer from "effect/Layer";
+import { printable } from "../../core/log/printable.ts";
 import { Log, type LogFields, type LogShape } from "../../core/log/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { machineTime } from "./MachineTime.ts";
@@ -36,11 +38,11 @@ export function processLog(options: ProcessLogOptions = {}): LogShape {
       if (rank < from) return;
       const fields = { ...always, ...told };
       const iso = new Date(time.nowMs()).toISOString();
-      write(
+      const line =
         format === "json"
           ? jsonLine(iso, name, message, fields)
-          : textLine(iso, name, message, fields),
-      );
+          : textLine(iso, name, message, fields);
+      write(printable(line));
     };
   return { debug: at("debug", 0), info: at("info", 1), warn: at("warn", 2), error: at("error", 3) };
 }
@@ -62,5 +64,5 @@ function textLine(iso: string, level: LogLevel, message: string, fields: LogFiel
     .map(([name, value]) => ` ${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)
     .join("");
   const mark = level === "info" ? "" : `${level.toUpperCase()} `;
-  return `${iso.slice(11, 19)} ${mark}${message}${rest}\n`;
+  return `${iso.slice(11, 19)} ${mark}${message}${rest}`.replaceAll("\n", "\n    ") + "\n";
 }

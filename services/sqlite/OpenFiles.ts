@@ -60,7 +60,7 @@ function openOrMake(path: string): number {
     return openSync(path, flags, 0o600);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-    mkdirSync(dirname(path), { recursive: true });
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     return openSync(path, flags, 0o600);
   }
 }

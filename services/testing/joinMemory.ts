@@ -105,6 +105,9 @@ export async function joinMemory(options: JoinOptions) {
   let activity = 0;
   let loading: Promise<unknown> | undefined;
   const mcp = makeMcpClients({
+    // Nothing leaves a test: its handler plays every server.
+    allowLoopback: true,
+    log: options.log,
     // Asked at each request: in an agent's turn it is the test's.
     fetch: (url, init) => globalThis.fetch(url, init),
     onLoad: (begun) => (loading = begun),

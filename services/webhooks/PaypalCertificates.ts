@@ -10,7 +10,7 @@
  */
 import { X509Certificate, type KeyObject } from "node:crypto";
 import type { WebhookRequest } from "../../core/webhook/WebhookRoute.ts";
-import type { Keys, KeySource } from "./Secrets.ts";
+import { NOTHING_WRONG, type Keys, type KeySource } from "./Secrets.ts";
 import { firstValue } from "./verified.ts";
 
 export const PAYPAL_HOSTS = { live: "api.paypal.com", sandbox: "api.sandbox.paypal.com" } as const;
@@ -39,6 +39,7 @@ export type FetchCertificate = (url: string, init: RequestInit) => Promise<Respo
 
 export class PaypalCertificates implements KeySource {
   readonly names: ReadonlyArray<string> = [];
+  readonly checkIn = () => NOTHING_WRONG;
   /** Oldest first. */
   private readonly kept = new Map<string, Kept>();
   private readonly fetching = new Map<string, Promise<void>>();

@@ -9,7 +9,11 @@
  * 3. Nothing that may be a secret is put in a message.
  */
 import type { KeyObject } from "node:crypto";
-import { InvalidWebhook, type WebhookRequest } from "../../core/webhook/WebhookRoute.ts";
+import {
+  InvalidWebhook,
+  type SecretsCheck,
+  type WebhookRequest,
+} from "../../core/webhook/WebhookRoute.ts";
 import { isPublic, keyOf, type SecretFormat } from "./keyOf.ts";
 
 export type Secret = string | { readonly value: string };
@@ -26,6 +30,7 @@ export interface KeySource {
   /** Environment variables whose values `agents dev` may make up. */
   readonly names: ReadonlyArray<string>;
   readonly keysFor: (request: WebhookRequest) => Keys;
+  readonly checkIn: (env: Readonly<Record<string, unknown>>) => SecretsCheck;
 }
 
 /** Two are live in a rotation; each costs a digest per forged request, so the list is bounded. */
@@ -35,6 +40,8 @@ const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 const CONVENTIONAL = /^[A-Z][A-Z0-9_]{0,63}$/;
 /** How Standard Webhooks' secrets begin: such a string is a secret and no variable's name. */
 const SECRET_PREFIX = /^wh(?:sec|pk|sk)_/;
+
+export const NOTHING_WRONG: SecretsCheck = { unset: [], faults: [] };
 
 export class Secrets implements KeySource {
   private readonly secrets: ReadonlyArray<Secret>;
@@ -60,6 +67,15 @@ export class Secrets implements KeySource {
   }
 
   readonly keysFor = (request: WebhookRequest): Keys => this.keys(request.env);
+
+  /** A public key that is not set leaves its route `Misconfigured`, and is no reason not to start. */
+  readonly checkIn = (env: Readonly<Record<string, unknown>>): SecretsCheck => {
+    if (isPublic(this.format)) return NOTHING_WRONG;
+    if (this.secrets.every((each) => valueOf(each, env) === undefined))
+      return { unset: [this.names], faults: [] };
+    const keys = this.keys(env);
+    return keys._tag === "Misconfigured" ? { unset: [], faults: [keys.message] } : NOTHING_WRONG;
+  };
 
   /**
    * The keys as of this environment. In a list a variable that is not set is passed over as long as

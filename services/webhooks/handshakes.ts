@@ -62,7 +62,7 @@ export function metaGreeting(
   const tokens = new Secrets(provider, verifyToken, "plain", "verifyToken");
   return {
     methods: ["GET"],
-    secretNames: tokens.names,
+    secrets: tokens,
     verdictOn: (request) => {
       const found = tokens.keysFor(request);
       if (found._tag !== "Keys") return found;
@@ -84,6 +84,5 @@ export function metaGreeting(
 /** A probe without a body, answered whoever asks: it tells nothing. */
 export const probeGreeting: NonNullable<VerifierParts["greeting"]> = {
   methods: ["HEAD"],
-  secretNames: [],
   verdictOn: () => ({ _tag: "Handshake", answer: answer("") }),
 };

@@ -62,7 +62,7 @@ export interface VerifierParts {
   /** Answers the provider's unsigned requests by other methods than POST. */
   readonly greeting?: {
     readonly methods: ReadonlyArray<string>;
-    readonly secretNames: ReadonlyArray<string>;
+    readonly secrets?: Pick<KeySource, "names" | "checkIn">;
     readonly verdictOn: (request: WebhookRequest) => Verdict;
   };
 }
@@ -156,6 +156,7 @@ export function verifierOf(
     return signer;
   }
 
+  const sources = greeting?.secrets === undefined ? [keys] : [keys, greeting.secrets];
   return {
     provider: scheme.provider,
     deadlineMs: scheme.deadlineMs,
@@ -163,8 +164,15 @@ export function verifierOf(
       ...(coversBody(scheme) ? (["body"] as const) : []),
       ...(template.includes("url") && publicUrl.hasRequestPath ? (["url"] as const) : []),
     ],
-    secretNames: [...keys.names, ...(greeting?.secretNames ?? [])],
     ...(scheme.secretHeaders !== undefined && { secretHeaders: scheme.secretHeaders }),
+    secretNames: sources.flatMap(({ names }) => names),
+    checkSecrets: (env) => {
+      const checks = sources.map(({ checkIn }) => checkIn(env));
+      return {
+        unset: checks.flatMap(({ unset }) => unset),
+        faults: checks.flatMap(({ faults }) => faults),
+      };
+    },
     ...(greeting !== undefined && { handshakeMethods: greeting.methods }),
     ...(keys.prepare !== undefined && { prepare: keys.prepare }),
     verify,

@@ -2,7 +2,7 @@
  * `agents backup` of an installation that works meanwhile, and `agents restore` into another of other shards, stream
  * groups and namespace: what was stored when the backup began is there, done once, and goes on.
  */
-import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -139,6 +139,13 @@ describe("agents backup", () => {
     const again = await run(source, "backup", saved);
     expect(again.code).toBe(1);
     expect(again.err).toContain("not empty");
+  });
+
+  it("is its owner's alone: the folder and each file of it", () => {
+    const files = readdirSync(saved);
+    expect(files).toHaveLength(4);
+    for (const path of [saved, ...files.map((name) => join(saved, name))])
+      expect([path, statSync(path).mode & 0o077]).toEqual([path, 0]);
   });
 
   it("says how much it has saved", () => {

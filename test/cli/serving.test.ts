@@ -176,4 +176,35 @@ describe("agents gateway and host", () => {
     expect(gateway.err).toMatch(/^GITHUB_WEBHOOK_SECRET not set: server\.ts verifies/);
     await start(["host", "server.ts", ...args]).printed(/host serves/);
   });
+
+  it("a secret that is set to nothing is told by its variable's name, in dev and in a gateway", async () => {
+    const empty = { GITHUB_WEBHOOK_SECRET: "", SECRET: "s" };
+    for (const line of [
+      ["dev", ...FREE],
+      ["gateway", "server.ts", "--port", "0", ...args],
+    ]) {
+      const run = start(line, empty);
+      expect(await run.ended).toBe(1);
+      expect(run.err).toMatch(/^\/webhooks\/github: github: GITHUB_WEBHOOK_SECRET is empty: set /m);
+    }
+  });
+
+  it("one secret of a rotation is enough: the old variable may be absent", async () => {
+    const code = MODULE("one").replace('secret: "SECRET"', 'secret: ["NEW", "OLD"]');
+    writeFileSync(at("server.ts"), code);
+    for (const set of ["NEW", "OLD"]) {
+      const gateway = start(["gateway", "server.ts", "--port", "0", ...args], { GITHUB_WEBHOOK_SECRET: "g", [set]: "s" }); // prettier-ignore
+      await gateway.printed(/gateway serves/);
+      gateway.child.kill("SIGTERM");
+      await gateway.ended;
+    }
+    const neither = start(["gateway", "server.ts", "--port", "0", ...args], { GITHUB_WEBHOOK_SECRET: "g" }); // prettier-ignore
+    expect(await neither.ended).toBe(1);
+    expect(neither.err).toMatch(/NEW or OLD not set: server\.ts verifies/);
+    const dev = start(["dev", ...FREE], { OLD: "s" });
+    await dev.printed(/Ctrl-C stops it/);
+    expect(readFileSync(at(".agents/dev-secrets.env"), "utf8")).toMatch(
+      /^GITHUB_WEBHOOK_SECRET=\S+\n$/,
+    );
+  });
 });

@@ -1,7 +1,9 @@
 /** The console as operators have it: a process of its own, its API, and its page in a real Chromium. */
 import { spawn, type ChildProcess } from "node:child_process";
-import { existsSync } from "node:fs";
-import { request } from "node:http";
+import { existsSync, writeFileSync } from "node:fs";
+import { createServer, request } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium, type Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -105,33 +107,52 @@ interface Turn {
 }
 
 describe("the console's API", () => {
-  it("answers nothing without the token: not the page, not the API, nothing that acts", async () => {
+  it("answers nothing but an empty page without the token, and takes it by no URL and no cookie", async () => {
     for (const [path, method] of [
-      ["/", "GET"],
-      ["/?token=another", "GET"],
       ["/api/agents", "GET"],
+      ["/api/agents?token=" + encodeURIComponent(TOKEN), "GET"],
       ["/api/dead/1/drop", "POST"],
       ["/nothing", "GET"],
     ] as const) {
-      const bare = await fetch(served.url + path, { method, redirect: "manual" });
+      const cookie = `agents_console=${encodeURIComponent(TOKEN)}`;
+      const bare = await fetch(served.url + path, { method, headers: { cookie } });
       expect([path, bare.status]).toEqual([path, 401]);
-      const wrong = await ask(path, { method, headers: { authorization: "Bearer x" } });
-      expect([path, wrong.status]).toEqual([path, 401]);
-      expect(wrong.text).not.toContain("Note");
+      expect(await bare.text()).not.toContain("Note");
     }
+    const page = await fetch(`${served.url}/?token=${encodeURIComponent(TOKEN)}`);
+    expect([page.status, page.headers.get("set-cookie")]).toEqual([200, null]);
+    const text = await page.text();
+    expect(text).not.toContain(TOKEN);
+    expect(text).not.toContain("NoteAgent");
+    expect(text).not.toContain("on/the desk");
   });
 
-  it("the URL with the token gives a cookie that scripts and other sites don't get, and no token in the next URL", async () => {
-    const first = await fetch(`${served.url}/?token=${encodeURIComponent(TOKEN)}`, {
-      redirect: "manual",
-    });
-    expect(first.status).toBe(303);
-    expect(first.headers.get("location")).toBe("/");
-    const cookie = first.headers.get("set-cookie")!;
-    expect(cookie).toMatch(/; HttpOnly; SameSite=Strict; Path=\/$/);
-    const page = await fetch(served.url, { headers: { cookie: cookie.split(";")[0]! } });
-    expect(page.status).toBe(200);
-    expect(page.headers.get("content-security-policy")).toContain("default-src 'none'");
+  it("sends its page with a policy that lets only its own script run, and nothing be framed or kept", async () => {
+    const { headers } = await fetch(served.url);
+    expect(headers.get("content-security-policy")).toMatch(
+      /^default-src 'none'; script-src 'nonce-[^']+'; style-src 'nonce-[^']+'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'$/,
+    );
+    for (const path of ["/", "/api/agents", "/nothing"])
+      expect((await ask(path)).headers).toSatisfy(
+        (sent: Headers) =>
+          sent.get("cache-control") === "no-store" &&
+          sent.get("x-content-type-options") === "nosniff" &&
+          sent.get("x-frame-options") === "DENY" &&
+          sent.get("referrer-policy") === "no-referrer",
+      );
+  });
+
+  it("answers no Host but loopback's on a loopback address, whatever token comes with it", async () => {
+    for (const foreign of ["evil.example", "evil.example:80", "localhost.evil.example", "10.0.0.1"])
+      for (const path of ["/", "/api/agents"])
+        expect([foreign, path, await statusOf("GET", path, { host: foreign })]).toEqual([
+          foreign,
+          path,
+          421,
+        ]);
+    const { port } = new URL(served.url);
+    for (const named of [`localhost:${port}`, `LOCALHOST.:${port}`, `[::1]:${port}`, "127.0.0.2"])
+      expect([named, await statusOf("GET", "/api/hosts", { host: named })]).toEqual([named, 200]);
   });
 
   it("lists agents by class and beginning of the name, and the hosts with their shards", async () => {
@@ -192,7 +213,7 @@ describe("the console's API", () => {
     });
     expect(letters[0]).toMatchObject({ name: "in a drawer" });
     const drop = `/api/dead/${letters[0]!.id}/drop`;
-    const foreign = await postFrom("cross-site", drop);
+    const foreign = await statusOf("POST", drop, { "sec-fetch-site": "cross-site" });
     expect(foreign).toBe(403);
     expect(await get("/api/dead")).toHaveLength(1);
     await call("in a drawer", "write", "now", "the boss");
@@ -201,31 +222,84 @@ describe("the console's API", () => {
     expect(await get("/api/dead")).toEqual([]);
     expect((await ask(drop, { method: "POST" })).status).toBe(404);
   });
-
-  /** `fetch` sets this header itself. */
-  const postFrom = (site: string, path: string): Promise<number | undefined> =>
-    new Promise((resolve, reject) => {
-      const headers = { ...bearer, "sec-fetch-site": site };
-      request(served.url + path, { method: "POST", headers }, (response) => {
-        response.resume();
-        resolve(response.statusCode);
-      })
-        .on("error", reject)
-        .end();
-    });
 });
+
+/** With headers that `fetch` sets itself. */
+const statusOf = (
+  method: string,
+  path: string,
+  headers: Readonly<Record<string, string>>,
+): Promise<number | undefined> =>
+  new Promise((resolve, reject) => {
+    request(served.url + path, { method, headers: { ...bearer, ...headers } }, (response) => {
+      response.resume();
+      resolve(response.statusCode);
+    })
+      .on("error", reject)
+      .end();
+  });
 
 describe("agents console", () => {
   it("makes up a token, prints the URL that opens it, and stops at a signal", async () => {
     const own = await serve([], {});
-    const opened = /http:\S+/.exec(own.said)![0];
-    expect((await fetch(opened, { redirect: "manual" })).status).toBe(303);
+    const opened = new URL(/http:\S+/.exec(own.said)![0]);
+    const token = new URLSearchParams(opened.hash.slice(1)).get("token");
+    const authorization = `Bearer ${token}`;
+    const agents = await fetch(new URL("/api/agents", opened), { headers: { authorization } });
+    expect([opened.search, agents.status]).toEqual(["", 200]);
     own.process.kill("SIGTERM");
     expect(await own.ended).toBe(0);
   });
 
-  it("refuses a token that could be guessed", async () => {
-    await expect(serve(["--token", "short"], {})).rejects.toThrow("too short");
+  it("refuses a token that could be guessed, and one on the command line, without repeating it", async () => {
+    await expect(serve([], { AGENTS_CONSOLE_TOKEN: "short" })).rejects.toThrow("too short");
+    const shown = serve(["--token", "seen-by-everybody"], {});
+    await expect(shown).rejects.toThrow(/--token-file <file>.*AGENTS_CONSOLE_TOKEN/);
+    await expect(shown).rejects.not.toThrow("seen-by-everybody");
+  });
+
+  it("takes the token from a file, which must be there, and not from two places", async () => {
+    const file = join(folder.path, "token");
+    writeFileSync(file, `${TOKEN}\n`, { mode: 0o600 });
+    const own = await serve(["--token-file", file], {});
+    expect((await fetch(`${own.url}/api/hosts`, { headers: bearer })).status).toBe(200);
+    own.process.kill("SIGTERM");
+    await own.ended;
+    await expect(serve(["--token-file", `${file}s`], {})).rejects.toThrow("can't be read");
+    const both = serve(["--token-file", file], { AGENTS_CONSOLE_TOKEN: TOKEN });
+    await expect(both).rejects.toThrow("give one of them");
+  });
+
+  it("accepts the public host that it is given, and no other", async () => {
+    const own = await serve(["--public-host", "ops.example.com"], { AGENTS_CONSOLE_TOKEN: TOKEN });
+    const status = (asked: string) =>
+      new Promise((resolve, reject) => {
+        request(own.url, { headers: { host: asked } }, (response) => {
+          response.resume();
+          resolve(response.statusCode);
+        })
+          .on("error", reject)
+          .end();
+      });
+    expect(await status("ops.example.com")).toBe(200);
+    expect(await status("ops.example.com.evil.example")).toBe(421);
+    own.process.kill("SIGTERM");
+    await own.ended;
+  });
+
+  it("refuses an address after ten wrong tokens, the right one too, for a minute", async () => {
+    const own = await serve([], { AGENTS_CONSOLE_TOKEN: TOKEN });
+    const status = async (token: string) => {
+      const headers = { authorization: `Bearer ${token}` };
+      return (await fetch(`${own.url}/api/hosts`, { headers })).status;
+    };
+    expect(await status(TOKEN)).toBe(200);
+    for (let n = 0; n < 10; n++) expect(await status(`wrong ${n}`)).toBe(401);
+    expect(await status("wrong")).toBe(429);
+    expect(await status(TOKEN)).toBe(429);
+    expect((await fetch(`${own.url}/api/hosts`)).status).toBe(401);
+    own.process.kill("SIGTERM");
+    await own.ended;
   });
 });
 
@@ -251,7 +325,7 @@ describe("the console's page", () => {
     page.on("console", (message) => {
       if (message.type() === "error") broken.push(message.text());
     });
-    await page.goto(`${served.url}/?token=${encodeURIComponent(TOKEN)}`);
+    await page.goto(`${served.url}/#token=${encodeURIComponent(TOKEN)}`);
     expect(page.url()).toBe(`${served.url}/`);
     await page.getByRole("button", { name: "on/the desk" }).click();
     const at = page.locator("#at");
@@ -281,5 +355,45 @@ describe("the console's page", () => {
       return found === turns.length + 1 || { done: false, saw: found };
     });
     expect(broken).toEqual([]);
+  }, 60_000);
+
+  it("sends its token to no other port of its host, and keeps it for this tab", async () => {
+    const heard: string[] = [];
+    const other = createServer((asked, response) => {
+      heard.push(JSON.stringify([asked.url, asked.headers]));
+      response.end("<p>another service</p>");
+    });
+    await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
+    const { port } = other.address() as AddressInfo;
+    const context = await browser.newContext();
+    const page = await context.newPage();
+    await page.goto(`${served.url}/#token=${encodeURIComponent(TOKEN)}`);
+    await page.getByRole("button", { name: "on/the desk" }).waitFor();
+    expect(await context.cookies()).toEqual([]);
+    await page.goto(`http://127.0.0.1:${port}/`);
+    await page.goto(`http://localhost:${port}/`);
+    expect(heard.length).toBeGreaterThanOrEqual(2);
+    expect(heard.join()).not.toContain("token");
+    expect(await page.evaluate("JSON.stringify(sessionStorage)")).toBe("{}");
+    await page.goto(served.url);
+    await page.getByRole("button", { name: "on/the desk" }).waitFor();
+    const second = await context.newPage();
+    await second.goto(served.url);
+    await second.getByLabel("The console's token").waitFor();
+    expect(await second.getByLabel("Turns").isVisible()).toBe(false);
+    await context.close();
+    await new Promise((resolve) => other.close(resolve));
+  }, 60_000);
+
+  it("asks for the token where it has none or a wrong one, and opens with the right one", async () => {
+    const page = await browser.newPage();
+    await page.goto(`${served.url}/#token=a%20wrong%20token`);
+    const field = page.getByLabel("The console's token");
+    await field.fill(TOKEN);
+    await page.getByRole("button", { name: "Open" }).click();
+    await page.getByRole("button", { name: "on/the desk" }).waitFor();
+    expect(await field.isVisible()).toBe(false);
+    expect(page.url()).toBe(`${served.url}/`);
+    await page.close();
   }, 60_000);
 });

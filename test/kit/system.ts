@@ -69,6 +69,8 @@ export interface SystemOptions {
   readonly access?: RunGatewayOptions["access"];
   /** As in `agents dev`: gateway and host know each other. */
   readonly together?: boolean;
+  /** As in `agents dev`, unless said otherwise: tests have their MCP servers here. */
+  readonly mcpAllowLoopback?: boolean;
 }
 
 /** One process's worth of layers, open until `close`. */
@@ -89,7 +91,7 @@ async function openPorts(options: SystemOptions, folder: string | undefined, log
     asyncAmbientLayer,
     cronLayer,
     outgoingLayer,
-    mcpLayer,
+    mcpLayer({ allowLoopback: options.mcpAllowLoopback ?? true, log }),
     Layer.succeed(Time, machineTime),
     Layer.succeed(Log, log),
     httpServerLayer(options.http ?? "auto"),

@@ -68,14 +68,23 @@ const say =
   ({ id }, response) =>
     reply(response, result(id, value));
 
-/** Adding it fails with this; the agent works on, and lists it as failed. */
-async function fails(url: string, text: RegExp, name: string): Promise<void> {
+/** What a client is told of a server that could not be connected to, whatever the cause. */
+const UNREACHABLE = /: No MCP server can be reached there$/;
+
+/** Adding it fails with this; the agent works on, and lists it as failed. The log has the cause. */
+async function fails(url: string, text: RegExp, name: string, cause?: RegExp): Promise<void> {
   const socket = await open(name);
   const adding = rpc(socket, "add", "Bad", url, { id: "bad" }).then(String, String);
   expect(await rpc(socket, "ping")).toBe("pong");
   const error = await adding;
   expect(error).toMatch(text);
   expect(error.length).toBeLessThan(700);
+  const logged = system.host.log.lines.filter(
+    ({ message, fields }) =>
+      message === "an MCP server can't be connected to" &&
+      (fields as { server: string }).server === new URL(url).origin,
+  );
+  if (cause !== undefined) expect(JSON.stringify(logged.at(-1)?.fields)).toMatch(cause);
   const mcp = await rpc<ReturnType<ToolAgent["servers"]>>(socket, "servers");
   expect(mcp.servers["bad"]).toMatchObject({
     state: "failed",
@@ -85,19 +94,20 @@ async function fails(url: string, text: RegExp, name: string): Promise<void> {
 }
 
 describe("a server that", () => {
-  test("is not there", () => fails("http://127.0.0.1:9/mcp", /ECONNREFUSED/, "absent"));
+  test("is not there", () =>
+    fails("http://127.0.0.1:9/mcp", UNREACHABLE, "absent", /ECONNREFUSED/));
 
   test("answers with an error of its own, or with what is no protocol", async () => {
     const broken = await serve({}, (_request, response) => response.writeHead(503).end("\u0007down\n".repeat(400))); // prettier-ignore
-    await fails(broken.url, /down/, "broken");
+    await fails(broken.url, UNREACHABLE, "broken", /down/);
     const page = await serve({}, (_request, response) => reply(response, "<html>hi</html>", "text/html")); // prettier-ignore
-    await fails(page.url, /content type|text\/html/i, "page");
+    await fails(page.url, UNREACHABLE, "page", /content type|text\/html/i);
     const garbage = await serve({ initialize: (_m, response) => reply(response, "{not json") });
-    await fails(garbage.url, /JSON/, "garbage");
+    await fails(garbage.url, UNREACHABLE, "garbage", /JSON/);
     const other = await serve({ initialize: say({ protocolVersion: "1999-01-01", capabilities: {}, serverInfo: { name: "x", version: "1" } }) }); // prettier-ignore
-    await fails(other.url, /1999-01-01/, "version");
+    await fails(other.url, UNREACHABLE, "version", /1999-01-01/);
     const wrong = await serve({ initialize: say({ tools: 1 }) });
-    await fails(wrong.url, /answer|invalid/i, "wrong");
+    await fails(wrong.url, UNREACHABLE, "wrong", /answer|invalid/i);
   });
 
   test("cuts the connection in the middle of its answer", async () => {
@@ -108,7 +118,7 @@ describe("a server that", () => {
         setImmediate(() => response.destroy());
       },
     });
-    await fails(cut.url, /terminated|aborted|cut|closed|ECONNRESET/i, "cut");
+    await fails(cut.url, UNREACHABLE, "cut", /terminated|aborted|cut|closed|ECONNRESET/i);
   });
 
   test("lies about its tools: what is no tool, and more of them than anybody wants", async () => {
@@ -135,9 +145,9 @@ describe("a server that", () => {
         more();
       };
     const json = await serve({ initialize: flood("application/json", "          ") });
-    await fails(json.url, /too large/, "flood-json");
+    await fails(json.url, UNREACHABLE, "flood-json", /too large/);
     const events = await serve({ initialize: flood("text/event-stream", "data: xxxx") });
-    await fails(events.url, /too large/, "flood-events");
+    await fails(events.url, UNREACHABLE, "flood-events", /too large/);
   });
 
   test("hangs in a call: the call ends by its time limit, the next one is asked all the same", async () => {
@@ -213,6 +223,9 @@ describe("a server that", () => {
   });
 });
 
+const DEV = { allowLoopback: true };
+const SERVED = { allowLoopback: false };
+
 describe("an address", () => {
   const blocked = [
     "http://10.0.0.1/mcp", "http://192.168.1.1", "http://172.16.9.9:8080/x", "http://169.254.169.254/latest/meta-data",
@@ -221,18 +234,27 @@ describe("an address", () => {
     "ftp://example.com/", "file:///etc/passwd", "not a url", "http://user:password@example.com/",
   ]; // prettier-ignore
   test.each(blocked)("%s is blocked when it is registered, and stores nothing", async (url) => {
-    expect(refusal(url)).toBeTypeOf("string");
+    expect(refusal(url, DEV)).toBeTypeOf("string");
+    expect(refusal(url, SERVED)).toBeTypeOf("string");
     const socket = await open("blocked");
     await expect(rpc(socket, "add", "B", url)).rejects.toThrow(/^Blocked URL: /);
     expect(await rpc(socket, "rows")).toEqual([]);
   });
   test.each(["https://example.com/mcp", "http://127.0.0.1:3000/mcp", "http://localhost:3000", "http://[::1]/", "http://93.184.216.34/"])("%s may be registered", (url) => {
-    expect(refusal(url)).toBeUndefined();
+    expect(refusal(url, DEV)).toBeUndefined();
+  }); // prettier-ignore
+  test.each([
+    "http://127.0.0.1:3000/mcp", "http://localhost:3000", "http://LOCALHOST./", "http://a.localhost/", "http://[::1]/", "http://127.9.9.9/",
+    "http://2130706433/", "http://0x7f000001/", "http://0177.0.0.1/", "http://127.1/", "http://[::ffff:127.0.0.1]/", "http://[::ffff:7f00:1]/",
+  ])("%s, which is this machine, is blocked outside of agents dev unless it is allowed", async (url) => {
+    expect(refusal(url, SERVED)).toBeTypeOf("string");
+    expect(() => addressGuard(new URL(url), SERVED).check(new URL(url))).toThrow(/^Blocked URL/);
+    expect(addressGuard(new URL(url), SERVED).allows("127.0.0.1")).toBe(false);
   }); // prettier-ignore
 
   test("of this machine is for servers that are named by it: none from outside can send us there", () => {
-    const outside = addressGuard(new URL("https://example.com/mcp"));
-    const inside = addressGuard(new URL("http://localhost:1/mcp"));
+    const outside = addressGuard(new URL("https://example.com/mcp"), DEV);
+    const inside = addressGuard(new URL("http://localhost:1/mcp"), DEV);
     for (const url of ["http://127.0.0.1/", "http://localhost/", "http://[::1]/"]) {
       expect(() => outside.check(new URL(url))).toThrow(/^Blocked URL/);
       expect(() => inside.check(new URL(url))).not.toThrow();
@@ -247,7 +269,7 @@ describe("an address", () => {
     stops.push(() => new Promise((resolve) => void server.close(() => resolve())));
     const { port } = server.address() as AddressInfo;
     // The guard of a server outside, whose name leads here.
-    const guard = addressGuard(new URL("https://example.com/"));
+    const guard = addressGuard(new URL("https://example.com/"), DEV);
     const lying = { ...guard, check: () => undefined };
     const { fetch, close } = guardedFetch(lying);
     await expect(fetch(`http://localhost:${port}/`)).rejects.toThrow(/^Blocked URL/);
@@ -259,7 +281,7 @@ describe("an address", () => {
     const away = await serve({}, (_request, response) =>
       response.writeHead(307, { location: "http://169.254.169.254/latest" }).end(),
     );
-    await fails(away.url, /redirect/i, "redirected");
+    await fails(away.url, UNREACHABLE, "redirected", /redirect/i);
     const oauth: string[] = [];
     const lying = await serve({}, (request, response) => {
       oauth.push(request.url ?? "");
@@ -267,7 +289,7 @@ describe("an address", () => {
         return reply(response, { resource: `${lying.url}/mcp`, authorization_servers: ["http://169.254.169.254/"] }); // prettier-ignore
       response.writeHead(401, { "www-authenticate": `Bearer resource_metadata="${lying.url}/.well-known/oauth-protected-resource"` }).end(); // prettier-ignore
     });
-    await fails(`${lying.url}/mcp`, /Blocked URL: http:\/\/169\.254\.169\.254|access|metadata/i, "oauth-away"); // prettier-ignore
+    await fails(`${lying.url}/mcp`, UNREACHABLE, "oauth-away", /Blocked URL: http:\/\/169\.254\.169\.254|access|metadata/i); // prettier-ignore
     expect(oauth.length).toBeGreaterThan(1);
   });
 });

@@ -21,7 +21,7 @@ beforeAll(async () => {
     startEverything("streamableHttp"),
     startEverything("sse"),
   ]);
-  host = await installation.startHost("a");
+  host = await installation.startHost("a", ["--mcp-allow-loopback"]);
   await installation.shared(1);
 }, 90_000);
 afterAll(async () => {
@@ -38,7 +38,7 @@ test("after a host's death the servers are connected to again, and their tools w
   const rows = await rpc(socket, "rows");
 
   await host.kill();
-  await installation.startHost("b");
+  await installation.startHost("b", ["--mcp-allow-loopback"]);
   await installation.shared(1);
 
   // A call that meets the dead host is lost with it: asked again until the new one answers.

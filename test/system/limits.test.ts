@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import WebSocket from "ws";
 import { Agent } from "agents";
-import { body, github, sign, webhook } from "agents/webhooks";
+import { body, github, sign, webhook, type Verifier } from "agents/webhooks";
 import type { HttpRequest } from "../../core/http/HttpServer.ts";
 import { addressOf, RateLimit } from "../../services/gateway/RateLimit.ts";
 import { startNats, type TestNats } from "../kit/natsServer.ts";
@@ -64,6 +64,19 @@ describe("a caller's address", () => {
   });
 });
 
+/** Takes a JSON array for a batch. */
+const batching = (): Verifier => ({
+  provider: "batching",
+  deadlineMs: 5_000,
+  signs: ["body"],
+  verify: ({ body: bytes }) => ({
+    _tag: "Verified",
+    items: (JSON.parse(Buffer.from(bytes).toString()) as unknown[]).map((item) => ({
+      body: Buffer.from(JSON.stringify(item)),
+    })),
+  }),
+});
+
 describe("the gateway", () => {
   const SECRET = "limits";
   class Busy extends Agent {
@@ -112,6 +125,33 @@ describe("the gateway", () => {
       });
       socket.terminate();
       expect(status).toBe(429);
+    } finally {
+      await system.stop();
+    }
+  });
+
+  test("limits the events of a batch as if each had come alone, and refuses the batch whole", async () => {
+    const batches = {
+      agents: { Busy },
+      env: { SECRET: "whsec_" + Buffer.from(SECRET).toString("base64") },
+      webhooks: [
+        webhook("/batch", { agent: Busy, verify: batching(), entity: body("name") }),
+        ...module.webhooks,
+      ],
+    };
+    const system = await startSystem({
+      nats: nats.url, namespace: "batch", shards: 2, module: batches,
+      gateway: { entityRate: { perSecond: 0.01, burst: 2 } },
+    }); // prettier-ignore
+    const post = async (...names: ReadonlyArray<string>) => {
+      const text = JSON.stringify(names.map((name) => ({ name })));
+      return fetch(`${system.url}/batch`, { method: "POST", body: text });
+    };
+    try {
+      expect((await post("hot", "hot", "hot", "warm")).status).toBe(200);
+      const refused = await post("cold", "hot");
+      expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "200"]);
+      expect((await post("cold", "cold")).status).toBe(200);
     } finally {
       await system.stop();
     }

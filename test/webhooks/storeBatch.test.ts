@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { PublishResult } from "../../core/inbox/Inbox.ts";
 import type { BatchItem } from "../../core/webhook/WebhookRoute.ts";
 import { decodeEnvelope } from "../../schemas/InboxEnvelope.ts";
+import { RateLimit } from "../../services/gateway/RateLimit.ts";
 import { storeBatch } from "../../services/gateway/storeBatch.ts";
 import { body, sendgrid, webhook } from "../../services/webhooks/index.ts";
 import { collectingLog } from "../kit/system.ts";
@@ -21,7 +22,11 @@ const event = (email: string, n: number): BatchItem => ({
 });
 
 /** Stores what `answer` lets be stored, and counts how many are at it at once. */
-function store(items: ReadonlyArray<BatchItem>, answer: (n: number) => PublishResult["_tag"]) {
+function store(
+  items: ReadonlyArray<BatchItem>,
+  answer: (n: number) => PublishResult["_tag"],
+  limit?: RateLimit,
+) {
   const stored: Array<{ readonly agent: string; readonly key: string; readonly text: string }> = [];
   const log = collectingLog();
   let asked = 0;
@@ -47,7 +52,7 @@ function store(items: ReadonlyArray<BatchItem>, answer: (n: number) => PublishRe
       replayId: "r",
       headers: { "content-length": "999", "content-type": "text/plain", "x-a": "b" },
     },
-    { inbox, log, id: () => "made", signal: AbortSignal.timeout(10_000) },
+    { inbox, log, id: () => "made", signal: AbortSignal.timeout(10_000), limit },
   );
   return { done, stored, log, runningMax: () => runningMax };
 }
@@ -71,6 +76,22 @@ describe("a batch", () => {
     expect(await done).toMatchObject({ status: 503, headers: { "retry-after": "1" } });
     expect(stored.map((s) => s.agent)).toEqual(["a"]);
     expect(log.lines).toMatchObject([{ level: "error", fields: { why: "the broker is away" } }]);
+  });
+
+  test("over the rate of one of its agents is refused whole, before anything is stored", async () => {
+    const clock = { nowMs: 0, monotonicMs: () => clock.nowMs };
+    const limit = new RateLimit({ perSecond: 1, burst: 3 }, clock);
+    const big = Array.from({ length: 5 }, (_, n) => event("hot", n));
+    expect(await store(big, () => "Stored", limit).done).toMatchObject({ status: 200 });
+    const mixed = [event("cold", 1), event("hot", 6)];
+    const refused = store(mixed, () => "Stored", limit);
+    expect(await refused.done).toMatchObject({ status: 429, headers: { "retry-after": "3" } });
+    expect(refused.stored).toEqual([]);
+    // Nothing was taken of the agent that had tokens.
+    for (let n = 0; n < 3; n++) expect(limit.take("Recipient/cold")).toBe(0);
+    expect(limit.take("Recipient/cold")).toBe(1);
+    clock.nowMs += 3_000;
+    expect(await store(mixed, () => "Stored", limit).done).toMatchObject({ status: 200 });
   });
 
   test("without events is answered 200", async () => {

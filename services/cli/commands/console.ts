@@ -3,6 +3,8 @@
  * reading commands print with `--json`.
  */
 import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
 import { ConsoleRefusal, type ConsoleSource } from "../../../core/console/ConsoleSource.ts";
 import type { LogShape } from "../../../core/log/Log.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
@@ -25,6 +27,8 @@ const TOKEN_MIN = 16;
 export interface ConsoleOptions {
   readonly hostname: string;
   readonly port: number;
+  /** The name that a proxy in front of it is asked for. */
+  readonly publicHost: string | undefined;
   /** Undefined: one is made up, for this run. */
   readonly token: string | undefined;
   readonly log: LogShape;
@@ -34,23 +38,49 @@ export async function console(
   ports: ReadPorts,
   joins: Pick<Joins, "serveConsole"> & { readonly time: TimeShape },
   terminal: Terminal,
-  { hostname, port, log, ...given }: ConsoleOptions,
+  { hostname, port, publicHost, log, ...given }: ConsoleOptions,
 ): Promise<void> {
   if (given.token !== undefined && given.token.length < TOKEN_MIN)
     throw usage(`The console's token is too short: ${TOKEN_MIN} characters at least`);
+  const { time } = joins;
   const token = given.token ?? randomBytes(TOKEN_BYTES).toString("base64url");
   const source = sourceOf(ports, terminal);
-  const server = await joins.serveConsole(source, { hostname, port, token, log });
+  const server = await joins.serveConsole(source, { hostname, port, publicHost, token, time, log });
   const signals = stopSignals(joins.time);
   try {
     const url = `http://${hostname.includes(":") ? `[${hostname}]` : hostname}:${server.port}`;
-    // A token that was given is known; one that was made up is nowhere else.
-    const open = given.token === undefined ? `${url}/?token=${token}` : `${url}/?token=…`;
+    // A token that was given is known; one that was made up is nowhere else. Browsers keep a fragment to themselves.
+    const open = given.token === undefined ? `${url}/#token=${token}` : `${url}/#token=…`;
     terminal.err(`The console serves on ${open}`);
     await signals.stopped;
   } finally {
     signals.release();
     await server.stop();
+  }
+}
+
+/**
+ * The token of the environment or of a file; undefined: neither is given. There is no option for the token
+ * itself: every user of a machine can read the command lines of its processes. Throws `CliError`.
+ */
+export function givenToken(
+  { env, cwd }: Pick<Terminal, "env" | "cwd">,
+  options: { readonly token?: string; readonly tokenFile?: string },
+): string | undefined {
+  if (options.token !== undefined)
+    throw usage(
+      "--token is not taken: every user of this machine could read it in the list of processes. Give the token in a file (--token-file <file>) or in the environment (AGENTS_CONSOLE_TOKEN), or none: one is made up and printed.",
+    );
+  // Set to nothing, as a compose file does with what its .env leaves out, is not set.
+  const value = env["AGENTS_CONSOLE_TOKEN"] || undefined;
+  const file = options.tokenFile || undefined;
+  if (file === undefined) return value;
+  if (value !== undefined)
+    throw usage("AGENTS_CONSOLE_TOKEN and --token-file are both given: give one of them.");
+  try {
+    return readFileSync(resolve(cwd, file), "utf8").trim();
+  } catch (error) {
+    throw usage(`--token-file ${file} can't be read: ${(error as Error).message}`);
   }
 }
 

@@ -3,6 +3,7 @@
  * decide. A redrive stores the input in the inbox again and only then removes the letter: at worst it is
  * done twice by hand, and runs once.
  */
+import { oneLine } from "../../../core/log/printable.ts";
 import { inputAgain } from "../../../core/dead/redrive.ts";
 import type { StoredDeadLetter } from "../../../core/dead/DeadLetters.ts";
 import { causeOfEnvelope } from "../../../core/turn/causeOf.ts";
@@ -155,8 +156,8 @@ function withoutContent({ cause, ...line }: DeadLetterLine): DeadLetterLine {
 function describe({ id, cause, reason, unreadable, ...line }: DeadLetterLine): string {
   const what = [cause?.kind, cause?.provider, cause?.type].filter((part) => part !== undefined);
   return [
-    `${id}  ${line.class} ${line.name}  ${line.time ?? "?"}  ${what.join(" ") || "unreadable"}`,
-    ...(cause?.id === undefined ? [] : [`    input     ${cause.id}`]),
+    `${id}  ${line.class} ${oneLine(line.name)}  ${line.time ?? "?"}  ${oneLine(what.join(" ")) || "unreadable"}`,
+    ...(cause?.id === undefined ? [] : [`    input     ${oneLine(cause.id)}`]),
     ...(reason === undefined ? [] : [`    error     ${reason}`]),
     ...(unreadable === undefined ? [] : [`    unreadable: ${unreadable}`]),
   ].join("\n");

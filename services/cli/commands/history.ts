@@ -2,6 +2,7 @@
  * `agents history <class> <name>`: what happened to an agent and why, turn by turn, from its journal
  * alone (`core/journal/historyLines`).
  */
+import { oneLine } from "../../../core/log/printable.ts";
 import type { Sequence } from "../../../schemas/Address.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import { historyLines, type HistoryLine } from "../../../core/journal/historyLines.ts";
@@ -53,7 +54,7 @@ export function describeLine(line: HistoryLine): string {
   const detail = (name: string, value: unknown): string[] =>
     value === undefined ? [] : [`    ${name.padEnd(10)}${short(value)}`];
   return [
-    `${line.seq}  ${line.time}  ${what.join(" ")}${attempt}  (${line.host}, epoch ${line.epoch})`,
+    `${line.seq}  ${line.time}  ${oneLine(what.join(" "))}${attempt}  (${line.host}, epoch ${line.epoch})`,
     ...detail("input", cause.id),
     ...detail("state", line.state),
     ...(line.sql ?? []).flatMap((statement) =>
@@ -69,5 +70,7 @@ export function describeLine(line: HistoryLine): string {
 
 function short(value: unknown): string {
   const text = typeof value === "string" ? value : JSON.stringify(value);
-  return text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}… (--json shows all)` : text;
+  return oneLine(
+    text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}… (--json shows all)` : text,
+  );
 }

@@ -2,6 +2,7 @@
  * `agents list [class]`: which agents exist, how long their journals are, who runs them now.
  * Streams: an installation may hold a million.
  */
+import { oneLine } from "../../../core/log/printable.ts";
 import { shardOf } from "../../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
@@ -111,5 +112,5 @@ async function shardOwners(ports: ReadPorts): Promise<ReadonlyMap<string, string
 function line(agent: ListedAgent): string {
   const events = `${agent.events} ${agent.events === 1 ? "event" : "events"}`;
   const owner = agent.owner === undefined ? "no host" : agent.owner;
-  return `${agent.class} ${agent.name}\n    ${events}, last ${agent.lastSeq} at ${agent.time}, ${owner}`;
+  return `${agent.class} ${oneLine(agent.name)}\n    ${events}, last ${agent.lastSeq} at ${agent.time}, ${owner}`;
 }

@@ -5,6 +5,7 @@
  * An event holds its state as a change of the one before: that is remembered per agent, and rebuilt from
  * the journal for an agent that is met in the middle of its life.
  */
+import { oneLine } from "../../../core/log/printable.ts";
 import { historyLines, needsStateBefore } from "../../../core/journal/historyLines.ts";
 import type { FeedFilter } from "../../../core/journal/JournalFeed.ts";
 import type { StoredEvent } from "../../../core/journal/Journal.ts";
@@ -48,7 +49,7 @@ export async function tail(
           if (left-- <= 0) return;
           const { class: className, name } = id;
           if (options.json) terminal.out(JSON.stringify({ class: className, name, ...line }));
-          else terminal.out(`${className} ${name}  ${describeLine(line)}`);
+          else terminal.out(`${className} ${oneLine(name)}  ${describeLine(line)}`);
         }
         if (left <= 0) resolve();
       };

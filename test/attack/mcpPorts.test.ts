@@ -1,0 +1,69 @@
+/**
+ * A client that may name MCP servers uses its agent as a port scanner: of this machine where loopback is not
+ * allowed, and where it is. Over a real gateway and host, against real ports.
+ */
+import { createServer as createHttpServer } from "node:http";
+import { createServer, type AddressInfo, type Server } from "node:net";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { rpc } from "../mcp/kit.ts";
+import { ToolAgent } from "../mcp/toolModule.ts";
+import { TestSocket, useSystems } from "../system/kit.ts";
+
+const systems = useSystems();
+const servers: Server[] = [];
+/** By what is behind them. */
+const ports: Record<string, number> = {};
+let connections = 0;
+
+async function listen(what: string, server: Server): Promise<void> {
+  server.on("connection", () => connections++);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  servers.push(server);
+  ports[what] = (server.address() as AddressInfo).port;
+}
+
+beforeAll(async () => {
+  await listen(
+    "a page",
+    createHttpServer((_request, response) => response.end("<p>internal</p>")),
+  );
+  await listen("a refusal", createHttpServer((_request, response) => response.writeHead(403).end("internal"))); // prettier-ignore
+  await listen("no HTTP", createServer((socket) => socket.on("error", () => undefined).end("SSH-2.0-internal\r\n"))); // prettier-ignore
+  await listen("a cut", createServer((socket) => socket.on("error", () => undefined).resetAndDestroy())); // prettier-ignore
+  const closed = createServer();
+  await listen("nothing", closed);
+  await new Promise((resolve) => closed.close(resolve));
+});
+afterAll(() => {
+  for (const server of servers) server.close();
+});
+
+/** What the client is told for each port, by its error and by the frame about the agent's servers. */
+async function scan(mcpAllowLoopback: boolean): Promise<ReadonlyArray<string>> {
+  const { url } = await systems.start({ agents: { ToolAgent } }, { mcpAllowLoopback });
+  const told: string[] = [];
+  for (const [what, port] of Object.entries(ports)) {
+    const socket = await TestSocket.open(`${url}/agents/tool-agent/${port}`);
+    const error = await rpc(socket, "add", what, `http://127.0.0.1:${port}/mcp`).catch(String);
+    const { servers: listed } = await rpc<ReturnType<ToolAgent["servers"]>>(socket, "servers");
+    told.push(JSON.stringify([error, Object.values(listed).map((one) => [one.state, one.error])]).replaceAll(String(port), "PORT").replace(` "${what}"`, "").replace(` \\"${what}\\"`, "")); // prettier-ignore
+    socket.close();
+  }
+  return [...new Set(told)];
+}
+
+test("ports of this machine are not reached, and their errors are alike", async () => {
+  connections = 0;
+  expect(await scan(false)).toEqual([
+    '["Error: Blocked URL: http://127.0.0.1:PORT/mcp: it is this machine, which is allowed in agents dev or with --mcp-allow-loopback",[]]',
+  ]);
+  expect(connections).toBe(0);
+}, 30_000);
+
+test("where loopback is allowed an open port that is no MCP server looks like a closed one", async () => {
+  connections = 0;
+  expect(await scan(true)).toEqual([
+    '["Error: The MCP server can\'t be connected to: No MCP server can be reached there",[["failed","No MCP server can be reached there"]]]',
+  ]);
+  expect(connections).toBeGreaterThan(3);
+}, 60_000);

@@ -1,0 +1,64 @@
+/**
+ * Another user of the machine looks for what agents know: in the data folder of `agents dev`, made with the usual
+ * umask or by an older release for all to read.
+ */
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { chmodSync, mkdirSync, readdirSync, statSync } from "node:fs";
+import { join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, expect, test } from "vitest";
+import { pollUntil } from "../kit/poll.ts";
+import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
+
+const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+const MODULE = fileURLToPath(new URL("../console/noteModule.ts", import.meta.url));
+
+let folder: TempFolder | undefined;
+let dev: ChildProcess | undefined;
+afterEach(async () => {
+  const ended = dev !== undefined && once(dev, "close");
+  dev?.kill();
+  await ended;
+  folder?.remove();
+});
+
+/** Paths below `root` that another user could open, given that folders above them could be entered. */
+function readable(root: string, path = root): string[] {
+  const { mode } = statSync(path);
+  if ((mode & 0o077) === 0) return [];
+  const below = statSync(path).isDirectory()
+    ? readdirSync(path).flatMap((name) => readable(root, join(path, name)))
+    : [];
+  return [relative(root, path), ...below];
+}
+
+async function useDev(data: string): Promise<void> {
+  const args = [MAIN, "dev", MODULE, "--data", data, "--port", "0", "--admin-port", "0"];
+  const env = { PATH: process.env["PATH"] ?? "", NATS_SERVER: process.env["NATS_SERVER"] ?? "" };
+  dev = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "inherit"] });
+  let told = "";
+  dev.stdout!.on("data", (text: Buffer) => (told += String(text)));
+  await pollUntil("dev serves", () => told.includes("Ctrl-C") || { done: false, saw: told }, {
+    timeoutMs: 30_000,
+  });
+}
+
+test("a data folder is its owner's alone", async () => {
+  folder = tempFolder("private");
+  const data = join(folder.path, "data");
+  await useDev(data);
+  expect(readable(data)).toEqual([]);
+  expect(readdirSync(data).toSorted()).toEqual(["dev.json", "hosts", "nats"]);
+}, 60_000);
+
+test("in a folder that others may list, what agents store is closed to them all the same", async () => {
+  folder = tempFolder("private");
+  const data = join(folder.path, "data");
+  for (const name of ["", "nats", "hosts", "hosts/0"]) {
+    mkdirSync(join(data, name), { recursive: true });
+    chmodSync(join(data, name), 0o755);
+  }
+  await useDev(data);
+  expect(readable(data)).toEqual(["", "hosts"]);
+}, 60_000);

@@ -1,0 +1,63 @@
+/** What strangers write never controls a terminal: the escaping, where lines leave, and the commands that print names. */
+import { describe, expect, it, vi } from "vitest";
+import { oneLine, printable } from "../../core/log/printable.ts";
+import { processTerminal } from "../../services/cli/Terminal.ts";
+import { processLog } from "../../services/node/ProcessLog.ts";
+import { CliFixture } from "./fixture.ts";
+
+const HOSTILE = "\u001b[2J\u009b31m\u0007\u202eevil\u2066\r\u007f\u0000";
+const ESCAPED = "\\u001b[2J\\u009b31m\\u0007\\u202eevil\\u2066\\u000d\\u007f\\u0000";
+// oxlint-disable-next-line no-control-regex -- they are what is looked for
+const CONTROLS = /[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/;
+
+describe("printable text", () => {
+  it("has what controls a terminal or reorders text escaped as in JSON, and the rest as it was", () => {
+    expect(printable(HOSTILE)).toBe(ESCAPED);
+    expect(printable("ä\tעברית 日本 👩‍💻\n")).toBe("ä\tעברית 日本 👩‍💻\n");
+    expect(JSON.parse(printable(JSON.stringify({ a: HOSTILE })))).toEqual({ a: HOSTILE });
+    for (let code = 0; code < 0x10000; code++)
+      expect(CONTROLS.test(printable(String.fromCharCode(code)))).toBe(false);
+  });
+
+  it("within one line has no line feed either", () => {
+    expect(oneLine("a\nb\tc\u2028d")).toBe("a\\u000ab\\u0009c\\u2028d");
+  });
+});
+
+describe("where lines leave", () => {
+  it("the terminal escapes results and errors", () => {
+    const written: string[] = [];
+    const spies = [process.stdout, process.stderr].map((stream) =>
+      vi.spyOn(stream, "write").mockImplementation((text) => written.push(String(text)) > 0),
+    );
+    const terminal = processTerminal();
+    terminal.out(HOSTILE);
+    terminal.err(HOSTILE);
+    for (const spy of spies) spy.mockRestore();
+    expect(written).toEqual([`${ESCAPED}\n`, `${ESCAPED}\n`]);
+  });
+
+  it("the log escapes both formats, and no field of a text line looks like a line of its own", () => {
+    const lines: string[] = [];
+    for (const format of ["text", "json"] as const)
+      processLog({ format, write: (line) => lines.push(line) }).warn("a name", {
+        name: `${HOSTILE}\n12:00:00 ERROR forged`,
+      });
+    expect(lines.join("")).not.toMatch(CONTROLS);
+    expect(lines[0]).toContain(`${ESCAPED}\n    12:00:00 ERROR forged\n`);
+    expect(JSON.parse(lines[1]!)).toMatchObject({ name: `${HOSTILE}\n12:00:00 ERROR forged` });
+  });
+
+  it("a name with a line feed is one line in lists, histories and dead letters", async () => {
+    const cli = new CliFixture();
+    const name = "a\n    9 events, last 9 at now, host-1";
+    await cli.append("Note", name, [{ error: "one\ntwo" }]);
+    const listed = await cli.run(["list", "--nats", "nats://x"]);
+    expect(listed.out.split("\n").filter((line) => line.includes("9 events"))).toEqual([
+      "Note a\\u000a    9 events, last 9 at now, host-1",
+    ]);
+    expect((await cli.run(["history", "Note", name, "--nats", "nats://x"])).out).toContain(
+      "one\\u000atwo",
+    );
+  });
+});
