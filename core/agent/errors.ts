@@ -24,7 +24,8 @@ export class ReadonlyConnection extends Error {
   }
 }
 
-const mib = (bytes: number): string => `${Math.round((bytes / 2 ** 20) * 10) / 10} MiB`;
+const sizeOf = (bytes: number): string =>
+  bytes < 2 ** 20 ? `${bytes} bytes` : `${Math.round((bytes / 2 ** 20) * 10) / 10} MiB`;
 
 /** `setState` of more than `static options.stateBytesMax`. Nothing has changed. */
 export class StateTooLarge extends Data.TaggedError("StateTooLarge")<{
@@ -33,7 +34,7 @@ export class StateTooLarge extends Data.TaggedError("StateTooLarge")<{
 }> {
   override get message(): string {
     const { bytes, bytesMax } = this;
-    return `the state was not changed: it would be ${mib(bytes)} of JSON, the limit is ${mib(bytesMax)} (stateBytesMax of the class's options, or the host's --state-bytes-max). Keep what is large in SQL`;
+    return `the state was not changed: it would be ${sizeOf(bytes)} of JSON, the limit is ${sizeOf(bytesMax)} (stateBytesMax of the class's options, or the host's --state-bytes-max). Keep what is large in SQL`;
   }
 }
 
@@ -42,7 +43,7 @@ export class CommitTooLarge extends Data.TaggedError("CommitTooLarge")<{
   readonly bytesMax: number;
 }> {
   override get message(): string {
-    return `more than ${mib(this.bytesMax)} would be uncommitted (commitBytesMax of the class's options, or the host's --commit-bytes-max); the statement changed nothing. Write in parts, with await this.ctx.storage.sync() between them`;
+    return `more than ${sizeOf(this.bytesMax)} would be uncommitted (commitBytesMax of the class's options, or the host's --commit-bytes-max); the statement changed nothing. Write in parts, with await this.ctx.storage.sync() between them`;
   }
 }
 
@@ -52,7 +53,7 @@ export class JournalRateExceeded extends Data.TaggedError("JournalRateExceeded")
   readonly retryAfterMs: number;
 }> {
   override get message(): string {
-    return `nothing was written: the agent has used up its ${mib(this.bytesMax)} of journal a minute (journalBytesPerMinute of the class's options, or the host's --journal-bytes-per-minute). Try again in ${Math.ceil(this.retryAfterMs / 1000)} s`;
+    return `nothing was written: the agent has used up its ${sizeOf(this.bytesMax)} of journal a minute (journalBytesPerMinute of the class's options, or the host's --journal-bytes-per-minute). Try again in ${Math.ceil(this.retryAfterMs / 1000)} s`;
   }
 }
 

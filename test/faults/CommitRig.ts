@@ -41,6 +41,8 @@ export class CommitRig {
   /** Appends wait in `held` while this is set. */
   holding = false;
   refused = 0;
+  /** What the shard says of its lease. */
+  isStillOurs: true | Promise<boolean> = true;
   /** Envelopes by inbox sequence. */
   private readonly stored = new Map<number, Uint8Array>();
   private slot!: AgentSlot;
@@ -83,7 +85,7 @@ export class CommitRig {
       services,
       epoch: epoch as Epoch,
       signal: lost.signal,
-      isStillOurs: () => true,
+      isStillOurs: () => this.isStillOurs,
     });
   }
 

@@ -125,6 +125,74 @@ describe("the output gate", () => {
   });
 });
 
+describe("an agent without a journal", () => {
+  beforeEach(async () => {
+    rig = await CommitRig.make(Subject as unknown as AgentClassType);
+  });
+
+  test("answers a read, and stores nothing", async () => {
+    expect(await rig.get()).toEqual({ n: 0 });
+    await rig.pass(5000);
+    expect(await rig.get()).toEqual({ n: 0 });
+    expect(await rig.events()).toEqual([]);
+  });
+
+  test("tells nobody of its first event when its shard was lost as that was stored", async () => {
+    let renewed = (_held: boolean): void => undefined;
+    rig.isStillOurs = new Promise((resolve) => (renewed = resolve));
+    await rig.deliver(1);
+    expect((await rig.events()).length).toBe(1);
+    expect(rig.left).toEqual([]);
+    rig.lose();
+    renewed(false);
+    await rig.settled();
+    expect(rig.left).toEqual([]);
+    // Its successor finds it done.
+    rig.isStillOurs = true;
+    rig.claim(2);
+    await rig.deliver(1);
+    expect(rig.left).toEqual(["ack 1", "answer 1 200 duplicate"]);
+  });
+
+  test("tells of its first event once its lease, which was late, is renewed", async () => {
+    let renewed = (_held: boolean): void => undefined;
+    rig.isStillOurs = new Promise((resolve) => (renewed = resolve));
+    await rig.deliver(1);
+    renewed(true);
+    await rig.settled();
+    expect(rig.left).toContain("answer 1 200");
+    // Of later events the journal itself is the fence.
+    rig.isStillOurs = new Promise(() => undefined);
+    await rig.deliver(2);
+    expect(rig.left).toContain("answer 2 200");
+  });
+
+  test("finds an older owner's late first event when it is next asked, and goes on from it", async () => {
+    rig.holding = true;
+    await rig.deliver(1);
+    rig.lose();
+    rig.holding = false;
+    rig.claim(2);
+    expect(await rig.get()).toEqual({ n: 0 });
+    rig.store(rig.held[0]!);
+    await rig.pass(2000);
+    await expect(rig.get()).rejects.toThrow();
+    expect(await rig.get()).toEqual({ n: 1 });
+  });
+
+  test("stores an event before it acks the trigger of a job that it does not know", async () => {
+    rig.holding = true;
+    await rig.deliver(1, "schedule:gone:1", "", "schedule");
+    expect(rig.left).toEqual([]);
+    // What the start made goes with it.
+    expect(rig.held.map(({ head }) => head.turns.map(({ cause }) => cause.kind))).toEqual([
+      ["start"],
+    ]);
+    await rig.held[0]!.pass();
+    expect(rig.left).toEqual(["ack 1"]);
+  });
+});
+
 describe("a refused append", () => {
   test("drops the outputs, acks nothing, and the input runs again on a fresh agent", async () => {
     await rig.connect();

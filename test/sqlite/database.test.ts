@@ -87,6 +87,37 @@ describe("a query", () => {
     connection.close();
   });
 
+  it.each([
+    ["at its end", 100_000],
+    ["while SQLite's cache spills", 5_000_000],
+  ])("past the bytes that may be uncommitted fails %s, and changes nothing", (_when, bytes) => {
+    db.query("CREATE TABLE t (a, b)", []);
+    db.query("INSERT INTO t VALUES (1, zeroblob(20000))", []);
+    const before = db.image();
+    db.uncommittedBytesMax = 64 * 1024;
+    expect(() => db.query("UPDATE t SET b = randomblob(?)", [bytes])).toThrow("full");
+    expect(db.overflowed).toBe(true);
+    db.uncommittedBytesMax = Infinity;
+    expect(db.overflowed).toBe(false);
+    expect(column(db, "PRAGMA integrity_check")).toEqual(["ok"]);
+    expect(column(db, "SELECT hex(b) = hex(zeroblob(20000)) FROM t")).toEqual([1]);
+    expect(db.image()).toEqual(before);
+    // So in a transaction, whose pages are written at its end; and what fits is taken.
+    const fill = (size: number) => () =>
+      db.transaction(() => {
+        db.query("INSERT INTO t VALUES (2, randomblob(?))", [size]);
+        db.uncommittedBytesMax = 64 * 1024;
+      });
+    expect(fill(bytes)).toThrow("full");
+    db.uncommittedBytesMax = Infinity;
+    expect(column(db, "SELECT a FROM t")).toEqual([1]);
+    fill(1000)();
+    db.uncommittedBytesMax = Infinity;
+    expect(column(db, "SELECT a FROM t")).toEqual([1, 2]);
+    commit(db);
+    expect(column(db, "PRAGMA integrity_check")).toEqual(["ok"]);
+  });
+
   it("of many rows that stops in the middle with an error leaves no statement open", () => {
     db.query("CREATE TABLE t (a); INSERT INTO t VALUES ('1'), ('x')", []);
     const sql = "SELECT json_extract(CASE a WHEN 'x' THEN '{' ELSE '[1]' END, '$') FROM t";
