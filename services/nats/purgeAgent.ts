@@ -70,13 +70,15 @@ export async function purgeInputs(
 ): Promise<Pick<Purged, "inputs" | "timers">> {
   const { subjects, shards } = nats;
   const shard = shardOf(id, shards);
-  const stream = subjects.streamOf("inbox", subjects.groupOfShard(shard));
-  const erase = (subject: string): Promise<number> =>
-    eraseMessages(nats, { stream, subject, ...(claimed === undefined ? {} : { claimed }) });
-  return {
-    timers: await erase(subjects.timers(shard, id)),
-    inputs: await erase(subjects.inbox(shard, id)),
+  const group = subjects.groupOfShard(shard);
+  const erase = (which: "inbox" | "timers", subject: string): Promise<number> => {
+    const stream = subjects.streamOf(which, group);
+    return eraseMessages(nats, { stream, subject, ...(claimed === undefined ? {} : { claimed }) });
   };
+  // In the order in which a timer moves on, so that none is missed.
+  const armed = await erase("timers", subjects.timers(shard, id));
+  const due = await erase("timers", subjects.due(shard, id));
+  return { timers: armed + due, inputs: await erase("inbox", subjects.inbox(shard, id)) };
 }
 
 interface Messages {

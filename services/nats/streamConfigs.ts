@@ -47,21 +47,29 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
     ...subjects.groups.map((group) => ({
       ...common,
       name: subjects.streamOf("inbox", group),
-      subjects: [
-        ...subjects.subjectsOf("inbox", group),
-        // A timer fires into its own stream only.
-        ...subjects.subjectsOf("timer", group),
-      ],
+      subjects: subjects.subjectsOf("inbox", group),
       retention: "workqueue",
-      // The server refuses scheduled messages where new ones are discarded; there is no limit that could bite.
-      discard: "old",
-      allow_msg_schedules: true,
+      // Whatever limit an operator may set: a full inbox refuses, it never forgets what was acknowledged.
+      discard: "new",
+      // Gateways publish here, and one message with `Nats-Rollup: all` would empty the stream. Scheduled
+      // messages would turn rollups on, so they have a stream of their own.
+      allow_rollup_hdrs: false,
+      allow_msg_schedules: false,
       // Group commit (`GroupPublisher`).
       allow_atomic: true,
       metadata: {
         [SHARDS_KEY]: String(layout.shards),
         [STREAM_GROUPS_KEY]: String(layout.streamGroups),
       },
+    })),
+    ...subjects.groups.map((group) => ({
+      ...common,
+      name: subjects.streamOf("timers", group),
+      subjects: subjects.subjectsOf("timers", group),
+      retention: "workqueue",
+      // The server refuses scheduled messages where new ones are discarded; there is no limit that could bite.
+      discard: "old",
+      allow_msg_schedules: true,
     })),
     ...subjects.groups.map((group) => ({
       ...common,
