@@ -100,7 +100,7 @@ export async function provisionTarget(
 ): Promise<readonly string[]> {
   const layer = natsLayer({
     ...natsOptions(target, "provision"),
-    provision: provisionOptions(settings),
+    provision: { ...provisionOptions(settings), moveInbox: true },
   });
   const look = Effect.gen(function* () {
     const nats = yield* Nats;

@@ -71,7 +71,10 @@ export class DueRelay {
         for (; !signal.aborted; attempt = 0) await this.pull(stream, group, signal);
       } catch (error) {
         if (signal.aborted || nats.connection.client.isClosed()) return;
-        nats.connection.log("warn", "due timers are asked for again", { stream, why: String(error) });
+        nats.connection.log("warn", "due timers are asked for again", {
+          stream,
+          why: String(error),
+        });
         await retryPause(nats.connection, attempt, signal);
       }
     }

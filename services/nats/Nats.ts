@@ -57,10 +57,11 @@ export async function openNats(
   const publisher = new AckPublisher(replies);
   const groupCommit: GroupCommit = { on: false };
   const api = new JetStreamApi(replies);
+  const reader = new StreamReader(replies, api);
   const installation =
     options.provision === undefined
       ? await readInstallation(api, subjects)
-      : await provision(api, subjects, options.provision);
+      : await provision({ api, publisher, reader }, subjects, options.provision);
   const laid = subjects.withLayout(installation);
   return {
     connection,
@@ -75,7 +76,7 @@ export async function openNats(
     inboxPublishers: laid.groups.map(
       () => new GroupPublisher(publisher, groupCommit, laid.groups.length),
     ),
-    reader: new StreamReader(replies, api),
+    reader,
     ...installation,
     messageBytesMax: payloadBytesMax(connection) - HEADER_BYTES_MAX,
   };

@@ -43,6 +43,10 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
     max_bytes: -1,
     max_age: 0,
   };
+  const metadata = {
+    [SHARDS_KEY]: String(layout.shards),
+    [STREAM_GROUPS_KEY]: String(layout.streamGroups),
+  };
   return [
     ...subjects.groups.map((group) => ({
       ...common,
@@ -57,10 +61,7 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       allow_msg_schedules: false,
       // Group commit (`GroupPublisher`).
       allow_atomic: true,
-      metadata: {
-        [SHARDS_KEY]: String(layout.shards),
-        [STREAM_GROUPS_KEY]: String(layout.streamGroups),
-      },
+      metadata,
     })),
     ...subjects.groups.map((group) => ({
       ...common,
@@ -70,6 +71,8 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       // The server refuses scheduled messages where new ones are discarded; there is no limit that could bite.
       discard: "old",
       allow_msg_schedules: true,
+      // Also here: an inbox that is replaced is away for a moment (`moveInbox`).
+      metadata,
     })),
     ...subjects.groups.map((group) => ({
       ...common,
