@@ -6,8 +6,9 @@
  *    were, and their block keeps them until it is rewritten.
  * 2. Inputs that were done are not in the stream any more, but their bytes may be in its blocks. The head of the inbox
  *    is compacted therefore: that drops what lies before the first message that waits. What lies behind an older one,
- *    another agent's input or timer, stays until the server rewrites the block, and `doneInputsGone` is false. The same
- *    goes, unseen by us, for snapshots that newer ones have pushed out.
+ *    another agent's input, stays until the server rewrites the block, and `doneInputsGone` is false. The same
+ *    goes, unseen by us, for snapshots that newer ones have pushed out, and for timers that fired, which hold no more
+ *    than the agent's name and a schedule's id.
  * 3. Blobs are found by the claims in the messages, and by their names' prefix: those of inputs that are done have no
  *    message any more. A name is cut and hashed past 512 bytes: of agents with names that long only the claimed ones are found.
  */
@@ -59,6 +60,7 @@ export async function purgeAgent(
   const deadLetters = await erase(subjects.stream.dead, subjects.dead(id));
   const blobs = await eraseBlobs(nats, id, claimed);
   const doneInputsGone = (await compactHead(nats, inbox)) > lastSeq;
+  await compactHead(nats, subjects.streamOf("timers", group));
   return { inputs, timers, events, snapshots, deadLetters, blobs, doneInputsGone };
 }
 
