@@ -48,6 +48,7 @@ export class Subjects {
     readonly journal: string;
     readonly snapshots: string;
     readonly dead: string;
+    readonly bodies: string;
   };
   readonly bucket: { readonly leases: string; readonly blobs: string };
 
@@ -71,6 +72,7 @@ export class Subjects {
       journal: `${namespace}_JOURNAL`,
       snapshots: `${namespace}_SNAPSHOTS`,
       dead: `${namespace}_DEAD`,
+      bodies: `${namespace}_BODIES`,
     };
     this.bucket = { leases: `${namespace}_LEASES`, blobs: `${namespace}_BLOBS` };
   }

@@ -2,8 +2,8 @@
  * The inbox in a work-queue stream, one subject an agent within its shard's lane. Publishing is
  * here; consuming is `ShardLane`. A process that consumes any lane also moves timers that are due (`DueRelay`).
  *
- * Envelopes past the payload limit are claims (`claims.ts`). Their blobs stay when the input is acked: the journal's
- * event may name the same body, and erasing an agent finds them by their prefix.
+ * Envelopes past the payload limit are claims (`claims.ts`). The host that has done the input removes its body; what a
+ * crash leaves behind is found by `agents erase`, by its name's prefix.
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";

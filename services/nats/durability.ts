@@ -71,6 +71,7 @@ export const storingStreams = (subjects: NatsShape["subjects"]): ReadonlyArray<s
   ...subjects.streamsOf("journal"),
   ...subjects.streamsOf("snapshots"),
   subjects.stream.dead,
+  subjects.stream.bodies,
   `OBJ_${subjects.bucket.blobs}`,
 ];
 

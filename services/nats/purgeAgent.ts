@@ -14,11 +14,11 @@
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { shardOf } from "../../schemas/Address.ts";
-import { CorruptFrame } from "../../schemas/Frame.ts";
-import { CLAIM_AREAS, claimPrefix, readClaim } from "./claims.ts";
+import { CLAIM_AREAS, claimIn, claimPrefix } from "./claims.ts";
 import { ApiRefusal } from "./JetStreamApi.ts";
 import type { NatsShape } from "./Nats.ts";
-import { blobNameOf, blobSubjects, decodeBlobEntry } from "./NatsBlobs.ts";
+import { blobNameOf, blobStores, type BlobStore } from "./blobStores.ts";
+import { decodeBlobEntry } from "./NatsBlobs.ts";
 
 /** Deletions under way: enough to hide the round trip, few enough that others' writes go between. */
 const DELETIONS_AT_ONCE = 16;
@@ -101,7 +101,7 @@ async function eraseMessages(
   let count = 0;
   let group: Array<Promise<void>> = [];
   for await (const { seq, data } of nats.reader.messages(stream, subject, range)) {
-    const blob = claimIn(data);
+    const blob = claimIn(data)?.blob; // a damaged one's is found by prefix
     if (blob !== undefined) claimed?.add(blob);
     group.push(deleteMessage(nats, stream, seq));
     count++;
@@ -111,15 +111,6 @@ async function eraseMessages(
   }
   await Promise.all(group);
   return count;
-}
-
-function claimIn(data: Uint8Array): string | undefined {
-  try {
-    return readClaim(data)?.blob;
-  } catch (error) {
-    if (error instanceof CorruptFrame) return undefined; // what its blob was is found by prefix
-    throw error;
-  }
 }
 
 async function deleteMessage(nats: NatsShape, stream: string, seq: Sequence): Promise<void> {
@@ -138,7 +129,17 @@ async function eraseBlobs(
   id: AgentId,
   claimed: ReadonlySet<string>,
 ): Promise<number> {
-  const { stream, chunksOf, entryOf } = blobSubjects(nats.subjects);
+  let count = 0;
+  for (const store of blobStores(nats.subjects)) count += await eraseFrom(nats, store, id, claimed);
+  return count;
+}
+
+async function eraseFrom(
+  nats: NatsShape,
+  { stream, chunksOf, entryOf }: BlobStore,
+  id: AgentId,
+  claimed: ReadonlySet<string>,
+): Promise<number> {
   const prefixes = CLAIM_AREAS.map((area) => claimPrefix(area, id));
   const entries = new Set([...claimed].map(entryOf));
   for await (const subject of subjectsOf(nats, stream, entryOf("*")))

@@ -124,5 +124,17 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       discard: "new",
       allow_rollup_hdrs: true,
     },
+    {
+      // Written once (`blobStores`): gateways publish here, and may neither replace nor remove anything.
+      ...common,
+      name: stream.bodies,
+      subjects: [`${namespace}.body.>`],
+      retention: "limits",
+      discard: "new",
+      discard_new_per_subject: true,
+      max_msgs_per_subject: 1,
+      allow_rollup_hdrs: false,
+      allow_msg_ttl: true,
+    },
   ];
 }

@@ -152,7 +152,7 @@ describe("agents erase", () => {
       expect(told).toMatchObject({ class: "Keeper", name, lives: false, silent: [] });
       const logs = hosts.map((host) => host.told()).join("\n");
       expect(told["hosts"], `hosts: ${erased.out}; the two say: ${logs}`).toHaveLength(2);
-      expect(told["removed"]).toMatchObject({ timers: 1, deadLetters: 1, blobs: 2 });
+      expect(told["removed"]).toMatchObject({ timers: 1, deadLetters: 1, blobs: 1 });
     }
     expect(await streamsWith(MARKER)).toEqual([]);
     expect(filesWith(folder.path, MARKER)).toEqual([]);
