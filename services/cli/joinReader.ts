@@ -54,7 +54,7 @@ export async function openReader(target: Target): Promise<ReadPorts> {
         subjects,
         shards,
       });
-      const hosts = { bus, time: machineTime, subjects, newInbox: connection.newInbox };
+      const hosts = { bus, time: machineTime, subjects, newInbox: connection.newAnswerInbox };
       return {
         journal: yield* Journal,
         feed: yield* JournalFeed,

@@ -28,7 +28,10 @@ export interface NatsShape {
   readonly connection: NatsConnectionShape;
   /** With the installation's layout: they name streams, journals and snapshots. */
   readonly subjects: Subjects;
+  /** Of the broker. */
   readonly replies: ReplyInbox;
+  /** Of other processes. */
+  readonly answers: ReplyInbox;
   readonly publisher: AckPublisher;
   /** For the two below. Off at first: turn it on where the server syncs always. */
   readonly groupCommit: GroupCommit;
@@ -53,7 +56,7 @@ export async function openNats(
   subjects: Subjects,
   options: { readonly provision?: ProvisionOptions } = {},
 ): Promise<NatsShape> {
-  const replies = new ReplyInbox(connection);
+  const replies = new ReplyInbox(connection, connection.newInbox());
   const publisher = new AckPublisher(replies);
   const groupCommit: GroupCommit = { on: false };
   const api = new JetStreamApi(replies);
@@ -67,6 +70,7 @@ export async function openNats(
     connection,
     subjects: laid,
     replies,
+    answers: new ReplyInbox(connection, connection.newAnswerInbox()),
     api,
     publisher,
     groupCommit,
