@@ -3,7 +3,7 @@
  * stream groups. The table is in `docs/architecture.md`; the token codec is `Address`. Nothing else in the project
  * spells a subject.
  *
- * Stream groups: inbox, journal and snapshots are one stream each, or several, shard by shard: shard `s` lies in
+ * Stream groups: inbox, timers, journal and snapshots are one stream each, or several, shard by shard: shard `s` lies in
  * group `s mod groups`. The first group's streams have the plain names, those of group `n` end in `_n`. With several,
  * the subjects of journal and snapshots begin with the shard, so that the groups' subjects are disjoint.
  */
@@ -26,8 +26,17 @@ export interface StreamLayout {
   readonly streamGroups: number;
 }
 
-/** Those that come once a group. */
-export type GroupedStream = "inbox" | "journal" | "snapshots";
+/** The streams that exist once in each group. */
+export type GroupedStream = "inbox" | "timers" | "journal" | "snapshots";
+
+/** First tokens, after the namespace, of the subjects that each stream takes. */
+const KINDS: Readonly<Record<GroupedStream, ReadonlyArray<string>>> = {
+  inbox: ["inbox"],
+  // A scheduled message can only be sent on to a subject of its own stream.
+  timers: ["timer", "due"],
+  journal: ["journal"],
+  snapshots: ["snapshot"],
+};
 
 export class Subjects {
   readonly namespace: string;
@@ -35,9 +44,11 @@ export class Subjects {
   /** The first group's, and the only ones where there is one group. */
   readonly stream: {
     readonly inbox: string;
+    readonly timers: string;
     readonly journal: string;
     readonly snapshots: string;
     readonly dead: string;
+    readonly bodies: string;
   };
   readonly bucket: { readonly leases: string; readonly blobs: string };
 
@@ -57,9 +68,11 @@ export class Subjects {
     this.layout = layout;
     this.stream = {
       inbox: `${namespace}_INBOX`,
+      timers: `${namespace}_TIMERS`,
       journal: `${namespace}_JOURNAL`,
       snapshots: `${namespace}_SNAPSHOTS`,
       dead: `${namespace}_DEAD`,
+      bodies: `${namespace}_BODIES`,
     };
     this.bucket = { leases: `${namespace}_LEASES`, blobs: `${namespace}_BLOBS` };
   }
@@ -89,13 +102,14 @@ export class Subjects {
     return streamGroups === 1 ? 0 : this.groupOfShard(shardOf(id, shards));
   }
   /** What the streams of one group take. */
-  subjectsOf(which: GroupedStream | "timer", group: number): readonly string[] {
-    const start = `${this.namespace}.${which === "snapshots" ? "snapshot" : which}`;
+  subjectsOf(which: GroupedStream, group: number): readonly string[] {
+    const starts = KINDS[which].map((kind) => `${this.namespace}.${kind}`);
     const { shards, streamGroups } = this.layout;
-    if (streamGroups === 1) return [`${start}.>`];
+    if (streamGroups === 1) return starts.map((start) => `${start}.>`);
     const found: string[] = [];
-    for (let shard = group; shard < shards; shard += streamGroups)
-      found.push(`${start}.${shard}.>`);
+    for (const start of starts)
+      for (let shard = group; shard < shards; shard += streamGroups)
+        found.push(`${start}.${shard}.>`);
     return found;
   }
 
@@ -107,6 +121,17 @@ export class Subjects {
   }
   timer(shard: ShardId, id: AgentId, timer: string): string {
     return `${this.namespace}.timer.${shard}.${this.tail(id)}.${encodeToken(timer)}`;
+  }
+  /** Where an agent's timers go when they are due, until they are in its inbox. */
+  due(shard: ShardId, id: AgentId): string {
+    return `${this.namespace}.due.${shard}.${this.tail(id)}`;
+  }
+  get dues(): string {
+    return `${this.namespace}.due.>`;
+  }
+  /** The inbox subject that a message on a `due` subject is for. */
+  inboxOfDue(due: string): string {
+    return `${this.namespace}.inbox.${due.slice(this.dues.length - 1)}`;
   }
   /** All timers of an agent. */
   timers(shard: ShardId, id: AgentId): string {

@@ -25,6 +25,7 @@ export const natsOptions = (
   servers: natsUrl.split(","),
   name: `agents ${role}`,
   inboxPrefix: `_INBOX.${namespace}.${role}`,
+  answerPrefix: `${namespace}.answer.${role}`,
   namespace,
   ...login,
 });

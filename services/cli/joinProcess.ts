@@ -132,7 +132,10 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
     natsLayer({
       ...natsOptions({ natsUrl, login: natsLogin, namespace }, role),
       log,
-      provision: provisionOptions(settings.provision),
+      provision: {
+        ...provisionOptions(settings.provision),
+        moveInbox: settings.natsUrl === undefined, // a server of its own
+      },
     }),
     sqliteDatabases({ folder }),
     asyncAmbientLayer,

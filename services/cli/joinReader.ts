@@ -54,7 +54,7 @@ export async function openReader(target: Target): Promise<ReadPorts> {
         subjects,
         shards,
       });
-      const hosts = { bus, time: machineTime, subjects, newInbox: connection.newInbox };
+      const hosts = { bus, time: machineTime, subjects, newInbox: connection.newAnswerInbox };
       return {
         journal: yield* Journal,
         feed: yield* JournalFeed,
@@ -100,7 +100,7 @@ export async function provisionTarget(
 ): Promise<readonly string[]> {
   const layer = natsLayer({
     ...natsOptions(target, "provision"),
-    provision: provisionOptions(settings),
+    provision: { ...provisionOptions(settings), moveInbox: true },
   });
   const look = Effect.gen(function* () {
     const nats = yield* Nats;

@@ -15,6 +15,8 @@ export const ApiCode = {
   noMessageFound: 10037,
   streamNameInUse: 10058,
   streamNotFound: 10059,
+  /** A message for a subject that has one, in a stream that takes one. */
+  subjectFull: 10077,
   consumerNotUnique: 10100,
   streamMoveInProgress: 10124,
 } as const;

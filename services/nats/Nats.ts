@@ -28,7 +28,10 @@ export interface NatsShape {
   readonly connection: NatsConnectionShape;
   /** With the installation's layout: they name streams, journals and snapshots. */
   readonly subjects: Subjects;
+  /** Of the broker. */
   readonly replies: ReplyInbox;
+  /** Of other processes. */
+  readonly answers: ReplyInbox;
   readonly publisher: AckPublisher;
   /** For the two below. Off at first: turn it on where the server syncs always. */
   readonly groupCommit: GroupCommit;
@@ -53,19 +56,21 @@ export async function openNats(
   subjects: Subjects,
   options: { readonly provision?: ProvisionOptions } = {},
 ): Promise<NatsShape> {
-  const replies = new ReplyInbox(connection);
+  const replies = new ReplyInbox(connection, connection.newInbox());
   const publisher = new AckPublisher(replies);
   const groupCommit: GroupCommit = { on: false };
   const api = new JetStreamApi(replies);
+  const reader = new StreamReader(replies, api);
   const installation =
     options.provision === undefined
       ? await readInstallation(api, subjects)
-      : await provision(api, subjects, options.provision);
+      : await provision({ api, publisher, reader }, subjects, options.provision);
   const laid = subjects.withLayout(installation);
   return {
     connection,
     subjects: laid,
     replies,
+    answers: new ReplyInbox(connection, connection.newAnswerInbox()),
     api,
     publisher,
     groupCommit,
@@ -75,7 +80,7 @@ export async function openNats(
     inboxPublishers: laid.groups.map(
       () => new GroupPublisher(publisher, groupCommit, laid.groups.length),
     ),
-    reader: new StreamReader(replies, api),
+    reader,
     ...installation,
     messageBytesMax: payloadBytesMax(connection) - HEADER_BYTES_MAX,
   };

@@ -1,32 +1,38 @@
 /**
- * Blobs in an object store, in the layout that the NATS tools read: chunks under
- * `$O.<bucket>.C.<id>`, then one entry under `$O.<bucket>.M.<name>` that makes them the object.
- * Written by hand because chunks then go many at a time through `AckPublisher` and a lost connection is noticed;
- * the client library waits for each chunk and may wait for ever.
+ * Blobs as chunks and then one entry that makes them the blob, in the layout of the NATS tools' object store
+ * (`blobStores` says where). Written by hand because chunks then go many at a time through `AckPublisher` and a lost
+ * connection is noticed; the client library waits for each chunk and may wait for ever.
  *
- * 1. The entry is stored after all chunks: an object is whole or not there.
+ * 1. The entry is stored after all chunks: a blob is whole or not there.
  * 2. The digest in the entry is checked on each read.
- * 3. Chunks of a replaced or refused object are purged; a crash in between leaves garbage, never a wrong object.
+ * 3. Chunks of a replaced or refused blob are purged; a crash in between leaves garbage, never a wrong blob.
+ * 4. Bodies are written once, and only hosts and the operator remove them.
  */
-import { createHash, randomUUID } from "node:crypto";
+import { createHash } from "node:crypto";
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { joinBytes } from "../../schemas/joinBytes.ts";
-import type { Subjects } from "../../schemas/Subjects.ts";
-import { unavailable } from "./JetStreamApi.ts";
-import { headers } from "./ReplyInbox.ts";
+import type { PublishOutcome } from "./AckPublisher.ts";
+import {
+  base64Url,
+  bodyStore,
+  bodyTtlMs,
+  isBody,
+  objectStore,
+  storedName,
+  type BlobStore,
+} from "./blobStores.ts";
+import { ApiCode, unavailable } from "./JetStreamApi.ts";
+import { headers, type HeaderBlock } from "./ReplyInbox.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
 
 /** The object store's usual chunk: small enough for any payload limit in use. */
 const CHUNK_BYTES = 128 * 1024;
 /** 4 MiB on their way: enough to hide the round trip. */
 const CHUNKS_IN_FLIGHT = 32;
-/** An entry's subject has to fit into the server's control line (4 KiB by default) in base64. */
-const NAME_BYTES_MAX = 2_048;
-const NAME_BYTES_KEPT = 512;
 /** Tries while one is replaced under a reader's hands. */
 const READS_MAX = 3;
 
@@ -41,114 +47,158 @@ export interface BlobEntry {
   readonly options: { readonly max_chunk_size: number };
 }
 
-/** Where blobs lie: their stream, a blob's chunks, and its entry; `entryOf("*")` matches every entry. */
-export function blobSubjects({ bucket }: Subjects) {
-  const start = `$O.${bucket.blobs}`;
-  return {
-    stream: `OBJ_${bucket.blobs}`,
-    chunksOf: (nuid: string): string => `${start}.C.${nuid}`,
-    entryOf: (name: string): string =>
-      `${start}.M.${name === "*" ? name : base64Url(Buffer.from(storedName(name)))}`,
-  };
-}
-
-/** The name that an entry's subject stands for, as it is stored: a long one cut and hashed. */
-export const blobNameOf = (entrySubject: string): string =>
-  Buffer.from(entrySubject.slice(entrySubject.lastIndexOf(".") + 1), "base64url").toString();
-
 export function makeNatsBlobs(nats: NatsShape): BlobsShape {
   const bucket = nats.subjects.bucket.blobs;
-  const { stream, chunksOf, entryOf } = blobSubjects(nats.subjects);
+  const [objects, bodies] = [objectStore(nats.subjects), bodyStore(nats.subjects)];
+  const storeOf = (name: string): BlobStore => (isBody(name) ? bodies : objects);
 
-  const readEntry = async (name: string): Promise<BlobEntry | undefined> => {
-    const found = await nats.reader.byLeader(stream, { last_by_subj: entryOf(name) });
+  const readEntry = async (store: BlobStore, name: string): Promise<BlobEntry | undefined> => {
+    const query = { last_by_subj: store.entryOf(name) };
+    const found = await nats.reader.byLeader(store.stream, query);
     if (found === undefined) return undefined;
     const entry = decodeBlobEntry(found.data);
     return entry.deleted === true ? undefined : entry;
   };
-  const writeEntry = async (entry: BlobEntry): Promise<void> => {
+  const writeEntry = async (store: BlobStore, entry: BlobEntry): Promise<void> => {
     const outcome = await nats.publisher.publish(
-      entryOf(entry.name),
+      store.entryOf(entry.name),
       Buffer.from(JSON.stringify({ ...entry, name: storedName(entry.name) })),
-      { headers: headers(["Nats-Rollup", "sub"]) },
+      store.isWriteOnce ? ttlOf(entry.name) : { headers: headers(["Nats-Rollup", "sub"]) },
     );
-    if (outcome._tag !== "Stored") throw new BrokerUnavailable({ message: outcome.message });
+    checkStored(store, outcome);
   };
-  const purge = (nuid: string): Promise<unknown> =>
-    nats.api.call(`STREAM.PURGE.${stream}`, { filter: chunksOf(nuid) });
+  const purge = (store: BlobStore, filter: string): Promise<unknown> =>
+    nats.api.call(`STREAM.PURGE.${store.stream}`, { filter });
 
-  const putChunks = async (nuid: string, data: Uint8Array): Promise<number> => {
+  /** Message by message, which makes the server write over the bytes: they may be of an agent that is erased later. */
+  const overwrite = async (store: BlobStore, name: string, nuid: string): Promise<void> => {
+    const { stream, entryOf, chunksOf } = store;
+    for (const subject of [entryOf(name), chunksOf(nuid)])
+      for await (const { seq } of nats.reader.messages(stream, subject, { fromSeq: 1 }))
+        await nats.api.call(`STREAM.MSG.DELETE.${stream}`, { seq });
+  };
+
+  const putChunks = async (
+    store: BlobStore,
+    { name, nuid }: Pick<BlobEntry, "name" | "nuid">,
+    data: Uint8Array,
+  ): Promise<number> => {
     const bytes = Math.min(CHUNK_BYTES, nats.messageBytesMax);
-    for (let at = 0; at < data.length; at += CHUNKS_IN_FLIGHT * bytes) {
+    const options = ttlOf(name);
+    const chunks = Math.ceil(data.length / bytes);
+    for (let first = 0; first < chunks; first += CHUNKS_IN_FLIGHT) {
       const group = [];
-      for (let i = at; i < Math.min(data.length, at + CHUNKS_IN_FLIGHT * bytes); i += bytes)
-        group.push(nats.publisher.publish(chunksOf(nuid), data.subarray(i, i + bytes)));
-      for (const outcome of await Promise.all(group))
-        if (outcome._tag !== "Stored") throw new BrokerUnavailable({ message: outcome.message });
+      for (let n = first; n < Math.min(chunks, first + CHUNKS_IN_FLIGHT); n++) {
+        const chunk = data.subarray(n * bytes, (n + 1) * bytes);
+        group.push(nats.publisher.publish(store.chunkOf(nuid, n), chunk, options));
+      }
+      for (const outcome of await Promise.all(group)) checkStored(store, outcome);
     }
-    return Math.ceil(data.length / bytes);
+    return chunks;
   };
 
-  const readChunks = async (entry: BlobEntry): Promise<Uint8Array | undefined> => {
+  const readChunks = async (
+    store: BlobStore,
+    entry: BlobEntry,
+  ): Promise<Uint8Array | undefined> => {
+    const { stream, isWriteOnce, chunksOf } = store;
     // Gathered, not written into an array of the entry's size: that may be a damaged number.
-    const chunks: Uint8Array[] = [];
-    const hash = createHash("sha256");
+    const chunks = new Map<number, Uint8Array>();
     let bytes = 0;
     for await (const chunk of nats.reader.messages(stream, chunksOf(entry.nuid), { fromSeq: 1 })) {
+      const index = isWriteOnce ? indexOf(chunk.subject) : chunks.size;
+      if (index === undefined || (isWriteOnce && index >= entry.chunks)) continue; // somebody else's
       bytes += chunk.data.length;
       if (bytes > entry.size) return undefined;
-      chunks.push(chunk.data);
-      hash.update(chunk.data);
+      chunks.set(index, chunk.data);
     }
-    const isWhole = bytes === entry.size && digestOf(hash.digest()) === entry.digest;
-    return isWhole ? joinBytes(chunks) : undefined;
+    if (bytes !== entry.size) return undefined;
+    // A write that was tried again may have stored them in another order.
+    const inOrder = [...chunks].toSorted(([a], [b]) => a - b).map(([, chunk]) => chunk);
+    const whole = joinBytes(inOrder);
+    return digestOf(createHash("sha256").update(whole).digest()) === entry.digest
+      ? whole
+      : undefined;
+  };
+
+  const read = async (store: BlobStore, name: string): Promise<Uint8Array | undefined> => {
+    let entry = await readEntry(store, name);
+    for (let count = 1; entry !== undefined; count++) {
+      const data = await readChunks(store, entry);
+      if (data !== undefined) return data;
+      const now = await readEntry(store, name);
+      if (now?.nuid === entry.nuid || count === READS_MAX)
+        throw new CorruptFrame({ message: `the blob ${name} does not match its digest` });
+      entry = now; // replaced while we read it
+    }
+    return undefined;
   };
 
   return {
     put: async (name, data) => {
-      const nuid = randomUUID().replaceAll("-", "");
+      const store = storeOf(name);
+      const nuid = store.newId(name);
       try {
-        const before = await readEntry(name).catch((error: unknown) => {
-          if (error instanceof CorruptFrame) return undefined; // it is replaced
-          throw error;
-        });
-        const chunks = await putChunks(nuid, data);
+        const before = store.isWriteOnce
+          ? undefined
+          : await readEntry(store, name).catch((error: unknown) => {
+              if (error instanceof CorruptFrame) return undefined; // it is replaced
+              throw error;
+            });
+        const chunks = await putChunks(store, { name, nuid }, data);
         const digest = digestOf(createHash("sha256").update(data).digest());
         const options = { max_chunk_size: CHUNK_BYTES };
-        await writeEntry({ name, bucket, nuid, size: data.length, chunks, digest, options });
-        // The object is there; what is left of the one before it is only garbage.
-        if (before !== undefined) await purge(before.nuid).catch(() => undefined);
+        await writeEntry(store, { name, bucket, nuid, size: data.length, chunks, digest, options });
+        // The blob is there; what is left of the one before it is only garbage.
+        if (before !== undefined)
+          await purge(store, store.chunksOf(before.nuid)).catch(() => undefined);
       } catch (error) {
         throw unavailable(error);
       }
     },
     get: async (name) => {
       try {
-        let entry = await readEntry(name);
-        for (let read = 1; entry !== undefined; read++) {
-          const data = await readChunks(entry);
-          if (data !== undefined) return data;
-          const now = await readEntry(name);
-          if (now?.nuid === entry.nuid || read === READS_MAX)
-            throw new CorruptFrame({ message: `the blob ${name} does not match its digest` });
-          entry = now; // replaced while we read it
-        }
-        return undefined;
+        const store = storeOf(name);
+        const found = await read(store, name);
+        // Inputs of an older release are in the object store.
+        return found ?? (store === bodies ? await read(objects, name) : undefined);
       } catch (error) {
         throw error instanceof CorruptFrame ? error : unavailable(error);
       }
     },
     remove: async (name) => {
+      if (bodyTtlMs(name) !== undefined) return; // it goes by itself
+      const store = storeOf(name);
       try {
-        const entry = await readEntry(name);
+        const entry = await readEntry(store, name);
         if (entry === undefined) return;
-        await writeEntry({ ...entry, name, size: 0, chunks: 0, digest: "", deleted: true });
-        await purge(entry.nuid);
+        if (store.isWriteOnce) return await overwrite(store, name, entry.nuid);
+        await writeEntry(store, { ...entry, name, size: 0, chunks: 0, digest: "", deleted: true });
+        await purge(store, store.chunksOf(entry.nuid));
       } catch (error) {
         throw unavailable(error);
       }
     },
   };
+}
+
+/** Of a body that goes by itself. */
+function ttlOf(name: string): { readonly headers?: HeaderBlock } {
+  const ttlMs = bodyTtlMs(name);
+  return ttlMs === undefined ? {} : { headers: headers(["Nats-TTL", `${ttlMs / 1_000}s`]) };
+}
+
+/** What is written once and is there is ours, of an attempt whose ack was lost: nobody else knows the name. */
+function checkStored(store: BlobStore, outcome: PublishOutcome): void {
+  if (outcome._tag === "Stored") return;
+  const isThere = outcome._tag === "Refused" && outcome.code === ApiCode.subjectFull;
+  if (!(store.isWriteOnce && isThere)) throw new BrokerUnavailable({ message: outcome.message });
+}
+
+/** Undefined for what no writer of ours made: `00` is not another chunk 0. */
+function indexOf(chunkSubject: string): number | undefined {
+  const token = chunkSubject.slice(chunkSubject.lastIndexOf(".") + 1);
+  return /^(?:0|[1-9]\d{0,8})$/.test(token) ? Number(token) : undefined;
 }
 
 /**
@@ -165,17 +215,6 @@ export function decodeBlobEntry(data: Uint8Array): BlobEntry {
   throw new CorruptFrame({ message: "a blob's entry is damaged" });
 }
 
-/** Long names (a long agent name in token form) keep their start and are told apart by a hash. */
-function storedName(name: string): string {
-  const bytes = Buffer.from(name);
-  if (bytes.length <= NAME_BYTES_MAX) return name;
-  const hash = createHash("sha256").update(bytes).digest("hex");
-  return `${bytes.subarray(0, NAME_BYTES_KEPT).toString("latin1")}~${hash}`;
-}
-
-/** URL-safe, with padding, as the NATS tools write it. */
-const base64Url = (bytes: Uint8Array): string =>
-  Buffer.from(bytes).toString("base64").replaceAll("+", "-").replaceAll("/", "_");
 const digestOf = (hash: Uint8Array): string => `SHA-256=${base64Url(hash)}`;
 
 export const layer: Layer.Layer<Blobs, never, Nats> = Layer.effect(

@@ -17,7 +17,7 @@ import { isNoResponders, plain } from "./ReplyInbox.ts";
 const FLUSH_TIMEOUT_MS = 5_000;
 
 export function makeNatsBus(nats: NatsShape): BusShape {
-  const { connection, replies } = nats;
+  const { connection, answers } = nats;
   const { client } = connection;
   const bytesMax = payloadBytesMax(connection);
   const checkSize = (subject: string, data: Uint8Array): void => {
@@ -84,7 +84,7 @@ export function makeNatsBus(nats: NatsShape): BusShape {
       return new Promise<BusReply>((resolve) => {
         const answered = (found: Uint8Array | undefined): void =>
           resolve(found === undefined ? { _tag: "NoResponders" } : { _tag: "Reply", data: found });
-        replies.send(
+        answers.send(
           subject,
           data,
           {

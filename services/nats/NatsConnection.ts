@@ -6,8 +6,9 @@
  * While the broker is away `connected()` is false and nothing may be published: the client would
  * keep it in memory without a bound and send some of it later.
  */
+import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
-import { createInbox, type NatsConnection as Client } from "@nats-io/nats-core";
+import type { NatsConnection as Client } from "@nats-io/nats-core";
 import { connect } from "@nats-io/transport-node";
 import * as Context from "effect/Context";
 import * as Effect from "effect/Effect";
@@ -28,6 +29,8 @@ const DIAL_TIMEOUT_MS = 5_000;
 /** How long the first connection is tried before the process says that it can't: a composed start
  *  brings the broker up at the same time. */
 const CONNECT_TIMEOUT_MS_DEFAULT = 15_000;
+/** 144 bits. */
+const INBOX_TOKEN_BYTES = 18;
 /** A healthy broker answers a ping within milliseconds; a sick one is not waited for at the end. */
 const DRAIN_TIMEOUT_MS = 1_000;
 
@@ -38,8 +41,10 @@ export interface NatsConnectionOptions extends NatsLogin {
   readonly servers: string | readonly string[];
   /** Shown by the server's tools. */
   readonly name?: string;
-  /** Start of the subjects that answers come to, so that a user can be given its own. Default `_INBOX`. */
+  /** Start of the subjects that the broker's answers come to, so that a user can be given its own. Default `_INBOX`. */
   readonly inboxPrefix?: string;
+  /** As `inboxPrefix`, for answers of other processes: only there may they publish. Default `_INBOX`. */
+  readonly answerPrefix?: string;
   readonly connectTimeoutMs?: number;
   /** Where the layer's news go; left out: Effect's own logger. */
   readonly log?: LogShape;
@@ -48,8 +53,10 @@ export interface NatsConnectionOptions extends NatsLogin {
 export interface NatsConnectionShape {
   readonly client: Client;
   readonly writes: Writes;
-  /** A new subject that nobody else listens on. */
+  /** A new subject for answers of the broker, or for what it delivers. Nobody else can guess it, or may publish to it. */
   readonly newInbox: () => string;
+  /** A new subject for answers of other processes, known to those that were asked. */
+  readonly newAnswerInbox: () => string;
   readonly connected: () => boolean;
   /** Calls `f` with each change. Returns the function that stops it. */
   readonly onChange: (f: (connected: boolean) => void) => () => void;
@@ -82,7 +89,8 @@ export async function openConnection(
     client,
     writes: gathered ?? eachPass,
     log,
-    newInbox: () => createInbox(options.inboxPrefix),
+    newInbox: () => unguessable(options.inboxPrefix),
+    newAnswerInbox: () => unguessable(options.answerPrefix),
     connected: () => up && !client.isClosed(),
     onChange: (f) => {
       listeners.add(f);
@@ -115,6 +123,10 @@ export async function openConnection(
     },
   };
 }
+
+/** The client's own ids count up from one that is random, so that who was told one knows the next. */
+const unguessable = (prefix = "_INBOX"): string =>
+  `${prefix}.${randomBytes(INBOX_TOKEN_BYTES).toString("base64url")}`;
 
 async function dial(options: NatsConnectionOptions): Promise<Client> {
   const { servers, login, tls } = readServers(options.servers);

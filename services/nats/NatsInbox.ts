@@ -1,9 +1,9 @@
 /**
  * The inbox in a work-queue stream, one subject an agent within its shard's lane. Publishing is
- * here; consuming is `ShardLane`.
+ * here; consuming is `ShardLane`. A process that consumes any lane also moves timers that are due (`DueRelay`).
  *
- * Envelopes past the payload limit are claims (`claims.ts`). Their blobs stay when the input is acked: the journal's
- * event may name the same body, and erasing an agent finds them by their prefix.
+ * Envelopes past the payload limit are claims (`claims.ts`). The host that has done the input removes its body; what a
+ * crash leaves behind is found by `agents erase`, by its name's prefix.
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
@@ -13,6 +13,7 @@ import { shardOf, type Epoch } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { newClaim, resolveClaim } from "./claims.ts";
 import type { StreamPublisher } from "./GroupPublisher.ts";
+import { DueRelay } from "./DueRelay.ts";
 import { unavailable } from "./JetStreamApi.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
 import { retryPause } from "./retryPause.ts";
@@ -23,6 +24,7 @@ const EPOCH_NONE = 0 as Epoch;
 
 export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
   const { subjects } = nats;
+  const relay = new DueRelay(nats);
   return {
     publish: async (id, data, { signal }) => {
       const shard = shardOf(id, nats.shards);
@@ -57,7 +59,13 @@ export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
       } finally {
         signal?.removeEventListener("abort", giveUp);
       }
-      return lane;
+      const leave = relay.join();
+      return {
+        get caughtUp() {
+          return lane.caughtUp;
+        },
+        stop: () => lane.stop().finally(leave),
+      };
     },
     get: async (id, seq) => {
       const stream = subjects.streamOf("inbox", subjects.groupOf(id));
@@ -73,13 +81,10 @@ export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
     },
     depth: async () => {
       try {
-        // Timers lie in the same stream and are no inputs yet; there is one message a timer.
-        const body = { subjects_filter: `${subjects.namespace}.timer.>` };
-        const depths = subjects.streamsOf("inbox").map(async (stream) => {
-          const info = await nats.api.call<DepthInfo>(`STREAM.INFO.${stream}`, body);
-          return info.state.messages - (info.total ?? 0);
-        });
-        return (await Promise.all(depths)).reduce((sum, depth) => sum + depth, 0);
+        const depths = subjects
+          .streamsOf("inbox")
+          .map((stream) => nats.api.call<DepthInfo>(`STREAM.INFO.${stream}`));
+        return (await Promise.all(depths)).reduce((sum, info) => sum + info.state.messages, 0);
       } catch (error) {
         throw unavailable(error);
       }
@@ -88,7 +93,6 @@ export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
 }
 
 interface DepthInfo {
-  readonly total?: number;
   readonly state: { readonly messages: number };
 }
 

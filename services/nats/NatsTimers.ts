@@ -1,7 +1,10 @@
 /**
- * Timers as JetStream scheduled messages: one subject a timer in the inbox's stream, which the server
- * moves to the agent's inbox subject when it is due (measured on 2.15.1: 0-251 ms late, never early).
- * Publishing to the subject again replaces it; purging the subject disarms it.
+ * Timers as JetStream scheduled messages: one subject for each timer. When it is due, the server moves it to a
+ * `due` subject of the same stream (measured on 2.15.1: 0-251 ms late, never early), and `DueRelay` stores it in
+ * the agent's inbox. Publishing to the subject again replaces the timer; purging the subject disarms it.
+ *
+ * The stream is not the inbox's, because a stream with scheduled messages takes rollups too: whoever may publish
+ * to it may empty it. Only hosts and the operator publish to this one (`deploy/nats/permissions.conf`).
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
@@ -20,7 +23,7 @@ export function makeNatsTimers(nats: NatsShape): TimersShape {
       const outcome = await publisher.publish(subjects.timer(shard, id, name), envelope, {
         headers: headers(
           ["Nats-Schedule", `@at ${instant(atMs)}`],
-          ["Nats-Schedule-Target", subjects.inbox(shard, id)],
+          ["Nats-Schedule-Target", subjects.due(shard, id)],
         ),
       });
       // An ambiguous one may be stored: the caller arms it again, which replaces it.
@@ -29,7 +32,7 @@ export function makeNatsTimers(nats: NatsShape): TimersShape {
     disarm: async (id, name) => {
       try {
         const shard = shardOf(id, shards);
-        const stream = subjects.streamOf("inbox", subjects.groupOfShard(shard));
+        const stream = subjects.streamOf("timers", subjects.groupOfShard(shard));
         await api.call(`STREAM.PURGE.${stream}`, { filter: subjects.timer(shard, id, name) });
       } catch (error) {
         throw unavailable(error);

@@ -63,7 +63,7 @@ interface Peer {
 export type AskedBy = Map<string, { count: number; offeredMs: number }>;
 
 export class Parcels {
-  private readonly nats: Pick<NatsShape, "connection" | "replies">;
+  private readonly nats: Pick<NatsShape, "connection" | "answers">;
   private readonly find: Find;
   private readonly bytesMax: number;
   private readonly peers = new Map<string, Peer>();
@@ -75,12 +75,12 @@ export class Parcels {
 
   /** `find`: who listens alone in this process. */
   constructor(nats: Parcels["nats"], find: Find) {
-    const { connection, replies } = nats;
+    const { connection, answers } = nats;
     this.nats = nats;
     this.find = find;
     this.bytesMax = Math.min(PARCEL_BYTES_MAX, payloadBytesMax(connection));
     this.wake = connection.writes.before(() => this.flush());
-    replies.onParcel = (message) => this.receive(message);
+    answers.onParcel = (message) => this.receive(message);
     connection.onChange((up) => {
       if (up) return;
       this.flush();
@@ -98,7 +98,7 @@ export class Parcels {
     }
     return new Promise((resolve) => {
       const asking = new Asking(this, peer, subject, resolve);
-      const id = this.nats.replies.expect(asking, options);
+      const id = this.nats.answers.expect(asking, options);
       if (id === undefined) return;
       asking.id = id;
       this.add(peer, { kind: Kind.Request, id, subject, data }, asking);
@@ -151,7 +151,7 @@ export class Parcels {
   undelivered(peer: Peer, first: number): void {
     peer.isGone = true;
     this.peers.delete(peer.address);
-    for (const waiter of this.nats.replies.takeAll(
+    for (const waiter of this.nats.answers.takeAll(
       (one) => one instanceof Asking && one.peer === peer && one.first === first,
     ))
       waiter.inParcel?.(undefined);
@@ -201,10 +201,10 @@ export class Parcels {
     bytes: number,
     token: string,
   ): void {
-    const { connection, replies } = this.nats;
+    const { connection, answers } = this.nats;
     if (connection.client.isClosed()) return;
     connection.client.publish(`${address}.${PARCEL_TOKEN}`, encodeParcel(entries, bytes), {
-      reply: `${replies.address}.${token}`,
+      reply: `${answers.address}.${token}`,
     });
   }
 
@@ -248,9 +248,9 @@ export class Parcels {
         return this.add(peer, word(Kind.Nobody, id));
       }
       case Kind.Answer:
-        return this.nats.replies.take(id)?.inParcel?.(data);
+        return this.nats.answers.take(id)?.inParcel?.(data);
       case Kind.Nobody:
-        return this.nats.replies.take(id)?.inParcel?.(undefined);
+        return this.nats.answers.take(id)?.inParcel?.(undefined);
       case Kind.Offer:
         if (peer.isWelcome) return this.routes.set(subject, peer);
         peer.offered.push(subject);

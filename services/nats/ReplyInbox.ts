@@ -1,6 +1,7 @@
 /**
- * Every answer that this process awaits from the broker, through one wildcard subscription with
- * integer ids: acks of publishes, answers of the JetStream API, replies on the bus. The client's own
+ * Answers that this process awaits, through one wildcard subscription with integer ids. There are two: one for the
+ * broker's answers (acks of publishes, the JetStream API), one for those of other processes (replies on the bus). Whoever
+ * is asked on the bus learns the second's address, and may publish there; nobody can forge an ack at the first. The client's own
  * request keeps a timer and several promises for each; that costs 40 % of the publishing rate.
  *
  * 1. Each request ends exactly once: by `reply` returning true, by `lost`, or by its cancel function.
@@ -75,9 +76,10 @@ export class ReplyInbox {
   private readonly pending = new NumberedTable<Pending>();
   private sweeper: NodeJS.Timeout | undefined;
 
-  constructor(connection: NatsConnectionShape) {
+  /** `address`: a subject of its own, `newInbox` or `newAnswerInbox`. */
+  constructor(connection: NatsConnectionShape, address: string) {
     this.connection = connection;
-    this.address = connection.newInbox();
+    this.address = address;
     this.prefix = `${this.address}.`;
     const subscription = connection.client.subscribe(`${this.prefix}*`, {
       callback: (error, message) => {

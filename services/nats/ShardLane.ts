@@ -16,14 +16,17 @@
  * 4. A creation without an answer (a broker that elects) may still be carried out: its name is kept and
  *    deleted before the next one, else our own consumer would pass for another host's, for ever.
  * 5. A delivery whose bytes are a claim is fetched before it is handed on, and what follows waits.
+ * 6. Its body is removed once the message is gone from the stream: an ack alone may be lost, and the next owner would find
+ *    the input without its body.
  */
 import type { Msg, Subscription } from "@nats-io/nats-core";
 import { randomUUID } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
 import type { BlobsShape } from "../../core/blob/Blobs.ts";
 import { LaneTaken, type Delivery } from "../../core/inbox/Inbox.ts";
 import type { Epoch, ShardId } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
-import { readClaim, resolveClaim } from "./claims.ts";
+import { claimIn, readClaim, resolveClaim } from "./claims.ts";
 import { ApiCode, ApiRefusal } from "./JetStreamApi.ts";
 import { LaneLedger } from "./LaneLedger.ts";
 import type { NatsShape } from "./Nats.ts";
@@ -57,6 +60,9 @@ const TAKE_OVERS_MAX = 20;
 /** For acks that are on their way to be counted before a stopped lane's consumer is deleted. */
 const STOP_DRAIN_MS = 1_000;
 const STOP_POLL_MS = 10;
+/** How long after an ack it is looked whether the message has gone, and how often. */
+const BODY_LOOK_MS = 1_000;
+const BODY_LOOKS = 5;
 const RECONNECTED = "reconnected";
 /** Before the epoch in a consumer's name; no id begins like this. */
 const EPOCH_MARK = "epoch";
@@ -254,9 +260,32 @@ export class ShardLane {
     for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
       const data = await this.fetchClaim(next);
       if (this.stopping.signal.aborted) return;
-      this.give({ ...next, data });
+      this.give({ ...next, data, ack: () => this.ackClaimed(next) });
     }
     this.waiting = undefined;
+  }
+
+  /** Rule 6. */
+  private ackClaimed({ seq, data, ack }: Delivery): void {
+    ack();
+    const claim = claimIn(data);
+    if (claim !== undefined)
+      void this.removeBody(seq, claim.blob).catch((error: unknown) =>
+        this.nats.connection.log("warn", "the body of an input that is done could not be removed", {
+          blob: claim.blob,
+          error: String(error),
+        }),
+      );
+  }
+
+  private async removeBody(seq: number, blob: string): Promise<void> {
+    const { signal } = this.stopping;
+    for (let look = 0; look < BODY_LOOKS && !signal.aborted; look++) {
+      await delay(BODY_LOOK_MS, undefined, { signal }).catch(() => undefined);
+      if (signal.aborted) return; // it stays, until its agent is erased
+      if ((await this.nats.reader.byLeader(this.stream, { seq })) !== undefined) continue;
+      return this.blobs.remove(blob);
+    }
   }
 
   private async fetchClaim(delivery: Delivery): Promise<Uint8Array> {

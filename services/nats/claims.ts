@@ -48,6 +48,16 @@ export function readClaim(data: Uint8Array): Claim | undefined {
   return decodeFrame(data).head["claim"] as Claim;
 }
 
+/** As `readClaim`; undefined also for a damaged one: nobody knows which blob was its. */
+export function claimIn(data: Uint8Array): Claim | undefined {
+  try {
+    return readClaim(data);
+  } catch (error) {
+    if (error instanceof CorruptFrame) return undefined;
+    throw error;
+  }
+}
+
 /** The bytes that a message stands for. Rejects with `BrokerUnavailable` or `CorruptFrame`. */
 export async function resolveClaim(blobs: BlobsShape, data: Uint8Array): Promise<Uint8Array> {
   const claim = readClaim(data);

@@ -67,9 +67,11 @@ export async function readDurability(nats: Asked): Promise<Durability> {
 /** Names of the streams that keep what agents were told and have done. */
 export const storingStreams = (subjects: NatsShape["subjects"]): ReadonlyArray<string> => [
   ...subjects.streamsOf("inbox"),
+  ...subjects.streamsOf("timers"),
   ...subjects.streamsOf("journal"),
   ...subjects.streamsOf("snapshots"),
   subjects.stream.dead,
+  subjects.stream.bodies,
   `OBJ_${subjects.bucket.blobs}`,
 ];
 

@@ -21,6 +21,8 @@ import {
   type StreamChoices,
   type StreamConfig,
 } from "./streamConfigs.ts";
+import type { NatsShape } from "./Nats.ts";
+import { liveHost, moveInbox, retireInbox } from "./moveInbox.ts";
 import { updateStream } from "./updateStream.ts";
 
 /** A dead host's agents move after this long; shorter, and a busy one is taken for dead. */
@@ -39,6 +41,11 @@ export interface ProvisionOptions {
   readonly storage?: "file" | "memory";
   /** Undefined leaves what is there, or 5,000. */
   readonly leaseTtlMs?: number;
+  /**
+   * Whether an older release's inbox may be replaced (`moveInbox`). Only for a process that nobody else does it beside:
+   * `agents provision`, and `agents dev` with a server of its own. The others refuse.
+   */
+  readonly moveInbox?: boolean;
 }
 
 /** What an installation was provisioned with. */
@@ -78,26 +85,23 @@ interface StreamInfo {
 
 /** Rejects with `ShardCountMismatch`, `StreamGroupsRefused`, `ProvisioningRefused` or `BrokerUnavailable`. */
 export async function provision(
-  api: JetStreamApi,
+  broker: Pick<NatsShape, "api" | "publisher" | "reader">,
   subjects: Subjects,
   options: ProvisionOptions = {},
 ): Promise<Installation> {
+  const { api } = broker;
   const shards = options.shards ?? SHARDS_DEFAULT;
   if (!Number.isInteger(shards) || shards < 1)
     throw new RangeError(`shards must be a whole number above 0, not ${shards}`);
   const streamGroups = options.streamGroups ?? 1;
-  const choices: StreamChoices = {
-    replicas: options.replicas ?? 1,
-    storage: options.storage ?? "file",
-    leaseTtlMs: options.leaseTtlMs ?? LEASE_TTL_MS_DEFAULT,
-    placement: options.placement,
-  };
   // The first inbox comes first: it says how the installation is divided, which decides whether and how to go on.
   let layout: StreamLayout = { shards, streamGroups };
-  let before = await info(api, subjects.stream.inbox);
+  // Where it is being moved, the timers say the same.
+  let before =
+    (await info(api, subjects.stream.inbox)) ?? (await info(api, subjects.stream.timers));
   if (before === undefined) {
     if (shards % streamGroups !== 0) throw indivisible(shards, streamGroups);
-    const [first] = streamConfigs(subjects.withLayout(layout), choices);
+    const [first] = streamConfigs(subjects.withLayout(layout), choicesOf(options, undefined));
     before = await createOrFind(api, first!);
   }
   if (before !== undefined) {
@@ -105,14 +109,60 @@ export async function provision(
     checkShards(layout.shards, options.shards, subjects.namespace);
     checkGroups(layout.streamGroups, options.streamGroups, subjects.namespace);
   }
-  const configs = streamConfigs(subjects.withLayout(layout), choices);
+  const laid = subjects.withLayout(layout);
+  const configs = streamConfigs(laid, choicesOf(options, before?.config));
   // Looked for at once, since mostly all are there; made one after the other.
   const there = await Promise.all(configs.map(({ name }) => info(api, name)));
+  const outdated = there.filter((found) => found !== undefined && isOutdated(laid, found.config));
+  if (outdated.length > 0) await checkMovable(broker, laid, options);
+  for (const old of outdated) await retireInbox(broker, laid, old!.config);
   for (const [i, config] of configs.entries()) {
+    if (outdated.includes(there[i])) continue;
     const found = there[i] ?? (await createOrFind(api, config));
     if (found !== undefined) await complete(api, config, found.config, options);
   }
+  for (const group of laid.groups) {
+    const name = laid.streamOf("inbox", group);
+    const old = outdated.find((found) => found?.config.name === name)?.config;
+    if (old === undefined) continue;
+    const wanted = configs.find((config) => config.name === name)!;
+    const create = (): Promise<unknown> => createOrFind(api, wanted);
+    await moveInbox(broker, laid, group, { old, create });
+  }
   return readInstallation(api, subjects);
+}
+
+/** What was not asked for is as of the streams that are there: one that a new release adds is as safe as they are. */
+const choicesOf = (
+  { replicas, placement, storage, leaseTtlMs = LEASE_TTL_MS_DEFAULT }: ProvisionOptions,
+  found: StreamConfig | undefined,
+): StreamChoices => ({
+  replicas: replicas ?? Number(found?.["num_replicas"] ?? 1),
+  storage: storage ?? (found?.["storage"] as StreamChoices["storage"] | undefined) ?? "file",
+  leaseTtlMs,
+  placement: placement ?? (found?.["placement"] as Placement | undefined),
+});
+
+/** An inbox that took scheduled messages: the server never turns that off. */
+const isOutdated = (subjects: Subjects, { name, allow_msg_schedules }: StreamConfig): boolean =>
+  allow_msg_schedules === true && subjects.streamsOf("inbox").includes(name);
+
+async function checkMovable(
+  broker: Pick<NatsShape, "api" | "publisher" | "reader">,
+  subjects: Subjects,
+  options: ProvisionOptions,
+): Promise<void> {
+  const refuse = (todo: string): ProvisioningRefused =>
+    new ProvisioningRefused({
+      stream: subjects.stream.inbox,
+      code: 0,
+      message: `the stream ${subjects.stream.inbox} is an older release's, which whoever may publish to it can empty, and has to be replaced: ${todo}`,
+    });
+  if (options.moveInbox !== true)
+    throw refuse('stop the hosts and gateways, run "agents provision" once, and start them');
+  const host = await liveHost(broker, subjects);
+  if (host !== undefined)
+    throw refuse(`the host ${host} still runs; stop the hosts, and run "agents provision" again`);
 }
 
 /** Rejects with `NotProvisioned` or `BrokerUnavailable`. */
@@ -220,7 +270,7 @@ const refused = (stream: string, error: ApiRefusal): ProvisioningRefused =>
     code: error.code,
     message: `the broker refuses the stream ${stream}: ${error.message} (${error.code}); ${
       error.code === ApiCode.streamsMaxReached
-        ? "raise max_streams of the account: an installation has six, and three more for each stream group after the first"
+        ? "raise max_streams of the account: an installation has eight, and four more for each stream group after the first"
         : "nats-server 2.12.14 or 2.14.4, or newer, is needed"
     }`,
   });

@@ -6,18 +6,19 @@
  *    were, and their block keeps them until it is rewritten.
  * 2. Inputs that were done are not in the stream any more, but their bytes may be in its blocks. The head of the inbox
  *    is compacted therefore: that drops what lies before the first message that waits. What lies behind an older one,
- *    another agent's input or timer, stays until the server rewrites the block, and `doneInputsGone` is false. The same
- *    goes, unseen by us, for snapshots that newer ones have pushed out.
+ *    another agent's input, stays until the server rewrites the block, and `doneInputsGone` is false. The same
+ *    goes, unseen by us, for snapshots that newer ones have pushed out, and for timers that fired, which hold no more
+ *    than the agent's name and a schedule's id.
  * 3. Blobs are found by the claims in the messages, and by their names' prefix: those of inputs that are done have no
  *    message any more. A name is cut and hashed past 512 bytes: of agents with names that long only the claimed ones are found.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { shardOf } from "../../schemas/Address.ts";
-import { CorruptFrame } from "../../schemas/Frame.ts";
-import { CLAIM_AREAS, claimPrefix, readClaim } from "./claims.ts";
+import { CLAIM_AREAS, claimIn, claimPrefix } from "./claims.ts";
 import { ApiRefusal } from "./JetStreamApi.ts";
 import type { NatsShape } from "./Nats.ts";
-import { blobNameOf, blobSubjects, decodeBlobEntry } from "./NatsBlobs.ts";
+import { blobNameOf, blobStores, type BlobStore } from "./blobStores.ts";
+import { decodeBlobEntry } from "./NatsBlobs.ts";
 
 /** Deletions under way: enough to hide the round trip, few enough that others' writes go between. */
 const DELETIONS_AT_ONCE = 16;
@@ -59,6 +60,7 @@ export async function purgeAgent(
   const deadLetters = await erase(subjects.stream.dead, subjects.dead(id));
   const blobs = await eraseBlobs(nats, id, claimed);
   const doneInputsGone = (await compactHead(nats, inbox)) > lastSeq;
+  await compactHead(nats, subjects.streamOf("timers", group));
   return { inputs, timers, events, snapshots, deadLetters, blobs, doneInputsGone };
 }
 
@@ -70,13 +72,15 @@ export async function purgeInputs(
 ): Promise<Pick<Purged, "inputs" | "timers">> {
   const { subjects, shards } = nats;
   const shard = shardOf(id, shards);
-  const stream = subjects.streamOf("inbox", subjects.groupOfShard(shard));
-  const erase = (subject: string): Promise<number> =>
-    eraseMessages(nats, { stream, subject, ...(claimed === undefined ? {} : { claimed }) });
-  return {
-    timers: await erase(subjects.timers(shard, id)),
-    inputs: await erase(subjects.inbox(shard, id)),
+  const group = subjects.groupOfShard(shard);
+  const erase = (which: "inbox" | "timers", subject: string): Promise<number> => {
+    const stream = subjects.streamOf(which, group);
+    return eraseMessages(nats, { stream, subject, ...(claimed === undefined ? {} : { claimed }) });
   };
+  // In the order in which a timer moves on, so that none is missed.
+  const armed = await erase("timers", subjects.timers(shard, id));
+  const due = await erase("timers", subjects.due(shard, id));
+  return { timers: armed + due, inputs: await erase("inbox", subjects.inbox(shard, id)) };
 }
 
 interface Messages {
@@ -97,7 +101,7 @@ async function eraseMessages(
   let count = 0;
   let group: Array<Promise<void>> = [];
   for await (const { seq, data } of nats.reader.messages(stream, subject, range)) {
-    const blob = claimIn(data);
+    const blob = claimIn(data)?.blob; // a damaged one's is found by prefix
     if (blob !== undefined) claimed?.add(blob);
     group.push(deleteMessage(nats, stream, seq));
     count++;
@@ -107,15 +111,6 @@ async function eraseMessages(
   }
   await Promise.all(group);
   return count;
-}
-
-function claimIn(data: Uint8Array): string | undefined {
-  try {
-    return readClaim(data)?.blob;
-  } catch (error) {
-    if (error instanceof CorruptFrame) return undefined; // what its blob was is found by prefix
-    throw error;
-  }
 }
 
 async function deleteMessage(nats: NatsShape, stream: string, seq: Sequence): Promise<void> {
@@ -134,7 +129,17 @@ async function eraseBlobs(
   id: AgentId,
   claimed: ReadonlySet<string>,
 ): Promise<number> {
-  const { stream, chunksOf, entryOf } = blobSubjects(nats.subjects);
+  let count = 0;
+  for (const store of blobStores(nats.subjects)) count += await eraseFrom(nats, store, id, claimed);
+  return count;
+}
+
+async function eraseFrom(
+  nats: NatsShape,
+  { stream, chunksOf, entryOf }: BlobStore,
+  id: AgentId,
+  claimed: ReadonlySet<string>,
+): Promise<number> {
   const prefixes = CLAIM_AREAS.map((area) => claimPrefix(area, id));
   const entries = new Set([...claimed].map(entryOf));
   for await (const subject of subjectsOf(nats, stream, entryOf("*")))

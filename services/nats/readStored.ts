@@ -8,7 +8,7 @@
 import type { BlobsShape } from "../../core/blob/Blobs.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import type { BackupEntry } from "../../schemas/BackupFile.ts";
-import { resolveClaim } from "./claims.ts";
+import { claimIn, resolveClaim } from "./claims.ts";
 import { unavailable } from "./JetStreamApi.ts";
 import type { NatsShape } from "./Nats.ts";
 
@@ -27,13 +27,20 @@ export async function* readStored(
       }
       const { state } = await api.call<Info>(`STREAM.INFO.${stream}`);
       const range = { fromSeq: 1, toSeq: state.last_seq };
-      for await (const message of reader.messages(stream, subject, range))
-        yield {
-          id: subjects.addressOf(message.subject),
-          seq: message.seq,
-          storedMs: message.storedMs,
-          data: await bytesOf(blobs, message.data),
-        };
+      for await (const { subject: at, seq, storedMs, data: stored } of reader.messages(
+        stream,
+        subject,
+        range,
+      )) {
+        const data = await bytesOf(blobs, stored);
+        // An input that was done since it was read is in the journal, and its body is gone.
+        const isDone =
+          data === stored &&
+          claimIn(stored) !== undefined &&
+          what === "inbox" &&
+          (await reader.byLeader(stream, { seq })) === undefined;
+        if (!isDone) yield { id: subjects.addressOf(at), seq, storedMs, data };
+      }
     }
   } catch (error) {
     throw unavailable(error);

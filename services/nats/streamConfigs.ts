@@ -43,25 +43,36 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
     max_bytes: -1,
     max_age: 0,
   };
+  const metadata = {
+    [SHARDS_KEY]: String(layout.shards),
+    [STREAM_GROUPS_KEY]: String(layout.streamGroups),
+  };
   return [
     ...subjects.groups.map((group) => ({
       ...common,
       name: subjects.streamOf("inbox", group),
-      subjects: [
-        ...subjects.subjectsOf("inbox", group),
-        // A timer fires into its own stream only.
-        ...subjects.subjectsOf("timer", group),
-      ],
+      subjects: subjects.subjectsOf("inbox", group),
+      retention: "workqueue",
+      // Whatever limit an operator may set: a full inbox refuses, it never forgets what was acknowledged.
+      discard: "new",
+      // Gateways publish here, and one message with `Nats-Rollup: all` would empty the stream. Scheduled
+      // messages would turn rollups on, so they have a stream of their own.
+      allow_rollup_hdrs: false,
+      allow_msg_schedules: false,
+      // Group commit (`GroupPublisher`).
+      allow_atomic: true,
+      metadata,
+    })),
+    ...subjects.groups.map((group) => ({
+      ...common,
+      name: subjects.streamOf("timers", group),
+      subjects: subjects.subjectsOf("timers", group),
       retention: "workqueue",
       // The server refuses scheduled messages where new ones are discarded; there is no limit that could bite.
       discard: "old",
       allow_msg_schedules: true,
-      // Group commit (`GroupPublisher`).
-      allow_atomic: true,
-      metadata: {
-        [SHARDS_KEY]: String(layout.shards),
-        [STREAM_GROUPS_KEY]: String(layout.streamGroups),
-      },
+      // Also here: an inbox that is replaced is away for a moment (`moveInbox`).
+      metadata,
     })),
     ...subjects.groups.map((group) => ({
       ...common,
@@ -112,6 +123,18 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       retention: "limits",
       discard: "new",
       allow_rollup_hdrs: true,
+    },
+    {
+      // Written once (`blobStores`): gateways publish here, and may neither replace nor remove anything.
+      ...common,
+      name: stream.bodies,
+      subjects: [`${namespace}.body.>`],
+      retention: "limits",
+      discard: "new",
+      discard_new_per_subject: true,
+      max_msgs_per_subject: 1,
+      allow_rollup_hdrs: false,
+      allow_msg_ttl: true,
     },
   ];
 }

@@ -82,7 +82,7 @@ describe("provisioning", () => {
       max_msgs_per_subject: 7,
       max_bytes: 1_000_000,
     });
-    await provision(nats.api, subjects);
+    await provision(nats, subjects);
     expect(await config(snapshots)).toMatchObject({
       max_msgs_per_subject: 2,
       max_bytes: 1_000_000,
@@ -97,7 +97,7 @@ describe("provisioning", () => {
     expect(await inboxes[1]?.depth()).toBe(0);
   });
 
-  it("takes timers in the inbox's stream: they are no inputs until they fire", async () => {
+  it("takes timers in a stream of their own: they are no inputs until they fire", async () => {
     const subjects = newNamespace();
     const nats = await open(subjects, { shards: 1 });
     const inbox = makeNatsInbox(nats, makeNatsBlobs(nats));
@@ -107,7 +107,7 @@ describe("provisioning", () => {
       nats.publisher.publish(subjects.timer(shard, id, "t1"), message("due"), {
         headers: headers(
           ["Nats-Schedule", `@at ${new Date(Date.now() + delayMs).toISOString()}`],
-          ["Nats-Schedule-Target", subjects.inbox(shard, id)],
+          ["Nats-Schedule-Target", subjects.due(shard, id)],
         ),
       });
     expect(await schedule(60_000)).toMatchObject({ _tag: "Stored" });

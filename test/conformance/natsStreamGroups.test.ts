@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { agentId, shardOf, type Sequence, type ShardId } from "../../schemas/Address.ts";
-import { Subjects } from "../../schemas/Subjects.ts";
+import { Subjects, type GroupedStream } from "../../schemas/Subjects.ts";
 import { openNats, type NatsShape } from "../../services/nats/Nats.ts";
 import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
 import { openConnection, type NatsConnectionShape } from "../../services/nats/NatsConnection.ts";
@@ -70,7 +70,7 @@ describe("stream groups", () => {
     expect(nats.subjects.journal(agentId("A", "x"))).toBe(`${namespace}.journal.A.x`);
     type Info = { config: { subjects: string[] } };
     const info = await nats.api.call<Info>(`STREAM.INFO.${namespace}_INBOX`);
-    expect(info.config.subjects).toEqual([`${namespace}.inbox.>`, `${namespace}.timer.>`]);
+    expect(info.config.subjects).toEqual([`${namespace}.inbox.>`]);
   });
 
   it("an installation that is older than groups has one, whatever its streams' metadata leave out", async () => {
@@ -100,11 +100,12 @@ describe("stream groups", () => {
       await makeNatsSnapshots(nats, blobs).put(id, message(name));
     }
     expect(expected.every((count) => count > 0)).toBe(true);
-    const counts = (which: "inbox" | "journal" | "snapshots") =>
+    const counts = (which: GroupedStream) =>
       Promise.all(subjects.streamsOf(which).map((stream) => countOf(nats, stream)));
     expect(await counts("journal")).toEqual(expected);
     expect(await counts("snapshots")).toEqual(expected);
-    expect(await counts("inbox")).toEqual(expected.map((count) => 2 * count));
+    expect(await counts("inbox")).toEqual(expected);
+    expect(await counts("timers")).toEqual(expected);
     expect(await makeNatsInbox(nats, blobs).depth()).toBe(names.length);
   });
 

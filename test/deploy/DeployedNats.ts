@@ -35,12 +35,15 @@ export interface DeployedOptions {
   /** Changes to a file's text before the secrets are filled in. */
   readonly edit?: (text: string, file: string) => string;
   readonly variables?: Readonly<Record<string, string>>;
+  /** Leaves TLS on where the configuration has it: `variables` then name its files. Left out: it is taken out. */
+  readonly tls?: boolean;
 }
 
 export interface DeployedServer {
   readonly name: string;
   readonly port: number;
   readonly monitorPort: number;
+  readonly routePort: number;
   readonly storeDir: string;
   readonly log: () => string;
   readonly kill: () => Promise<void>;
@@ -100,8 +103,9 @@ export async function deployNats(options: DeployedOptions): Promise<Deployed> {
     for (const file of CONFIG_FILES) {
       const text = readFileSync(CONFIGS + file, "utf8")
         .replace("port: 4222", `listen: "127.0.0.1:${plan.port}"`)
-        .replace("http_port: 8222", `http: "127.0.0.1:${plan.monitorPort}"`)
-        .replace("port: 6222", `listen: "127.0.0.1:${plan.routePort}"`);
+        .replace('"127.0.0.1:8222"', `"127.0.0.1:${plan.monitorPort}"`)
+        .replace("port: 6222", `listen: "127.0.0.1:${plan.routePort}"`)
+        .replace(/^ *include "tls\.conf"$/gm, (line) => (options.tls === true ? line : ""));
       writeFileSync(join(home, file), fill(options.edit?.(text, file) ?? text));
     }
     return makeServer(binary, home, options.config, plan, variables.NATS_STORE_DIR);
@@ -146,7 +150,7 @@ function makeServer(
   binary: string,
   home: string,
   config: string,
-  plan: { readonly name: string; readonly port: number; readonly monitorPort: number },
+  plan: Pick<DeployedServer, "name" | "port" | "monitorPort" | "routePort">,
   storeDir: string,
 ): DeployedServer {
   const logFile = join(home, "server.log");

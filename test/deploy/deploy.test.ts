@@ -6,6 +6,8 @@ import { parse } from "yaml";
 import { findNatsServer } from "../../services/natsServer/findNatsServer.ts";
 import { isNewEnough, parseVersion } from "../../services/natsServer/ServerVersion.ts";
 import { Effect } from "effect";
+import { tempFolder } from "../kit/tempFolder.ts";
+import { makeCertificates, tlsVariables } from "./makeCertificates.ts";
 
 const DEPLOY = fileURLToPath(new URL("../../deploy/", import.meta.url));
 const text = (name: string): string => readFileSync(DEPLOY + name, "utf8");
@@ -20,6 +22,7 @@ interface Service {
   readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>;
   readonly healthcheck?: unknown;
   readonly volumes?: ReadonlyArray<string>;
+  readonly secrets?: ReadonlyArray<string>;
   readonly ports?: ReadonlyArray<string>;
   readonly read_only?: boolean;
 }
@@ -89,9 +92,23 @@ describe("compose.yaml", () => {
       const { environment } = services[name]!;
       const user = name.replace(/-\d$/, "");
       expect(environment["NATS_URL"]).toMatch(
-        new RegExp(`^nats://${user}:\\$\\{NATS_${user.toUpperCase()}_PASSWORD`),
+        new RegExp(`^tls://${user}:\\$\\{NATS_${user.toUpperCase()}_PASSWORD`),
       );
       expect(environment["AGENTS_REQUIRE_DURABLE"]).toBe("true");
+      expect(environment["NATS_CA"]).toBe("/run/secrets/nats-ca");
+    }
+  });
+
+  it("brokers show certificates, and only they are given a key", () => {
+    const { secrets } = parse(text("compose.yaml")) as {
+      secrets: Record<string, { file: string }>;
+    };
+    expect(Object.keys(secrets)).toEqual(["nats-ca", "nats-crt", "nats-key"]);
+    for (const [name, { secrets: own = [], environment }] of Object.entries(services)) {
+      expect(own.includes("nats-key"), name).toBe(BROKERS.includes(name));
+      for (const url of [environment?.["NATS_URL"] ?? ""].filter((one) => one !== ""))
+        expect(url).toMatch(/^tls:/);
+      for (const secret of own) expect(Object.keys(secrets)).toContain(secret);
     }
   });
 
@@ -116,7 +133,7 @@ describe("compose.yaml", () => {
       });
     const good = config(SECRETS);
     expect(good.stderr + String(good.status)).toMatch(/0$/);
-    expect(good.stdout).toContain("nats://host:p4ss@nats-1:4222,nats-2:4222,nats-3:4222");
+    expect(good.stdout).toContain("tls://host:p4ss@nats-1:4222,nats-2:4222,nats-3:4222");
     const bad = config({});
     expect(bad.status).not.toBe(0);
     expect(bad.stderr).toMatch(/set [A-Z_]+ in \.env/);
@@ -137,9 +154,13 @@ describe("nats/", () => {
         NATS_MAX_FILE: "1GB",
         ...Object.fromEntries([1, 2, 3].map((n) => [`NATS_ROUTE_${n}`, `nats://route:p@n${n}:1`])),
       };
+      const folder = tempFolder("certificates");
+      Object.assign(env, tlsVariables(makeCertificates(folder.path)));
       const args = ["-c", `${DEPLOY}nats/${file}`, "-t"];
       expect(() => execFileSync(path, args, { env, stdio: "pipe" })).not.toThrow();
+      folder.remove();
       expect(text(`nats/${file}`)).toMatch(/^ {2}sync_interval: always$/m);
+      expect(text(`nats/${file}`)).toMatch(/^http: "127\.0\.0\.1:8222"$/m);
     },
   );
 

@@ -2,15 +2,19 @@
  * The ways to log in, each against a real server as `deploy/nats` configures it (TLS, nkeys) or as an operator with
  * JWTs would (credentials); and the look at a broker's durability where it is weak or not told.
  */
-import { execFile, execFileSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { execFile } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { networkInterfaces } from "node:os";
 import { join } from "node:path";
+import { connect as connectTls } from "node:tls";
 import { fileURLToPath } from "node:url";
 import { nkeys } from "@nats-io/nats-core";
+import { connect } from "@nats-io/transport-node";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import { startNats } from "../kit/natsServer.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
-import { deployNats, type Deployed } from "./DeployedNats.ts";
+import { deployNats, passwordOf, type Deployed } from "./DeployedNats.ts";
+import { makeCertificates, tlsVariables, type Certificates } from "./makeCertificates.ts";
 
 const { createAccount, createOperator, createUser } = nkeys;
 type KeyPair = ReturnType<typeof createUser>;
@@ -48,37 +52,27 @@ const seedFile = (name: string, pair: KeyPair): string => {
   return file(name);
 };
 
-/** An authority and a certificate of 127.0.0.1, by the system's openssl. */
-function makeCertificates(): { readonly ca: string; readonly cert: string; readonly key: string } {
-  const [ca, caKey, cert, key, request, san] = ["ca.crt", "ca.key", "tls.crt", "tls.key", "r", "san"].map(file); // prettier-ignore
-  const openssl = (...args: ReadonlyArray<string>): void =>
-    void execFileSync("openssl", args, { stdio: "pipe" });
-  const newKey = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
-  openssl("req", "-x509", ...newKey, "-keyout", caKey!, "-out", ca!, "-subj", "/CN=ca", "-days", "2"); // prettier-ignore
-  openssl("req", ...newKey, "-keyout", key!, "-out", request!, "-subj", "/CN=nats");
-  writeFileSync(san!, "subjectAltName=IP:127.0.0.1,DNS:localhost");
-  openssl("x509", "-req", "-in", request!, "-CA", ca!, "-CAkey", caKey!, "-CAcreateserial", "-out", cert!, "-days", "2", "-extfile", san!); // prettier-ignore
-  return { ca: ca!, cert: cert!, key: key! };
-}
-
 describe("logins", () => {
   test(
     "TLS with an authority of one's own, and nkeys whose seeds the server never sees",
     async () => {
       const users = ["gateway", "host", "mail", "reader", "operator", "system"] as const;
       const pairs = Object.fromEntries(users.map((user) => [user, createUser()]));
-      const certificates = makeCertificates();
+      const certificates = makeCertificates(join(folder.path, "one"));
       nats = await deployNats({
         config: "single.conf",
-        variables: Object.fromEntries(
-          users.map((user) => [`NATS_${user.toUpperCase()}_NKEY`, pairs[user]!.getPublicKey()]),
-        ),
+        variables: {
+          ...tlsVariables(certificates),
+          ...Object.fromEntries(
+            users.map((user) => [`NATS_${user.toUpperCase()}_NKEY`, pairs[user]!.getPublicKey()]),
+          ),
+        },
         edit: (text, name) =>
           name === "single.conf"
             ? text
                 .replace('include "accounts.conf"', 'include "accounts-nkey.conf"')
                 .replace('# include "tls.conf"', 'include "tls.conf"')
-            : text.replaceAll("/etc/nats/tls/", `${folder.path}/`),
+            : text,
       });
       const url = `tls://127.0.0.1:${nats.servers[0]!.port}`;
       const nkey = seedFile("operator.nk", pairs["operator"]!);
@@ -92,6 +86,40 @@ describe("logins", () => {
       expect((await cli(env, "list")).code).toBe(0);
     },
     PATIENCE_MS,
+  );
+
+  test(
+    "the cluster's files as they are: nobody gets in without TLS, neither a client nor a server, and monitoring stays on the machine",
+    async () => {
+      const certificates = makeCertificates(join(folder.path, "three"));
+      nats = await deployNats({
+        config: "cluster.conf",
+        tls: true,
+        variables: tlsVariables(certificates),
+      });
+      const [server] = nats.servers;
+      const url = nats.url("operator").replaceAll("nats://", "tls://");
+      const flags = ["--nats", url, "--nats-ca", certificates.ca];
+      const provisioned = await cli({}, "provision", "--shards", "4", "--replicas", "3", ...flags);
+      expect(provisioned).toMatchObject({ code: 0 });
+      expect(provisioned.text).toContain("3 copies");
+      const foreign = makeCertificates(join(folder.path, "foreign"));
+      const login = {
+        servers: `127.0.0.1:${server!.port}`,
+        user: "operator",
+        pass: passwordOf("operator"),
+        timeout: 2_000,
+      };
+      await expect(connect(login)).rejects.toThrow();
+      await expect(connect({ ...login, tls: { caFile: foreign.ca } })).rejects.toThrow();
+      // A route without a certificate of the authority is closed before its login.
+      expect(await speak(server!.routePort, foreign)).toBe("closed");
+      expect(await speak(server!.routePort, certificates)).toBe("open");
+      for (const { monitorPort } of nats.servers)
+        for (const address of otherAddresses())
+          await expect(fetch(`http://${address}:${monitorPort}/healthz`)).rejects.toThrow();
+    },
+    2 * PATIENCE_MS,
   );
 
   test(
@@ -171,6 +199,31 @@ describe("--require-durable", () => {
     PATIENCE_MS,
   );
 });
+
+/** What becomes of a TLS connection to a route's port: servers show a certificate of the authority, or are closed. */
+async function speak(port: number, own: Certificates): Promise<string> {
+  const tls = connectTls({
+    host: "127.0.0.1",
+    port,
+    cert: readFileSync(own.cert),
+    key: readFileSync(own.key),
+    rejectUnauthorized: false,
+  });
+  const result = await new Promise<string>((resolve) => {
+    tls.on("error", () => resolve("closed")).on("close", () => resolve("closed"));
+    // TLS 1.3: a refusal comes after the client's end of the handshake. Otherwise the server says who it is.
+    tls.once("data", () => resolve("open"));
+  });
+  tls.destroy();
+  return result;
+}
+
+/** Of this machine, but for the loopback. */
+const otherAddresses = (): string[] =>
+  Object.values(networkInterfaces())
+    .flatMap((one) => one ?? [])
+    .filter(({ internal, family }) => !internal && family === "IPv4")
+    .map(({ address }) => address);
 
 /** A JWT as NATS has them: signed by the issuer's nkey, of a subject's nkey. */
 function jwt(issuer: KeyPair, subject: KeyPair, name: string, grants: object): string {

@@ -15,7 +15,7 @@ const SYSTEMD = `${ROOT}deploy/systemd/`;
 interface Container {
   readonly name: string;
   readonly args: ReadonlyArray<string>;
-  readonly env?: ReadonlyArray<{ readonly name: string }>;
+  readonly env?: ReadonlyArray<{ readonly name: string; readonly value?: string }>;
   readonly ports?: ReadonlyArray<{ readonly name: string; readonly containerPort: number }>;
   readonly [probe: string]: unknown;
 }
@@ -94,6 +94,19 @@ describe("kubernetes/", () => {
       for (const kind of ["PodDisruptionBudget", "HorizontalPodAutoscaler", "NetworkPolicy"])
         expect(manifests.some((m) => m.kind === kind && m.metadata.name === name)).toBe(true);
     }
+  });
+
+  it("every process logs in over TLS, and knows the authority", () => {
+    for (const { name, env = [] } of containers) {
+      const values = Object.fromEntries(env.map((one) => [one.name, one.value]));
+      expect(values["NATS_URL"], name).toMatch(/^tls:/);
+      expect(values["NATS_CA"], name).toBe("/etc/nats-tls/ca.crt");
+    }
+    const nats = parse(readFileSync(`${KUBERNETES}nats-values.yaml`, "utf8")) as {
+      config: Record<"nats" | "cluster", { tls: object }>;
+    };
+    for (const part of ["nats", "cluster"] as const)
+      expect(nats.config[part].tls).toEqual({ enabled: true, secretName: "nats-tls" });
   });
 
   it("sets no variable that nothing reads, and runs nothing as root", () => {

@@ -154,46 +154,82 @@ describe("every process under its own user", () => {
 });
 
 const API = "$JS.API";
+const STREAMS = [
+  "agents_INBOX",
+  "agents_TIMERS",
+  "agents_JOURNAL",
+  "agents_SNAPSHOTS",
+  "agents_DEAD",
+  "agents_BODIES",
+  "KV_agents_LEASES",
+  "OBJ_agents_BLOBS",
+];
+/** Of every stream. */
+const each = (...verbs: ReadonlyArray<string>): ReadonlyArray<string> =>
+  verbs.flatMap((verb) => STREAMS.map((stream) => `${API}.${verb}.${stream}`));
+/** What a process at the edge may not do: whoever breaks into it can add inputs, and nothing else. */
+const EDGE: ReadonlyArray<string> = [
+  "agents.journal.Ledger.one",
+  "agents.snapshot.Ledger.one",
+  "agents.dead.Ledger.one",
+  "agents.state.Ledger.one",
+  "agents.erase.Ledger.one",
+  "agents.timer.1.Ledger.one.t",
+  "agents.due.1.Ledger.one",
+  "agents.gateway.another.frame",
+  "agents.answer.gateway.token.1",
+  "agents.answer.mail.token.1",
+  "agents.answer.cli.token.1",
+  "_INBOX.agents.host.token.1",
+  "_INBOX.agents.gateway.token.1",
+  "_INBOX.agents.mail.token.1",
+  "$KV.agents_LEASES.shard.1",
+  "$KV.agents_LEASES.host.h1",
+  "$O.agents_BLOBS.C.1",
+  "$O.agents_BLOBS.M.1",
+  ...each("STREAM.PURGE", "STREAM.MSG.DELETE", "STREAM.DELETE", "STREAM.UPDATE", "STREAM.CREATE"),
+  `${API}.STREAM.CREATE.agents_MORE`,
+  `${API}.STREAM.SNAPSHOT.agents_JOURNAL`,
+  `${API}.STREAM.LEADER.STEPDOWN.agents_JOURNAL`,
+  `${API}.CONSUMER.CREATE.agents_INBOX.thief`,
+  `${API}.CONSUMER.CREATE.agents_INBOX`,
+  `${API}.CONSUMER.DURABLE.CREATE.agents_INBOX.thief`,
+  `${API}.CONSUMER.MSG.NEXT.agents_INBOX.thief`,
+  `${API}.CONSUMER.DELETE.agents_INBOX.thief`,
+  `${API}.CONSUMER.NAMES.agents_INBOX`,
+  `${API}.CONSUMER.CREATE.agents_TIMERS.due-relay`,
+  `${API}.CONSUMER.MSG.NEXT.agents_TIMERS.due-relay`,
+  `${API}.CONSUMER.CREATE.agents_JOURNAL`,
+  "$JS.ACK.agents_INBOX.shard-1.1.1.1.1.0",
+  "$JS.ACK.agents_TIMERS.due-relay.1.1.1.1.0",
+  ...[
+    "agents_INBOX",
+    "agents_TIMERS",
+    "agents_JOURNAL",
+    "agents_SNAPSHOTS",
+    "agents_DEAD",
+    "OBJ_agents_BLOBS",
+  ].flatMap((stream) => [`${API}.STREAM.MSG.GET.${stream}`, `${API}.DIRECT.GET.${stream}`]),
+  `${API}.DIRECT.GET.agents_JOURNAL.agents.journal.Ledger.one`,
+  "other.inbox.1.Ledger.one",
+];
 /** What no process but the named ones may publish to. */
 const FORBIDDEN: ReadonlyArray<readonly [User, string, ReadonlyArray<string>]> = [
-  [
-    "gateway",
-    "write a journal, a snapshot or a shard's lease, consume or read the inbox, read a journal, remove a stream",
-    [
-      "agents.journal.Ledger.one",
-      "agents.snapshot.Ledger.one",
-      "agents.dead.Ledger.one",
-      "agents.state.Ledger.one",
-      "$KV.agents_LEASES.shard.1",
-      `${API}.CONSUMER.CREATE.agents_INBOX.thief`,
-      `${API}.CONSUMER.MSG.NEXT.agents_INBOX.thief`,
-      `${API}.STREAM.MSG.GET.agents_INBOX`,
-      `${API}.STREAM.MSG.GET.agents_JOURNAL`,
-      `${API}.DIRECT.GET.agents_JOURNAL`,
-      `${API}.STREAM.PURGE.agents_JOURNAL`,
-      `${API}.STREAM.DELETE.agents_JOURNAL`,
-      `${API}.STREAM.CREATE.agents_MORE`,
-      "other.inbox.1.Ledger.one",
-    ],
-  ],
-  [
-    "mail",
-    "write a journal or a lease, consume the inbox",
-    [
-      "agents.journal.Ledger.one",
-      "$KV.agents_LEASES.shard.1",
-      `${API}.CONSUMER.CREATE.agents_INBOX.thief`,
-      `${API}.STREAM.DELETE.agents_JOURNAL`,
-    ],
-  ],
+  ["gateway", "do anything but add inputs, call agents and keep its lease", EDGE],
+  ["mail", "do anything but add inputs and call agents", [...EDGE, "$KV.agents_LEASES.gateway.g1"]],
   [
     "host",
-    "create, change, purge or remove a stream of journals, or touch another namespace",
+    "create, change, purge or remove a stream of journals, forge an ack, or touch another namespace",
     [
-      `${API}.STREAM.DELETE.agents_JOURNAL`,
-      `${API}.STREAM.UPDATE.agents_JOURNAL`,
+      ...each("STREAM.DELETE", "STREAM.UPDATE", "STREAM.CREATE"),
+      `${API}.STREAM.PURGE.agents_INBOX`,
       `${API}.STREAM.PURGE.agents_JOURNAL`,
+      `${API}.STREAM.PURGE.agents_BODIES`,
       `${API}.STREAM.MSG.DELETE.agents_JOURNAL`,
+      `${API}.STREAM.MSG.DELETE.agents_INBOX`,
+      "_INBOX.agents.host.token.1",
+      "agents.due.1.Ledger.one",
+      "agents.erase.Ledger.one",
       `${API}.STREAM.CREATE.other_JOURNAL`,
       `${API}.STREAM.INFO.other_JOURNAL`,
       `${API}.DIRECT.GET.other_JOURNAL`,
@@ -209,19 +245,39 @@ const FORBIDDEN: ReadonlyArray<readonly [User, string, ReadonlyArray<string>]> =
     "reader",
     "write anything",
     [
+      ...EDGE.filter((subject) => !subject.includes(".GET.")),
       "agents.inbox.1.Ledger.one",
+      "agents.body.entry.1",
       "agents.call.1.Ledger.one",
-      "agents.journal.Ledger.one",
-      "$KV.agents_LEASES.shard.1",
-      `${API}.STREAM.MSG.DELETE.agents_DEAD`,
-      `${API}.STREAM.PURGE.agents_DEAD`,
+      "agents.answer.host.token.1",
+      "$KV.agents_LEASES.gateway.g1",
     ],
   ],
   [
     "operator",
-    "touch another namespace",
-    [`${API}.STREAM.DELETE.other_JOURNAL`, "other.journal.Ledger.one"],
+    "touch another namespace, or forge an ack",
+    [
+      `${API}.STREAM.DELETE.other_JOURNAL`,
+      "other.journal.Ledger.one",
+      "_INBOX.agents.host.token.1",
+    ],
   ],
+];
+
+/** What passes by between others. */
+const LISTENING = [
+  "agents.journal.>",
+  "agents.inbox.>",
+  "agents.call.>",
+  "agents.body.>",
+  "agents.answer.>",
+  "agents.answer.*.*.*",
+  "agents.state.>",
+  "_INBOX.>",
+  "_INBOX.*.*.*.*",
+  "$KV.>",
+  "$JS.ACK.>",
+  ">",
 ];
 
 describe("what is not its work is refused by the server", () => {
@@ -230,10 +286,51 @@ describe("what is not its work is refused by the server", () => {
   });
 
   test.each<readonly [User, ReadonlyArray<string>]>([
-    ["gateway", ["agents.journal.>", "agents.call.>", "_INBOX.>", "_INBOX.agents.host.>", ">"]],
-    ["mail", ["agents.inbox.>", "_INBOX.agents.gateway.>"]],
-    ["host", ["agents.inbox.>", "_INBOX.agents.gateway.>", "other.>"]],
-    ["reader", ["agents.call.>", "agents.inbox.>", "_INBOX.agents.host.>"]],
+    [
+      "gateway",
+      [
+        ...LISTENING,
+        "_INBOX.agents.host.>",
+        "_INBOX.agents.mail.>",
+        "agents.answer.host.>",
+        "agents.answer.mail.>",
+      ],
+    ],
+    [
+      "mail",
+      [
+        ...LISTENING,
+        "agents.gateway.*.*",
+        "agents.gateway.g1.frame",
+        "agents.gateway.g1.reply",
+        "_INBOX.agents.host.>",
+        "_INBOX.agents.gateway.>",
+        "agents.answer.host.>",
+        "agents.answer.gateway.>",
+      ],
+    ],
+    [
+      "host",
+      [
+        "agents.inbox.>",
+        "agents.gateway.*.*",
+        "_INBOX.agents.gateway.>",
+        "agents.answer.gateway.>",
+        "agents.answer.cli.>",
+        "other.>",
+      ],
+    ],
+    [
+      "reader",
+      [
+        "agents.call.>",
+        "agents.inbox.>",
+        "agents.gateway.*.*",
+        "_INBOX.agents.host.>",
+        "agents.answer.>",
+      ],
+    ],
+    ["operator", ["agents.>", "agents.gateway.*.*", "agents.answer.host.>", "other.>"]],
   ])("the %s can't listen to what others are told", async (user, subjects) => {
     expect(await refusals(user, "subscribe", subjects)).toEqual(subjects);
   });

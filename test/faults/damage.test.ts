@@ -12,7 +12,8 @@ import { CorruptFrame } from "../../schemas/Frame.ts";
 import { encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import type { NatsShape } from "../../services/nats/Nats.ts";
-import { blobSubjects, makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
+import { objectStore } from "../../services/nats/blobStores.ts";
+import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
 import { makeNatsJournal } from "../../services/nats/NatsJournal.ts";
 import { makeNatsSnapshots } from "../../services/nats/NatsSnapshots.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
@@ -74,7 +75,7 @@ test("an agent whose snapshot looks like a later version's is what its journal s
 
 test("a blob whose entry is damaged is corrupt, not a broker that is away", async () => {
   const recorded = new Recorded(material);
-  const { entryOf } = blobSubjects(material.subjects);
+  const { entryOf } = objectStore(material.subjects);
   const isEntry = ({ subject }: StoredAt): boolean => subject.startsWith(entryOf("*").slice(0, -1));
   const ofEvent = material.messages.find(isEntry)!;
   recorded.damaged = { message: ofEvent, data: ofEvent.data.slice(1) };
@@ -101,7 +102,7 @@ async function handMade(): Promise<Material> {
   const messages: StoredAt[] = [];
   const store = (subject: string, data: Uint8Array) => {
     const ours: ReadonlyArray<readonly [prefix: string, stream: string]> = [
-      ["$O.", blobSubjects(subjects).stream],
+      ["$O.", objectStore(subjects).stream],
       [subjects.journals().replace(/[*>].*/, ""), subjects.stream.journal],
     ];
     const stream = ours.find(([prefix]) => subject.startsWith(prefix))?.[1] ?? subjects.stream.snapshots; // prettier-ignore

@@ -7,7 +7,8 @@ import { join } from "node:path";
 import { agentId, type AgentId } from "../../../schemas/Address.ts";
 import { Subjects } from "../../../schemas/Subjects.ts";
 import { openNats, type NatsShape } from "../../../services/nats/Nats.ts";
-import { blobSubjects, makeNatsBlobs } from "../../../services/nats/NatsBlobs.ts";
+import { objectStore } from "../../../services/nats/blobStores.ts";
+import { makeNatsBlobs } from "../../../services/nats/NatsBlobs.ts";
 import { openConnection } from "../../../services/nats/NatsConnection.ts";
 import { makeNatsJournal } from "../../../services/nats/NatsJournal.ts";
 import { makeNatsSnapshots } from "../../../services/nats/NatsSnapshots.ts";
@@ -101,7 +102,7 @@ async function messagesOf(url: string): Promise<Pick<Material, "messages" | "sub
   const streams = [
     ...subjects.streamsOf("journal"),
     ...subjects.streamsOf("snapshots"),
-    blobSubjects(subjects).stream,
+    objectStore(subjects).stream,
   ];
   const messages: StoredAt[] = [];
   for (const stream of streams)

@@ -12,7 +12,8 @@ import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeSnapshot } from "../../../schemas/Snapshot.ts";
 import { joinBytes } from "../../../schemas/joinBytes.ts";
 import { readClaim } from "../../../services/nats/claims.ts";
-import { blobNameOf, blobSubjects, type BlobEntry } from "../../../services/nats/NatsBlobs.ts";
+import { blobNameOf, objectStore } from "../../../services/nats/blobStores.ts";
+import type { BlobEntry } from "../../../services/nats/NatsBlobs.ts";
 import { CACHE_ENDING } from "../../../services/sqlite/CacheFile.ts";
 import { cachePath } from "../../../services/sqlite/cachePath.ts";
 import { openSqliteDatabases } from "../../../services/sqlite/sqliteDatabases.ts";
@@ -122,7 +123,7 @@ class Sweeper {
 
   private addMessages(): void {
     const { messages, subjects, ids } = this.material;
-    const blobs = blobSubjects(subjects);
+    const blobs = objectStore(subjects);
     const idOf = new Map(
       ids.flatMap((id) => [
         [subjects.journal(id), id],

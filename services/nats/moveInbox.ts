@@ -1,0 +1,121 @@
+/**
+ * Replaces the inbox's stream of an older release, which held the timers too. Such a stream takes scheduled messages
+ * and therefore rollups, by which whoever may publish to it can empty it, and the server refuses to turn them off.
+ * Called by `provision`.
+ *
+ * 1. Nothing is deleted before a copy of it is stored: timers as timers, inputs as due ones, both in the timers'
+ *    stream. A run that was cut short is completed by the next one, or by the hosts (`DueRelay`).
+ * 2. Hosts must be stopped: what they arm or ack meanwhile would be lost. Live ones are refused.
+ * 3. While it runs nothing can be stored in the inbox: gateways hold their requests, or answer 503.
+ * 4. Inputs keep their order. What a run that was cut short leaves twice is known by its key.
+ */
+import { setTimeout as delay } from "node:timers/promises";
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import type { Subjects } from "../../schemas/Subjects.ts";
+import type { PublishOutcome } from "./AckPublisher.ts";
+import { isLive } from "./leaseMessage.ts";
+import type { NatsShape } from "./Nats.ts";
+import { headers } from "./ReplyInbox.ts";
+import { NANOS_PER_MS, type StreamConfig } from "./streamConfigs.ts";
+
+type Broker = Pick<NatsShape, "api" | "publisher" | "reader">;
+
+/** Leases of hosts that were killed just now are over after so many TTLs. */
+const HOSTS_GONE_TTLS = 2;
+const LOOK_MS = 250;
+/** Enough to hide the round trip. */
+const COPIES_AT_ONCE = 256;
+const SCHEDULE = "Nats-Schedule";
+const TARGET = "Nats-Schedule-Target";
+
+/** Resolves to the name of a live host; undefined once there is none. */
+export async function liveHost(broker: Broker, subjects: Subjects): Promise<string | undefined> {
+  const bucket = `KV_${subjects.bucket.leases}`;
+  const start = `$KV.${subjects.bucket.leases}.host`;
+  const { config } = await broker.api.call<{ readonly config: StreamConfig }>(
+    `STREAM.INFO.${bucket}`,
+  );
+  const ttlMs = Number(config["max_age"]) / NANOS_PER_MS;
+  const deadlineMs = performance.now() + HOSTS_GONE_TTLS * ttlMs;
+  for (;;) {
+    let live: string | undefined;
+    for await (const lease of broker.reader.messages(bucket, `${start}.>`, { fromSeq: 1 }))
+      if (isLive(lease)) live = lease.subject.slice(start.length + 1);
+    if (live === undefined || performance.now() > deadlineMs) return live;
+    await delay(LOOK_MS);
+  }
+}
+
+/** The first step: nobody stores anything in it from now on, and its subjects are free. */
+export const retireInbox = (
+  { api }: Pick<Broker, "api">,
+  { namespace }: Subjects,
+  old: StreamConfig,
+): Promise<unknown> =>
+  // A stream can't be without a subject.
+  api.call(`STREAM.UPDATE.${old.name}`, { ...old, subjects: [`${namespace}.retired.${old.name}`] });
+
+/**
+ * `old`: the configuration that was found; `create` makes the stream of that name anew. It is retired, and the group's
+ * stream of timers is there.
+ * Rejects with `ApiRefusal` or `BrokerUnavailable`: running it again goes on.
+ */
+export async function moveInbox(
+  { api, publisher, reader }: Broker,
+  subjects: Subjects,
+  group: number,
+  { old, create }: { readonly old: StreamConfig; readonly create: () => Promise<unknown> },
+): Promise<void> {
+  const { namespace } = subjects;
+  const timers = subjects.streamOf("timers", group);
+  const inboxStart = `${namespace}.inbox.`;
+  const dueStart = `${namespace}.due.`;
+  // Timers first: one that fires meanwhile is copied again as an input, and none is missed.
+  const armed = reader.messages(old.name, `${namespace}.timer.>`, { fromSeq: 1 });
+  await inOrder(armed, (timer) =>
+    publisher.publish(timer.subject, timer.data, {
+      headers: headers(
+        [SCHEDULE, timer.header(SCHEDULE) ?? ""],
+        [TARGET, (timer.header(TARGET) ?? "").replace(inboxStart, dueStart)],
+      ),
+    }),
+  );
+  const inputs = reader.messages(old.name, `${inboxStart}>`, { fromSeq: 1 });
+  await inOrder(inputs, ({ subject, data }) =>
+    publisher.publish(subject.replace(inboxStart, dueStart), data),
+  );
+  // Another run may have replaced it meanwhile: the new one is not to be deleted.
+  const { config } = await api.call<{ readonly config: StreamConfig }>(`STREAM.INFO.${old.name}`);
+  if (config["allow_msg_schedules"] !== true)
+    throw new BrokerUnavailable({ message: `${old.name} is being replaced by somebody else` });
+  await api.call(`STREAM.DELETE.${old.name}`);
+  await create();
+  const due = reader.messages(timers, subjects.dues, { fromSeq: 1 });
+  const moved: number[] = [];
+  await inOrder(due, ({ subject, seq, data }) => {
+    moved.push(seq);
+    return publisher.publish(subjects.inboxOfDue(subject), data);
+  });
+  for (const seq of moved) await api.call(`STREAM.MSG.DELETE.${timers}`, { seq });
+}
+
+/** Publishes in the order of `messages`. Rejects when one is not known to be stored. */
+async function inOrder<A>(
+  messages: AsyncIterable<A>,
+  publish: (message: A) => Promise<PublishOutcome>,
+): Promise<void> {
+  let group: Array<Promise<PublishOutcome>> = [];
+  const settle = async (): Promise<void> => {
+    for (const outcome of await Promise.all(group))
+      if (outcome._tag !== "Stored")
+        throw new BrokerUnavailable({
+          message: `the inbox could not be moved: ${outcome.message}; run "agents provision" again to go on`,
+        });
+    group = [];
+  };
+  for await (const message of messages) {
+    group.push(publish(message));
+    if (group.length === COPIES_AT_ONCE) await settle();
+  }
+  await settle();
+}

@@ -1,0 +1,171 @@
+/**
+ * A broker login that has fallen into the wrong hands: what was acknowledged stays, whatever headers and subjects
+ * the users of gateways and mail publish with. Which subjects each user may use at all is `test/deploy/permissions`.
+ */
+import { headers as newHeaders } from "@nats-io/nats-core";
+import { connect, type NatsConnection } from "@nats-io/transport-node";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { Subjects } from "../../schemas/Subjects.ts";
+import { bodyStore } from "../../services/nats/blobStores.ts";
+import { openNats, type NatsShape } from "../../services/nats/Nats.ts";
+import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
+import { openConnection, type NatsConnectionShape } from "../../services/nats/NatsConnection.ts";
+import { deployNats, passwordOf, type Deployed, type User } from "../deploy/DeployedNats.ts";
+import { pollUntil } from "../kit/poll.ts";
+
+const SHARDS = 4;
+/** Of no shard, so that nobody consumes it. */
+const INPUT = "agents.inbox.99.Ledger.victim";
+const VICTIM_BODY = "inbox/Ledger/victim/1";
+const BYTES = 300_000;
+/** Longer than the server takes to answer, shorter than a test: a refused request is not answered at all. */
+const ANSWER_MS = 300;
+type Edge = "gateway" | "mail";
+const EDGE: ReadonlyArray<Edge> = ["gateway", "mail"];
+
+let deployed: Deployed;
+let connection: NatsConnectionShape;
+/** The operator's. */
+let nats: NatsShape;
+const clients = new Map<User, NatsConnection>();
+
+beforeAll(async () => {
+  deployed = await deployNats({ config: "single.conf" });
+  connection = await openConnection(
+    {
+      servers: deployed.url("operator"),
+      inboxPrefix: "_INBOX.agents.provision",
+      answerPrefix: "agents.answer.provision",
+    },
+    () => undefined,
+  );
+  nats = await openNats(connection, new Subjects(), { provision: { shards: SHARDS } });
+  for (const user of [...EDGE, "host", "reader"] as const)
+    clients.set(
+      user,
+      await connect({
+        servers: `127.0.0.1:${deployed.servers[0]!.port}`,
+        user,
+        pass: passwordOf(user),
+        inboxPrefix: `_INBOX.agents.${user === "reader" ? "cli" : user}`,
+      }),
+    );
+  await makeNatsBlobs(nats).put(VICTIM_BODY, new Uint8Array(BYTES));
+}, 60_000);
+
+afterAll(async () => {
+  for (const client of clients.values()) await client.close();
+  await connection?.close();
+  await deployed?.stop();
+}, 30_000);
+
+/** The broker's answer; undefined when the server does not let the request through. */
+async function tell(
+  user: User,
+  subject: string,
+  body: string | Uint8Array,
+  lines: Readonly<Record<string, string>> = {},
+): Promise<{ readonly error?: { readonly description: string } } | undefined> {
+  const headers = newHeaders();
+  for (const [name, value] of Object.entries(lines)) headers.set(name, value);
+  try {
+    return (
+      await clients.get(user)!.request(subject, body, { timeout: ANSWER_MS, headers })
+    ).json();
+  } catch {
+    return undefined;
+  }
+}
+const messagesOf = async (stream: string): Promise<number> =>
+  (await nats.api.call<{ state: { messages: number } }>(`STREAM.INFO.${stream}`)).state.messages;
+
+describe.each(EDGE)("the user %s", (user) => {
+  let inputs: number;
+  beforeEach(async () => {
+    await nats.publisher.publish(INPUT, new Uint8Array(1));
+    inputs = await messagesOf("agents_INBOX");
+  });
+
+  it.each(["all", "sub"])("can't empty the inbox by a rollup of %s", async (rollup) => {
+    const answer = await tell(user, INPUT, "x", { "Nats-Rollup": rollup });
+    expect(answer?.error?.description).toContain("rollup");
+    expect(await messagesOf("agents_INBOX")).toBe(inputs);
+  });
+
+  it("can't have the broker write where it may not publish, now or later", async () => {
+    const now = new Date(Date.now() - 1_000).toISOString();
+    for (const target of [INPUT, "agents.journal.Ledger.victim", "agents.due.1.Ledger.victim"]) {
+      const lines = { "Nats-Schedule": `@at ${now}`, "Nats-Schedule-Target": target };
+      const answer = await tell(user, "agents.inbox.99.Ledger.other", "x", lines);
+      expect(answer?.error?.description).toContain("schedule");
+      expect(await tell(user, "agents.timer.99.Ledger.other.t", "x", lines)).toBeUndefined();
+    }
+    expect(await messagesOf("agents_TIMERS")).toBe(0);
+    expect(await messagesOf("agents_JOURNAL")).toBe(0);
+    expect(await messagesOf("agents_INBOX")).toBe(inputs);
+  });
+
+  it("can't have an input vanish by a time to live, or by a batch that is never committed", async () => {
+    expect((await tell(user, INPUT, "x", { "Nats-TTL": "1s" }))?.error).toBeDefined();
+    expect(await messagesOf("agents_INBOX")).toBe(inputs);
+    await tell(user, INPUT, "x", { "Nats-Batch-Id": "b1", "Nats-Batch-Sequence": "1" });
+    expect(await messagesOf("agents_INBOX")).toBe(inputs);
+  });
+
+  it("can't remove or replace the body of an input, nor what hosts have stored", async () => {
+    const blobs = makeNatsBlobs(nats);
+    await blobs.put("journal/Ledger/victim/1", new Uint8Array(BYTES));
+    const store = bodyStore(nats.subjects);
+    const id = store.newId(VICTIM_BODY);
+    const subjects = [store.entryOf(VICTIM_BODY), store.chunkOf(id, 0), "agents.body.more"];
+    for (const subject of subjects)
+      for (const rollup of ["all", "sub"])
+        expect((await tell(user, subject, "x", { "Nats-Rollup": rollup }))?.error).toBeDefined();
+    for (const subject of subjects.slice(0, 2))
+      expect((await tell(user, subject, "x"))?.error?.description).toContain("maximum messages");
+    const [stream, objects] = ["agents_BODIES", "OBJ_agents_BLOBS"];
+    for (const verb of ["STREAM.PURGE", "STREAM.MSG.DELETE", "STREAM.DELETE"])
+      for (const name of [stream, objects, "agents_INBOX", "agents_JOURNAL"])
+        expect(await tell(user, `$JS.API.${verb}.${name}`, '{"seq":1}')).toBeUndefined();
+    expect(await tell(user, "$O.agents_BLOBS.M.x", "x", { "Nats-Rollup": "all" })).toBeUndefined();
+    for (const name of [VICTIM_BODY, "journal/Ledger/victim/1"])
+      expect(await blobs.get(name)).toHaveLength(BYTES);
+  });
+
+  it("can't take a shard's lease, or any but a gateway's", async () => {
+    for (const key of ["shard.1", "host.h1", "gateway"])
+      expect(await tell(user, `$KV.agents_LEASES.${key}`, "thief")).toBeUndefined();
+  });
+
+  it("can't forge an answer to anybody but a host, and no ack at all", async () => {
+    const host = clients.get("host")!;
+    const heard: string[] = [];
+    for (const subject of ["_INBOX.agents.host.>", "agents.answer.host.>"])
+      host.subscribe(subject, { callback: (_error, message) => void heard.push(message.subject) });
+    await host.flush();
+    const client = clients.get(user)!;
+    for (const subject of [
+      "_INBOX.agents.host.token.1",
+      "agents.answer.gateway.token.1",
+      "agents.answer.mail.token.1",
+      "agents.answer.cli.token.1",
+      "agents.answer.host.token.1",
+    ])
+      client.publish(subject, "forged");
+    await client.flush();
+    await pollUntil("what is allowed arrives", () => heard.length > 0);
+    expect(new Set(heard)).toEqual(new Set(["agents.answer.host.token.1"]));
+  });
+});
+
+describe("reply subjects", () => {
+  it("carry a token that can't be guessed, and two of a process have nothing in common", () => {
+    const tokens = Array.from({ length: 100 }, () => connection.newInbox().split(".").at(-1)!);
+    expect(new Set(tokens.map((token) => token.slice(0, 8))).size).toBe(tokens.length);
+    for (const token of tokens) expect(Buffer.from(token, "base64url")).toHaveLength(18);
+    const [broker, processes] = [nats.replies.address, nats.answers.address];
+    expect(broker).toMatch(/^_INBOX\.agents\.provision\.[\w-]{24}$/);
+    expect(processes).toMatch(/^agents\.answer\.provision\.[\w-]{24}$/);
+    expect(broker.split(".").at(-1)).not.toBe(processes.split(".").at(-1));
+  });
+});
