@@ -194,6 +194,8 @@ class Listener implements ExchangeOwner {
     const request = readHead(req);
     const kind = handshake(request.method, request.headers);
     if (kind === "none") return this.#serveAsPlain(req, socket, head);
+    if (!isOriginTarget(request.target))
+      return this.#upgrades.refuse(req, request, socket as Socket, BAD_TARGET);
     if (kind === "websocket" && !this.stopping) {
       return this.#upgrades.decide(req, request, socket as Socket, head);
     }
@@ -218,6 +220,7 @@ class Listener implements ExchangeOwner {
 }
 
 const STOPPING = textResponse(503, "Server is stopping");
+const BAD_TARGET = textResponse(400, "Bad request");
 const BAD_HANDSHAKE = textResponse(400, "Bad WebSocket handshake");
 
 const OFFER = /^(upgrade|connection|http2-settings)$/i;

@@ -233,7 +233,8 @@ class Server implements ExchangeOwner {
 
   #upgrade(res: UwsResponse, req: UwsRequest, context: us_socket_context_t): void {
     const request = this.#head.read(res, req);
-    const sound = handshake(request.method, request.headers) === "websocket";
+    const sound =
+      isOriginTarget(request.target) && handshake(request.method, request.headers) === "websocket";
     const small = this.#head.bytes <= this.#options.headerBytesMax;
     const bare = bodyFraming(request.headers)._tag === "None";
     // Anything odd is left to the ordinary route, which refuses it or serves it as plain HTTP.
