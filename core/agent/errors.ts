@@ -1,4 +1,7 @@
-/** Errors that the agent API throws to user code, and those that end an agent in memory. */
+/**
+ * Errors that the agent API throws to user code, and those that end an agent in memory. Each message says what
+ * happened, to what, and what to do; sizes and limits are also fields.
+ */
 import * as Data from "effect/Data";
 
 /** What was thrown, as a line for a log or a record. */

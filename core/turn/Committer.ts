@@ -2,13 +2,10 @@
  * Commits an agent's writes to its journal, and holds outputs back until they are stored.
  *
  * 1. Everything written since the last commit goes into one event, or into none (I4).
- * 2. At most one append is in flight; what is written or ends meanwhile shares the next event
- *    (group commit).
- * 3. **The output gate.** `afterCommit(f)` runs `f` once everything written before the call is stored,
- *    in the order of the calls. So no answer, frame or ack ever tells of a write that a crash could undo.
- *    An agent without a journal has no fence, and needs none for what it tells: the first event of an owner is
- *    told to nobody unless its lease was known to be held when the event was stored (architecture:
- *    "Activation"). Deliveries that are acked because the journal is empty do need one (`afterFence`).
+ * 2. At most one append is in flight; what is written or ends meanwhile shares the next event (group commit).
+ * 3. **The output gate.** `afterCommit(f)` runs `f` once everything written before the call is stored, in the order of the
+ *    calls: no output tells of a write that a crash could undo. An agent without a journal needs no fence for what it tells
+ *    (architecture: "Activation"); deliveries that are acked because the journal is empty do (`afterFence`).
  * 4. The writes of a durable turn gather until it ends: one durable turn, one commit. They go
  *    earlier only when something forces it: `flush()` (an outgoing call), or `GATHER_MS` since its first
  *    write. Another turn's commit waits for it that long: pages can't be told apart by turn, and half

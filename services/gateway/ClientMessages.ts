@@ -9,10 +9,9 @@
  *    does when what they wrote is stored; and the close is told after the last message.
  * 3. **Nothing twice.** What is known to be taken is never sent again. When an answer is missing or
  *    another than `taken`, nothing more is sent until every message that is out has its answer or is given up;
- *    then the first that is not known to be taken goes alone, as often as it needs. An agent that has taken
- *    it says so and does not run it again. Only when the agent was lost after it ran a message and before
- *    its word came here does the next owner run it again: one message before, up to `OUT_MAX` now.
- *    A host that says nothing for some seconds has not heard, or was not heard: its answer counts as missing.
+ *    then the first that is not known to be taken goes alone. An agent that has taken it says so and does not run it
+ *    again. Only when its host was lost before the answer arrived does the next owner run it again: up to `OUT_MAX` messages.
+ *    An answer that takes longer than `HEARD_MS` counts as missing.
  * 4. **Bounds.** At most `OUT_MAX` messages and about `OUT_BYTES_MAX` are ahead; `WAITING_MAX` more wait here, of
  *    `WAITING_BYTES_MAX` in all.
  * 5. **What ends hosts ends here.** A message that was out when its host was lost goes alone, and once more only (`CallClient`,

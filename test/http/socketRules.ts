@@ -111,6 +111,22 @@ export const socketRules = (adapter: Adapter): void => {
       expect(seen[0]?.headers["x-token"]).toEqual(["t"]);
     });
 
+    it("a target that is not a path, or holds raw UTF-8, is refused before the handler sees it", async () => {
+      let decided = 0;
+      await using server = await startServer(adapter, {
+        onUpgrade: async () => {
+          decided++;
+          return new Sockets().decision();
+        },
+      });
+      for (const target of ["*", "http://h/x", "/caf\xc3\xa9", "/s?\xff"]) {
+        using raw = await RawClient.connect(server.port);
+        raw.send(handshakeText().replace("/s", target));
+        expect((await raw.response()).statusLine).toMatch(/^HTTP\/1\.1 (400|505) /);
+      }
+      expect(decided).toBe(0);
+    });
+
     it("a refusal is a plain response", async () => {
       await using server = await startServer(adapter, {
         onUpgrade: async () => ({
