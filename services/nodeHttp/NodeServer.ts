@@ -219,7 +219,6 @@ class Listener implements ExchangeOwner {
   #upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
     if (this.#unanswered.get(socket)!.size > 0) return void socket.destroy(); // invariant 3
     const request = readHead(req);
-<<<<<<< HEAD
     const asked = handshake(request.method, request.headers);
     if (asked._tag === "None") return this.#serveAsPlain(req, socket, head);
     const refuse = (response: HttpResponse): void =>
@@ -230,16 +229,6 @@ class Listener implements ExchangeOwner {
     // RFC 6455, section 4.2.1; uWebSockets.js answers 1.0 with 505.
     if (req.httpVersion !== "1.1") return refuse(textResponse(400, badHandshake("HTTP/1.1")));
     this.#upgrades.decide(req, request, socket as Socket, head);
-=======
-    const kind = handshake(request.method, request.headers);
-    if (kind === "none") return this.#serveAsPlain(req, socket, head);
-    if (!isOriginTarget(request.target))
-      return this.#upgrades.refuse(req, request, socket as Socket, BAD_TARGET);
-    if (kind === "websocket" && !this.stopping) {
-      return this.#upgrades.decide(req, request, socket as Socket, head);
-    }
-    this.#upgrades.refuse(req, request, socket as Socket, this.stopping ? STOPPING : BAD_HANDSHAKE);
->>>>>>> h8
   }
 
   /**
@@ -260,11 +249,6 @@ class Listener implements ExchangeOwner {
 }
 
 const STOPPING = textResponse(503, "Server is stopping");
-<<<<<<< HEAD
-=======
-const BAD_TARGET = textResponse(400, "Bad request");
-const BAD_HANDSHAKE = textResponse(400, "Bad WebSocket handshake");
->>>>>>> h8
 
 const OFFER = /^(upgrade|connection|http2-settings)$/i;
 

@@ -242,12 +242,7 @@ class Server implements ExchangeOwner {
 
   #upgrade(res: UwsResponse, req: UwsRequest, context: us_socket_context_t): void {
     const request = this.#head.read(res, req);
-<<<<<<< HEAD
     const sound = handshake(request.method, request.headers)._tag === "WebSocket";
-=======
-    const sound =
-      isOriginTarget(request.target) && handshake(request.method, request.headers) === "websocket";
->>>>>>> h8
     const small = this.#head.bytes <= this.#options.headerBytesMax;
     // Anything odd is left to the ordinary route, which refuses it or serves it as plain HTTP.
     if (!sound || !small || !isOriginTarget(request.target) || this.stopping) {
