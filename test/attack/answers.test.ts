@@ -123,7 +123,7 @@ describe.each(adapters)("over $name", ({ name }) => {
   };
 
   const offer = (method: string, more: string): string =>
-    `${method} /agents/odd/a HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
+    `${method} /agents/odd/a HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
     `Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n${more}\r\n`;
   const offers: ReadonlyArray<readonly [string, string, number]> = [
     ...["POST", "PUT", "HEAD", "OPTIONS", "DELETE", "PATCH"].flatMap((method) => [
@@ -135,7 +135,11 @@ describe.each(adapters)("over $name", ({ name }) => {
     ["a handshake with a body", `${offer("GET", "Content-Length: 2\r\n")}{}`, 400],
     ["a handshake with no option", offer("GET", "").replace(/Connection.*\r\n/, ""), 400],
     ["a handshake with no key", offer("GET", "").replace(/Sec-WebSocket-Key.*\r\n/, ""), 400],
-    ["a bare offer", "GET /agents/odd/a HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\n\r\n", 400],
+    [
+      "a bare offer",
+      "GET /agents/odd/a HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n\r\n",
+      400,
+    ],
   ];
   it.each(offers)("%s is answered", async (_, text, status) => {
     using peer = await RawClient.connect(port);

@@ -176,7 +176,7 @@ describe("agents dev, with the example of npm start", () => {
 
   test("believes signed webhooks only, and its page works over a readonly socket", async () => {
     const url = found(/url +(http\S+)/);
-    const agent = `${url}/agents/repo-agent/octocat-hello-world`;
+    const agent = `${url}/agents/repo-agent/octocat~hello-world`;
     const payload = { action: "created", repository: { full_name: "octocat/hello-world" } };
     expect((await postGithub(`${url}/webhooks/github`, payload, { id: "one", event: "star" })).text).toBe("OK"); // prettier-ignore
     const headers = { "x-github-event": "push", "x-github-delivery": "2" };
@@ -208,7 +208,7 @@ describe("agents dev, with the example of npm start", () => {
     const { host } = new URL(url);
     expect((await ask(url, { host: "evil.example" }, { path: "/" })).status).toBe(421);
     expect((await ask(url, { host }, { path: "/" })).status).toBe(200);
-    const path = "/agents/repo-agent/octocat-hello-world";
+    const path = "/agents/repo-agent/octocat~hello-world";
     const foreign = { host, origin: "https://evil.example", ...UPGRADE };
     expect((await ask(url, foreign, { path })).status).toBe(403);
     const admin = found(/metrics +(http\S+)\/metrics/);

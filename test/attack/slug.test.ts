@@ -21,7 +21,7 @@ interface Env {
 }
 
 class Repo extends Agent<Env, { readonly seen: ReadonlyArray<string> }> {
-  static override options = { hibernateAfterSeconds: 0.2 };
+  static override options = { http: "open", hibernateAfterSeconds: 0.2 };
   override initialState = { seen: [] };
 
   override async onRequest(request: Request): Promise<Response> {

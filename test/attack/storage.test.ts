@@ -44,7 +44,11 @@ class CommonAgent extends Agent<unknown, { readonly n: number }> {
 const MIB = 1024 * 1024;
 
 class LimitedAgent extends Agent<unknown, { readonly text: string }> {
-  static override options = { stateBytesMax: 10_000, journalBytesPerMinute: 200_000 };
+  static override options = {
+    http: "open",
+    stateBytesMax: 10_000,
+    journalBytesPerMinute: 200_000,
+  };
   override initialState = { text: "" };
 
   override async onRequest(request: Request): Promise<Response> {
@@ -59,7 +63,7 @@ class LimitedAgent extends Agent<unknown, { readonly text: string }> {
 }
 
 class LargeAgent extends Agent<unknown, { readonly text: string }> {
-  static override options = { commitBytesMax: MIB };
+  static override options = { http: "open", commitBytesMax: MIB };
   override initialState = { text: "" };
 
   @callable()
