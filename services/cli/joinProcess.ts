@@ -132,6 +132,7 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
     natsLayer({
       ...natsOptions({ natsUrl, login: natsLogin, namespace }, role),
       log,
+      leaderOnly: role === "gateway" || role === "mail",
       provision: {
         ...provisionOptions(settings.provision),
         moveInbox: settings.natsUrl === undefined, // a server of its own

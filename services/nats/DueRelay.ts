@@ -23,7 +23,10 @@ const CONSUMER = "due-relay";
 const ACK_WAIT_MS = 5_000;
 /** Timers under way in one pull: one batch of group commit is as large, and a frozen host keeps no more. */
 const PULL_MESSAGES = 256;
-/** Bounds how long a frozen host is still sent timers, and costs each host one message in this time. */
+/**
+ * Bounds how long a frozen host is still sent timers, and costs each host one message in this time. No longer than
+ * `ACK_WAIT_MS`: what it was sent would be sent to it again.
+ */
 const PULL_EXPIRES_MS = 5_000;
 /** After it the server has forgotten the pull. */
 const SILENCE_MAX_MS = PULL_EXPIRES_MS + 2_000;

@@ -47,6 +47,13 @@ export interface NatsShape {
   readonly messageBytesMax: number;
 }
 
+export interface OpenOptions {
+  /** Given: the installation is created or completed first. Left out: it must be there (`NotProvisioned`). */
+  readonly provision?: ProvisionOptions;
+  /** For a user of the broker that may not read directly (`StreamReader`). */
+  readonly leaderOnly?: boolean;
+}
+
 /**
  * With `provision` it creates or completes the installation first; without, it must be there.
  * Rejects with `NotProvisioned`, `ShardCountMismatch`, `StreamGroupsRefused`, `ProvisioningRefused` or `BrokerUnavailable`.
@@ -54,13 +61,13 @@ export interface NatsShape {
 export async function openNats(
   connection: NatsConnectionShape,
   subjects: Subjects,
-  options: { readonly provision?: ProvisionOptions } = {},
+  options: OpenOptions = {},
 ): Promise<NatsShape> {
   const replies = new ReplyInbox(connection, connection.newInbox());
   const publisher = new AckPublisher(replies);
   const groupCommit: GroupCommit = { on: false };
   const api = new JetStreamApi(replies);
-  const reader = new StreamReader(replies, api);
+  const reader = new StreamReader(replies, api, options);
   const installation =
     options.provision === undefined
       ? await readInstallation(api, subjects)
@@ -101,10 +108,9 @@ export type OpenError =
 
 export class Nats extends Context.Service<Nats, NatsShape>()("agents/services/nats/Nats") {}
 
-export const layer = (options: {
-  readonly namespace?: string;
-  readonly provision?: ProvisionOptions;
-}): Layer.Layer<Nats, OpenError, NatsConnection> =>
+export const layer = (
+  options: OpenOptions & { readonly namespace?: string },
+): Layer.Layer<Nats, OpenError, NatsConnection> =>
   Layer.effect(
     Nats,
     Effect.flatMap(NatsConnection, (connection) =>

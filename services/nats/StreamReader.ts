@@ -7,6 +7,10 @@
  *   of the truth. What a replica gives is stored; what it does not give means nothing yet.
  *
  * `messages` therefore reads in batches and lets the leader have the last word on where the end is.
+ *
+ * A direct get's answer is the message's bytes as they were stored, published wherever the asker says; the leader's is JSON. So
+ * who may write something and get it directly could put it into a journal. Processes at the edge read by the leader only
+ * (`deploy/nats/permissions.conf`); they read little.
  * Feeds: `NatsJournal`, `NatsInbox`, `NatsLeases`, `NatsSnapshots`, `NatsBlobs`.
  */
 import type { Sequence } from "../../schemas/Address.ts";
@@ -32,10 +36,12 @@ const encoder = new TextEncoder();
 export class StreamReader {
   private readonly replies: ReplyInbox;
   private readonly api: JetStreamApi;
+  private readonly leaderOnly: boolean;
 
-  constructor(replies: ReplyInbox, api: JetStreamApi) {
+  constructor(replies: ReplyInbox, api: JetStreamApi, { leaderOnly = false } = {}) {
     this.replies = replies;
     this.api = api;
+    this.leaderOnly = leaderOnly;
   }
 
   /** Rejects with `BrokerUnavailable`, or `ApiRefusal` (no such stream). */
@@ -54,6 +60,7 @@ export class StreamReader {
 
   /** Undefined: this replica has none. Rejects with `BrokerUnavailable`. */
   async direct(stream: string, query: MessageQuery): Promise<StoredMessage | undefined> {
+    if (this.leaderOnly) return this.byLeader(stream, query);
     const message = await this.api.request(
       `$JS.API.DIRECT.GET.${stream}`,
       encoder.encode(JSON.stringify(query)),
@@ -84,6 +91,13 @@ export class StreamReader {
     const toSeq = range.toSeq ?? Number.MAX_SAFE_INTEGER;
     let fromSeq = Math.max(1, range.fromSeq);
     while (fromSeq <= toSeq) {
+      if (this.leaderOnly) {
+        const next = await this.byLeader(stream, { seq: fromSeq, next_by_subj: subject });
+        if (next === undefined || next.seq > toSeq) return;
+        yield [next];
+        fromSeq = next.seq + 1;
+        continue;
+      }
       const reading = new StreamReading(this.replies, stream, subject, { fromSeq, toSeq });
       try {
         for (;;) {

@@ -9,7 +9,7 @@ import type { JournalFeed } from "../../core/journal/JournalFeed.ts";
 import type { Leases } from "../../core/lease/Leases.ts";
 import type { Timers } from "../../core/schedule/Timers.ts";
 import type { Snapshots } from "../../core/snapshot/Snapshots.ts";
-import { layer as natsCore, type Nats, type OpenError } from "./Nats.ts";
+import { layer as natsCore, type Nats, type OpenError, type OpenOptions } from "./Nats.ts";
 import { layer as blobs } from "./NatsBlobs.ts";
 import { layer as bus } from "./NatsBus.ts";
 import { layer as connection, type NatsConnectionOptions } from "./NatsConnection.ts";
@@ -20,13 +20,10 @@ import { layer as feed } from "./NatsJournalFeed.ts";
 import { layer as leases } from "./NatsLeases.ts";
 import { layer as snapshots } from "./NatsSnapshots.ts";
 import { layer as timers } from "./NatsTimers.ts";
-import type { ProvisionOptions } from "./provision.ts";
 
-export interface NatsOptions extends NatsConnectionOptions {
+export interface NatsOptions extends NatsConnectionOptions, OpenOptions {
   /** Default `agents`. */
   readonly namespace?: string;
-  /** Given: the installation is created or completed first. Left out: it must be there (`NotProvisioned`). */
-  readonly provision?: ProvisionOptions;
 }
 
 export type Ports =

@@ -132,6 +132,22 @@ describe.each(EDGE)("the user %s", (user) => {
       expect(await blobs.get(name)).toHaveLength(BYTES);
   });
 
+  it("can't have the broker put bytes of its own into a journal", async () => {
+    const client = clients.get(user)!;
+    const event = "what could be read as an event";
+    await tell(user, "agents.body.forged", event);
+    const query = '{"last_by_subj":"agents.body.forged"}';
+    const reply = "agents.journal.Ledger.victim";
+    for (const verb of ["DIRECT.GET", "STREAM.MSG.GET"])
+      client.publish(`$JS.API.${verb}.agents_BODIES`, query, { reply });
+    await client.flush();
+    await connection.client.flush();
+    for await (const { data } of nats.reader.messages("agents_JOURNAL", reply, { fromSeq: 1 }))
+      // The leader's answer still is stored there: JSON, which no agent takes for an event (docs/operations.md).
+      expect(Buffer.from(data).toString()).not.toContain(event);
+    await nats.api.call("STREAM.PURGE.agents_JOURNAL");
+  });
+
   it("can't take a shard's lease, or any but a gateway's", async () => {
     for (const key of ["shard.1", "host.h1", "gateway"])
       expect(await tell(user, `$KV.agents_LEASES.${key}`, "thief")).toBeUndefined();

@@ -211,6 +211,8 @@ const EDGE: ReadonlyArray<string> = [
     "OBJ_agents_BLOBS",
   ].flatMap((stream) => [`${API}.STREAM.MSG.GET.${stream}`, `${API}.DIRECT.GET.${stream}`]),
   `${API}.DIRECT.GET.agents_JOURNAL.agents.journal.Ledger.one`,
+  `${API}.DIRECT.GET.KV_agents_LEASES`,
+  `${API}.DIRECT.GET.agents_BODIES`,
   "other.inbox.1.Ledger.one",
 ];
 /** What no process but the named ones may publish to. */
