@@ -7,10 +7,8 @@
  *   of the truth. What a replica gives is stored; what it does not give means nothing yet.
  *
  * `messages` therefore reads in batches and lets the leader have the last word on where the end is.
- *
- * A direct get's answer is the message's bytes as they were stored, published wherever the asker says; the leader's is JSON. So
- * who may write something and get it directly could put it into a journal. Processes at the edge read by the leader only
- * (`deploy/nats/permissions.conf`); they read little.
+ * Processes at the edge have no direct gets (`leaderOnly`): their answers are stored bytes, published wherever the asker
+ * says, so that who may store bytes could put them into a journal. The leader's answers are JSON.
  * Feeds: `NatsJournal`, `NatsInbox`, `NatsLeases`, `NatsSnapshots`, `NatsBlobs`.
  */
 import type { Sequence } from "../../schemas/Address.ts";

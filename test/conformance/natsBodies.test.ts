@@ -9,6 +9,7 @@ import { openNats, type NatsShape } from "../../services/nats/Nats.ts";
 import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
 import { openConnection, type NatsConnectionShape } from "../../services/nats/NatsConnection.ts";
 import { makeNatsInbox } from "../../services/nats/NatsInbox.ts";
+import { makeNatsLeases } from "../../services/nats/NatsLeases.ts";
 import { collect } from "../kit/collect.ts";
 import { startNats, type TestNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
@@ -115,6 +116,23 @@ describe("bodies", () => {
     await pollUntil("the other comes whole", () => again.length > 0);
     expect(again).toEqual(["waits"]);
     await next.stop();
+  });
+
+  it("a gateway, which has no direct gets, reads an answer of many chunks and lists leases", async () => {
+    const edge = await openNats(connection, new Subjects(), { leaderOnly: true });
+    const asked: string[] = [];
+    const request = edge.api.request.bind(edge.api);
+    edge.api.request = (subject, data) => {
+      asked.push(subject);
+      return request(subject, data);
+    };
+    const data = message("answer", BYTES);
+    await makeNatsBlobs(nats).put("answers/many", data);
+    expect(Buffer.compare((await makeNatsBlobs(edge).get("answers/many"))!, data)).toBe(0);
+    for (const shard of [1, 2]) await makeNatsLeases(nats).claim(`shard.${shard}`, "h1");
+    expect(await makeNatsLeases(edge).list("shard.")).toHaveLength(2);
+    expect(asked.filter((subject) => subject.includes(".DIRECT."))).toEqual([]);
+    expect(asked.length).toBeGreaterThan(2);
   });
 
   it("an input of an older release, whose body is in the object store, is delivered", async () => {

@@ -74,11 +74,17 @@ describe("due timers", () => {
   });
 
   it("one that can't be stored stays, and comes when it can", async () => {
-    const nats = await open("refused");
+    const opened = await open("refused");
     let refusals = 3;
-    const publish = nats.inboxPublishers[0]!.publish.bind(nats.inboxPublishers[0]!);
-    nats.inboxPublishers[0]!.publish = (...args) =>
-      refusals-- > 0 ? Promise.resolve({ _tag: "Ambiguous", message: "no ack" }) : publish(...args);
+    const publisher = opened.inboxPublishers[0]!;
+    const refusing: StreamPublisher = {
+      publishAfter: (...args) => publisher.publishAfter(...args),
+      publish: (...args) =>
+        refusals-- > 0
+          ? Promise.resolve({ _tag: "Ambiguous", message: "no ack" })
+          : publisher.publish(...args),
+    };
+    const nats: NatsShape = { ...opened, inboxPublishers: [refusing] };
     const lane = await consume(nats, 0);
     await makeNatsTimers(nats).arm(ofShard(0), "t", Date.now(), message("t"));
     await pollUntil("it has come", () => lane.got.length > 0);
