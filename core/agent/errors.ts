@@ -1,4 +1,7 @@
-/** Errors that the agent API throws to user code, and those that end an agent in memory. */
+/**
+ * Errors that the agent API throws to user code, and those that end an agent in memory. What users see says what
+ * happened, to what, and what to do next. Thrown by `core/agent` and `core/turn`.
+ */
 import * as Data from "effect/Data";
 
 /** What was thrown, as a line for a log or a record. */
