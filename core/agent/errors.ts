@@ -1,6 +1,6 @@
 /**
- * Errors that the agent API throws to user code, and those that end an agent in memory. Each message says what
- * happened, to what, and what to do; sizes and limits are also fields.
+ * Errors that the agent API throws to user code, and those that end an agent in memory. What users see says what
+ * happened, to what, and what to do next. Thrown by `core/agent` and `core/turn`.
  */
 import * as Data from "effect/Data";
 

@@ -2,21 +2,22 @@
  * Commits an agent's writes to its journal, and holds outputs back until they are stored.
  *
  * 1. Everything written since the last commit goes into one event, or into none (I4).
- * 2. At most one append is in flight; what is written or ends meanwhile shares the next event (group commit).
- * 3. **The output gate.** `afterCommit(f)` runs `f` once everything written before the call is stored, in the order of the
- *    calls: no output tells of a write that a crash could undo. An agent without a journal needs no fence for what it tells
- *    (architecture: "Activation"); deliveries that are acked because the journal is empty do (`afterFence`).
+ * 2. At most one append is in flight; what is written or ends meanwhile shares the next event
+ *    (group commit).
+ * 3. **The output gate.** `afterCommit(f)` runs `f` once everything written before the call is stored,
+ *    in the order of the calls. So no answer, frame or ack ever tells of a write that a crash could undo.
+ *    An agent without a journal has no fence, and needs none for what it tells: an owner's first event is told
+ *    only if its lease was surely held when that was stored (architecture: "Ownership"). To ack a delivery because
+ *    the journal is empty needs one (`afterFence`).
  * 4. The writes of a durable turn gather until it ends: one durable turn, one commit. They go
  *    earlier only when something forces it: `flush()` (an outgoing call), or `GATHER_MS` since its first
  *    write. Another turn's commit waits for it that long: pages can't be told apart by turn, and half
  *    a turn that is stored is applied twice if the host then dies. `holding` asks the mailbox
  *    to begin nothing meanwhile, so that the wait ends.
- * 5. Once an append is refused or its outcome is unknown nothing more runs: `onFailed` is told once,
- *    outputs are dropped, and waiters are rejected. The journal was the fence.
+ * 5. Once an append is refused or its outcome is unknown nothing more runs: `onFailed` is told once, outputs are
+ *    dropped, and waiters are rejected.
  * 6. What an event leaves begun and not done is stored in the inbox before it is (`DirectInput`).
- * 7. What a start of an agent without a journal writes, and the next start would write again (`remade`), waits for
- *    the first event of something else, and goes into it. If none comes it leaves nothing.
- *
+ * 7. What the next start would write again (`remade`), while there is no journal, waits for the first other event.
  * Fed by `ActiveAgent` and the agent's API; feeds the journal port.
  */
 import type { AgentDatabase } from "../database/Databases.ts";

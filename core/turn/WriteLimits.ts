@@ -22,7 +22,7 @@ export interface WriteLimitOptions {
 
 type Most = { readonly [K in keyof WriteLimitOptions]-?: number };
 
-/** Bytes of a mebibyte. */
+/** The unit of the defaults. */
 const MIB = 1024 * 1024;
 export const WRITE_LIMITS_DEFAULT: Most = {
   /** Each change is encoded whole, for the journal's splice, the clients and the next snapshot: some 0.3 s by then. */
@@ -33,7 +33,7 @@ export const WRITE_LIMITS_DEFAULT: Most = {
   journalBytesPerMinute: 512 * MIB,
 };
 
-/** The window of `journalBytesPerMinute`. */
+/** What the journal's rate is of. */
 const MINUTE_MS = 60_000;
 /** UTF-8 bytes of a UTF-16 unit, at most. */
 const UTF8_BYTES_MAX = 3;

@@ -297,7 +297,7 @@ describe("on one agent, a call that may have ended its host before", () => {
     const { suspects } = open();
     const agent = {
       suspects, discarded: false, unblocked: () => Promise.resolve(),
-      image: { seq: 1, timeMs: 1, state: undefined }, committer: { idle: true },
+      image: { seq: 1, timeMs: 1, state: undefined }, committer: { idle: true, settled: true },
     } as object as ActiveAgent; // prettier-ignore
     const ask = async (call: AgentCall) =>
       (await handleCall(agent, call, new Uint8Array(0))).reply.kind;

@@ -216,7 +216,7 @@ describe("a webhook that is right", () => {
   test("one webhook is one event", async () => {
     await post("/webhooks/github", about("one-event"), { id: "only" });
     const events = await journalOf(system.options, "RepoAgent", "one-event");
-    expect(events.map((e) => e.turns.map((t) => t.cause.kind))).toEqual([["start"], ["webhook"]]);
+    expect(events.map((e) => e.turns.map((t) => t.cause.kind))).toEqual([["start", "webhook"]]);
   });
 });
 
