@@ -113,11 +113,7 @@ export class ClientMessages<S extends ClientSocket> {
   /** Sends what may be sent; called whenever something has changed. */
   flow(): void {
     if (this.telling) return;
-    if (!this.relay.has(this.socket)) {
-      this.waiting = [];
-      this.waitingBytes = 0;
-      return;
-    }
+    if (!this.relay.has(this.socket)) return this.forgetWaiting();
     while (this.ahead && this.hasRoom()) this.offer(this.shift());
     if (this.unanswered > 0) return;
     this.waiting.unshift(...this.out);
@@ -127,11 +123,16 @@ export class ClientMessages<S extends ClientSocket> {
     if (this.waiting.length > 0 || this.socket.gone !== undefined) void this.tell();
   }
 
-  /** The first that waits. */
+  /** Takes out the first that waits. */
   private shift(): Message {
     const message = this.waiting.shift()!;
     this.waitingBytes -= message.data.length;
     return message;
+  }
+
+  private forgetWaiting(): void {
+    this.waiting = [];
+    this.waitingBytes = 0;
   }
 
   private hasRoom(): boolean {
@@ -193,7 +194,7 @@ export class ClientMessages<S extends ClientSocket> {
           break;
         }
         const reply = await this.askFor(message);
-        this.shift();
+        if (!this.isBroken) this.shift();
         this.ahead = reply?.kind === "taken" && reply.next !== undefined;
       }
     } catch (error) {
@@ -225,7 +226,7 @@ export class ClientMessages<S extends ClientSocket> {
       if (error instanceof ClientGone) return undefined;
       if (!(error instanceof CallLost)) throw error;
       this.isBroken = true;
-      this.waiting = [];
+      this.forgetWaiting();
       if (this.socket.gone === undefined) this.relay.broken(this.socket, error);
       return undefined;
     }
