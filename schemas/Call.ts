@@ -48,7 +48,7 @@ export interface RemoteError {
 }
 export type RemoteCause = { readonly error: RemoteError } | { readonly value: unknown };
 
-/** `suspect`: its host was lost while it was out, so it may be what ended it (`core/turn/Suspects`). An older host ignores this. */
+/** `suspect`: its host was lost while it was out, so it may be what ended it (`core/input/Suspects`). An older host ignores this. */
 export type Call = CallHead & { readonly suspect?: true };
 
 type CallHead =
@@ -114,7 +114,7 @@ type CallHead =
   /** The next piece of a response's body (`stream` of a `response`); `cancel`: no more is wanted. */
   | { readonly kind: "pull"; readonly stream: string; readonly cancel?: true }
   /**
-   * A durable input that is not stored (`core/turn/DirectInput`); the body is its own. Answered `done` or `stored`; whoever
+   * A durable input that is not stored (`core/input/DirectInput`); the body is its own. Answered `done` or `stored`; whoever
    * hears anything else, or nothing, stores it in the inbox.
    */
   | { readonly kind: "input"; readonly head: InboxHead }

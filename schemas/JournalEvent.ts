@@ -6,7 +6,7 @@
  * Layout of the head: see `JournalHead`. One event is one commit. It usually holds one turn; turns
  * that ended while an earlier commit was in flight share the next event (group commit), in the
  * order of their last write. Applying an event means applying its turns in order, then its delta:
- * `core/turn/applyEvent.ts`, live and in replay.
+ * `core/journal/applyEvent.ts`, live and in replay.
  */
 import * as Schema from "effect/Schema";
 import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";

@@ -2,8 +2,8 @@
  * What agents and workflow instances tell each other: the body of an inbox envelope of kind `workflow`, as
  * JSON. The envelope's key is stable for one signal, so that it applies once however often it is delivered.
  *
- * To an instance: `start`, `event`. To an agent: `callback`, `state`. Written by `core/turn/SignalLane`,
- * read by `core/turn/runWorkflowSignal`.
+ * To an instance: `start`, `event`. To an agent: `callback`, `state`. Written by `core/workflow/SignalLane`,
+ * read by `core/input/runWorkflowSignal`.
  */
 import * as Schema from "effect/Schema";
 import { CorruptFrame } from "./Frame.ts";

@@ -11,7 +11,7 @@ import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
 import { Effect, Exit, Scope } from "effect";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { Log, type LogShape } from "../core/log/Log.ts";
+import { Log, type LogShape } from "../core/telemetry/Log.ts";
 import { DataFolderInUse } from "../services/natsServer/DataFolderLock.ts";
 import {
   startNatsServer,
@@ -120,7 +120,7 @@ async function killHard(child: ChildProcess): Promise<void> {
 async function openApart(): Promise<{ child: ChildProcess; pid: number; url: string }> {
   const { child, line } = await runApart(`
     import { Effect } from "effect";
-    import { Log } from ${sourceOf("core/log/Log.ts")};
+    import { Log } from ${sourceOf("core/telemetry/Log.ts")};
     import { startNatsServer } from ${sourceOf("services/natsServer/NatsServer.ts")};
     const quiet = () => undefined;
     const log = { debug: quiet, info: quiet, warn: quiet, error: quiet };

@@ -3,7 +3,7 @@
  * (`interface.md` §2.1, §4.3, §6.2). Thin: every durable thing is done by the runtime behind `ctx`.
  */
 import { ownName } from "../../schemas/AgentPath.ts";
-import type { LogShape } from "../log/Log.ts";
+import type { LogShape } from "../telemetry/Log.ts";
 import type { CallableMetadata } from "./callable.ts";
 import { runtimeOf, type AgentContext } from "./AgentContext.ts";
 import type { AgentRuntime } from "./AgentRuntime.ts";
@@ -12,7 +12,7 @@ import { Connection, type ConnectionMessage } from "./Connection.ts";
 import { ReadonlyConnection, SqlError } from "./errors.ts";
 import { AgentSubAgents, FAMILY } from "./AgentSubAgents.ts";
 import { callableMethods } from "./methods.ts";
-import type { Observability } from "./observability.ts";
+import type { Observability } from "../telemetry/observability.ts";
 import { stateHookOf } from "./stateHook.ts";
 
 /** How loaders know an agent class without importing this file. */

@@ -15,7 +15,7 @@ import { callOfNatural, type NaturalSchedule } from "../schedule/naturalSchedule
 import { toSchedule } from "../schedule/ScheduleTable.ts";
 import type { SendWebhookOptions } from "../outgoing/OutgoingWebhook.ts";
 import type { QueueItem } from "../queue/QueueTable.ts";
-import { backoffMs, resolveRetry } from "../turn/retryPolicy.ts";
+import { backoffMs, resolveRetry } from "../retry/retryPolicy.ts";
 import type { RetryOptions } from "./Agent.ts";
 import { FIBER_ALARM } from "../fiber/Fiber.ts";
 import { runtimeOf, type AgentContext } from "./AgentContext.ts";

@@ -7,7 +7,7 @@ import type { AgentId } from "../../schemas/Address.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
 import type { WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
 import type { SqlResult, SqlValue } from "../database/Databases.ts";
-import type { LogShape } from "../log/Log.ts";
+import type { LogShape } from "../telemetry/Log.ts";
 import type { MailDraft } from "../mail/composeMail.ts";
 import type { SendWebhookOptions } from "../outgoing/OutgoingWebhook.ts";
 import type { QueueItem } from "../queue/QueueTable.ts";
@@ -15,19 +15,19 @@ import type { ScheduleCall } from "../schedule/Schedule.ts";
 import type { ScheduleRow, ScheduleTable } from "../schedule/ScheduleTable.ts";
 import type { TimeShape } from "../time/Time.ts";
 import type { RetryOptions } from "./Agent.ts";
-import type { Observability } from "./observability.ts";
+import type { Observability } from "../telemetry/observability.ts";
 import type { Connection, ConnectionMessage } from "./Connection.ts";
 import type { MCPClientManager } from "../mcp/MCPClientManager.ts";
 import type { WorkflowBinding } from "../workflow/WorkflowBinding.ts";
 
-/** `core/turn/Scheduler`, as the API uses it. */
+/** `core/schedule/Scheduler`, as the API uses it. */
 export interface SchedulesOfAgent {
   readonly add: (call: ScheduleCall) => ScheduleRow;
   readonly cancel: (id: string) => boolean;
   readonly table: Pick<ScheduleTable, "get" | "all">;
 }
 
-/** `core/turn/QueueLane`, as the API uses it. */
+/** `core/queue/QueueLane`, as the API uses it. */
 export interface QueueOfAgent {
   readonly push: (
     callback: string,
@@ -41,14 +41,14 @@ export interface QueueOfAgent {
   readonly matching: (key: string, value: unknown) => ReadonlyArray<QueueItem>;
 }
 
-/** `core/turn/SignalLane`, as the API uses it. */
+/** `core/workflow/SignalLane`, as the API uses it. */
 export interface SignalsOfAgent {
   readonly binding: (name: string) => WorkflowBinding | undefined;
   readonly send: (to: AgentId, key: string, signal: WorkflowSignal) => void;
   readonly sendNow: (to: AgentId, signal: WorkflowSignal) => Promise<void>;
 }
 
-/** `core/turn/MailLane`, as the API uses it. */
+/** `core/mail/MailLane`, as the API uses it. */
 export interface MailOfAgent {
   /** Throws `EmailRefused` where no relay is set. */
   readonly assertReady: () => void;

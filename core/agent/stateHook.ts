@@ -2,7 +2,7 @@
  * Which method hears of a state change: `onStateChanged`, or its deprecated name `onStateUpdate`
  * (`protocol.md` §5). The nearest one of the class's ancestors counts; a class with both is an error.
  */
-import type { LogShape } from "../log/Log.ts";
+import type { LogShape } from "../telemetry/Log.ts";
 
 type Hook = (state: unknown, source: unknown) => unknown;
 const NAMES = ["onStateChanged", "onStateUpdate"] as const;

@@ -21,7 +21,7 @@ import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import { decodeMessage, encodeMessage, type Call, type CallReply } from "../../schemas/Call.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
-import type { BlobsShape } from "../blob/Blobs.ts";
+import type { BlobsShape } from "../journal/Blobs.ts";
 import type { BusReply, BusShape } from "../bus/Bus.ts";
 import type { LeaseChange } from "../lease/Leases.ts";
 import type { TimeShape } from "../time/Time.ts";

@@ -14,7 +14,7 @@
  */
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import { messageOf } from "../agent/errors.ts";
-import type { LogShape } from "../log/Log.ts";
+import type { LogShape } from "../telemetry/Log.ts";
 import {
   FIBER_ALARM,
   FIBER_OPTIONS_DEFAULT,

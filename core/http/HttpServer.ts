@@ -159,7 +159,7 @@ export interface HttpServerOptions {
    * Once it stops, it goes on answering on connections that are open until nothing has come for this long
    * (5 s at the latest), each answer its connection's last. Default 500 ms.
    */
-  readonly lullMs?: number;
+  readonly drainWindowMs?: number;
 }
 
 /** Two pings unanswered, and below the 60 s after which proxies drop quiet connections. */

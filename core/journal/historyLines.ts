@@ -4,7 +4,7 @@
  * `agents history`, `agents tail` and tests of agents.
  */
 import type { JournalHead, TurnRecord } from "../../schemas/JournalEvent.ts";
-import { applyState } from "../turn/stateChange.ts";
+import { applyState } from "./stateChange.ts";
 
 /** `cause.kind` is also `claimed` (a host took the agent over) and `destroyed`. */
 export interface HistoryLine {

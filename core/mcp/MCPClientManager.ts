@@ -3,7 +3,7 @@
  * agent's own database; their connections live as long as the agent is in memory, and are made again
  * when it wakes. Every change is told to the agent's clients.
  *
- * Made by `core/turn/McpSeat` when an agent first asks for it, or has stored servers; `McpServer` is one of
+ * Made by `core/mcp/AgentMcpServers` when an agent first asks for it, or has stored servers; `McpServer` is one of
  * them, `oauthCallback` what comes back from an authorization.
  */
 import type { RetryOptions } from "../agent/Agent.ts";

@@ -8,7 +8,7 @@
  * 4. What a server offers is sent to every client: more than `OFFER_CHARS_MAX` of it is refused whole.
  */
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
-import { backoffMs, resolveRetry } from "../turn/retryPolicy.ts";
+import { backoffMs, resolveRetry } from "../retry/retryPolicy.ts";
 import type { Elicitations } from "./Elicitations.ts";
 import { errorText } from "./errorText.ts";
 import type {
@@ -161,7 +161,7 @@ export class McpServer {
       this.host.emit("mcp:client:discover", { url: this.row.server_url, state: "failed", error: message }); // prettier-ignore
       if (this.connection !== connection)
         return { success: false, state: this.state, error: CLOSED };
-      this.letGo();
+      this.hibernateAgent();
       this.become("failed", message);
       return { success: false, state: "failed", error: message };
     }
@@ -172,7 +172,7 @@ export class McpServer {
     this.closes++;
     // Who asks from now on wants a new one.
     this.attempt = undefined;
-    const closing = this.letGo();
+    const closing = this.hibernateAgent();
     if (this.state !== state || this.error !== error) this.become(state, error);
     if (closing === undefined) return;
     this.host.emit("mcp:client:close", { url: this.row.server_url, transport: closing.transport, state }); // prettier-ignore
@@ -236,7 +236,7 @@ export class McpServer {
   }
 
   private async tryConnect(): Promise<McpConnectionResult> {
-    const before = this.letGo();
+    const before = this.hibernateAgent();
     const { life } = this;
     await before?.done;
     if (life.signal.aborted) return { state: "failed", error: CLOSED };
@@ -281,7 +281,7 @@ export class McpServer {
       onClosed: (message) => {
         if (life.signal.aborted) return;
         this.host.emit("mcp:client:close", { url: this.row.server_url, state: "failed", error: message }); // prettier-ignore
-        this.letGo();
+        this.hibernateAgent();
         this.become("failed", message);
         this.comeBack(openedMs);
       },
@@ -333,7 +333,8 @@ export class McpServer {
   }
 
   /** Rule 2; undefined when there was no connection. */
-  private letGo(): { readonly transport: string; readonly done: Promise<void> } | undefined {
+  private hibernateAgent():
+    { readonly transport: string; readonly done: Promise<void> } | undefined {
     const { connection } = this;
     this.life.abort();
     this.life = new AbortController();

@@ -4,7 +4,7 @@
  */
 import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
-import type { ResolvedRetry } from "../turn/retryPolicy.ts";
+import type { ResolvedRetry } from "../retry/retryPolicy.ts";
 
 const ddl = (table: string): string => `CREATE TABLE IF NOT EXISTS ${table} (
   seq INTEGER PRIMARY KEY AUTOINCREMENT,

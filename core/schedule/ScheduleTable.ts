@@ -9,7 +9,7 @@
 import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
 import type { RetryOptions } from "../agent/Agent.ts";
-import { SparseMap } from "../turn/sparse.ts";
+import { SparseMap } from "../collections/sparse.ts";
 import type { Misfire, Schedule, ScheduleType } from "./Schedule.ts";
 
 export const SCHEDULE_TABLE = "svc_agents_schedules";

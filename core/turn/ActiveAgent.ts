@@ -16,33 +16,33 @@ import { AgentContext } from "../agent/AgentContext.ts";
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import type { Connection, ConnectionMessage } from "../agent/Connection.ts";
 import { AgentDestroyed, AgentDiscarded } from "../agent/errors.ts";
-import type { Observability } from "../agent/observability.ts";
+import type { Observability } from "../telemetry/observability.ts";
 import type { AgentDatabase, SqlResult, SqlValue } from "../database/Databases.ts";
-import type { LogShape } from "../log/Log.ts";
+import type { LogShape } from "../telemetry/Log.ts";
 import { NO_MCP } from "../mcp/McpClients.ts";
 import type { MCPClientManager } from "../mcp/MCPClientManager.ts";
 import type { TimeShape } from "../time/Time.ts";
 import { AgentSql } from "./AgentSql.ts";
 import { AgentSockets } from "./AgentSockets.ts";
-import type { AgentImage } from "./AgentImage.ts";
+import type { AgentImage } from "../journal/AgentImage.ts";
 import type { ActiveAgentParts } from "./AgentParts.ts";
 import type { Committer } from "./Committer.ts";
 import { destroyAgent } from "./destroyAgent.ts";
-import { emitEvent } from "./emitEvent.ts";
-import { InputGate } from "./InputGate.ts";
+import { emitEvent } from "../telemetry/emitEvent.ts";
+import { ConcurrencyBlock } from "./ConcurrencyBlock.ts";
 import { LiveState, type StateWrite } from "./LiveState.ts";
-import { Lanes } from "./Lanes.ts";
-import type { MailLane } from "./MailLane.ts";
-import { McpSeat } from "./McpSeat.ts";
-import type { OutgoingLane } from "./OutgoingLane.ts";
-import type { QueueLane } from "./QueueLane.ts";
+import { Lanes } from "../queue/Lanes.ts";
+import type { MailLane } from "../mail/MailLane.ts";
+import { AgentMcpServers } from "../mcp/AgentMcpServers.ts";
+import type { OutgoingLane } from "../outgoing/OutgoingLane.ts";
+import type { QueueLane } from "../queue/QueueLane.ts";
 import { ResponseStreams } from "./ResponseStreams.ts";
-import type { Scheduler } from "./Scheduler.ts";
-import type { SignalLane } from "./SignalLane.ts";
-import { Suspects } from "./Suspects.ts";
-import type { CommitTriggers } from "./Triggers.ts";
+import type { Scheduler } from "../schedule/Scheduler.ts";
+import type { SignalLane } from "../workflow/SignalLane.ts";
+import { Suspects } from "../input/Suspects.ts";
+import type { CommitTriggers } from "../queue/Triggers.ts";
 import { Turn } from "./Turn.ts";
-import { SparseSet } from "./sparse.ts";
+import { SparseSet } from "../collections/sparse.ts";
 
 export type { ActiveAgentParts, AgentClassType, AgentOutlet } from "./AgentParts.ts";
 
@@ -58,7 +58,7 @@ export class ActiveAgent implements AgentRuntime {
   readonly committer: Committer;
   readonly ctx: AgentContext;
   readonly lanes: Lanes;
-  readonly mcpSeat: McpSeat;
+  readonly mcpServers: AgentMcpServers;
   readonly sockets: AgentSockets;
   /** The user's object; set when its constructor has run. */
   agent!: Agent<unknown>;
@@ -77,7 +77,7 @@ export class ActiveAgent implements AgentRuntime {
   aborted: string | undefined;
   readonly parts: ActiveAgentParts;
   readonly #state: LiveState;
-  readonly #gate = new InputGate();
+  readonly #gate = new ConcurrencyBlock();
   #destroying: Promise<void> | undefined;
   #suspects: Suspects | undefined;
   #streams: ResponseStreams | undefined;
@@ -96,7 +96,7 @@ export class ActiveAgent implements AgentRuntime {
     this.sockets = new AgentSockets(this, parts.outlet);
     this.committer = parts.makeCommitter(this);
     this.lanes = new Lanes(this, parts);
-    this.mcpSeat = new McpSeat(this, parts.mcp ?? NO_MCP);
+    this.mcpServers = new AgentMcpServers(this, parts.mcp ?? NO_MCP);
     this.ctx = new AgentContext(this);
   }
 
@@ -104,13 +104,13 @@ export class ActiveAgent implements AgentRuntime {
   async start(props: unknown): Promise<void> {
     const turn = new Turn({ cause: { kind: "start" }, owner: this });
     this.lanes.load();
-    this.mcpSeat.restore();
+    this.mcpServers.restore();
     await this.run(turn, async () => {
       this.agent = new this.parts.agentClass(this.ctx, this.parts.env as never);
       await this.#gate.current;
       await this.lanes.recoverFibers();
       const started = this.agent.onStart(props as never);
-      this.mcpSeat.wake();
+      this.mcpServers.wake();
       await started;
     });
     if (!this.committer.idle || this.discarded) await this.committer.flush(turn);
@@ -227,7 +227,7 @@ export class ActiveAgent implements AgentRuntime {
   retire(): void {
     this.discarded = true;
     this.#streams?.close();
-    this.mcpSeat.stop();
+    this.mcpServers.stop();
     this.lanes.retire();
   }
 
@@ -313,7 +313,7 @@ export class ActiveAgent implements AgentRuntime {
   }
 
   get mcp(): MCPClientManager {
-    return this.mcpSeat.manager;
+    return this.mcpServers.manager;
   }
   afterCommit(f: () => unknown): void {
     const turn = this.turn();

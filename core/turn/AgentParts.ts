@@ -3,20 +3,20 @@ import type { AgentId } from "../../schemas/Address.ts";
 import type { GatewayMessage } from "../../schemas/Call.ts";
 import type { Agent, AgentStaticOptions } from "../agent/Agent.ts";
 import type { AgentContext } from "../agent/AgentContext.ts";
-import type { Observability } from "../agent/observability.ts";
-import type { AmbientShape } from "../ambient/Ambient.ts";
+import type { Observability } from "../telemetry/observability.ts";
+import type { AmbientShape } from "./Ambient.ts";
 import type { AgentDatabase } from "../database/Databases.ts";
-import type { LogShape } from "../log/Log.ts";
+import type { LogShape } from "../telemetry/Log.ts";
 import type { MailTransportShape } from "../mail/MailTransport.ts";
 import type { McpClientsShape } from "../mcp/McpClients.ts";
 import type { OutgoingShape } from "../outgoing/Outgoing.ts";
 import type { TimeShape } from "../time/Time.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
-import type { AgentImage } from "./AgentImage.ts";
+import type { AgentImage } from "../journal/AgentImage.ts";
 import type { Committer } from "./Committer.ts";
-import type { SchedulerPorts } from "./Scheduler.ts";
+import type { SchedulerPorts } from "../schedule/Scheduler.ts";
 import type { Turn } from "./Turn.ts";
-import type { Unbegun } from "./Unbegun.ts";
+import type { Unbegun } from "../input/Unbegun.ts";
 import type { WriteLimits } from "./WriteLimits.ts";
 
 export type AgentClassType = (new (ctx: AgentContext, env: never) => Agent<unknown>) & {

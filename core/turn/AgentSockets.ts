@@ -10,9 +10,9 @@ import type { SocketInfo } from "../../schemas/Call.ts";
 import { Connection, type ConnectionMessage, type ConnectionOutlet } from "../agent/Connection.ts";
 import { stateFrame } from "../agent/protocol.ts";
 import type { AgentOutlet } from "./ActiveAgent.ts";
-import type { AgentImage } from "./AgentImage.ts";
+import type { AgentImage } from "../journal/AgentImage.ts";
 import type { Committer } from "./Committer.ts";
-import { SparseMap } from "./sparse.ts";
+import { SparseMap } from "../collections/sparse.ts";
 
 export interface CastOptions {
   /** Connection ids that do not get it. */

@@ -3,7 +3,7 @@
  * `Committer`, which decides when.
  */
 import type { Sequence } from "../../schemas/Address.ts";
-import type { CommitTurn } from "./encodeCommit.ts";
+import type { CommitTurn } from "../journal/encodeCommit.ts";
 import type { Turn } from "./Turn.ts";
 
 export type Output = (seq: Sequence) => void;

@@ -27,7 +27,7 @@ import { perClock } from "../time/perClock.ts";
 import type { TimeShape } from "../time/Time.ts";
 import type { Epoch, Sequence } from "../../schemas/Address.ts";
 import { AgentDiscarded } from "../agent/errors.ts";
-import type { AgentImage } from "./AgentImage.ts";
+import type { AgentImage } from "../journal/AgentImage.ts";
 import {
   isEmpty,
   isOpen,
@@ -38,12 +38,12 @@ import {
   type Batch,
   type Output,
 } from "./Batch.ts";
-import { applyEvent } from "./applyEvent.ts";
-import { claimEmpty, isStillEmpty, LOOK_AGAIN_MS } from "./emptyJournal.ts";
-import { encodeCommit, encodeDestroyed, isOver, type CommitTurn } from "./encodeCommit.ts";
-import type { CommitTriggers } from "./Triggers.ts";
+import { applyEvent } from "../journal/applyEvent.ts";
+import { claimEmpty, isStillEmpty, LOOK_AGAIN_MS } from "../journal/emptyJournal.ts";
+import { encodeCommit, encodeDestroyed, isOver, type CommitTurn } from "../journal/encodeCommit.ts";
+import type { CommitTriggers } from "../queue/Triggers.ts";
 import type { Turn } from "./Turn.ts";
-import { SparseSet } from "./sparse.ts";
+import { SparseSet } from "../collections/sparse.ts";
 
 /** A durable turn's writes wait at most this long for its end (architecture: "A turn", 3). */
 export const GATHER_MS = 50;

@@ -9,7 +9,7 @@
 import { readAhead, type PendingBody } from "../http/readAhead.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import type { Turn } from "./Turn.ts";
-import { SparseMap } from "./sparse.ts";
+import { SparseMap } from "../collections/sparse.ts";
 
 /** Of one piece: well below the broker's limit of a message. */
 export const PIECE_BYTES_MAX = 256 * 1024;

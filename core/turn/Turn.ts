@@ -6,7 +6,7 @@ import type { Cause } from "../../schemas/JournalEvent.ts";
 import type { Connection } from "../agent/Connection.ts";
 import type { Sequence } from "../../schemas/Address.ts";
 import type { AgentEmail } from "../mail/AgentEmail.ts";
-import type { DirectInput } from "./DirectInput.ts";
+import type { DirectInput } from "../input/DirectInput.ts";
 
 /** Texts kept per turn and event: for people, not for replay. */
 const SQL_TEXTS_MAX = 50;

@@ -6,11 +6,11 @@ import type { Call } from "../../schemas/Call.ts";
 import { JournalRateExceeded, SqlError } from "../agent/errors.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { beginResponse, type ResponseParts } from "../http/takeResponse.ts";
-import { causeOfRequest } from "./causeOf.ts";
+import { causeOfRequest } from "../journal/causeOf.ts";
 import type { CallAnswer } from "./handleCall.ts";
-import { INTERNAL_ERROR } from "./Mailbox.ts";
+import { INTERNAL_ERROR } from "../input/Mailbox.ts";
 import { PIECE_BYTES_MAX } from "./ResponseStreams.ts";
-import { makeRequest } from "./runWebhook.ts";
+import { makeRequest } from "../input/runWebhook.ts";
 
 export type RequestCall = Call & { readonly kind: "fetch" | "gate" };
 

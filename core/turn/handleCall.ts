@@ -26,10 +26,10 @@ import { CLOSE_VANISHED } from "../http/closeFrame.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { answerRequest } from "./answerRequest.ts";
 import { socketKey } from "./AgentSockets.ts";
-import { causeOfConnect } from "./causeOf.ts";
+import { causeOfConnect } from "../journal/causeOf.ts";
 import { handleRpcFrame, runRpc } from "./handleRpc.ts";
 import { interruptible } from "./runningCalls.ts";
-import { makeRequest } from "./runWebhook.ts";
+import { makeRequest } from "../input/runWebhook.ts";
 import { passToSubAgent, runChildCall, runEnd } from "./subAgentCalls.ts";
 
 export interface CallAnswer {
@@ -89,7 +89,7 @@ async function dispatch(
         call,
         body,
         async (request) =>
-          (await agent.mcpSeat.intercept(request)) ?? (await agent.agent.onRequest(request)),
+          (await agent.mcpServers.intercept(request)) ?? (await agent.agent.onRequest(request)),
       );
     }
     case "gate":
@@ -205,7 +205,7 @@ function sendProtocolFrames(agent: ActiveAgent, connection: Connection): void {
   if (agent.options.sendIdentityOnConnect !== false)
     agent.sockets.sendText(connection, identityFrame(agent.id, state !== undefined));
   if (state !== undefined) agent.sockets.sendState(connection, state);
-  agent.sockets.sendText(connection, agent.mcpSeat.frame);
+  agent.sockets.sendText(connection, agent.mcpServers.frame);
 }
 
 async function receive(

@@ -2,7 +2,7 @@
  * The metrics port kept in memory and printed in Prometheus's text format (version 0.0.4). Bumping is
  * an addition to a number in a closure; all formatting waits for `render`, which `AdminServer` calls.
  */
-import type { MetricLabels, MetricsShape } from "../../core/metrics/Metrics.ts";
+import type { MetricLabels, MetricsShape } from "../../core/telemetry/Metrics.ts";
 
 /** A read gauge that takes longer is left out: a scrape usually gives up after 10 s. */
 const READ_TIMEOUT_MS = 2_000;

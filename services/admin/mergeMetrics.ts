@@ -2,7 +2,7 @@
  * Puts several processes' metrics into one text: each series under its source's labels, and each family once, with
  * the help and type of the first that has it. Reads what `PrometheusMetrics` prints, and only that.
  */
-import type { MetricLabels } from "../../core/metrics/Metrics.ts";
+import type { MetricLabels } from "../../core/telemetry/Metrics.ts";
 import { printLabels } from "./PrometheusMetrics.ts";
 
 export interface LabelledMetrics {

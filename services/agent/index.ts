@@ -93,4 +93,4 @@ export type {
 export { AgentUnreachable } from "../../core/call/CallClient.ts";
 export { camelCaseToKebabCase, InvalidAddress } from "../../schemas/Address.ts";
 export { getCurrentAgent, type CurrentAgent } from "../node/AsyncAmbient.ts";
-export type { CurrentWebhook } from "../../core/turn/webhookOf.ts";
+export type { CurrentWebhook } from "../../core/input/webhookOf.ts";

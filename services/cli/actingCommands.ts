@@ -6,7 +6,7 @@ import { InvalidArgumentError, Option, type Command } from "commander";
 import { call } from "./commands/call.ts";
 import { erase } from "./commands/erase.ts";
 import { deadDrop, deadList, deadRedrive, deadShow } from "./commands/dead.ts";
-import type { Joins } from "./Joins.ts";
+import type { Joins } from "../wiring/Joins.ts";
 import * as options from "./options.ts";
 import { CLASS_HELP, NAME_HELP } from "./readingCommands.ts";
 import { addTargetOptions, withPortsOf, type GivenTarget } from "./targetOptions.ts";

@@ -4,7 +4,7 @@
  */
 import { failed } from "./CliError.ts";
 import { findDev } from "./devFile.ts";
-import type { BrokerLogin, Target } from "./Joins.ts";
+import type { BrokerLogin, Target } from "../wiring/Joins.ts";
 import { shownPath } from "./Terminal.ts";
 
 export interface TargetOptions {

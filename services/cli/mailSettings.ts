@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { failed, usage } from "./CliError.ts";
-import type { MailSettings } from "./Joins.ts";
+import type { MailSettings } from "../wiring/Joins.ts";
 import type { Terminal } from "./Terminal.ts";
 
 /** What commander gives for the options of mail. */

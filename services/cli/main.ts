@@ -10,29 +10,29 @@ import { processLog } from "../node/ProcessLog.ts";
 import { forkWorker } from "../workers/forkWorker.ts";
 import { CliError, EXIT_FAILED } from "./CliError.ts";
 import { maskCommandLine } from "./commandLineSecrets.ts";
-import type { Begun, BrokerSettings, Joins } from "./Joins.ts";
+import type { Begun, BrokerSettings, Joins } from "../wiring/Joins.ts";
 import { runProgram } from "./program.ts";
 import { processTerminal } from "./Terminal.ts";
 
 const joins: Joins = {
   time: machineTime,
   log: processLog,
-  openReader: async (target) => (await import("./joinReader.ts")).openReader(target),
+  openReader: async (target) => (await import("../wiring/joinReader.ts")).openReader(target),
   serveConsole: async (source, settings) =>
-    (await import("./joinConsole.ts")).serveConsole(source, settings),
+    (await import("../wiring/joinConsole.ts")).serveConsole(source, settings),
   provision: async (target, settings) =>
-    (await import("./joinReader.ts")).provisionTarget(target, settings),
-  rerunOn: async (code) => (await import("./joinRerun.ts")).rerunOn(code),
+    (await import("../wiring/joinReader.ts")).provisionTarget(target, settings),
+  rerunOn: async (code) => (await import("../wiring/joinRerun.ts")).rerunOn(code),
   begin,
   startWorker: (args) => forkWorker(process.argv[1]!, args),
 };
 
 async function begin(settings: BrokerSettings): Promise<Begun> {
-  const { openBroker } = await import("./joinBroker.ts");
+  const { openBroker } = await import("../wiring/joinBroker.ts");
   const broker = openBroker(settings);
   // Whoever awaits it hears of its failure.
   broker.catch(() => undefined);
-  const { startProcess } = await import("./joinProcess.ts");
+  const { startProcess } = await import("../wiring/joinProcess.ts");
   return {
     start: (process) => startProcess(process, broker),
     abandon: () =>

@@ -8,7 +8,7 @@ import { readOrigin } from "../../core/http/origins.ts";
 import { hostNameOf } from "../../core/http/servedHosts.ts";
 import { WRITE_LIMITS_DEFAULT } from "../../core/turn/WriteLimits.ts";
 import { NAMESPACE_FALLBACK } from "./findTarget.ts";
-import { LOG_LEVELS } from "./Joins.ts";
+import { LOG_LEVELS } from "../wiring/Joins.ts";
 
 const PORT_MAX = 65_535; // TCP's
 /** GitHub's and most tutorials' port for local servers is taken by others; wrangler's users know this one. */

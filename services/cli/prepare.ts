@@ -8,7 +8,7 @@ import { loadEnv } from "../env/loadEnv.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 import { failed, usage } from "./CliError.ts";
 import { devSecretsPath, makeDevSecrets, checkSecrets } from "./devSecrets.ts";
-import type { Begun, BrokerSettings, Joins } from "./Joins.ts";
+import type { Begun, BrokerSettings, Joins } from "../wiring/Joins.ts";
 import { shownPath, type Terminal } from "./Terminal.ts";
 
 /** Where a module usually lies; the first that exists is taken when none is named. */

@@ -8,7 +8,7 @@ import { addActingCommands } from "./actingCommands.ts";
 import { addReadingCommands } from "./readingCommands.ts";
 import { addSavingCommands } from "./savingCommands.ts";
 import { addServingCommands } from "./servingCommands.ts";
-import type { Joins } from "./Joins.ts";
+import type { Joins } from "../wiring/Joins.ts";
 import type { Terminal } from "./Terminal.ts";
 
 const INTRO = "Stateful agents for webhooks, WebSockets and schedules, on NATS JetStream.";

@@ -11,7 +11,7 @@ import { schedules } from "./commands/schedules.ts";
 import { sql } from "./commands/sql.ts";
 import { state } from "./commands/state.ts";
 import { tail } from "./commands/tail.ts";
-import type { Joins } from "./Joins.ts";
+import type { Joins } from "../wiring/Joins.ts";
 import * as options from "./options.ts";
 import { addTargetOptions, withPortsOf, type GivenTarget } from "./targetOptions.ts";
 import type { Terminal } from "./Terminal.ts";

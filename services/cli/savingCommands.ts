@@ -8,7 +8,7 @@ import { exportAgent } from "./commands/exportAgent.ts";
 import { fork } from "./commands/fork.ts";
 import { importAgent } from "./commands/importAgent.ts";
 import { restore } from "./commands/restore.ts";
-import type { Joins } from "./Joins.ts";
+import type { Joins } from "../wiring/Joins.ts";
 import * as options from "./options.ts";
 import { CLASS_HELP, NAME_HELP } from "./readingCommands.ts";
 import { addTargetOptions, withPortsOf, type GivenTarget } from "./targetOptions.ts";

@@ -9,7 +9,7 @@ import * as Scope from "effect/Scope";
 import { serveAdmin, type Readiness } from "../admin/AdminServer.ts";
 import { PrometheusMetrics } from "../admin/PrometheusMetrics.ts";
 import { CliError, failed } from "./CliError.ts";
-import type { Begun, Joins, ProcessSettings, RunningProcess } from "./Joins.ts";
+import type { Begun, Joins, ProcessSettings, RunningProcess } from "../wiring/Joins.ts";
 import { stopSignals } from "./untilStopped.ts";
 
 export interface ServeOptions {

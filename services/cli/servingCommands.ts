@@ -11,7 +11,7 @@ import { provision } from "./commands/provision.ts";
 import { serveRole, type ServingOptions } from "./commands/serveRole.ts";
 import { serveWorkers } from "./commands/serveWorkers.ts";
 import { NAMESPACE_FALLBACK } from "./findTarget.ts";
-import type { Joins, LogOptions } from "./Joins.ts";
+import type { Joins, LogOptions } from "../wiring/Joins.ts";
 import { mailSettings, type MailOptions } from "./mailSettings.ts";
 import * as options from "./options.ts";
 import type { Terminal } from "./Terminal.ts";

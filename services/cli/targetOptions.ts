@@ -6,7 +6,7 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import { addLoginOptions, loginOf, type GivenLogin } from "./brokerLogin.ts";
 import { findTarget } from "./findTarget.ts";
-import type { Joins, ReadPorts } from "./Joins.ts";
+import type { Joins, ReadPorts } from "../wiring/Joins.ts";
 import * as options from "./options.ts";
 import type { Terminal } from "./Terminal.ts";
 

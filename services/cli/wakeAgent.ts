@@ -4,13 +4,13 @@
  */
 import { ScheduleTable } from "../../core/schedule/ScheduleTable.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
-import { timerOf } from "../../core/turn/Alarms.ts";
-import { rebuildAgent } from "../../core/turn/rebuild.ts";
+import { timerOf } from "../../core/schedule/Alarms.ts";
+import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
 import { addressKey, type AgentId } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { failed } from "./CliError.ts";
-import { STORE_TIMEOUT_MS, type ReadPorts } from "./Joins.ts";
+import { STORE_TIMEOUT_MS, type ReadPorts } from "../wiring/Joins.ts";
 
 /** Arms a timer for each of its schedules; how many. One whose journal is damaged has none. */
 export async function armTimers(

@@ -3,10 +3,10 @@
  * afterwards. The copy is private to the command: the running agent is not asked and not touched.
  */
 import { addressKey, type AgentId } from "../../schemas/Address.ts";
-import { rebuildAgent, type Rebuilt } from "../../core/turn/rebuild.ts";
+import { rebuildAgent, type Rebuilt } from "../../core/journal/rebuildAgent.ts";
 import { notFound } from "./CliError.ts";
 import { findAgent } from "./findAgent.ts";
-import type { ReadPorts } from "./Joins.ts";
+import type { ReadPorts } from "../wiring/Joins.ts";
 import { describePoint, readAt } from "./readAt.ts";
 
 export interface AgentAt {

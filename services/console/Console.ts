@@ -16,7 +16,7 @@ import type {
   HttpRequest,
   HttpResponse,
 } from "../../core/http/HttpServer.ts";
-import type { LogShape } from "../../core/log/Log.ts";
+import type { LogShape } from "../../core/telemetry/Log.ts";
 import { ConsoleRefusal, type ConsoleSource } from "../../core/console/ConsoleSource.ts";
 import { isLoopbackHost, servesHost } from "../../core/http/servedHosts.ts";
 import type { TimeShape } from "../../core/time/Time.ts";

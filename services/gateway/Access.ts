@@ -14,7 +14,7 @@ import { isUpgrade, readonlyUpgrade } from "../../core/agent/upgradeResponse.ts"
 import type { HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import { ANY_ORIGIN, isSameOrigin } from "../../core/http/origins.ts";
 import { hostNameOf, servesHost } from "../../core/http/servedHosts.ts";
-import type { LogShape } from "../../core/log/Log.ts";
+import type { LogShape } from "../../core/telemetry/Log.ts";
 import { namesSubAgent, parseSubAgentPath } from "../../core/subAgent/subAgentPaths.ts";
 import type { GatewayConfig, GatewayModule } from "./GatewayServices.ts";
 import { plain } from "./requests.ts";

@@ -5,13 +5,13 @@
  */
 import * as Effect from "effect/Effect";
 import type { FetchContext } from "../../core/agent/routeAgentRequest.ts";
-import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
+import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
 import { Bus, type BusShape } from "../../core/bus/Bus.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
 import { Inbox, type InboxShape } from "../../core/inbox/Inbox.ts";
 import { Leases, type LeasesShape } from "../../core/lease/Leases.ts";
-import { Log, type LogShape } from "../../core/log/Log.ts";
-import type { AgentMetrics } from "../../core/metrics/AgentMetrics.ts";
+import { Log, type LogShape } from "../../core/telemetry/Log.ts";
+import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { RouteTable } from "../../core/webhook/RouteTable.ts";
 import type { ServedHosts } from "../../core/http/servedHosts.ts";

@@ -1,6 +1,6 @@
 /**
  * A declared webhook, from raw bytes to answer (`interface.md` §4.1, §7): method, signature over the
- * raw body, entity; then the agent's own answer, or 202 at the deadline (`WebhookOut`).
+ * raw body, entity; then the agent's own answer, or 202 at the deadline (`PendingWebhook`).
  *
  * 1. Nothing is parsed before its signature is verified; a bad one never reaches an agent (I10).
  * 2. Nothing but a refusal is answered before the input is stored, in the inbox or by the event of the turn that it
@@ -32,7 +32,7 @@ import { tooMany } from "./RateLimit.ts";
 import { headerRecord, plain, urlOf } from "./requests.ts";
 import { BATCH_ITEMS_MAX, storeBatch } from "./storeBatch.ts";
 import { agentOf, webhookHead, type FoundAgent } from "./webhookInput.ts";
-import { toHttp, WebhookOut } from "./WebhookOut.ts";
+import { toHttp, PendingWebhook } from "./PendingWebhook.ts";
 
 type Respond = (response: HttpResponse) => void;
 
@@ -43,7 +43,7 @@ export class WebhookEndpoint {
   private readonly deadlines: Deadlines;
   private readonly replySubject: string;
   /** Webhooks whose answer is awaited, by what follows this endpoint's life in their reply id. */
-  private readonly waiting = new NumberedTable<WebhookOut>();
+  private readonly waiting = new NumberedTable<PendingWebhook>();
   private readonly unsubscribe: () => void;
   /** No other endpoint's, of this process or one before it: what an agent remembers by them is not another's. */
   private readonly life: string;
@@ -196,7 +196,7 @@ export class WebhookEndpoint {
     const head = webhookHead({
       route, request, headers, entity, dedupId, replayId, eventType, id: time.id, reply,
     }); // prettier-ignore
-    const out = new WebhookOut({
+    const out = new PendingWebhook({
       services: this.services,
       deadlines: this.deadlines,
       deadlineMs: route.deadlineMs,

@@ -5,7 +5,7 @@
 import type { BodyReader, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import { beginResponse } from "../../core/http/takeResponse.ts";
 import type { Redaction } from "../../core/redaction/Redaction.ts";
-import { makeRequest } from "../../core/turn/runWebhook.ts";
+import { makeRequest } from "../../core/input/runWebhook.ts";
 import type { HeaderPairs } from "../../schemas/Call.ts";
 
 /** Headers that the inside sets; from a client they are forgeries (`protocol.md`, table at the top). */

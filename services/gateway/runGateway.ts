@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect";
 import type { CallClient } from "../../core/call/CallClient.ts";
 import { HttpServer, type HttpServerOptions } from "../../core/http/HttpServer.ts";
 import { hostNameOf, isLoopbackHost, type ServedHosts } from "../../core/http/servedHosts.ts";
-import type { AgentMetrics } from "../../core/metrics/AgentMetrics.ts";
+import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import { Gateway } from "./Gateway.ts";
 import { GATEWAY_BOUNDS_DEFAULT, gatewayServices, type GatewayModule } from "./GatewayServices.ts";

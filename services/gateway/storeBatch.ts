@@ -11,7 +11,7 @@
  *    anything is stored: answering for a part would lose the rest.
  */
 import type { InboxShape } from "../../core/inbox/Inbox.ts";
-import type { LogShape } from "../../core/log/Log.ts";
+import type { LogShape } from "../../core/telemetry/Log.ts";
 import { BATCH_STORED, UNAVAILABLE } from "../../core/webhook/answers.ts";
 import { itemRequest } from "../../core/webhook/itemRequest.ts";
 import type {

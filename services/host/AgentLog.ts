@@ -4,7 +4,7 @@
  * gets a function that works.
  */
 import type { AgentId } from "../../schemas/Address.ts";
-import type { LogShape } from "../../core/log/Log.ts";
+import type { LogShape } from "../../core/telemetry/Log.ts";
 
 export class AgentLog implements LogShape {
   readonly #log: LogShape;

@@ -20,21 +20,21 @@ import type { Delivery } from "../../core/inbox/Inbox.ts";
 import type { AppendResult } from "../../core/journal/Journal.ts";
 import type { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
 import { socketKey } from "../../core/turn/AgentSockets.ts";
-import { DirectInput, type DirectEnd } from "../../core/turn/DirectInput.ts";
+import { DirectInput, type DirectEnd } from "../../core/input/DirectInput.ts";
 import { handleCall, type CallAnswer } from "../../core/turn/handleCall.ts";
-import { Mailbox, type InputHandle } from "../../core/turn/Mailbox.ts";
+import { Mailbox, type InputHandle } from "../../core/input/Mailbox.ts";
 import { abortFamily } from "../../core/turn/subAgentCalls.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { activate } from "./activate.ts";
-import type { AgentHome, Ownership } from "./AgentSeat.ts";
+import type { AgentKeeper, Ownership } from "./AgentPorts.ts";
 import { EndedSockets } from "./EndedSockets.ts";
 import { eraseAgent } from "./eraseAgent.ts";
 import type { HostServices } from "./HostServices.ts";
 import type { MakeRoom } from "./makeRoom.ts";
-import { letGo, type LeavingAgent } from "./letGo.ts";
+import { hibernateAgent, type LeavingAgent } from "./hibernateAgent.ts";
 import { UnknownAgentClass } from "./slotErrors.ts";
 import { SnapshotPolicy } from "./SnapshotPolicy.ts";
-import { SparseMap } from "../../core/turn/sparse.ts";
+import { SparseMap } from "../../core/collections/sparse.ts";
 
 /** Wait before a failed activation is tried again for inputs that wait, at first and at most. */
 const REACTIVATE_MS_MIN = 200;
@@ -56,7 +56,7 @@ export interface SlotOwner extends Ownership {
 
 type Live = LeavingAgent & { readonly mailbox: Mailbox };
 
-export class AgentSlot implements AgentHome {
+export class AgentSlot implements AgentKeeper {
   readonly id: AgentId;
   private readonly owner: SlotOwner;
   private live: Live | undefined;
@@ -246,7 +246,7 @@ export class AgentSlot implements AgentHome {
     const { agent } = live;
     for (const [key, info] of agent.sockets.records({ inOrder: true })) this.sockets.set(key, info);
     this.suspicious = false;
-    letGo(this.owner.services, live);
+    hibernateAgent(this.owner.services, live);
     this.live = undefined;
     this.owner.services.metrics.hibernations();
   }
@@ -334,7 +334,7 @@ export class AgentSlot implements AgentHome {
     }
   }
 
-  // AgentHome
+  // AgentKeeper
 
   prepare(agent: ActiveAgent): void {
     for (const info of this.sockets.values()) agent.sockets.resume(info);

@@ -13,7 +13,7 @@
 import { AgentAborted } from "../../core/agent/errors.ts";
 import { socketKey } from "../../core/turn/AgentSockets.ts";
 import type { CallAnswer } from "../../core/turn/handleCall.ts";
-import { SparseMap } from "../../core/turn/sparse.ts";
+import { SparseMap } from "../../core/collections/sparse.ts";
 import type { Call } from "../../schemas/Call.ts";
 
 /** A gateway asks again for two minutes, after at most one without an answer. */

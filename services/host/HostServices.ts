@@ -4,9 +4,9 @@
  */
 import * as Effect from "effect/Effect";
 import * as Option from "effect/Option";
-import { Ambient, type AmbientShape } from "../../core/ambient/Ambient.ts";
-import type { Observability } from "../../core/agent/observability.ts";
-import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
+import { Ambient, type AmbientShape } from "../../core/turn/Ambient.ts";
+import type { Observability } from "../../core/telemetry/observability.ts";
+import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
 import { Bus, type BusShape } from "../../core/bus/Bus.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
 import { Databases, type DatabasesShape } from "../../core/database/Databases.ts";
@@ -14,7 +14,7 @@ import { DeadLetters, type DeadLettersShape } from "../../core/dead/DeadLetters.
 import { Inbox, type InboxShape } from "../../core/inbox/Inbox.ts";
 import { Journal, type JournalShape } from "../../core/journal/Journal.ts";
 import { Leases, type LeasesShape } from "../../core/lease/Leases.ts";
-import { Log, type LogShape } from "../../core/log/Log.ts";
+import { Log, type LogShape } from "../../core/telemetry/Log.ts";
 import {
   MailTransport,
   NO_MAIL_TRANSPORT,
@@ -22,17 +22,17 @@ import {
 } from "../../core/mail/MailTransport.ts";
 import { NO_OUTGOING, Outgoing, type OutgoingShape } from "../../core/outgoing/Outgoing.ts";
 import { McpClients, type McpClientsShape } from "../../core/mcp/McpClients.ts";
-import { Snapshots, type SnapshotsShape } from "../../core/snapshot/Snapshots.ts";
+import { Snapshots, type SnapshotsShape } from "../../core/journal/Snapshots.ts";
 import { Cron, type CronShape } from "../../core/schedule/Cron.ts";
 import { Timers, type TimersShape } from "../../core/schedule/Timers.ts";
 import { slicesOf } from "../../core/time/Slices.ts";
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
-import { Unbegun } from "../../core/turn/Unbegun.ts";
+import { Unbegun } from "../../core/input/Unbegun.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
-import type { AgentMetrics } from "../../core/metrics/AgentMetrics.ts";
-import { Turnstile } from "./Turnstile.ts";
+import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
+import { PrioritySemaphore } from "./PrioritySemaphore.ts";
 
 /** Enough to keep the broker busy: each is a few round trips, and holds a batch of events at most. */
 const REBUILDS_MAX = 128;
@@ -97,7 +97,7 @@ export interface HostServices {
   /** Attempts that were announced here and have not begun. */
   readonly unbegun: Unbegun;
   /** Agents that are being rebuilt pass it. */
-  readonly rebuilds: Turnstile;
+  readonly rebuilds: PrioritySemaphore;
   readonly time: TimeShape;
   readonly ambient: AmbientShape;
   readonly log: LogShape;
@@ -134,7 +134,7 @@ export const hostServices = (
       }),
       storing: new Set(),
       unbegun: new Unbegun(),
-      rebuilds: new Turnstile(REBUILDS_MAX, slicesOf(time)),
+      rebuilds: new PrioritySemaphore(REBUILDS_MAX, slicesOf(time)),
       time,
       ambient: yield* Ambient,
       log: yield* Log,

@@ -16,10 +16,10 @@ import type { AgentId } from "../../schemas/Address.ts";
 import { encodeEvent } from "../../schemas/JournalEvent.ts";
 import { AgentDiscarded } from "../../core/agent/errors.ts";
 import { ActiveAgent, type AgentClassType } from "../../core/turn/ActiveAgent.ts";
-import { applyEvent } from "../../core/turn/applyEvent.ts";
-import { claimOf } from "../../core/turn/claimOf.ts";
-import { rebuildAgent, type Rebuilt } from "../../core/turn/rebuild.ts";
-import { AgentSeat, type AgentHome, type Ownership } from "./AgentSeat.ts";
+import { applyEvent } from "../../core/journal/applyEvent.ts";
+import { claimOf } from "../../core/journal/claimOf.ts";
+import { rebuildAgent, type Rebuilt } from "../../core/journal/rebuildAgent.ts";
+import { AgentPorts, type AgentKeeper, type Ownership } from "./AgentPorts.ts";
 import type { HostServices } from "./HostServices.ts";
 import type { MakeRoom } from "./makeRoom.ts";
 
@@ -28,7 +28,7 @@ const CLAIM_ATTEMPTS_MAX = 5;
 
 export interface ActivateOptions {
   readonly owner: Ownership;
-  readonly home: AgentHome;
+  readonly home: AgentKeeper;
   readonly agentClass: AgentClassType;
   readonly props: unknown;
   /** Somebody waits for it: it goes before agents that only have inputs. */
@@ -39,7 +39,7 @@ export interface ActivateOptions {
 
 export interface Activated {
   readonly agent: ActiveAgent;
-  readonly seat: AgentSeat;
+  readonly seat: AgentPorts;
   readonly replayed: Rebuilt["replayed"];
   /** It has been in memory before: something of it is stored. */
   readonly cameBack: boolean;
@@ -58,7 +58,7 @@ export async function activate(
     return rebuildAndClaim(services, id, owner);
   });
   const cameBack = rebuilt.seq > 0;
-  const seat = new AgentSeat(services, rebuilt, options);
+  const seat = new AgentPorts(services, rebuilt, options);
   const agent = new ActiveAgent(seat);
   options.home.prepare(agent);
   try {

@@ -6,7 +6,7 @@
 import type { AgentId, Epoch } from "../../schemas/Address.ts";
 import type { SocketInfo } from "../../schemas/Call.ts";
 import { closeAll } from "../../core/turn/AgentSockets.ts";
-import { endLife } from "../../core/turn/endLife.ts";
+import { endLife } from "../../core/journal/endLife.ts";
 import { agentOutlet } from "./agentOutlet.ts";
 import type { HostServices } from "./HostServices.ts";
 

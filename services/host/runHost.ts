@@ -3,9 +3,9 @@
  * until the scope closes. Used by `agents host`, `agents dev` and tests, which differ only in layers.
  */
 import * as Effect from "effect/Effect";
-import { SILENT, type Observability } from "../../core/agent/observability.ts";
+import { SILENT, type Observability } from "../../core/telemetry/observability.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
-import type { AgentMetrics } from "../../core/metrics/AgentMetrics.ts";
+import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import { Host } from "./Host.ts";

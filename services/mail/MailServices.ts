@@ -1,5 +1,5 @@
 /** What the mail process stands on, as one record: the module, ports, bounds. `runMail` builds it; tests too. */
-import type { LogShape } from "../../core/log/Log.ts";
+import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { EmailResolver } from "../../core/mail/EmailResolver.ts";
 import type { MailServerOptions } from "../../core/mail/MailServer.ts";
 import type { MailTransportShape } from "../../core/mail/MailTransport.ts";

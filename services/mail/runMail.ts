@@ -3,7 +3,7 @@
  * tests, which differ only in layers. It knows agents by their names only: what runs is the module's `email`.
  */
 import * as Effect from "effect/Effect";
-import { Log } from "../../core/log/Log.ts";
+import { Log } from "../../core/telemetry/Log.ts";
 import { MailServer, type MailAnswer } from "../../core/mail/MailServer.ts";
 import { MailTransport } from "../../core/mail/MailTransport.ts";
 import { Time } from "../../core/time/Time.ts";

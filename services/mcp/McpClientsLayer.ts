@@ -3,7 +3,7 @@
  * connected to: a process whose agents use none never has it in memory.
  */
 import * as Layer from "effect/Layer";
-import type { LogShape } from "../../core/log/Log.ts";
+import type { LogShape } from "../../core/telemetry/Log.ts";
 import { errorText } from "../../core/mcp/errorText.ts";
 import { McpClients, type McpClientsShape } from "../../core/mcp/McpClients.ts";
 import { addressGuard, refusal } from "./addressGuard.ts";

@@ -1,6 +1,6 @@
 /** Blobs in memory. */
 import * as Layer from "effect/Layer";
-import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
+import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
 import type { MemoryConnection } from "./MemoryConnection.ts";
 
 export function makeMemoryBlobs(connection: MemoryConnection): BlobsShape {

@@ -8,7 +8,7 @@ export function makeMemoryDeadLetters(connection: MemoryConnection): DeadLetters
   const { deadLetters } = connection.broker;
   return {
     put: async (id, data) => {
-      await connection.operation("bury", addressKey(id));
+      await connection.operation("deadLetter", addressKey(id));
       deadLetters.put(id, data);
     },
     count: async () => {

@@ -1,7 +1,7 @@
 /**
  * The inbox in memory: `InboxStore` seen through a connection. Deliveries begin in a later
  * microtask, never inside `publish` or `consume`. After a lost connection the lane is offered everything
- * again and hands on what its host does not hold, as `services/nats/ShardLane` does.
+ * again and hands on what its host does not hold, as `services/nats/ShardConsumer` does.
  */
 import * as Layer from "effect/Layer";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";

@@ -1,6 +1,6 @@
 /** The last few snapshots of each agent, in memory. */
 import * as Layer from "effect/Layer";
-import { Snapshots, SNAPSHOTS_KEPT, type SnapshotsShape } from "../../core/snapshot/Snapshots.ts";
+import { Snapshots, SNAPSHOTS_KEPT, type SnapshotsShape } from "../../core/journal/Snapshots.ts";
 import { addressKey } from "../../schemas/Address.ts";
 import type { MemoryConnection } from "./MemoryConnection.ts";
 

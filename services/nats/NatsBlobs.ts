@@ -11,7 +11,7 @@
 import { createHash } from "node:crypto";
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
-import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
+import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { joinBytes } from "../../schemas/joinBytes.ts";

@@ -3,14 +3,14 @@
  * broken connection ends them at once. While the broker is away, what is published is dropped here:
  * the client would keep it without a bound, and send some of it when nobody waits for it any more.
  * What this process publishes or asks where it alone listens stays in it (`OwnListeners`); what it asks where another does,
- * and answers it, goes with others of the same pass of the event loop (`Parcels`).
+ * and answers it, goes with others of the same pass of the event loop (`RequestBatcher`).
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import { Bus, BrokerUnavailable, type BusReply, type BusShape } from "../../core/bus/Bus.ts";
 import { Nats, payloadBytesMax, type NatsShape } from "./Nats.ts";
 import { OwnListeners } from "./OwnListeners.ts";
-import { Parcels, type AskedBy } from "./Parcels.ts";
+import { RequestBatcher, type AskedBy } from "./RequestBatcher.ts";
 import { isNoResponders, plain } from "./ReplyInbox.ts";
 
 /** A healthy broker answers a ping within milliseconds. */
@@ -27,7 +27,7 @@ export function makeNatsBus(nats: NatsShape): BusShape {
       );
   };
   const own = new OwnListeners();
-  const parcels = new Parcels(nats, (subject) => own.find(subject));
+  const parcels = new RequestBatcher(nats, (subject) => own.find(subject));
   const publish: BusShape["publish"] = (subject, data, reply) => {
     checkSize(subject, data);
     if (own.publish(subject, data, reply)) return;

@@ -1,7 +1,7 @@
 /**
  * The one connection to the broker that all NATS adapters of a process share. Owns: dialling
  * (`login` says as whom), reconnecting for ever, and the news of both. Leaves to `ReplyInbox` what
- * becomes of requests in flight, to `ShardLane` and `LeaseWatch` how they heal after a reconnect.
+ * becomes of requests in flight, to `ShardConsumer` and `LeaseWatch` how they heal after a reconnect.
  *
  * While the broker is away `connected()` is false and nothing may be published: the client would
  * keep it in memory without a bound and send some of it later.
@@ -14,7 +14,7 @@ import * as Context from "effect/Context";
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
-import type { LogShape } from "../../core/log/Log.ts";
+import type { LogShape } from "../../core/telemetry/Log.ts";
 import { loginOptions, type NatsLogin } from "./login.ts";
 import { eachPass, gatherWrites, type Writes } from "./gatherWrites.ts";
 

@@ -1,10 +1,10 @@
 /**
  * Dead letters in a stream of their own, one subject an agent; a letter's `seq` is its place in the
- * stream. Past the payload limit: a claim (`claims.ts`). What decides (`get`, `remove`) asks the leader.
+ * stream. Past the payload limit: a claim (`claimCheck.ts`). What decides (`get`, `remove`) asks the leader.
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
-import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
+import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import {
   DeadLetters,
@@ -13,7 +13,7 @@ import {
 } from "../../core/dead/DeadLetters.ts";
 import type { Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
-import { newClaim, readClaim, resolveClaim } from "./claims.ts";
+import { newClaimCheck, readClaimCheck, resolveClaimCheck } from "./claimCheck.ts";
 import { ApiRefusal, unavailable } from "./JetStreamApi.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
 import type { StoredMessage } from "./StreamReading.ts";
@@ -22,7 +22,8 @@ export function makeNatsDeadLetters(nats: NatsShape, blobs: BlobsShape): DeadLet
   return {
     put: async (id, data) => {
       try {
-        const big = data.length > nats.messageBytesMax ? newClaim("dead", id, data) : undefined;
+        const big =
+          data.length > nats.messageBytesMax ? newClaimCheck("dead", id, data) : undefined;
         if (big !== undefined) await blobs.put(big.claim.blob, data);
         const message = big?.frame ?? data;
         const outcome = await nats.publisher.publish(nats.subjects.dead(id), message);
@@ -83,7 +84,7 @@ async function toLetter(
 ): Promise<StoredDeadLetter> {
   const id = nats.subjects.addressOf(subject);
   try {
-    return { seq, id, data: await resolveClaim(blobs, data) };
+    return { seq, id, data: await resolveClaimCheck(blobs, data) };
   } catch (error) {
     // Its bytes are lost: what is left of it can be seen, and removed.
     if (error instanceof CorruptFrame) return { seq, id, data };
@@ -104,7 +105,7 @@ async function remove(nats: NatsShape, blobs: BlobsShape, seq: Sequence): Promis
     if (gone) return false;
     throw error;
   }
-  const claim = readClaim(found.data);
+  const claim = readClaimCheck(found.data);
   // A blob that stays behind costs room and nothing else.
   if (claim !== undefined) await blobs.remove(claim.blob).catch(() => undefined);
   return true;

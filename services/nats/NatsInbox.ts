@@ -1,23 +1,23 @@
 /**
  * The inbox in a work-queue stream, one subject an agent within its shard's lane. Publishing is
- * here; consuming is `ShardLane`. A process that consumes any lane also moves timers that are due (`DueRelay`).
+ * here; consuming is `ShardConsumer`. A process that consumes any lane also moves timers that are due (`DueRelay`).
  *
- * Envelopes past the payload limit are claims (`claims.ts`). The host that has done the input removes its body; what a
+ * Envelopes past the payload limit are claims (`claimCheck.ts`). The host that has done the input removes its body; what a
  * crash leaves behind is found by `agents erase`, by its name's prefix.
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
-import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
+import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
 import { Inbox, LaneTaken, type InboxShape, type PublishResult } from "../../core/inbox/Inbox.ts";
 import { shardOf, type Epoch } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
-import { newClaim, resolveClaim } from "./claims.ts";
+import { newClaimCheck, resolveClaimCheck } from "./claimCheck.ts";
 import type { StreamPublisher } from "./GroupPublisher.ts";
 import { DueRelay } from "./DueRelay.ts";
 import { unavailable } from "./JetStreamApi.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
 import { retryPause } from "./retryPause.ts";
-import { ShardLane } from "./ShardLane.ts";
+import { ShardConsumer } from "./ShardConsumer.ts";
 
 /** Earlier than every lease's. */
 const EPOCH_NONE = 0 as Epoch;
@@ -32,7 +32,7 @@ export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
       const publisher = nats.inboxPublishers[subjects.groupOfShard(shard)]!;
       if (data.length <= nats.messageBytesMax)
         return publish(nats, publisher, { subject, data, signal });
-      const { claim, frame } = newClaim("inbox", id, data);
+      const { claim, frame } = newClaimCheck("inbox", id, data);
       for (let attempt = 0; ; attempt++) {
         try {
           await blobs.put(claim.blob, data);
@@ -44,7 +44,7 @@ export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
       }
     },
     consume: async (shard, handler, { epoch = EPOCH_NONE, signal } = {}) => {
-      const lane = new ShardLane(nats, blobs, { shard, epoch }, handler);
+      const lane = new ShardConsumer(nats, blobs, { shard, epoch }, handler);
       let giveUp = (): void => undefined;
       const givenUp = new Promise<never>((_resolve, reject) => {
         giveUp = () => reject(new Error("given up: the shard is lost"));
@@ -74,7 +74,7 @@ export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
         const found =
           (await nats.reader.direct(stream, { seq })) ??
           (await nats.reader.byLeader(stream, { seq }));
-        return found === undefined ? undefined : await resolveClaim(blobs, found.data);
+        return found === undefined ? undefined : await resolveClaimCheck(blobs, found.data);
       } catch (error) {
         throw error instanceof CorruptFrame ? error : unavailable(error);
       }

@@ -17,7 +17,7 @@
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
-import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
+import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
 import {
   Journal,
   type AppendResult,
@@ -28,7 +28,7 @@ import {
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { WRONG_LAST_SEQUENCE, type PublishOutcome } from "./AckPublisher.ts";
-import { newClaim, readClaim, resolveClaim } from "./claims.ts";
+import { newClaimCheck, readClaimCheck, resolveClaimCheck } from "./claimCheck.ts";
 import { unavailable } from "./JetStreamApi.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
 import { retryPause } from "./retryPause.ts";
@@ -146,7 +146,7 @@ async function appendClaimed(
   data: Uint8Array,
   options: AppendOptions,
 ): Promise<AppendResult> {
-  const { claim, frame } = newClaim("journal", id, data);
+  const { claim, frame } = newClaimCheck("journal", id, data);
   for (let attempt = 0; ; attempt++) {
     try {
       await blobs.put(claim.blob, data);
@@ -172,7 +172,7 @@ async function* read(
   try {
     for await (const batch of nats.reader.batches(stream, nats.subjects.journal(id), range))
       for (const found of batch)
-        yield readClaim(found.data) === undefined ? found : await toEvent(blobs, found);
+        yield readClaimCheck(found.data) === undefined ? found : await toEvent(blobs, found);
   } catch (error) {
     throw portError(error);
   }
@@ -181,7 +181,7 @@ async function* read(
 const toEvent = async (blobs: BlobsShape, found: StoredMessage): Promise<StoredEvent> => ({
   seq: found.seq,
   storedMs: found.storedMs,
-  data: await resolveClaim(blobs, found.data),
+  data: await resolveClaimCheck(blobs, found.data),
 });
 
 const portError = (error: unknown): unknown =>

@@ -10,7 +10,7 @@
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
-import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
+import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import {
   JournalFeed,
@@ -19,7 +19,7 @@ import {
   type JournalFeedShape,
 } from "../../core/journal/JournalFeed.ts";
 import { agentId } from "../../schemas/Address.ts";
-import { resolveClaim } from "./claims.ts";
+import { resolveClaimCheck } from "./claimCheck.ts";
 import { unavailable } from "./JetStreamApi.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
 import { retryPause } from "./retryPause.ts";
@@ -150,7 +150,7 @@ class Feed {
     const stored = nats.reader.messages(this.stream, this.subject, { fromSeq: from });
     for await (const { seq, subject, storedMs, data } of stored) {
       if (this.signal.aborted) break;
-      const event = { seq, storedMs, data: await resolveClaim(this.blobs, data) };
+      const event = { seq, storedMs, data: await resolveClaimCheck(this.blobs, data) };
       await this.handler(nats.subjects.addressOf(subject), event);
       this.nextSeq = seq + 1;
     }

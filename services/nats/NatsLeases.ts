@@ -30,7 +30,7 @@ import { LeaseWatch } from "./LeaseWatch.ts";
 import { isLive, isOver, leaseKey, leaseOf, LeaseHeader, RELEASED } from "./leaseMessage.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
 import { headers } from "./ReplyInbox.ts";
-import { Stranded } from "./Stranded.ts";
+import { StallDetector } from "./StallDetector.ts";
 import type { StoredMessage } from "./StreamReading.ts";
 
 /** A write that keeps being overtaken by its own earlier, ambiguous ones. */
@@ -45,7 +45,7 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
   /** Last sequence of each lease that was claimed here. */
   const held = new Map<string, { readonly epoch: Epoch; revision: Sequence }>();
   const subjectOf = (key: string): string => prefix + key.split(".").map(encodeToken).join(".");
-  const stranded = new Stranded(nats.connection);
+  const stranded = new StallDetector(nats.connection);
   const current = async (key: string): Promise<StoredMessage | undefined> => {
     try {
       const found = await nats.reader.byLeader(stream, { last_by_subj: subjectOf(key) });

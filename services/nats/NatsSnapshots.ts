@@ -7,12 +7,12 @@ import { promisify } from "node:util";
 import { deflate, inflate } from "node:zlib";
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
-import { Blobs, type BlobsShape } from "../../core/blob/Blobs.ts";
+import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
-import { Snapshots, SNAPSHOTS_KEPT, type SnapshotsShape } from "../../core/snapshot/Snapshots.ts";
+import { Snapshots, SNAPSHOTS_KEPT, type SnapshotsShape } from "../../core/journal/Snapshots.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 import { CorruptFrame, decodeFrame, encodeFrame, FRAME_VERSION } from "../../schemas/Frame.ts";
-import { newClaim, readClaim, resolveClaim, type Claim } from "./claims.ts";
+import { newClaimCheck, readClaimCheck, resolveClaimCheck, type Claim } from "./claimCheck.ts";
 import { unavailable } from "./JetStreamApi.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
 import { plain } from "./ReplyInbox.ts";
@@ -41,7 +41,7 @@ export function makeNatsSnapshots(nats: NatsShape, blobs: BlobsShape): Snapshots
         const packed = await pack(data);
         const claims = claimsOf(await stored(id));
         const big =
-          packed.length > nats.messageBytesMax ? newClaim("snapshot", id, packed) : undefined;
+          packed.length > nats.messageBytesMax ? newClaimCheck("snapshot", id, packed) : undefined;
         if (big !== undefined) await blobs.put(big.claim.blob, packed);
         const message = big?.frame ?? packed;
         const outcome = await nats.publisher.publish(nats.subjects.snapshot(id), message);
@@ -83,7 +83,7 @@ async function pack(data: Uint8Array): Promise<Uint8Array> {
 /** Undefined when it is damaged: the one before it serves. */
 async function unpack(blobs: BlobsShape, message: Uint8Array): Promise<Uint8Array | undefined> {
   try {
-    const data = await resolveClaim(blobs, message);
+    const data = await resolveClaimCheck(blobs, message);
     if (!isPacked(data)) return data;
     const { head, body } = decodeFrame(data);
     return plain(await inflated(body, { maxOutputLength: Number(head["bytes"]) }));
@@ -103,7 +103,7 @@ const isPacked = (data: Uint8Array): boolean =>
 const claimsOf = (messages: readonly StoredMessage[]): ReadonlyArray<Claim | undefined> =>
   messages.map((message) => {
     try {
-      return readClaim(message.data);
+      return readClaimCheck(message.data);
     } catch (error) {
       if (error instanceof CorruptFrame) return undefined;
       throw error;

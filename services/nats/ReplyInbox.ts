@@ -10,7 +10,7 @@
  * 4. Whoever sends here learns of the process's end from the broker: what it delivered before that is still read.
  *
  * Timeouts and signals are looked at by one interval, only while something is in flight.
- * Feeds: `AckPublisher`, `JetStreamApi`, `StreamReader`, `NatsBus`, and `Parcels`, whose messages come here too.
+ * Feeds: `AckPublisher`, `JetStreamApi`, `StreamReader`, `NatsBus`, and `RequestBatcher`, whose messages come here too.
  */
 import type { Msg, MsgHdrs } from "@nats-io/nats-core";
 import { NumberedTable, numberOf, numberText } from "../../core/collections/NumberedTable.ts";

@@ -1,6 +1,6 @@
 /**
  * Values by subject: exact ones, and patterns that end in `.>`, which are for every subject that goes on from there.
- * Fed by `OwnListeners` and `Parcels`.
+ * Fed by `OwnListeners` and `RequestBatcher`.
  */
 const WILDCARD_END = ".>";
 

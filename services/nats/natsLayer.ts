@@ -1,6 +1,6 @@
 /** All ports over one NATS connection, as one layer: what each `main.ts` provides. */
 import * as Layer from "effect/Layer";
-import type { Blobs } from "../../core/blob/Blobs.ts";
+import type { Blobs } from "../../core/journal/Blobs.ts";
 import type { BrokerUnavailable, Bus } from "../../core/bus/Bus.ts";
 import type { DeadLetters } from "../../core/dead/DeadLetters.ts";
 import type { Inbox } from "../../core/inbox/Inbox.ts";
@@ -8,7 +8,7 @@ import type { Journal } from "../../core/journal/Journal.ts";
 import type { JournalFeed } from "../../core/journal/JournalFeed.ts";
 import type { Leases } from "../../core/lease/Leases.ts";
 import type { Timers } from "../../core/schedule/Timers.ts";
-import type { Snapshots } from "../../core/snapshot/Snapshots.ts";
+import type { Snapshots } from "../../core/journal/Snapshots.ts";
 import { layer as natsCore, type Nats, type OpenError, type OpenOptions } from "./Nats.ts";
 import { layer as blobs } from "./NatsBlobs.ts";
 import { layer as bus } from "./NatsBus.ts";

@@ -3,7 +3,7 @@
  * snapshots of each stream group, the dead letters, the bucket of leases, the bucket of blobs. Safe to run again, and by several processes at
  * once: each creation either is ours, or meets another's and is looked at again.
  *
- * Consumers are not made here: each shard's is made by the host that takes the shard (`ShardLane`).
+ * Consumers are not made here: each shard's is made by the host that takes the shard (`ShardConsumer`).
  * The numbers of shards and of stream groups are written into the first inbox's metadata and never change: they say
  * where an agent's messages lie, and a stream's messages can't be moved to another and keep their sequences,
  * by which journals, snapshots and local images are compared.

@@ -14,7 +14,7 @@
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { shardOf } from "../../schemas/Address.ts";
-import { CLAIM_AREAS, claimIn, claimPrefix } from "./claims.ts";
+import { CLAIM_AREAS, claimIn, claimPrefix } from "./claimCheck.ts";
 import { ApiRefusal } from "./JetStreamApi.ts";
 import type { NatsShape } from "./Nats.ts";
 import { blobNameOf, blobStores, type BlobStore } from "./blobStores.ts";

@@ -5,10 +5,10 @@
  * What a claim stands for is fetched. Where that is lost the claim itself is given, which decodes as no input and no
  * event: whoever reads the copy finds the same damage as whoever reads the original.
  */
-import type { BlobsShape } from "../../core/blob/Blobs.ts";
+import type { BlobsShape } from "../../core/journal/Blobs.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import type { BackupEntry } from "../../schemas/BackupFile.ts";
-import { claimIn, resolveClaim } from "./claims.ts";
+import { claimIn, resolveClaimCheck } from "./claimCheck.ts";
 import { unavailable } from "./JetStreamApi.ts";
 import type { NatsShape } from "./Nats.ts";
 
@@ -49,7 +49,7 @@ export async function* readStored(
 
 async function bytesOf(blobs: BlobsShape, data: Uint8Array): Promise<Uint8Array> {
   try {
-    return await resolveClaim(blobs, data);
+    return await resolveClaimCheck(blobs, data);
   } catch (error) {
     if (error instanceof CorruptFrame) return data;
     throw error;

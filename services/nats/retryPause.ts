@@ -1,4 +1,4 @@
-/** The wait between two tries of an operation that must not give up yet: `NatsJournal`, `NatsInbox`, `ShardLane`. */
+/** The wait between two tries of an operation that must not give up yet: `NatsJournal`, `NatsInbox`, `ShardConsumer`. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { NatsConnectionShape } from "./NatsConnection.ts";
 

@@ -2,7 +2,7 @@
  * What each stream of an installation looks like, and why. Read by `provision`; nothing else sets
  * a stream's configuration.
  */
-import { SNAPSHOTS_KEPT } from "../../core/snapshot/Snapshots.ts";
+import { SNAPSHOTS_KEPT } from "../../core/journal/Snapshots.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 
 export interface StreamChoices {

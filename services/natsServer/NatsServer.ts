@@ -17,7 +17,7 @@ import * as Context from "effect/Context";
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import type * as Scope from "effect/Scope";
-import { Log, type LogShape } from "../../core/log/Log.ts";
+import { Log, type LogShape } from "../../core/telemetry/Log.ts";
 import {
   lockDataFolder,
   runningOn,

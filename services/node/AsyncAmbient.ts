@@ -1,12 +1,12 @@
 /** The ambient-context port on AsyncLocalStorage; and `getCurrentAgent()`, which reads it. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import * as Layer from "effect/Layer";
-import { Ambient, type AmbientShape } from "../../core/ambient/Ambient.ts";
+import { Ambient, type AmbientShape } from "../../core/turn/Ambient.ts";
 import { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
 import type { Agent } from "../../core/agent/Agent.ts";
 import type { Connection } from "../../core/agent/Connection.ts";
 import type { AgentEmail } from "../../core/mail/AgentEmail.ts";
-import { webhookOf, type CurrentWebhook } from "../../core/turn/webhookOf.ts";
+import { webhookOf, type CurrentWebhook } from "../../core/input/webhookOf.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 
 // One store for the process: user code asks for the current agent without holding anything of ours.

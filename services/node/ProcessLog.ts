@@ -4,8 +4,8 @@
  * a text line is followed by spaces, so that no field looks like a line of its own.
  */
 import * as Layer from "effect/Layer";
-import { printable } from "../../core/log/printable.ts";
-import { Log, type LogFields, type LogShape } from "../../core/log/Log.ts";
+import { printable } from "../../core/telemetry/printable.ts";
+import { Log, type LogFields, type LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { machineTime } from "./MachineTime.ts";
 

@@ -40,10 +40,10 @@ import {
   isOriginTarget,
 } from "../../core/http/requestHead.ts";
 import { textResponse } from "../../core/http/responseHead.ts";
-import { Lull } from "./Lull.ts";
+import { DrainWindow } from "../http/DrainWindow.ts";
 import { NodeExchange, type ExchangeOwner } from "./NodeExchange.ts";
 import { NodeUpgrades } from "./NodeUpgrades.ts";
-import { listenFailed } from "./explainListen.ts";
+import { listenFailed } from "../http/explainListen.ts";
 
 export const makeNodeServer = (): HttpServerShape => ({
   name: "node:http",
@@ -81,13 +81,13 @@ class Listener implements ExchangeOwner {
   #connections = 0;
   /** What is not answered yet, by connection (invariant 3). */
   readonly #unanswered = new WeakMap<Duplex, Set<NodeExchange>>();
-  readonly #lull: Lull;
+  readonly #lull: DrainWindow;
   #refusing = false;
   #drained: (() => void) | undefined;
 
   constructor(options: HttpServerOptions, handlers: HttpHandlers) {
     this.#options = options;
-    this.#lull = new Lull(options.lullMs);
+    this.#lull = new DrainWindow(options.drainWindowMs);
     this.guard = new GuardedHandlers(handlers);
     this.#server = createServer({
       maxHeaderSize: options.headerBytesMax,

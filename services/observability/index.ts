@@ -7,7 +7,7 @@ import {
   channelOf,
   type Observability,
   type ObservabilityEvent,
-} from "../../core/agent/observability.ts";
+} from "../../core/telemetry/observability.ts";
 
 /** Publishes each event to the channel of its type. Costs next to nothing while nobody listens. */
 export const genericObservability: Observability = {

@@ -13,7 +13,11 @@ import { QueueTable, toQueueItem, type QueueItem } from "../../core/queue/QueueT
 import type { Schedule } from "../../core/schedule/Schedule.ts";
 import { ScheduleTable, toSchedule } from "../../core/schedule/ScheduleTable.ts";
 import type { SqlValue } from "../../core/database/Databases.ts";
-import { rebuildAgent, type RebuildSources, type Rebuilt } from "../../core/turn/rebuild.ts";
+import {
+  rebuildAgent,
+  type RebuildSources,
+  type Rebuilt,
+} from "../../core/journal/rebuildAgent.ts";
 import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import type { TestDeadLetter } from "./deadLetters.ts";

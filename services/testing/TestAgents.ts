@@ -7,7 +7,7 @@
  */
 import type { CallClientSource } from "../../core/agent/AgentNamespace.ts";
 import type { BodyReader, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
-import type { LogFields, LogShape } from "../../core/log/Log.ts";
+import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
 import { inputAgain } from "../../core/dead/redrive.ts";
 import type { EmailEntry } from "../../core/mail/EmailRoute.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";

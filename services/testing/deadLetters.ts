@@ -1,6 +1,6 @@
 /** Dead letters as a test reads them. */
 import type { StoredDeadLetter } from "../../core/dead/DeadLetters.ts";
-import { causeOfEnvelope } from "../../core/turn/causeOf.ts";
+import { causeOfEnvelope } from "../../core/journal/causeOf.ts";
 import type { Sequence } from "../../schemas/Address.ts";
 import { decodeDeadLetter } from "../../schemas/DeadLetter.ts";
 import { decodeEnvelope } from "../../schemas/InboxEnvelope.ts";

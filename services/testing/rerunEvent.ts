@@ -9,8 +9,8 @@
  */
 import type { PastEvent, Rerun } from "../../core/journal/Rerun.ts";
 import { transplant } from "../../core/journal/transplant.ts";
-import type { LogShape } from "../../core/log/Log.ts";
-import { rebuildAgent } from "../../core/turn/rebuild.ts";
+import type { LogShape } from "../../core/telemetry/Log.ts";
+import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
 import { addressKey, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";

@@ -45,8 +45,8 @@ import {
   handshake,
   isOriginTarget,
 } from "../../core/http/requestHead.ts";
-import { explainListen } from "../nodeHttp/explainListen.ts";
-import { Lull } from "../nodeHttp/Lull.ts";
+import { explainListen } from "../http/explainListen.ts";
+import { DrainWindow } from "../http/DrainWindow.ts";
 import { CorkAnchor } from "./CorkAnchor.ts";
 import { HeadReader } from "./HeadReader.ts";
 import { UwsExchange, type ExchangeOwner } from "./UwsExchange.ts";
@@ -101,7 +101,7 @@ class Server implements ExchangeOwner {
   readonly #sockets = new Set<UwsSocket>();
   #listenSocket: us_listen_socket | undefined;
   #connections = 0;
-  readonly #lull: Lull;
+  readonly #lull: DrainWindow;
   #refusing = false;
   #exchanges = 0;
   #drained: (() => void) | undefined;
@@ -110,7 +110,7 @@ class Server implements ExchangeOwner {
   constructor(uws: Uws, options: HttpServerOptions, handlers: HttpHandlers) {
     this.#uws = uws;
     this.#options = options;
-    this.#lull = new Lull(options.lullMs);
+    this.#lull = new DrainWindow(options.drainWindowMs);
     this.guard = new GuardedHandlers(handlers);
     this.#bodies = new TimeoutQueue(options.bodyTimeoutMs, (exchange) =>
       exchange.refuse(408, "Request timeout", "close"),

@@ -8,7 +8,7 @@
  * 2. Nothing is started once `stop` was called, and `stop` resolves when no process is left.
  */
 import * as Data from "effect/Data";
-import type { LogShape } from "../../core/log/Log.ts";
+import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { afterEnd, NO_HISTORY, type WorkerHistory } from "./restartRule.ts";
 import { describeEnd, type Serving, type WorkerEnd, type WorkerProcess } from "./WorkerProcess.ts";

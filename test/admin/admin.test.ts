@@ -1,8 +1,8 @@
 import { request as httpRequest } from "node:http";
 import { Effect, Exit, Scope } from "effect";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
-import { noMetrics } from "../../core/metrics/Metrics.ts";
+import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
+import { noMetrics } from "../../core/telemetry/Metrics.ts";
 import { serveAdmin, type AdminOptions, type Readiness } from "../../services/admin/AdminServer.ts";
 import { PrometheusMetrics } from "../../services/admin/PrometheusMetrics.ts";
 

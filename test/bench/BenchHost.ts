@@ -4,8 +4,8 @@
  */
 import { Effect, Exit, Layer, Scope } from "effect";
 import { Databases, type DatabasesShape } from "../../core/database/Databases.ts";
-import { Log } from "../../core/log/Log.ts";
-import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
+import { Log } from "../../core/telemetry/Log.ts";
+import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { Time } from "../../core/time/Time.ts";
 import type { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
 import { handleCall } from "../../core/turn/handleCall.ts";
@@ -13,7 +13,7 @@ import { agentId, type AgentId, type Epoch } from "../../schemas/Address.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { Agent } from "../../services/agent/index.ts";
 import { PrometheusMetrics } from "../../services/admin/PrometheusMetrics.ts";
-import { SILENT } from "../../core/agent/observability.ts";
+import { SILENT } from "../../core/telemetry/observability.ts";
 import { layer as cronLayer } from "../../services/cronParser/CronParser.ts";
 import { activate } from "../../services/host/activate.ts";
 import { hostServices, type HostServices } from "../../services/host/HostServices.ts";

@@ -4,7 +4,7 @@
  * beside applying them when they are in memory already.
  */
 import type { JournalShape, StoredEvent } from "../../core/journal/Journal.ts";
-import { rebuildAgent } from "../../core/turn/rebuild.ts";
+import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
 import type { Sequence } from "../../schemas/Address.ts";
 import type { Bench, BenchRow } from "./Bench.ts";
 import { agentNamed, durabilityOf, openBenchHost } from "./BenchHost.ts";

@@ -6,7 +6,7 @@ import { agentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import { encodeEvent, type JournalHead, type TurnRecord } from "../../schemas/JournalEvent.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
 import type { AgentDatabase } from "../../core/database/Databases.ts";
-import type { Joins, Target } from "../../services/cli/Joins.ts";
+import type { Joins, Target } from "../../services/wiring/Joins.ts";
 import type { Terminal } from "../../services/cli/Terminal.ts";
 import { runProgram } from "../../services/cli/program.ts";
 import { CliError } from "../../services/cli/CliError.ts";

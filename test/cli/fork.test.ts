@@ -2,8 +2,8 @@
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { agentId } from "../../schemas/Address.ts";
-import { openReader } from "../../services/cli/joinReader.ts";
-import type { ReadPorts } from "../../services/cli/Joins.ts";
+import { openReader } from "../../services/wiring/joinReader.ts";
+import type { ReadPorts } from "../../services/wiring/Joins.ts";
 import { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { startNats, type TestNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";

@@ -1,6 +1,6 @@
 /** What strangers write never controls a terminal: the escaping, where lines leave, and the commands that print names. */
 import { describe, expect, it, vi } from "vitest";
-import { oneLine, printable } from "../../core/log/printable.ts";
+import { oneLine, printable } from "../../core/telemetry/printable.ts";
 import { processTerminal } from "../../services/cli/Terminal.ts";
 import { processLog } from "../../services/node/ProcessLog.ts";
 import { CliFixture } from "./fixture.ts";

@@ -1,6 +1,6 @@
-/** When `/readyz` says yes, and which trouble it only names: rules of `services/cli/readiness`. */
+/** When `/readyz` says yes, and which trouble it only names: rules of `services/wiring/readiness`. */
 import { describe, expect, test } from "vitest";
-import { readinessOf, type ReadinessFacts } from "../../services/cli/readiness.ts";
+import { readinessOf, type ReadinessFacts } from "../../services/wiring/readiness.ts";
 
 const gatewayAlone: ReadinessFacts = {
   connected: true,

@@ -10,7 +10,7 @@ import { promisify } from "node:util";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { agentId } from "../../schemas/Address.ts";
-import { openReader } from "../../services/cli/joinReader.ts";
+import { openReader } from "../../services/wiring/joinReader.ts";
 import {
   deployNats,
   passwordOf,

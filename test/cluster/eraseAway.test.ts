@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { encodeEvent } from "../../schemas/JournalEvent.ts";
-import { openReader } from "../../services/cli/joinReader.ts";
+import { openReader } from "../../services/wiring/joinReader.ts";
 import { deployNats, type Deployed, type DeployedServer } from "../deploy/DeployedNats.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { runAgents } from "../kit/runAgents.ts";

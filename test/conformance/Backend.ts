@@ -2,7 +2,7 @@
  * What a conformance suite runs against: a broker that can be killed and brought back, and ports of
  * as many processes as a test wants. `memoryBackend` and `natsBackend` are the two.
  */
-import type { BlobsShape } from "../../core/blob/Blobs.ts";
+import type { BlobsShape } from "../../core/journal/Blobs.ts";
 import type { BusShape } from "../../core/bus/Bus.ts";
 import type { DeadLettersShape } from "../../core/dead/DeadLetters.ts";
 import type { InboxShape } from "../../core/inbox/Inbox.ts";
@@ -10,7 +10,7 @@ import type { JournalShape } from "../../core/journal/Journal.ts";
 import type { JournalFeedShape } from "../../core/journal/JournalFeed.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
 import type { TimersShape } from "../../core/schedule/Timers.ts";
-import type { SnapshotsShape } from "../../core/snapshot/Snapshots.ts";
+import type { SnapshotsShape } from "../../core/journal/Snapshots.ts";
 import { agentId, shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import { encodeFrame } from "../../schemas/Frame.ts";
 import type { PollAnswer } from "../kit/poll.ts";

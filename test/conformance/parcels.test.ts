@@ -1,4 +1,4 @@
-/** Requests and answers that go together (`Parcels`): they are what they were when each went by itself. */
+/** Requests and answers that go together (`RequestBatcher`): they are what they were when each went by itself. */
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { BusReply } from "../../core/bus/Bus.ts";
@@ -10,7 +10,7 @@ import {
   entryBytesMax,
   readParcel,
   type Entry,
-} from "../../services/nats/parcelEntries.ts";
+} from "../../services/nats/batchEntries.ts";
 import type { ShardId } from "../../schemas/Address.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
 import { Subjects } from "../../schemas/Subjects.ts";

@@ -1,8 +1,8 @@
-/** The contracts of `core/snapshot/Snapshots`, `core/blob/Blobs` and `core/dead/DeadLetters`, for any adapter. */
+/** The contracts of `core/journal/Snapshots`, `core/journal/Blobs` and `core/dead/DeadLetters`, for any adapter. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { StoredDeadLetter } from "../../core/dead/DeadLetters.ts";
-import { SNAPSHOTS_KEPT } from "../../core/snapshot/Snapshots.ts";
+import { SNAPSHOTS_KEPT } from "../../core/journal/Snapshots.ts";
 import { agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import { encodeFrame } from "../../schemas/Frame.ts";
 import { LARGE_BYTES, message, newAgent, ODD_NAMES, type Backend, type Ports } from "./Backend.ts";

@@ -4,9 +4,9 @@
  */
 import { createTransport, type SendMailOptions } from "nodemailer";
 import { SMTPServer } from "smtp-server";
-import { noMetrics } from "../../core/metrics/Metrics.ts";
-import type { MailSettings, ProcessSettings } from "../../services/cli/Joins.ts";
-import { startProcess } from "../../services/cli/joinProcess.ts";
+import { noMetrics } from "../../core/telemetry/Metrics.ts";
+import type { MailSettings, ProcessSettings } from "../../services/wiring/Joins.ts";
+import { startProcess } from "../../services/wiring/joinProcess.ts";
 import { readModule } from "../../services/module/readModule.ts";
 import { collectingLog } from "../kit/system.ts";
 import { pollUntil } from "../kit/poll.ts";

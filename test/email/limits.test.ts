@@ -4,7 +4,7 @@ import { connect, type Socket } from "node:net";
 import { Effect, Exit, Layer, Scope } from "effect";
 import { createTransport } from "nodemailer";
 import { afterEach, describe, expect, test } from "vitest";
-import { Log } from "../../core/log/Log.ts";
+import { Log } from "../../core/telemetry/Log.ts";
 import { MailTransport, NO_MAIL_TRANSPORT } from "../../core/mail/MailTransport.ts";
 import type { AgentEmail } from "../../core/mail/AgentEmail.ts";
 import type { MailBounds } from "../../services/mail/MailServices.ts";

@@ -4,9 +4,9 @@
  */
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { AgentImage } from "../../core/turn/AgentImage.ts";
-import { applyEvent } from "../../core/turn/applyEvent.ts";
-import { rebuildAgent } from "../../core/turn/rebuild.ts";
+import { AgentImage } from "../../core/journal/AgentImage.ts";
+import { applyEvent } from "../../core/journal/applyEvent.ts";
+import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
 import { agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";

@@ -6,7 +6,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { agentId, type AgentId } from "../../schemas/Address.ts";
 import type { Databases } from "../../core/database/Databases.ts";
-import { rebuildAgent, type RebuildSources } from "../../core/turn/rebuild.ts";
+import { rebuildAgent, type RebuildSources } from "../../core/journal/rebuildAgent.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import type { AgentsProcess } from "../kit/AgentsProcess.ts";
 import {

@@ -14,14 +14,14 @@ import { CallClient } from "../../core/call/CallClient.ts";
 import type { Lease } from "../../core/lease/Leases.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
 import type { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
-import { AgentImage } from "../../core/turn/AgentImage.ts";
-import { keyOf } from "../../core/turn/Alarms.ts";
-import { applyEvent } from "../../core/turn/applyEvent.ts";
-import { encodeCommit } from "../../core/turn/encodeCommit.ts";
-import { rebuildAgent } from "../../core/turn/rebuild.ts";
+import { AgentImage } from "../../core/journal/AgentImage.ts";
+import { keyOf } from "../../core/schedule/Alarms.ts";
+import { applyEvent } from "../../core/journal/applyEvent.ts";
+import { encodeCommit } from "../../core/journal/encodeCommit.ts";
+import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
 import { handleCall } from "../../core/turn/handleCall.ts";
-import type { InputHandle } from "../../core/turn/Mailbox.ts";
-import { Scheduler } from "../../core/turn/Scheduler.ts";
+import type { InputHandle } from "../../core/input/Mailbox.ts";
+import { Scheduler } from "../../core/schedule/Scheduler.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
@@ -31,7 +31,7 @@ import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
 import { makeMemoryInbox } from "../../services/memory/MemoryInbox.ts";
 import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
 import type { NatsConnectionShape } from "../../services/nats/NatsConnection.ts";
-import { Stranded } from "../../services/nats/Stranded.ts";
+import { StallDetector } from "../../services/nats/StallDetector.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 
 const TTL_MS = 1_000;
@@ -134,7 +134,7 @@ test("a process whose server stores nothing goes to another, and not while one e
       log: () => undefined,
       client: { getServer: () => "one", reconnect: () => Promise.resolve(void left++) },
     } as object as NatsConnectionShape;
-    const stranded = new Stranded(connection);
+    const stranded = new StallDetector(connection);
     const hears = (answered: boolean, afterMs: number): number => {
       vi.advanceTimersByTime(afterMs);
       stranded.heard(answered);

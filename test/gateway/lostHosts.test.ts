@@ -7,9 +7,9 @@ import { AgentUnreachable, CallClient, CallLost } from "../../core/call/CallClie
 import { CallTries } from "../../core/call/CallTries.ts";
 import type { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
 import { handleCall } from "../../core/turn/handleCall.ts";
-import { Suspects } from "../../core/turn/Suspects.ts";
+import { Suspects } from "../../core/input/Suspects.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
-import { Unbegun } from "../../core/turn/Unbegun.ts";
+import { Unbegun } from "../../core/input/Unbegun.ts";
 import { agentId, shardOf } from "../../schemas/Address.ts";
 import {
   decodeMessage,

@@ -1,10 +1,10 @@
-/** `WebhookOut` against a host whose answers no gateway may send on: each is a 502 and a line in the log. */
+/** `PendingWebhook` against a host whose answers no gateway may send on: each is a 502 and a line in the log. */
 import { expect, test } from "vitest";
 import type { HttpResponse } from "../../core/http/HttpServer.ts";
 import { topLevelId } from "../../schemas/AgentPath.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { Deadlines } from "../../services/gateway/Deadlines.ts";
-import { WebhookOut } from "../../services/gateway/WebhookOut.ts";
+import { PendingWebhook } from "../../services/gateway/PendingWebhook.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import { collectingLog } from "../kit/system.ts";
 
@@ -19,7 +19,7 @@ function answeredWith(reply: object): Promise<{ response: HttpResponse; logged: 
       inbox: { publish: () => Promise.reject(new Error("not to be stored")) },
       blobs: {},
     };
-    new WebhookOut({
+    new PendingWebhook({
       services: services as never,
       deadlines: new Deadlines(new VirtualTime()),
       deadlineMs: 5_000,

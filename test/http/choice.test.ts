@@ -2,7 +2,7 @@
 import { Effect, Exit } from "effect";
 import { expect, it } from "vitest";
 import { HttpServer } from "../../core/http/HttpServer.ts";
-import { httpServerLayer } from "../../services/nodeHttp/httpServerLayer.ts";
+import { httpServerLayer } from "../../services/wiring/httpServerLayer.ts";
 import { loadUws, UwsUnavailable } from "../../services/uws/loadUws.ts";
 
 const nameOf = (layer: ReturnType<typeof httpServerLayer>) =>

@@ -114,7 +114,7 @@ export const lifecycleRules = (adapter: Adapter): void => {
       const server = await startServer(
         adapter,
         { onRequest: (exchange) => exchange.respond(ok("late")) },
-        { lullMs: 300 },
+        { drainWindowMs: 300 },
       );
       const clients = await Promise.all([1, 2, 3].map(() => RawClient.connect(server.port)));
       for (const client of clients) {

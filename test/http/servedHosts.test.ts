@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { isSameOrigin, readOrigin } from "../../core/http/origins.ts";
 import { hostNameOf, servesHost } from "../../core/http/servedHosts.ts";
-import { webhookOf } from "../../core/turn/webhookOf.ts";
+import { webhookOf } from "../../core/input/webhookOf.ts";
 
 describe("the host of a request", () => {
   it.each([

@@ -1,7 +1,7 @@
 /** Attempts: how many, how far apart, who hears of them, and where what never works ends up. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { Agent, type RetryOptions } from "../../core/agent/Agent.ts";
-import { backoffMs, resolveRetry } from "../../core/turn/retryPolicy.ts";
+import { backoffMs, resolveRetry } from "../../core/retry/retryPolicy.ts";
 import { JobRig } from "./JobRig.ts";
 
 let rig: JobRig;

@@ -1,8 +1,8 @@
 /** What the committer applies of an event and what anybody else reads of it are one: state, done keys, the head itself. */
 import { expect, test } from "vitest";
-import { AgentImage } from "../../core/turn/AgentImage.ts";
-import { applyEvent } from "../../core/turn/applyEvent.ts";
-import { encodeCommit, type CommitTurn } from "../../core/turn/encodeCommit.ts";
+import { AgentImage } from "../../core/journal/AgentImage.ts";
+import { applyEvent } from "../../core/journal/applyEvent.ts";
+import { encodeCommit, type CommitTurn } from "../../core/journal/encodeCommit.ts";
 import { Turn } from "../../core/turn/Turn.ts";
 import { agentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";

@@ -1,7 +1,7 @@
 /** The end of a life from outside: one bare event after whatever there is, and never under an epoch that goes back. */
 import { describe, expect, it } from "vitest";
 import type { AppendResult } from "../../core/journal/Journal.ts";
-import { bareEnd, endLife, type EndLifeOptions } from "../../core/turn/endLife.ts";
+import { bareEnd, endLife, type EndLifeOptions } from "../../core/journal/endLife.ts";
 import { agentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import { decodeEvent, encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";

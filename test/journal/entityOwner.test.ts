@@ -1,8 +1,8 @@
 /** The entity that an agent was made for: told by its events, kept by its snapshots, in forms that earlier releases wrote too. */
 import { describe, expect, it } from "vitest";
 import { transplant } from "../../core/journal/transplant.ts";
-import { AgentImage } from "../../core/turn/AgentImage.ts";
-import { applyEvent } from "../../core/turn/applyEvent.ts";
+import { AgentImage } from "../../core/journal/AgentImage.ts";
+import { applyEvent } from "../../core/journal/applyEvent.ts";
 import { agentId, type AgentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import { decodeEvent, encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import { decodeSnapshot } from "../../schemas/Snapshot.ts";

@@ -7,8 +7,8 @@ import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { addressKey } from "../../schemas/Address.ts";
 import { decodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
-import { AgentImage } from "../../core/turn/AgentImage.ts";
-import { applyEvent } from "../../core/turn/applyEvent.ts";
+import { AgentImage } from "../../core/journal/AgentImage.ts";
+import { applyEvent } from "../../core/journal/applyEvent.ts";
 
 export type Violations = ReadonlyArray<string>;
 

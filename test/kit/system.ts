@@ -3,15 +3,15 @@
  * with its own connection and scope, so that a test can stop one and start another.
  */
 import { Effect, Exit, Layer, Scope } from "effect";
-import { Blobs } from "../../core/blob/Blobs.ts";
+import { Blobs } from "../../core/journal/Blobs.ts";
 import { Bus } from "../../core/bus/Bus.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
 import { Inbox } from "../../core/inbox/Inbox.ts";
 import { Journal } from "../../core/journal/Journal.ts";
 import { Leases } from "../../core/lease/Leases.ts";
-import { Log, type LogShape } from "../../core/log/Log.ts";
-import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
-import { Snapshots } from "../../core/snapshot/Snapshots.ts";
+import { Log, type LogShape } from "../../core/telemetry/Log.ts";
+import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
+import { Snapshots } from "../../core/journal/Snapshots.ts";
 import { Time } from "../../core/time/Time.ts";
 import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
@@ -29,7 +29,7 @@ import { asyncAmbientLayer, callingAgent } from "../../services/node/AsyncAmbien
 import { gatedCalls } from "../../services/node/gatedCalls.ts";
 import { layer as outgoingLayer } from "../../services/node/NodeOutgoing.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
-import { httpServerLayer, type HttpServerChoice } from "../../services/nodeHttp/httpServerLayer.ts";
+import { httpServerLayer, type HttpServerChoice } from "../../services/wiring/httpServerLayer.ts";
 import { layer as cronLayer } from "../../services/cronParser/CronParser.ts";
 import { genericObservability } from "../../services/observability/index.ts";
 import { sqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";

@@ -7,7 +7,7 @@
  */
 import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { rebuildAgent } from "../../core/turn/rebuild.ts";
+import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
 import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
 import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";

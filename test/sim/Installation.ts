@@ -3,7 +3,7 @@
  * of them. `faults` break it and mend it, `workload` uses it, `simulate` puts all of it together.
  */
 import { decodeEnvelope } from "../../schemas/InboxEnvelope.ts";
-import type { LogShape } from "../../core/log/Log.ts";
+import type { LogShape } from "../../core/telemetry/Log.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import type { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import type { CrashPoint } from "./crashPoints.ts";

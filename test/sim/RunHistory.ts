@@ -9,7 +9,7 @@ import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import { decodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { decodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import { LocalImageCorrupt, type DatabasesShape } from "../../core/database/Databases.ts";
-import { rebuildAgent, type RebuildSources } from "../../core/turn/rebuild.ts";
+import { rebuildAgent, type RebuildSources } from "../../core/journal/rebuildAgent.ts";
 import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
 import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";

@@ -40,8 +40,8 @@ export const CRASH_POINTS = [
   "trigger:before",
   "trigger:after",
   /** A dead letter, which is stored before the event that says so. */
-  "bury:before",
-  "bury:after",
+  "deadLetter:before",
+  "deadLetter:after",
   /** An outgoing webhook: not sent; sent and its answer not heard. */
   "send:before",
   "send:after",

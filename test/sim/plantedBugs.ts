@@ -2,18 +2,18 @@
  * Bugs that a run can be given, one for each promise that matters: what the checkers are worth is what they
  * catch of these. Each is planted from outside, at a port or in a prototype, and taken out again.
  */
-import { DoneSet } from "../../core/turn/DoneSet.ts";
+import { DoneSet } from "../../core/input/DoneSet.ts";
 import { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
-import { AlarmCover } from "../../core/turn/AlarmCover.ts";
-import { Alarms } from "../../core/turn/Alarms.ts";
+import { AlarmCover } from "../../core/schedule/AlarmCover.ts";
+import { Alarms } from "../../core/schedule/Alarms.ts";
 import { AgentSockets } from "../../core/turn/AgentSockets.ts";
 import { Connection } from "../../core/agent/Connection.ts";
-import { Mailbox } from "../../core/turn/Mailbox.ts";
-import { MailLane } from "../../core/turn/MailLane.ts";
-import { OutgoingLane } from "../../core/turn/OutgoingLane.ts";
+import { Mailbox } from "../../core/input/Mailbox.ts";
+import { MailLane } from "../../core/mail/MailLane.ts";
+import { OutgoingLane } from "../../core/outgoing/OutgoingLane.ts";
 import { CacheFile } from "../../services/sqlite/CacheFile.ts";
 import { PageImage } from "../../services/sqlite/PageImage.ts";
-import { Scheduler } from "../../core/turn/Scheduler.ts";
+import { Scheduler } from "../../core/schedule/Scheduler.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { ScheduleTable } from "../../core/schedule/ScheduleTable.ts";
 import { decodeEvent, encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";

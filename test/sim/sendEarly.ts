@@ -1,5 +1,5 @@
 /** What several planted bugs have in common (`plantedBugs.ts`): something leaves before the turn that asked for it is stored. */
-import type { QueueLane } from "../../core/turn/QueueLane.ts";
+import type { QueueLane } from "../../core/queue/QueueLane.ts";
 import { patch } from "./patch.ts";
 import { Ledger, type SubjectEnv } from "./subjects.ts";
 

@@ -5,8 +5,8 @@
 import { Effect, Exit, Scope } from "effect";
 import { CallClient } from "../../core/call/CallClient.ts";
 import type { HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
-import { agentMetrics } from "../../core/metrics/AgentMetrics.ts";
-import { noMetrics } from "../../core/metrics/Metrics.ts";
+import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
+import { noMetrics } from "../../core/telemetry/Metrics.ts";
 import { RouteTable } from "../../core/webhook/RouteTable.ts";
 import type { Verifier, WebhookRequest } from "../../core/webhook/WebhookRoute.ts";
 import { Access } from "../../services/gateway/Access.ts";

@@ -4,7 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { Context, Effect } from "effect";
-import { Log, type LogShape } from "../../core/log/Log.ts";
+import { Log, type LogShape } from "../../core/telemetry/Log.ts";
 import { mayKnow, emailRoute, resolverOf } from "../../core/mail/EmailRoute.ts";
 import { EmailBinding } from "../../core/mail/EmailBinding.ts";
 import { makeMailDrop } from "../../core/mail/mailDrop.ts";

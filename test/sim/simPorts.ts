@@ -8,12 +8,12 @@
  */
 import { decodeMessage } from "../../schemas/Call.ts";
 import { BrokerUnavailable, type BusShape } from "../../core/bus/Bus.ts";
-import type { BlobsShape } from "../../core/blob/Blobs.ts";
+import type { BlobsShape } from "../../core/journal/Blobs.ts";
 import type { DeadLettersShape } from "../../core/dead/DeadLetters.ts";
 import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
-import type { SnapshotsShape } from "../../core/snapshot/Snapshots.ts";
+import type { SnapshotsShape } from "../../core/journal/Snapshots.ts";
 import type { TimersShape } from "../../core/schedule/Timers.ts";
 import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
 import type { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
@@ -103,7 +103,9 @@ export function simPorts(
     deadLetters: {
       ...deadLetters,
       put: (id, data) =>
-        ask(["bury:before", "bury:after"], () => lossy(() => deadLetters.put(id, data))),
+        ask(["deadLetter:before", "deadLetter:after"], () =>
+          lossy(() => deadLetters.put(id, data)),
+        ),
     },
     timers: {
       arm: (...args) => ask(["arm:before", "arm:after"], () => lossy(() => timers.arm(...args))),

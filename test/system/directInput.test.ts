@@ -1,5 +1,5 @@
 /**
- * Webhooks that are given to their agent before they are stored (`core/turn/DirectInput`): what is stored of them, when, and
+ * Webhooks that are given to their agent before they are stored (`core/input/DirectInput`): what is stored of them, when, and
  * that nothing is lost or done twice where the direct way ends nowhere.
  */
 import { connect } from "@nats-io/transport-node";

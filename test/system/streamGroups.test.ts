@@ -6,7 +6,7 @@ import { describe, expect, test } from "vitest";
 import { Agent } from "agents";
 import { body, github, slug, webhook } from "agents/webhooks";
 import { agentId, shardOf } from "../../schemas/Address.ts";
-import { rebuildAgent } from "../../core/turn/rebuild.ts";
+import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
 import { sqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { Databases } from "../../core/database/Databases.ts";
 import { Effect } from "effect";

@@ -3,7 +3,7 @@
  *
  * - `adapter`: implements core's ports on one dependency, which it is named after. May use the
  *   machine's clock where `clock` says why.
- * - `process`: a program; knows ports only. Its `main.ts` joins it with adapters.
+ * - `process`: a program; knows ports only. `main.ts` and `services/wiring/join*` join it with adapters.
  * - `part`: machinery of processes that hides no dependency worth a port. Clock as for adapters.
  * - `entry`: what users import.
  * - `client`: what browsers import; knows `schemas` only.
@@ -27,6 +27,10 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   cronParser: { kind: "adapter", clock: "dates of the calendar are made here" },
   uws: { kind: "adapter", clock: "socket timeouts are the machine's" },
   nodeHttp: { kind: "adapter", clock: "socket timeouts are the machine's" },
+  http: {
+    kind: "part",
+    clock: "what both HTTP adapters share: a server that stops waits in real time",
+  },
   smtp: { kind: "adapter", clock: machine },
   mcp: { kind: "adapter", clock: machine },
   gateway: { kind: "process" },
@@ -34,6 +38,7 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   mail: { kind: "process" },
   console: { kind: "process" },
   cli: { kind: "process" },
+  wiring: { kind: "part" },
   admin: { kind: "part", clock: "a scrape gives up in real time" },
   env: { kind: "part" },
   workers: { kind: "part" },
@@ -64,4 +69,4 @@ export const CLOCK_FILES: Readonly<Record<string, string>> = {
  * installation in the user's own test is what it is for.
  */
 export const isJoin = (path: string): boolean =>
-  /^services\/[^/]+\/main\.ts$/.test(path) || /^services\/(?:cli|testing)\/join\w+\.ts$/.test(path);
+  /^services\/[^/]+\/main\.ts$/.test(path) || /^services\/(?:wiring|testing)\/join\w+\.ts$/.test(path);

@@ -10,7 +10,7 @@ import { resolve } from "node:path";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { BACKUP_PARTS, type BackupPart } from "../../../schemas/BackupFile.ts";
 import { makeFolder, writeManifest, writePart } from "../backupFolder.ts";
-import type { ReadPorts } from "../Joins.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
 import type { Terminal } from "../Terminal.ts";
 
 export interface BackupOptions {

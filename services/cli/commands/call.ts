@@ -7,7 +7,7 @@ import { addressKey } from "../../../schemas/Address.ts";
 import type { CallReply, RemoteError } from "../../../schemas/Call.ts";
 import { failed, usage } from "../CliError.ts";
 import { address, resolveClass } from "../findAgent.ts";
-import type { ReadPorts } from "../Joins.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
 import type { Terminal } from "../Terminal.ts";
 
 export interface CallOptions {

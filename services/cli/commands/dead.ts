@@ -3,10 +3,10 @@
  * decide. A redrive stores the input in the inbox again and only then removes the letter: at worst it is
  * done twice by hand, and runs once.
  */
-import { oneLine } from "../../../core/log/printable.ts";
+import { oneLine } from "../../../core/telemetry/printable.ts";
 import { inputAgain } from "../../../core/dead/redrive.ts";
 import type { StoredDeadLetter } from "../../../core/dead/DeadLetters.ts";
-import { causeOfEnvelope } from "../../../core/turn/causeOf.ts";
+import { causeOfEnvelope } from "../../../core/journal/causeOf.ts";
 import type { Sequence } from "../../../schemas/Address.ts";
 import { decodeDeadLetter } from "../../../schemas/DeadLetter.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
@@ -14,7 +14,7 @@ import { decodeEnvelope } from "../../../schemas/InboxEnvelope.ts";
 import type { Cause } from "../../../schemas/JournalEvent.ts";
 import { CliError, EXIT_NOT_FOUND, failed, notFound } from "../CliError.ts";
 import { findClass } from "../findAgent.ts";
-import { STORE_TIMEOUT_MS, type ReadPorts } from "../Joins.ts";
+import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
 import type { Terminal } from "../Terminal.ts";
 
 /** One line of `--json`. */

@@ -6,7 +6,7 @@ import { ModuleError, type LoadedModule } from "../../module/LoadedModule.ts";
 import { watchModule } from "../../module/watchModule.ts";
 import { failed } from "../CliError.ts";
 import { findDev, removeDevFile, writeDevFile } from "../devFile.ts";
-import type { Joins, RunningProcess } from "../Joins.ts";
+import type { Joins, RunningProcess } from "../../wiring/Joins.ts";
 import { beginAndPrepare } from "../prepare.ts";
 import { serve } from "../serve.ts";
 import { shownPath, type Terminal } from "../Terminal.ts";

@@ -11,13 +11,13 @@
  * 5. Its sub-agents go after it, and those below them; those that were deleted too, whose history is there still.
  */
 import { AgentUnreachable } from "../../../core/call/CallClient.ts";
-import { endLife } from "../../../core/turn/endLife.ts";
+import { endLife } from "../../../core/journal/endLife.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { isBelow } from "../../../schemas/AgentPath.ts";
 import { failed, notFound, usage } from "../CliError.ts";
 import { address, resolveClass } from "../findAgent.ts";
-import type { Purged, ReadPorts } from "../Joins.ts";
+import type { Purged, ReadPorts } from "../../wiring/Joins.ts";
 import type { Terminal } from "../Terminal.ts";
 
 /** Longer than a host takes to die and another to take over. */

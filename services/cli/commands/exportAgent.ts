@@ -9,7 +9,7 @@ import { CorruptFrame } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import { failed } from "../CliError.ts";
 import { findAgent } from "../findAgent.ts";
-import type { ReadPorts } from "../Joins.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
 import type { Terminal } from "../Terminal.ts";
 
 /** Of a stream: they count from 1. */

@@ -7,14 +7,14 @@
  * 3. As after `agents import`, its schedules are armed again and what waits in its queue goes on: both agents do it.
  */
 import { transplant } from "../../../core/journal/transplant.ts";
-import { checkNothingIsMissing } from "../../../core/turn/rebuild.ts";
+import { checkNothingIsMissing } from "../../../core/journal/rebuildAgent.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent, type JournalHead } from "../../../schemas/JournalEvent.ts";
 import { failed, notFound, usage } from "../CliError.ts";
 import { address, findAgent } from "../findAgent.ts";
-import type { ReadPorts } from "../Joins.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
 import { freePlace, storeEvent } from "../newJournal.ts";
 import { describePoint, readAt, type Point } from "../readAt.ts";
 import type { Terminal } from "../Terminal.ts";

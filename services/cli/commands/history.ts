@@ -2,12 +2,12 @@
  * `agents history <class> <name>`: what happened to an agent and why, turn by turn, from its journal
  * alone (`core/journal/historyLines`).
  */
-import { oneLine } from "../../../core/log/printable.ts";
+import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { Sequence } from "../../../schemas/Address.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import { historyLines, type HistoryLine } from "../../../core/journal/historyLines.ts";
 import { findAgent } from "../findAgent.ts";
-import type { ReadPorts } from "../Joins.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
 import type { Terminal } from "../Terminal.ts";
 
 export interface HistoryOptions {

@@ -22,7 +22,7 @@ import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import { failed } from "../CliError.ts";
 import { address } from "../findAgent.ts";
-import type { ReadPorts } from "../Joins.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
 import { freePlace, storeEvent } from "../newJournal.ts";
 import type { Terminal } from "../Terminal.ts";
 import { armTimers, wakeAgent } from "../wakeAgent.ts";

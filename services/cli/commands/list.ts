@@ -2,13 +2,13 @@
  * `agents list [class]`: which agents exist, how long their journals are, who runs them now.
  * Streams: an installation may hold a million.
  */
-import { oneLine } from "../../../core/log/printable.ts";
+import { oneLine } from "../../../core/telemetry/printable.ts";
 import { shardOf } from "../../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import type { JournalEntry, StoredEvent } from "../../../core/journal/Journal.ts";
 import { findClass } from "../findAgent.ts";
-import type { ReadPorts } from "../Joins.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
 import type { Terminal } from "../Terminal.ts";
 
 /** Last events asked for at once: hides the broker's round trip without loading it. */

@@ -2,7 +2,7 @@
  * `agents provision`: creates what an installation keeps in the broker, or completes what is there.
  * Run once by whoever operates the broker; running it again changes nothing.
  */
-import type { Joins, ProvisionSettings, Target } from "../Joins.ts";
+import type { Joins, ProvisionSettings, Target } from "../../wiring/Joins.ts";
 import type { Terminal } from "../Terminal.ts";
 
 export async function provision(

@@ -9,14 +9,14 @@
 import type { AgentDatabase } from "../../../core/database/Databases.ts";
 import { compareAgents, type ComparedAgent } from "../../../core/journal/compareAgents.ts";
 import type { PastEvent, Rerun, RerunEvent } from "../../../core/journal/Rerun.ts";
-import { isWebhook, pastWebhooks, type PastWebhooks } from "../../../core/turn/pastWebhooks.ts";
+import { isWebhook, pastWebhooks, type PastWebhooks } from "../../../core/journal/pastWebhooks.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { decodeEvent, type Cause } from "../../../schemas/JournalEvent.ts";
 import { loadEnv } from "../../env/loadEnv.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
 import { failed } from "../CliError.ts";
 import { findAgent } from "../findAgent.ts";
-import type { Joins, ReadPorts } from "../Joins.ts";
+import type { Joins, ReadPorts } from "../../wiring/Joins.ts";
 import { findModule } from "../prepare.ts";
 import { shownPath, type Terminal } from "../Terminal.ts";
 

@@ -21,7 +21,7 @@ import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import { armTimers, wakeAgent } from "../wakeAgent.ts";
 import { readManifest, readPart } from "../backupFolder.ts";
 import { CliError, failed } from "../CliError.ts";
-import { STORE_TIMEOUT_MS, type ReadPorts } from "../Joins.ts";
+import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
 import type { Terminal } from "../Terminal.ts";
 
 /** Lines read ahead: their agents' writes go side by side, and enough to hide the round trip. */

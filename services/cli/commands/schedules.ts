@@ -7,8 +7,8 @@ import {
   toSchedule,
   type ScheduleRow,
 } from "../../../core/schedule/ScheduleTable.ts";
-import { dueOf } from "../../../core/turn/dueTimes.ts";
-import type { ReadPorts } from "../Joins.ts";
+import { dueOf } from "../../../core/schedule/dueTimes.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
 import type { Terminal } from "../Terminal.ts";
 import { withAgentAt, type AgentAt } from "../withAgentAt.ts";
 

@@ -4,7 +4,7 @@
  */
 import { workerLink } from "../../workers/workerLink.ts";
 import { usage } from "../CliError.ts";
-import type { Joins, ProcessSettings } from "../Joins.ts";
+import type { Joins, ProcessSettings } from "../../wiring/Joins.ts";
 import { beginAndPrepare } from "../prepare.ts";
 import { serve } from "../serve.ts";
 import { shownPath, type Terminal } from "../Terminal.ts";

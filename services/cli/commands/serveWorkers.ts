@@ -7,10 +7,10 @@ import * as Exit from "effect/Exit";
 import * as Scope from "effect/Scope";
 import { PrometheusMetrics } from "../../admin/PrometheusMetrics.ts";
 import { askHealth, askMetrics, askReadiness } from "../../workers/askWorkers.ts";
-import { claimPort } from "../../workers/claimPort.ts";
+import { reservePort } from "../../workers/reservePort.ts";
 import { WorkerFailed, Workers } from "../../workers/Workers.ts";
 import { CliError, EXIT_FAILED, EXIT_FORCED, failed } from "../CliError.ts";
-import type { Joins } from "../Joins.ts";
+import type { Joins } from "../../wiring/Joins.ts";
 import { listenAdmin } from "../serve.ts";
 import { stopSignals } from "../untilStopped.ts";
 import type { ServingOptions } from "./serveRole.ts";
@@ -107,7 +107,7 @@ export function workerArguments(
 
 function claim(scope: Scope.Scope, { hostname, port }: ServeWorkersOptions): Promise<number> {
   return Effect.runPromise(
-    claimPort({ hostname, port }).pipe(
+    reservePort({ hostname, port }).pipe(
       Scope.provide(scope),
       Effect.catch((error) => Effect.fail<CliError>(failed(error.message))),
     ),

@@ -5,7 +5,7 @@
  */
 import type { SqlResult, SqlValue } from "../../../core/database/Databases.ts";
 import { failed } from "../CliError.ts";
-import type { ReadPorts } from "../Joins.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
 import type { Terminal } from "../Terminal.ts";
 import { withAgentAt, type AgentAt } from "../withAgentAt.ts";
 

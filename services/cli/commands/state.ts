@@ -2,7 +2,7 @@
  * `agents state <class> <name> [--at …]`: an agent's state, now or at any point of its history,
  * rebuilt from its journal. The state alone for people, an object around it with `--json`.
  */
-import type { ReadPorts } from "../Joins.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
 import type { Terminal } from "../Terminal.ts";
 import { withAgentAt, type AgentAt } from "../withAgentAt.ts";
 

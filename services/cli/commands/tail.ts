@@ -5,16 +5,16 @@
  * An event holds its state as a change of the one before: that is remembered per agent, and rebuilt from
  * the journal for an agent that is met in the middle of its life.
  */
-import { oneLine } from "../../../core/log/printable.ts";
+import { oneLine } from "../../../core/telemetry/printable.ts";
 import { historyLines, needsStateBefore } from "../../../core/journal/historyLines.ts";
 import type { FeedFilter } from "../../../core/journal/JournalFeed.ts";
 import type { StoredEvent } from "../../../core/journal/Journal.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
-import { rebuildAgent } from "../../../core/turn/rebuild.ts";
+import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import { address, resolveClass } from "../findAgent.ts";
-import type { ReadPorts } from "../Joins.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
 import type { Terminal } from "../Terminal.ts";
 import { stopSignals } from "../untilStopped.ts";
 import { describeLine } from "./history.ts";

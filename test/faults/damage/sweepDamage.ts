@@ -6,12 +6,12 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { LocalImageCorrupt, type DatabasesShape } from "../../../core/database/Databases.ts";
-import { rebuildAgent, type RebuildSources } from "../../../core/turn/rebuild.ts";
+import { rebuildAgent, type RebuildSources } from "../../../core/journal/rebuildAgent.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeSnapshot } from "../../../schemas/Snapshot.ts";
 import { joinBytes } from "../../../schemas/joinBytes.ts";
-import { readClaim } from "../../../services/nats/claims.ts";
+import { readClaimCheck } from "../../../services/nats/claimCheck.ts";
 import { blobNameOf, objectStore } from "../../../services/nats/blobStores.ts";
 import type { BlobEntry } from "../../../services/nats/NatsBlobs.ts";
 import { CACHE_ENDING } from "../../../services/sqlite/CacheFile.ts";
@@ -136,7 +136,7 @@ class Sweeper {
       const id = idOf.get(message.subject);
       if (id === undefined) continue;
       const what = message.subject === subjects.journal(id) ? "event" : "snapshot";
-      const claim = readClaim(message.data);
+      const claim = readClaimCheck(message.data);
       if (claim !== undefined) claims.set(blobs.entryOf(claim.blob), { what, id });
       this.add(claim === undefined ? what : `claim of ${what}`, what, id, message);
     }

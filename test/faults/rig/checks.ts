@@ -5,8 +5,8 @@
  */
 import { addressKey } from "../../../schemas/Address.ts";
 import type { Sequence } from "../../../schemas/Address.ts";
-import { AgentImage } from "../../../core/turn/AgentImage.ts";
-import { applyEvent } from "../../../core/turn/applyEvent.ts";
+import { AgentImage } from "../../../core/journal/AgentImage.ts";
+import { applyEvent } from "../../../core/journal/applyEvent.ts";
 import {
   checkEpochs, checkExactlyOnce, checkOrder, checkSame, type History, type Picture, type Violations,
 } from "../../kit/checkers.ts"; // prettier-ignore

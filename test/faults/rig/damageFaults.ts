@@ -8,7 +8,7 @@ import { connect } from "@nats-io/transport-node";
 import { addressKey, agentId, type AgentId } from "../../../schemas/Address.ts";
 import { Subjects } from "../../../schemas/Subjects.ts";
 import { LocalImageCorrupt, type DatabasesShape } from "../../../core/database/Databases.ts";
-import { rebuildAgent } from "../../../core/turn/rebuild.ts";
+import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
 import { cachePath } from "../../../services/sqlite/cachePath.ts";
 import { openSqliteDatabases } from "../../../services/sqlite/sqliteDatabases.ts";
 import { historyOf } from "../../kit/checkers.ts";

@@ -4,7 +4,7 @@
  */
 import { agentId, type AgentId } from "../../../schemas/Address.ts";
 import type { DatabasesShape } from "../../../core/database/Databases.ts";
-import { rebuildAgent, type RebuildSources } from "../../../core/turn/rebuild.ts";
+import { rebuildAgent, type RebuildSources } from "../../../core/journal/rebuildAgent.ts";
 import { openSqliteDatabases } from "../../../services/sqlite/sqliteDatabases.ts";
 import { historyOf, type History, type Picture } from "../../kit/checkers.ts";
 import { pollUntil } from "../../kit/poll.ts";

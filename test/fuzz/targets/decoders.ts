@@ -15,11 +15,11 @@ import { applyPageDelta, changedPages, PageDeltaWriter } from "../../../schemas/
 import { decodeSnapshot, encodeSnapshot } from "../../../schemas/Snapshot.ts";
 import { decodeSignal, encodeSignal } from "../../../schemas/WorkflowSignal.ts";
 import { parseServerFrame } from "../../../services/client/serverFrame.ts";
-import { readClaim } from "../../../services/nats/claims.ts";
+import { readClaimCheck } from "../../../services/nats/claimCheck.ts";
 import { HeaderText } from "../../../services/nats/HeaderText.ts";
 import { isLive, leaseOf } from "../../../services/nats/leaseMessage.ts";
 import { decodeBlobEntry } from "../../../services/nats/NatsBlobs.ts";
-import { encodeParcel, readParcel } from "../../../services/nats/parcelEntries.ts";
+import { encodeParcel, readParcel } from "../../../services/nats/batchEntries.ts";
 import { USUAL } from "../../schemas/usualHead.ts";
 import { Broken, choose, partsOf, pure, joined, type FuzzTarget } from "../Target.ts";
 
@@ -121,7 +121,7 @@ export const decoderTargets: ReadonlyArray<FuzzTarget> = [
     [encodeMessage({ kind: "taken" }, BODY), decodeMessage],
     [PARCEL, readEntries],
     [LEASE, readLease],
-    [encodeFrame({ claim: { blob: "b", bytes: 1 } }), readClaim],
+    [encodeFrame({ claim: { blob: "b", bytes: 1 } }), readClaimCheck],
     [Buffer.from('{"name":"n","nuid":"x","size":1}'), decodeBlobEntry],
   ]),
   decoders("frames", [

@@ -1,8 +1,8 @@
 /** The states that a journal goes through: after each event, and after each turn within it. */
 import type { Sequence } from "../../../schemas/Address.ts";
-import { AgentImage } from "../../../core/turn/AgentImage.ts";
-import { applyEvent } from "../../../core/turn/applyEvent.ts";
-import { applyState } from "../../../core/turn/stateChange.ts";
+import { AgentImage } from "../../../core/journal/AgentImage.ts";
+import { applyEvent } from "../../../core/journal/applyEvent.ts";
+import { applyState } from "../../../core/journal/stateChange.ts";
 import type { AgentHistory } from "../RunHistory.ts";
 
 export interface StatesOf {

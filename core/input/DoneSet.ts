@@ -1,0 +1,73 @@
+/**
+ * The inputs that an agent has done, by dedup key: what makes effects exactly-once, whatever the
+ * broker delivers again. Part of the agent: changed only by applying events, carried by snapshots.
+ *
+ * 1. A key is in the set from the event that did it until it is older than the retention or pushed
+ *    out by the count limit, oldest first.
+ * 2. Both limits depend only on the journal (event times), so replay gives the same set.
+ *
+ * Fed by `applyEvent`; read by the mailbox before a durable input runs.
+ */
+import { SparseMap } from "../collections/sparse.ts";
+
+/** Providers retry for up to three days; GitHub's manual redelivery too (`webhooks.md`). */
+export const DONE_RETENTION_MS = 7 * 24 * 3600 * 1000;
+/** About 5 MB of memory for the busiest agents; an agent would need 25,000 inputs in 7 days to reach it. */
+export const DONE_COUNT_MAX = 25_000;
+
+/** Of the keys of inputs that exhausted their attempts (`deadInputs`). */
+export const DEAD_PREFIX = "dead:";
+
+interface Done {
+  readonly timeMs: number;
+  readonly seq: number;
+}
+
+export class DoneSet {
+  private readonly entries = new SparseMap<string, Done>();
+  /** Whether there may be a dead input among them: most agents never have one, and need not look for it. */
+  hasDead = false;
+
+  get size(): number {
+    return this.entries.size;
+  }
+
+  /** Journal sequence of the event that did it; undefined when it is not known to be done. */
+  seqOf(key: string): number | undefined {
+    return this.entries.get(key)?.seq;
+  }
+
+  add(key: string, timeMs: number, seq: number): void {
+    const { size } = this.entries;
+    this.put(key, timeMs, seq);
+    if (this.entries.size > size) return;
+    // It was among them: it is the youngest now.
+    this.entries.delete(key);
+    this.put(key, timeMs, seq);
+  }
+
+  /** Drops what is past either limit, as of an event's time. Map order is age order. */
+  trim(nowMs: number): void {
+    if (this.entries.size === 0) return;
+    for (const [key, done] of this.entries) {
+      if (this.entries.size <= DONE_COUNT_MAX && nowMs - done.timeMs <= DONE_RETENTION_MS) return;
+      this.entries.delete(key);
+    }
+  }
+
+  /** For snapshots: `[key, time, seq]`, oldest first. */
+  toArray(): Array<[string, number, number]> {
+    return Array.from(this.entries, ([key, d]) => [key, d.timeMs, d.seq]);
+  }
+
+  static from(rows: ReadonlyArray<readonly [string, number, number]>): DoneSet {
+    const set = new DoneSet();
+    for (const [key, timeMs, seq] of rows) set.put(key, timeMs, seq);
+    return set;
+  }
+
+  private put(key: string, timeMs: number, seq: number): void {
+    this.hasDead ||= key.startsWith(DEAD_PREFIX);
+    this.entries.set(key, { timeMs, seq });
+  }
+}

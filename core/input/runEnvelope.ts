@@ -1,0 +1,25 @@
+/** Runs one durable input by its kind; what it answers. Queue items and schedules are jobs, run by their lanes. */
+import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
+import type { ResponseParts } from "../http/takeResponse.ts";
+import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+import { redriveJob } from "../queue/redriveJob.ts";
+import { runMail } from "./runMail.ts";
+import { runWebhook } from "./runWebhook.ts";
+import { runWorkflowSignal } from "./runWorkflowSignal.ts";
+import type { Turn } from "../turn/Turn.ts";
+
+/** Nobody waits for the answer to a job. */
+const NO_CONTENT: ResponseParts = { status: 204, headers: [], body: "" };
+
+export function runEnvelope(
+  agent: ActiveAgent,
+  turn: Turn,
+  envelope: InboxEnvelope,
+): Promise<ResponseParts> | ResponseParts {
+  const { head, body } = envelope;
+  if (head.kind === "mail") return runMail(agent, turn, head, body).then(() => NO_CONTENT);
+  if (head.kind === "workflow") return runWorkflowSignal(agent, body).then(() => NO_CONTENT);
+  if (head.kind !== "redrive") return runWebhook(agent, turn, head, body);
+  redriveJob(agent, envelope);
+  return NO_CONTENT;
+}

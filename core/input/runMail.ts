@@ -1,0 +1,62 @@
+/**
+ * Runs one stored message as the agent's `onEmail`. What the message asks for on the way (an answer, a
+ * forward) waits in the agent's mail lane and leaves after this turn is stored.
+ *
+ * SMTP was answered long ago: `setReject` tells the sender by a message of its own, where that may be.
+ */
+import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
+import { CorruptFrame } from "../../schemas/Frame.ts";
+import { ReceivedEmail, type AgentEmail } from "../mail/AgentEmail.ts";
+import { composeForward, composeRaw, composeRejection } from "../mail/composeReply.ts";
+import { decodeWords } from "../mail/mailHead.ts";
+import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+import type { Turn } from "../turn/Turn.ts";
+
+/** Rejects with what `onEmail` throws. */
+export async function runMail(
+  agent: ActiveAgent,
+  turn: Turn,
+  head: InboxHead,
+  body: Uint8Array,
+): Promise<void> {
+  if (head.mail === undefined) throw new CorruptFrame({ message: "a mail without its envelope" });
+  const { from, to, secureRouted = false } = head.mail;
+  let rejected: string | undefined;
+  const email: AgentEmail = new ReceivedEmail(
+    { from, to, raw: body, secureRouted },
+    {
+      reject: (reason) => void (rejected ??= reason),
+      forward: async (recipient, headers) =>
+        void agent.mail.send(await composeForward(email, recipient, headers)),
+      reply: async (message) => void agent.mail.send(await composeRaw(message, "reply")),
+    },
+    head.time,
+  );
+  turn.email = email;
+  const subject = email.headers.get("subject");
+  const told = { from, to, ...(subject === null ? {} : { subject: decodeWords(subject) }) };
+  agent.emit("email:receive", told);
+  if (typeof agent.agent.onEmail !== "function") {
+    agent.log.warn("a mail came, and the agent has no onEmail: it is dropped", told);
+    return;
+  }
+  await agent.agent.onEmail(email);
+  if (rejected !== undefined) tellRejected(agent, email, rejected);
+}
+
+function tellRejected(agent: ActiveAgent, email: AgentEmail, reason: string): void {
+  const { from, to } = email;
+  try {
+    const draft = composeRejection(email, reason);
+    if (draft !== undefined) agent.mail.send(draft);
+    agent.log.info("a mail was rejected", { from, to, reason, told: draft !== undefined });
+  } catch (error) {
+    // Without a relay, or to an address that is none, nobody can be told; the message itself was handled.
+    agent.log.warn("a mail was rejected, and its sender can't be told", {
+      from,
+      to,
+      reason,
+      error: String(error),
+    });
+  }
+}

@@ -1,0 +1,38 @@
+/**
+ * Runs one stored webhook as the agent's `onRequest`, and makes the requests that agents and modules are given.
+ * Between `runEnvelope`, which chooses by the input's kind, and `Mailbox`, which answers with what came of it.
+ */
+import { LazyRequest, type LazyRequestInit } from "../http/LazyRequest.ts";
+import { wholeResponse, type ResponseParts } from "../http/takeResponse.ts";
+import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
+import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+import type { Turn } from "../turn/Turn.ts";
+
+export async function runWebhook(
+  agent: ActiveAgent,
+  turn: Turn,
+  head: InboxHead,
+  body: Uint8Array,
+): Promise<ResponseParts> {
+  const request = makeRequest(head.method ?? "POST", head.url ?? "http://agent/", {
+    headers: head.headers ?? {},
+    body,
+  });
+  turn.request = request;
+  return wholeResponse(await agent.agent.onRequest(request), agent.id.class);
+}
+
+/** A `Request`; GET and HEAD carry no body. Throws `TypeError` for what no HTTP request can be. */
+export function makeRequest(
+  method: string,
+  url: string,
+  parts: Pick<LazyRequestInit, "headers" | "signal"> & { readonly body: Uint8Array },
+): Request {
+  const bare = method === "GET" || method === "HEAD" || parts.body.length === 0;
+  return LazyRequest.make(url, {
+    method,
+    headers: parts.headers,
+    body: bare ? null : parts.body,
+    signal: parts.signal,
+  });
+}

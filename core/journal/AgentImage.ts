@@ -1,0 +1,79 @@
+/**
+ * An agent as its journal tells it, up to one sequence: the committed part of everything. Only
+ * `applyEvent` changes it, live and in replay; the database's pages are applied beside it.
+ */
+import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
+import { encodeSnapshot, type SnapshotHead } from "../../schemas/Snapshot.ts";
+import { DoneSet } from "../input/DoneSet.ts";
+import { SparseMap } from "../collections/sparse.ts";
+
+/** An input that began and is not done. */
+export interface Begun {
+  /** Runs so far, the one that wrote this included. */
+  readonly attempts: number;
+  /** Inbox sequence of the copy that ran last; 0 for a job, which has none. */
+  readonly inboxSeq: number;
+}
+
+export class AgentImage {
+  readonly id: AgentId;
+  /** Sequence of the last event applied; 0 when there is none. */
+  seq = 0 as Sequence;
+  /** Epoch of the last event applied; 0 when there is none. */
+  epoch = 0 as Epoch;
+  /** When the last event was written. */
+  timeMs = 0;
+  /** JSON text of the state; undefined when it was never set. */
+  state: string | undefined = undefined;
+  done = new DoneSet();
+  readonly begun = new SparseMap<string, Begun>();
+  /** Sequence of the last `destroyed` event; 0 in its first life. */
+  life = 0;
+  /** The entity that it was made for: the first whose `slug` is its name. Undefined: none has come. */
+  entity: string | undefined = undefined;
+  /** Size of the database after the last event, in pages. */
+  pages = 0;
+  /** Journal events since the last snapshot, and their bytes: what a wake elsewhere has to replay. */
+  eventsSince = 0;
+  bytesSince = 0;
+
+  constructor(id: AgentId) {
+    this.id = id;
+  }
+
+  /** A `Snapshot` frame; `image` is the database's committed image, or nothing for a local cache's core. */
+  encode(image?: Uint8Array): Uint8Array {
+    const head: SnapshotHead = {
+      agent: [this.id.class, this.id.name],
+      seq: this.seq,
+      epoch: this.epoch,
+      time: this.timeMs,
+      done: this.done.toArray(),
+      begun: Array.from(this.begun, ([key, b]) => [key, b.attempts, b.inboxSeq] as const),
+      ...(this.life === 0 ? {} : { life: this.life }),
+      ...(this.entity === undefined ? {} : { entity: this.entity }),
+      pages: this.pages,
+      ...(image !== undefined || this.eventsSince === 0
+        ? {}
+        : { since: [this.eventsSince, this.bytesSince] as const }),
+    };
+    return encodeSnapshot(head, image, this.state);
+  }
+
+  /** The image that a snapshot's head describes. The caller has checked that it is this agent's. */
+  static fromSnapshot(id: AgentId, head: SnapshotHead): AgentImage {
+    const image = new AgentImage(id);
+    image.seq = head.seq as Sequence;
+    image.epoch = head.epoch as Epoch;
+    image.timeMs = head.time;
+    image.state = "state" in head ? JSON.stringify(head.state) : undefined;
+    image.done = DoneSet.from(head.done);
+    for (const [key, attempts, inboxSeq] of head.begun)
+      image.begun.set(key, { attempts, inboxSeq });
+    image.life = head.life ?? 0;
+    image.entity = head.entity;
+    image.pages = head.pages;
+    [image.eventsSince, image.bytesSince] = head.since ?? [0, 0];
+    return image;
+  }
+}

@@ -1,0 +1,157 @@
+/**
+ * One commit as a journal event: the frame to append, and its head as `applyEvent` takes it.
+ *
+ * A hot path, so the JSON is put together by hand: a state's text is spliced in as it is, not
+ * parsed and written again. It must equal what `JSON.stringify` of the head gives; by test.
+ * For the same reason the head that the committer applies has no changes of state: the text that they
+ * lead to is at hand.
+ */
+import type { Epoch } from "../../schemas/Address.ts";
+import { encodeFrameJson } from "../../schemas/Frame.ts";
+import { encodeEvent, type Cause, type JournalHead } from "../../schemas/JournalEvent.ts";
+import type { AgentImage } from "./AgentImage.ts";
+import { diffState } from "./stateChange.ts";
+import type { RowChanges } from "../queue/Triggers.ts";
+import type { InputOutcome, Turn } from "../turn/Turn.ts";
+
+export interface CommitTurn {
+  readonly turn: Turn;
+  readonly state: { readonly text: string | undefined } | undefined;
+  readonly sql: ReadonlyArray<string>;
+  /** Set when a durable turn ended. */
+  readonly outcome: InputOutcome | undefined;
+  /** An earlier event has the whole cause. */
+  readonly told: boolean;
+}
+
+type Mutable<A> = { -readonly [K in keyof A]: A[K] };
+type Told = Mutable<JournalHead["turns"][number]>;
+
+export interface Commit {
+  readonly data: Uint8Array;
+  /** Of a commit of turns: without their changes of state, which `state` stands for. */
+  readonly head: JournalHead;
+  /** JSON text after it; absent when it changes none. */
+  readonly state?: { readonly text: string | undefined };
+}
+
+export function encodeCommit(options: {
+  readonly image: AgentImage;
+  readonly host: string;
+  readonly epoch: Epoch;
+  readonly timeMs: number;
+  readonly eventId: string;
+  readonly turns: ReadonlyArray<CommitTurn>;
+  readonly frozen?: { readonly delta: Uint8Array; readonly pages: number } | undefined;
+  readonly schedules?: RowChanges | undefined;
+  readonly queue?: RowChanges | undefined;
+}): Commit {
+  const { image, frozen, schedules, queue } = options;
+  let state: Commit["state"];
+  const turns: Told[] = [];
+  let turnsJson = "";
+  for (const record of options.turns) {
+    const { turn, outcome } = record;
+    const cause = record.told ? shortCause(turn.cause) : turn.cause;
+    let json = `${turnsJson === "" ? "" : ","}{"cause":${JSON.stringify(cause)}`;
+    if (record.state !== undefined) {
+      const before = state === undefined ? image.state : state.text;
+      json += `,"state":${diffState(before, record.state.text)}`;
+      state = record.state;
+    }
+    // Field by field, and no spreads: a hot path.
+    const told: Told = { cause };
+    if (record.sql.length > 0) {
+      told.sql = record.sql;
+      json += `,"sql":${JSON.stringify(record.sql)}`;
+    }
+    if (outcome !== undefined && outcome.done.length > 0) {
+      told.done = outcome.done;
+      json += `,"done":${JSON.stringify(outcome.done)}`;
+    }
+    if (turn.durable && !isOver(turn, outcome)) {
+      told.begun = true;
+      json += ',"begun":true';
+    }
+    if (outcome?.dead) {
+      told.dead = true;
+      json += ',"dead":true';
+    }
+    if (outcome?.error !== undefined) {
+      told.error = outcome.error;
+      json += `,"error":${JSON.stringify(outcome.error)}`;
+    }
+    turnsJson += json + "}";
+    turns.push(told);
+  }
+  const agent = [image.id.class, image.id.name] as const;
+  const start =
+    `{"id":${JSON.stringify(options.eventId)},"agent":${JSON.stringify(agent)},"kind":"turns",` +
+    `"host":${JSON.stringify(options.host)},"epoch":${options.epoch},"time":${options.timeMs},"turns":[`;
+  const head: Mutable<JournalHead> = {
+    id: options.eventId,
+    agent,
+    kind: "turns",
+    host: options.host,
+    epoch: options.epoch,
+    time: options.timeMs,
+    turns,
+    after: image.seq,
+  };
+  let end = `],"after":${image.seq}`;
+  if (frozen !== undefined) {
+    head.pages = frozen.pages;
+    end += `,"pages":${frozen.pages}`;
+  }
+  if (schedules !== undefined) {
+    head.schedules = schedules;
+    end += `,"schedules":${JSON.stringify(schedules)}`;
+  }
+  if (queue !== undefined) {
+    head.queue = queue;
+    end += `,"queue":${JSON.stringify(queue)}`;
+  }
+  const data = encodeFrameJson(start + turnsJson + end + "}", frozen?.delta);
+  return state === undefined ? { data, head } : { data, head, state };
+}
+
+/** The event that ends an agent's life. The input of the turn that does it is done with it. */
+export function encodeDestroyed(options: {
+  readonly image: AgentImage;
+  readonly host: string;
+  readonly epoch: Epoch;
+  readonly timeMs: number;
+  readonly eventId: string;
+  readonly turn: Turn;
+}): Commit {
+  const { image, turn } = options;
+  const { id } = turn.cause;
+  const head: JournalHead = {
+    id: options.eventId,
+    agent: [image.id.class, image.id.name],
+    kind: "destroyed",
+    host: options.host,
+    epoch: options.epoch,
+    time: options.timeMs,
+    turns: [
+      {
+        cause: turn.told ? shortCause(turn.cause) : turn.cause,
+        ...(turn.durable && id !== undefined ? { done: [id] } : {}),
+      },
+    ],
+    after: image.seq,
+  };
+  return { data: encodeEvent(head), head };
+}
+
+/** Names a cause that an earlier event told in full. */
+const shortCause = (cause: Cause): Cause => ({
+  kind: cause.kind,
+  ...(cause.id === undefined ? {} : { id: cause.id }),
+  ...(cause.seq === undefined ? {} : { seq: cause.seq }),
+  ...(cause.attempt === undefined ? {} : { attempt: cause.attempt }),
+});
+
+/** Its input will not run again by itself: it is done or dead. */
+export const isOver = (turn: Turn, outcome: InputOutcome | undefined): boolean =>
+  turn.ended && outcome !== undefined && (outcome.dead || outcome.done.length > 0);

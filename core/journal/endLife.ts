@@ -1,0 +1,75 @@
+/**
+ * Ends an agent's life from outside, when it is erased: one bare `destroyed` event after whatever its journal holds.
+ * It names no cause and carries nothing of the agent, so it may stay when all before it is removed; and it must stay:
+ * it is the fence. A host that was frozen with the agent in memory, or with its inputs, is refused by its epoch and
+ * sequence, and can't bring anything back.
+ *
+ * Used by the host that owns the agent (`AgentSlot`, nothing of it in memory then), and by `agents erase` itself where
+ * no host runs.
+ */
+import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
+import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
+import { decodeEvent, encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
+import { AgentDiscarded } from "../agent/errors.ts";
+import { BrokerUnavailable } from "../bus/Bus.ts";
+import type { JournalShape, StoredEvent } from "./Journal.ts";
+import type { TimeShape } from "../time/Time.ts";
+
+/** Each refusal is an event that came in between, of an owner that is about to learn of us. */
+const ATTEMPTS_MAX = 5;
+
+export interface EndLifeOptions {
+  readonly journal: Pick<JournalShape, "last" | "append">;
+  readonly time: Pick<TimeShape, "id" | "nowMs">;
+  /** Who does it, for the event. */
+  readonly host: string;
+  /** The owner's; undefined, where nobody owns it: as the journal's last event. */
+  readonly epoch: Epoch | undefined;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * The event's sequence; that of the one there is when the journal ends with such a one already, and 0 when there is
+ * no journal. Rejects with `BrokerUnavailable`, or `AgentDiscarded` when a later owner has it.
+ */
+export async function endLife(id: AgentId, options: EndLifeOptions): Promise<Sequence> {
+  const { journal, time, signal } = options;
+  for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+    const last = await journal.last(id);
+    if (last === undefined) return 0 as Sequence;
+    const before = headOf(last);
+    if (before !== undefined && isBare(before)) return last.seq;
+    if ((before?.epoch ?? 0) > (options.epoch ?? Infinity)) throw new AgentDiscarded();
+    const head: JournalHead = {
+      id: time.id(),
+      agent: [id.class, id.name],
+      kind: "destroyed",
+      host: options.host,
+      epoch: options.epoch ?? before?.epoch ?? 0,
+      time: time.nowMs(),
+      turns: [],
+    };
+    const result = await journal.append(id, encodeEvent(head), { expectedSeq: last.seq, signal });
+    if (result._tag === "Stored") return result.seq;
+    if (result._tag === "Unknown") throw new BrokerUnavailable({ message: result.message });
+  }
+  throw new AgentDiscarded();
+}
+
+/** What the journal's last event says when the agent was erased and has not lived since; else undefined. */
+export function bareEnd(last: Pick<StoredEvent, "data">): JournalHead | undefined {
+  const head = headOf(last);
+  return head !== undefined && isBare(head) ? head : undefined;
+}
+
+const isBare = (head: JournalHead): boolean => head.kind === "destroyed" && head.turns.length === 0;
+
+/** Undefined for one that can't be read: an agent in quarantine is erased as well. */
+function headOf({ data }: Pick<StoredEvent, "data">): JournalHead | undefined {
+  try {
+    return decodeEvent(data).head;
+  } catch (error) {
+    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,205 @@
+/**
+ * Rebuilds an agent from what is stored: local cache, else the newest readable snapshot, else
+ * nothing, and then the journal's tail (I2: all three give the same bytes). First phase of an agent's
+ * life in memory; next: `ActiveAgent`. Also what `agents state --at` and `agents sql --at` use.
+ *
+ * A snapshot that can't be read, another agent's or past the point asked for is passed over for the one
+ * before it, down to full replay. A damaged *event* stops the rebuild with `CorruptFrame`: the
+ * agent is quarantined, never silently cut short (I12).
+ *
+ * How far the journal goes is asked once, of its leader, and first: agents that wake for the first time have
+ * none, and of many the last event is all that is missing.
+ */
+import type { AgentId, Sequence } from "../../schemas/Address.ts";
+import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
+import { decodeEvent, type JournalEvent } from "../../schemas/JournalEvent.ts";
+import { decodeSnapshot } from "../../schemas/Snapshot.ts";
+import {
+  LocalImageCorrupt,
+  type AgentDatabase,
+  type DatabasesShape,
+} from "../database/Databases.ts";
+import type { JournalShape, StoredEvent } from "./Journal.ts";
+import type { SnapshotsShape } from "./Snapshots.ts";
+import { AgentImage } from "./AgentImage.ts";
+import { applyEvent } from "./applyEvent.ts";
+
+export interface RebuildSources {
+  readonly journal: JournalShape;
+  readonly databases: DatabasesShape;
+  /** Without it: full replay. */
+  readonly snapshots?: SnapshotsShape;
+  /** Stop after the last event with a sequence of at most this. */
+  readonly atSeq?: number;
+  /** Stop after the last event that was written at this time or before, milliseconds since the epoch. */
+  readonly atTimeMs?: number;
+  /** A clean local cache is taken by its own word: the journal may have later events (`Rebuilt.unproven`). */
+  readonly trustsCache?: boolean;
+}
+
+export interface Rebuilt {
+  readonly image: AgentImage;
+  readonly database: AgentDatabase;
+  /** Events and bytes replayed from the journal, for the metrics. */
+  readonly replayed: { readonly events: number; readonly bytes: number };
+  /** Convenience for readers: `image`'s sequence, time and state. */
+  readonly seq: Sequence;
+  readonly time: number;
+  readonly hasState: boolean;
+  readonly state: unknown;
+  /** It is the local cache's, and nobody looked whether the journal has more. */
+  readonly unproven: boolean;
+}
+
+/** Rejects with `BrokerUnavailable` or `CorruptFrame`. The caller closes `database`. */
+export async function rebuildAgent(id: AgentId, sources: RebuildSources): Promise<Rebuilt> {
+  const whole = sources.atSeq === undefined && sources.atTimeMs === undefined;
+  const opened = sources.databases.open(id);
+  let database = opened.database;
+  try {
+    let image = whole && opened.cached ? decodeCore(id, opened.cached) : undefined;
+    const unproven = image !== undefined && sources.trustsCache === true;
+    const last = whole && !unproven ? await sources.journal.last(id) : undefined;
+    if (image === undefined) {
+      if (opened.cached) {
+        database.close();
+        sources.databases.discard(id);
+        database = sources.databases.open(id).database;
+      }
+      const isNew = whole && last === undefined;
+      image = isNew ? new AgentImage(id) : await restoreSnapshot(id, database, sources);
+    }
+    const isWhole = unproven || (whole && (last?.seq ?? 0) <= image.seq);
+    const replayed = isWhole ? NOTHING : await replayTail(image, database, { ...sources, last });
+    image.eventsSince += replayed.events;
+    image.bytesSince += replayed.bytes;
+    return {
+      image,
+      database,
+      replayed,
+      seq: image.seq,
+      time: image.timeMs,
+      hasState: image.state !== undefined,
+      state: image.state === undefined ? undefined : (JSON.parse(image.state) as unknown),
+      unproven,
+    };
+  } catch (error) {
+    database.close();
+    // Closed so, a damaged local image is gone: what is stored serves.
+    if (error instanceof LocalImageCorrupt) return rebuildAgent(id, sources);
+    throw error;
+  }
+}
+
+function decodeCore(
+  id: AgentId,
+  cached: { readonly seq: Sequence; readonly core: Uint8Array },
+): AgentImage | undefined {
+  try {
+    const { head } = decodeSnapshot(cached.core);
+    return isOf(id, head.agent) && head.seq === cached.seq
+      ? AgentImage.fromSnapshot(id, head)
+      : undefined;
+  } catch {
+    // A cache is only ever a shortcut: the snapshot or the journal serves instead.
+    return undefined;
+  }
+}
+
+async function restoreSnapshot(
+  id: AgentId,
+  database: AgentDatabase,
+  { snapshots, atSeq, atTimeMs }: RebuildSources,
+): Promise<AgentImage> {
+  if (snapshots === undefined) return new AgentImage(id);
+  for await (const data of snapshots.newestFirst(id)) {
+    let snapshot: ReturnType<typeof decodeSnapshot>;
+    try {
+      snapshot = decodeSnapshot(data);
+    } catch (error) {
+      // Of a later version, too: a flipped bit looks like one, and the journal has all that is in it.
+      if (error instanceof CorruptFrame || error instanceof UnknownVersion) continue;
+      throw error;
+    }
+    const { head } = snapshot;
+    if (
+      !isOf(id, head.agent) ||
+      head.seq > (atSeq ?? Infinity) ||
+      head.time > (atTimeMs ?? Infinity)
+    )
+      continue;
+    if (snapshot.image.length > 0) database.restore(snapshot.image);
+    return AgentImage.fromSnapshot(id, head);
+  }
+  return new AgentImage(id);
+}
+
+const NOTHING = { events: 0, bytes: 0 };
+
+/** `last`: where the end is not asked for, the journal's. */
+async function replayTail(
+  image: AgentImage,
+  database: AgentDatabase,
+  { journal, atSeq, atTimeMs, last }: RebuildSources & { readonly last: StoredEvent | undefined },
+): Promise<Rebuilt["replayed"]> {
+  if (last !== undefined && isNext(image, last)) {
+    replayEvent(image, database, last.seq, decodeEvent(last.data));
+    return { events: 1, bytes: last.data.length };
+  }
+  let events = 0;
+  let bytes = 0;
+  const toSeq = atSeq ?? last?.seq;
+  const range = {
+    fromSeq: (image.seq + 1) as Sequence,
+    ...(toSeq === undefined ? {} : { toSeq: toSeq as Sequence }),
+  };
+  for await (const stored of journal.read(image.id, range)) {
+    const event = decodeEvent(stored.data);
+    if (atTimeMs !== undefined && event.head.time > atTimeMs) break;
+    replayEvent(image, database, stored.seq, event);
+    events++;
+    bytes += stored.data.length;
+  }
+  return { events, bytes };
+}
+
+/** Is it the one event that is missing, and whole? Whoever reads the journal says what is wrong with one that is not. */
+function isNext(image: AgentImage, { data }: StoredEvent): boolean {
+  try {
+    return decodeEvent(data).head.after === image.seq;
+  } catch (error) {
+    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return false;
+    throw error;
+  }
+}
+
+/** One step of a replay: the agent after the event. Throws `CorruptFrame` where one before it is missing. */
+export function replayEvent(
+  image: AgentImage,
+  database: AgentDatabase,
+  seq: Sequence,
+  { head, delta }: JournalEvent,
+): void {
+  checkNothingIsMissing(image, seq, head.after);
+  applyEvent(image, seq, head);
+  if (head.kind === "destroyed") database.restore(new Uint8Array(0));
+  if (delta.length > 0) database.apply(delta);
+}
+
+/**
+ * A nats-server that finds a message damaged on its disk goes on without it, and says nothing. What is left
+ * would often apply, to a state that never was (I12).
+ */
+export function checkNothingIsMissing(
+  image: Pick<AgentImage, "seq">,
+  seq: number,
+  after: number | undefined,
+): void {
+  if (after !== undefined && after !== image.seq)
+    throw new CorruptFrame({
+      message: `event ${seq} follows event ${after}, which is missing: the one before it here is ${image.seq}`,
+    });
+}
+
+const isOf = (id: AgentId, agent: readonly [string, string]): boolean =>
+  agent[0] === id.class && agent[1] === id.name;

@@ -1,0 +1,84 @@
+/**
+ * The mail that an agent sends: a lane like the queue's and beside it, as for webhooks (`OutgoingLane`). In
+ * order, one at a time, with all its attempts; what fails for good goes to the dead letters and to `onError`.
+ *
+ * 1. Nothing is sent before the commit of the turn that asked for it (`QueueLane`, rule 1).
+ * 2. A message's id is made of the input and the count of mails before it: a turn that runs again asks for the
+ *    same message, which replaces the one that waits, and which the receiver can tell by its Message-ID.
+ */
+import { encodeToken } from "../../schemas/Address.ts";
+import type { RetryOptions } from "../agent/Agent.ts";
+import { EmailRefused, stamped, throwUnlessSent } from "./EmailBinding.ts";
+import type { MailDraft } from "./composeMail.ts";
+import { NO_RELAY, type MailTransportShape, type OutgoingMail } from "./MailTransport.ts";
+import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+import type { ActiveAgentParts } from "../turn/AgentParts.ts";
+import { QueueLane } from "../queue/QueueLane.ts";
+
+/**
+ * About ten minutes on average: greylisting and a relay's restart are shorter. Longer outages are an
+ * operator's, who redrives the dead letters.
+ */
+export const MAIL_RETRY_DEFAULT = {
+  maxAttempts: 12,
+  baseDelayMs: 1_000,
+  maxDelayMs: 300_000,
+} as const;
+
+/** Start of its triggers' keys. */
+export const MAIL_KEYS = "mail-out";
+
+export class MailLane extends QueueLane {
+  readonly #agent: ActiveAgent;
+  readonly #transport: MailTransportShape;
+
+  constructor(agent: ActiveAgent, parts: ActiveAgentParts) {
+    super(agent, parts.jobs, {
+      table: "svc_agents_mail",
+      keys: MAIL_KEYS,
+      events: "email",
+      callback: () => (mail) => this.#send(mail as OutgoingMail),
+      mayRetry: (error) => !(error instanceof EmailRefused),
+    });
+    this.#agent = agent;
+    this.#transport = parts.mail;
+  }
+
+  assertReady(): void {
+    if (!this.#transport.configured) throw new EmailRefused({ message: NO_RELAY });
+  }
+
+  /** The Message-ID. Throws `EmailRefused` where no relay is set, and for retry options out of range. */
+  send(draft: MailDraft, retry: RetryOptions = {}): string {
+    this.assertReady();
+    const id = this.#newId();
+    const mail = stamped(draft, id, this.#agent.time.nowMs());
+    // Not under the Message-ID, which may be the caller's: a second one must not replace the first.
+    this.push("sendEmail", mail, { id, retry: { ...MAIL_RETRY_DEFAULT, ...retry } });
+    return mail.id;
+  }
+
+  /** Rule 2. Tells people which agent wrote. */
+  #newId(): string {
+    const turn = this.#agent.turn();
+    const name = encodeToken(this.#agent.id.name).slice(0, NAME_CHARS_KEPT);
+    const { id } = turn.cause;
+    if (!turn.durable || id === undefined) return `${name}.${this.#agent.time.id()}`;
+    const input = encodeToken(id.slice(id.indexOf(":") + 1)).slice(0, INPUT_CHARS_KEPT);
+    return `${name}.${input}.${++turn.mailsSent}`;
+  }
+
+  async #send(mail: OutgoingMail): Promise<void> {
+    const refused = throwUnlessSent(await this.#transport.send(mail), mail);
+    // Trying again would send it twice to those who have it.
+    if (refused.length > 0)
+      this.#agent.log.warn("a mail was refused for some of its recipients", {
+        id: mail.id,
+        refused: refused.join(", "),
+      });
+  }
+}
+
+/** A Message-ID is one header line: together well below its 998 characters. */
+const NAME_CHARS_KEPT = 64;
+const INPUT_CHARS_KEPT = 200;

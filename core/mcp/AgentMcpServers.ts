@@ -1,0 +1,72 @@
+/**
+ * Where an agent's MCP servers sit in its life: nothing at all for an agent that has none; restored before
+ * `onStart`, connected once that has begun, closed when the agent leaves memory.
+ *
+ * Connections do not keep an agent in memory: it hibernates like any other, they end, and are made again
+ * when it wakes. A call that runs is part of a turn, and that does.
+ */
+import type { Agent } from "../agent/Agent.ts";
+import { mcpServersFrame } from "../agent/protocol.ts";
+import { tableExists } from "../database/tableExists.ts";
+import { MCPClientManager } from "./MCPClientManager.ts";
+import type { McpClientsShape } from "./McpClients.ts";
+import { MCP_TABLE, McpServerTable } from "./McpServerTable.ts";
+import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+
+export class AgentMcpServers {
+  private readonly agent: ActiveAgent;
+  private readonly clients: McpClientsShape;
+  private made: MCPClientManager | undefined;
+  /** What clients were told last, as text; a big list is not made into text for each that connects. */
+  private text: string | undefined;
+
+  constructor(agent: ActiveAgent, clients: McpClientsShape) {
+    this.agent = agent;
+    this.clients = clients;
+  }
+
+  get manager(): MCPClientManager {
+    const { agent, clients } = this;
+    return (this.made ??= new MCPClientManager({
+      runtime: agent,
+      storage: agent.ctx.storage,
+      clients,
+      table: new McpServerTable((sql, params) => agent.query(sql, params)),
+      createProvider: (callbackUrl) => (agent.agent as Agent).createMcpOAuthProvider(callbackUrl),
+      onChanged: () => {
+        this.text = undefined;
+        // Restored ones can't be told of before the agent is there.
+        if (!agent.discarded && agent.sockets.size > 0) agent.sockets.castProtocol(this.frame);
+      },
+    }));
+  }
+
+  /** The frame that clients get on connect. */
+  get frame(): string {
+    return (this.text ??= mcpServersFrame(this.made?.getMcpServers()));
+  }
+
+  /** Stored servers, if there are any. An agent without a database is not made to open one. */
+  restore(): void {
+    const { database } = this.agent;
+    if (database.isEmpty) return;
+    if (tableExists(database, MCP_TABLE)) this.manager.restore();
+  }
+
+  /** `onStart` has begun: what it configured before its first await counts. */
+  wake(): void {
+    const { made, agent } = this;
+    if (made === undefined) return;
+    if (made.listServers().length > 0 && agent.sockets.size > 0) agent.sockets.castProtocol(this.frame); // prettier-ignore
+    made.wake();
+  }
+
+  /** The answer to somebody who comes back from an authorization; undefined for any other request. */
+  async intercept(request: Request): Promise<Response | undefined> {
+    return this.made?.intercept(request);
+  }
+
+  stop(): void {
+    this.made?.stop();
+  }
+}

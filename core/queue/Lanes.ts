@@ -1,0 +1,145 @@
+/**
+ * What an agent has to do later: its schedules, its queue, and the lanes of what it sends (webhooks, mail,
+ * signals). Each is made when something first asks for it: of thousands of agents in memory most have none
+ * of them, and all five take more than the rest of such an agent.
+ *
+ * 1. What is stored is never missed: an agent whose database holds anything gets all five when it starts, and
+ *    they look at their tables. One whose database is empty has nothing of theirs.
+ * 2. Users' SQL reaches the tables through `AgentSql`, which asks for the scheduler before it runs: so that knows
+ *    what was there before.
+ *
+ * Part of `ActiveAgent`.
+ */
+import { AgentDiscarded, messageOf } from "../agent/errors.ts";
+import { FIBER_ALARM, RECOVER_FIBERS } from "../fiber/Fiber.ts";
+import type { InputHandle } from "../input/Mailbox.ts";
+import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+import type { ActiveAgentParts } from "../turn/AgentParts.ts";
+import { MAIL_KEYS, MailLane } from "../mail/MailLane.ts";
+import { OutgoingLane, WEBHOOK_KEYS } from "../outgoing/OutgoingLane.ts";
+import { QueueLane } from "./QueueLane.ts";
+import { Scheduler } from "../schedule/Scheduler.ts";
+import { SIGNAL_KEYS, SignalLane } from "../workflow/SignalLane.ts";
+import { mergeTriggers, type CommitTriggers } from "./Triggers.ts";
+
+export class Lanes {
+  readonly #agent: ActiveAgent;
+  readonly #parts: ActiveAgentParts;
+  #scheduler: Scheduler | undefined;
+  #queue: QueueLane | undefined;
+  #outgoing: OutgoingLane | undefined;
+  #mail: MailLane | undefined;
+  #signals: SignalLane | undefined;
+  /** Those that are made, or nothing while there is none: the one list of what each commit asks. */
+  #made: Array<Scheduler | QueueLane> | undefined;
+  #stopped = false;
+  #leaving: AbortController | undefined;
+
+  constructor(agent: ActiveAgent, parts: ActiveAgentParts) {
+    this.#agent = agent;
+    this.#parts = parts;
+  }
+
+  get scheduler(): Scheduler {
+    return (this.#scheduler ??= this.#add(new Scheduler(this.#agent, this.#parts.jobs)));
+  }
+  get queue(): QueueLane {
+    return (this.#queue ??= this.#add(new QueueLane(this.#agent, this.#parts.jobs)));
+  }
+  get outgoing(): OutgoingLane {
+    return (this.#outgoing ??= this.#add(new OutgoingLane(this.#agent, this.#parts)));
+  }
+  get mail(): MailLane {
+    return (this.#mail ??= this.#add(new MailLane(this.#agent, this.#parts)));
+  }
+  get signals(): SignalLane {
+    return (this.#signals ??= this.#add(new SignalLane(this.#agent, this.#parts)));
+  }
+
+  /** Fires when the agent leaves memory; most have nobody who asks. */
+  get leaving(): AbortController {
+    return (this.#leaving ??= new AbortController());
+  }
+
+  /** Before any code of the user's (`Scheduler.load`). */
+  load(): void {
+    if (this.#mayHold) this.scheduler.load();
+  }
+
+  /** Before `onStart`, where an alarm says that there may be any. */
+  async recoverFibers(): Promise<void> {
+    if (this.#scheduler?.isKnown(FIBER_ALARM)) await this.#agent.agent[RECOVER_FIBERS]();
+  }
+
+  /** When the agent has started: what is due, and what waits, begins. */
+  start(): void {
+    if (this.#mayHold) {
+      this.scheduler.start();
+      for (const lane of [this.queue, this.outgoing, this.mail, this.signals]) lane.kick();
+    } else this.#scheduler?.start();
+  }
+
+  /** A trigger of a job came from the inbox: the agent's own tables say what runs. */
+  offer(kind: "queue" | "schedule", key: string, handle: InputHandle): void {
+    try {
+      if (kind === "schedule") this.scheduler.offer(key, handle);
+      else this.laneOf(key).offer(key, handle);
+    } catch (error) {
+      // A table can't be read, of a damaged file for one: the agent starts anew, and the trigger comes again.
+      this.#agent.abort(`the trigger of a job can't be looked up: ${messageOf(error)}`);
+    }
+  }
+
+  /** The lane of a job's key. */
+  laneOf(key: string): QueueLane {
+    switch (key.slice(0, key.indexOf(":"))) {
+      case WEBHOOK_KEYS:
+        return this.outgoing;
+      case MAIL_KEYS:
+        return this.mail;
+      case SIGNAL_KEYS:
+        return this.signals;
+      default:
+        return this.queue;
+    }
+  }
+
+  /** What they owe the broker with the next event (`Triggers`). */
+  takeTriggers(): CommitTriggers | undefined {
+    if (this.#made === undefined) return undefined;
+    return mergeTriggers(...this.#made.map((lane) => lane.takeTriggers()));
+  }
+
+  /** What is known of their tables may be undone. */
+  forget(): void {
+    for (const lane of this.#made ?? []) lane.forget();
+  }
+
+  /** Begins no more; what runs goes on. */
+  stop(): void {
+    this.#stopped = true;
+    for (const lane of this.#made ?? []) lane.stop();
+  }
+
+  /** The agent leaves memory: no timer of its schedules remains here. */
+  retire(): void {
+    this.#scheduler?.stop();
+    this.#leaving?.abort(new AgentDiscarded());
+  }
+
+  /** The agent was destroyed: nothing is left to do. */
+  destroy(): void {
+    for (const lane of this.#made ?? []) lane.destroy();
+  }
+
+  /** Rule 1. */
+  get #mayHold(): boolean {
+    return !this.#agent.database.isEmpty;
+  }
+
+  #add<A extends Scheduler | QueueLane>(lane: A): A {
+    if (this.#stopped) lane.stop();
+    (this.#made ??= []).push(lane);
+    return lane;
+  }
+}

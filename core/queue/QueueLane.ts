@@ -1,0 +1,295 @@
+/**
+ * The agent's queue: one lane, first in first out, one item at a time with all its retries
+ * (`protocol.md` table at the top, §6.4).
+ *
+ * 1. `push` is durable with the commit of the turn that called it; the lane runs the item only after.
+ * 2. Each push has a trigger in the inbox: it wakes the agent on whichever host owns it then. The table,
+ *    not the trigger, says what is to run: one whose row is gone, or was replaced, is dropped, when
+ *    that is stored.
+ * 3. An item ends by leaving the table in its last commit; a failing one never blocks those behind it
+ *    for longer than its retries.
+ */
+import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
+import type { InboxShape } from "../inbox/Inbox.ts";
+import { AgentDiscarded, messageOf } from "../agent/errors.ts";
+import { storeInput } from "../inbox/storeInput.ts";
+import { QueueTable, toQueueItem, type QueueItem, type QueueRow } from "./QueueTable.ts";
+import type { RetryOptions } from "../agent/Agent.ts";
+import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+import { methodOf, type Callback } from "../turn/callbacks.ts";
+import type { InputHandle } from "../input/Mailbox.ts";
+import { resolveRetry } from "../retry/retryPolicy.ts";
+import { runJob } from "./runJob.ts";
+import { HeldTriggers, rowChanges, type CommitTriggers } from "./Triggers.ts";
+import { SparseSet } from "../collections/sparse.ts";
+
+export interface QueueOptions {
+  readonly retry?: RetryOptions;
+  /** The same id again replaces the item that waits, in its place. */
+  readonly id?: string;
+}
+
+export interface JobPorts {
+  readonly inbox: Pick<InboxShape, "publish">;
+  readonly signal: AbortSignal;
+  /** Stores a dead letter for a job; `input` is what an operator may deliver again. */
+  readonly deadLetter: (input: Uint8Array, reason: string) => Promise<void>;
+}
+
+/** What tells one lane of an agent from another. */
+export interface Lane {
+  /** SQL table of the items that wait. */
+  readonly table: string;
+  /** Start of its triggers' keys. */
+  readonly keys: string;
+  /** Start of its events' types; undefined: it tells of nothing. */
+  readonly events: string | undefined;
+  /** What an item runs. Throws for a name that is none. */
+  readonly callback: (agent: ActiveAgent, name: string) => Callback;
+  readonly mayRetry: (error: unknown) => boolean;
+}
+
+/** `this.queue()`: methods of the agent. */
+const QUEUE: Lane = {
+  table: "svc_agents_queue",
+  keys: "queue",
+  events: "queue",
+  callback: (agent, name) =>
+    methodOf(agent.agent, name, () => new Error(`this.${name} is not a function`)),
+  mayRetry: () => true,
+};
+
+const encoder = new TextEncoder();
+
+export class QueueLane {
+  private readonly lane: Lane;
+  private readonly agent: ActiveAgent;
+  private readonly ports: JobPorts;
+  private readonly table: QueueTable;
+  private readonly held = new HeldTriggers();
+  private pushed: QueueRow[] = [];
+  private removed: string[] = [];
+  /** Pushes that are not stored yet. */
+  private readonly unstored = new SparseSet<string>();
+  private running = false;
+  private stopped = false;
+  private ranAny = false;
+
+  constructor(agent: ActiveAgent, ports: JobPorts, lane = QUEUE) {
+    this.agent = agent;
+    this.ports = ports;
+    this.lane = lane;
+    this.table = new QueueTable(agent.database, lane.table);
+  }
+
+  /** The id. Throws for a callback that the agent does not have, retry options out of range, a payload that is not JSON; `AgentDiscarded`. */
+  push(callback: string, payload: unknown, options: QueueOptions): string {
+    const { agent } = this;
+    // A workflow's step may end, and be recorded, after its agent was lost: that is no failure of the step's.
+    if (agent.discarded) throw new AgentDiscarded();
+    this.lane.callback(agent, callback);
+    const retry = resolveRetry(agent.options.retry, options.retry);
+    const row: QueueRow = {
+      id: options.id ?? agent.time.id(),
+      uid: agent.time.id(),
+      callback,
+      payload: toJson(payload),
+      retryOptions: JSON.stringify(retry),
+      createdAt: Math.floor(agent.time.nowMs() / 1000),
+    };
+    this.table.push(row);
+    this.pushed.push(row);
+    this.unstored.add(row.uid);
+    agent.touch();
+    agent.committer.afterCommit(() => {
+      this.unstored.delete(row.uid);
+      this.kick();
+    });
+    this.emit("create", { callback, id: row.id });
+    return row.id;
+  }
+
+  /** Removes items that wait; the one that runs goes on. How many there were. */
+  remove(where: "id = ?" | "callback = ?" | "1", value?: string): number {
+    const ids = this.table.remove(where, value === undefined ? [] : [value]);
+    if (ids.length > 0) {
+      this.removed.push(...ids);
+      this.agent.touch();
+    }
+    return ids.length;
+  }
+
+  get(id: string): QueueItem | undefined {
+    const row = this.table.get(id);
+    return row === undefined ? undefined : toQueueItem(row);
+  }
+
+  begun(id: string): number {
+    const row = this.table.get(id);
+    return row === undefined ? 0 : (this.agent.image.begun.get(this.keyOf(row))?.attempts ?? 0);
+  }
+
+  /** Those whose payload has this value under `key`. */
+  matching(key: string, value: unknown): ReadonlyArray<QueueItem> {
+    return this.table
+      .all()
+      .map(toQueueItem)
+      .filter((item) => (item.payload as Record<string, unknown> | undefined)?.[key] === value);
+  }
+
+  /** A trigger came. */
+  offer(key: string, handle: InputHandle): void {
+    this.held.hold(key, handle);
+    if (this.table.hasUid(key.slice(this.lane.keys.length + 1))) return this.kick();
+    this.agent.committer.afterFence(() => this.held.release(key));
+  }
+
+  /** Runs what waits; called when the agent has started, after a push, for a trigger. */
+  kick(): void {
+    if (this.running || this.stopped || this.agent.discarded || !this.table.exists) return;
+    this.running = true;
+    this.agent.waitUntil(
+      this.drain()
+        .catch((error: unknown) => {
+          if (!this.agent.discarded)
+            this.agent.abort(`a queue item could not be finished: ${messageOf(error)}`);
+        })
+        .finally(() => {
+          this.running = false;
+          if (!this.agent.discarded && this.table.first() !== undefined) this.kick();
+        }),
+    );
+  }
+
+  /** Begins no more items; the one that runs goes on. */
+  stop(): void {
+    this.stopped = true;
+  }
+
+  /** The agent was destroyed: no item is left. */
+  destroy(): void {
+    this.held.releaseAll();
+  }
+
+  /** A table was dropped, or a transaction rolled back. */
+  forget(): void {
+    this.table.forget();
+  }
+
+  /** This commit's share (`Triggers`). */
+  takeTriggers(): Pick<CommitTriggers, "before" | "queue"> | undefined {
+    if (this.pushed.length === 0 && this.removed.length === 0) return undefined;
+    const { removed } = this;
+    // Not what a transaction rolled back, or what went again in the same turn.
+    const pushed = this.pushed.filter((row) => this.table.hasUid(row.uid));
+    this.pushed = [];
+    this.removed = [];
+    const changes = rowChanges(pushed.map(toQueueItem), removed);
+    return {
+      before: async () => {
+        await Promise.all(pushed.map((row) => this.publish(row)));
+      },
+      ...(changes === undefined ? {} : { queue: changes }),
+    };
+  }
+
+  private keyOf(row: QueueRow): string {
+    return `${this.lane.keys}:${row.uid}`;
+  }
+
+  private async publish(row: QueueRow): Promise<void> {
+    const { inbox, signal } = this.ports;
+    const data = encodeEnvelope({
+      key: this.keyOf(row),
+      kind: "queue",
+      type: row.callback,
+      time: this.agent.time.nowMs(),
+    });
+    await storeInput(inbox, this.agent.id, data, signal);
+  }
+
+  private async drain(): Promise<void> {
+    const { committer } = this.agent;
+    for (;;) {
+      const row = this.stopped ? undefined : this.table.first();
+      if (row === undefined) break;
+      // Rule 1; it may be gone then.
+      if (this.unstored.has(row.uid)) await committer.stored();
+      else {
+        await this.run(row);
+        this.held.release(this.keyOf(row));
+      }
+    }
+    // Triggers of items that were taken out or replaced (rule 2).
+    await committer.stored();
+    if (this.table.first() === undefined) this.held.releaseAll();
+  }
+
+  private emit(type: string, payload: Readonly<Record<string, unknown>>): void {
+    const { events } = this.lane;
+    if (events !== undefined) this.agent.emit(`${events}:${type}`, payload);
+  }
+
+  /** Of this activation: the next one meets the next suspect first. */
+  private isFirst(): boolean {
+    const first = !this.ranAny;
+    this.ranAny = true;
+    return first;
+  }
+
+  private run(row: QueueRow): Promise<void> {
+    const { agent } = this;
+    const item = toQueueItem(row);
+    const { callback, id } = row;
+    return runJob(agent, {
+      kind: "queue",
+      key: this.keyOf(row),
+      callback,
+      payload: row.payload,
+      retry: item.retry,
+      suspect: this.isFirst() && row.createdAt * 1000 < agent.startedMs,
+      isWanted: () => this.table.hasUid(row.uid),
+      run: () => this.lane.callback(agent, callback)(item.payload, item),
+      mayRetry: this.lane.mayRetry,
+      settle: () => {
+        this.removed.push(...this.table.remove("uid = ?", [row.uid]));
+        agent.touch();
+      },
+      deadLetter: (reason) =>
+        this.ports.deadLetter(
+          deadInput("queue", row.callback, this.keyOf(row), row.payload, agent.time.nowMs()),
+          reason,
+        ),
+      onRetry: (attempt) =>
+        this.emit("retry", {
+          callback,
+          id,
+          attempt,
+          maxAttempts: item.retry.maxAttempts,
+        }),
+      onFailed: (error, attempts) =>
+        this.emit("error", { callback, id, error: messageOf(error), attempts }),
+    });
+  }
+}
+
+/** JSON text; null for `undefined`. Throws `TypeError` for what JSON can't carry. */
+export function toJson(payload: unknown): string | null {
+  if (payload === undefined) return null;
+  const text = JSON.stringify(payload) as string | undefined;
+  if (text === undefined) throw new TypeError(`a payload is JSON; this one is a ${typeof payload}`);
+  return text;
+}
+
+/** A job as an envelope, payload included: what lies in the dead letters. */
+export const deadInput = (
+  kind: "queue" | "schedule",
+  callback: string,
+  key: string,
+  payload: string | null,
+  time: number,
+): Uint8Array =>
+  encodeEnvelope(
+    { key, kind, type: callback, time },
+    payload === null ? undefined : encoder.encode(payload),
+  );

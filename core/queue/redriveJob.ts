@@ -1,0 +1,29 @@
+/**
+ * Puts a job from the dead letters back to where it was: at the end of its queue, or as a schedule that
+ * is due now. A turn of its own, whose input is the operator's; what it puts back then runs, retries and
+ * dies like any other of its kind. Fed by `Mailbox`.
+ */
+import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
+import { CorruptFrame } from "../../schemas/Frame.ts";
+import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+
+/** Throws what makes it impossible: no such callback any more, a payload that is not JSON. */
+export function redriveJob(agent: ActiveAgent, { head, body }: InboxEnvelope): void {
+  const { job, type: callback } = head;
+  if (job === undefined || callback === undefined)
+    throw new CorruptFrame({ message: "a redrive without its job" });
+  const payload = readPayload(body);
+  if (job.kind === "schedule") {
+    const settings = { idempotent: false, ...(payload === undefined ? {} : { payload }) };
+    const when = { type: "scheduled", atMs: agent.time.nowMs() } as const;
+    agent.scheduler.add({ callback, when, settings, shape: "interface" });
+    return;
+  }
+  const lane = agent.lanes.laneOf(job.key);
+  if (lane === agent.queue) lane.push(callback, payload, {});
+  // Under the id that it has: the receiver can tell that it is the same webhook, or mail.
+  else lane.push(callback, payload, { id: (payload as { readonly id: string }).id });
+}
+
+const readPayload = (body: Uint8Array): unknown =>
+  body.length === 0 ? undefined : (JSON.parse(new TextDecoder().decode(body)) as unknown);

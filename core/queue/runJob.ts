@@ -1,0 +1,134 @@
+/**
+ * Runs one job of an agent (a queue item, a due schedule) as a durable turn, with its attempts.
+ *
+ * 1. The callback's writes and what settles the job (its row deleted or armed anew) are one commit; so a
+ *    trigger that comes again finds nothing to run.
+ * 2. A failed attempt is journaled, so that attempts count across hosts; the next follows after the
+ *    policy's backoff. Writes of a failed attempt stay, as in the reference.
+ * 3. The last failed attempt goes to the dead letters and to `onError`, once, whose writes are part of the
+ *    commit that settles the job; what it throws is swallowed.
+ * 4. No attempt begins once the job's row is gone, nor while `blockConcurrencyWhile` holds turns back.
+ * 5. A job that waited when its agent came to memory may be what killed the host before: it is journaled
+ *    as begun before it runs (`Suspects`).
+ */
+import type { Cause } from "../../schemas/JournalEvent.ts";
+import { LocalImageCorrupt } from "../database/Databases.ts";
+import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+import { backoffMs, type ResolvedRetry } from "../retry/retryPolicy.ts";
+import { Turn } from "../turn/Turn.ts";
+
+export interface Job {
+  readonly kind: "queue" | "schedule";
+  /** Of this run. */
+  readonly key: string;
+  readonly callback: string;
+  /** JSON text of the payload, for the journal. */
+  readonly payload: string | null;
+  readonly retry: ResolvedRetry;
+  /** Rule 5. */
+  readonly suspect: boolean;
+  /** Is it still to run? Asked before each attempt. */
+  readonly isWanted: () => boolean;
+  /** Before the first attempt. */
+  readonly onBegin?: () => void;
+  readonly run: () => unknown;
+  /** False: no other attempt would end otherwise. Default: always. */
+  readonly mayRetry?: (error: unknown) => boolean;
+  /** Writes that belong to the run's last commit. */
+  readonly settle: () => void;
+  /** Stores the dead letter. Rejects with `BrokerUnavailable`. */
+  readonly deadLetter: (reason: string) => Promise<void>;
+  readonly onRetry: (attempt: number) => void;
+  readonly onFailed: (error: unknown, attempts: number) => void;
+}
+
+/** A job nobody knows the end of may have been at its last attempt: one more, marked, at most. */
+const UNKNOWN_ATTEMPTS = 1;
+
+/** Resolves when the job is settled and that is stored. Rejects with `AgentDiscarded` or `BrokerUnavailable`. */
+export async function runJob(agent: ActiveAgent, job: Job): Promise<void> {
+  const begun = agent.image.begun.get(job.key);
+  const before = begun === undefined ? 0 : agent.suspects.next(job.key, begun.attempts) - 1;
+  for (let attempt = before + 1; ; attempt++) {
+    const turn = new Turn({
+      cause: causeOf(job, attempt, agent.time.nowMs()),
+      owner: agent,
+      durable: true,
+    });
+    if (attempt > job.retry.maxAttempts + UNKNOWN_ATTEMPTS) {
+      const error = new Error("its attempts are exhausted; the last one did not end");
+      return fail(agent, job, turn, error, attempt - 1);
+    }
+    const cleared =
+      job.suspect && attempt === before + 1
+        ? await agent.suspects.announce(turn, before)
+        : undefined;
+    try {
+      await agent.mayBegin();
+      if (!job.isWanted()) return await forget(agent, job, turn);
+      if (attempt === 1) job.onBegin?.();
+      else job.onRetry(attempt);
+      await agent.run(turn, async () => {
+        await job.run();
+        job.settle();
+      });
+    } catch (error) {
+      // As in `AgentSql`: damaged is this host's image, not the job.
+      if (error instanceof LocalImageCorrupt) agent.abort(error.message);
+      await agent.unlessDiscarded();
+      if (attempt >= job.retry.maxAttempts || job.mayRetry?.(error) === false)
+        return await fail(agent, job, turn, error, attempt);
+      turn.outcome = { done: [], dead: false, error: describe(error) };
+      await end(agent, turn);
+      cleared?.();
+      await agent.sleep(backoffMs(job.retry, attempt, agent.time.random()));
+      continue;
+    } finally {
+      cleared?.();
+    }
+    turn.outcome = { done: [job.key], dead: false, error: undefined };
+    return end(agent, turn);
+  }
+}
+
+/** Rule 3. */
+async function fail(
+  agent: ActiveAgent,
+  job: Job,
+  turn: Turn,
+  error: unknown,
+  attempts: number,
+): Promise<void> {
+  await job.deadLetter(describe(error));
+  job.onFailed(error, attempts);
+  await agent.handleError(turn, error);
+  await agent.unlessDiscarded();
+  await agent.run(turn, job.settle);
+  turn.outcome = { done: [job.key], dead: true, error: describe(error) };
+  await end(agent, turn);
+}
+
+/** Rule 4: cancelled between two attempts, or before the first. */
+async function forget(agent: ActiveAgent, job: Job, turn: Turn): Promise<void> {
+  if (!agent.image.begun.has(job.key)) return agent.committer.stored();
+  turn.outcome = { done: [job.key], dead: false, error: undefined };
+  await end(agent, turn);
+}
+
+async function end(agent: ActiveAgent, turn: Turn): Promise<void> {
+  await agent.unlessDiscarded();
+  agent.committer.end(turn);
+  await agent.committer.stored();
+}
+
+const causeOf = (job: Job, attempt: number, time: number): Cause => ({
+  kind: job.kind,
+  id: job.key,
+  type: job.callback,
+  time,
+  ...(attempt === 1 ? {} : { attempt }),
+  ...(job.payload === null ? {} : { body: job.payload }),
+});
+
+const describe = (error: unknown): string =>
+  error instanceof Error ? `${error.name}: ${error.message}` : String(error);

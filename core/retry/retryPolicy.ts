@@ -1,0 +1,41 @@
+/**
+ * The retry policy: `RetryOptions` merged and checked, and the backoff (`protocol.md` §6.5). Pure.
+ * After failed attempt n the wait is `floor(random · min(base · 2^n, max))`: full jitter.
+ */
+import { AGENT_STATIC_OPTIONS_DEFAULT, type RetryOptions } from "../agent/Agent.ts";
+import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+
+export interface ResolvedRetry {
+  readonly maxAttempts: number;
+  readonly baseDelayMs: number;
+  readonly maxDelayMs: number;
+}
+
+/** Per-call options over the class's over the defaults. Throws `Error` with the specified texts. */
+export function resolveRetry(...options: ReadonlyArray<RetryOptions | undefined>): ResolvedRetry {
+  const merged: ResolvedRetry = Object.assign(
+    { ...AGENT_STATIC_OPTIONS_DEFAULT.retry },
+    ...options.map((o) => o ?? {}),
+  ) as ResolvedRetry;
+  const { maxAttempts, baseDelayMs, maxDelayMs } = merged;
+  if (!Number.isInteger(maxAttempts)) throw new Error("retry.maxAttempts must be an integer");
+  if (maxAttempts < 1) throw new Error("retry.maxAttempts must be >= 1");
+  if (!(baseDelayMs > 0)) throw new Error("retry.baseDelayMs must be > 0");
+  if (!(maxDelayMs > 0)) throw new Error("retry.maxDelayMs must be > 0");
+  if (baseDelayMs > maxDelayMs) throw new Error("retry.baseDelayMs must be <= retry.maxDelayMs");
+  return merged;
+}
+
+/** Of an agent's inputs. A class whose options are out of range does not lose its inputs for that. */
+export function retryOf({ options, log }: ActiveAgent): ResolvedRetry {
+  try {
+    return resolveRetry(options.retry);
+  } catch (error) {
+    log.error("static options.retry can't be used; the defaults are", { error: String(error) });
+    return resolveRetry();
+  }
+}
+
+/** Milliseconds to wait after failed attempt `attempt` (1-based); `random` is uniform in [0, 1). */
+export const backoffMs = (retry: ResolvedRetry, attempt: number, random: number): number =>
+  Math.floor(random * Math.min(retry.baseDelayMs * 2 ** attempt, retry.maxDelayMs));

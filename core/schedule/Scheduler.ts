@@ -1,0 +1,389 @@
+/**
+ * The agent's schedules: what the table says, kept armed and run (`interface.md` §4.4, §4.5;
+ * `protocol.md` §6.3 and the table at the top).
+ *
+ * 1. The table is the truth, live under any SQL: what a commit finds changed in it is armed or disarmed
+ *    with that commit. A timer that fires is checked against the table: it runs iff its row exists with that
+ *    due time, and that is stored.
+ * 2. Never early. An agent in memory fires by a timer of its own, to the millisecond; the broker's
+ *    is for when it is not, and only for what is due first (`AlarmCover`). Whichever comes second finds the row moved on.
+ * 3. A trigger is acked only when what makes it needless is stored: a crash before that brings it again.
+ * 4. Each schedule is a turn of its own (`runSchedule`), and never overlaps itself: due while it runs, it
+ *    runs again at the end.
+ */
+import { AgentDiscarded, messageOf } from "../agent/errors.ts";
+import type { CronShape } from "./Cron.ts";
+import type { ScheduleCall } from "./Schedule.ts";
+import { SCHEDULE_TABLE, ScheduleTable, toSchedule, type ScheduleRow } from "./ScheduleTable.ts";
+import type { TimersShape } from "./Timers.ts";
+import { slicesOf } from "../time/Slices.ts";
+import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+import { AlarmCover } from "./AlarmCover.ts";
+import { Alarms, keyOf, readKey } from "./Alarms.ts";
+import { methodOf } from "../turn/callbacks.ts";
+import { DUE_MS_MAX, dueOf, firstDue } from "./dueTimes.ts";
+import type { InputHandle } from "../input/Mailbox.ts";
+import { toJson, type JobPorts } from "../queue/QueueLane.ts";
+import { resolveRetry } from "../retry/retryPolicy.ts";
+import { runSchedule } from "./runSchedule.ts";
+import { rowChanges, type CommitTriggers } from "../queue/Triggers.ts";
+import { SparseMap, SparseSet } from "../collections/sparse.ts";
+
+export interface SchedulerPorts extends JobPorts {
+  readonly timers: TimersShape;
+  readonly cron: CronShape;
+}
+
+/** A clock that is an hour slow will be set right: nobody is to wait for that hour. Not so short that it costs much. */
+const PUT_OFF_MS_MAX = 10_000;
+const putOffMs = (earlyMs: number): number => Math.min(earlyMs, PUT_OFF_MS_MAX);
+
+export class Scheduler {
+  readonly table: ScheduleTable;
+  private readonly agent: ActiveAgent;
+  private readonly ports: SchedulerPorts;
+  private readonly alarms: Alarms;
+  /** Rows as of the last commit that began (or of activation), and so what is armed. */
+  private readonly known = new SparseMap<string, ScheduleRow>();
+  /** Rows whose commit has begun and is not stored. */
+  private readonly unstored = new SparseSet<string>();
+  private readonly cover: AlarmCover;
+  /** Key of the run that is on, by schedule. */
+  private readonly running = new SparseMap<string, string>();
+  /** Rows that this class wrote since then; or all may be changed. */
+  private readonly written = new SparseSet<string>();
+  private changed = false;
+  /** The table could not be read when it was last looked at, so `known` may be of before. */
+  private stale = false;
+  private stopped = false;
+  private warned = false;
+
+  constructor(agent: ActiveAgent, ports: SchedulerPorts) {
+    this.agent = agent;
+    this.ports = ports;
+    this.table = new ScheduleTable(agent.database);
+    const fire = (id: string, dueMs: number): void => this.fireSoon(id, dueMs);
+    this.alarms = new Alarms(agent, ports.timers, fire);
+    this.cover = new AlarmCover(agent, this.alarms, { known: this.known, fire });
+  }
+
+  /** Before any code of the user's: what is there is covered by the broker already. */
+  load(): void {
+    for (const row of this.readTable()) this.known.set(row.id, row);
+    this.cover.assume();
+  }
+
+  isKnown(callback: string): boolean {
+    for (const row of this.known.values()) if (row.callback === callback) return true;
+    return false;
+  }
+
+  /** When the agent has started: what it has is armed here too. */
+  start(): void {
+    for (const row of this.known.values()) this.alarms.armLocally(row);
+  }
+
+  /** Nothing begins any more: it leaves memory, and the broker's timers remain. */
+  stop(): void {
+    this.stopped = true;
+    this.alarms.stop();
+  }
+
+  /** The agent was destroyed: no row is left, and no timer should be. */
+  destroy(): void {
+    this.stop();
+    this.cover.destroy();
+  }
+
+  /** A table was dropped, or a transaction rolled back. */
+  forget(): void {
+    this.table.forget();
+    this.changed = true;
+  }
+
+  /** Users' SQL wrote: if it can have reached the table, the next commit looks at all of it. */
+  wrote(sql: string): void {
+    if (!this.table.mayBeReachedBy(sql)) return;
+    this.changed = true;
+    this.table.forgetRows();
+  }
+
+  /** Registers a schedule, or gives the one of the same meaning. Throws what makes it impossible. */
+  add({ callback, when, settings }: ScheduleCall): ScheduleRow {
+    const { agent } = this;
+    if (agent.discarded) throw new AgentDiscarded();
+    const missing = () =>
+      new Error(`Unknown scheduled callback "${callback}": not registered on this Scheduler`);
+    methodOf(agent.agent, callback, missing);
+    if (settings.retry !== undefined) resolveRetry(agent.options.retry, settings.retry);
+    const row: ScheduleRow = {
+      id: newId(agent),
+      callback,
+      payload: toJson(settings.payload),
+      type: when.type,
+      time: null,
+      delayInSeconds: when.type === "delayed" ? when.delayInSeconds : null,
+      cron: when.type === "cron" ? when.cron : null,
+      intervalSeconds: when.type === "interval" ? when.intervalSeconds : null,
+      running: false,
+      retryOptions: settings.retry === undefined ? null : JSON.stringify(settings.retry),
+      dueMs: when.type === "scheduled" ? when.atMs : null,
+      timezone: settings.timezone ?? null,
+      misfire: settings.misfire ?? "latest",
+      startedMs: null,
+    };
+    const dueMs = firstDue(row, agent.time.nowMs(), this.ports.cron);
+    if (!(dueMs <= DUE_MS_MAX)) throw new RangeError(`Invalid job time: ${dueMs}`);
+    const oneShot = when.type === "scheduled" || when.type === "delayed";
+    if (oneShot) this.warnOfRepetition(callback, settings.idempotent);
+    const idempotent = settings.idempotent ?? !oneShot;
+    // A one-shot that runs is as good as gone: its callback may ask for the next.
+    const same = idempotent
+      ? this.table.same(row).find(({ id }) => !(oneShot && this.running.has(id)))
+      : undefined;
+    if (same !== undefined) return same;
+    const due = { ...row, dueMs, time: Math.ceil(dueMs / 1000) };
+    this.table.insert(due, idempotent);
+    this.touched(due.id);
+    agent.emit("schedule:create", { callback, id: row.id });
+    return due;
+  }
+
+  cancel(id: string): boolean {
+    const row = this.table.get(id);
+    if (row === undefined || !this.table.remove(id)) return false;
+    this.touched(id);
+    this.agent.emit("schedule:cancel", { callback: row.callback, id });
+    return true;
+  }
+
+  /** A trigger came from the inbox. */
+  offer(key: string, handle: InputHandle): void {
+    const [id, dueMs] = readKey(key);
+    // The broker's clock is ahead of ours (rule 2).
+    const earlyMs = dueMs - this.agent.time.nowMs();
+    if (earlyMs > 0) return handle.nak(putOffMs(earlyMs));
+    this.cover.came(key, handle);
+    this.fireSoon(id, dueMs);
+    // Those without a timer here, being far away when they were armed.
+    for (const row of this.known.values())
+      if (row.id !== id && (dueOf(row) ?? Infinity) <= this.agent.time.nowMs())
+        this.fireSoon(row.id, dueOf(row)!);
+  }
+
+  /** This commit's share (`Triggers`). Reads the table; may write to it (due times of rows that users changed). */
+  takeTriggers(): CommitTriggers | undefined {
+    this.table.showRunning();
+    if (!this.changed && this.written.size === 0) return undefined;
+    const { put, gone, del } = this.takeChanges();
+    this.table.forgetRows();
+    for (const row of gone) this.alarms.disarmLocally(row.id);
+    const changes = rowChanges(put.map(toSchedule), del);
+    if (changes === undefined) return undefined;
+    for (const row of put) this.unstored.add(row.id);
+    const { before, after } = this.cover.change(put, gone);
+    return {
+      schedules: changes,
+      before,
+      after: () => {
+        this.unstored.clear();
+        after();
+        for (const row of put) this.stored(row);
+      },
+    };
+  }
+
+  /** Brings `known` up to the table. `put`: due at another time than before; `gone`: what was armed for those. */
+  private takeChanges(): { put: ScheduleRow[]; gone: ScheduleRow[]; del: string[] } {
+    const looked = this.changed
+      ? new Map(this.readTable().map((row) => [row.id, row]))
+      : new Map(Array.from(this.written, (id) => [id, this.readRow(id)]));
+    if (this.changed)
+      for (const id of this.known.keys()) if (!looked.has(id)) looked.set(id, undefined);
+    this.changed = false;
+    this.written.clear();
+    const [put, gone, del]: [ScheduleRow[], ScheduleRow[], string[]] = [[], [], []];
+    for (const [id, found] of looked) {
+      const before = this.known.get(id);
+      const row = found === undefined ? undefined : this.settleDue(found, before);
+      if (row === undefined) this.known.delete(id);
+      else this.known.set(id, row);
+      if (row === undefined && before !== undefined) del.push(id);
+      if (dueOf(row) === dueOf(before)) continue;
+      if (row !== undefined) put.push(row);
+      if (before !== undefined) gone.push(before);
+    }
+    return { put, gone, del };
+  }
+
+  /** A table that users' SQL has made unreadable is theirs to mend; the agent goes on as it was armed. */
+  private readTable(): ReadonlyArray<ScheduleRow> {
+    try {
+      const rows = this.table.all();
+      this.stale = false;
+      return rows;
+    } catch (error) {
+      this.unreadable(error);
+      return [...this.known.values()];
+    }
+  }
+
+  private readRow(id: string): ScheduleRow | undefined {
+    try {
+      return this.table.get(id);
+    } catch (error) {
+      this.unreadable(error);
+      return this.known.get(id);
+    }
+  }
+
+  private unreadable(error: unknown): void {
+    this.stale = true;
+    this.agent.log.error(`${SCHEDULE_TABLE} can't be read; its schedules wait until it can`, {
+      error: messageOf(error),
+    });
+  }
+
+  /** What a row is due at, when the user's SQL made or changed it. */
+  private settleDue(row: ScheduleRow, before: ScheduleRow | undefined): ScheduleRow {
+    const { agent, ports } = this;
+    const moved =
+      before === undefined
+        ? row.dueMs === null && row.time === null
+        : row.time === before.time &&
+          (row.type !== before.type ||
+            row.cron !== before.cron ||
+            row.timezone !== before.timezone ||
+            row.intervalSeconds !== before.intervalSeconds ||
+            row.delayInSeconds !== before.delayInSeconds);
+    if (!moved) {
+      if ((dueOf(row) ?? 0) > DUE_MS_MAX && dueOf(row) !== dueOf(before))
+        agent.log.warn("a schedule is due after the year 9999: is its time in milliseconds?", {
+          schedule: row.id,
+          time: row.time,
+        });
+      return row;
+    }
+    try {
+      const dueMs = firstDue({ ...row, dueMs: null }, agent.time.nowMs(), ports.cron);
+      this.table.setDue(row.id, dueMs);
+      return { ...row, dueMs, time: Math.ceil(dueMs / 1000) };
+    } catch (error) {
+      agent.log.error("a schedule's row can't be armed; it stays, unarmed", {
+        schedule: row.id,
+        error: messageOf(error),
+      });
+      this.table.setDue(row.id, null);
+      return { ...row, dueMs: null, time: null };
+    }
+  }
+
+  private stored(row: ScheduleRow): void {
+    const dueMs = dueOf(row);
+    if (dueMs === undefined) return;
+    // The clock was set back since its trigger came. The agent may have left before it is due: it is to come again.
+    const earlyMs = dueMs - this.agent.time.nowMs();
+    if (earlyMs > 0) this.cover.putOff(keyOf(row.id, dueMs), putOffMs(earlyMs));
+    if (!this.stopped) this.alarms.armLocally(row);
+  }
+
+  /** At once, unless very many are due at once. */
+  private fireSoon(id: string, dueMs: number): void {
+    slicesOf(this.agent.time).run(() => this.fire(id, dueMs));
+  }
+
+  /** Something says that it is due now (rule 1). */
+  private fire(id: string, dueMs: number): void {
+    if (this.agent.discarded || this.stopped) return;
+    const key = keyOf(id, dueMs);
+    const current = this.running.get(id);
+    if (current === key) return;
+    let row: ScheduleRow | undefined;
+    this.recall(id);
+    try {
+      row = this.table.get(id);
+    } catch (error) {
+      this.unreadable(error);
+      return this.cover.putOff(key, UNREADABLE_MS);
+    }
+    if (row === undefined || dueOf(row) !== dueMs)
+      return this.agent.committer.afterFence(() => this.cover.release(key));
+    // Its commit fires it when it is stored.
+    if (dueOf(this.known.get(id)) !== dueMs || this.unstored.has(id)) return;
+    // Rule 4: the end of that run fires it.
+    if (current === undefined) this.begin(row, dueMs);
+  }
+
+  /** A row that nothing has written since it was looked at need not be read. A run writes before it tells. */
+  private recall(id: string): void {
+    if (this.changed || this.stale || this.written.has(id) || this.running.has(id)) return;
+    const row = this.known.get(id);
+    if (row !== undefined) this.table.remember(id, row);
+  }
+
+  private begin(row: ScheduleRow, dueMs: number): void {
+    const { agent, running } = this;
+    const key = keyOf(row.id, dueMs);
+    const free = (): void => {
+      if (running.get(row.id) === key) running.delete(row.id);
+    };
+    running.set(row.id, key);
+    const run = runSchedule(agent, {
+      row,
+      dueMs,
+      key,
+      table: this.table,
+      cron: this.ports.cron,
+      deadLetter: this.ports.deadLetter,
+      touched: () => this.touched(row.id),
+      onHung: free,
+    });
+    agent.waitUntil(
+      run
+        .then(() => {
+          free();
+          this.cover.release(key);
+          this.fireAgain(row.id);
+          this.cover.settle();
+        })
+        .catch((error: unknown) => {
+          if (!agent.discarded)
+            agent.abort(`a schedule's run could not be finished: ${messageOf(error)}`);
+        }),
+    );
+  }
+
+  /** It may have fallen due while it ran. */
+  private fireAgain(id: string): void {
+    const dueMs = dueOf(this.known.get(id));
+    if (dueMs !== undefined && dueMs <= this.agent.time.nowMs()) this.fire(id, dueMs);
+  }
+
+  /** Once per agent in memory, as the reference does. */
+  private warnOfRepetition(callback: string, idempotent: boolean | undefined): void {
+    if (this.warned || idempotent !== undefined || this.agent.turn().cause.kind !== "start") return;
+    this.warned = true;
+    this.agent.log.warn(
+      "schedule() of a single run in onStart adds one at every wake; pass { idempotent: true } to have it once",
+      { callback },
+    );
+  }
+
+  private touched(id: string): void {
+    this.written.add(id);
+    this.agent.touch();
+  }
+}
+
+/** How often a table that users' SQL broke is tried again for what is due. */
+const UNREADABLE_MS = 30_000;
+
+/** Like the column's default (`interface.md` §2.4): 9 random bytes, 18 hex digits. */
+const ID_BYTES = 9;
+/** Two hex digits of each byte. */
+const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+function newId({ time }: ActiveAgent): string {
+  let id = "";
+  for (let n = 0; n < ID_BYTES; n++) id += HEX[Math.floor(time.random() * HEX.length)]!;
+  return id;
+}

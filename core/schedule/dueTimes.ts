@@ -1,0 +1,43 @@
+/** When a schedule is due: at first, and after a run. Pure; `Scheduler` calls it, `Cron` does the calendar. */
+import type { CronShape } from "./Cron.ts";
+import type { ScheduleRow } from "./ScheduleTable.ts";
+
+/** The end of the year 9999, the last that a timer's time can be written for (RFC 3339). */
+export const DUE_MS_MAX = Date.UTC(9999, 11, 31, 23, 59, 59);
+
+/**
+ * The exact due time, milliseconds since the epoch: `due_ms` while `time` is it rounded up, else the
+ * second that the user set in `time`. Undefined: not armed.
+ */
+export function dueOf(row: ScheduleRow | undefined): number | undefined {
+  if (row === undefined) return undefined;
+  if (row.dueMs !== null && (row.time === null || Math.ceil(row.dueMs / 1000) === row.time))
+    return row.dueMs;
+  return row.time === null ? undefined : Math.ceil(row.time * 1000);
+}
+
+/** Throws `InvalidCron`, or `Error` for a row that lacks what its type needs. */
+export function firstDue(row: ScheduleRow, nowMs: number, cron: CronShape): number {
+  switch (row.type) {
+    case "scheduled": {
+      const dueMs = dueOf(row);
+      if (dueMs === undefined) throw new Error("a schedule of type scheduled needs a time");
+      return dueMs;
+    }
+    case "delayed":
+      return Math.ceil(nowMs + (row.delayInSeconds ?? 0) * 1000);
+    case "cron":
+      return cron.next(row.cron ?? "", nowMs, row.timezone ?? undefined);
+    case "interval":
+      if (row.intervalSeconds === null || !(row.intervalSeconds > 0))
+        throw new Error("a schedule of type interval needs intervalSeconds above 0");
+      return Math.ceil(nowMs + row.intervalSeconds * 1000);
+  }
+}
+
+/**
+ * Of one that recurs, after a run that was due at `dueMs` and ended now. A cron with `all` runs each instant
+ * that was missed; the others go on from now. Throws as `firstDue` does.
+ */
+export const nextDue = (row: ScheduleRow, dueMs: number, nowMs: number, cron: CronShape): number =>
+  firstDue(row, row.type === "cron" && row.misfire === "all" ? dueMs : nowMs, cron);

@@ -1,0 +1,75 @@
+/**
+ * Signals between agents and workflow instances, on their way out: a lane like the queue's and beside it
+ * (as `MailLane`). A signal is asked for in a turn, stored with that turn's commit, and then put into the
+ * inbox of its target under a key that stays the same: never lost, applied once.
+ *
+ * A lane and not a message of the commit itself: a message leaves before its event is stored, and an
+ * instance must not start for a turn that never happened.
+ */
+import { agentId, type AgentId } from "../../schemas/Address.ts";
+import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
+import { encodeSignal, type WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
+import { storeInput } from "../inbox/storeInput.ts";
+import { WorkflowBinding } from "./WorkflowBinding.ts";
+import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+import type { ActiveAgentParts } from "../turn/AgentParts.ts";
+import { QueueLane } from "../queue/QueueLane.ts";
+
+/** As long as it takes: a signal fails only while the broker is away, and nobody else would send it. */
+const SIGNAL_RETRY = { maxAttempts: 1_000_000, baseDelayMs: 100, maxDelayMs: 5_000 } as const;
+
+/** Start of its triggers' keys. */
+export const SIGNAL_KEYS = "signal-out";
+
+interface SentSignal {
+  readonly to: readonly [className: string, name: string];
+  readonly key: string;
+  readonly signal: WorkflowSignal;
+}
+
+export class SignalLane extends QueueLane {
+  readonly #agent: ActiveAgent;
+  readonly #parts: ActiveAgentParts;
+
+  constructor(agent: ActiveAgent, parts: ActiveAgentParts) {
+    super(agent, parts.jobs, {
+      table: "svc_agents_signals",
+      keys: SIGNAL_KEYS,
+      events: undefined,
+      callback: () => (sent) => this.#publish(sent as SentSignal),
+      mayRetry: () => true,
+    });
+    this.#agent = agent;
+    this.#parts = parts;
+  }
+
+  /** The binding that a workflow class has in `env`, by either of its names. */
+  binding(name: string): WorkflowBinding | undefined {
+    const found = (this.#parts.env as Readonly<Record<string, unknown>> | undefined)?.[name];
+    return found instanceof WorkflowBinding ? found : undefined;
+  }
+
+  /** Durable with the turn that runs; `key` is the target's dedup key: the same again to the same target is one. Throws `TypeError` for what is not JSON. */
+  send(to: AgentId, key: string, signal: WorkflowSignal): void {
+    const sent: SentSignal = { to: [to.class, to.name], key, signal };
+    this.push("signal", sent, { id: `${to.class}/${to.name}/${key}`, retry: SIGNAL_RETRY });
+  }
+
+  /** At once, and only for now: what nobody misses when this host dies. Rejects with `BrokerUnavailable`. */
+  async sendNow(to: AgentId, signal: WorkflowSignal): Promise<void> {
+    const key = `workflow:${this.#agent.time.id()}`;
+    await this.#publish({ to: [to.class, to.name], key, signal });
+  }
+
+  async #publish({ to, key, signal }: SentSignal): Promise<void> {
+    const { inbox, signal: stopped } = this.#parts.jobs;
+    const head = {
+      key,
+      kind: "workflow",
+      type: signal.kind,
+      time: this.#agent.time.nowMs(),
+    } as const;
+    const data = encodeEnvelope(head, encodeSignal(signal));
+    await storeInput(inbox, agentId(...to), data, stopped);
+  }
+}

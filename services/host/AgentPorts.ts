@@ -1,0 +1,227 @@
+/**
+ * What one agent in memory asks of its host: what it is made of, where its commits and outputs go, what its mailbox
+ * reads and answers with. Methods of one small object instead of closures: a host has thousands of agents in
+ * memory, and the forty functions that each would get otherwise outweigh the agent.
+ *
+ * Made by `activate`; what it is told goes on to `AgentKeeper`, which decides whether the agent stays.
+ */
+import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
+import type { GatewayMessage, InputAnswer } from "../../schemas/Call.ts";
+import { storeInput } from "../../core/inbox/storeInput.ts";
+import type { AppendResult, StoredEvent } from "../../core/journal/Journal.ts";
+import { NO_MAIL_TRANSPORT } from "../../core/mail/MailTransport.ts";
+import type {
+  ActiveAgent,
+  ActiveAgentParts,
+  AgentClassType,
+  AgentOutlet,
+} from "../../core/turn/ActiveAgent.ts";
+import { Committer, type CommitterHost } from "../../core/turn/Committer.ts";
+import type { InputHandle, MailboxHost } from "../../core/input/Mailbox.ts";
+import type { Rebuilt } from "../../core/journal/rebuildAgent.ts";
+import type { SchedulerPorts } from "../../core/schedule/Scheduler.ts";
+import type { Turn } from "../../core/turn/Turn.ts";
+import { WriteLimits } from "../../core/turn/WriteLimits.ts";
+import { AgentLog } from "./AgentLog.ts";
+import { publishState, sendToGateway } from "./agentOutlet.ts";
+import { deadLetter } from "./deadLetter.ts";
+import type { HostServices } from "./HostServices.ts";
+import { sendAnswer } from "./sendAnswer.ts";
+
+/** Who keeps the agent in memory. */
+export interface AgentKeeper {
+  /** Before `onStart`: the agent's open sockets. */
+  readonly prepare: (agent: ActiveAgent) => void;
+  readonly onCommitted: (agent: ActiveAgent, bytes: number) => void;
+  readonly onFailed: (
+    agent: ActiveAgent,
+    outcome: AppendResult["_tag"] | "Defect",
+    error: unknown,
+  ) => void;
+  readonly onAbort: (reason: string) => void;
+  readonly onDestroyed: (agent: ActiveAgent, turn: Turn) => void;
+}
+
+export interface Ownership {
+  readonly epoch: Epoch;
+  /** Fires when the shard is lost or the host stops. */
+  readonly signal: AbortSignal;
+  /** As `CommitterHost`. */
+  readonly isStillOurs: () => true | Promise<boolean>;
+}
+
+export class AgentPorts implements ActiveAgentParts, CommitterHost, MailboxHost, AgentOutlet {
+  readonly image: Rebuilt["image"];
+  readonly database: Rebuilt["database"];
+  readonly agentClass: AgentClassType;
+  readonly env: unknown;
+  readonly log: AgentLog;
+  private readonly services: HostServices;
+  private readonly owner: Ownership;
+  private readonly home: AgentKeeper;
+  /** Set by `makeCommitter`, which the agent's constructor calls. */
+  private agent!: ActiveAgent;
+  private madeLimits: WriteLimits | undefined;
+
+  constructor(
+    services: HostServices,
+    { image, database }: Pick<Rebuilt, "image" | "database">,
+    own: {
+      readonly agentClass: AgentClassType;
+      readonly owner: Ownership;
+      readonly home: AgentKeeper;
+    },
+  ) {
+    this.services = services;
+    this.image = image;
+    this.database = database;
+    this.agentClass = own.agentClass;
+    this.owner = own.owner;
+    this.home = own.home;
+    // Of the code that the agent's class is of: the module may be replaced while the agent is in memory.
+    this.env = services.module().env;
+    this.log = new AgentLog(services.log, image.id);
+  }
+
+  // ActiveAgentParts
+
+  get time() {
+    return this.services.time;
+  }
+  get ambient() {
+    return this.services.ambient;
+  }
+  get observability() {
+    return this.services.observability;
+  }
+  get outgoing() {
+    return this.services.outgoing;
+  }
+  get mcp() {
+    return this.services.mcp;
+  }
+  get mail() {
+    return this.services.mail ?? NO_MAIL_TRANSPORT;
+  }
+  get unbegun() {
+    return this.services.unbegun;
+  }
+  get outlet(): AgentOutlet {
+    return this;
+  }
+  /** Made for each that asks: few agents have jobs. */
+  get jobs(): SchedulerPorts {
+    const { services } = this;
+    const { inbox, timers, cron } = services;
+    return {
+      inbox,
+      timers,
+      cron,
+      signal: this.owner.signal,
+      deadLetter: (input, reason) => deadLetter(services, this.image.id, { seq: 0, reason, input }),
+    };
+  }
+
+  get limits(): WriteLimits {
+    const { time, config } = this.services;
+    return (this.madeLimits ??= new WriteLimits(
+      time,
+      this.agentClass.options ?? {},
+      config.writeLimits,
+    ));
+  }
+
+  makeCommitter(agent: ActiveAgent): Committer {
+    this.agent = agent;
+    return new Committer(this);
+  }
+
+  onAbort(reason: string): void {
+    this.home.onAbort(reason);
+  }
+
+  onDestroyed(turn: Turn): void {
+    this.home.onDestroyed(this.agent, turn);
+  }
+
+  // AgentOutlet
+
+  toGateway(gateway: string, message: GatewayMessage, body?: Uint8Array): void {
+    sendToGateway(this.services, gateway, message, body);
+  }
+
+  publishState(id: AgentId, seq: number, timeMs: number, state: string | undefined): void {
+    publishState(this.services, id, seq, timeMs, state);
+  }
+
+  // CommitterHost
+
+  get host(): string {
+    return this.services.config.hostId;
+  }
+  get epoch(): Epoch {
+    return this.owner.epoch;
+  }
+
+  append(data: Uint8Array, expectedSeq: Sequence): Promise<AppendResult> {
+    const { journal, metrics } = this.services;
+    const { signal } = this.owner;
+    return journal.append(this.image.id, data, { expectedSeq, signal }).then((result) => {
+      // Counted here: by the time that it is known the committer may have been abandoned.
+      if (result._tag === "Conflict") metrics.refusedAppends();
+      return result;
+    });
+  }
+
+  last(): Promise<StoredEvent | undefined> {
+    return this.services.journal.last(this.image.id);
+  }
+
+  isStillOurs(): true | Promise<boolean> {
+    return this.owner.isStillOurs();
+  }
+
+  storeInput(data: Uint8Array): Promise<Sequence> {
+    return storeInput(this.services.inbox, this.image.id, data, this.owner.signal);
+  }
+
+  takeTriggers() {
+    return this.agent.takeTriggers();
+  }
+
+  onCommitted(bytes: number): void {
+    this.limits.committed(bytes);
+    this.home.onCommitted(this.agent, bytes);
+  }
+
+  onFailed(outcome: AppendResult["_tag"] | "Defect", error: unknown): void {
+    this.home.onFailed(this.agent, outcome, error);
+  }
+
+  // MailboxHost
+
+  read(seq: InputHandle["seq"]): Promise<Uint8Array | undefined> {
+    return this.services.inbox.get(this.image.id, seq);
+  }
+
+  answer(subject: string, answer: InputAnswer, body: Uint8Array | string): void {
+    sendAnswer(this.services, subject, answer, body);
+  }
+
+  async deadLetter({ seq }: InputHandle, reason: string, own?: Uint8Array): Promise<void> {
+    const input = own ?? (await this.read(seq)) ?? new Uint8Array(0);
+    await deadLetter(this.services, this.image.id, { seq, reason, input });
+  }
+
+  onTurn(): void {
+    this.services.metrics.turns();
+  }
+
+  onDuplicate(): void {
+    this.services.metrics.duplicates();
+  }
+
+  onEntityConflict(): void {
+    this.services.metrics.entityConflicts();
+  }
+}

@@ -1,0 +1,27 @@
+/** Puts an input that exhausted its attempts among the dead letters, with why. Rejects with `BrokerUnavailable`. */
+import type { AgentId } from "../../schemas/Address.ts";
+import { encodeDeadLetter } from "../../schemas/DeadLetter.ts";
+import type { HostServices } from "./HostServices.ts";
+
+export async function deadLetter(
+  services: HostServices,
+  id: AgentId,
+  letter: {
+    /** Inbox sequence; 0 for a job, which the agent keeps itself. */
+    readonly seq: number;
+    readonly reason: string;
+    /** An `InboxEnvelope` frame. */
+    readonly input: Uint8Array;
+  },
+): Promise<void> {
+  const { config, time, deadLetters, metrics } = services;
+  const head = {
+    agent: [id.class, id.name] as const,
+    seq: letter.seq,
+    reason: letter.reason,
+    host: config.hostId,
+    time: time.nowMs(),
+  };
+  await deadLetters.put(id, encodeDeadLetter(head, letter.input));
+  metrics.deadLetters();
+}

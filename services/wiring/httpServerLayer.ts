@@ -1,0 +1,32 @@
+/**
+ * Chooses the gateway's HTTP server: uWebSockets.js, several times faster, or node:http, which runs
+ * everywhere. The processes' main files call it; `auto` never fails, `uws` fails where it can't load.
+ */
+import * as Effect from "effect/Effect";
+import * as Layer from "effect/Layer";
+import type { HttpServer } from "../../core/http/HttpServer.ts";
+import * as UwsServer from "../uws/UwsServer.ts";
+import { loadUws } from "../uws/loadUws.ts";
+
+export type HttpServerChoice = "auto" | "uws" | "node";
+
+/** Imported when it is chosen: it brings `ws` along, which a process on uWebSockets.js never uses. */
+const nodeServerLayer = Layer.unwrap(
+  Effect.map(
+    Effect.promise(() => import("../nodeHttp/NodeServer.ts")),
+    ({ layer }) => layer,
+  ),
+);
+
+export const httpServerLayer = (
+  choice: HttpServerChoice,
+  load = loadUws,
+): Layer.Layer<HttpServer, UwsServer.UwsUnavailable> => {
+  if (choice === "node") return nodeServerLayer;
+  if (choice === "uws") return UwsServer.layer(load);
+  const fallback = (cause: UwsServer.UwsUnavailable) =>
+    Layer.unwrap(
+      Effect.as(Effect.logWarning(`${cause.message}; using node:http`), nodeServerLayer),
+    );
+  return Layer.catchTag(UwsServer.layer(load), "UwsUnavailable", fallback);
+};

@@ -1,0 +1,111 @@
+/**
+ * Joins commands with the NATS adapters: the options of a process's connection, and the look at the
+ * broker before a process serves. Used by `joinProcess` and `joinReader`.
+ */
+import * as Effect from "effect/Effect";
+import type { LogShape } from "../../core/telemetry/Log.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
+import {
+  describeDurability,
+  NotDurable,
+  readDurability,
+  type Durability,
+} from "../nats/durability.ts";
+import { unavailable } from "../nats/JetStreamApi.ts";
+import type { NatsShape } from "../nats/Nats.ts";
+import type { NatsOptions } from "../nats/natsLayer.ts";
+import type { ProvisionOptions } from "../nats/provision.ts";
+import type { ProvisionSettings, Target } from "./Joins.ts";
+
+/** `role` names the connection, and starts the subjects of its answers: a user of its own hears only those. */
+export const natsOptions = (
+  { natsUrl, login, namespace }: Target,
+  role: string,
+): NatsOptions & { readonly namespace: string } => ({
+  servers: natsUrl.split(","),
+  name: `agents ${role}`,
+  inboxPrefix: `_INBOX.${namespace}.${role}`,
+  answerPrefix: `${namespace}.answer.${role}`,
+  namespace,
+  ...login,
+});
+
+export function provisionOptions(settings: ProvisionSettings): ProvisionOptions {
+  const { shards, streamGroups, replicas, leaseTtlMs, placementCluster, placementTags } = settings;
+  const placement = {
+    ...(placementCluster === undefined ? {} : { cluster: placementCluster }),
+    ...(placementTags === undefined ? {} : { tags: placementTags }),
+  };
+  return {
+    ...(shards === undefined ? {} : { shards }),
+    ...(streamGroups === undefined ? {} : { streamGroups }),
+    ...(replicas === undefined ? {} : { replicas }),
+    ...(leaseTtlMs === undefined ? {} : { leaseTtlMs }),
+    ...(Object.keys(placement).length === 0 ? {} : { placement }),
+  };
+}
+
+export interface PreflightOptions {
+  /** `--require-durable`. */
+  readonly required: boolean;
+  /** The server is our own child: of a laptop, where nobody asked for durability. */
+  readonly own: boolean;
+  readonly log: LogShape;
+  readonly time: Pick<TimeShape, "after">;
+}
+
+/** A server that was away is asked so long after: often enough to tell soon that it came back weaker than it was. */
+const AWAY_MS = 30_000;
+
+/**
+ * Looks at the broker's durability now, after each reconnect, and again while a server is away; logs what it sees. The
+ * returned function says what was seen last. Fails with `NotDurable` or `BrokerUnavailable`.
+ */
+export const preflight = (nats: NatsShape, { required, own, log, time }: PreflightOptions) =>
+  Effect.gen(function* () {
+    const look = Effect.tryPromise({ try: () => readDurability(nats), catch: unavailable });
+    let seen: Durability = yield* look;
+    if (required && seen._tag !== "Durable")
+      return yield* Effect.fail(
+        new NotDurable({
+          message: `--require-durable: the broker's durability is ${describeDurability(seen)}`,
+        }),
+      );
+    const tell = (): void => {
+      const level = own ? "debug" : seen._tag === "Durable" ? "info" : "warn";
+      log[level]("durability of the broker", { durability: describeDurability(seen) });
+    };
+    tell();
+    let cancel: (() => void) | undefined;
+    let over = false;
+    const lookAgain = (): void => {
+      readDurability(nats)
+        .then(
+          (found) => {
+            const changed = describeDurability(found) !== describeDurability(seen);
+            seen = found;
+            if (changed) tell();
+          },
+          // What can't be read now is asked again at the next reconnect; until then the last answer stands.
+          () => undefined,
+        )
+        .finally(waitForAway);
+    };
+    const waitForAway = (): void => {
+      cancel?.();
+      const isAway = seen._tag === "Durable" && seen.away.length > 0;
+      cancel = isAway && !over ? time.after(AWAY_MS, lookAgain) : undefined;
+    };
+    waitForAway();
+    const offChange = nats.connection.onChange((up) => {
+      if (up) lookAgain();
+    });
+    yield* Effect.addFinalizer(() =>
+      Effect.sync(() => {
+        over = true;
+        offChange();
+        cancel?.();
+      }),
+    );
+    return (): Durability => seen;
+  });

@@ -1,0 +1,262 @@
+/**
+ * Joins a serving process with its adapters: the broker (`joinBroker`), the ports over it, then a
+ * gateway, a host, or both in one (`dev`). `main.ts` hands `startProcess` to the commands.
+ */
+import { chmodSync, mkdirSync } from "node:fs";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import * as Effect from "effect/Effect";
+import * as Exit from "effect/Exit";
+import * as Layer from "effect/Layer";
+import * as Scope from "effect/Scope";
+import { Blobs } from "../../core/journal/Blobs.ts";
+import { Bus } from "../../core/bus/Bus.ts";
+import { CallClient } from "../../core/call/CallClient.ts";
+import { Databases } from "../../core/database/Databases.ts";
+import { Journal } from "../../core/journal/Journal.ts";
+import { Log } from "../../core/telemetry/Log.ts";
+import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
+import { Time } from "../../core/time/Time.ts";
+import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
+import { Subjects } from "../../schemas/Subjects.ts";
+import { layer as cronLayer } from "../cronParser/CronParser.ts";
+import { runGateway } from "../gateway/runGateway.ts";
+import { runHost } from "../host/runHost.ts";
+import { layer as mcpLayer } from "../mcp/McpClientsLayer.ts";
+import { bindEnv } from "../module/bindEnv.ts";
+import { gatewayModule } from "../module/gatewayModule.ts";
+import type { LoadedModule } from "../module/LoadedModule.ts";
+import { mailModule } from "../module/mailModule.ts";
+import { describeDurability } from "../nats/durability.ts";
+import { Nats } from "../nats/Nats.ts";
+import { natsLayer } from "../nats/natsLayer.ts";
+import {
+  DataFolderInUse,
+  lockDataFolder,
+  type DataFolderLock,
+} from "../natsServer/DataFolderLock.ts";
+import { asyncAmbientLayer, callingAgent } from "../node/AsyncAmbient.ts";
+import { gatedCalls } from "../node/gatedCalls.ts";
+import { installGatedFetch } from "../node/gatedFetch.ts";
+import { installLazyFetchClasses } from "../node/lazyFetchClasses.ts";
+import { layer as machineTimeLayer, machineTime } from "../node/MachineTime.ts";
+import { memoryDefault, memoryInUse } from "../node/memoryInUse.ts";
+import { layer as outgoingLayer } from "../node/NodeOutgoing.ts";
+import { httpServerLayer } from "./httpServerLayer.ts";
+import { genericObservability } from "../observability/index.ts";
+import { cachedAgents } from "../sqlite/cachedAgents.ts";
+import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
+import { forgetErased } from "./forgetErased.ts";
+import { gatewayBounds } from "./joinGateway.ts";
+import { natsOptions, preflight, provisionOptions } from "./joinNats.ts";
+import { mailLayers, mailOfEnv, serveMail } from "./joinMail.ts";
+import type { ProcessSettings, RunningProcess } from "./Joins.ts";
+import { openBroker, type OpenBroker } from "./joinBroker.ts";
+import { readinessOf } from "./readiness.ts";
+
+/** Hosts of one data folder at a time: more would share two cores hundreds of times. */
+const HOSTS_PER_FOLDER_MAX = 256;
+
+/** Rejects with a tagged error whose message is for people. */
+export async function startProcess(
+  settings: ProcessSettings,
+  broker: Promise<OpenBroker> = openBroker(settings),
+): Promise<RunningProcess> {
+  const scope = Effect.runSync(Scope.make());
+  const stop = () => Effect.runPromise(Scope.close(scope, Exit.void));
+  try {
+    return { ...(await Effect.runPromise(Scope.provide(start(settings, broker), scope))), stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+const start = (settings: ProcessSettings, opening: Promise<OpenBroker>) =>
+  Effect.gen(function* () {
+    const broker = yield* Effect.acquireRelease(
+      Effect.tryPromise({ try: () => opening, catch: (error) => error }),
+      (opened) => Effect.promise(opened.stop),
+    );
+    const folder =
+      settings.role === "gateway" || settings.role === "mail"
+        ? undefined
+        : yield* hostFolder(settings.dataFolder);
+    const context = yield* Layer.build(portsLayer(settings, broker.url, folder));
+    if (folder !== undefined) yield* Effect.provide(lookThrough(folder), context);
+    return yield* Effect.provide(serveRoles(settings, broker), context);
+  });
+
+/** Files of agents that were erased while this host was away go, in the background. */
+const lookThrough = (folder: string) =>
+  Effect.gen(function* () {
+    const ports = {
+      journal: yield* Journal,
+      databases: yield* Databases,
+      time: yield* Time,
+      log: yield* Log,
+    };
+    const stopped = yield* Effect.acquireRelease(
+      Effect.sync(() => new AbortController()),
+      (controller) => Effect.sync(() => controller.abort()),
+    );
+    const startMs = ports.time.nowMs();
+    void forgetErased(ports, cachedAgents(folder, startMs), stopped.signal);
+  });
+
+/** A folder of this host's own for its local images: two hosts never share one. */
+const hostFolder = (dataFolder: string) =>
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.promise(async (): Promise<DataFolderLock & { folder: string }> => {
+        for (let n = 0; n < HOSTS_PER_FOLDER_MAX; n++) {
+          const folder = join(dataFolder, "hosts", String(n));
+          mkdirSync(folder, { recursive: true, mode: 0o700 });
+          chmodSync(folder, 0o700); // an older release made it for all to read
+          const lock = await lockDataFolder(folder).catch((error: unknown) => {
+            if (error instanceof DataFolderInUse) return undefined;
+            throw error;
+          });
+          if (lock !== undefined) return { ...lock, folder };
+        }
+        throw new Error(`${dataFolder}/hosts: ${HOSTS_PER_FOLDER_MAX} hosts run on it already`);
+      }),
+      (lock) => Effect.sync(() => lock.release()),
+    ),
+    ({ folder }) => join(folder, "images"),
+  );
+
+const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string | undefined) => {
+  const { namespace, natsLogin, role, log } = settings;
+  return Layer.mergeAll(
+    natsLayer({
+      ...natsOptions({ natsUrl, login: natsLogin, namespace }, role),
+      log,
+      leaderOnly: role === "gateway" || role === "mail",
+      provision: {
+        ...provisionOptions(settings.provision),
+        moveInbox: settings.natsUrl === undefined, // a server of its own
+      },
+    }),
+    sqliteDatabases({ folder }),
+    asyncAmbientLayer,
+    cronLayer,
+    outgoingLayer,
+    mcpLayer({ allowLoopback: role === "dev" || settings.mcpAllowLoopback === true, log }),
+    mailLayers(settings),
+    machineTimeLayer,
+    Layer.succeed(Log, log),
+    httpServerLayer("auto"),
+  );
+};
+
+const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
+  Effect.gen(function* () {
+    const { role, log, namespace } = settings;
+    const nats = yield* Nats;
+    const { shards } = nats;
+    const durability = yield* preflight(nats, {
+      required: settings.requireDurable,
+      own: settings.natsUrl === undefined,
+      log,
+      time: machineTime,
+    });
+    const { groupCommit } = settings;
+    nats.groupCommit.on =
+      groupCommit === "auto" ? durability()._tag === "Durable" : groupCommit === "on";
+    const bus = yield* Bus;
+    const subjects = new Subjects(namespace);
+    const calls = new CallClient({
+      bus,
+      blobs: yield* Blobs,
+      time: yield* Time,
+      subjects,
+      shards,
+      caller: callingAgent,
+    });
+    // Runs after gateway and host have stopped: what they still had to tell was told, or never will be.
+    yield* Effect.addFinalizer(() => Effect.sync(() => calls.close()));
+    const mailing = yield* mailOfEnv;
+    let code = codeOf(settings.module, settings.env, calls, mailing);
+    const metrics = agentMetrics(settings.metrics);
+    metrics.durable(() => (durability()._tag === "Durable" ? 1 : 0));
+    const id = `${role}-${hostname()}-${machineTime.id().slice(0, 8)}`;
+    installLazyFetchClasses();
+    installGatedFetch();
+    const host =
+      role === "gateway" || role === "mail"
+        ? undefined
+        : yield* runHost({
+            hostId: id,
+            subjects,
+            shards,
+            module: () => code.host,
+            metrics,
+            calls,
+            observability: genericObservability,
+            writeLimits: settings.writeLimits,
+            memoryInUse: memoryInUse({
+              bytesMax:
+                (settings.memory?.bytesMax ?? memoryDefault()) / (settings.memory?.processes ?? 1),
+              databaseBytes: (yield* Databases).memoryBytes,
+            }),
+          });
+    const gateway =
+      role === "host" || role === "mail"
+        ? undefined
+        : yield* runGateway({
+            gatewayId: id,
+            subjects,
+            shards,
+            hostname: settings.hostname,
+            port: settings.port,
+            ...(settings.publicUrl === undefined ? {} : { publicUrl: settings.publicUrl }),
+            access: { ...settings.access, dev: role === "dev" },
+            ...gatewayBounds(settings.limits, settings.portShared ?? false),
+            module: () => code.gateway,
+            calls,
+            metrics,
+          });
+    if (gateway !== undefined) log.debug("gateway listens", { server: gateway.server });
+    const seesShards = host ?? gateway?.gateway;
+    if (seesShards !== undefined) metrics.shardsWithoutHost(() => seesShards.shardsUnowned);
+    const smtpPort = yield* serveMail(settings, () => code.mail);
+    return {
+      port: gateway?.port,
+      smtpPort,
+      natsUrl: broker.url,
+      natsSummary: broker.summary,
+      readiness: () =>
+        readinessOf({
+          connected: bus.connected(),
+          host,
+          gateway: gateway?.gateway,
+          shards,
+          leaseTtlMs: nats.leaseTtlMs,
+          durability: describeDurability(durability()),
+        }),
+      reload: async (module: LoadedModule) => {
+        code = codeOf(module, settings.env, calls, mailing);
+        await host?.recycle();
+      },
+      // A process that can't go on exits by its own defects; nothing here gives up for good.
+      failed: new Promise<never>(() => undefined),
+    };
+  });
+
+/** What gateway, host and mail take from a module. */
+function codeOf(
+  module: LoadedModule,
+  variables: Readonly<Record<string, unknown>>,
+  calls: CallClient,
+  mailing: Effect.Success<typeof mailOfEnv>,
+) {
+  const gated = gatedCalls(calls);
+  const env = bindEnv(variables, module.agents, () => gated, mailing);
+  return {
+    // The mark on a class says that it is one of ours: `readModule` has checked it.
+    host: { agents: module.agents as ReadonlyMap<string, AgentClassType>, env },
+    gateway: gatewayModule(module, env),
+    mail: mailModule(module, env),
+  };
+}

@@ -1,0 +1,118 @@
+/**
+ * Joins the commands that look, act from outside or provision with their adapters: a connection, ports,
+ * throw-away databases. `main` hands them on; `joinNats` has what they share with `joinProcess`.
+ */
+import * as Effect from "effect/Effect";
+import * as Exit from "effect/Exit";
+import * as Layer from "effect/Layer";
+import * as Scope from "effect/Scope";
+import { Blobs } from "../../core/journal/Blobs.ts";
+import { Bus } from "../../core/bus/Bus.ts";
+import { CallClient } from "../../core/call/CallClient.ts";
+import { Databases } from "../../core/database/Databases.ts";
+import { DeadLetters, type DeadLettersShape } from "../../core/dead/DeadLetters.ts";
+import { Inbox } from "../../core/inbox/Inbox.ts";
+import { Journal } from "../../core/journal/Journal.ts";
+import { JournalFeed } from "../../core/journal/JournalFeed.ts";
+import { Leases } from "../../core/lease/Leases.ts";
+import { Timers } from "../../core/schedule/Timers.ts";
+import { Snapshots } from "../../core/journal/Snapshots.ts";
+import type { BackupEntry } from "../../schemas/BackupFile.ts";
+import { awayCopies } from "../nats/awayCopies.ts";
+import { unavailable } from "../nats/JetStreamApi.ts";
+import { Nats } from "../nats/Nats.ts";
+import { natsLayer } from "../nats/natsLayer.ts";
+import { describeDurability, readDurability } from "../nats/durability.ts";
+import { readStored } from "../nats/readStored.ts";
+import { purgeAgent, purgeInputs } from "../nats/purgeAgent.ts";
+import { machineTime } from "../node/MachineTime.ts";
+import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
+import { natsOptions, provisionOptions } from "./joinNats.ts";
+import type { ProvisionSettings, ReadPorts, Target } from "./Joins.ts";
+import { tellErased } from "./tellErased.ts";
+
+/** Rejects with `NotProvisioned` or `BrokerUnavailable`. */
+export async function openReader(target: Target): Promise<ReadPorts> {
+  const scope = Effect.runSync(Scope.make());
+  const close = () => Effect.runPromise(Scope.close(scope, Exit.void));
+  const layer = Layer.mergeAll(
+    natsLayer(natsOptions(target, "cli")),
+    sqliteDatabases({ folder: undefined }),
+  );
+  try {
+    const context = await Effect.runPromise(Layer.buildWithScope(layer, scope));
+    const ports = Effect.gen(function* () {
+      const nats = yield* Nats;
+      const { shards, subjects, connection } = nats;
+      const bus = yield* Bus;
+      const blobs = yield* Blobs;
+      const deadLetters = yield* DeadLetters;
+      const calls = new CallClient({
+        bus,
+        blobs,
+        time: machineTime,
+        subjects,
+        shards,
+      });
+      const hosts = { bus, time: machineTime, subjects, newInbox: connection.newAnswerInbox };
+      return {
+        journal: yield* Journal,
+        feed: yield* JournalFeed,
+        deadLetters,
+        inbox: yield* Inbox,
+        calls,
+        timers: yield* Timers,
+        snapshots: yield* Snapshots,
+        databases: yield* Databases,
+        leases: yield* Leases,
+        shards,
+        namespace: subjects.namespace,
+        stored: (part) =>
+          part === "letters"
+            ? letters(deadLetters)
+            : readStored(nats, blobs, part === "inputs" ? "inbox" : "journal"),
+        purgeInputs: (id) => purgeInputs(nats, id),
+        purge: (id, options) => purgeAgent(nats, id, options),
+        awayCopies: () => awayCopies(nats),
+        tellErased: (id, ids) => tellErased(hosts, id, ids),
+      } satisfies Omit<ReadPorts, "close">;
+    });
+    return { ...(await Effect.runPromise(Effect.provide(ports, context))), close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+const divided = (groups: number): string => (groups === 1 ? "" : ` in ${groups} stream groups`);
+
+/** When a letter was stored is in its own head. */
+async function* letters({
+  list,
+}: Pick<DeadLettersShape, "list">): AsyncGenerator<BackupEntry, void, void> {
+  for await (const letter of list()) yield { ...letter, storedMs: 0 };
+}
+
+/** Creates or completes the installation. Rejects with `ShardCountMismatch`, `StreamGroupsRefused`, `ProvisioningRefused` or `BrokerUnavailable`. */
+export async function provisionTarget(
+  target: Target,
+  settings: ProvisionSettings,
+): Promise<readonly string[]> {
+  const layer = natsLayer({
+    ...natsOptions(target, "provision"),
+    provision: { ...provisionOptions(settings), moveInbox: true },
+  });
+  const look = Effect.gen(function* () {
+    const nats = yield* Nats;
+    const durability = yield* Effect.tryPromise({
+      try: () => readDurability(nats),
+      catch: unavailable,
+    });
+    return [
+      `Namespace ${target.namespace}: streams and buckets are there`,
+      `${nats.shards} shards${divided(nats.streamGroups)}, leases of ${nats.leaseTtlMs} ms`,
+      `Durability: ${describeDurability(durability)}`,
+    ];
+  });
+  return Effect.runPromise(Effect.scoped(Effect.provide(look, layer)));
+}
