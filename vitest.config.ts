@@ -11,7 +11,20 @@ const ALONE = [
 /** `npm run attack`: what an outsider tries, over real sockets and processes. */
 const ATTACK = ["test/attack/**/*.test.ts"];
 /** `npm run test:long`: real processes under faults, clusters, whole zones' calendars; half a minute each or more. */
-const LONG: string[] = [];
+const LONG = [
+  "test/cluster/*.test.ts",
+  "test/faults/{rig,rigFound,socketOrder,nothingLost,topology,deadCallee,damage}.test.ts",
+  "test/membership/{membership,gatewayEnds}.test.ts",
+  "test/sim/{bites,crashPoints}.test.ts",
+  "test/workflows/kill.test.ts",
+  "test/fibers/kill.test.ts",
+  "test/jobs/{manySchedules,crashes,realServer,cron}.test.ts",
+  "test/deploy/{backup,logins,diskFull,streamGroups}.test.ts",
+  "test/conformance/{natsGroups,natsStreamGroups}.test.ts",
+  "test/cli/{installation,backupRestore,exportImport}.test.ts",
+  "test/replay/replayEquality.test.ts",
+  "test/sqlite/replay.test.ts",
+];
 
 class AloneFirst extends BaseSequencer {
   /** Between two of the others one would end the process that these share. */
@@ -37,7 +50,10 @@ export default defineConfig({
     // On two cores: much of the suite waits, for leases, deadlines, servers that start.
     maxWorkers: 4,
     projects: [
-      { extends: true, test: { name: "alone", include: ALONE, exclude: LONG } },
+      {
+        extends: true,
+        test: { name: "alone", include: ALONE, exclude: [...configDefaults.exclude, ...LONG] },
+      },
       {
         extends: true,
         test: {

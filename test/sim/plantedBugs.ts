@@ -246,7 +246,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "an agent ignores numbers of messages",
-    caughtBy: 2,
+    caughtBy: 56,
     breaks: ["I14"],
     install: () =>
       patch(
