@@ -64,8 +64,9 @@ export default defineConfig({
           exclude: [...configDefaults.exclude, ...ALONE, ...LONG, ...ATTACK],
         },
       },
-      { extends: true, test: { name: "long", include: LONG } },
-      { extends: true, test: { name: "attack", include: ATTACK } },
+      { extends: true, test: { name: "long", include: LONG, testTimeout: 120_000 } },
+      // Each starts processes: on a machine that is busy elsewhere half a minute is short.
+      { extends: true, test: { name: "attack", include: ATTACK, testTimeout: 120_000 } },
     ],
   },
 });
