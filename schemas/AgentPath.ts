@@ -10,11 +10,11 @@
  * Otherwise a stranger could address a sub-agent past its parent's `onBeforeSubAgent`. The entrances:
  *
  * 1. A webhook's entity: body, path, header and constant, single or in a batch (`services/gateway/webhookInput`).
- * 2. A mail's agent id, whatever resolver returned it (`core/mail/routeAgentEmail`), but for a signed reply.
- * 3. URLs, `getAgentByName`, `idFromName` and stubs (`core/agent/AgentNamespace`), MCP's callback URL among them.
+ * 2. A mail's agent id, whatever resolver returned it (`core/namespace/routeAgentEmail`), but for a signed reply.
+ * 3. URLs, `getAgentByName`, `idFromName` and stubs (`core/namespace/AgentNamespace`), MCP's callback URL among them.
  * 4. A workflow's id (`core/workflow/WorkflowBinding`).
  *
- * Operators' commands take addresses of either kind. A sub-agent's URL is decoded step by step (`core/subAgent/subAgentPaths`).
+ * Operators' commands take addresses of either kind. A sub-agent's URL is decoded step by step (`core/namespace/subAgentPaths`).
  */
 import type * as Brand from "effect/Brand";
 import { agentId, InvalidAddress, type AgentId } from "./Address.ts";

@@ -65,7 +65,7 @@ type CallHead =
     }
   /**
    * Whether this upgrade is for the agent itself, or for a sub-agent that its URL names: answered `taken`, or as a `fetch` of it is
-   * (`core/turn/subAgentCalls`).
+   * (`core/runtime/subAgentCalls`).
    */
   | {
       readonly kind: "gate";

@@ -7,9 +7,10 @@ import type { LogShape } from "../telemetry/Log.ts";
 import type { CallableMetadata } from "./callable.ts";
 import { runtimeOf, type AgentContext } from "./AgentContext.ts";
 import type { AgentRuntime } from "./AgentRuntime.ts";
-import { toObject, toSqlValue, type SqlParameter } from "./AgentStorage.ts";
-import { Connection, type ConnectionMessage } from "./Connection.ts";
-import { ReadonlyConnection, SqlError } from "./errors.ts";
+import { toObject, toSqlValue, type SqlParameter } from "../database/AgentStorage.ts";
+import { Connection, type ConnectionMessage } from "../connection/Connection.ts";
+import { ReadonlyConnection, SqlError } from "../errors/errors.ts";
+import type { AgentStaticOptions } from "./AgentStaticOptions.ts";
 import { AgentSubAgents, FAMILY } from "./AgentSubAgents.ts";
 import { callableMethods } from "./methods.ts";
 import type { Observability } from "../telemetry/observability.ts";
@@ -17,51 +18,6 @@ import { stateHookOf } from "./stateHook.ts";
 
 /** How loaders know an agent class without importing this file. */
 export const AGENT_MARK = Symbol.for("agents.Agent");
-
-export interface RetryOptions {
-  readonly maxAttempts?: number;
-  readonly baseDelayMs?: number;
-  readonly maxDelayMs?: number;
-}
-
-export interface AgentStaticOptions {
-  /** Leave memory when idle. Default true; false keeps it while its host lives. */
-  readonly hibernate?: boolean;
-  /** Seconds without a turn after which it hibernates. Default 30. */
-  readonly hibernateAfterSeconds?: number;
-  /** Send the identity frame on connect. Default true. */
-  readonly sendIdentityOnConnect?: boolean;
-  readonly hungScheduleTimeoutSeconds?: number;
-  readonly retry?: RetryOptions;
-  /** After a host's end interrupted fibers are looked for within this time. Milliseconds, default 30,000; at least 100. */
-  readonly keepAliveIntervalMs?: number;
-  /** `onStart` waits this long for `onFiberRecovered` of all. Milliseconds, default 10,000; 0: until they are through. */
-  readonly fiberRecoveryScanDeadlineMs?: number;
-  /** An `onFiberRecovered` that keeps failing is given up for a fiber this old. Milliseconds, default a day; 0: never. */
-  readonly fiberRecoveryMaxAgeMs?: number;
-  /**
-   * `"open"`: the default routing lets HTTP requests and writing sockets reach a class that has signed webhooks.
-   * Without it that class takes its webhooks only, and its sockets are readonly (`docs/access.md`). There is no other
-   * value; the type is wide because TypeScript reads the word in a subclass as a `string`.
-   */
-  readonly http?: string;
-  /** `sendWebhook` may reach private, loopback and link-local addresses. Default false. */
-  readonly allowPrivateHosts?: boolean;
-  /** `setState` past it throws `StateTooLarge`. Bytes of JSON, default 16 MiB. */
-  readonly stateBytesMax?: number;
-  /** SQL past it throws; what was uncommitted before stays. Bytes of pages that one commit changes, default 64 MiB. */
-  readonly commitBytesMax?: number;
-  /** Past it calls and clients can't write: `JournalRateExceeded`. Bytes, default 512 MiB. */
-  readonly journalBytesPerMinute?: number;
-}
-
-export const AGENT_STATIC_OPTIONS_DEFAULT = {
-  hibernate: true,
-  hibernateAfterSeconds: 30,
-  sendIdentityOnConnect: true,
-  hungScheduleTimeoutSeconds: 30,
-  retry: { maxAttempts: 3, baseDelayMs: 100, maxDelayMs: 3000 },
-} as const;
 
 /** Who asks for a state change: a client's connection, or the agent's own code. */
 export type StateSource = Connection | "server";

@@ -4,8 +4,8 @@
  * `blockConcurrencyWhile`, `abort`.
  */
 import type { AgentRuntime } from "./AgentRuntime.ts";
-import { AgentStorage } from "./AgentStorage.ts";
-import { instanceId, type AgentInstanceId } from "./instanceId.ts";
+import { AgentStorage } from "../database/AgentStorage.ts";
+import { instanceId, type AgentInstanceId } from "../namespace/instanceId.ts";
 
 /** The runtime behind a context. A context that was not made by the runtime is a `TypeError`. */
 export const runtimeOf = (ctx: AgentContext): AgentRuntime => AgentContext.runtimeOf(ctx);

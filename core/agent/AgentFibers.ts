@@ -17,7 +17,7 @@ import { Fibers } from "../fiber/Fibers.ts";
 import { hasEnded, toInspection, type FiberRow } from "../fiber/FiberTable.ts";
 import { runtimeOf } from "./AgentContext.ts";
 import { AgentMcp } from "./AgentMcp.ts";
-import { classOptions } from "./classOptions.ts";
+import { classOptions } from "./AgentStaticOptions.ts";
 
 export class AgentFibers extends AgentMcp {
   #made: Fibers | undefined;

@@ -16,10 +16,10 @@ import { toSchedule } from "../schedule/ScheduleTable.ts";
 import type { SendWebhookOptions } from "../outgoing/OutgoingWebhook.ts";
 import type { QueueItem } from "../queue/QueueTable.ts";
 import { backoffMs, resolveRetry } from "../retry/retryPolicy.ts";
-import type { RetryOptions } from "./Agent.ts";
+import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { FIBER_ALARM } from "../fiber/Fiber.ts";
 import { runtimeOf, type AgentContext } from "./AgentContext.ts";
-import { classOptions } from "./classOptions.ts";
+import { classOptions } from "./AgentStaticOptions.ts";
 
 export interface ScheduleCriteria {
   readonly id?: string;

@@ -1,7 +1,7 @@
 /**
  * The part of `Agent` that gets and sends mail (`interface.md` §6.6, `protocol.md` §8): `onEmail`,
  * `replyToEmail`, `sendEmail`. Between `AgentWorkflows` and `Agent` in the chain of classes. What is sent waits
- * in the agent (`core/mail/MailLane`) until a relay has it.
+ * in the agent (`core/outgoing/MailLane`) until a relay has it.
  */
 import { camelCaseToKebabCase } from "../../schemas/Address.ts";
 import type { AgentEmail } from "../mail/AgentEmail.ts";

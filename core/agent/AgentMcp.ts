@@ -3,14 +3,14 @@
  * `AgentFibers` in the chain of classes; the servers themselves are `this.mcp`.
  */
 import { agentPath, ownName } from "../../schemas/AgentPath.ts";
-import { buildAgentPath, isRoutableRoot } from "../subAgent/subAgentPaths.ts";
+import { buildAgentPath, isRoutableRoot } from "../namespace/subAgentPaths.ts";
 import type { MCPClientManager, RegisterServerOptions } from "../mcp/MCPClientManager.ts";
 import type { McpServersState } from "../mcp/McpOffers.ts";
 import { normalizeServerId } from "../mcp/normalizeServerId.ts";
 import { StoredOAuthProvider, type OAuthProvider } from "../mcp/OAuthProvider.ts";
 import { runtimeOf } from "./AgentContext.ts";
 import { AgentMail } from "./AgentMail.ts";
-import { classOptions } from "./classOptions.ts";
+import { classOptions } from "./AgentStaticOptions.ts";
 
 export interface AddMcpServerOptions extends Pick<
   RegisterServerOptions,

@@ -13,7 +13,7 @@ import {
 import type { SubAgentInfo } from "../subAgent/SubAgentTable.ts";
 import { runtimeOf } from "./AgentContext.ts";
 import { AgentFibers } from "./AgentFibers.ts";
-import type { AgentStub } from "./AgentNamespace.ts";
+import type { AgentStub } from "../namespace/AgentStub.ts";
 
 /** The runtime's door to it. */
 export const FAMILY: unique symbol = Symbol("family");

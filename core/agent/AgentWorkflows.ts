@@ -1,6 +1,6 @@
 /**
  * The part of `Agent` that starts workflows and follows them (`protocol.md` §7). Between `AgentJobs` and
- * `AgentMail` in the chain of classes. An instance is an actor of its own (`core/workflow/WorkflowRun`);
+ * `AgentMail` in the chain of classes. An instance is an actor of its own (`core/runtime/WorkflowRun`);
  * here is what this agent knows of it, in `cf_agents_workflows`.
  *
  * 1. Starts and events go out by the signal lane: durable with the turn that asked, in the order of the calls.
@@ -8,7 +8,7 @@
  */
 import type { CallbackSignal, StateSignal, WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
 import type { WorkflowBinding } from "../workflow/WorkflowBinding.ts";
-import type { ControlAction, InstanceStatus } from "../workflow/WorkflowRun.ts";
+import type { ControlAction, InstanceStatus } from "../workflow/WorkflowCalls.ts";
 import type { WorkflowStatus } from "../workflow/RunTable.ts";
 import {
   WorkflowTable,
@@ -16,11 +16,9 @@ import {
   type WorkflowPage,
   type WorkflowQueryCriteria,
 } from "../workflow/WorkflowTable.ts";
+import { RECEIVE } from "../input/runWorkflowSignal.ts";
 import { AgentJobs } from "./AgentJobs.ts";
 import { runtimeOf } from "./AgentContext.ts";
-
-/** Where the runtime hands a workflow's signal to an agent. A symbol: no call from outside reaches it. */
-export const RECEIVE: unique symbol = Symbol("agents.receiveWorkflowSignal");
 
 export interface RunWorkflowOptions {
   /** Of the instance, among all of its workflow; default `wf_` and random. */

@@ -2,7 +2,7 @@
  * What a method marked `@callable({ streaming: true })` gets as its first argument: chunks now, an end
  * or an error once (`protocol.md` §2.4). The runtime makes it; each frame passes the output gate.
  */
-import type { RpcReply } from "./protocol.ts";
+import type { RpcReply } from "../connection/protocol.ts";
 
 /** How its frames reach the caller. */
 export interface StreamOutlet {

@@ -25,7 +25,7 @@ import type { BlobsShape } from "../journal/Blobs.ts";
 import type { BusReply, BusShape } from "../bus/Bus.ts";
 import type { LeaseChange } from "../lease/Leases.ts";
 import type { TimeShape } from "../time/Time.ts";
-import type { CallAnswer } from "../turn/handleCall.ts";
+import type { CallAnswer } from "./CallAnswer.ts";
 import { CallTries } from "./CallTries.ts";
 
 /** Nobody answered for the agent within the deadline. Retry later. */

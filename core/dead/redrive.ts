@@ -5,7 +5,7 @@
  * 1. A webhook (or mail, or a workflow's signal) is what it was: dead inputs are remembered by delivery
  *    and not by key, so it runs again, with all its attempts. Nobody waits for its answer any more.
  * 2. A job's row is gone, and its trigger alone would run nothing: it goes as a `redrive`, which puts it
- *    where it was (`core/queue/redriveJob`).
+ *    where it was (`core/input/redriveJob`).
  */
 import type { StoredDeadLetter } from "./DeadLetters.ts";
 import { decodeDeadLetter } from "../../schemas/DeadLetter.ts";

@@ -5,7 +5,7 @@
  * Beyond the reference's columns: `kept` (by `startFiber`), `owed` (it runs, or its recovery is not over), `recoveries` (that
  * have begun and not ended: hosts that may have died of them), `failures` (of its recovery).
  */
-import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import type { AgentWork } from "../turn/AgentTurns.ts";
 import type { SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
 import type {
@@ -65,9 +65,9 @@ const DELETED_USUALLY: ReadonlyArray<FiberStatus> = ["completed", "aborted", "er
 export const hasEnded = (status: FiberStatus): boolean => ENDED.includes(status);
 
 export class FiberTable {
-  private readonly runtime: Pick<AgentRuntime, "query" | "time">;
+  private readonly runtime: Pick<AgentWork, "query" | "time">;
 
-  constructor(runtime: Pick<AgentRuntime, "query" | "time">) {
+  constructor(runtime: Pick<AgentWork, "query" | "time">) {
     this.runtime = runtime;
   }
 

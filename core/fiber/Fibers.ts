@@ -12,8 +12,9 @@
  *
  * Made by `AgentFibers`, which is the API.
  */
-import type { AgentRuntime } from "../agent/AgentRuntime.ts";
-import { messageOf } from "../agent/errors.ts";
+import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
+import type { AgentWork } from "../turn/AgentTurns.ts";
+import { messageOf } from "../errors/errors.ts";
 import type { LogShape } from "../telemetry/Log.ts";
 import {
   FIBER_ALARM,
@@ -61,9 +62,14 @@ export interface FiberOwner {
   ) => Promise<void | FiberRecoveryResult> | void | FiberRecoveryResult;
 }
 
+/** The agent that fibers run on. */
+export interface FiberRuntime extends AgentWork {
+  readonly scheduler: SchedulesOfAgent;
+}
+
 export class Fibers {
   readonly table: FiberTable;
-  readonly #runtime: AgentRuntime;
+  readonly #runtime: FiberRuntime;
   readonly #owner: FiberOwner;
   readonly #options: Required<FiberOptions>;
   readonly #running = new Map<string, Running>();
@@ -71,7 +77,7 @@ export class Fibers {
   /** Its row's id; null: not looked for yet. */
   #alarmId: string | undefined | null = null;
 
-  constructor(runtime: AgentRuntime, owner: FiberOwner) {
+  constructor(runtime: FiberRuntime, owner: FiberOwner) {
     this.table = new FiberTable(runtime);
     this.#runtime = runtime;
     this.#owner = owner;

@@ -30,6 +30,9 @@ export interface Delivery {
   readonly nak: (delayMs: number) => void;
 }
 
+/** A delivery without its bytes: what acks or returns it. */
+export type InputHandle = Omit<Delivery, "data">;
+
 export type PublishResult =
   | { readonly _tag: "Stored"; readonly seq: Sequence }
   /** Not known to be stored when `signal` fired (it may be: publish again with the same key is safe). */

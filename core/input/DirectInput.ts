@@ -15,7 +15,8 @@ import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { CallReply } from "../../schemas/Call.ts";
 import { encodeEnvelope, type InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { ResponseParts } from "../http/takeResponse.ts";
-import type { InputHandle } from "./Mailbox.ts";
+import type { InputHandle } from "../inbox/Inbox.ts";
+import type { UnstoredInput } from "../turn/Turn.ts";
 
 export interface DirectEnd {
   readonly reply: Extract<CallReply, { readonly kind: "done" | "stored" | "notHere" }>;
@@ -25,7 +26,7 @@ export interface DirectEnd {
 /** A stream counts from 1. */
 const NOT_STORED = 0 as Sequence;
 
-export class DirectInput implements InputHandle {
+export class DirectInput implements InputHandle, UnstoredInput {
   readonly id: AgentId;
   readonly envelope: InboxEnvelope;
   /** In the inbox; 0 while it does not lie there. */

@@ -12,14 +12,20 @@
  *
  * Asked by `Mailbox`; the announcing is that of `Suspects`.
  */
-import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
+import type { Suspects } from "./Suspects.ts";
 import type { Turn } from "../turn/Turn.ts";
 
 /** A death is found out, and its shard claimed, a few seconds later. */
 const SUSPECT_AGE_MS = 3_000;
 
+/** The agent whose inputs they are. */
+export interface DoubtsAgent extends Pick<AgentTurns, "startedMs" | "time"> {
+  readonly suspects: Pick<Suspects, "announceInput">;
+}
+
 export class InputDoubts {
-  private readonly agent: ActiveAgent;
+  private readonly agent: DoubtsAgent;
   private readonly suspicious: boolean;
   /** Rule 1; undefined until an input was asked about. */
   private doubtful: boolean | undefined;
@@ -29,7 +35,7 @@ export class InputDoubts {
   private alone: string | undefined;
 
   /** `suspicious`: an input threw the agent out of memory just now; what waits is in doubt whatever its age. */
-  constructor(agent: ActiveAgent, suspicious: boolean) {
+  constructor(agent: DoubtsAgent, suspicious: boolean) {
     this.agent = agent;
     this.suspicious = suspicious;
   }

@@ -10,8 +10,8 @@
  * 5. A failed run is journaled (its attempt counts, across hosts) and delivered again after its backoff;
  *    the last failed attempt goes to the dead letters first, then to the journal, then it is acked.
  * 6. One that was not stored first (`DirectInput`) is an input like the others, and never held by number only.
- * 7. A webhook of another entity than the agent's own is refused before its turn (`sluggedEntity`): answered 409, and a
- *    dead letter where it was stored. The journal does not tell of it: it is a stranger's.
+ * 7. A webhook of another entity than the agent's own is refused before its turn (`sluggedEntity`):
+ *    answered 409, and dead-lettered where it was stored. The journal does not mention it.
  *
  * Fed by the host's inbox consumer and by calls of gateways; feeds `ActiveAgent.run` and the answer outlet.
  */
@@ -19,15 +19,18 @@ import type { InputAnswer } from "../../schemas/Call.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import { decodeEnvelope, type InboxEnvelope, type InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { ResponseParts } from "../http/takeResponse.ts";
-import type { Delivery } from "../inbox/Inbox.ts";
-import { conflictReason, ENTITY_CONFLICT, isSameEntity } from "../webhook/sluggedEntity.ts";
+import type { Delivery, InputHandle } from "../inbox/Inbox.ts";
+import { conflictReason, isSameEntity } from "../webhook/sluggedEntity.ts";
 import { causeOfEnvelope } from "../journal/causeOf.ts";
-import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
+import type { RetryOptions } from "../retry/RetryOptions.ts";
+import type { Suspects } from "./Suspects.ts";
 import { deadKeys, isDead } from "./deadInputs.ts";
 import { DirectInput, type DirectEnd } from "./DirectInput.ts";
+import { INTERNAL_ERROR, REFUSED, REPEATED } from "./fixedAnswers.ts";
 import { InputDoubts } from "./InputDoubts.ts";
 import { backoffMs, retryOf } from "../retry/retryPolicy.ts";
-import { runEnvelope } from "./runEnvelope.ts";
+import { runEnvelope, type EnvelopeAgent } from "./runEnvelope.ts";
 import { SparseMap } from "../collections/sparse.ts";
 import { Turn } from "../turn/Turn.ts";
 
@@ -37,6 +40,23 @@ const TURNS_MAX = 256;
 const HELD_MAX = 64;
 /** An input that could not be read (the broker is away) is asked for again after this. */
 const REREAD_MS = 1000;
+
+/** The agent whose inputs these are. */
+export interface MailboxAgent extends AgentTurns, Omit<EnvelopeAgent, "lanes"> {
+  readonly options: { readonly retry?: RetryOptions };
+  readonly suspects: Suspects;
+  readonly lanes: EnvelopeAgent["lanes"] & {
+    offer(kind: "queue" | "schedule", key: string, handle: InputHandle): void;
+  };
+  /** Turns are held back, or the agent is being destroyed. */
+  readonly isBlocked: boolean;
+  /** Resolves when nothing holds turns back. Rejects with `AgentDiscarded`. */
+  unblocked(): Promise<void>;
+  readonly destroyed: boolean;
+  /** Discarded, and not because it was destroyed: the next owner does again what ran here. */
+  readonly isLost: boolean;
+}
+
 export interface MailboxHost {
   /** Stored bytes of an input that was held by number only; undefined when it was acked meanwhile. */
   readonly read: (seq: Delivery["seq"]) => Promise<Uint8Array | undefined>;
@@ -47,9 +67,6 @@ export interface MailboxHost {
   readonly onDuplicate: () => void;
   readonly onEntityConflict: () => void;
 }
-
-/** A delivery without its bytes. */
-export type InputHandle = Omit<Delivery, "data">;
 
 interface Held {
   /** A `DirectInput` where it was not stored first. */
@@ -65,7 +82,7 @@ interface Running {
 }
 
 export class Mailbox {
-  private readonly agent: ActiveAgent;
+  private readonly agent: MailboxAgent;
   private readonly host: MailboxHost;
   private readonly doubts: InputDoubts;
   private readonly waiting: Held[] = [];
@@ -79,7 +96,7 @@ export class Mailbox {
   private readonly resting = new SparseMap<string, number>();
 
   /** `suspicious`: an input threw the agent out of memory just now. */
-  constructor(agent: ActiveAgent, host: MailboxHost, { suspicious = false } = {}) {
+  constructor(agent: MailboxAgent, host: MailboxHost, { suspicious = false } = {}) {
     this.agent = agent;
     this.host = host;
     this.doubts = new InputDoubts(agent, suspicious);
@@ -375,13 +392,3 @@ export class Mailbox {
     held.delivery.ack();
   }
 }
-
-const PLAIN = [["content-type", "text/plain;charset=UTF-8"]] as const;
-const REPEATED: ResponseParts = { status: 200, headers: PLAIN, body: "OK" };
-const REFUSED: ResponseParts = { headers: PLAIN, ...ENTITY_CONFLICT };
-/** What a caller sees of an error: no stack, no message (`protocol.md`: never leaked). */
-export const INTERNAL_ERROR: ResponseParts = {
-  status: 500,
-  headers: PLAIN,
-  body: "Internal Server Error",
-};

@@ -10,7 +10,7 @@
  * 4. A call that was out when its host was lost runs beside none of these, and beside no other such call. It does not wait here:
  *    its caller asks again. So one that ends this host takes only itself down, for the others were not out.
  */
-import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { Turn } from "../turn/Turn.ts";
 import type { Unbegun } from "./Unbegun.ts";
 
@@ -19,8 +19,11 @@ const APART_MS_MAX = 10_000;
 
 const NOTHING = (): void => undefined;
 
+/** The agent that the suspects run on. */
+export type SuspectsAgent = Pick<AgentTurns, "id" | "time" | "committer" | "unlessDiscarded">;
+
 export class Suspects {
-  private readonly agent: ActiveAgent;
+  private readonly agent: SuspectsAgent;
   private readonly unbegun: Unbegun;
   /** Undefined: none was alone yet. */
   private lastJob: Promise<void> | undefined;
@@ -31,7 +34,7 @@ export class Suspects {
   /** Monotonic: they keep calls out until then. */
   private apartUntilMs = 0;
 
-  constructor(agent: ActiveAgent, unbegun: Unbegun) {
+  constructor(agent: SuspectsAgent, unbegun: Unbegun) {
     this.agent = agent;
     this.unbegun = unbegun;
   }

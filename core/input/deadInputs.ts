@@ -4,8 +4,8 @@
  * given unstored (`DirectInput`), and the other copy is not to run either.
  */
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
-import { DEAD_PREFIX, type DoneSet } from "./DoneSet.ts";
-import type { InputHandle } from "./Mailbox.ts";
+import { DEAD_PREFIX, type DoneSet } from "../journal/DoneSet.ts";
+import type { InputHandle } from "../inbox/Inbox.ts";
 
 export const deadKeys = ({ seq }: InputHandle, { reply }: InboxHead): ReadonlyArray<string> => [
   ...(seq === 0 ? [] : [keyOfDelivery(seq)]),

@@ -1,18 +1,20 @@
 /** Runs one durable input by its kind; what it answers. Queue items and schedules are jobs, run by their lanes. */
 import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { ResponseParts } from "../http/takeResponse.ts";
-import type { ActiveAgent } from "../turn/ActiveAgent.ts";
-import { redriveJob } from "../queue/redriveJob.ts";
-import { runMail } from "./runMail.ts";
-import { runWebhook } from "./runWebhook.ts";
-import { runWorkflowSignal } from "./runWorkflowSignal.ts";
+import { redriveJob, type RedriveAgent } from "./redriveJob.ts";
+import { runMail, type MailAgent } from "./runMail.ts";
+import { runWebhook, type WebhookAgent } from "./runWebhook.ts";
+import { runWorkflowSignal, type SignalReceiver } from "./runWorkflowSignal.ts";
 import type { Turn } from "../turn/Turn.ts";
 
 /** Nobody waits for the answer to a job. */
 const NO_CONTENT: ResponseParts = { status: 204, headers: [], body: "" };
 
+/** The agent that inputs of every kind run on. */
+export type EnvelopeAgent = MailAgent & RedriveAgent & SignalReceiver & WebhookAgent;
+
 export function runEnvelope(
-  agent: ActiveAgent,
+  agent: EnvelopeAgent,
   turn: Turn,
   envelope: InboxEnvelope,
 ): Promise<ResponseParts> | ResponseParts {

@@ -9,12 +9,19 @@ import { CorruptFrame } from "../../schemas/Frame.ts";
 import { ReceivedEmail, type AgentEmail } from "../mail/AgentEmail.ts";
 import { composeForward, composeRaw, composeRejection } from "../mail/composeReply.ts";
 import { decodeWords } from "../mail/mailHead.ts";
-import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+import type { MailLane } from "../outgoing/MailLane.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { Turn } from "../turn/Turn.ts";
+
+/** The agent that a message came to. */
+export interface MailAgent extends Pick<AgentTurns, "log" | "emit"> {
+  readonly mail: Pick<MailLane, "send">;
+  readonly agent: { onEmail?(email: AgentEmail): void | Promise<void> };
+}
 
 /** Rejects with what `onEmail` throws. */
 export async function runMail(
-  agent: ActiveAgent,
+  agent: MailAgent,
   turn: Turn,
   head: InboxHead,
   body: Uint8Array,
@@ -44,7 +51,7 @@ export async function runMail(
   if (rejected !== undefined) tellRejected(agent, email, rejected);
 }
 
-function tellRejected(agent: ActiveAgent, email: AgentEmail, reason: string): void {
+function tellRejected(agent: MailAgent, email: AgentEmail, reason: string): void {
   const { from, to } = email;
   try {
     const draft = composeRejection(email, reason);

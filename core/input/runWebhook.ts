@@ -5,11 +5,16 @@
 import { LazyRequest, type LazyRequestInit } from "../http/LazyRequest.ts";
 import { wholeResponse, type ResponseParts } from "../http/takeResponse.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
-import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { Turn } from "../turn/Turn.ts";
 
+/** The agent that a webhook came to. */
+export interface WebhookAgent extends Pick<AgentTurns, "id"> {
+  readonly agent: { onRequest(request: Request): Response | Promise<Response> };
+}
+
 export async function runWebhook(
-  agent: ActiveAgent,
+  agent: WebhookAgent,
   turn: Turn,
   head: InboxHead,
   body: Uint8Array,

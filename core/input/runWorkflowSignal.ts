@@ -1,12 +1,18 @@
 /**
- * Runs one stored signal of a workflow as a turn: the agent or the instance that it came to knows what it
- * means (`AgentWorkflows`, `WorkflowRun`). That it applies once is the mailbox's doing, by its key.
+ * Runs one stored signal of a workflow as a turn. The receiver knows what the signal means: an agent
+ * that started a workflow (`AgentWorkflows`), or a workflow instance (`WorkflowRun`). The mailbox sees
+ * to it that a signal applies once, by its key.
  */
-import { decodeSignal } from "../../schemas/WorkflowSignal.ts";
-import { RECEIVE } from "../agent/AgentWorkflows.ts";
-import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+import { decodeSignal, type WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
+
+/** The receiver's entry. A symbol: no call from outside reaches it. */
+export const RECEIVE: unique symbol = Symbol("agents.receiveWorkflowSignal");
+
+export interface SignalReceiver {
+  readonly agent: { [RECEIVE](signal: WorkflowSignal): Promise<void> };
+}
 
 /** Rejects with what the hook throws, and with `CorruptFrame`. */
-export async function runWorkflowSignal(agent: ActiveAgent, body: Uint8Array): Promise<void> {
+export async function runWorkflowSignal(agent: SignalReceiver, body: Uint8Array): Promise<void> {
   await agent.agent[RECEIVE](decodeSignal(body));
 }

@@ -4,7 +4,7 @@
  */
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import { encodeSnapshot, type SnapshotHead } from "../../schemas/Snapshot.ts";
-import { DoneSet } from "../input/DoneSet.ts";
+import { DoneSet } from "./DoneSet.ts";
 import { SparseMap } from "../collections/sparse.ts";
 
 /** An input that began and is not done. */

@@ -11,11 +11,27 @@ import { encodeFrameJson } from "../../schemas/Frame.ts";
 import { encodeEvent, type Cause, type JournalHead } from "../../schemas/JournalEvent.ts";
 import type { AgentImage } from "./AgentImage.ts";
 import { diffState } from "./stateChange.ts";
-import type { RowChanges } from "../queue/Triggers.ts";
-import type { InputOutcome, Turn } from "../turn/Turn.ts";
+import type { RowChanges } from "./RowChanges.ts";
 
+/** What becomes of a durable input once the turn's last commit is stored. */
+export interface InputOutcome {
+  /** Keys that are done with that commit; none when the input is to run again. */
+  readonly done: ReadonlyArray<string>;
+  readonly dead: boolean;
+  readonly error: string | undefined;
+}
+
+/** What an event tells of a turn itself (`core/turn/Turn`). */
+export interface RecordedTurn {
+  readonly cause: Cause;
+  /** Its input is done once, across crashes. */
+  readonly durable: boolean;
+  readonly ended: boolean;
+}
+
+/** One turn's share of a commit. */
 export interface CommitTurn {
-  readonly turn: Turn;
+  readonly turn: RecordedTurn;
   readonly state: { readonly text: string | undefined } | undefined;
   readonly sql: ReadonlyArray<string>;
   /** Set when a durable turn ended. */
@@ -122,7 +138,8 @@ export function encodeDestroyed(options: {
   readonly epoch: Epoch;
   readonly timeMs: number;
   readonly eventId: string;
-  readonly turn: Turn;
+  /** `told`: an earlier event has the whole cause. */
+  readonly turn: RecordedTurn & { readonly told: boolean };
 }): Commit {
   const { image, turn } = options;
   const { id } = turn.cause;
@@ -153,5 +170,5 @@ const shortCause = (cause: Cause): Cause => ({
 });
 
 /** Its input will not run again by itself: it is done or dead. */
-export const isOver = (turn: Turn, outcome: InputOutcome | undefined): boolean =>
+export const isOver = (turn: RecordedTurn, outcome: InputOutcome | undefined): boolean =>
   turn.ended && outcome !== undefined && (outcome.dead || outcome.done.length > 0);

@@ -10,7 +10,7 @@
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import { decodeEvent, encodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
-import { AgentDiscarded } from "../agent/errors.ts";
+import { AgentDiscarded } from "../errors/errors.ts";
 import { BrokerUnavailable } from "../bus/Bus.ts";
 import type { JournalShape, StoredEvent } from "./Journal.ts";
 import type { TimeShape } from "../time/Time.ts";

@@ -4,7 +4,7 @@
  * A line break in an address, a name, a subject or a header would end the header and begin another, of the
  * text's choice: it is refused, whoever wrote it, and nothing is cleaned away silently.
  */
-import type { RetryOptions } from "../agent/Agent.ts";
+import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { splitAddress } from "./EmailResolver.ts";
 import { HEADER_NAME } from "./mailHead.ts";
 import type { MailAddress, OutgoingMail } from "./MailTransport.ts";

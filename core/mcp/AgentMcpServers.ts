@@ -5,22 +5,35 @@
  * Connections do not keep an agent in memory: it hibernates like any other, they end, and are made again
  * when it wakes. A call that runs is part of a turn, and that does.
  */
-import type { Agent } from "../agent/Agent.ts";
-import { mcpServersFrame } from "../agent/protocol.ts";
+import { mcpServersFrame } from "../connection/protocol.ts";
+import type { AgentStorage } from "../database/AgentStorage.ts";
 import { tableExists } from "../database/tableExists.ts";
 import { MCPClientManager } from "./MCPClientManager.ts";
 import type { McpClientsShape } from "./McpClients.ts";
+import type { OAuthProvider } from "./OAuthProvider.ts";
 import { MCP_TABLE, McpServerTable } from "./McpServerTable.ts";
-import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+import type { AgentTurns, AgentWork } from "../turn/AgentTurns.ts";
+
+/** The agent that uses the servers. */
+export interface McpAgent extends AgentWork, Pick<AgentTurns, "database" | "discarded"> {
+  readonly ctx: { readonly storage: AgentStorage };
+  /** The user's object. */
+  readonly agent: { createMcpOAuthProvider(callbackUrl: string): OAuthProvider };
+  readonly sockets: {
+    readonly size: number;
+    /** Sends a frame to every socket that takes those of the protocol. */
+    castProtocol(frame: string): void;
+  };
+}
 
 export class AgentMcpServers {
-  private readonly agent: ActiveAgent;
+  private readonly agent: McpAgent;
   private readonly clients: McpClientsShape;
   private made: MCPClientManager | undefined;
   /** What clients were told last, as text; a big list is not made into text for each that connects. */
   private text: string | undefined;
 
-  constructor(agent: ActiveAgent, clients: McpClientsShape) {
+  constructor(agent: McpAgent, clients: McpClientsShape) {
     this.agent = agent;
     this.clients = clients;
   }
@@ -32,7 +45,7 @@ export class AgentMcpServers {
       storage: agent.ctx.storage,
       clients,
       table: new McpServerTable((sql, params) => agent.query(sql, params)),
-      createProvider: (callbackUrl) => (agent.agent as Agent).createMcpOAuthProvider(callbackUrl),
+      createProvider: (callbackUrl) => agent.agent.createMcpOAuthProvider(callbackUrl),
       onChanged: () => {
         this.text = undefined;
         // Restored ones can't be told of before the agent is there.

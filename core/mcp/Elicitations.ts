@@ -2,7 +2,7 @@
  * What MCP servers ask the agent's user while they work on a call, and who answers that: the handlers that
  * the agent has configured. A server that asks too much at a time is told that its question was cancelled.
  */
-import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import type { AgentWork } from "../turn/AgentTurns.ts";
 import type { ElicitRequest, ElicitResult } from "./McpClients.ts";
 
 /** Questions of one server at a time. */
@@ -20,10 +20,10 @@ export interface ElicitationHandlers {
 
 export class Elicitations {
   handlers: ElicitationHandlers = {};
-  private readonly runtime: AgentRuntime;
+  private readonly runtime: Pick<AgentWork, "inBackground">;
   private readonly asking = new Map<string, number>();
 
-  constructor(runtime: AgentRuntime) {
+  constructor(runtime: Pick<AgentWork, "inBackground">) {
     this.runtime = runtime;
   }
 

@@ -6,9 +6,9 @@
  * Made by `core/mcp/AgentMcpServers` when an agent first asks for it, or has stored servers; `McpServer` is one of
  * them, `oauthCallback` what comes back from an authorization.
  */
-import type { RetryOptions } from "../agent/Agent.ts";
-import type { AgentRuntime } from "../agent/AgentRuntime.ts";
-import type { AgentStorage } from "../agent/AgentStorage.ts";
+import type { RetryOptions } from "../retry/RetryOptions.ts";
+import type { AgentWork } from "../turn/AgentTurns.ts";
+import type { AgentStorage } from "../database/AgentStorage.ts";
 import { aiTool, aiToolName, type AiToolSet } from "./aiTools.ts";
 import { Elicitations, type ElicitationHandlers } from "./Elicitations.ts";
 import { errorText } from "./errorText.ts";
@@ -63,7 +63,7 @@ export interface McpObservabilityEvent {
 }
 
 export interface ManagerParts {
-  readonly runtime: AgentRuntime;
+  readonly runtime: AgentWork;
   readonly storage: AgentStorage;
   readonly clients: McpClientsShape;
   readonly table: McpServerTable;

@@ -7,7 +7,7 @@
  * 3. All of it runs apart from the turn that asked, so that what it writes is written in its own name.
  * 4. What a server offers is sent to every client: more than `OFFER_CHARS_MAX` of it is refused whole.
  */
-import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import type { AgentWork } from "../turn/AgentTurns.ts";
 import { backoffMs, resolveRetry } from "../retry/retryPolicy.ts";
 import type { Elicitations } from "./Elicitations.ts";
 import { errorText } from "./errorText.ts";
@@ -58,7 +58,7 @@ export interface McpDiscoverResult {
 
 /** What a server stands on: its manager. */
 export interface McpServerHost {
-  readonly runtime: AgentRuntime;
+  readonly runtime: AgentWork;
   readonly clients: McpClientsShape;
   readonly table: McpServerTable;
   readonly elicitations: Elicitations;

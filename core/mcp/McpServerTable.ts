@@ -5,7 +5,7 @@
  * What is stored of a server's options is declared here, and is data: no functions, no validators.
  */
 import type { SqlResult, SqlValue } from "../database/Databases.ts";
-import type { RetryOptions } from "../agent/Agent.ts";
+import type { RetryOptions } from "../retry/RetryOptions.ts";
 import type { McpTransportType } from "./McpClients.ts";
 
 export const MCP_TABLE = "cf_agents_mcp_servers";

@@ -10,7 +10,7 @@
  *
  * Driven by the protocol's client (the shape is the one that the official SDK asks for).
  */
-import type { AgentStorage } from "../agent/AgentStorage.ts";
+import type { AgentStorage } from "../database/AgentStorage.ts";
 import type { TimeShape } from "../time/Time.ts";
 
 /** Long enough to log in and consent; a link found later is of no use. */

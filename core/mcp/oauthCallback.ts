@@ -6,12 +6,12 @@
  *    nothing, and one that is seen twice is exchanged once.
  * 2. A callback whose state was used up by one that succeeded is told so: browsers repeat requests.
  */
-import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import type { AgentWork } from "../turn/AgentTurns.ts";
 import { errorText } from "./errorText.ts";
 import type { McpClientsShape } from "./McpClients.ts";
 import type { McpServer } from "./McpServer.ts";
 import { parseState } from "./OAuthProvider.ts";
-import { parseSubAgentPath } from "../subAgent/subAgentPaths.ts";
+import { parseSubAgentPath } from "../namespace/subAgentPaths.ts";
 
 /** A user waits for it, in front of an empty page. */
 const EXCHANGE_TIMEOUT_MS = 20_000;
@@ -55,7 +55,13 @@ function seenPath(url: URL): string {
 export async function handleCallback(
   request: Request,
   server: McpServer,
-  { runtime, clients }: { readonly runtime: AgentRuntime; readonly clients: McpClientsShape },
+  {
+    runtime,
+    clients,
+  }: {
+    readonly runtime: Pick<AgentWork, "flush" | "inBackground">;
+    readonly clients: McpClientsShape;
+  },
 ): Promise<McpOAuthCallbackResult> {
   const params = new URL(request.url).searchParams;
   const state = params.get("state") ?? "";

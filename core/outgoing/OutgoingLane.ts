@@ -15,9 +15,8 @@ import {
   type OutgoingWebhook,
   type SendWebhookOptions,
 } from "./OutgoingWebhook.ts";
-import type { ActiveAgent } from "../turn/ActiveAgent.ts";
-import type { ActiveAgentParts } from "../turn/AgentParts.ts";
-import { QueueLane } from "../queue/QueueLane.ts";
+import type { RetryOptions } from "../retry/RetryOptions.ts";
+import { QueueLane, type JobPorts, type QueueAgent } from "../queue/QueueLane.ts";
 
 /** A receiver that needs longer should answer first and work later; providers allow 5 to 30 s. */
 const ATTEMPT_TIMEOUT_MS = 15_000;
@@ -27,12 +26,28 @@ const ALLOW_PRIVATE = "AGENTS_ALLOW_PRIVATE_HOSTS";
 /** Start of its triggers' keys. */
 export const WEBHOOK_KEYS = "webhook-out";
 
+export interface OutgoingLaneParts {
+  readonly jobs: JobPorts;
+  readonly outgoing: OutgoingShape;
+  /** The bindings of the agent's module: secrets that sign webhooks are looked up in it. */
+  readonly env: unknown;
+}
+
+/** The agent that sends. */
+export interface OutgoingAgent extends QueueAgent {
+  readonly options: {
+    readonly retry?: RetryOptions;
+    /** May reach addresses that are not public. Default false. */
+    readonly allowPrivateHosts?: boolean;
+  };
+}
+
 export class OutgoingLane extends QueueLane {
-  readonly #agent: ActiveAgent;
+  readonly #agent: OutgoingAgent;
   readonly #outgoing: OutgoingShape;
   readonly #env: Readonly<Record<string, unknown>>;
 
-  constructor(agent: ActiveAgent, parts: ActiveAgentParts) {
+  constructor(agent: OutgoingAgent, parts: OutgoingLaneParts) {
     super(agent, parts.jobs, {
       table: "svc_agents_outgoing",
       keys: WEBHOOK_KEYS,

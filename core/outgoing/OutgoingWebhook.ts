@@ -7,7 +7,7 @@
  * 2. `Idempotency-Key` is the same for every attempt, and for the same call of a turn that runs again.
  */
 import * as Data from "effect/Data";
-import type { RetryOptions } from "../agent/Agent.ts";
+import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { REDACTION } from "../redaction/Redaction.ts";
 import type { OutgoingShape } from "./Outgoing.ts";
 

@@ -10,17 +10,17 @@
  *    for longer than its retries.
  */
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
-import type { InboxShape } from "../inbox/Inbox.ts";
-import { AgentDiscarded, messageOf } from "../agent/errors.ts";
+import type { InboxShape, InputHandle } from "../inbox/Inbox.ts";
+import { AgentDiscarded, messageOf } from "../errors/errors.ts";
 import { storeInput } from "../inbox/storeInput.ts";
 import { QueueTable, toQueueItem, type QueueItem, type QueueRow } from "./QueueTable.ts";
-import type { RetryOptions } from "../agent/Agent.ts";
-import type { ActiveAgent } from "../turn/ActiveAgent.ts";
-import { methodOf, type Callback } from "../turn/callbacks.ts";
-import type { InputHandle } from "../input/Mailbox.ts";
+import type { RetryOptions } from "../retry/RetryOptions.ts";
+import { methodOf, type Callback } from "./methodOf.ts";
 import { resolveRetry } from "../retry/retryPolicy.ts";
-import { runJob } from "./runJob.ts";
-import { HeldTriggers, rowChanges, type CommitTriggers } from "./Triggers.ts";
+import { runJob, type JobAgent } from "./runJob.ts";
+import type { CommitTriggers } from "../turn/CommitTriggers.ts";
+import { rowChanges } from "../journal/RowChanges.ts";
+import { HeldTriggers } from "./HeldTriggers.ts";
 import { SparseSet } from "../collections/sparse.ts";
 
 export interface QueueOptions {
@@ -36,6 +36,13 @@ export interface JobPorts {
   readonly deadLetter: (input: Uint8Array, reason: string) => Promise<void>;
 }
 
+/** The agent that a lane belongs to. */
+export interface QueueAgent extends JobAgent {
+  /** The user's object. */
+  readonly agent: object;
+  readonly options: { readonly retry?: RetryOptions };
+}
+
 /** What tells one lane of an agent from another. */
 export interface Lane {
   /** SQL table of the items that wait. */
@@ -45,7 +52,7 @@ export interface Lane {
   /** Start of its events' types; undefined: it tells of nothing. */
   readonly events: string | undefined;
   /** What an item runs. Throws for a name that is none. */
-  readonly callback: (agent: ActiveAgent, name: string) => Callback;
+  readonly callback: (agent: QueueAgent, name: string) => Callback;
   readonly mayRetry: (error: unknown) => boolean;
 }
 
@@ -63,7 +70,7 @@ const encoder = new TextEncoder();
 
 export class QueueLane {
   private readonly lane: Lane;
-  private readonly agent: ActiveAgent;
+  private readonly agent: QueueAgent;
   private readonly ports: JobPorts;
   private readonly table: QueueTable;
   private readonly held = new HeldTriggers();
@@ -75,7 +82,7 @@ export class QueueLane {
   private stopped = false;
   private ranAny = false;
 
-  constructor(agent: ActiveAgent, ports: JobPorts, lane = QUEUE) {
+  constructor(agent: QueueAgent, ports: JobPorts, lane = QUEUE) {
     this.agent = agent;
     this.ports = ports;
     this.lane = lane;
@@ -124,6 +131,7 @@ export class QueueLane {
     return row === undefined ? undefined : toQueueItem(row);
   }
 
+  /** How often this item was journaled as begun: above 0 when a host may have died of it. */
   begun(id: string): number {
     const row = this.table.get(id);
     return row === undefined ? 0 : (this.agent.image.begun.get(this.keyOf(row))?.attempts ?? 0);

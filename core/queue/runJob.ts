@@ -13,9 +13,19 @@
  */
 import type { Cause } from "../../schemas/JournalEvent.ts";
 import { LocalImageCorrupt } from "../database/Databases.ts";
-import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
 import { backoffMs, type ResolvedRetry } from "../retry/retryPolicy.ts";
 import { Turn } from "../turn/Turn.ts";
+
+/** The agent that a job runs on. */
+export interface JobAgent extends AgentTurns {
+  readonly suspects: {
+    /** The number of the next attempt of a key that the journal has as begun so often. */
+    next(key: string, journaled: number): number;
+    /** Rule 5. Call what it resolves to when the attempt is over. */
+    announce(turn: Turn, attemptsBefore: number): Promise<() => void>;
+  };
+}
 
 export interface Job {
   readonly kind: "queue" | "schedule";
@@ -46,7 +56,7 @@ export interface Job {
 const UNKNOWN_ATTEMPTS = 1;
 
 /** Resolves when the job is settled and that is stored. Rejects with `AgentDiscarded` or `BrokerUnavailable`. */
-export async function runJob(agent: ActiveAgent, job: Job): Promise<void> {
+export async function runJob(agent: JobAgent, job: Job): Promise<void> {
   const begun = agent.image.begun.get(job.key);
   const before = begun === undefined ? 0 : agent.suspects.next(job.key, begun.attempts) - 1;
   for (let attempt = before + 1; ; attempt++) {
@@ -93,7 +103,7 @@ export async function runJob(agent: ActiveAgent, job: Job): Promise<void> {
 
 /** Rule 3. */
 async function fail(
-  agent: ActiveAgent,
+  agent: JobAgent,
   job: Job,
   turn: Turn,
   error: unknown,
@@ -109,13 +119,13 @@ async function fail(
 }
 
 /** Rule 4: cancelled between two attempts, or before the first. */
-async function forget(agent: ActiveAgent, job: Job, turn: Turn): Promise<void> {
+async function forget(agent: JobAgent, job: Job, turn: Turn): Promise<void> {
   if (!agent.image.begun.has(job.key)) return agent.committer.stored();
   turn.outcome = { done: [job.key], dead: false, error: undefined };
   await end(agent, turn);
 }
 
-async function end(agent: ActiveAgent, turn: Turn): Promise<void> {
+async function end(agent: JobAgent, turn: Turn): Promise<void> {
   await agent.unlessDiscarded();
   agent.committer.end(turn);
   await agent.committer.stored();

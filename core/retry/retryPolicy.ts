@@ -2,8 +2,8 @@
  * The retry policy: `RetryOptions` merged and checked, and the backoff (`protocol.md` §6.5). Pure.
  * After failed attempt n the wait is `floor(random · min(base · 2^n, max))`: full jitter.
  */
-import { AGENT_STATIC_OPTIONS_DEFAULT, type RetryOptions } from "../agent/Agent.ts";
-import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+import type { LogShape } from "../telemetry/Log.ts";
+import { RETRY_DEFAULT, type RetryOptions } from "./RetryOptions.ts";
 
 export interface ResolvedRetry {
   readonly maxAttempts: number;
@@ -14,7 +14,7 @@ export interface ResolvedRetry {
 /** Per-call options over the class's over the defaults. Throws `Error` with the specified texts. */
 export function resolveRetry(...options: ReadonlyArray<RetryOptions | undefined>): ResolvedRetry {
   const merged: ResolvedRetry = Object.assign(
-    { ...AGENT_STATIC_OPTIONS_DEFAULT.retry },
+    { ...RETRY_DEFAULT },
     ...options.map((o) => o ?? {}),
   ) as ResolvedRetry;
   const { maxAttempts, baseDelayMs, maxDelayMs } = merged;
@@ -26,8 +26,14 @@ export function resolveRetry(...options: ReadonlyArray<RetryOptions | undefined>
   return merged;
 }
 
-/** Of an agent's inputs. A class whose options are out of range does not lose its inputs for that. */
-export function retryOf({ options, log }: ActiveAgent): ResolvedRetry {
+/** The policy of an agent's inputs. Options that are out of range are logged, and the defaults hold. */
+export function retryOf({
+  options,
+  log,
+}: {
+  readonly options: { readonly retry?: RetryOptions };
+  readonly log: LogShape;
+}): ResolvedRetry {
   try {
     return resolveRetry(options.retry);
   } catch (error) {

@@ -12,20 +12,23 @@
  *
  * Fed by `Scheduler`, which owns the rows; feeds `Alarms`.
  */
-import { AgentDiscarded, messageOf } from "../agent/errors.ts";
+import { AgentDiscarded, messageOf } from "../errors/errors.ts";
 import type { ScheduleRow } from "./ScheduleTable.ts";
-import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
 import { keyOf, type Alarms } from "./Alarms.ts";
 import { DUE_MS_MAX, dueOf } from "./dueTimes.ts";
-import type { InputHandle } from "../input/Mailbox.ts";
+import type { InputHandle } from "../inbox/Inbox.ts";
 import { SparseMap, SparseSet } from "../collections/sparse.ts";
-import { HeldTriggers } from "../queue/Triggers.ts";
+import { HeldTriggers } from "../queue/HeldTriggers.ts";
 
 /** What can't be stored, while the broker is there, will hardly be a moment later. */
 const TRY_AGAIN_MS = 30_000;
 
+/** The agent whose schedules it covers. */
+export type CoverAgent = Pick<AgentTurns, "time" | "log" | "waitUntil">;
+
 export class AlarmCover {
-  private readonly agent: ActiveAgent;
+  private readonly agent: CoverAgent;
   private readonly alarms: Alarms;
   /** Rows as of the last commit that began, by id. */
   readonly known: SparseMap<string, ScheduleRow>;
@@ -45,7 +48,7 @@ export class AlarmCover {
   /** Rule 2 is being seen to. */
   private arming = false;
 
-  constructor(agent: ActiveAgent, alarms: Alarms, rows: Pick<AlarmCover, "known" | "fire">) {
+  constructor(agent: CoverAgent, alarms: Alarms, rows: Pick<AlarmCover, "known" | "fire">) {
     this.agent = agent;
     this.alarms = alarms;
     this.known = rows.known;

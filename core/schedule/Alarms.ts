@@ -10,7 +10,7 @@ import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { BrokerUnavailable } from "../bus/Bus.ts";
 import type { ScheduleRow } from "./ScheduleTable.ts";
 import type { TimersShape } from "./Timers.ts";
-import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
 import { DUE_MS_MAX, dueOf } from "./dueTimes.ts";
 import { SparseMap } from "../collections/sparse.ts";
 
@@ -19,14 +19,17 @@ const LOCAL_TIMER_MS_MAX = 24 * 3600 * 1000;
 /** The broker is away: asked again after this, as long as the agent is ours. */
 const REARM_MS = 250;
 
+/** The agent whose timers they are. */
+export type AlarmsAgent = Pick<AgentTurns, "id" | "time" | "discarded" | "sleep">;
+
 export class Alarms {
-  private readonly agent: ActiveAgent;
+  private readonly agent: AlarmsAgent;
   private readonly timers: TimersShape;
   private readonly onDue: (id: string, dueMs: number) => void;
   /** What cancels this process's timer, by schedule. */
   private readonly local = new SparseMap<string, () => void>();
 
-  constructor(agent: ActiveAgent, timers: TimersShape, onDue: (id: string, dueMs: number) => void) {
+  constructor(agent: AlarmsAgent, timers: TimersShape, onDue: (id: string, dueMs: number) => void) {
     this.agent = agent;
     this.timers = timers;
     this.onDue = onDue;

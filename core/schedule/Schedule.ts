@@ -2,7 +2,7 @@
  * Schedules as users see them, and their two call shapes (`interface.md` §4.4, `protocol.md` table at
  * the top and §6.3) brought to one. Pure.
  */
-import type { RetryOptions } from "../agent/Agent.ts";
+import type { RetryOptions } from "../retry/RetryOptions.ts";
 
 export type ScheduleType = "scheduled" | "delayed" | "cron" | "interval";
 

@@ -8,9 +8,9 @@
  */
 import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
-import type { RetryOptions } from "../agent/Agent.ts";
+import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { SparseMap } from "../collections/sparse.ts";
-import type { Misfire, Schedule, ScheduleType } from "./Schedule.ts";
+import type { Misfire, Schedule, ScheduleCall, ScheduleType } from "./Schedule.ts";
 
 export const SCHEDULE_TABLE = "svc_agents_schedules";
 
@@ -56,6 +56,13 @@ export interface ScheduleRow {
   readonly timezone: string | null;
   readonly misfire: Misfire;
   readonly startedMs: number | null;
+}
+
+/** An agent's schedules, as fibers, workflows and the API use them (`Scheduler`). */
+export interface SchedulesOfAgent {
+  add(call: ScheduleCall): ScheduleRow;
+  cancel(id: string): boolean;
+  readonly table: Pick<ScheduleTable, "get" | "all">;
 }
 
 export class ScheduleTable {

@@ -11,22 +11,22 @@
  * 4. Each schedule is a turn of its own (`runSchedule`), and never overlaps itself: due while it runs, it
  *    runs again at the end.
  */
-import { AgentDiscarded, messageOf } from "../agent/errors.ts";
+import { AgentDiscarded, messageOf } from "../errors/errors.ts";
 import type { CronShape } from "./Cron.ts";
 import type { ScheduleCall } from "./Schedule.ts";
 import { SCHEDULE_TABLE, ScheduleTable, toSchedule, type ScheduleRow } from "./ScheduleTable.ts";
 import type { TimersShape } from "./Timers.ts";
 import { slicesOf } from "../time/Slices.ts";
-import type { ActiveAgent } from "../turn/ActiveAgent.ts";
 import { AlarmCover } from "./AlarmCover.ts";
 import { Alarms, keyOf, readKey } from "./Alarms.ts";
-import { methodOf } from "../turn/callbacks.ts";
+import { methodOf } from "../queue/methodOf.ts";
 import { DUE_MS_MAX, dueOf, firstDue } from "./dueTimes.ts";
-import type { InputHandle } from "../input/Mailbox.ts";
+import type { InputHandle } from "../inbox/Inbox.ts";
 import { toJson, type JobPorts } from "../queue/QueueLane.ts";
 import { resolveRetry } from "../retry/retryPolicy.ts";
-import { runSchedule } from "./runSchedule.ts";
-import { rowChanges, type CommitTriggers } from "../queue/Triggers.ts";
+import { runSchedule, type ScheduleAgent } from "./runSchedule.ts";
+import { rowChanges } from "../journal/RowChanges.ts";
+import type { CommitTriggers } from "../turn/CommitTriggers.ts";
 import { SparseMap, SparseSet } from "../collections/sparse.ts";
 
 export interface SchedulerPorts extends JobPorts {
@@ -40,7 +40,7 @@ const putOffMs = (earlyMs: number): number => Math.min(earlyMs, PUT_OFF_MS_MAX);
 
 export class Scheduler {
   readonly table: ScheduleTable;
-  private readonly agent: ActiveAgent;
+  private readonly agent: ScheduleAgent;
   private readonly ports: SchedulerPorts;
   private readonly alarms: Alarms;
   /** Rows as of the last commit that began (or of activation), and so what is armed. */
@@ -58,7 +58,7 @@ export class Scheduler {
   private stopped = false;
   private warned = false;
 
-  constructor(agent: ActiveAgent, ports: SchedulerPorts) {
+  constructor(agent: ScheduleAgent, ports: SchedulerPorts) {
     this.agent = agent;
     this.ports = ports;
     this.table = new ScheduleTable(agent.database);
@@ -382,7 +382,7 @@ const UNREADABLE_MS = 30_000;
 const ID_BYTES = 9;
 /** Two hex digits of each byte. */
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
-function newId({ time }: ActiveAgent): string {
+function newId({ time }: ScheduleAgent): string {
   let id = "";
   for (let n = 0; n < ID_BYTES; n++) id += HEX[Math.floor(time.random() * HEX.length)]!;
   return id;

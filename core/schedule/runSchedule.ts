@@ -10,8 +10,8 @@
  *
  * `Scheduler` calls it for a row that it has checked; `runJob` does the attempts.
  */
-import { messageOf } from "../agent/errors.ts";
-import { AGENT_STATIC_OPTIONS_DEFAULT, type RetryOptions } from "../agent/Agent.ts";
+import { messageOf } from "../errors/errors.ts";
+import type { RetryOptions } from "../retry/RetryOptions.ts";
 import type { CronShape } from "./Cron.ts";
 import { INTERVAL_SECONDS_MAX } from "./Schedule.ts";
 import {
@@ -21,12 +21,20 @@ import {
   type ScheduleRow,
   type ScheduleTable,
 } from "./ScheduleTable.ts";
-import type { ActiveAgent } from "../turn/ActiveAgent.ts";
-import { methodOf } from "../turn/callbacks.ts";
+import { methodOf } from "../queue/methodOf.ts";
 import { dueOf, nextDue } from "./dueTimes.ts";
-import { deadInput, type JobPorts } from "../queue/QueueLane.ts";
+import { deadInput, type JobPorts, type QueueAgent } from "../queue/QueueLane.ts";
 import { resolveRetry, type ResolvedRetry } from "../retry/retryPolicy.ts";
 import { runJob } from "../queue/runJob.ts";
+
+/** The agent that schedules belong to. */
+export interface ScheduleAgent extends QueueAgent {
+  readonly options: {
+    readonly retry?: RetryOptions;
+    /** Rule 2. */
+    readonly hungScheduleTimeoutSeconds?: number;
+  };
+}
 
 export interface ScheduleRun {
   readonly row: ScheduleRow;
@@ -41,11 +49,13 @@ export interface ScheduleRun {
   readonly onHung: () => void;
 }
 
+/** Rule 2; the default of `static options`. */
+export const HUNG_SCHEDULE_TIMEOUT_SECONDS = 30;
 /** Later than this a run was missed, not late: the broker's timers are within 300 ms. */
 export const MISFIRE_AFTER_MS = 5_000;
 
 /** Resolves when the run is settled and that is stored. Rejects as `runJob` does. */
-export async function runSchedule(agent: ActiveAgent, run: ScheduleRun): Promise<void> {
+export async function runSchedule(agent: ScheduleAgent, run: ScheduleRun): Promise<void> {
   const { row, dueMs, key, table } = run;
   const { id, callback } = row;
   const startedMs = agent.time.nowMs();
@@ -106,7 +116,7 @@ export async function runSchedule(agent: ActiveAgent, run: ScheduleRun): Promise
 
 /** `invalid`: the class's own options are out of range, which shows once per run (`protocol.md` §6.5). */
 function policyOf(
-  agent: ActiveAgent,
+  agent: ScheduleAgent,
   row: ScheduleRow,
 ): { readonly retry: ResolvedRetry; readonly invalid?: unknown } {
   const given: RetryOptions | undefined = retryOf(row.retryOptions);
@@ -118,7 +128,7 @@ function policyOf(
 }
 
 /** Rule 1, unless the callback itself cancelled or moved it. */
-function settle(agent: ActiveAgent, { row, dueMs, table, cron, touched }: ScheduleRun): void {
+function settle(agent: ScheduleAgent, { row, dueMs, table, cron, touched }: ScheduleRun): void {
   const now = table.get(row.id);
   touched();
   if (now === undefined) return;
@@ -142,12 +152,11 @@ function settle(agent: ActiveAgent, { row, dueMs, table, cron, touched }: Schedu
 
 /** Rule 2. */
 function watchHung(
-  agent: ActiveAgent,
+  agent: ScheduleAgent,
   { row, table, touched, onHung }: ScheduleRun,
   startedMs: number,
 ): { readonly cancel: () => void; hung: boolean } {
-  const { hungScheduleTimeoutSeconds = AGENT_STATIC_OPTIONS_DEFAULT.hungScheduleTimeoutSeconds } =
-    agent.options;
+  const { hungScheduleTimeoutSeconds = HUNG_SCHEDULE_TIMEOUT_SECONDS } = agent.options;
   const declare = (): void => {
     if (agent.discarded) return;
     watch.hung = true;

@@ -2,7 +2,7 @@
  * `cf_agents_sub_agents`: an agent's sub-agents, in the order in which they were first asked for. A table of the agent's own
  * database, which users may read. Made with the first row.
  */
-import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import type { AgentWork } from "../turn/AgentTurns.ts";
 import { tableExists } from "../database/tableExists.ts";
 
 export interface SubAgentInfo {
@@ -21,9 +21,9 @@ const DDL = `CREATE TABLE IF NOT EXISTS ${TABLE} (
 )`;
 
 export class SubAgentTable {
-  readonly #runtime: Pick<AgentRuntime, "query" | "time">;
+  readonly #runtime: Pick<AgentWork, "query" | "time">;
 
-  constructor(runtime: Pick<AgentRuntime, "query" | "time">) {
+  constructor(runtime: Pick<AgentWork, "query" | "time">) {
     this.#runtime = runtime;
   }
 

@@ -15,19 +15,25 @@
 import { camelCaseToKebabCase, InvalidAddress, type AgentId } from "../../schemas/Address.ts";
 import { agentPath, idOfPath, type AgentPathStep } from "../../schemas/AgentPath.ts";
 import type { Call } from "../../schemas/Call.ts";
-import type { Agent } from "../agent/Agent.ts";
-import { AgentNamespace, makeStub, type AgentStub } from "../agent/AgentNamespace.ts";
-import type { AgentRuntime } from "../agent/AgentRuntime.ts";
-import { messageOf } from "../agent/errors.ts";
+import { AgentNamespace, makeStub } from "../namespace/AgentNamespace.ts";
+import type { AgentStub } from "../namespace/AgentStub.ts";
+import type { AgentWork } from "../turn/AgentTurns.ts";
+import { messageOf } from "../errors/errors.ts";
 import { decodeError } from "../call/remoteError.ts";
-import { SUB_PREFIX } from "./subAgentPaths.ts";
+import { SUB_PREFIX } from "../namespace/subAgentPaths.ts";
 import { SubAgentTable, type SubAgentInfo } from "./SubAgentTable.ts";
 
 /** How long a sub-agent may take to start, or to end with all of its own. */
 const DEADLINE_MS = 60_000;
 
-/** Whatever its environment, state and props. */
-export type AnyAgent = Agent<unknown>;
+/** Any agent, whatever its environment, state and props: the members that tell it from another object. */
+export interface AnyAgent {
+  readonly name: string;
+  onStart(props?: never): void | Promise<void>;
+  onRequest(request: Request): Response | Promise<Response>;
+  schedule(...args: never): unknown;
+  destroy(): Promise<void>;
+}
 /** A class of agents, as the module exports it. */
 export type SubAgentClass<A extends AnyAgent = AnyAgent> = abstract new (...args: never[]) => A;
 export type SubAgentStub<A> = AgentStub<A>;
@@ -49,15 +55,18 @@ export interface DynamicAgents {
   list(agentClass?: SubAgentClass | string): SubAgentInfo[];
 }
 
+/** The agent that has the sub-agents. */
+export type SubAgentRuntime = Pick<AgentWork, "id" | "log" | "query" | "time">;
+
 export class SubAgents implements DynamicAgents {
   /** Root first, the agent itself last. */
   readonly path: ReadonlyArray<AgentPathStep>;
-  readonly #runtime: AgentRuntime;
+  readonly #runtime: SubAgentRuntime;
   readonly #env: unknown;
   readonly #table: SubAgentTable;
   #ending: Promise<void> | undefined;
 
-  constructor(runtime: AgentRuntime, env: unknown) {
+  constructor(runtime: SubAgentRuntime, env: unknown) {
     this.#runtime = runtime;
     this.#env = env;
     this.#table = new SubAgentTable(runtime);

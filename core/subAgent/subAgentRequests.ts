@@ -1,9 +1,10 @@
 /** Sub-agents from outside their parent: for a worker's `fetch`, which holds a stub of the parent. */
-import { makeStub, stubTarget, type AgentStub } from "../agent/AgentNamespace.ts";
+import { makeStub, stubTarget } from "../namespace/AgentNamespace.ts";
+import type { AgentStub } from "../namespace/AgentStub.ts";
 import { decodeError } from "../call/remoteError.ts";
 import { agentPath, idOfPath } from "../../schemas/AgentPath.ts";
 import { nameOf, type AnyAgent, type SubAgentClass } from "./SubAgents.ts";
-import { parseSubAgentPath } from "./subAgentPaths.ts";
+import { parseSubAgentPath } from "../namespace/subAgentPaths.ts";
 
 /** As long as a stub's own calls. */
 const ADD_DEADLINE_MS = 60_000;

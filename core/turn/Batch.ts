@@ -16,6 +16,11 @@ export interface Batch {
   fence: boolean;
 }
 
+/** A turn's share of a commit, with the turn that it was taken from. */
+export interface TurnRecord extends CommitTurn {
+  readonly turn: Turn;
+}
+
 export const newBatch = (): Batch => ({ turns: new Set(), outputs: [], fence: false });
 
 /** It holds outputs back and nothing else. */
@@ -36,7 +41,7 @@ export function waitsForEnd({ turns }: Batch): boolean {
  * What the turn has to tell the journal now, taken from it; undefined when that is nothing. SQL that
  * could have written and changed no page (`CREATE TABLE IF NOT EXISTS`) is nothing.
  */
-export function takeRecord(turn: Turn, pagesChanged: boolean): CommitTurn | undefined {
+export function takeRecord(turn: Turn, pagesChanged: boolean): TurnRecord | undefined {
   const { state } = turn;
   const sql = pagesChanged ? turn.sql : [];
   turn.sql = [];

@@ -21,13 +21,11 @@
  * Fed by `ActiveAgent` and the agent's API; feeds the journal port.
  */
 import type { AgentDatabase } from "../database/Databases.ts";
-import type { AppendResult, StoredEvent } from "../journal/Journal.ts";
+import type { AppendResult } from "../journal/Journal.ts";
 import { EqualTimers } from "../time/EqualTimers.ts";
 import { perClock } from "../time/perClock.ts";
-import type { TimeShape } from "../time/Time.ts";
-import type { Epoch, Sequence } from "../../schemas/Address.ts";
-import { AgentDiscarded } from "../agent/errors.ts";
-import type { AgentImage } from "../journal/AgentImage.ts";
+import type { Sequence } from "../../schemas/Address.ts";
+import { AgentDiscarded } from "../errors/errors.ts";
 import {
   isEmpty,
   isOpen,
@@ -37,11 +35,17 @@ import {
   waitsForEnd,
   type Batch,
   type Output,
+  type TurnRecord,
 } from "./Batch.ts";
 import { applyEvent } from "../journal/applyEvent.ts";
-import { claimEmpty, isStillEmpty, LOOK_AGAIN_MS } from "../journal/emptyJournal.ts";
-import { encodeCommit, encodeDestroyed, isOver, type CommitTurn } from "../journal/encodeCommit.ts";
-import type { CommitTriggers } from "../queue/Triggers.ts";
+import {
+  claimEmpty,
+  isStillEmpty,
+  LOOK_AGAIN_MS,
+  type JournalOwner,
+} from "../journal/emptyJournal.ts";
+import { encodeCommit, encodeDestroyed, isOver } from "../journal/encodeCommit.ts";
+import type { CommitTriggers } from "./CommitTriggers.ts";
 import type { Turn } from "./Turn.ts";
 import { SparseSet } from "../collections/sparse.ts";
 
@@ -55,15 +59,8 @@ const HOLDS_MAX = 3;
 /** One for all agents of a process: by its clock. */
 const gatherTimers = perClock((time) => new EqualTimers(time, GATHER_MS));
 
-export interface CommitterHost {
-  readonly image: AgentImage;
+export interface CommitterHost extends JournalOwner {
   readonly database: AgentDatabase;
-  readonly time: TimeShape;
-  readonly host: string;
-  readonly epoch: Epoch;
-  readonly append: (data: Uint8Array, expectedSeq: Sequence) => Promise<AppendResult>;
-  /** The journal's last event. Rejects with `BrokerUnavailable`. */
-  readonly last: () => Promise<StoredEvent | undefined>;
   /** What the agent's schedules and queue owe the broker with the next event; read just before it. */
   readonly takeTriggers: () => CommitTriggers | undefined;
   /** The shard's lease is held now, by the local clock; else resolves with whether it was renewed. */
@@ -325,8 +322,8 @@ export class Committer {
     const triggers = this.host.takeTriggers();
     const frozen = database.dirty ? database.freeze() : undefined;
     const turns = [...batch.turns];
-    const records: CommitTurn[] = [];
-    let unstored: CommitTurn[] | undefined;
+    const records: TurnRecord[] = [];
+    let unstored: TurnRecord[] | undefined;
     for (const turn of turns) {
       const record = takeRecord(turn, frozen !== undefined);
       if (record === undefined) continue;
@@ -374,7 +371,7 @@ export class Committer {
   }
 
   /** Rule 6. False: it could not be done, and the agent has failed. */
-  private async storeInputs(records: ReadonlyArray<CommitTurn>): Promise<boolean> {
+  private async storeInputs(records: ReadonlyArray<TurnRecord>): Promise<boolean> {
     try {
       for (const { turn } of records) await turn.storeInput((data) => this.host.storeInput(data));
       return true;

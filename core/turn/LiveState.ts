@@ -2,9 +2,11 @@
  * The state of an agent in memory: what its code reads, and what a change of it sets off
  * (`protocol.md` §6.1). Kept as value and as JSON text: the text is what is journaled and sent.
  */
-import type { Connection } from "../agent/Connection.ts";
-import type { ActiveAgent } from "./ActiveAgent.ts";
-import type { AgentOutlet } from "./AgentParts.ts";
+import type { Connection } from "../connection/Connection.ts";
+import type { AgentOutlet } from "./AgentOutlet.ts";
+import type { AgentTurns } from "./AgentTurns.ts";
+import type { Turn } from "./Turn.ts";
+import type { WriteLimits } from "./WriteLimits.ts";
 
 export interface StateWrite {
   /** The connection that sent it: it does not hear of it. */
@@ -15,13 +17,27 @@ export interface StateWrite {
   readonly changed: () => unknown;
 }
 
+/** The agent whose state it is. */
+export interface StateOwner extends Pick<
+  AgentTurns,
+  "id" | "image" | "committer" | "turn" | "emit"
+> {
+  readonly parts: { readonly limits: Pick<WriteLimits, "checkState"> };
+  readonly sockets: {
+    /** Sends a committed state to every socket of the protocol but `except`. */
+    castState(state: string, seq: number, except: Connection | undefined): void;
+  };
+  /** Runs user code in a turn's context, after its commit; its errors go to `onError`. */
+  runDeferred(turn: Turn, f: () => unknown): void;
+}
+
 export class LiveState {
-  private readonly agent: ActiveAgent;
+  private readonly agent: StateOwner;
   private readonly outlet: AgentOutlet;
   private live: { readonly value: unknown; readonly text: string } | undefined;
 
   /** From the agent's image, as activation made it. */
-  constructor(agent: ActiveAgent, outlet: AgentOutlet) {
+  constructor(agent: StateOwner, outlet: AgentOutlet) {
     this.agent = agent;
     this.outlet = outlet;
     const { state } = agent.image;

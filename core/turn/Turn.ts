@@ -3,22 +3,20 @@
  * Made by `ActiveAgent`, filled by the agent's API, emptied by the `Committer`.
  */
 import type { Cause } from "../../schemas/JournalEvent.ts";
-import type { Connection } from "../agent/Connection.ts";
+import type { Connection } from "../connection/Connection.ts";
 import type { Sequence } from "../../schemas/Address.ts";
 import type { AgentEmail } from "../mail/AgentEmail.ts";
-import type { DirectInput } from "../input/DirectInput.ts";
+import type { InputOutcome } from "../journal/encodeCommit.ts";
 
 /** Texts kept per turn and event: for people, not for replay. */
 const SQL_TEXTS_MAX = 50;
 /** UTF-16 units of one text kept. */
 const SQL_TEXT_MAX = 2000;
 
-/** What is to happen with a durable input once the turn's last commit is stored. */
-export interface InputOutcome {
-  /** Keys that are done with that commit; none when the input is to run again. */
-  readonly done: ReadonlyArray<string>;
-  readonly dead: boolean;
-  readonly error: string | undefined;
+/** An input that does not lie in the inbox yet (`DirectInput`). */
+export interface UnstoredInput {
+  /** Puts the input into the inbox; its sequence there. Rejects as `publish` does. */
+  store(publish: (data: Uint8Array) => Promise<Sequence>): Promise<Sequence>;
 }
 
 export class Turn {
@@ -27,7 +25,7 @@ export class Turn {
   /** Its input was not stored when it came. */
   readonly direct: boolean;
   /** Its input, where that does not lie in the inbox. */
-  private input: DirectInput | undefined;
+  private input: UnstoredInput | undefined;
   /** The agent it runs on, by identity: writes of another agent are never attributed to it. */
   readonly owner: object;
   /** Its input is done once, across crashes: its writes gather until it ends. */
@@ -60,7 +58,7 @@ export class Turn {
     readonly cause: Cause;
     readonly owner: object;
     readonly durable?: boolean;
-    readonly input?: DirectInput;
+    readonly input?: UnstoredInput;
     readonly connection?: Connection | undefined;
     readonly request?: Request | undefined;
   }) {

@@ -10,7 +10,7 @@
  *
  * Asked by `LiveState` and `AgentSql`, told of each commit by the host.
  */
-import { CommitTooLarge, JournalRateExceeded, StateTooLarge } from "../agent/errors.ts";
+import { CommitTooLarge, JournalRateExceeded, StateTooLarge } from "../errors/errors.ts";
 import type { TimeShape } from "../time/Time.ts";
 import type { Turn } from "./Turn.ts";
 

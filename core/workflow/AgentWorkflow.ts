@@ -3,7 +3,7 @@
  * replayed from its start after each pause, and its steps give what they gave. `WorkflowRun` constructs and
  * drives it.
  */
-import type { AgentStub } from "../agent/AgentNamespace.ts";
+import type { AgentStub } from "../namespace/AgentStub.ts";
 import { WorkflowRejectedError } from "./errors.ts";
 import type { WorkflowDuration } from "./stepConfig.ts";
 import type { WorkflowEvent, WorkflowStep } from "./WorkflowStep.ts";

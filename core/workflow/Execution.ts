@@ -14,8 +14,8 @@
  * 6. A wake that is spent before its time is over is armed again: who looks at the clock after it may be another
  *    host, or the same one after its clock was put back.
  */
-import type { AgentRuntime } from "../agent/AgentRuntime.ts";
-import { AgentDestroyed, AgentDiscarded } from "../agent/errors.ts";
+import type { AgentWork } from "../turn/AgentTurns.ts";
+import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
 import {
   describeThrown,
   reviveError,
@@ -36,7 +36,7 @@ export const CRASHES_MAX = 20;
 const HOPS = 32;
 
 export interface ExecutionHost {
-  readonly runtime: AgentRuntime;
+  readonly runtime: AgentWork;
   readonly table: RunTable;
   /** Start of the idempotency keys of this generation. */
   readonly keys: string;

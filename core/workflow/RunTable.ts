@@ -2,7 +2,7 @@
  * The records of one workflow instance, in its own SQLite: the run, its steps, the events that wait for it.
  * Written by `Execution` and `WorkflowRun` only; replaying `run` reads nothing else.
  */
-import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import type { AgentWork } from "../turn/AgentTurns.ts";
 import type { SqlValue } from "../database/Databases.ts";
 import type { StoredError } from "./errors.ts";
 
@@ -72,10 +72,10 @@ CREATE TABLE IF NOT EXISTS workflow_events (
   id INTEGER PRIMARY KEY AUTOINCREMENT, type TEXT NOT NULL, payload TEXT, time_ms INTEGER NOT NULL)`;
 
 export class RunTable {
-  private readonly runtime: Pick<AgentRuntime, "query">;
+  private readonly runtime: Pick<AgentWork, "query">;
   private there = false;
 
-  constructor(runtime: Pick<AgentRuntime, "query">) {
+  constructor(runtime: Pick<AgentWork, "query">) {
     this.runtime = runtime;
   }
 

@@ -11,9 +11,7 @@ import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { encodeSignal, type WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
 import { storeInput } from "../inbox/storeInput.ts";
 import { WorkflowBinding } from "./WorkflowBinding.ts";
-import type { ActiveAgent } from "../turn/ActiveAgent.ts";
-import type { ActiveAgentParts } from "../turn/AgentParts.ts";
-import { QueueLane } from "../queue/QueueLane.ts";
+import { QueueLane, type JobPorts, type QueueAgent } from "../queue/QueueLane.ts";
 
 /** As long as it takes: a signal fails only while the broker is away, and nobody else would send it. */
 const SIGNAL_RETRY = { maxAttempts: 1_000_000, baseDelayMs: 100, maxDelayMs: 5_000 } as const;
@@ -27,11 +25,17 @@ interface SentSignal {
   readonly signal: WorkflowSignal;
 }
 
-export class SignalLane extends QueueLane {
-  readonly #agent: ActiveAgent;
-  readonly #parts: ActiveAgentParts;
+export interface SignalLaneParts {
+  readonly jobs: JobPorts;
+  /** The bindings of the agent's module: `binding` looks workflows up in it. */
+  readonly env: unknown;
+}
 
-  constructor(agent: ActiveAgent, parts: ActiveAgentParts) {
+export class SignalLane extends QueueLane {
+  readonly #agent: QueueAgent;
+  readonly #parts: SignalLaneParts;
+
+  constructor(agent: QueueAgent, parts: SignalLaneParts) {
     super(agent, parts.jobs, {
       table: "svc_agents_signals",
       keys: SIGNAL_KEYS,

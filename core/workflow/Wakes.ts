@@ -6,16 +6,16 @@
  * all are read once in an agent's time in memory, and from then on every wake is made here. One that is spent, or
  * rolled back with its turn, is found gone from the table.
  */
-import type { AgentRuntime } from "../agent/AgentRuntime.ts";
-import type { RetryOptions } from "../agent/Agent.ts";
+import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
+import type { RetryOptions } from "../retry/RetryOptions.ts";
 
 export class Wakes {
-  private readonly runtime: Pick<AgentRuntime, "scheduler">;
+  private readonly runtime: { readonly scheduler: SchedulesOfAgent };
   private readonly retry: RetryOptions;
   /** Ids of rows that are or were there, by the step's key. Undefined: not looked yet. */
   private ids: Map<string, Set<string>> | undefined;
 
-  constructor(runtime: Pick<AgentRuntime, "scheduler">, retry: RetryOptions) {
+  constructor(runtime: { readonly scheduler: SchedulesOfAgent }, retry: RetryOptions) {
     this.runtime = runtime;
     this.retry = retry;
   }

@@ -4,8 +4,8 @@
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import { topLevelId } from "../../schemas/AgentPath.ts";
-import { AgentNamespace, type CallClientSource } from "../agent/AgentNamespace.ts";
-import type { ControlAction, InstanceStatus, WorkflowRun } from "./WorkflowRun.ts";
+import { AgentNamespace, type CallClientSource } from "../namespace/AgentNamespace.ts";
+import type { ControlAction, InstanceStatus, WorkflowCalls } from "./WorkflowCalls.ts";
 
 export interface CreateOptions {
   readonly id: string;
@@ -15,7 +15,7 @@ export interface CreateOptions {
 export class WorkflowBinding {
   /** Name of the workflow class: the first half of its instances' addresses. */
   readonly className: string;
-  readonly #instances: AgentNamespace<WorkflowRun>;
+  readonly #instances: AgentNamespace<WorkflowCalls>;
 
   constructor(className: string, client: CallClientSource) {
     this.className = className;
@@ -41,9 +41,9 @@ export class WorkflowBinding {
 /** One instance, from outside. Each method rejects when there is none of that id. */
 export class WorkflowInstance {
   readonly id: string;
-  readonly #instances: AgentNamespace<WorkflowRun>;
+  readonly #instances: AgentNamespace<WorkflowCalls>;
 
-  constructor(id: string, instances: AgentNamespace<WorkflowRun>) {
+  constructor(id: string, instances: AgentNamespace<WorkflowCalls>) {
     this.id = id;
     this.#instances = instances;
   }

@@ -2,7 +2,7 @@
  * `cf_agents_workflows`: the workflows that an agent has started, as far as it knows (`protocol.md` §7). A
  * table of the agent's own database, which users may read. Made with the first row.
  */
-import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import type { AgentWork } from "../turn/AgentTurns.ts";
 import type { SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
 import type { WorkflowStatus } from "./RunTable.ts";
@@ -70,9 +70,9 @@ const MS_PER_SECOND = 1000;
 const ENDED: ReadonlySet<string> = new Set(["complete", "errored", "terminated"]);
 
 export class WorkflowTable {
-  private readonly runtime: Pick<AgentRuntime, "query" | "time">;
+  private readonly runtime: Pick<AgentWork, "query" | "time">;
 
-  constructor(runtime: Pick<AgentRuntime, "query" | "time">) {
+  constructor(runtime: Pick<AgentWork, "query" | "time">) {
     this.runtime = runtime;
   }
 

@@ -2,26 +2,24 @@
  * The package's entry `agents`: what a module of agents imports. The runtime that keeps the agents is
  * not here; it hands itself to each agent through its `ctx`.
  */
+export { Agent, type ConnectionContext, type StateSource } from "../../core/agent/Agent.ts";
 export {
-  Agent,
   AGENT_STATIC_OPTIONS_DEFAULT as DEFAULT_AGENT_STATIC_OPTIONS,
   type AgentStaticOptions,
-  type ConnectionContext,
-  type RetryOptions,
-  type StateSource,
-} from "../../core/agent/Agent.ts";
+} from "../../core/agent/AgentStaticOptions.ts";
+export type { RetryOptions } from "../../core/retry/RetryOptions.ts";
 export { AgentContext } from "../../core/agent/AgentContext.ts";
-export { AgentStorage, SqlCursor } from "../../core/agent/AgentStorage.ts";
+export { AgentStorage, SqlCursor } from "../../core/database/AgentStorage.ts";
 export {
   AgentNamespace,
   getAgentByName,
-  type AgentNamespaceId,
-  type AgentStub,
   type StubOptions,
-} from "../../core/agent/AgentNamespace.ts";
+} from "../../core/namespace/AgentNamespace.ts";
+export type { AgentInstanceId as AgentNamespaceId } from "../../core/namespace/instanceId.ts";
+export type { AgentStub } from "../../core/namespace/AgentStub.ts";
 export type { RetryCallOptions, ScheduleCriteria } from "../../core/agent/AgentJobs.ts";
 export { callable, type CallableMetadata } from "../../core/agent/callable.ts";
-export { Connection, type ConnectionMessage } from "../../core/agent/Connection.ts";
+export { Connection, type ConnectionMessage } from "../../core/connection/Connection.ts";
 export {
   AgentDestroyed,
   AgentDiscarded,
@@ -31,20 +29,20 @@ export {
   ReadonlyConnection,
   SqlError,
   StateTooLarge,
-} from "../../core/agent/errors.ts";
-export { MessageType } from "../../core/agent/protocol.ts";
+} from "../../core/errors/errors.ts";
+export { MessageType } from "../../core/connection/protocol.ts";
 export { StreamingResponse } from "../../core/agent/StreamingResponse.ts";
 export {
   routeAgentRequest,
   type FetchContext,
   type RouteHook,
   type RouteOptions,
-} from "../../core/agent/routeAgentRequest.ts";
+} from "../../core/namespace/routeAgentRequest.ts";
 export {
   routeAgentEmail,
   UnknownAgentNamespace,
   type EmailRouteOptions,
-} from "../../core/mail/routeAgentEmail.ts";
+} from "../../core/namespace/routeAgentEmail.ts";
 export type { AgentEmail, RawEmail } from "../../core/mail/AgentEmail.ts";
 export { EmailFailed, EmailRefused, type SentEmail } from "../../core/mail/EmailBinding.ts";
 export type { ReplyOptions } from "../../core/mail/composeReply.ts";
@@ -79,7 +77,7 @@ export {
   SUB_PREFIX,
   type BuildAgentPathOptions,
   type SubAgentPathMatch,
-} from "../../core/subAgent/subAgentPaths.ts";
+} from "../../core/namespace/subAgentPaths.ts";
 export { getSubAgentByName, routeSubAgentRequest } from "../../core/subAgent/subAgentRequests.ts";
 export type { AgentPathStep } from "../../schemas/AgentPath.ts";
 export type { QueueItem } from "../../core/queue/QueueTable.ts";

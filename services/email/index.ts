@@ -2,7 +2,7 @@
  * `agents/email`: routing of mail, signed headers, and parsing (`protocol.md` §8). Handlers are the module's
  * `email(message, env)` or `email: [emailRoute(…)]`; sending is the agent's (`replyToEmail`, `sendEmail`).
  */
-export { routeAgentEmail, type EmailRouteOptions } from "../../core/mail/routeAgentEmail.ts";
+export { routeAgentEmail, type EmailRouteOptions } from "../../core/namespace/routeAgentEmail.ts";
 export { isAutoReplyEmail, type HeaderEntry } from "../../core/mail/autoReply.ts";
 export type { InvalidSignature } from "../../core/mail/agentSignature.ts";
 export type { AgentEmail, RawEmail } from "../../core/mail/AgentEmail.ts";

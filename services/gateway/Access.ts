@@ -9,13 +9,13 @@
  * 3. **Origin.** Pages of other origins reach neither signed classes nor, in `agents dev` or where origins are listed, any
  *    class. A request without `Origin` is no page's.
  */
-import { matchAgentPath, routeAgentRequest } from "../../core/agent/routeAgentRequest.ts";
-import { isUpgrade, readonlyUpgrade } from "../../core/agent/upgradeResponse.ts";
+import { matchAgentPath, routeAgentRequest } from "../../core/namespace/routeAgentRequest.ts";
+import { isUpgrade, readonlyUpgrade } from "../../core/namespace/upgradeResponse.ts";
 import type { HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import { ANY_ORIGIN, isSameOrigin } from "../../core/http/origins.ts";
 import { hostNameOf, servesHost } from "../../core/http/servedHosts.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
-import { namesSubAgent, parseSubAgentPath } from "../../core/subAgent/subAgentPaths.ts";
+import { namesSubAgent, parseSubAgentPath } from "../../core/namespace/subAgentPaths.ts";
 import type { GatewayConfig, GatewayModule } from "./GatewayServices.ts";
 import { plain } from "./requests.ts";
 

@@ -4,7 +4,7 @@
  * `upgrade`) use it.
  */
 import * as Effect from "effect/Effect";
-import type { FetchContext } from "../../core/agent/routeAgentRequest.ts";
+import type { FetchContext } from "../../core/namespace/routeAgentRequest.ts";
 import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
 import { Bus, type BusShape } from "../../core/bus/Bus.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";

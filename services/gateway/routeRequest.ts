@@ -9,7 +9,7 @@ import {
   upgradeTarget,
   type UpgradeRefusal,
   type UpgradeTarget,
-} from "../../core/agent/upgradeResponse.ts";
+} from "../../core/namespace/upgradeResponse.ts";
 import { AgentUnreachable, CallLost } from "../../core/call/CallClient.ts";
 import { FAILED } from "../../core/http/responseHead.ts";
 import { InvalidAddress } from "../../schemas/Address.ts";

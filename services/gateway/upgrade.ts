@@ -3,7 +3,7 @@
  * the agent runs its connect sequence, and only then is the 101 sent (`protocol.md` §2.3), so a
  * client's message can never come before `onConnect` has finished.
  */
-import type { UpgradeRefusal } from "../../core/agent/upgradeResponse.ts";
+import type { UpgradeRefusal } from "../../core/namespace/upgradeResponse.ts";
 import { cancelBody, type HttpRequest, type UpgradeDecision } from "../../core/http/HttpServer.ts";
 import { CLOSE_VANISHED } from "../../core/http/closeFrame.ts";
 import { AgentUnreachable, CallLost } from "../../core/call/CallClient.ts";

@@ -10,14 +10,13 @@ import type { GatewayMessage, InputAnswer } from "../../schemas/Call.ts";
 import { storeInput } from "../../core/inbox/storeInput.ts";
 import type { AppendResult, StoredEvent } from "../../core/journal/Journal.ts";
 import { NO_MAIL_TRANSPORT } from "../../core/mail/MailTransport.ts";
-import type {
-  ActiveAgent,
-  ActiveAgentParts,
-  AgentClassType,
-  AgentOutlet,
-} from "../../core/turn/ActiveAgent.ts";
+import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
+import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
+import type { AgentOutlet } from "../../core/turn/AgentOutlet.ts";
+import type { ActiveAgentParts } from "../../core/runtime/AgentParts.ts";
 import { Committer, type CommitterHost } from "../../core/turn/Committer.ts";
-import type { InputHandle, MailboxHost } from "../../core/input/Mailbox.ts";
+import type { MailboxHost } from "../../core/input/Mailbox.ts";
+import type { InputHandle } from "../../core/inbox/Inbox.ts";
 import type { Rebuilt } from "../../core/journal/rebuildAgent.ts";
 import type { SchedulerPorts } from "../../core/schedule/Scheduler.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
@@ -50,7 +49,9 @@ export interface Ownership {
   readonly isStillOurs: () => true | Promise<boolean>;
 }
 
-export class AgentPorts implements ActiveAgentParts, CommitterHost, MailboxHost, AgentOutlet {
+export class AgentPorts
+  implements ActiveAgentParts<ActiveAgent>, CommitterHost, MailboxHost, AgentOutlet
+{
   readonly image: Rebuilt["image"];
   readonly database: Rebuilt["database"];
   readonly agentClass: AgentClassType;

@@ -10,9 +10,9 @@
  *
  * Owned by `AgentSlot`, while it has anything here.
  */
-import { AgentAborted } from "../../core/agent/errors.ts";
-import { socketKey } from "../../core/turn/AgentSockets.ts";
-import type { CallAnswer } from "../../core/turn/handleCall.ts";
+import { AgentAborted } from "../../core/errors/errors.ts";
+import { socketKey } from "../../core/runtime/AgentSockets.ts";
+import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import { SparseMap } from "../../core/collections/sparse.ts";
 import type { Call } from "../../schemas/Call.ts";
 

@@ -27,7 +27,7 @@ import { Cron, type CronShape } from "../../core/schedule/Cron.ts";
 import { Timers, type TimersShape } from "../../core/schedule/Timers.ts";
 import { slicesOf } from "../../core/time/Slices.ts";
 import { Time, type TimeShape } from "../../core/time/Time.ts";
-import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
+import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { Unbegun } from "../../core/input/Unbegun.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";

@@ -22,13 +22,13 @@ import {
   type CensusReply,
   type CensusRequest,
 } from "../../schemas/Call.ts";
-import { CallInterrupted } from "../../core/agent/errors.ts";
+import { CallInterrupted } from "../../core/errors/errors.ts";
 import type { BusMessage } from "../../core/bus/Bus.ts";
 import { LinkedList } from "../../core/collections/LinkedList.ts";
 import { encodeError } from "../../core/call/remoteError.ts";
 import type { Delivery, InboxConsumer } from "../../core/inbox/Inbox.ts";
 import type { Lease } from "../../core/lease/Leases.ts";
-import type { CallAnswer } from "../../core/turn/handleCall.ts";
+import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import { AgentSlot } from "./AgentSlot.ts";
 import type { Breather } from "./Breather.ts";
 import type { HostServices } from "./HostServices.ts";

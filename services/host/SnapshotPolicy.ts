@@ -2,7 +2,7 @@
  * When an agent is snapshotted: off the turn's path, so that activation stays short. A snapshot costs
  * its own size, so it is due when the journal since the last one outweighs it.
  */
-import type { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
+import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { HostServices } from "./HostServices.ts";
 
 /** Journal bytes since the last snapshot, below which none is due for their size. */

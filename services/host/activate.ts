@@ -14,8 +14,9 @@
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import { encodeEvent } from "../../schemas/JournalEvent.ts";
-import { AgentDiscarded } from "../../core/agent/errors.ts";
-import { ActiveAgent, type AgentClassType } from "../../core/turn/ActiveAgent.ts";
+import { AgentDiscarded } from "../../core/errors/errors.ts";
+import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
+import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { applyEvent } from "../../core/journal/applyEvent.ts";
 import { claimOf } from "../../core/journal/claimOf.ts";
 import { rebuildAgent, type Rebuilt } from "../../core/journal/rebuildAgent.ts";

@@ -1,7 +1,7 @@
 /** Where agents' outputs leave the host: frames to gateways, committed states to whoever listens. */
 import type { AgentId } from "../../schemas/Address.ts";
 import { encodeMessage, type GatewayMessage } from "../../schemas/Call.ts";
-import type { AgentOutlet } from "../../core/turn/ActiveAgent.ts";
+import type { AgentOutlet } from "../../core/turn/AgentOutlet.ts";
 import type { HostServices } from "./HostServices.ts";
 
 /** Of one part, what its own head and the frame around it may take. */

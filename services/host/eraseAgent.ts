@@ -5,7 +5,7 @@
  */
 import type { AgentId, Epoch } from "../../schemas/Address.ts";
 import type { SocketInfo } from "../../schemas/Call.ts";
-import { closeAll } from "../../core/turn/AgentSockets.ts";
+import { closeAll } from "../../core/runtime/AgentSockets.ts";
 import { endLife } from "../../core/journal/endLife.ts";
 import { agentOutlet } from "./agentOutlet.ts";
 import type { HostServices } from "./HostServices.ts";

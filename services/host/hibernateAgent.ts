@@ -2,7 +2,7 @@
  * The end of an agent's time in memory: its snapshot, its clean local files. A disk that fails costs the files and nothing else:
  * the journal has all of it. Called by `AgentSlot`, for an agent that rests.
  */
-import type { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
+import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { HostServices } from "./HostServices.ts";
 import type { SnapshotPolicy } from "./SnapshotPolicy.ts";
 

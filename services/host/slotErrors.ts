@@ -1,5 +1,5 @@
 /** Why an agent can't be asked on this host now (`AgentSlot`), and which of those are worth another try (`Shard`). */
-import { AgentDiscarded } from "../../core/agent/errors.ts";
+import { AgentDiscarded } from "../../core/errors/errors.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 
 /** No class of that name is in this host's module. */

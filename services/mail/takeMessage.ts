@@ -15,7 +15,7 @@ import { composeForward, composeRaw } from "../../core/mail/composeReply.ts";
 import { EmailFailed, EmailRefused, sendNow } from "../../core/mail/EmailBinding.ts";
 import { MailNotStored } from "../../core/mail/mailDrop.ts";
 import type { IncomingMessage, MailAnswer } from "../../core/mail/MailServer.ts";
-import { routeAgentEmail, UnknownAgentNamespace } from "../../core/mail/routeAgentEmail.ts";
+import { routeAgentEmail, UnknownAgentNamespace } from "../../core/namespace/routeAgentEmail.ts";
 import { InvalidAddress } from "../../schemas/Address.ts";
 import type { MailModule, MailServices } from "./MailServices.ts";
 

@@ -4,7 +4,7 @@
  * hand, as tests have them); used by the gateway (routes, `fetch`), the host (classes) and mail.
  */
 import * as Data from "effect/Data";
-import type { FetchContext } from "../../core/agent/routeAgentRequest.ts";
+import type { FetchContext } from "../../core/namespace/routeAgentRequest.ts";
 import type { EmailEntry } from "../../core/mail/EmailRoute.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 

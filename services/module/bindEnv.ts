@@ -5,11 +5,11 @@
  * the process can send mail, `EMAIL` sends it. A workflow class has a binding of another kind, by the same
  * names: it is nothing that routes reach.
  */
-import { AgentNamespace, type CallClientSource } from "../../core/agent/AgentNamespace.ts";
+import { AgentNamespace, type CallClientSource } from "../../core/namespace/AgentNamespace.ts";
 import type { EmailBinding } from "../../core/mail/EmailBinding.ts";
 import type { MailDrop } from "../../core/mail/mailDrop.ts";
 import { WorkflowBinding } from "../../core/workflow/WorkflowBinding.ts";
-import { isWorkflowActor } from "../../core/workflow/WorkflowRun.ts";
+import { isWorkflowActor } from "../../core/runtime/WorkflowRun.ts";
 
 export function bindEnv(
   variables: Readonly<Record<string, unknown>>,

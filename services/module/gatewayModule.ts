@@ -1,5 +1,5 @@
 /** What the gateway takes from a module: its routes, which of its classes only webhooks may reach, and its own routing. */
-import type { AgentStaticOptions } from "../../core/agent/Agent.ts";
+import type { AgentStaticOptions } from "../../core/agent/AgentStaticOptions.ts";
 import { RouteTable } from "../../core/webhook/RouteTable.ts";
 import { signedClasses } from "../../core/webhook/WebhookRoute.ts";
 import type { LoadedModule, ModuleEnv } from "./LoadedModule.ts";

@@ -6,7 +6,7 @@ import { readOrigin } from "../../core/http/origins.ts";
 import type { EmailEntry, EmailRoute } from "../../core/mail/EmailRoute.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 import { WORKFLOW_MARK, type WorkflowClass } from "../../core/workflow/AgentWorkflow.ts";
-import { workflowActor } from "../../core/workflow/WorkflowRun.ts";
+import { workflowActor } from "../../core/runtime/WorkflowRun.ts";
 import {
   AGENT_MARK,
   ModuleError,

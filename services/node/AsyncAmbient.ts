@@ -2,9 +2,9 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import * as Layer from "effect/Layer";
 import { Ambient, type AmbientShape } from "../../core/turn/Ambient.ts";
-import { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
+import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { Agent } from "../../core/agent/Agent.ts";
-import type { Connection } from "../../core/agent/Connection.ts";
+import type { Connection } from "../../core/connection/Connection.ts";
 import type { AgentEmail } from "../../core/mail/AgentEmail.ts";
 import { webhookOf, type CurrentWebhook } from "../../core/input/webhookOf.ts";
 import type { Turn } from "../../core/turn/Turn.ts";

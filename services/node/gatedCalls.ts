@@ -3,7 +3,7 @@
  * (`gatedFetch`): another agent must not act on a write that a crash could still undo.
  */
 import type { CallClient } from "../../core/call/CallClient.ts";
-import { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
+import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { asyncAmbient } from "./AsyncAmbient.ts";
 
 /** Outside of a turn (a gateway, a worker's `fetch`) it is the client as it is. */

@@ -2,7 +2,7 @@
  * The `fetch` that agent code makes waits for the commits before it: a call to the outside must not
  * tell of a write that a crash could still undo (the output gate, for what the runtime does not send).
  */
-import { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
+import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { asyncAmbient } from "./AsyncAmbient.ts";
 
 const GATED = Symbol.for("agents.gatedFetch");

@@ -4,7 +4,7 @@
  */
 import type { MailDrop } from "../../core/mail/mailDrop.ts";
 import type { MailTransportShape } from "../../core/mail/MailTransport.ts";
-import { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
+import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { asyncAmbient } from "./AsyncAmbient.ts";
 
 /** Outside of a turn there is nothing to wait for. */

@@ -3,11 +3,8 @@
  * of it. The looks rebuild the agent from its journal, apart from the one that runs: what they show would
  * survive a crash.
  */
-import {
-  makeStub,
-  type AgentStub,
-  type CallClientSource,
-} from "../../core/agent/AgentNamespace.ts";
+import { makeStub, type CallClientSource } from "../../core/namespace/AgentNamespace.ts";
+import type { AgentStub } from "../../core/namespace/AgentStub.ts";
 import { historyLines, type HistoryLine } from "../../core/journal/historyLines.ts";
 import { QueueTable, toQueueItem, type QueueItem } from "../../core/queue/QueueTable.ts";
 import type { Schedule } from "../../core/schedule/Schedule.ts";

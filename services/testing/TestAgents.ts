@@ -5,7 +5,7 @@
  *
  * One seed and one order of steps give one run, agents' ids, times and journals included.
  */
-import type { CallClientSource } from "../../core/agent/AgentNamespace.ts";
+import type { CallClientSource } from "../../core/namespace/AgentNamespace.ts";
 import type { BodyReader, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
 import { inputAgain } from "../../core/dead/redrive.ts";

@@ -6,7 +6,7 @@ import type { OutgoingShape } from "../../core/outgoing/Outgoing.ts";
 import { asyncAmbient } from "../node/AsyncAmbient.ts";
 import { nodeOutgoing } from "../node/NodeOutgoing.ts";
 import type { MailTransportShape, OutgoingMail } from "../../core/mail/MailTransport.ts";
-import { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
+import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 
 /** One request that left an agent: each attempt is one. */

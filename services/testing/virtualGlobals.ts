@@ -10,7 +10,7 @@
  * `crypto.getRandomValues`, SQLite's `random()`).
  */
 import { AsyncResource } from "node:async_hooks";
-import { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
+import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { asyncAmbient } from "../node/AsyncAmbient.ts";
 

@@ -17,7 +17,7 @@ import { Journal } from "../../core/journal/Journal.ts";
 import { Log } from "../../core/telemetry/Log.ts";
 import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { Time } from "../../core/time/Time.ts";
-import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
+import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { layer as cronLayer } from "../cronParser/CronParser.ts";
 import { runGateway } from "../gateway/runGateway.ts";

@@ -23,7 +23,7 @@ export type {
   WorkflowStepEvent,
 } from "../../core/workflow/WorkflowStep.ts";
 export type { WorkflowBinding, WorkflowInstance } from "../../core/workflow/WorkflowBinding.ts";
-export type { InstanceStatus } from "../../core/workflow/WorkflowRun.ts";
+export type { InstanceStatus } from "../../core/workflow/WorkflowCalls.ts";
 export type { WorkflowStatus } from "../../core/workflow/RunTable.ts";
 export type {
   WorkflowInfo,

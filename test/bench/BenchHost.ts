@@ -7,8 +7,8 @@ import { Databases, type DatabasesShape } from "../../core/database/Databases.ts
 import { Log } from "../../core/telemetry/Log.ts";
 import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { Time } from "../../core/time/Time.ts";
-import type { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
-import { handleCall } from "../../core/turn/handleCall.ts";
+import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
+import { handleCall } from "../../core/runtime/handleCall.ts";
 import { agentId, type AgentId, type Epoch } from "../../schemas/Address.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { Agent } from "../../services/agent/index.ts";

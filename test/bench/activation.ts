@@ -3,7 +3,7 @@
  * opens the database). From a clean local file, from a snapshot, and from 1,000 events of journal,
  * beside one direct get: what any system must at least ask the broker.
  */
-import type { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
+import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { HostServices } from "../../services/host/HostServices.ts";
 import type { Bench, BenchRow } from "./Bench.ts";
 import { agentNamed, durabilityOf, openBenchHost } from "./BenchHost.ts";

@@ -4,7 +4,7 @@
  * 1 MB to 1 GB in its database. And what should rise, while cores last: changes a second with more hosts and gateways.
  */
 import { fileURLToPath } from "node:url";
-import type { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
+import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { BenchFailed, type Bench, type BenchOptions, type BenchRow } from "./Bench.ts";
 import { agentNamed, BODY, durabilityOf, openBenchHost, type BenchHost } from "./BenchHost.ts";
 import { SocketLoad } from "./SocketLoad.ts";

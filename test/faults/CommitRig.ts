@@ -12,7 +12,7 @@ import type { AppendResult, JournalShape } from "../../core/journal/Journal.ts";
 import { Log } from "../../core/telemetry/Log.ts";
 import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { noMetrics } from "../../core/telemetry/Metrics.ts";
-import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
+import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { AgentSlot } from "../../services/host/AgentSlot.ts";
 import { hostServices, type HostServices } from "../../services/host/HostServices.ts";
 import { layer as cronLayer } from "../../services/cronParser/CronParser.ts";

@@ -1,7 +1,7 @@
 /** What a commit promises, one rule a test, with every append decided by hand. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { Agent } from "../../core/agent/Agent.ts";
-import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
+import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { GATHER_MS } from "../../core/turn/Committer.ts";
 import { CommitRig } from "./CommitRig.ts";
 

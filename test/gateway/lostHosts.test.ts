@@ -5,8 +5,8 @@
 import { describe, expect, test } from "vitest";
 import { AgentUnreachable, CallClient, CallLost } from "../../core/call/CallClient.ts";
 import { CallTries } from "../../core/call/CallTries.ts";
-import type { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
-import { handleCall } from "../../core/turn/handleCall.ts";
+import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
+import { handleCall } from "../../core/runtime/handleCall.ts";
 import { Suspects } from "../../core/input/Suspects.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { Unbegun } from "../../core/input/Unbegun.ts";

@@ -2,7 +2,7 @@
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { Agent, getAgentByName } from "agents";
-import type { AgentNamespace } from "../../core/agent/AgentNamespace.ts";
+import type { AgentNamespace } from "../../core/namespace/AgentNamespace.ts";
 import { Installation } from "../faults/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { useSystems } from "../system/kit.ts";

@@ -1,7 +1,7 @@
 /** What recurs: intervals, cron, what happens to instants that pass unused, and to runs that hang. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { Agent } from "../../core/agent/Agent.ts";
-import type { AgentStaticOptions } from "../../core/agent/Agent.ts";
+import type { AgentStaticOptions } from "../../core/agent/AgentStaticOptions.ts";
 import { JobRig } from "./JobRig.ts";
 
 const START_MS = Date.UTC(2025, 0, 1, 12);

@@ -1,6 +1,7 @@
 /** Attempts: how many, how far apart, who hears of them, and where what never works ends up. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { Agent, type RetryOptions } from "../../core/agent/Agent.ts";
+import { Agent } from "../../core/agent/Agent.ts";
+import type { RetryOptions } from "../../core/retry/RetryOptions.ts";
 import { backoffMs, resolveRetry } from "../../core/retry/retryPolicy.ts";
 import { JobRig } from "./JobRig.ts";
 

@@ -13,7 +13,7 @@ import { Log, type LogShape } from "../../core/telemetry/Log.ts";
 import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { Snapshots } from "../../core/journal/Snapshots.ts";
 import { Time } from "../../core/time/Time.ts";
-import type { AgentClassType } from "../../core/turn/ActiveAgent.ts";
+import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { PrometheusMetrics } from "../../services/admin/PrometheusMetrics.ts";

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { callable } from "agents";
 import { STATE_TTL_MS, StoredOAuthProvider } from "../../core/mcp/OAuthProvider.ts";
-import type { AgentStorage } from "../../core/agent/AgentStorage.ts";
+import type { AgentStorage } from "../../core/database/AgentStorage.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import { TestSocket, useSystems, type System } from "../system/kit.ts";
 import { startOAuthServer } from "./OAuthServer.ts";

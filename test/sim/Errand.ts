@@ -4,11 +4,9 @@
  */
 import { AgentWorkflow, type WorkflowClass } from "../../core/workflow/AgentWorkflow.ts";
 import type { StepContext, WorkflowEvent, WorkflowStep } from "../../core/workflow/WorkflowStep.ts";
-import {
-  WorkflowRun,
-  type ControlAction,
-  type InstanceStatus,
-} from "../../core/workflow/WorkflowRun.ts";
+import { WorkflowRun } from "../../core/runtime/WorkflowRun.ts";
+import type { InstanceStatus } from "../../core/workflow/WorkflowCalls.ts";
+import type { ControlAction } from "../../core/workflow/WorkflowCalls.ts";
 import type { Ledger, SubjectEnv } from "./subjects.ts";
 
 export interface ErrandParams {

@@ -3,7 +3,7 @@
  * code as it ran. The checkers compare it with what the journals hold.
  */
 
-import type { ControlAction } from "../../core/workflow/WorkflowRun.ts";
+import type { ControlAction } from "../../core/workflow/WorkflowCalls.ts";
 
 /** One distinct webhook as its sender knows it. */
 export interface SentWebhook {

@@ -2,14 +2,14 @@
  * Bugs that a run can be given, one for each promise that matters: what the checkers are worth is what they
  * catch of these. Each is planted from outside, at a port or in a prototype, and taken out again.
  */
-import { DoneSet } from "../../core/input/DoneSet.ts";
-import { ActiveAgent } from "../../core/turn/ActiveAgent.ts";
+import { DoneSet } from "../../core/journal/DoneSet.ts";
+import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { AlarmCover } from "../../core/schedule/AlarmCover.ts";
 import { Alarms } from "../../core/schedule/Alarms.ts";
-import { AgentSockets } from "../../core/turn/AgentSockets.ts";
-import { Connection } from "../../core/agent/Connection.ts";
+import { AgentSockets } from "../../core/runtime/AgentSockets.ts";
+import { Connection } from "../../core/connection/Connection.ts";
 import { Mailbox } from "../../core/input/Mailbox.ts";
-import { MailLane } from "../../core/mail/MailLane.ts";
+import { MailLane } from "../../core/outgoing/MailLane.ts";
 import { OutgoingLane } from "../../core/outgoing/OutgoingLane.ts";
 import { CacheFile } from "../../services/sqlite/CacheFile.ts";
 import { PageImage } from "../../services/sqlite/PageImage.ts";

@@ -5,7 +5,7 @@
 import { agentId } from "../../schemas/Address.ts";
 import { AgentUnreachable, CallClient } from "../../core/call/CallClient.ts";
 import { WorkflowBinding } from "../../core/workflow/WorkflowBinding.ts";
-import type { ControlAction } from "../../core/workflow/WorkflowRun.ts";
+import type { ControlAction } from "../../core/workflow/WorkflowCalls.ts";
 import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
 import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
 import { GO } from "./Errand.ts";

@@ -4,10 +4,10 @@
  * what clients write on.
  */
 import { Agent } from "../../core/agent/Agent.ts";
-import type { AgentNamespace } from "../../core/agent/AgentNamespace.ts";
-import type { Connection } from "../../core/agent/Connection.ts";
+import type { AgentNamespace } from "../../core/namespace/AgentNamespace.ts";
+import type { Connection } from "../../core/connection/Connection.ts";
 import type { WorkflowCompleteCallback } from "../../core/agent/AgentWorkflows.ts";
-import type { ControlAction } from "../../core/workflow/WorkflowRun.ts";
+import type { ControlAction } from "../../core/workflow/WorkflowCalls.ts";
 import { asyncAmbient, getCurrentAgent } from "../../services/node/AsyncAmbient.ts";
 import type { AgentEmail } from "../../core/mail/AgentEmail.ts";
 import type { EmailBinding } from "../../core/mail/EmailBinding.ts";

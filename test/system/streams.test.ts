@@ -1,7 +1,7 @@
 /** Responses whose bodies are still being made: from an agent, through gateway and stubs, to the caller. */
 import { beforeAll, expect, test } from "vitest";
 import { Agent, getAgentByName } from "agents";
-import type { AgentNamespace } from "../../core/agent/AgentNamespace.ts";
+import type { AgentNamespace } from "../../core/namespace/AgentNamespace.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { useSystems, type System } from "./kit.ts";
 

@@ -1,7 +1,6 @@
 /** The wakes of a workflow's steps, on a scheduler that counts how often it is looked through. */
 import { expect, test } from "vitest";
-import type { SchedulesOfAgent } from "../../core/agent/AgentRuntime.ts";
-import type { ScheduleRow } from "../../core/schedule/ScheduleTable.ts";
+import type { ScheduleRow, SchedulesOfAgent } from "../../core/schedule/ScheduleTable.ts";
 import { Wakes } from "../../core/workflow/Wakes.ts";
 
 const WAITING = 300;

@@ -2,7 +2,7 @@
  * The decoders of everything that is stored or sent: whatever the bytes are, they are decoded or refused by a declared
  * error. One target for each place that bytes come from.
  */
-import { parseClientFrame } from "../../../core/agent/protocol.ts";
+import { parseClientFrame } from "../../../core/connection/protocol.ts";
 import { agentId, InvalidAddress, type Sequence } from "../../../schemas/Address.ts";
 import { agentFileEvent, AgentFileReader, agentFileHead, readAgentFileHead } from "../../../schemas/AgentFile.ts"; // prettier-ignore
 import { decodeEntry, decodeManifest, encodeEntry, encodeManifest } from "../../../schemas/BackupFile.ts"; // prettier-ignore

@@ -4,7 +4,7 @@
  */
 import { REDACTION } from "../../../core/redaction/Redaction.ts";
 import { connect } from "node:net";
-import { parseClientFrame } from "../../../core/agent/protocol.ts";
+import { parseClientFrame } from "../../../core/connection/protocol.ts";
 import type { HttpRequest } from "../../../core/http/HttpServer.ts";
 import { headerRecord, toRequest, urlOf } from "../../../services/gateway/requests.ts";
 import { adapters, ok, startServer, type Adapter } from "../../http/kit.ts";

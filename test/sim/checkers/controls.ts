@@ -2,7 +2,7 @@
  * I15, of workflows that somebody pauses, resumes, terminates and restarts: what the journal of an instance says it was
  * asked, and what it did after that. What a host that had lost the instance still ran is nobody's: it leaves no trace.
  */
-import type { ControlAction } from "../../../core/workflow/WorkflowRun.ts";
+import type { ControlAction } from "../../../core/workflow/WorkflowCalls.ts";
 import type { Violations } from "../../kit/checkers.ts";
 import { FIRST, generationOf, SECOND } from "../Errand.ts";
 import type { Run } from "../Observed.ts";

@@ -3,7 +3,7 @@ import type { Violations } from "../../kit/checkers.ts";
 import type { AgentHistory, RunHistory } from "../RunHistory.ts";
 import { DOOMED } from "../simErase.ts";
 import { MAX_ATTEMPTS } from "../subjects.ts";
-import { MAIL_RETRY_DEFAULT } from "../../../core/mail/MailLane.ts";
+import { MAIL_RETRY_DEFAULT } from "../../../core/outgoing/MailLane.ts";
 import { effectsOf, keyOfId } from "./effects.ts";
 import { statesOf } from "./states.ts";
 

@@ -1,5 +1,5 @@
 /** I1 and I13, of mail: what was taken is done once, and what is sent was asked for. Each function returns what it found wrong, in words. */
-import { MAIL_KEYS } from "../../../core/mail/MailLane.ts";
+import { MAIL_KEYS } from "../../../core/outgoing/MailLane.ts";
 import type { Cause } from "../../../schemas/JournalEvent.ts";
 import type { Violations } from "../../kit/checkers.ts";
 import type { AgentHistory, RunHistory } from "../RunHistory.ts";

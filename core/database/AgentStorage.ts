@@ -5,10 +5,9 @@
  *
  * Writes are visible at once and durable before any output of the turn leaves; `sync()` waits for that.
  */
-import type { AgentRuntime } from "./AgentRuntime.ts";
-import type { SqlValue } from "../database/Databases.ts";
-import { tableExists } from "../database/tableExists.ts";
-import { SqlError } from "./errors.ts";
+import type { SqlResult, SqlValue } from "./Databases.ts";
+import { tableExists } from "./tableExists.ts";
+import { SqlError } from "../errors/errors.ts";
 
 export type SqlParameter = SqlValue | boolean | undefined | ArrayBuffer;
 export type SqlRow = Record<string, SqlValue>;
@@ -83,14 +82,22 @@ export interface ListOptions {
   readonly reverse?: boolean;
 }
 
+/** The agent whose database it is (`AgentWork`). */
+export interface StorageRuntime {
+  query(sql: string, params: ReadonlyArray<SqlValue | boolean>, isLimited?: boolean): SqlResult;
+  transaction<A>(f: () => A): A;
+  /** Resolves when everything written so far is stored. */
+  flush(): Promise<void>;
+}
+
 export class AgentStorage {
-  readonly #runtime: AgentRuntime;
+  readonly #runtime: StorageRuntime;
   readonly sql: {
     /** Runs SQL with positional bindings. Throws `SqlError`. */
     readonly exec: <Row = SqlRow>(sql: string, ...bindings: SqlParameter[]) => SqlCursor<Row>;
   };
 
-  constructor(runtime: AgentRuntime) {
+  constructor(runtime: StorageRuntime) {
     this.#runtime = runtime;
     this.sql = {
       exec: <Row = SqlRow>(sql: string, ...bindings: SqlParameter[]) => {
@@ -174,7 +181,7 @@ export class AgentStorage {
     return tableExists({ query: (sql, params) => this.#query(sql, params) }, "_agents_kv");
   }
 
-  #query(sql: string, bindings: ReadonlyArray<SqlParameter>): ReturnType<AgentRuntime["query"]> {
+  #query(sql: string, bindings: ReadonlyArray<SqlParameter>): SqlResult {
     try {
       return this.#runtime.query(sql, bindings.map(toSqlValue), true);
     } catch (cause) {

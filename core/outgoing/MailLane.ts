@@ -7,13 +7,11 @@
  *    same message, which replaces the one that waits, and which the receiver can tell by its Message-ID.
  */
 import { encodeToken } from "../../schemas/Address.ts";
-import type { RetryOptions } from "../agent/Agent.ts";
-import { EmailRefused, stamped, throwUnlessSent } from "./EmailBinding.ts";
-import type { MailDraft } from "./composeMail.ts";
-import { NO_RELAY, type MailTransportShape, type OutgoingMail } from "./MailTransport.ts";
-import type { ActiveAgent } from "../turn/ActiveAgent.ts";
-import type { ActiveAgentParts } from "../turn/AgentParts.ts";
-import { QueueLane } from "../queue/QueueLane.ts";
+import type { RetryOptions } from "../retry/RetryOptions.ts";
+import { EmailRefused, stamped, throwUnlessSent } from "../mail/EmailBinding.ts";
+import type { MailDraft } from "../mail/composeMail.ts";
+import { NO_RELAY, type MailTransportShape, type OutgoingMail } from "../mail/MailTransport.ts";
+import { QueueLane, type JobPorts, type QueueAgent } from "../queue/QueueLane.ts";
 
 /**
  * About ten minutes on average: greylisting and a relay's restart are shorter. Longer outages are an
@@ -28,11 +26,16 @@ export const MAIL_RETRY_DEFAULT = {
 /** Start of its triggers' keys. */
 export const MAIL_KEYS = "mail-out";
 
+export interface MailLaneParts {
+  readonly jobs: JobPorts;
+  readonly mail: MailTransportShape;
+}
+
 export class MailLane extends QueueLane {
-  readonly #agent: ActiveAgent;
+  readonly #agent: QueueAgent;
   readonly #transport: MailTransportShape;
 
-  constructor(agent: ActiveAgent, parts: ActiveAgentParts) {
+  constructor(agent: QueueAgent, parts: MailLaneParts) {
     super(agent, parts.jobs, {
       table: "svc_agents_mail",
       keys: MAIL_KEYS,
@@ -44,6 +47,7 @@ export class MailLane extends QueueLane {
     this.#transport = parts.mail;
   }
 
+  /** Throws `EmailRefused` where no relay is set. */
   assertReady(): void {
     if (!this.#transport.configured) throw new EmailRefused({ message: NO_RELAY });
   }

@@ -4,16 +4,16 @@
  */
 import type { Call, CallReply } from "../../schemas/Call.ts";
 import { Agent } from "../agent/Agent.ts";
-import type { PublicOfBase } from "../agent/AgentNamespace.ts";
+import type { PublicOfBase } from "../namespace/AgentStub.ts";
 import { callableMetadata } from "../agent/callable.ts";
-import { Connection } from "../agent/Connection.ts";
+import { Connection } from "../connection/Connection.ts";
 import { methodOn, type Method } from "../agent/methods.ts";
-import { rpcFrame, type ClientFrame, type RpcReply } from "../agent/protocol.ts";
+import { rpcFrame, type ClientFrame, type RpcReply } from "../connection/protocol.ts";
 import { StreamingResponse } from "../agent/StreamingResponse.ts";
 import { encodeError } from "../call/remoteError.ts";
 import { assertWireValue } from "../call/wireValue.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
-import type { Turn } from "./Turn.ts";
+import type { Turn } from "../turn/Turn.ts";
 
 /**
  * Replies go to the calling connection only; calls of one connection run side by side. Watchers hear of

@@ -1,41 +1,29 @@
 /** What an agent in memory is made of: given to `ActiveAgent` by the host that activates it. */
-import type { AgentId } from "../../schemas/Address.ts";
-import type { GatewayMessage } from "../../schemas/Call.ts";
-import type { Agent, AgentStaticOptions } from "../agent/Agent.ts";
+import type { Agent } from "../agent/Agent.ts";
+import type { AgentStaticOptions } from "../agent/AgentStaticOptions.ts";
 import type { AgentContext } from "../agent/AgentContext.ts";
 import type { Observability } from "../telemetry/observability.ts";
-import type { AmbientShape } from "./Ambient.ts";
+import type { AgentOutlet } from "../turn/AgentOutlet.ts";
+import type { AmbientShape } from "../turn/Ambient.ts";
 import type { AgentDatabase } from "../database/Databases.ts";
 import type { LogShape } from "../telemetry/Log.ts";
 import type { MailTransportShape } from "../mail/MailTransport.ts";
 import type { McpClientsShape } from "../mcp/McpClients.ts";
 import type { OutgoingShape } from "../outgoing/Outgoing.ts";
 import type { TimeShape } from "../time/Time.ts";
-import type { ActiveAgent } from "./ActiveAgent.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
-import type { Committer } from "./Committer.ts";
+import type { Committer } from "../turn/Committer.ts";
 import type { SchedulerPorts } from "../schedule/Scheduler.ts";
-import type { Turn } from "./Turn.ts";
+import type { Turn } from "../turn/Turn.ts";
 import type { Unbegun } from "../input/Unbegun.ts";
-import type { WriteLimits } from "./WriteLimits.ts";
+import type { WriteLimits } from "../turn/WriteLimits.ts";
 
 export type AgentClassType = (new (ctx: AgentContext, env: never) => Agent<unknown>) & {
   options?: AgentStaticOptions;
 };
 
-/** Where an agent's outputs go; the host's adapters. Called only after the gate. */
-export interface AgentOutlet {
-  readonly toGateway: (gateway: string, message: GatewayMessage, body?: Uint8Array) => void;
-  /** `state` is JSON text; undefined: unset. */
-  readonly publishState: (
-    id: AgentId,
-    seq: number,
-    timeMs: number,
-    state: string | undefined,
-  ) => void;
-}
-
-export interface ActiveAgentParts {
+/** `Self`: the class of the agent itself, which is made of these. */
+export interface ActiveAgentParts<Self> {
   readonly image: AgentImage;
   readonly database: AgentDatabase;
   readonly agentClass: AgentClassType;
@@ -53,7 +41,7 @@ export interface ActiveAgentParts {
   readonly mail: MailTransportShape;
   /** The host's. */
   readonly unbegun: Unbegun;
-  readonly makeCommitter: (agent: ActiveAgent) => Committer;
+  readonly makeCommitter: (agent: Self) => Committer;
   /** Made when it first writes. */
   readonly limits: WriteLimits;
   /** The agent must leave memory without committing (`ctx.abort`, a broken invariant). */

@@ -3,9 +3,9 @@
  * `email(message, env)`. It resolves when the message is stored in that agent's inbox; `onEmail` runs later.
  */
 import { camelCaseToKebabCase } from "../../schemas/Address.ts";
-import { AgentNamespace } from "../agent/AgentNamespace.ts";
-import { ReceivedEmail, type AgentEmail } from "./AgentEmail.ts";
-import type { EmailResolver } from "./EmailResolver.ts";
+import { AgentNamespace } from "./AgentNamespace.ts";
+import { ReceivedEmail, type AgentEmail } from "../mail/AgentEmail.ts";
+import type { EmailResolver } from "../mail/EmailResolver.ts";
 
 /** The resolver named an agent that `env` does not have (`protocol.md` §8 fixes the text). */
 export class UnknownAgentNamespace extends Error {

@@ -14,16 +14,22 @@ import { agentId } from "../../schemas/Address.ts";
 import type { StartSignal, WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
 import { Agent } from "../agent/Agent.ts";
 import { runtimeOf, type AgentContext } from "../agent/AgentContext.ts";
-import { AgentNamespace, makeStub } from "../agent/AgentNamespace.ts";
+import { AgentNamespace, makeStub } from "../namespace/AgentNamespace.ts";
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
-import { RECEIVE } from "../agent/AgentWorkflows.ts";
-import { AgentDestroyed, AgentDiscarded } from "../agent/errors.ts";
-import type { AgentWorkflow, WorkflowClass, WorkflowContext } from "./AgentWorkflow.ts";
-import { describeThrown, type StoredError } from "./errors.ts";
-import { Execution } from "./Execution.ts";
-import { RunTable, type RunRecord, type StepRecord, type WorkflowStatus } from "./RunTable.ts";
-import { REPORT_ERROR, Steps, type Report } from "./Steps.ts";
-import { Wakes } from "./Wakes.ts";
+import { RECEIVE } from "../input/runWorkflowSignal.ts";
+import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
+import type { AgentWorkflow, WorkflowClass, WorkflowContext } from "../workflow/AgentWorkflow.ts";
+import { describeThrown, type StoredError } from "../workflow/errors.ts";
+import { Execution } from "../workflow/Execution.ts";
+import {
+  RunTable,
+  type RunRecord,
+  type StepRecord,
+  type WorkflowStatus,
+} from "../workflow/RunTable.ts";
+import { REPORT_ERROR, Steps, type Report } from "../workflow/Steps.ts";
+import { Wakes } from "../workflow/Wakes.ts";
+import type { ControlAction, InstanceStatus, WorkflowCalls } from "../workflow/WorkflowCalls.ts";
 
 /** Rule 3: more than a host could spend in its life. */
 const WITHOUT_END = { maxAttempts: 1_000_000_000, baseDelayMs: 100, maxDelayMs: 5_000 } as const;
@@ -32,17 +38,9 @@ const DRIVE = "drive";
 /** A stub's call may come before the signal that starts the instance: commits and a lane are between. */
 const START_WAIT_MS = 20_000;
 
-export interface InstanceStatus {
-  readonly status: WorkflowStatus;
-  readonly error?: StoredError;
-  readonly output?: unknown;
-}
-
-export type ControlAction = "pause" | "resume" | "terminate" | "restart";
-
 const ENDED: ReadonlySet<string> = new Set(["complete", "errored", "terminated"]);
 
-export abstract class WorkflowRun extends Agent {
+export abstract class WorkflowRun extends Agent implements WorkflowCalls {
   static override options = { retry: WITHOUT_END, hibernateAfterSeconds: 10 };
 
   abstract readonly workflowClass: WorkflowClass;

@@ -11,15 +11,26 @@
  * 4. Sockets are closed with 1001. Each belongs to a life of the agent: one that a dying host could
  *    not close is closed when the fresh agent meets it (`AgentSockets.resume`).
  */
-import type { ActiveAgent } from "./ActiveAgent.ts";
-import type { ActiveAgentParts } from "./AgentParts.ts";
-import type { Turn } from "./Turn.ts";
+import type { AgentOutlet } from "../turn/AgentOutlet.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
+import type { Turn } from "../turn/Turn.ts";
+
+/** The agent whose life ends. */
+export interface DestroyedAgent extends Pick<AgentTurns, "id" | "image" | "committer" | "emit"> {
+  /** Set when its `destroyed` event is stored. */
+  destroyed: boolean;
+  readonly lanes: { destroy(): void };
+  readonly sockets: { destroy(): void };
+}
 
 /** Rejects with `AgentDiscarded` when the event could not be stored: nothing has happened then. */
 export async function destroyAgent(
-  agent: ActiveAgent,
+  agent: DestroyedAgent,
   turn: Turn,
-  parts: Pick<ActiveAgentParts, "outlet" | "onDestroyed">,
+  parts: {
+    readonly outlet: Pick<AgentOutlet, "publishState">;
+    readonly onDestroyed: (turn: Turn) => void;
+  },
 ): Promise<void> {
   await agent.committer.destroy(turn);
   agent.destroyed = true;

@@ -2,9 +2,11 @@
  * The SQL of an agent: runs it, records what wrote in its turn, and notices what may have changed in the
  * runtime's own tables (schedules, queue), which users may read and write like theirs.
  */
-import { AgentDiscarded } from "../agent/errors.ts";
+import { AgentDiscarded } from "../errors/errors.ts";
 import { LocalImageCorrupt, type SqlResult, type SqlValue } from "../database/Databases.ts";
-import type { ActiveAgent } from "./ActiveAgent.ts";
+import type { Scheduler } from "../schedule/Scheduler.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
+import type { WriteLimits } from "../turn/WriteLimits.ts";
 
 const DROPS = /\bdrop\b|\balter\b/i;
 /**
@@ -14,12 +16,25 @@ const DROPS = /\bdrop\b|\balter\b/i;
 const MAKES_TABLE =
   /^\s*create\s+(?:table|(?:unique\s+)?index)\s+if\s+not\s+exists\s(?!.*\bselect\b)[^;]*;?\s*$/is;
 
+/** The agent whose SQL it is. */
+export interface SqlAgent extends Pick<
+  AgentTurns,
+  "abort" | "committer" | "database" | "discarded" | "touch" | "turn"
+> {
+  readonly parts: { readonly limits: Pick<WriteLimits, "uncommittedMax" | "sqlRefusal"> };
+  readonly scheduler: Pick<Scheduler, "table" | "wrote">;
+  readonly lanes: {
+    /** What is known of the runtime's own tables may be undone. */
+    forget(): void;
+  };
+}
+
 export class AgentSql {
-  private readonly agent: ActiveAgent;
+  private readonly agent: SqlAgent;
   /** Open ones, one in another. */
   private transactions = 0;
 
-  constructor(agent: ActiveAgent) {
+  constructor(agent: SqlAgent) {
     this.agent = agent;
   }
 

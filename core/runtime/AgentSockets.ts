@@ -7,11 +7,15 @@
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { SocketInfo } from "../../schemas/Call.ts";
-import { Connection, type ConnectionMessage, type ConnectionOutlet } from "../agent/Connection.ts";
-import { stateFrame } from "../agent/protocol.ts";
-import type { AgentOutlet } from "./ActiveAgent.ts";
+import {
+  Connection,
+  type ConnectionMessage,
+  type ConnectionOutlet,
+} from "../connection/Connection.ts";
+import { stateFrame } from "../connection/protocol.ts";
+import type { AgentOutlet } from "../turn/AgentOutlet.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
-import type { Committer } from "./Committer.ts";
+import type { Committer } from "../turn/Committer.ts";
 import { SparseMap } from "../collections/sparse.ts";
 
 export interface CastOptions {

@@ -5,10 +5,19 @@
  */
 import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
-import type { ActiveAgent } from "../turn/ActiveAgent.ts";
+import type { QueueLane } from "../queue/QueueLane.ts";
+import type { Scheduler } from "../schedule/Scheduler.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
+
+/** The agent that a job goes back to. */
+export interface RedriveAgent extends Pick<AgentTurns, "time"> {
+  readonly scheduler: Pick<Scheduler, "add">;
+  readonly queue: QueueLane;
+  readonly lanes: { laneOf(key: string): QueueLane };
+}
 
 /** Throws what makes it impossible: no such callback any more, a payload that is not JSON. */
-export function redriveJob(agent: ActiveAgent, { head, body }: InboxEnvelope): void {
+export function redriveJob(agent: RedriveAgent, { head, body }: InboxEnvelope): void {
   const { job, type: callback } = head;
   if (job === undefined || callback === undefined)
     throw new CorruptFrame({ message: "a redrive without its job" });

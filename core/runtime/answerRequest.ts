@@ -3,12 +3,12 @@
  * sub-agents (`subAgentCalls`).
  */
 import type { Call } from "../../schemas/Call.ts";
-import { JournalRateExceeded, SqlError } from "../agent/errors.ts";
+import { JournalRateExceeded, SqlError } from "../errors/errors.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { beginResponse, type ResponseParts } from "../http/takeResponse.ts";
 import { causeOfRequest } from "../journal/causeOf.ts";
-import type { CallAnswer } from "./handleCall.ts";
-import { INTERNAL_ERROR } from "../input/Mailbox.ts";
+import type { CallAnswer } from "../call/CallAnswer.ts";
+import { INTERNAL_ERROR } from "../input/fixedAnswers.ts";
 import { PIECE_BYTES_MAX } from "./ResponseStreams.ts";
 import { makeRequest } from "../input/runWebhook.ts";
 

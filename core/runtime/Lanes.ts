@@ -10,21 +10,35 @@
  *
  * Part of `ActiveAgent`.
  */
-import { AgentDiscarded, messageOf } from "../agent/errors.ts";
+import { AgentDiscarded, messageOf } from "../errors/errors.ts";
 import { FIBER_ALARM, RECOVER_FIBERS } from "../fiber/Fiber.ts";
-import type { InputHandle } from "../input/Mailbox.ts";
-import type { ActiveAgent } from "../turn/ActiveAgent.ts";
-import type { ActiveAgentParts } from "../turn/AgentParts.ts";
-import { MAIL_KEYS, MailLane } from "../mail/MailLane.ts";
-import { OutgoingLane, WEBHOOK_KEYS } from "../outgoing/OutgoingLane.ts";
-import { QueueLane } from "./QueueLane.ts";
-import { Scheduler } from "../schedule/Scheduler.ts";
-import { SIGNAL_KEYS, SignalLane } from "../workflow/SignalLane.ts";
-import { mergeTriggers, type CommitTriggers } from "./Triggers.ts";
+import type { InputHandle } from "../inbox/Inbox.ts";
+import { MAIL_KEYS, MailLane, type MailLaneParts } from "../outgoing/MailLane.ts";
+import {
+  OutgoingLane,
+  WEBHOOK_KEYS,
+  type OutgoingAgent,
+  type OutgoingLaneParts,
+} from "../outgoing/OutgoingLane.ts";
+import { QueueLane } from "../queue/QueueLane.ts";
+import type { ScheduleAgent } from "../schedule/runSchedule.ts";
+import { Scheduler, type SchedulerPorts } from "../schedule/Scheduler.ts";
+import { SIGNAL_KEYS, SignalLane, type SignalLaneParts } from "../workflow/SignalLane.ts";
+import { mergeTriggers, type CommitTriggers } from "../turn/CommitTriggers.ts";
+
+/** The agent that the lanes belong to. */
+export interface LanesAgent extends Omit<OutgoingAgent, "options">, Omit<ScheduleAgent, "options"> {
+  readonly options: OutgoingAgent["options"] & ScheduleAgent["options"];
+  readonly agent: { [RECOVER_FIBERS](): Promise<void> };
+}
+
+export interface LanesParts extends MailLaneParts, OutgoingLaneParts, SignalLaneParts {
+  readonly jobs: SchedulerPorts;
+}
 
 export class Lanes {
-  readonly #agent: ActiveAgent;
-  readonly #parts: ActiveAgentParts;
+  readonly #agent: LanesAgent;
+  readonly #parts: LanesParts;
   #scheduler: Scheduler | undefined;
   #queue: QueueLane | undefined;
   #outgoing: OutgoingLane | undefined;
@@ -35,7 +49,7 @@ export class Lanes {
   #stopped = false;
   #leaving: AbortController | undefined;
 
-  constructor(agent: ActiveAgent, parts: ActiveAgentParts) {
+  constructor(agent: LanesAgent, parts: LanesParts) {
     this.#agent = agent;
     this.#parts = parts;
   }

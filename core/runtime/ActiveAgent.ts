@@ -11,11 +11,12 @@
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
-import type { Agent, AgentStaticOptions } from "../agent/Agent.ts";
+import type { Agent } from "../agent/Agent.ts";
+import type { AgentStaticOptions } from "../agent/AgentStaticOptions.ts";
 import { AgentContext } from "../agent/AgentContext.ts";
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
-import type { Connection, ConnectionMessage } from "../agent/Connection.ts";
-import { AgentDestroyed, AgentDiscarded } from "../agent/errors.ts";
+import type { Connection, ConnectionMessage } from "../connection/Connection.ts";
+import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
 import type { Observability } from "../telemetry/observability.ts";
 import type { AgentDatabase, SqlResult, SqlValue } from "../database/Databases.ts";
 import type { LogShape } from "../telemetry/Log.ts";
@@ -26,13 +27,14 @@ import { AgentSql } from "./AgentSql.ts";
 import { AgentSockets } from "./AgentSockets.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
 import type { ActiveAgentParts } from "./AgentParts.ts";
-import type { Committer } from "./Committer.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
+import type { Committer } from "../turn/Committer.ts";
 import { destroyAgent } from "./destroyAgent.ts";
 import { emitEvent } from "../telemetry/emitEvent.ts";
-import { ConcurrencyBlock } from "./ConcurrencyBlock.ts";
-import { LiveState, type StateWrite } from "./LiveState.ts";
-import { Lanes } from "../queue/Lanes.ts";
-import type { MailLane } from "../mail/MailLane.ts";
+import { ConcurrencyBlock } from "../turn/ConcurrencyBlock.ts";
+import { LiveState, type StateWrite } from "../turn/LiveState.ts";
+import { Lanes } from "./Lanes.ts";
+import type { MailLane } from "../outgoing/MailLane.ts";
 import { AgentMcpServers } from "../mcp/AgentMcpServers.ts";
 import type { OutgoingLane } from "../outgoing/OutgoingLane.ts";
 import type { QueueLane } from "../queue/QueueLane.ts";
@@ -40,16 +42,14 @@ import { ResponseStreams } from "./ResponseStreams.ts";
 import type { Scheduler } from "../schedule/Scheduler.ts";
 import type { SignalLane } from "../workflow/SignalLane.ts";
 import { Suspects } from "../input/Suspects.ts";
-import type { CommitTriggers } from "../queue/Triggers.ts";
-import { Turn } from "./Turn.ts";
+import type { CommitTriggers } from "../turn/CommitTriggers.ts";
+import { Turn } from "../turn/Turn.ts";
 import { SparseSet } from "../collections/sparse.ts";
-
-export type { ActiveAgentParts, AgentClassType, AgentOutlet } from "./AgentParts.ts";
 
 /** What follows it runs in a microtask of its own. */
 const NEXT = Promise.resolve();
 
-export class ActiveAgent implements AgentRuntime {
+export class ActiveAgent implements AgentRuntime, AgentTurns {
   readonly id: AgentId;
   readonly image: AgentImage;
   readonly database: AgentDatabase;
@@ -75,7 +75,7 @@ export class ActiveAgent implements AgentRuntime {
   readonly kept = new SparseSet<symbol>();
   /** Why, when it was discarded by `abort`. */
   aborted: string | undefined;
-  readonly parts: ActiveAgentParts;
+  readonly parts: ActiveAgentParts<ActiveAgent>;
   readonly #state: LiveState;
   readonly #gate = new ConcurrencyBlock();
   #destroying: Promise<void> | undefined;
@@ -83,7 +83,7 @@ export class ActiveAgent implements AgentRuntime {
   #streams: ResponseStreams | undefined;
   readonly #sql = new AgentSql(this);
 
-  constructor(parts: ActiveAgentParts) {
+  constructor(parts: ActiveAgentParts<ActiveAgent>) {
     this.parts = parts;
     this.image = parts.image;
     this.id = parts.image.id;

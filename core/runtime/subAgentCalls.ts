@@ -9,10 +9,10 @@ import {
   namesSubAgent,
   parseSubAgentPath,
   type SubAgentPathMatch,
-} from "../subAgent/subAgentPaths.ts";
+} from "../namespace/subAgentPaths.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { answerRequest, type RequestCall } from "./answerRequest.ts";
-import type { CallAnswer } from "./handleCall.ts";
+import type { CallAnswer } from "../call/CallAnswer.ts";
 import { interruptCalls } from "./runningCalls.ts";
 
 /** How the sockets of one that its parent deletes are closed (`protocol.md` §2.5). */

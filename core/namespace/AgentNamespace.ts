@@ -8,14 +8,14 @@ import type { CallReply, HeaderPairs } from "../../schemas/Call.ts";
 import type { CallClient, CallResult } from "../call/CallClient.ts";
 import { CallTries } from "../call/CallTries.ts";
 import { REDACTION } from "../redaction/Redaction.ts";
-import { namesSubAgent } from "../subAgent/subAgentPaths.ts";
+import { namesSubAgent } from "./subAgentPaths.ts";
 import type { MailInput } from "../mail/AgentEmail.ts";
 import type { MailDrop } from "../mail/mailDrop.ts";
 import { LazyRequest } from "../http/LazyRequest.ts";
 import { LazyResponse } from "../http/LazyResponse.ts";
 import { decodeError } from "../call/remoteError.ts";
 import { assertWireValue } from "../call/wireValue.ts";
-import type { Agent } from "./Agent.ts";
+import type { AgentStub } from "./AgentStub.ts";
 import { instanceId, type AgentInstanceId } from "./instanceId.ts";
 import { isUpgrade, refusedUpgrade, upgradeResponse } from "./upgradeResponse.ts";
 
@@ -23,8 +23,6 @@ import { isUpgrade, refusedUpgrade, upgradeResponse } from "./upgradeResponse.ts
 const STUB_DEADLINE_MS = 60_000;
 /** Methods that HTTP defines as safe to repeat. */
 const REPEATABLE = new Set(["GET", "HEAD", "OPTIONS"]);
-
-export type AgentNamespaceId = AgentInstanceId;
 
 export interface StubOptions {
   /** Given to `onStart` when this call is what starts the agent. */
@@ -35,29 +33,6 @@ export interface StubOptions {
   /** The reference's; calls here always wait for an agent that is on the move. */
   readonly routingRetry?: unknown;
 }
-
-/** Methods of the base class that a stub may call: those that make sense from outside. */
-export type PublicOfBase = "setState" | "broadcast" | "destroy";
-
-/**
- * A handle on one agent: `fetch`, and every public method of its class as an async function. Arguments and
- * results are JSON (`core/call/wireValue`); what a method throws arrives with name, message and cause.
- */
-export type AgentStub<A = unknown> = {
-  readonly name: string;
-  readonly id: AgentNamespaceId;
-  fetch(request: Request | string | URL, init?: RequestInit): Promise<Response>;
-} & {
-  readonly [
-    K in Exclude<keyof A, Exclude<keyof Agent, PublicOfBase> | "fetch"> as A[K] extends (
-      ...args: never[]
-    ) => unknown
-      ? K
-      : never
-  ]: A[K] extends (...args: infer Args) => infer Result
-    ? (...args: Args) => Promise<Awaited<Result>>
-    : never;
-};
 
 /** Makes a stub's calls; the gateway's or the host's. Resolved late: a binding exists before its process runs. */
 export type CallClientSource = () => Pick<CallClient, "call">;
@@ -79,11 +54,11 @@ export class AgentNamespace<A = unknown> {
   }
 
   /** Throws `InvalidAddress` for an empty name, one past 1,024 bytes, and one that begins with "/", as sub-agents' do. */
-  idFromName(name: string): AgentNamespaceId {
+  idFromName(name: string): AgentInstanceId {
     return instanceId(this.#idOf(name));
   }
 
-  get(id: AgentNamespaceId, options: StubOptions = {}): AgentStub<A> {
+  get(id: AgentInstanceId, options: StubOptions = {}): AgentStub<A> {
     return makeStub<A>(this.#client, this.#idOf(id.name), options);
   }
 

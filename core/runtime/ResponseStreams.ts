@@ -7,8 +7,8 @@
  * hibernate. When the host hands the agent over, or dies, the caller's body breaks off.
  */
 import { readAhead, type PendingBody } from "../http/readAhead.ts";
-import type { ActiveAgent } from "./ActiveAgent.ts";
-import type { Turn } from "./Turn.ts";
+import type { AgentTurns, AgentWork } from "../turn/AgentTurns.ts";
+import type { Turn } from "../turn/Turn.ts";
 import { SparseMap } from "../collections/sparse.ts";
 
 /** Of one piece: well below the broker's limit of a message. */
@@ -31,11 +31,18 @@ export interface Piece {
   readonly end?: "whole" | "failed";
 }
 
+/** The agent that answers. */
+export interface StreamsAgent
+  extends Pick<AgentTurns, "time" | "log">, Pick<AgentWork, "keepAlive"> {
+  /** Runs `f` as part of a turn that has answered. */
+  inTurn<A>(turn: Turn, f: () => A): A;
+}
+
 export class ResponseStreams {
-  private readonly agent: ActiveAgent;
+  private readonly agent: StreamsAgent;
   private readonly open = new SparseMap<string, Open>();
 
-  constructor(agent: ActiveAgent) {
+  constructor(agent: StreamsAgent) {
     this.agent = agent;
   }
 

@@ -13,15 +13,16 @@
  */
 import type { AgentCall, Call, CallReply } from "../../schemas/Call.ts";
 import { Agent } from "../agent/Agent.ts";
-import { checkTags, Connection } from "../agent/Connection.ts";
+import { checkTags, Connection } from "../connection/Connection.ts";
 import {
   AgentAborted,
   AgentDiscarded,
   CallInterrupted,
   ConnectionFailed,
   ReadonlyConnection,
-} from "../agent/errors.ts";
-import { identityFrame, parseClientFrame, stateErrorFrame } from "../agent/protocol.ts";
+} from "../errors/errors.ts";
+import { identityFrame, parseClientFrame, stateErrorFrame } from "../connection/protocol.ts";
+import type { CallAnswer } from "../call/CallAnswer.ts";
 import { CLOSE_VANISHED } from "../http/closeFrame.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { answerRequest } from "./answerRequest.ts";
@@ -31,11 +32,6 @@ import { handleRpcFrame, runRpc } from "./handleRpc.ts";
 import { interruptible } from "./runningCalls.ts";
 import { makeRequest } from "../input/runWebhook.ts";
 import { passToSubAgent, runChildCall, runEnd } from "./subAgentCalls.ts";
-
-export interface CallAnswer {
-  readonly reply: CallReply;
-  readonly body?: Uint8Array | string;
-}
 
 /** Resolves when the answer may leave. Rejects with `AgentDiscarded` (not begun), `CallInterrupted` or `AgentAborted`. */
 export async function handleCall(

@@ -1,0 +1,43 @@
+/**
+ * Deliveries of triggers that an agent holds: each until its job is settled and stored, then acked. A
+ * crash before that brings the trigger again. Held by `QueueLane` and by `AlarmCover`.
+ */
+import { SparseMap } from "../collections/sparse.ts";
+import type { InputHandle } from "../inbox/Inbox.ts";
+
+/** Deliveries of triggers, by the key of their job. */
+export class HeldTriggers {
+  private readonly handles = new SparseMap<string, InputHandle[]>();
+
+  /** Of keys. */
+  get size(): number {
+    return this.handles.size;
+  }
+
+  has(key: string): boolean {
+    return this.handles.has(key);
+  }
+
+  hold(key: string, handle: InputHandle): void {
+    const held = this.handles.get(key);
+    if (held === undefined) this.handles.set(key, [handle]);
+    else held.push(handle);
+  }
+
+  /** Its job is settled and stored, or there is none. */
+  release(key: string): void {
+    for (const handle of this.handles.get(key) ?? []) handle.ack();
+    this.handles.delete(key);
+  }
+
+  /** It can't be looked at now: they come again after `ms`. */
+  putOff(key: string, ms: number): void {
+    for (const handle of this.handles.get(key) ?? []) handle.nak(ms);
+    this.handles.delete(key);
+  }
+
+  /** No job is left that they could be for. */
+  releaseAll(): void {
+    for (const key of this.handles.keys()) this.release(key);
+  }
+}

@@ -1,0 +1,24 @@
+/**
+ * What a binding asks of a workflow instance by stub calls: `WorkflowBinding` makes the calls,
+ * `core/runtime/WorkflowRun` answers them. Each rejects for what the instance's status does not allow.
+ */
+import type { StoredError } from "./errors.ts";
+import type { WorkflowStatus } from "./RunTable.ts";
+
+export interface InstanceStatus {
+  readonly status: WorkflowStatus;
+  readonly error?: StoredError;
+  readonly output?: unknown;
+}
+
+export type ControlAction = "pause" | "resume" | "terminate" | "restart";
+
+export interface WorkflowCalls {
+  /** Starts the instance for no agent. Rejects when it was started before. */
+  begin(workflowName: string, params: unknown): Promise<void>;
+  takeEvent(type: string, payload: unknown): Promise<void>;
+  /** `unknown` for an instance that was never started. */
+  status(): Promise<InstanceStatus>;
+  /** Resolves to the status after the action. */
+  control(action: ControlAction): Promise<InstanceStatus>;
+}
