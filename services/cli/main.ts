@@ -7,12 +7,12 @@ import { readFileSync } from "node:fs";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { processLog } from "../node/ProcessLog.ts";
-import { forkWorker } from "../workers/forkWorker.ts";
-import { CliError, EXIT_FAILED } from "./CliError.ts";
-import { maskCommandLine } from "./commandLineSecrets.ts";
 import type { Begun, BrokerSettings, Joins } from "../wiring/Joins.ts";
+import { forkWorker } from "../workers/forkWorker.ts";
+import { maskCommandLine } from "./commandLineSecrets.ts";
 import { runProgram } from "./program.ts";
-import { processTerminal } from "./Terminal.ts";
+import { CliError, EXIT_FAILED } from "./terminal/CliError.ts";
+import { processTerminal } from "./terminal/Terminal.ts";
 
 const joins: Joins = {
   time: machineTime,

@@ -1,15 +1,46 @@
 /**
- * The command line: commands, their options and their help. Parses, and calls one function of
- * `commands/` each; what those need from the system comes as `Joins`.
+ * The command line: lists the commands by group, parses one command line and runs it. Each command's
+ * options, help and body are in `commands/`. What commands need from the system is passed as `Joins`.
  */
 import { Command, CommanderError } from "commander";
-import { EXIT_OK, EXIT_USAGE } from "./CliError.ts";
-import { addActingCommands } from "./actingCommands.ts";
-import { addReadingCommands } from "./readingCommands.ts";
-import { addSavingCommands } from "./savingCommands.ts";
-import { addServingCommands } from "./servingCommands.ts";
 import type { Joins } from "../wiring/Joins.ts";
-import type { Terminal } from "./Terminal.ts";
+import { addBackup } from "./commands/backup.ts";
+import { addCall } from "./commands/call.ts";
+import { addConsole } from "./commands/console.ts";
+import { addDead } from "./commands/dead.ts";
+import { addDev } from "./commands/dev.ts";
+import { addErase } from "./commands/erase.ts";
+import { addExport } from "./commands/export.ts";
+import { addFork } from "./commands/fork.ts";
+import { addGateway } from "./commands/gateway.ts";
+import { addHistory } from "./commands/history.ts";
+import { addHost } from "./commands/host.ts";
+import { addImport } from "./commands/import.ts";
+import { addList } from "./commands/list.ts";
+import { addMail } from "./commands/mail.ts";
+import { addProvision } from "./commands/provision.ts";
+import { addRerun } from "./commands/rerun.ts";
+import { addRestore } from "./commands/restore.ts";
+import { addSchedules } from "./commands/schedules.ts";
+import { addSql } from "./commands/sql.ts";
+import { addState } from "./commands/state.ts";
+import { addTail } from "./commands/tail.ts";
+import type { CommandContext } from "./options/CommandContext.ts";
+import { EXIT_OK, EXIT_USAGE } from "./terminal/CliError.ts";
+import type { Terminal } from "./terminal/Terminal.ts";
+
+type AddCommand = (program: Command, context: CommandContext) => void;
+
+/** In the order of the help: first the groups, then each group's commands. */
+const GROUPS: ReadonlyArray<readonly [heading: string, commands: ReadonlyArray<AddCommand>]> = [
+  ["Serving:", [addDev, addGateway, addHost, addMail, addProvision]],
+  [
+    "Looking:",
+    [addList, addHistory, addState, addRerun, addSql, addSchedules, addTail, addConsole],
+  ],
+  ["Acting:", [addCall, addErase, addDead]],
+  ["Saving:", [addExport, addImport, addFork, addBackup, addRestore]],
+];
 
 const INTRO = "Stateful agents for webhooks, WebSockets and schedules, on NATS JetStream.";
 
@@ -23,7 +54,10 @@ Exit codes:
 Options can also be set by the environment variable that their help names.
 "agents help <command>" has each command's options and examples.`;
 
-/** Runs one command line (without `node` and the script) and returns its exit code. Rejects with what a command failed with. */
+/**
+ * Runs one command line, without `node` and the script, and returns its exit code: 0, or 2 for a
+ * command line that can't be parsed. Rejects with what the command rejects with.
+ */
 export async function runProgram(
   args: ReadonlyArray<string>,
   joins: Joins,
@@ -44,19 +78,15 @@ export async function runProgram(
       writeOut: (text) => terminal.out(text.trimEnd()),
       writeErr: (text) => terminal.err(text.trimEnd()),
     });
-  program.commandsGroup("Serving:");
-  addServingCommands(program, joins, terminal, args);
-  program.commandsGroup("Looking:");
-  addReadingCommands(program, joins, terminal);
-  program.commandsGroup("Acting:");
-  addActingCommands(program, joins, terminal);
-  program.commandsGroup("Saving:");
-  addSavingCommands(program, joins, terminal);
+  for (const [heading, commands] of GROUPS) {
+    program.commandsGroup(heading);
+    for (const add of commands) add(program, { joins, terminal, args });
+  }
   try {
     await program.parseAsync(args as string[], { from: "user" });
     return EXIT_OK;
   } catch (error) {
-    // Commander has already printed help, version or what is wrong.
+    // Commander has already printed the help, the version or the error.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT_OK : EXIT_USAGE;
     throw error;
   }

@@ -106,6 +106,9 @@ export interface ProvisionSettings {
   readonly placementTags?: ReadonlyArray<string> | undefined;
 }
 
+/** Not 25, which needs rights: the port that mail servers for testing use. */
+export const SMTP_PORT_DEFAULT = 2525;
+
 /** Mail in (`mail`, `dev`) and out (every process that runs a module's code). */
 export interface MailSettings {
   /** 0: any free one; undefined: `dev` listens where its module takes mail. */

@@ -1,4 +1,7 @@
-/** Joins mail with its adapters, for `joinProcess`: the relay that every process may send by, and the listener. */
+/**
+ * Joins mail with its adapters for `joinProcess`: the relay that every process may send through, and
+ * the SMTP listener.
+ */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import { EmailBinding } from "../../core/mail/EmailBinding.ts";
@@ -12,17 +15,15 @@ import { handlesMail } from "../module/mailModule.ts";
 import { gatedDrop, gatedTransport } from "../node/gatedMail.ts";
 import { layer as listenerLayer } from "../smtp/SmtpListener.ts";
 import { smtpRelayLayer } from "../smtp/SmtpRelay.ts";
-import { usage } from "../cli/CliError.ts";
-import type { ProcessSettings } from "./Joins.ts";
-import { SMTP_PORT_DEFAULT } from "../cli/options.ts";
+import { SMTP_PORT_DEFAULT, type ProcessSettings } from "./Joins.ts";
 
 export function mailLayers({ mail, env }: ProcessSettings) {
-  // A `.env` file beside the module may name the relay, too.
+  // A `.env` file beside the module may also name the relay.
   const named = typeof env["SMTP_URL"] === "string" ? env["SMTP_URL"] : undefined;
   return Layer.merge(listenerLayer, smtpRelayLayer(mail.relayUrl ?? (named || undefined)));
 }
 
-/** How a module's code hands mail to agents, and sends it: what `bindEnv` takes. */
+/** The mail bindings of a module's code, as `bindEnv` takes them: storing mail for agents, and sending. */
 export const mailOfEnv = Effect.gen(function* () {
   const time = yield* Time;
   const transport = yield* MailTransport;
@@ -32,19 +33,18 @@ export const mailOfEnv = Effect.gen(function* () {
   };
 });
 
-/** The listener's port; undefined where this process takes no mail: `dev` does where its module does. */
+/**
+ * Starts the SMTP listener and returns its port. Returns undefined where the process takes no mail:
+ * in every role but `mail`, and `dev` where neither an option nor the module asks for mail.
+ */
 export const serveMail = (settings: ProcessSettings, module: () => MailModule) =>
   Effect.gen(function* () {
     const { role, mail, hostname } = settings;
     const inDev = role === "dev" && (mail.port !== undefined || handlesMail(settings.module));
     if (role !== "mail" && !inDev) return undefined;
     const { messageBytesMax, messagesPerPeerPerMinute, tls } = mail;
-    // Of `agents mail` only: in development there is no certificate to ask for a password under.
+    // `dev` has no certificate. For `agents mail` the command line has checked that a login has one.
     const auth = role === "mail" ? mail.auth : undefined;
-    if (auth !== undefined && tls === undefined)
-      throw usage(
-        "AGENTS_SMTP_USER and AGENTS_SMTP_PASS need --tls-cert and --tls-key: a password is never asked for in the clear",
-      );
     const { port } = yield* runMail({
       hostname,
       port: mail.port ?? SMTP_PORT_DEFAULT,

@@ -12,7 +12,7 @@ const dist = (path: string): string => JSON.stringify(pathToFileURL(`${ROOT}dist
 const PROGRAM = `
   import { createServer } from "node:http";
   import { runProgram } from ${dist("services/cli/program.js")};
-  import { processTerminal } from ${dist("services/cli/Terminal.js")};
+  import { processTerminal } from ${dist("services/cli/terminal/Terminal.js")};
   import { machineTime } from ${dist("services/node/MachineTime.js")};
   import { processLog } from ${dist("services/node/ProcessLog.js")};
   const start = async (settings) => {

@@ -7,9 +7,9 @@ import { encodeEvent, type JournalHead, type TurnRecord } from "../../schemas/Jo
 import type { CallClient } from "../../core/call/CallClient.ts";
 import type { AgentDatabase } from "../../core/database/Databases.ts";
 import type { Joins, Target } from "../../services/wiring/Joins.ts";
-import type { Terminal } from "../../services/cli/Terminal.ts";
+import type { Terminal } from "../../services/cli/terminal/Terminal.ts";
 import { runProgram } from "../../services/cli/program.ts";
-import { CliError } from "../../services/cli/CliError.ts";
+import { CliError } from "../../services/cli/terminal/CliError.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import { makeMemoryDeadLetters } from "../../services/memory/MemoryDeadLetters.ts";
 import { makeMemoryInbox } from "../../services/memory/MemoryInbox.ts";

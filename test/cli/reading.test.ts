@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { removeDevFile, writeDevFile } from "../../services/cli/devFile.ts";
+import { removeDevFile, writeDevFile } from "../../services/cli/serving/devFile.ts";
 import { shardOf, agentId } from "../../schemas/Address.ts";
 import { CliFixture } from "./fixture.ts";
 

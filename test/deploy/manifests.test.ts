@@ -46,7 +46,7 @@ const containers = workloads.flatMap(({ spec }) => spec.template!.spec.container
 
 /** Variables that the command line reads, and the image's own. */
 const known = new Set(
-  readdirSync(`${ROOT}services/cli`)
+  readdirSync(`${ROOT}services/cli`, { recursive: true, encoding: "utf8" })
     .filter((file) => file.endsWith(".ts"))
     .flatMap((file) => [
       ...readFileSync(`${ROOT}services/cli/${file}`, "utf8").matchAll(/"([A-Z]+_[A-Z_]+)"/g),

@@ -3,7 +3,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { mailSettings } from "../../services/cli/mailSettings.ts";
+import { mailSettings } from "../../services/cli/options/mailSettings.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 
 const read = (given: Parameters<typeof mailSettings>[0], env: Record<string, string> = {}) =>

@@ -12,7 +12,7 @@ import { Subjects } from "../../schemas/Subjects.ts";
 import { openReader } from "../../services/wiring/joinReader.ts";
 import type { Joins, ReadPorts } from "../../services/wiring/Joins.ts";
 import { runProgram } from "../../services/cli/program.ts";
-import type { Terminal } from "../../services/cli/Terminal.ts";
+import type { Terminal } from "../../services/cli/terminal/Terminal.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { journalOf, makeLatch, TestSocket, useSystems, type Latch } from "./kit.ts";

@@ -7,15 +7,43 @@
  * 3. What can be made again is not in it: snapshots, local images, timers, leases.
  */
 import { resolve } from "node:path";
+import type { Command } from "commander";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { BACKUP_PARTS, type BackupPart } from "../../../schemas/BackupFile.ts";
-import { makeFolder, writeManifest, writePart } from "../backupFolder.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
-import type { Terminal } from "../Terminal.ts";
+import { makeFolder, writeManifest, writePart } from "../agents/backupFolder.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
 
 export interface BackupOptions {
   readonly folder: string;
   readonly json: boolean;
+}
+
+export function addBackup(program: Command, context: CommandContext): void {
+  const { joins, terminal } = context;
+  addTargetOptions(
+    program.command("backup").summary("copy all agents into a folder, while they run"),
+  )
+    .description(
+      "Writes every agent's journal, the inputs that wait and the dead letters into a new folder, for agents restore. Whatever was stored when it began is in it; an agent's later commits may be.",
+    )
+    .argument("<folder>", "new or empty")
+    .addHelpText(
+      "after",
+      `
+Don't run dead letters again (agents dead redrive) meanwhile. A folder without manifest.json is
+a backup that was not finished.
+
+Example:
+  agents backup /backups/$(date +%F)`,
+    )
+    .action((folder: string, given: GivenTarget) =>
+      withPorts(context, given, (ports) =>
+        backup(ports, terminal, joins.time, { folder, json: given.json === true }),
+      ),
+    );
 }
 
 export async function backup(

@@ -2,13 +2,23 @@
  * `agents call <class> <name> <method> [json…]`: one call of a public method, as a stub makes it, by
  * whichever host owns the agent.
  */
+import { Option, type Command } from "commander";
 import { AgentUnreachable } from "../../../core/call/CallClient.ts";
 import { addressKey } from "../../../schemas/Address.ts";
 import type { CallReply, RemoteError } from "../../../schemas/Call.ts";
-import { failed, usage } from "../CliError.ts";
-import { address, resolveClass } from "../findAgent.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
-import type { Terminal } from "../Terminal.ts";
+import { address, resolveClass } from "../agents/findAgent.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import * as option from "../options/options.ts";
+import {
+  addTargetOptions,
+  CLASS_HELP,
+  NAME_HELP,
+  withPorts,
+  type GivenTarget,
+} from "../options/targetOptions.ts";
+import { failed, usage } from "../terminal/CliError.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
 
 export interface CallOptions {
   readonly className: string;
@@ -18,6 +28,56 @@ export interface CallOptions {
   readonly args: ReadonlyArray<string>;
   readonly json: boolean;
   readonly timeoutMs: number;
+}
+
+/** The values that commander parses. */
+interface Given extends GivenTarget {
+  /** Seconds. */
+  readonly timeout: number;
+}
+
+/** Longer than a host takes to die and another to take over. */
+const CALL_TIMEOUT_SECONDS = 30;
+const DAY_SECONDS = 86_400;
+
+export function addCall(program: Command, context: CommandContext): void {
+  const { terminal } = context;
+  addTargetOptions(program.command("call").summary("call a method of an agent"))
+    .description(
+      "Calls a public method of an agent, as another agent's stub would, and prints its result. Starts the agent if it is not in memory, and makes it if it is not there at all.",
+    )
+    .argument("<class>", CLASS_HELP)
+    .argument("<name>", NAME_HELP)
+    .argument("<method>", "name of the method")
+    .argument("[json...]", "its arguments, each as JSON")
+    .addOption(
+      new Option("--timeout <seconds>", "give up after so long")
+        .default(CALL_TIMEOUT_SECONDS)
+        .argParser((text: string) => option.readWhole(text, 1, DAY_SECONDS)),
+    )
+    .addHelpText(
+      "after",
+      `
+--json prints the result as one line of JSON; null when there is none. What the method throws is
+printed on stderr, with exit code 1. Arguments that begin with a dash go after --.
+
+Examples:
+  agents call repo-agent octocat~hello-world listEvents 5
+  agents call Greeter front-door greet '"Ada"' '{"loud": true}'
+  agents call Counter hits add -- -1`,
+    )
+    .action((className: string, name: string, method: string, args: string[], given: Given) =>
+      withPorts(context, given, (ports) =>
+        call(ports, terminal, {
+          className,
+          name,
+          method,
+          args,
+          json: given.json === true,
+          timeoutMs: given.timeout * 1000,
+        }),
+      ),
+    );
 }
 
 export async function call(

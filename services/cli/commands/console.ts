@@ -5,13 +5,17 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
+import { Option, type Command } from "commander";
 import { ConsoleRefusal, type ConsoleSource } from "../../../core/console/ConsoleSource.ts";
 import type { LogShape } from "../../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
-import { CliError, EXIT_NOT_FOUND, usage } from "../CliError.ts";
 import type { Joins, ReadPorts } from "../../wiring/Joins.ts";
-import type { Terminal } from "../Terminal.ts";
-import { stopSignals } from "../untilStopped.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import * as option from "../options/options.ts";
+import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
+import { CliError, EXIT_NOT_FOUND, usage } from "../terminal/CliError.ts";
+import { stopSignals } from "../terminal/stopSignals.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
 import { deadDrop, deadList, deadRedrive } from "./dead.ts";
 import { history } from "./history.ts";
 import { list } from "./list.ts";
@@ -32,6 +36,77 @@ export interface ConsoleOptions {
   /** Undefined: one is made up, for this run. */
   readonly token: string | undefined;
   readonly log: LogShape;
+}
+
+/** The values that commander parses. */
+interface Given extends GivenTarget {
+  readonly port: number;
+  readonly hostname: string;
+  readonly token?: string;
+  readonly tokenFile?: string;
+  readonly publicHost?: string;
+}
+
+/** Beside the gateway's default. */
+const CONSOLE_PORT_DEFAULT = 8790;
+
+export function addConsole(program: Command, context: CommandContext): void {
+  const { joins, terminal } = context;
+  addTargetOptions(
+    program
+      .command("console")
+      .summary("an operator's page: agents, their turns, state and rows at any turn"),
+  )
+    .description(
+      "Serves a page and an API for operators on a port of their own: agents, what happened to them turn by turn, their state, rows and schedules at any turn, dead letters, hosts. Only who knows the token sees it.",
+    )
+    .addOption(
+      new Option("--port <port>", "port; 0: any free one")
+        .env("AGENTS_CONSOLE_PORT")
+        .default(CONSOLE_PORT_DEFAULT)
+        .argParser(option.readPort),
+    )
+    .addOption(new Option("--hostname <address>", "address to listen on").default("127.0.0.1"))
+    .addOption(
+      new Option(
+        "--token-file <file>",
+        "file with the token that opens it; or AGENTS_CONSOLE_TOKEN (made up and printed if neither is given)",
+      ).env("AGENTS_CONSOLE_TOKEN_FILE"),
+    )
+    .addOption(new Option("--token <token>").hideHelp())
+    .addOption(
+      new Option(
+        "--public-host <name>",
+        "name that callers ask for, where a proxy is in front of it; requests for other names are refused",
+      ).env("AGENTS_CONSOLE_PUBLIC_HOST"),
+    )
+    .addOption(option.noWorkers("the console is one process"))
+    .addHelpText(
+      "after",
+      `
+The API, with "Authorization: Bearer <token>"; GET gives what the reading commands print with --json:
+  GET  /api/agents?class=&prefix=&limit=
+  GET  /api/agents/<class>/<name>/history?limit=
+  GET  /api/agents/<class>/<name>/state|schedules?at=
+  GET  /api/agents/<class>/<name>/sql?query=&at=
+  GET  /api/dead, /api/hosts
+  POST /api/dead/<id>/redrive|drop
+
+Examples:
+  agents console
+  agents console --nats nats://nats:4222 --hostname 0.0.0.0 --port 8790`,
+    )
+    .action((given: Given) =>
+      withPorts(context, given, (ports) =>
+        console(ports, joins, terminal, {
+          hostname: given.hostname,
+          port: given.port,
+          publicHost: given.publicHost || undefined,
+          token: givenToken(terminal, given),
+          log: joins.log({ level: "info", format: terminal.interactive ? "text" : "json" }),
+        }),
+      ),
+    );
 }
 
 export async function console(

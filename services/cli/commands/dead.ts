@@ -3,19 +3,28 @@
  * decide. A redrive stores the input in the inbox again and only then removes the letter: at worst it is
  * done twice by hand, and runs once.
  */
-import { oneLine } from "../../../core/telemetry/printable.ts";
-import { inputAgain } from "../../../core/dead/redrive.ts";
+import { InvalidArgumentError, type Command } from "commander";
 import type { StoredDeadLetter } from "../../../core/dead/DeadLetters.ts";
+import { inputAgain } from "../../../core/dead/redrive.ts";
 import { causeOfEnvelope } from "../../../core/journal/causeOf.ts";
+import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { Sequence } from "../../../schemas/Address.ts";
 import { decodeDeadLetter } from "../../../schemas/DeadLetter.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEnvelope } from "../../../schemas/InboxEnvelope.ts";
 import type { Cause } from "../../../schemas/JournalEvent.ts";
-import { CliError, EXIT_NOT_FOUND, failed, notFound } from "../CliError.ts";
-import { findClass } from "../findAgent.ts";
 import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
-import type { Terminal } from "../Terminal.ts";
+import { findClass } from "../agents/findAgent.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import * as option from "../options/options.ts";
+import {
+  addTargetOptions,
+  CLASS_HELP,
+  withPorts,
+  type GivenTarget,
+} from "../options/targetOptions.ts";
+import { CliError, EXIT_NOT_FOUND, failed, notFound } from "../terminal/CliError.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
 
 /** One line of `--json`. */
 export interface DeadLetterLine {
@@ -40,6 +49,54 @@ export interface DeadListOptions {
 export interface DeadOptions {
   readonly ids: ReadonlyArray<number>;
   readonly json: boolean;
+}
+
+export function addDead(program: Command, context: CommandContext): void {
+  const { terminal } = context;
+  const dead = program
+    .command("dead")
+    .summary("inputs that exhausted their attempts: look, run again, drop")
+    .description(
+      "Dead letters: webhooks, queue items, schedules' runs and outgoing webhooks whose last attempt failed, with the error. They wait here until somebody decides.",
+    )
+    .addHelpText(
+      "after",
+      `
+Examples:
+  agents dead list
+  agents dead show 7
+  agents dead redrive 7
+  agents dead list repo-agent --json | jq .id | xargs agents dead redrive`,
+    );
+  const part = (name: string, summary: string, example: string): Command =>
+    addTargetOptions(dead.command(name).summary(summary))
+      .description(summary[0]!.toUpperCase() + summary.slice(1) + ".")
+      .addHelpText("after", `\nExample:\n  agents dead ${example}`);
+  const eachOf = (name: string, summary: string, run: typeof deadDrop): void => {
+    part(name, summary, `${name} 7`)
+      .argument("<id...>", "numbers, as agents dead list shows them", readIds)
+      .action((ids: ReadonlyArray<number>, given: GivenTarget) =>
+        withPorts(context, given, (ports) =>
+          run(ports, terminal, { ids, json: given.json === true }),
+        ),
+      );
+  };
+
+  part("list", "which dead letters there are, the oldest first", "list repo-agent")
+    .argument("[class]", CLASS_HELP)
+    .action((className: string | undefined, given: GivenTarget) =>
+      withPorts(context, given, (ports) =>
+        deadList(ports, terminal, { className, json: given.json === true }),
+      ),
+    );
+  eachOf("show", "all that is known of a dead letter: the input and the error", deadShow);
+  eachOf("redrive", "let an input run again, with all its attempts", deadRedrive);
+  eachOf("drop", "forget a dead letter for good", deadDrop);
+}
+
+function readIds(text: string, before: ReadonlyArray<number> = []): ReadonlyArray<number> {
+  if (!/^\d+$/.test(text)) throw new InvalidArgumentError("Give its number.");
+  return [...before, option.readWhole(text, 1, Number.MAX_SAFE_INTEGER)];
 }
 
 export async function deadList(

@@ -1,16 +1,67 @@
 /**
- * `agents dev [module]`: everything in one process beside a broker of its own, for one folder. Loads
- * the module again when its files change; a load that fails leaves the running code as it is.
+ * `agents dev [module]`: runs gateway and host in one process for one folder, by default beside a
+ * broker of its own. Loads the module again when its files change. A load that fails leaves the
+ * running code as it is.
  */
+import type { Command } from "commander";
 import { ModuleError, type LoadedModule } from "../../module/LoadedModule.ts";
 import { watchModule } from "../../module/watchModule.ts";
-import { failed } from "../CliError.ts";
-import { findDev, removeDevFile, writeDevFile } from "../devFile.ts";
 import type { Joins, RunningProcess } from "../../wiring/Joins.ts";
-import { beginAndPrepare } from "../prepare.ts";
-import { serve } from "../serve.ts";
-import { shownPath, type Terminal } from "../Terminal.ts";
-import type { ServingOptions } from "./serveRole.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import * as option from "../options/options.ts";
+import { MODULE_HELP, servingOptions, type GivenServing } from "../options/servingOptions.ts";
+import { findDev, removeDevFile, writeDevFile } from "../serving/devFile.ts";
+import { beginAndPrepare } from "../serving/prepare.ts";
+import { serve } from "../serving/serve.ts";
+import type { ServingOptions } from "../serving/serveRole.ts";
+import { failed } from "../terminal/CliError.ts";
+import { shownPath, type Terminal } from "../terminal/Terminal.ts";
+
+export function addDev(program: Command, context: CommandContext): void {
+  const command = program
+    .command("dev")
+    .summary("run everything for one folder, and load the module again when it changes")
+    .description(
+      "Runs gateway and host in one process, beside a nats-server of its own (or the one that --nats names). Reads .env files, makes up webhook secrets that are not set, and loads the module again when its files change.",
+    )
+    .argument("[module]", MODULE_HELP)
+    .addOption(option.port())
+    .addOption(option.hostname("127.0.0.1"))
+    .addOption(option.data())
+    .addOption(option.nats())
+    .addOption(option.namespace())
+    .addOption(option.publicUrl())
+    .addOption(option.allowedHosts())
+    .addOption(option.allowedOrigins())
+    .addOption(option.storeFirst())
+    .addOption(option.framesPerSocket())
+    .addOption(option.bytesPerSocket())
+    .addOption(option.smtpPort())
+    .addOption(option.smtpRelay())
+    .addOption(option.adminPort())
+    .addOption(option.adminHostname())
+    .addOption(option.leaseTtl())
+    .addOption(option.memory())
+    .addOption(option.groupCommit())
+    .addOption(option.logLevel())
+    .addOption(option.logFormat())
+    .addOption(option.noWorkers("dev is one process"))
+    .addHelpText(
+      "after",
+      `
+Examples:
+  agents dev                          the module is found here
+  agents dev src/agents.ts --port 9000
+  agents dev --data /tmp/try          data elsewhere; --data with a new folder starts empty
+
+The data is found again at the next start. Webhook secrets come from the environment or from
+.env, .env.local and .dev.vars beside the module or here.`,
+    )
+    .action(async (module: string | undefined, given: GivenServing) => {
+      await dev(context.joins, context.terminal, servingOptions("dev", module, given, context));
+    });
+  for (const each of option.writeLimits()) command.addOption(each);
+}
 
 export async function dev(
   joins: Joins,
@@ -25,7 +76,7 @@ export async function dev(
     newId: joins.time.id,
   });
   const settings = { ...options, module: prepared.module, env: prepared.env };
-  const { devGreeting } = await import("../devGreeting.ts");
+  const { devGreeting } = await import("../serving/devGreeting.ts");
   await serve(
     { time: joins.time, ...begun },
     { settings, adminHostname, adminPort },

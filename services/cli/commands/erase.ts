@@ -10,15 +10,24 @@
  * 4. An agent that somebody goes on writing to lives again at once. That is tried again a few times, and then said.
  * 5. Its sub-agents go after it, and those below them; those that were deleted too, whose history is there still.
  */
+import type { Command } from "commander";
 import { AgentUnreachable } from "../../../core/call/CallClient.ts";
 import { endLife } from "../../../core/journal/endLife.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { isBelow } from "../../../schemas/AgentPath.ts";
-import { failed, notFound, usage } from "../CliError.ts";
-import { address, resolveClass } from "../findAgent.ts";
 import type { Purged, ReadPorts } from "../../wiring/Joins.ts";
-import type { Terminal } from "../Terminal.ts";
+import { address, resolveClass } from "../agents/findAgent.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import {
+  addTargetOptions,
+  CLASS_HELP,
+  NAME_HELP,
+  withPorts,
+  type GivenTarget,
+} from "../options/targetOptions.ts";
+import { failed, notFound, usage } from "../terminal/CliError.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
 
 /** Longer than a host takes to die and another to take over. */
 const END_TIMEOUT_MS = 30_000;
@@ -33,6 +42,48 @@ export interface EraseOptions {
   /** Rule 3: to do it all the same. */
   readonly whileAway: boolean;
   readonly json: boolean;
+}
+
+/** The values that commander parses. */
+interface Given extends GivenTarget {
+  readonly yes?: boolean;
+  readonly whileAway?: boolean;
+}
+
+export function addErase(program: Command, context: CommandContext): void {
+  const { joins, terminal } = context;
+  addTargetOptions(program.command("erase").summary("remove an agent and all that is stored of it"))
+    .description(
+      "Removes an agent for good: state, SQL, history, inputs, schedules, dead letters, blobs, snapshots, and the hosts' local files. Works while the installation runs: the agent's host ends its life first, and its sockets are closed.",
+    )
+    .argument("<class>", CLASS_HELP)
+    .argument("<name>", NAME_HELP)
+    .option("--yes", "do it")
+    .option("--while-away", "do it though a nats-server that holds copies is away")
+    .addHelpText(
+      "after",
+      `
+One event without content stays in the journal: that it was erased. Stop what sends to the agent
+first; an input that comes later makes a new agent of the same name. What backups and copies of
+the broker's disks hold is not touched.
+
+--json prints {class, name, removed: {events, inputs, …}, end, lives, hosts, silent, away}
+
+Examples:
+  agents export RepoAgent octocat~hello-world > agent.jsonl
+  agents erase RepoAgent octocat~hello-world --yes`,
+    )
+    .action((className: string, name: string, given: Given) =>
+      withPorts(context, given, (ports) =>
+        erase(ports, terminal, joins.time, {
+          className,
+          name,
+          yes: given.yes === true,
+          whileAway: given.whileAway === true,
+          json: given.json === true,
+        }),
+      ),
+    );
 }
 
 export async function erase(

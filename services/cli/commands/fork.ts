@@ -6,19 +6,29 @@
  * 2. An agent of the new name is never written over.
  * 3. As after `agents import`, its schedules are armed again and what waits in its queue goes on: both agents do it.
  */
-import { transplant } from "../../../core/journal/transplant.ts";
+import type { Command } from "commander";
 import { checkNothingIsMissing } from "../../../core/journal/rebuildAgent.ts";
+import { transplant } from "../../../core/journal/transplant.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent, type JournalHead } from "../../../schemas/JournalEvent.ts";
-import { failed, notFound, usage } from "../CliError.ts";
-import { address, findAgent } from "../findAgent.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
-import { freePlace, storeEvent } from "../newJournal.ts";
-import { describePoint, readAt, type Point } from "../readAt.ts";
-import type { Terminal } from "../Terminal.ts";
-import { armTimers, wakeAgent } from "../wakeAgent.ts";
+import { address, findAgent } from "../agents/findAgent.ts";
+import { freePlace, storeEvent } from "../agents/newJournal.ts";
+import { armTimers, wakeAgent } from "../agents/wakeAgent.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import * as option from "../options/options.ts";
+import { describePoint, readAt, type Point } from "../options/readAt.ts";
+import {
+  addTargetOptions,
+  CLASS_HELP,
+  NAME_HELP,
+  withPorts,
+  type GivenTarget,
+} from "../options/targetOptions.ts";
+import { failed, notFound, usage } from "../terminal/CliError.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
 
 export interface ForkOptions {
   readonly className: string;
@@ -32,6 +42,46 @@ export interface ForkOptions {
 /** Of a stream: they count from 1; what comes before the first. */
 const FIRST = 1 as Sequence;
 const NONE = 0 as Sequence;
+
+/** The values that commander parses. */
+interface Given extends GivenTarget {
+  readonly at?: string;
+}
+
+export function addFork(program: Command, context: CommandContext): void {
+  const { joins, terminal } = context;
+  addTargetOptions(
+    program.command("fork").summary("make a second agent of a point in one's history"),
+  )
+    .description(
+      "Makes an agent of a new name that is what the other was at that point: state, SQL, queue, schedules and history. The other goes on as it is. Its schedules are armed again, and what waits in its queue goes on: both agents do it.",
+    )
+    .argument("<class>", CLASS_HELP)
+    .argument("<name>", NAME_HELP)
+    .argument("<new name>", "the fork's")
+    .addOption(option.at())
+    .addHelpText(
+      "after",
+      `
+Schedules that were due long ago run at once: fork an agent with mail or webhooks to send where that
+does no harm (agents export, and agents import elsewhere).
+
+Examples:
+  agents fork RepoAgent octocat~hello-world before-the-bug --at 1041
+  agents fork RepoAgent octocat~hello-world yesterday --at 2026-03-01T09:30:00Z`,
+    )
+    .action((className: string, name: string, newName: string, given: Given) =>
+      withPorts(context, given, (ports) =>
+        fork(ports, terminal, joins.time, {
+          className,
+          name,
+          newName,
+          at: given.at,
+          json: given.json === true,
+        }),
+      ),
+    );
+}
 
 export async function fork(
   ports: ReadPorts,

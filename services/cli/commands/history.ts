@@ -2,13 +2,23 @@
  * `agents history <class> <name>`: what happened to an agent and why, turn by turn, from its journal
  * alone (`core/journal/historyLines`).
  */
+import { Option, type Command } from "commander";
+import { historyLines, type HistoryLine } from "../../../core/journal/historyLines.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { Sequence } from "../../../schemas/Address.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
-import { historyLines, type HistoryLine } from "../../../core/journal/historyLines.ts";
-import { findAgent } from "../findAgent.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
-import type { Terminal } from "../Terminal.ts";
+import { findAgent } from "../agents/findAgent.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import * as option from "../options/options.ts";
+import {
+  addTargetOptions,
+  CLASS_HELP,
+  NAME_HELP,
+  withPorts,
+  type GivenTarget,
+} from "../options/targetOptions.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
 
 export interface HistoryOptions {
   readonly className: string;
@@ -18,6 +28,54 @@ export interface HistoryOptions {
   readonly limit: number | undefined;
   /** Only events from this sequence on. */
   readonly fromSeq: number | undefined;
+}
+
+/** The values that commander parses. */
+interface Given extends GivenTarget {
+  readonly limit?: number;
+  readonly from?: number;
+}
+
+export function addHistory(program: Command, context: CommandContext): void {
+  const { terminal } = context;
+  addTargetOptions(program.command("history").summary("what happened to an agent, turn by turn"))
+    .description("Shows an agent's journal: what came in, what changed, who did it.")
+    .argument("<class>", CLASS_HELP)
+    .argument("<name>", NAME_HELP)
+    .addOption(
+      new Option("--limit <count>", "only the last so many turns").argParser((text: string) =>
+        option.readWhole(text, 1, Number.MAX_SAFE_INTEGER),
+      ),
+    )
+    .addOption(
+      new Option("--from <seq>", "only from this journal sequence on").argParser((text: string) =>
+        option.readWhole(text, 0, Number.MAX_SAFE_INTEGER),
+      ),
+    )
+    .addHelpText(
+      "after",
+      `
+--json prints one object a line, oldest first:
+  {seq, time, cause, state?, sql?, schedules?, queue?, done?, host, epoch}
+cause has kind, id, provider, type, headers and body of what came in; state is the state after
+the turn, where the turn changed it.
+
+Examples:
+  agents history repo-agent octocat~hello-world
+  agents history RepoAgent octocat~hello-world --limit 20
+  agents history RepoAgent octocat~hello-world --json | jq 'select(.cause.type == "push")'`,
+    )
+    .action((className: string, name: string, given: Given) =>
+      withPorts(context, given, (ports) =>
+        history(ports, terminal, {
+          className,
+          name,
+          json: given.json === true,
+          limit: given.limit,
+          fromSeq: given.from,
+        }),
+      ),
+    );
 }
 
 export async function history(

@@ -2,14 +2,22 @@
  * `agents list [class]`: which agents exist, how long their journals are, who runs them now.
  * Streams: an installation may hold a million.
  */
+import type { Command } from "commander";
+import type { JournalEntry, StoredEvent } from "../../../core/journal/Journal.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import { shardOf } from "../../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
-import type { JournalEntry, StoredEvent } from "../../../core/journal/Journal.ts";
-import { findClass } from "../findAgent.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
-import type { Terminal } from "../Terminal.ts";
+import { findClass } from "../agents/findAgent.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import {
+  addTargetOptions,
+  CLASS_HELP,
+  withPorts,
+  type GivenTarget,
+} from "../options/targetOptions.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
 
 /** Last events asked for at once: hides the broker's round trip without loading it. */
 const LOOKUPS_MAX = 32;
@@ -32,6 +40,29 @@ export interface ListOptions {
   readonly prefix?: string;
   /** No more than so many. */
   readonly limit?: number;
+}
+
+export function addList(program: Command, context: CommandContext): void {
+  const { terminal } = context;
+  addTargetOptions(program.command("list").summary("which agents exist, of one class or all"))
+    .description(
+      "Lists the agents that exist: their events, when the last was, and which host runs them.",
+    )
+    .argument("[class]", CLASS_HELP)
+    .addHelpText(
+      "after",
+      `
+--json prints one object a line: {class, name, events, lastSeq, time, owner?}
+
+Examples:
+  agents list
+  agents list repo-agent --json | jq -r .name`,
+    )
+    .action((className: string | undefined, given: GivenTarget) =>
+      withPorts(context, given, (ports) =>
+        list(ports, terminal, { className, json: given.json === true }),
+      ),
+    );
 }
 
 export async function list(

@@ -1,21 +1,62 @@
 /**
  * `agents provision`: creates what an installation keeps in the broker, or completes what is there.
- * Run once by whoever operates the broker; running it again changes nothing.
+ * The operator of the broker runs it once. Running it again with the same options changes nothing.
  */
+import type { Command } from "commander";
 import type { Joins, ProvisionSettings, Target } from "../../wiring/Joins.ts";
-import type { Terminal } from "../Terminal.ts";
+import { addLoginOptions, loginOf, type GivenLogin } from "../options/brokerLogin.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import { NAMESPACE_FALLBACK } from "../options/findTarget.ts";
+import * as option from "../options/options.ts";
+import { provisionSettings, type GivenProvision } from "../options/servingOptions.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
+
+export interface ProvisionCommandOptions {
+  readonly target: Target;
+  readonly settings: ProvisionSettings;
+  readonly json: boolean;
+}
+
+/** The values that commander parses. */
+interface Given extends GivenLogin, GivenProvision {
+  readonly nats: string;
+  readonly namespace?: string;
+  readonly json?: boolean;
+}
+
+export function addProvision(program: Command, { joins, terminal }: CommandContext): void {
+  addLoginOptions(program.command("provision"))
+    .summary("create an installation's streams on a broker, or change their copies")
+    .description(
+      "Creates what an installation keeps in the broker: streams, leases, blobs. Safe to run again: it completes what is missing, and changes what is asked for: copies, place, the leases' TTL. Run it before processes of a new release.",
+    )
+    .addOption(option.nats().makeOptionMandatory())
+    .addOption(option.namespace())
+    .addOption(option.shards())
+    .addOption(option.streamGroups())
+    .addOption(option.replicas())
+    .addOption(option.placementCluster())
+    .addOption(option.placementTag())
+    .addOption(option.leaseTtl())
+    .addOption(option.json())
+    .addHelpText("after", "\nExample:\n  agents provision --nats nats://nats:4222 --replicas 3")
+    .action(async (given: Given) => {
+      const target = {
+        natsUrl: given.nats,
+        login: loginOf(given, terminal.cwd),
+        namespace: given.namespace ?? NAMESPACE_FALLBACK,
+      };
+      const json = given.json === true;
+      await provision(joins, terminal, { target, settings: provisionSettings(given), json });
+    });
+}
 
 export async function provision(
   joins: Pick<Joins, "provision">,
   terminal: Terminal,
-  options: {
-    readonly target: Target;
-    readonly settings: ProvisionSettings;
-    readonly json: boolean;
-  },
+  { target, settings, json }: ProvisionCommandOptions,
 ): Promise<void> {
-  const lines = await joins.provision(options.target, options.settings);
-  if (options.json)
-    terminal.out(JSON.stringify({ namespace: options.target.namespace, result: lines }));
+  const lines = await joins.provision(target, settings);
+  if (json) terminal.out(JSON.stringify({ namespace: target.namespace, result: lines }));
   else for (const line of lines) terminal.out(line);
 }

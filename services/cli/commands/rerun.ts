@@ -6,19 +6,29 @@
  * 2. What can't be run again is named, and why (`pastWebhooks`).
  * 3. The agent is not asked and not touched. Exit code 1 when anything goes another way: for a pipeline.
  */
+import { Option, type Command } from "commander";
 import type { AgentDatabase } from "../../../core/database/Databases.ts";
 import { compareAgents, type ComparedAgent } from "../../../core/journal/compareAgents.ts";
-import type { PastEvent, Rerun, RerunEvent } from "../../../core/journal/Rerun.ts";
 import { isWebhook, pastWebhooks, type PastWebhooks } from "../../../core/journal/pastWebhooks.ts";
+import type { PastEvent, Rerun, RerunEvent } from "../../../core/journal/Rerun.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { decodeEvent, type Cause } from "../../../schemas/JournalEvent.ts";
 import { loadEnv } from "../../env/loadEnv.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
-import { failed } from "../CliError.ts";
-import { findAgent } from "../findAgent.ts";
 import type { Joins, ReadPorts } from "../../wiring/Joins.ts";
-import { findModule } from "../prepare.ts";
-import { shownPath, type Terminal } from "../Terminal.ts";
+import { findAgent } from "../agents/findAgent.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import * as option from "../options/options.ts";
+import {
+  addTargetOptions,
+  CLASS_HELP,
+  NAME_HELP,
+  withPorts,
+  type GivenTarget,
+} from "../options/targetOptions.ts";
+import { findModule } from "../serving/prepare.ts";
+import { failed } from "../terminal/CliError.ts";
+import { shownPath, type Terminal } from "../terminal/Terminal.ts";
 
 export interface RerunOptions {
   readonly className: string;
@@ -41,6 +51,70 @@ interface Told {
   readonly why?: string;
   readonly differences?: ReadonlyArray<string>;
   readonly sends?: Rerun["sends"];
+}
+
+/** The values that commander parses. */
+interface Given extends GivenTarget {
+  readonly last: number;
+  readonly from?: number;
+  readonly to?: number;
+}
+
+/** Each takes some tens of milliseconds, and a person waits for all of them. */
+const RERUN_LAST_DEFAULT = 100;
+
+export function addRerun(program: Command, context: CommandContext): void {
+  const { joins, terminal } = context;
+  addTargetOptions(program.command("rerun").summary("what other code makes of an agent's past"))
+    .description(
+      "Runs the webhooks of an agent's past again on the code of a module, each by itself, on the agent as it was then; and shows where state, tables or schedules come out otherwise. All in memory: the running agent is not asked, and nothing is sent.",
+    )
+    .argument("<class>", CLASS_HELP)
+    .argument("<name>", NAME_HELP)
+    .argument("[module]", "the file that exports the agents; default: as for agents dev")
+    .addOption(
+      new Option("--last <count>", "only the last so many events with webhooks")
+        .argParser((text: string) => option.readWhole(text, 1, Number.MAX_SAFE_INTEGER))
+        .default(RERUN_LAST_DEFAULT),
+    )
+    .addOption(
+      new Option("--from <seq>", "only from this journal sequence on").argParser((text: string) =>
+        option.readWhole(text, 0, Number.MAX_SAFE_INTEGER),
+      ),
+    )
+    .addOption(
+      new Option("--to <seq>", "only up to this journal sequence").argParser((text: string) =>
+        option.readWhole(text, 1, Number.MAX_SAFE_INTEGER),
+      ),
+    )
+    .addHelpText(
+      "after",
+      `
+Each event begins as it really was, whatever the code made of those before. Time is that of the
+webhook; a fetch of the agent's fails, webhooks and mail that it sends are only listed. Not run
+again, and named: requests, calls and frames, whose bodies the journal does not keep.
+Exit code 1 when anything goes another way.
+
+--json prints one object a line:
+  {seq, time, inputs, outcome: "same"|"differs"|"fails"|"skipped", why?, differences?, sends?}
+
+Examples:
+  agents rerun RepoAgent octocat~hello-world
+  agents rerun RepoAgent octocat~hello-world src/next.ts --last 1000`,
+    )
+    .action((className: string, name: string, module: string | undefined, given: Given) =>
+      withPorts(context, given, (ports) =>
+        rerun(ports, terminal, joins, {
+          className,
+          name,
+          module,
+          from: given.from,
+          to: given.to,
+          last: given.last,
+          json: given.json === true,
+        }),
+      ),
+    );
 }
 
 export async function rerun(

@@ -8,8 +8,9 @@
  * 3. What agents have scheduled is armed, and those with schedules or queue items are woken.
  */
 import { resolve } from "node:path";
-import type { TimeShape } from "../../../core/time/Time.ts";
+import type { Command } from "commander";
 import { transplant } from "../../../core/journal/transplant.ts";
+import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId, type Epoch, type Sequence } from "../../../schemas/Address.ts";
 import {
   BACKUP_PARTS,
@@ -18,11 +19,13 @@ import {
 } from "../../../schemas/BackupFile.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
-import { armTimers, wakeAgent } from "../wakeAgent.ts";
-import { readManifest, readPart } from "../backupFolder.ts";
-import { CliError, failed } from "../CliError.ts";
 import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
-import type { Terminal } from "../Terminal.ts";
+import { readManifest, readPart } from "../agents/backupFolder.ts";
+import { armTimers, wakeAgent } from "../agents/wakeAgent.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
+import { CliError, failed } from "../terminal/CliError.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
 
 /** Lines read ahead: their agents' writes go side by side, and enough to hide the round trip. */
 const BATCH_LINES = 256;
@@ -31,6 +34,31 @@ const FIRST_EPOCH = 0 as Epoch;
 export interface RestoreOptions {
   readonly folder: string;
   readonly json: boolean;
+}
+
+export function addRestore(program: Command, context: CommandContext): void {
+  const { joins, terminal } = context;
+  addTargetOptions(
+    program.command("restore").summary("make all agents of a folder of agents backup"),
+  )
+    .description(
+      "Makes the agents of a backup in an installation that is provisioned, empty, and without hosts; its namespace, shards and stream groups may be others. Start the hosts when it is done.",
+    )
+    .argument("<folder>", "what agents backup has made")
+    .addHelpText(
+      "after",
+      `
+The backup is checked before anything is written.
+
+Examples:
+  agents provision --nats nats://new:4222 --replicas 3
+  agents restore /backups/2026-03-01 --nats nats://new:4222`,
+    )
+    .action((folder: string, given: GivenTarget) =>
+      withPorts(context, given, (ports) =>
+        restore(ports, terminal, joins.time, { folder, json: given.json === true }),
+      ),
+    );
 }
 
 export async function restore(

@@ -2,18 +2,63 @@
  * `agents schedules <class> <name> [--at …]`: an agent's schedules, the next first, from its table as
  * the journal rebuilds it. What the table says is what will run.
  */
+import type { Command } from "commander";
+import { dueOf } from "../../../core/schedule/dueTimes.ts";
 import {
   ScheduleTable,
   toSchedule,
   type ScheduleRow,
 } from "../../../core/schedule/ScheduleTable.ts";
-import { dueOf } from "../../../core/schedule/dueTimes.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
-import type { Terminal } from "../Terminal.ts";
-import { withAgentAt, type AgentAt } from "../withAgentAt.ts";
+import { withAgentAt, type AgentAt } from "../agents/withAgentAt.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import * as option from "../options/options.ts";
+import {
+  addTargetOptions,
+  CLASS_HELP,
+  NAME_HELP,
+  withPorts,
+  type GivenTarget,
+} from "../options/targetOptions.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
 
 export interface SchedulesOptions extends AgentAt {
   readonly json: boolean;
+}
+
+/** The values that commander parses. */
+interface Given extends GivenTarget {
+  readonly at?: string;
+}
+
+export function addSchedules(program: Command, context: CommandContext): void {
+  const { terminal } = context;
+  addTargetOptions(
+    program
+      .command("schedules")
+      .summary("what an agent has scheduled, now or at any point of its history"),
+  )
+    .description(
+      "Lists an agent's schedules, the next first, from a copy rebuilt from its journal. An agent changes its own: see this.schedule, this.cancelSchedule and the table svc_agents_schedules.",
+    )
+    .argument("<class>", CLASS_HELP)
+    .argument("<name>", NAME_HELP)
+    .addOption(option.at())
+    .addHelpText(
+      "after",
+      `
+--json prints one object a line:
+  {id, type, callback, payload?, due, cron?, timezone?, intervalSeconds?, delayInSeconds?, misfire, running, retry?}
+
+Examples:
+  agents schedules repo-agent octocat~hello-world
+  agents schedules RepoAgent octocat~hello-world --json | jq -r .due`,
+    )
+    .action((className: string, name: string, given: Given) =>
+      withPorts(context, given, (ports) =>
+        schedules(ports, terminal, { className, name, json: given.json === true, at: given.at }),
+      ),
+    );
 }
 
 export const schedules = (

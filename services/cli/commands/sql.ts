@@ -3,15 +3,56 @@
  * its history. It runs on a copy rebuilt from the journal, so a statement that writes is refused: its
  * effect would be lost without a word.
  */
+import type { Command } from "commander";
 import type { SqlResult, SqlValue } from "../../../core/database/Databases.ts";
-import { failed } from "../CliError.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
-import type { Terminal } from "../Terminal.ts";
-import { withAgentAt, type AgentAt } from "../withAgentAt.ts";
+import { withAgentAt, type AgentAt } from "../agents/withAgentAt.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import * as option from "../options/options.ts";
+import {
+  addTargetOptions,
+  CLASS_HELP,
+  NAME_HELP,
+  withPorts,
+  type GivenTarget,
+} from "../options/targetOptions.ts";
+import { failed } from "../terminal/CliError.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
 
 export interface SqlOptions extends AgentAt {
   readonly query: string;
   readonly json: boolean;
+}
+
+/** The values that commander parses. */
+interface Given extends GivenTarget {
+  readonly at?: string;
+}
+
+export function addSql(program: Command, context: CommandContext): void {
+  const { terminal } = context;
+  addTargetOptions(
+    program.command("sql").summary("query an agent's database, now or at any point of its history"),
+  )
+    .description("Runs a query on a copy of an agent's database, rebuilt from its journal.")
+    .argument("<class>", CLASS_HELP)
+    .argument("<name>", NAME_HELP)
+    .argument("<query>", "one SQLite statement that reads")
+    .addOption(option.at())
+    .addHelpText(
+      "after",
+      `
+--json prints an array of rows, objects by column; blobs are base64.
+
+Examples:
+  agents sql repo-agent octocat~hello-world "SELECT type, count(*) FROM events GROUP BY type"
+  agents sql repo-agent octocat~hello-world "SELECT * FROM events" --at 42 --json`,
+    )
+    .action((className: string, name: string, query: string, given: Given) =>
+      withPorts(context, given, (ports) =>
+        sql(ports, terminal, { className, name, query, json: given.json === true, at: given.at }),
+      ),
+    );
 }
 
 /** `--json` prints an array of rows, objects by column; blobs are base64, integers past 2^53 are strings. */

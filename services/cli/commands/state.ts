@@ -2,12 +2,55 @@
  * `agents state <class> <name> [--at …]`: an agent's state, now or at any point of its history,
  * rebuilt from its journal. The state alone for people, an object around it with `--json`.
  */
+import type { Command } from "commander";
 import type { ReadPorts } from "../../wiring/Joins.ts";
-import type { Terminal } from "../Terminal.ts";
-import { withAgentAt, type AgentAt } from "../withAgentAt.ts";
+import { withAgentAt, type AgentAt } from "../agents/withAgentAt.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import * as option from "../options/options.ts";
+import {
+  addTargetOptions,
+  CLASS_HELP,
+  NAME_HELP,
+  withPorts,
+  type GivenTarget,
+} from "../options/targetOptions.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
 
 export interface StateOptions extends AgentAt {
   readonly json: boolean;
+}
+
+/** The values that commander parses. */
+interface Given extends GivenTarget {
+  readonly at?: string;
+}
+
+export function addState(program: Command, context: CommandContext): void {
+  const { terminal } = context;
+  addTargetOptions(
+    program.command("state").summary("an agent's state, now or at any point of its history"),
+  )
+    .description(
+      "Prints an agent's state, rebuilt from its journal. The running agent is not disturbed.",
+    )
+    .argument("<class>", CLASS_HELP)
+    .argument("<name>", NAME_HELP)
+    .addOption(option.at())
+    .addHelpText(
+      "after",
+      `
+--json prints {class, name, seq, time, state}
+
+Examples:
+  agents state repo-agent octocat~hello-world
+  agents state repo-agent octocat~hello-world --at 42
+  agents state repo-agent octocat~hello-world --at 2026-03-01T09:30:00Z --json`,
+    )
+    .action((className: string, name: string, given: Given) =>
+      withPorts(context, given, (ports) =>
+        state(ports, terminal, { className, name, json: given.json === true, at: given.at }),
+      ),
+    );
 }
 
 /** `--json` prints `{class, name, seq, time, state}`; `state` is null also when it was never set. */

@@ -5,18 +5,28 @@
  * An event holds its state as a change of the one before: that is remembered per agent, and rebuilt from
  * the journal for an agent that is met in the middle of its life.
  */
-import { oneLine } from "../../../core/telemetry/printable.ts";
+import { Option, type Command } from "commander";
 import { historyLines, needsStateBefore } from "../../../core/journal/historyLines.ts";
-import type { FeedFilter } from "../../../core/journal/JournalFeed.ts";
 import type { StoredEvent } from "../../../core/journal/Journal.ts";
-import type { TimeShape } from "../../../core/time/Time.ts";
+import type { FeedFilter } from "../../../core/journal/JournalFeed.ts";
 import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
+import { oneLine } from "../../../core/telemetry/printable.ts";
+import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
-import { address, resolveClass } from "../findAgent.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
-import type { Terminal } from "../Terminal.ts";
-import { stopSignals } from "../untilStopped.ts";
+import { address, resolveClass } from "../agents/findAgent.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import * as option from "../options/options.ts";
+import {
+  addTargetOptions,
+  CLASS_HELP,
+  NAME_HELP,
+  withPorts,
+  type GivenTarget,
+} from "../options/targetOptions.ts";
+import { stopSignals } from "../terminal/stopSignals.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
 import { describeLine } from "./history.ts";
 
 /** Agents whose state is remembered; that of others is rebuilt when they turn up again. */
@@ -29,6 +39,47 @@ export interface TailOptions {
   /** End after so many lines; undefined: at a signal only. */
   readonly limit: number | undefined;
   readonly time: Pick<TimeShape, "monotonicMs">;
+}
+
+/** The values that commander parses. */
+interface Given extends GivenTarget {
+  readonly limit?: number;
+}
+
+export function addTail(program: Command, context: CommandContext): void {
+  const { joins, terminal } = context;
+  addTargetOptions(program.command("tail").summary("watch turns as they are committed"))
+    .description(
+      "Prints each turn as it is committed, of one agent, of a class or of all, until Ctrl-C. What happened before is in agents history.",
+    )
+    .argument("[class]", CLASS_HELP)
+    .argument("[name]", NAME_HELP)
+    .addOption(
+      new Option("--limit <count>", "end after so many turns").argParser((text: string) =>
+        option.readWhole(text, 1, Number.MAX_SAFE_INTEGER),
+      ),
+    )
+    .addHelpText(
+      "after",
+      `
+--json prints one object a line: {class, name, …} and what agents history prints.
+
+Examples:
+  agents tail
+  agents tail repo-agent octocat~hello-world
+  agents tail --json | jq 'select(.error)'`,
+    )
+    .action((className: string | undefined, name: string | undefined, given: Given) =>
+      withPorts(context, given, (ports) =>
+        tail(ports, terminal, {
+          className,
+          name,
+          json: given.json === true,
+          limit: given.limit,
+          time: joins.time,
+        }),
+      ),
+    );
 }
 
 export async function tail(

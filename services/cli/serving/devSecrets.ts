@@ -5,7 +5,7 @@
  */
 import { appendFileSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
-import type { SecretsCheck, WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
+import type { SecretsCheck, WebhookRoute } from "../../../core/webhook/WebhookRoute.ts";
 
 export const devSecretsPath = (dataFolder: string): string => join(dataFolder, "dev-secrets.env");
 

@@ -4,7 +4,7 @@
  * `err`, so that a pipe gets results only. What would control a terminal is escaped here, in text and in JSON alike.
  */
 import { relative } from "node:path";
-import { printable } from "../../core/telemetry/printable.ts";
+import { printable } from "../../../core/telemetry/printable.ts";
 
 export interface Terminal {
   /** Writes one line of result. */

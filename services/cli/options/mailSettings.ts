@@ -1,11 +1,13 @@
-/** What the command line says of mail, read and checked: PEM files, credentials that belong together. */
+/**
+ * Reads and checks the options of mail: PEM files, the relay's URL, credentials that belong together.
+ */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { failed, usage } from "./CliError.ts";
-import type { MailSettings } from "../wiring/Joins.ts";
-import type { Terminal } from "./Terminal.ts";
+import type { MailSettings } from "../../wiring/Joins.ts";
+import { failed, usage } from "../terminal/CliError.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
 
-/** What commander gives for the options of mail. */
+/** The values that commander parses for the options of mail. */
 export interface MailOptions {
   readonly smtpPort?: number;
   readonly smtpRelay?: string;
@@ -43,6 +45,14 @@ export function mailSettings(
     messageBytesMax: smtpSize === undefined ? undefined : smtpSize * BYTES_PER_MIB,
     messagesPerPeerPerMinute: given.smtpRate,
   };
+}
+
+/** Throws `CliError` for a login that callers would have to send in the clear. */
+export function requireTlsForLogin({ auth, tls }: MailSettings): void {
+  if (auth !== undefined && tls === undefined)
+    throw usage(
+      "AGENTS_SMTP_USER and AGENTS_SMTP_PASS need --tls-cert and --tls-key: a password is never asked for in the clear",
+    );
 }
 
 function credentials(env: Terminal["env"]): MailSettings["auth"] {

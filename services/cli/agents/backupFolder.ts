@@ -16,8 +16,8 @@ import {
   type BackupEntry,
   type BackupManifest,
   type BackupPart,
-} from "../../schemas/BackupFile.ts";
-import { failed } from "./CliError.ts";
+} from "../../../schemas/BackupFile.ts";
+import { failed } from "../terminal/CliError.ts";
 
 /** All that agents know, and what their callers sent, is in them: for their owner alone. */
 const PRIVATE_FOLDER = 0o700;

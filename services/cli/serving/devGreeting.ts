@@ -3,10 +3,10 @@
  * Pure text; `dev` prints it.
  */
 import { basename } from "node:path";
-import type { LoadedModule } from "../module/LoadedModule.ts";
+import type { LoadedModule } from "../../module/LoadedModule.ts";
+import { shownPath } from "../terminal/Terminal.ts";
 import { devSecretsPath } from "./devSecrets.ts";
 import { signedCurl } from "./signedCurl.ts";
-import { shownPath } from "./Terminal.ts";
 
 export interface Greeting {
   readonly module: LoadedModule;

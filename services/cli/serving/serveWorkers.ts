@@ -6,13 +6,13 @@ import * as Effect from "effect/Effect";
 import * as Exit from "effect/Exit";
 import * as Scope from "effect/Scope";
 import { PrometheusMetrics } from "../../admin/PrometheusMetrics.ts";
+import type { Joins } from "../../wiring/Joins.ts";
 import { askHealth, askMetrics, askReadiness } from "../../workers/askWorkers.ts";
 import { reservePort } from "../../workers/reservePort.ts";
 import { WorkerFailed, Workers } from "../../workers/Workers.ts";
-import { CliError, EXIT_FAILED, EXIT_FORCED, failed } from "../CliError.ts";
-import type { Joins } from "../../wiring/Joins.ts";
-import { listenAdmin } from "../serve.ts";
-import { stopSignals } from "../untilStopped.ts";
+import { CliError, EXIT_FAILED, EXIT_FORCED, failed } from "../terminal/CliError.ts";
+import { stopSignals } from "../terminal/stopSignals.ts";
+import { listenAdmin } from "./serve.ts";
 import type { ServingOptions } from "./serveRole.ts";
 
 export interface ServeWorkersOptions extends Pick<

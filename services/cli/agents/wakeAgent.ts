@@ -2,15 +2,15 @@
  * What an agent needs beside its journal when that was written by a command and not by its host: an activation takes it
  * that the broker's timers are armed, and nothing activates an agent whose queue waits. For `import` and `restore`.
  */
-import { ScheduleTable } from "../../core/schedule/ScheduleTable.ts";
-import type { TimeShape } from "../../core/time/Time.ts";
-import { timerOf } from "../../core/schedule/Alarms.ts";
-import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
-import { addressKey, type AgentId } from "../../schemas/Address.ts";
-import { CorruptFrame } from "../../schemas/Frame.ts";
-import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
-import { failed } from "./CliError.ts";
-import { STORE_TIMEOUT_MS, type ReadPorts } from "../wiring/Joins.ts";
+import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
+import { timerOf } from "../../../core/schedule/Alarms.ts";
+import { ScheduleTable } from "../../../core/schedule/ScheduleTable.ts";
+import type { TimeShape } from "../../../core/time/Time.ts";
+import { addressKey, type AgentId } from "../../../schemas/Address.ts";
+import { CorruptFrame } from "../../../schemas/Frame.ts";
+import { encodeEnvelope } from "../../../schemas/InboxEnvelope.ts";
+import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
+import { failed } from "../terminal/CliError.ts";
 
 /** Arms a timer for each of its schedules; how many. One whose journal is damaged has none. */
 export async function armTimers(

@@ -4,12 +4,12 @@
  */
 import { existsSync, mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { loadEnv } from "../env/loadEnv.ts";
-import type { LoadedModule } from "../module/LoadedModule.ts";
-import { failed, usage } from "./CliError.ts";
+import { loadEnv } from "../../env/loadEnv.ts";
+import type { LoadedModule } from "../../module/LoadedModule.ts";
+import type { Begun, BrokerSettings, Joins } from "../../wiring/Joins.ts";
+import { failed, usage } from "../terminal/CliError.ts";
+import { shownPath, type Terminal } from "../terminal/Terminal.ts";
 import { devSecretsPath, makeDevSecrets, checkSecrets } from "./devSecrets.ts";
-import type { Begun, BrokerSettings, Joins } from "../wiring/Joins.ts";
-import { shownPath, type Terminal } from "./Terminal.ts";
 
 /** Where a module usually lies; the first that exists is taken when none is named. */
 export const MODULE_CANDIDATES = [
@@ -62,7 +62,7 @@ async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Pre
   const sources = { module: file, cwd: terminal.cwd, processEnv: terminal.env };
   const before = loadEnv(sources);
   // With what compiles TypeScript: commands that load no module start without it.
-  const { loadModule } = await import("../module/loadModule.ts");
+  const { loadModule } = await import("../../module/loadModule.ts");
   const module = await loadModule(file);
   const { unset, faults } = checkSecrets(module.webhooks, before.env);
   if ((isDev || options.role === "gateway") && faults.length > 0) throw failed(faults.join("\n"));

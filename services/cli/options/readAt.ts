@@ -2,7 +2,7 @@
  * `--at`: the point in an agent's history that a command is about. A whole number is a journal
  * sequence; anything else is a time, as `history` and `state` print it.
  */
-import { usage } from "./CliError.ts";
+import { usage } from "../terminal/CliError.ts";
 
 export type Point = { readonly atSeq?: number; readonly atTimeMs?: number };
 

@@ -2,7 +2,7 @@
  * Waits until somebody wants a process to stop, and lets it stop once. The first Ctrl-C or SIGTERM
  * is a wish; a second Ctrl-C ends the process at once.
  */
-import type { TimeShape } from "../../core/time/Time.ts";
+import type { TimeShape } from "../../../core/time/Time.ts";
 import { EXIT_FORCED } from "./CliError.ts";
 
 /**

@@ -3,8 +3,8 @@
  * for GitHub's routes: other providers' events have no field that says which agent they are for in
  * every module alike.
  */
-import { sign } from "../webhooks/sign.ts";
-import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
+import type { WebhookRoute } from "../../../core/webhook/WebhookRoute.ts";
+import { sign } from "../../webhooks/sign.ts";
 
 export interface CurlOptions {
   /** The gateway's. */

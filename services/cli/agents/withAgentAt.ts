@@ -2,12 +2,12 @@
  * Rebuilds an agent at a point of its history for a command that looks at it, and lets go of it
  * afterwards. The copy is private to the command: the running agent is not asked and not touched.
  */
-import { addressKey, type AgentId } from "../../schemas/Address.ts";
-import { rebuildAgent, type Rebuilt } from "../../core/journal/rebuildAgent.ts";
-import { notFound } from "./CliError.ts";
+import { rebuildAgent, type Rebuilt } from "../../../core/journal/rebuildAgent.ts";
+import { addressKey, type AgentId } from "../../../schemas/Address.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
+import { describePoint, readAt } from "../options/readAt.ts";
+import { notFound } from "../terminal/CliError.ts";
 import { findAgent } from "./findAgent.ts";
-import type { ReadPorts } from "../wiring/Joins.ts";
-import { describePoint, readAt } from "./readAt.ts";
 
 export interface AgentAt {
   readonly className: string;

@@ -4,11 +4,11 @@
  */
 import { availableParallelism } from "node:os";
 import { InvalidArgumentError, Option } from "commander";
-import { readOrigin } from "../../core/http/origins.ts";
-import { hostNameOf } from "../../core/http/servedHosts.ts";
-import { WRITE_LIMITS_DEFAULT } from "../../core/turn/WriteLimits.ts";
+import { readOrigin } from "../../../core/http/origins.ts";
+import { hostNameOf } from "../../../core/http/servedHosts.ts";
+import { WRITE_LIMITS_DEFAULT } from "../../../core/turn/WriteLimits.ts";
+import { LOG_LEVELS, SMTP_PORT_DEFAULT } from "../../wiring/Joins.ts";
 import { NAMESPACE_FALLBACK } from "./findTarget.ts";
-import { LOG_LEVELS } from "../wiring/Joins.ts";
 
 const PORT_MAX = 65_535; // TCP's
 /** GitHub's and most tutorials' port for local servers is taken by others; wrangler's users know this one. */
@@ -41,9 +41,6 @@ export const port = (): Option =>
     .env("PORT")
     .default(GATEWAY_PORT_DEFAULT)
     .argParser(readPort);
-
-/** Not 25, which needs rights; what mail servers for testing use. */
-export const SMTP_PORT_DEFAULT = 2525;
 
 export const smtpPort = (fallback?: number): Option => {
   const option = new Option(

@@ -3,14 +3,14 @@
  * by its name or in kebab case, as in URLs; kebab case has no one inverse, so it is matched against
  * the classes that exist.
  */
+import type { JournalShape } from "../../../core/journal/Journal.ts";
 import {
   agentId,
   camelCaseToKebabCase,
   InvalidAddress,
   type AgentId,
-} from "../../schemas/Address.ts";
-import type { JournalShape } from "../../core/journal/Journal.ts";
-import { notFound, usage } from "./CliError.ts";
+} from "../../../schemas/Address.ts";
+import { notFound, usage } from "../terminal/CliError.ts";
 
 /** Throws `CliError` where there is no such agent. */
 export async function findAgent(

@@ -4,7 +4,7 @@
  */
 import { resolve } from "node:path";
 import { Option, type Command } from "commander";
-import type { BrokerLogin } from "../wiring/Joins.ts";
+import type { BrokerLogin } from "../../wiring/Joins.ts";
 
 /** What commander gives for them. */
 export interface GivenLogin {

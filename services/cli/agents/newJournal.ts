@@ -2,10 +2,10 @@
  * An agent's journal written by a command, event by event, where no agent is: for `import` and `fork`. Each event
  * expects the one before, so an agent that is there is never written over.
  */
-import { bareEnd } from "../../core/journal/endLife.ts";
-import { addressKey, type AgentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
-import { failed } from "./CliError.ts";
-import { STORE_TIMEOUT_MS, type ReadPorts } from "../wiring/Joins.ts";
+import { bareEnd } from "../../../core/journal/endLife.ts";
+import { addressKey, type AgentId, type Epoch, type Sequence } from "../../../schemas/Address.ts";
+import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
+import { failed } from "../terminal/CliError.ts";
 
 /** Where a journal begins: at the start, or after the end of one that was erased. */
 export interface FreePlace {

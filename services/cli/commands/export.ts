@@ -2,18 +2,50 @@
  * `agents export <class> <name>`: an agent's whole journal as JSON lines (`schemas/AgentFile`), for `agents import`.
  * Everything else of the agent is made of it: state, SQL, schedules, queue, history. The running agent is not asked.
  */
+import type { Command } from "commander";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type Sequence } from "../../../schemas/Address.ts";
 import { agentFileEnd, agentFileEvent, agentFileHead } from "../../../schemas/AgentFile.ts";
 import { CorruptFrame } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
-import { failed } from "../CliError.ts";
-import { findAgent } from "../findAgent.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
-import type { Terminal } from "../Terminal.ts";
+import { findAgent } from "../agents/findAgent.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import {
+  addTargetOptions,
+  CLASS_HELP,
+  NAME_HELP,
+  withPorts,
+  type GivenTarget,
+} from "../options/targetOptions.ts";
+import { failed } from "../terminal/CliError.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
 
 /** Of a stream: they count from 1. */
 const FIRST = 1 as Sequence;
+
+export function addExport(program: Command, context: CommandContext): void {
+  const { joins, terminal } = context;
+  addTargetOptions(program.command("export").summary("copy an agent into a file"))
+    .description(
+      "Prints an agent's whole journal as JSON lines: all that it is and was, for agents import. Reads the broker; the agent goes on meanwhile.",
+    )
+    .argument("<class>", CLASS_HELP)
+    .argument("<name>", NAME_HELP)
+    .addHelpText(
+      "after",
+      `
+Inputs that still wait for the agent, and its dead letters, are not in it.
+
+Example:
+  agents export RepoAgent octocat~hello-world > agent.jsonl`,
+    )
+    .action((className: string, name: string, given: GivenTarget) =>
+      withPorts(context, given, (ports) =>
+        exportAgent(ports, terminal, joins.time, { className, name }),
+      ),
+    );
+}
 
 export async function exportAgent(
   { journal }: ReadPorts,

@@ -2,10 +2,10 @@
  * Which broker a command that reads is about: the one that it is given, else the running dev server
  * of this folder. The error says which were looked for.
  */
-import { failed } from "./CliError.ts";
-import { findDev } from "./devFile.ts";
-import type { BrokerLogin, Target } from "../wiring/Joins.ts";
-import { shownPath } from "./Terminal.ts";
+import type { BrokerLogin, Target } from "../../wiring/Joins.ts";
+import { findDev } from "../serving/devFile.ts";
+import { failed } from "../terminal/CliError.ts";
+import { shownPath } from "../terminal/Terminal.ts";
 
 export interface TargetOptions {
   /** `--nats` or `NATS_URL`. */

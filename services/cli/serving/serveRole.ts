@@ -2,12 +2,12 @@
  * `agents gateway [module]`, `agents host [module]`, `agents mail [module]`: one process of an installation, on a broker
  * that is already there.
  */
-import { workerLink } from "../../workers/workerLink.ts";
-import { usage } from "../CliError.ts";
 import type { Joins, ProcessSettings } from "../../wiring/Joins.ts";
-import { beginAndPrepare } from "../prepare.ts";
-import { serve } from "../serve.ts";
-import { shownPath, type Terminal } from "../Terminal.ts";
+import { workerLink } from "../../workers/workerLink.ts";
+import { usage } from "../terminal/CliError.ts";
+import { shownPath, type Terminal } from "../terminal/Terminal.ts";
+import { beginAndPrepare } from "./prepare.ts";
+import { serve } from "./serve.ts";
 
 /** A serving command's options, as `program` parsed them. */
 export interface ServingOptions extends Omit<ProcessSettings, "module" | "env" | "metrics"> {

@@ -10,6 +10,7 @@
 import { createReadStream } from "node:fs";
 import { resolve } from "node:path";
 import { createInterface } from "node:readline";
+import type { Command } from "commander";
 import { transplant } from "../../../core/journal/transplant.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
@@ -20,12 +21,14 @@ import {
 } from "../../../schemas/AgentFile.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
-import { failed } from "../CliError.ts";
-import { address } from "../findAgent.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
-import { freePlace, storeEvent } from "../newJournal.ts";
-import type { Terminal } from "../Terminal.ts";
-import { armTimers, wakeAgent } from "../wakeAgent.ts";
+import { address } from "../agents/findAgent.ts";
+import { freePlace, storeEvent } from "../agents/newJournal.ts";
+import { armTimers, wakeAgent } from "../agents/wakeAgent.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
+import { failed } from "../terminal/CliError.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
 
 const ADVICE = 'Import it under another name (--as), or erase it first ("agents erase").';
 
@@ -34,6 +37,39 @@ export interface ImportOptions {
   /** Another name; undefined: the one in the file. */
   readonly name: string | undefined;
   readonly json: boolean;
+}
+
+/** The values that commander parses. */
+interface Given extends GivenTarget {
+  readonly as?: string;
+}
+
+export function addImport(program: Command, context: CommandContext): void {
+  const { joins, terminal } = context;
+  addTargetOptions(program.command("import").summary("make an agent of a file of agents export"))
+    .description(
+      "Makes the agent of a file, in this installation or another: state, SQL, queue, schedules and history as they were. Refuses where the agent exists. Its schedules are armed again, and what waits in its queue goes on: where the agent that it was copied from lives too, both do it.",
+    )
+    .argument("<file>", "what agents export has printed")
+    .option("--as <name>", "another name for it")
+    .addHelpText(
+      "after",
+      `
+The file is checked before anything is written.
+
+Examples:
+  agents import agent.jsonl
+  agents import agent.jsonl --as octocat-copy --nats nats://other:4222`,
+    )
+    .action((file: string, given: Given) =>
+      withPorts(context, given, (ports) =>
+        importAgent(ports, terminal, joins.time, {
+          file,
+          name: given.as,
+          json: given.json === true,
+        }),
+      ),
+    );
 }
 
 export async function importAgent(

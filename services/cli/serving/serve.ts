@@ -6,11 +6,11 @@
 import * as Effect from "effect/Effect";
 import * as Exit from "effect/Exit";
 import * as Scope from "effect/Scope";
-import { serveAdmin, type Readiness } from "../admin/AdminServer.ts";
-import { PrometheusMetrics } from "../admin/PrometheusMetrics.ts";
-import { CliError, failed } from "./CliError.ts";
-import type { Begun, Joins, ProcessSettings, RunningProcess } from "../wiring/Joins.ts";
-import { stopSignals } from "./untilStopped.ts";
+import { serveAdmin, type Readiness } from "../../admin/AdminServer.ts";
+import { PrometheusMetrics } from "../../admin/PrometheusMetrics.ts";
+import type { Begun, Joins, ProcessSettings, RunningProcess } from "../../wiring/Joins.ts";
+import { CliError, failed } from "../terminal/CliError.ts";
+import { stopSignals } from "../terminal/stopSignals.ts";
 
 export interface ServeOptions {
   /** Another wish to stop than signals. */

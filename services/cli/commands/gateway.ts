@@ -1,0 +1,40 @@
+/**
+ * `agents gateway [module]`: serves HTTP, WebSockets and webhooks, in one process or several on one
+ * port. The body is `serving/serveRole`.
+ */
+import type { Command } from "commander";
+import type { CommandContext } from "../options/CommandContext.ts";
+import * as option from "../options/options.ts";
+import { roleCommand } from "../options/roleCommand.ts";
+
+export function addGateway(program: Command, context: CommandContext): void {
+  roleCommand(program, context, "gateway", {
+    summary: "serve HTTP, WebSockets and webhooks",
+    description:
+      "Takes HTTP, WebSockets and webhooks, verifies and stores them, and passes them to the hosts. Runs no agent code. Any number of gateways can run.",
+  })
+    .addOption(option.port())
+    .addOption(option.hostname("0.0.0.0"))
+    .addOption(option.connectionsMax())
+    .addOption(option.perAddress())
+    .addOption(option.perEntity())
+    .addOption(option.framesPerSocket())
+    .addOption(option.bytesPerSocket())
+    .addOption(option.trustedProxies())
+    .addOption(option.storeFirst())
+    .addOption(option.publicUrl())
+    .addOption(option.allowedHosts())
+    .addOption(option.allowedOrigins())
+    .addOption(option.workers())
+    .addOption(option.worker())
+    .addHelpText(
+      "after",
+      `
+--workers: several gateways on one port, started again when they end. Each counts its limits for itself.
+Linux only, and with uWebSockets.js or Node 22.12 and newer.
+
+Examples:
+  agents gateway dist/server.js --nats nats://nats:4222 --port 80
+  agents gateway --nats nats://nats:4222 --port 80 --workers auto`,
+    );
+}

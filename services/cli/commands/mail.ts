@@ -1,0 +1,29 @@
+/**
+ * `agents mail [module]`: receives mail by SMTP and stores it for agents. The body is
+ * `serving/serveRole`.
+ */
+import type { Command } from "commander";
+import { SMTP_PORT_DEFAULT } from "../../wiring/Joins.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import * as option from "../options/options.ts";
+import { roleCommand } from "../options/roleCommand.ts";
+
+export function addMail(program: Command, context: CommandContext): void {
+  const mail = roleCommand(program, context, "mail", {
+    summary: "take mail by SMTP",
+    description:
+      "Takes mail by SMTP, hands it to the module's email handler or routes, and stores it for agents before it says that it has it. Any number can run, behind one name or several MX records.",
+  })
+    .addOption(option.smtpPort(SMTP_PORT_DEFAULT))
+    .addOption(option.hostname("0.0.0.0"))
+    .addOption(option.noWorkers("start mail as often as you need it"))
+    .addHelpText(
+      "after",
+      `
+AGENTS_SMTP_USER and AGENTS_SMTP_PASS, both set: only who knows them may send (needs --tls-cert).
+
+Example:
+  agents mail dist/server.js --nats nats://nats:4222 --tls-cert mx.pem --tls-key mx.key`,
+    );
+  for (const each of option.smtpOptions()) mail.addOption(each);
+}

@@ -1,0 +1,53 @@
+/**
+ * What `gateway`, `host` and `mail` have in common: the options that each of them takes, and the
+ * decision between one process and a parent of workers. Each command adds its own options to what
+ * `roleCommand` returns.
+ */
+import type { Command } from "commander";
+import { serveRole } from "../serving/serveRole.ts";
+import { serveWorkers } from "../serving/serveWorkers.ts";
+import { usage } from "../terminal/CliError.ts";
+import { addLoginOptions } from "./brokerLogin.ts";
+import type { CommandContext } from "./CommandContext.ts";
+import * as option from "./options.ts";
+import { MODULE_HELP, servingOptions, type GivenServing } from "./servingOptions.ts";
+
+export interface RoleHelp {
+  readonly summary: string;
+  readonly description: string;
+}
+
+export function roleCommand(
+  program: Command,
+  context: CommandContext,
+  role: "gateway" | "host" | "mail",
+  { summary, description }: RoleHelp,
+): Command {
+  const { joins, terminal, args } = context;
+  return addLoginOptions(program.command(role))
+    .summary(summary)
+    .description(description)
+    .argument("[module]", MODULE_HELP)
+    .addOption(option.nats())
+    .addOption(option.namespace())
+    .addOption(option.data())
+    .addOption(option.smtpRelay())
+    .addOption(option.adminPort())
+    .addOption(option.adminHostname())
+    .addOption(option.shards())
+    .addOption(option.streamGroups())
+    .addOption(option.requireDurable())
+    .addOption(option.groupCommit())
+    .addOption(option.logLevel())
+    .addOption(option.logFormat())
+    .action(async (module: string | undefined, given: GivenServing) => {
+      if (given.nats === undefined)
+        throw usage(
+          `agents ${role} needs a broker: --nats nats://… or NATS_URL. ("agents dev" brings its own.)`,
+        );
+      const serving = servingOptions(role, module, given, context);
+      if (role === "mail" || given.worker !== undefined || (given.workers ?? 1) === 1)
+        await serveRole(joins, terminal, serving);
+      else await serveWorkers(joins, { ...serving, role, count: given.workers!, args });
+    });
+}

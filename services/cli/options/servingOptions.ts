@@ -1,0 +1,123 @@
+/**
+ * Turns the parsed options of the serving commands (`dev`, `gateway`, `host`, `mail`) and of
+ * `provision` into settings of a process. The options themselves are declared in `options.ts`.
+ */
+import { resolve } from "node:path";
+import type { LogOptions, ProvisionSettings } from "../../wiring/Joins.ts";
+import type { ServingOptions } from "../serving/serveRole.ts";
+import { loginOf, type GivenLogin } from "./brokerLogin.ts";
+import type { CommandContext } from "./CommandContext.ts";
+import { NAMESPACE_FALLBACK } from "./findTarget.ts";
+import { mailSettings, requireTlsForLogin, type MailOptions } from "./mailSettings.ts";
+
+export const MODULE_HELP = "file that exports the agents (default: server.ts, src/server.ts, …)";
+
+/** The values that commander parses for the options of `provision`. */
+export interface GivenProvision {
+  readonly shards?: number;
+  readonly streamGroups?: number;
+  readonly replicas?: number;
+  readonly leaseTtl?: number;
+  readonly placementCluster?: string;
+  readonly placementTag?: ReadonlyArray<string>;
+}
+
+/** The values that commander parses for the options of all serving commands together. */
+export interface GivenServing extends GivenProvision, GivenLogin, MailOptions {
+  readonly nats?: string;
+  readonly namespace?: string;
+  readonly data: string;
+  readonly port?: number;
+  readonly hostname?: string;
+  readonly publicUrl?: string;
+  readonly allowedHosts?: ReadonlyArray<string>;
+  readonly allowedOrigins?: ReadonlyArray<string>;
+  readonly adminPort: number;
+  readonly adminHostname: string;
+  readonly requireDurable?: boolean;
+  readonly maxConnections?: number;
+  readonly ratePerAddress?: number;
+  readonly ratePerEntity?: number;
+  readonly framesPerSocket?: number;
+  readonly bytesPerSocket?: number;
+  readonly trustedProxies?: number;
+  readonly storeFirst?: boolean;
+  readonly mcpAllowLoopback?: boolean;
+  readonly workers?: number;
+  readonly worker?: number;
+  readonly groupCommit: "auto" | "on" | "off";
+  readonly memory?: number;
+  readonly stateBytesMax?: number;
+  readonly commitBytesMax?: number;
+  readonly journalBytesPerMinute?: number;
+  readonly logLevel: LogOptions["level"];
+  readonly logFormat?: LogOptions["format"];
+}
+
+export const provisionSettings = (given: GivenProvision): ProvisionSettings => ({
+  shards: given.shards,
+  streamGroups: given.streamGroups,
+  replicas: given.replicas,
+  leaseTtlMs: given.leaseTtl,
+  placementCluster: given.placementCluster,
+  placementTags: given.placementTag,
+});
+
+/** Throws `CliError` for options that don't go together. */
+export function servingOptions(
+  role: ServingOptions["role"],
+  module: string | undefined,
+  given: GivenServing,
+  { joins, terminal }: Pick<CommandContext, "joins" | "terminal">,
+): ServingOptions {
+  const { worker } = given;
+  const mail = mailSettings(given, terminal);
+  // `dev` ignores the login: in development there is no certificate to protect a password with.
+  if (role === "mail") requireTlsForLogin(mail);
+  const format = given.logFormat ?? (terminal.interactive ? "text" : "json");
+  return {
+    role,
+    module,
+    natsUrl: given.nats,
+    natsLogin: loginOf(given, terminal.cwd),
+    namespace: given.namespace ?? NAMESPACE_FALLBACK,
+    dataFolder: resolve(terminal.cwd, given.data),
+    hostname: given.hostname ?? "127.0.0.1",
+    port: given.port ?? 0,
+    publicUrl: given.publicUrl,
+    access: { allowedHosts: given.allowedHosts, allowedOrigins: given.allowedOrigins },
+    mail,
+    requireDurable: given.requireDurable ?? false,
+    limits: {
+      connectionsMax: given.maxConnections,
+      perAddress: given.ratePerAddress,
+      perEntity: given.ratePerEntity,
+      framesPerSocket: given.framesPerSocket,
+      bytesPerSocket: given.bytesPerSocket,
+      trustedProxies: given.trustedProxies,
+      storeFirst: given.storeFirst,
+    },
+    mcpAllowLoopback: given.mcpAllowLoopback ?? false,
+    groupCommit: given.groupCommit,
+    memory: {
+      bytesMax: given.memory === undefined ? undefined : given.memory * 1024 * 1024,
+      processes: given.workers ?? 1,
+    },
+    writeLimits: {
+      stateBytesMax: given.stateBytesMax,
+      commitBytesMax: given.commitBytesMax,
+      journalBytesPerMinute: given.journalBytesPerMinute,
+    },
+    provision: provisionSettings(given),
+    adminHostname: given.adminHostname,
+    adminPort: given.adminPort,
+    worker,
+    portShared: worker !== undefined,
+    log: joins.log({
+      level: given.logLevel,
+      format,
+      ...(worker !== undefined && { fields: { worker } }),
+    }),
+    progress: terminal.err,
+  };
+}

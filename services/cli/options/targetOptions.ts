@@ -1,0 +1,57 @@
+/**
+ * What every command that works on a running installation has in common: the options that select
+ * the installation, the help of its arguments, and a connection that is open while the command runs.
+ */
+import { resolve } from "node:path";
+import type { Command } from "commander";
+import type { ReadPorts } from "../../wiring/Joins.ts";
+import { addLoginOptions, loginOf, type GivenLogin } from "./brokerLogin.ts";
+import type { CommandContext } from "./CommandContext.ts";
+import { findTarget } from "./findTarget.ts";
+import * as option from "./options.ts";
+
+export const CLASS_HELP = "agent class, as in code or in URLs: RepoAgent, repo-agent";
+export const NAME_HELP = "name of the agent";
+
+/** The values that commander parses for these options. */
+export interface GivenTarget extends GivenLogin {
+  readonly json?: boolean;
+  readonly nats?: string;
+  readonly namespace?: string;
+  readonly data: string;
+}
+
+export const addTargetOptions = (command: Command): Command =>
+  addLoginOptions(
+    command
+      .addOption(option.json())
+      .addOption(option.nats())
+      .addOption(option.namespace())
+      .addOption(option.data()),
+  );
+
+/**
+ * Connects to the installation that the options select, calls `use`, and closes the connection when
+ * `use` has settled. Rejects with `CliError` where no installation is found, with what
+ * `Joins.openReader` rejects with, or as `use` does.
+ */
+export async function withPorts(
+  { joins, terminal }: CommandContext,
+  given: GivenTarget,
+  use: (ports: ReadPorts) => Promise<void>,
+): Promise<void> {
+  const ports = await joins.openReader(
+    findTarget({
+      nats: given.nats,
+      login: loginOf(given, terminal.cwd),
+      namespace: given.namespace,
+      dataFolder: resolve(terminal.cwd, given.data),
+      cwd: terminal.cwd,
+    }),
+  );
+  try {
+    await use(ports);
+  } finally {
+    await ports.close();
+  }
+}
