@@ -1,14 +1,16 @@
 /**
- * A webhook's body as fields: JSON, or a form whose `payload` field may hold JSON (Slack's
+ * A webhook's body as fields: JSON, or a form whose `payload` field may contain JSON (Slack's
  * interactions, GitHub's form content type). Read by entity sources and, for dedup ids and event
- * types, by verifiers; only ever after the signature over the raw bytes was found right.
+ * types, by verifiers; only once the signature over the raw bytes is verified.
  *
- * 1. A body is parsed at most once per request, on first use: who reads one reads it before the next request.
- * 2. Only own properties of objects and indexes of arrays are followed: what a body calls
- *    `__proto__` or `constructor` is data, and what JavaScript calls so is out of reach.
+ * 1. A body is parsed at most once per request, on first use. Only the last request's body is kept,
+ *    so a request is read completely before the next one.
+ * 2. Only own properties of objects and indexes of arrays are followed. A body's `__proto__` or
+ *    `constructor` is data; JavaScript's own are out of reach.
  */
 import type { WebhookRequest } from "../../core/webhook/WebhookRoute.ts";
 
+/** The result of parsing one body. */
 export type ParsedBody =
   | { readonly _tag: "Json"; readonly value: unknown }
   /** `payload`: the JSON value of the field of that name; undefined when there is none. */
@@ -16,22 +18,24 @@ export type ParsedBody =
   /** Neither a form nor JSON in UTF-8. */
   | { readonly _tag: "Unreadable" };
 
-/** Of the last request alone (1): a `WeakMap` costs the collector more than the parsing. */
+/**
+ * The last request's (rule 1). A `WeakMap` costs the garbage collector more than the parsing does.
+ */
 let last: { readonly request: WebhookRequest; readonly parsed: ParsedBody } | undefined;
 
-/** A body that says UTF-8 and isn't would otherwise name agents with U+FFFD in their names. */
+/** Fatal: a body that is not UTF-8 would otherwise name agents with U+FFFD in their names. */
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true });
 const INDEX = /^(?:0|[1-9]\d{0,9})$/;
 
-/** Never throws; the same object for the same request. */
+/** Never throws. Returns the same object for the same request. */
 export function parsedBody(request: WebhookRequest): ParsedBody {
   if (last?.request !== request) last = { request, parsed: parse(request) };
   return last.parsed;
 }
 
 /**
- * The value at a dotted path like `data.object.customer` or `items.0.id`; undefined when it isn't
- * there. In a form, `payload`'s JSON is asked first, then the field that has the whole path as its name.
+ * The value at a dotted path like `data.object.customer` or `items.0.id`; undefined when it does
+ * not exist. In a form, `payload`'s JSON is searched first, then the field named by the whole path.
  */
 export function valueAt(parsed: ParsedBody, path: string): unknown {
   switch (parsed._tag) {
@@ -64,7 +68,7 @@ function parse(request: WebhookRequest): ParsedBody {
     const fields = new URLSearchParams(text);
     return { _tag: "Form", fields, payload: payloadOf(fields) };
   } catch {
-    // Not UTF-8, or not JSON: what is wrong with it is the sender's business.
+    // Not UTF-8, or not JSON. The sender is answered 400 without details.
     return { _tag: "Unreadable" };
   }
 }
@@ -75,7 +79,7 @@ function payloadOf(fields: URLSearchParams): unknown {
   try {
     return JSON.parse(payload);
   } catch {
-    // A form may have a field of this name that isn't JSON: it is a field like any other then.
+    // A form may have a field of this name that isn't JSON. It is then an ordinary field.
     return undefined;
   }
 }

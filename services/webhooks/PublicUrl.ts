@@ -1,10 +1,11 @@
 /**
- * The URL that a provider signed: the one it was told, which behind a proxy need not be the one that
- * arrives here. Fed by `verifierOf` for the rows whose template has `{url}`.
+ * The URL that a provider signed: the one configured with the provider, which behind a proxy can
+ * differ from the one that arrives. `verifierOf` uses it for rows whose template has `{url}`.
  *
- * - Not configured: the request's own, whose scheme and host the gateway takes from its `publicUrl`.
- * - An origin (`https://hooks.example.com`, no slash): that, and the request's path and query as they came.
- * - A whole URL: that, with the request's query behind it unless it has one.
+ * - Not configured: the request's own URL, with scheme and host from the gateway's `publicUrl`.
+ * - An origin (`https://hooks.example.com`, no slash): the origin, then the request's path and
+ *   query as they came.
+ * - A whole URL: that URL, followed by the request's query unless it has one.
  */
 import { InvalidWebhook, type WebhookRequest } from "../../core/webhook/WebhookRoute.ts";
 
@@ -16,8 +17,9 @@ export type SignedUrl =
   | { readonly _tag: "Url"; readonly url: string }
   | { readonly _tag: "Misconfigured"; readonly message: string };
 
+/** The setting of one verifier. */
 export class PublicUrl {
-  /** `setting`: a URL, or the name of an environment variable that holds one. Throws `InvalidWebhook`. */
+  /** `setting`: a URL, or the name of an environment variable with one. Throws `InvalidWebhook`. */
   constructor(
     private readonly provider: string,
     private readonly setting: string | undefined,
@@ -28,11 +30,14 @@ export class PublicUrl {
     });
   }
 
-  /** Whether it is the request's own path that the signature covers. */
+  /** Whether the signature covers the request's own path. */
   get hasRequestPath(): boolean {
     return this.setting === undefined || ORIGIN.test(this.setting);
   }
 
+  /**
+   * The URL that the provider signed for this request; `Misconfigured` when the variable has none.
+   */
   of(request: WebhookRequest): SignedUrl {
     const { setting, provider } = this;
     if (setting === undefined) return { _tag: "Url", url: request.url };
@@ -54,11 +59,22 @@ export class PublicUrl {
 
 const isUsable = (text: string): boolean => ORIGIN.test(text) || WHOLE.test(text);
 
-/** Text, not `new URL(…)`, which rewrites escapes: what was signed is what was sent. */
-function targetOf(url: string): { readonly path: string; readonly query: string } {
-  const rest = url.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, "");
-  const query = rest.indexOf("?");
-  return query === -1
-    ? { path: rest, query: "" }
-    : { path: rest.slice(0, query), query: rest.slice(query) };
+/**
+ * Path and query of a URL. Works on text: `new URL(…)` rewrites escapes, and the provider signed
+ * the URL as it sent it.
+ */
+const targetOf = (url: string): UrlText =>
+  splitQuery(url.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, ""));
+
+interface UrlText {
+  /** All before the query. */
+  readonly path: string;
+  /** With its question mark; empty without one. */
+  readonly query: string;
+}
+
+/** Splits the text of a URL at its first question mark. */
+export function splitQuery(url: string): UrlText {
+  const at = url.indexOf("?");
+  return at === -1 ? { path: url, query: "" } : { path: url.slice(0, at), query: url.slice(at) };
 }

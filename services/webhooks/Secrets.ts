@@ -1,11 +1,11 @@
 /**
- * The secrets of one verifier: which environment variables hold them, and the keys made of their
- * values. Built once with the verifier; asked for every request, since the environment is given per
- * request and may be another one.
+ * The secrets of one verifier: the environment variables that hold them, and the keys made from
+ * their values. Built once per verifier and asked on every request, since each request carries its
+ * own environment.
  *
- * 1. A string is always the name of an environment variable and never a secret; a secret itself is
- *    written `{ value }`. So a variable that is not set can't turn its public name into the secret.
- * 2. A value is one secret, whole: free text may hold spaces and commas. Two live secrets are two names.
+ * 1. A string is always the name of an environment variable, never a secret; a secret itself is
+ *    written `{ value }`. Hence an unset variable can't turn its public name into the secret.
+ * 2. A value is one whole secret: it may contain spaces and commas. Two live secrets are two names.
  * 3. Nothing that may be a secret is put in a message.
  */
 import type { KeyObject } from "node:crypto";
@@ -16,43 +16,52 @@ import {
 } from "../../core/webhook/WebhookRoute.ts";
 import { isPublic, keyOf, type SecretFormat } from "./keyOf.ts";
 
+/** The name of an environment variable that holds a secret, or the secret itself as `{ value }`. */
 export type Secret = string | { readonly value: string };
 
+/** The keys of one request. */
 export type Keys =
-  /** At least one. `hint`: a likely mistake in a secret, for the log when no signature matches. */
+  /** `hint`: a likely mistake, for the log when no signature matches. */
   | { readonly _tag: "Keys"; readonly keys: ReadonlyArray<KeyObject>; readonly hint?: string }
   | { readonly _tag: "Misconfigured"; readonly message: string }
-  /** They are to be had from elsewhere, and are not there yet. */
+  /** The keys are fetched from elsewhere and have not arrived. */
   | { readonly _tag: "Unavailable"; readonly message: string };
 
-/** Where a verifier has its keys from: `Secrets`, or a provider's certificates. */
+/** The source of a verifier's keys: `Secrets`, or a provider's certificates. */
 export interface KeySource {
-  /** Environment variables whose values `agents dev` may make up. */
+  /** Environment variables for which `agents dev` can generate values. */
   readonly names: ReadonlyArray<string>;
   readonly keysFor: (request: WebhookRequest) => Keys;
   readonly checkIn: (env: Readonly<Record<string, unknown>>) => SecretsCheck;
 }
 
-/** Two are live in a rotation; each costs a digest per forged request, so the list is bounded. */
+/** A rotation has two. Each costs one digest per forged request, so the list is bounded. */
 const SECRETS_MAX = 8;
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
-/** Names as people write them; anything else is not repeated in a message, as it may be a secret (3). */
+/**
+ * Conventional names. Any other string may be a secret and is not repeated in a message (rule 3).
+ */
 const CONVENTIONAL = /^[A-Z][A-Z0-9_]{0,63}$/;
-/** How Standard Webhooks' secrets begin: such a string is a secret and no variable's name. */
+/** Prefix of Standard Webhooks' secrets: such a string is a secret, not a variable's name. */
 const SECRET_PREFIX = /^wh(?:sec|pk|sk)_/;
 
+/** The result of a check that found nothing. */
 export const NOTHING_WRONG: SecretsCheck = { unset: [], faults: [] };
 
+/** Secrets from environment variables and literals. */
 export class Secrets implements KeySource {
   private readonly secrets: ReadonlyArray<Secret>;
   private known: { readonly values: ReadonlyArray<unknown>; readonly keys: Keys } | undefined;
 
-  /** Throws `InvalidWebhook` for a list that is empty or too long, a string that is no variable's name, or a bad literal. */
+  /**
+   * Throws `InvalidWebhook` for a list that is empty or too long, a string that can't be a
+   * variable's name, or a bad literal.
+   */
   constructor(
     private readonly provider: string,
     secret: Secret | ReadonlyArray<Secret>,
     private readonly format: SecretFormat,
-    /** What the option is called that they were given in. */
+    /** Name of the user's option, for messages. */
     private readonly option = "secret",
   ) {
     this.secrets = isList(secret) ? secret : [secret];
@@ -61,14 +70,14 @@ export class Secrets implements KeySource {
     for (const each of this.secrets) this.check(each);
   }
 
-  /** The environment variables that hold them; literals have none, and a public key can't be made up. */
+  /** The variables that hold the secrets. Empty for literals, and for public keys. */
   get names(): ReadonlyArray<string> {
     return isPublic(this.format) ? [] : this.secrets.filter((each) => typeof each === "string");
   }
 
   readonly keysFor = (request: WebhookRequest): Keys => this.keys(request.env);
 
-  /** A public key that is not set leaves its route `Misconfigured`, and is no reason not to start. */
+  /** An unset public key leaves its route `Misconfigured`; it does not prevent the start. */
   readonly checkIn = (env: Readonly<Record<string, unknown>>): SecretsCheck => {
     if (isPublic(this.format)) return NOTHING_WRONG;
     if (this.secrets.every((each) => valueOf(each, env) === undefined))
@@ -78,9 +87,9 @@ export class Secrets implements KeySource {
   };
 
   /**
-   * The keys as of this environment. In a list a variable that is not set is passed over as long as
-   * another is, so an old secret's variable can go when its rotation is over; one that is set but
-   * empty or unreadable is `Misconfigured` in any case.
+   * The keys of this environment. In a list, an unset variable is skipped as long as another is
+   * set, so an old secret's variable can be removed after its rotation. A variable that is set but
+   * empty or unreadable is always `Misconfigured`.
    */
   keys(env: Readonly<Record<string, unknown>>): Keys {
     const { known, secrets } = this;

@@ -1,9 +1,10 @@
 /**
- * The algorithms: the signature that a key makes of some bytes, and whether one that was sent is right.
- * Fed by `verifierOf` and `sign` with the bytes of `signedBytes`.
+ * The signature algorithms: makes the signature of a message, and verifies one that was sent.
+ * Called by `verifierOf` and `sign` with the bytes of `signedBytes`.
  *
- * 1. Signatures by shared secrets are made again and compared as text, in constant time.
- * 2. A signature by a private key is decoded from one spelling only, and what OpenSSL can't read is wrong.
+ * 1. A signature by a shared secret is computed again and compared as text, in constant time.
+ * 2. A signature by a private key is decoded from one spelling only. One that OpenSSL can't read is
+ *    wrong.
  */
 import {
   createHash,
@@ -17,13 +18,15 @@ import { hmacOf } from "./hmacOf.ts";
 export type PublicKeyAlgorithm = "ed25519" | "ecdsa-sha256" | "rsa-sha256";
 
 /**
- * `secret-sha256`: the plain SHA-256 of the secret and then the message, as HubSpot's old versions have
- * it. `token`: no signature at all, but the secret itself.
+ * `secret-sha256`: the plain SHA-256 of the secret followed by the message, as in HubSpot's older
+ * versions. `token`: the secret itself instead of a signature.
  */
 export type Algorithm =
   "hmac-sha256" | "hmac-sha1" | "hmac-sha512" | "secret-sha256" | "token" | PublicKeyAlgorithm;
 
-/** Lower-case hex, or base64 with its padding: compared as text, so there is one spelling of a digest. */
+/**
+ * Lower-case hex, or base64 with padding. Digests are compared as text, so each has one spelling.
+ */
 export type SignatureEncoding = "hex" | "base64";
 
 export interface Signing {
@@ -35,7 +38,7 @@ export interface Signing {
 export type Message = ReadonlyArray<Uint8Array>;
 
 const HMAC = { "hmac-sha256": "sha256", "hmac-sha1": "sha1", "hmac-sha512": "sha512" } as const;
-/** Digest names for `node:crypto`; Ed25519 has its own inside. */
+/** Digest names for `node:crypto`; Ed25519 has a built-in one. */
 const DIGEST = { ed25519: null, "ecdsa-sha256": "sha256", "rsa-sha256": "sha256" } as const;
 
 const isPublicKeyAlgorithm = (algorithm: Algorithm): algorithm is PublicKeyAlgorithm =>
@@ -64,14 +67,14 @@ export function isSignedBy(
   const { algorithm, encoding } = signing;
   if (!isPublicKeyAlgorithm(algorithm)) {
     const expected = signatureOf(signing, message, key);
-    for (const given of sent) if (sameText(expected, given)) matches = true; // 1
+    for (const given of sent) if (sameText(expected, given)) matches = true; // rule 1
     return matches;
   }
   const bytes = message.length === 1 ? message[0]! : Buffer.concat(message);
   for (const given of sent) {
     const signature = Buffer.from(given, encoding);
     if (signature.toString(encoding) === given)
-      // 2
+      // Rule 2.
       matches ||= verifies(algorithm, bytes, key, signature);
   }
   return matches;
@@ -86,12 +89,12 @@ function verifies(
   try {
     return verifyBytes(DIGEST[algorithm], bytes, key, signature);
   } catch {
-    // A key of another kind than the algorithm's, or a signature that is none: wrong either way (2).
+    // Rule 2: the key is not of the algorithm's kind, or the bytes are not a signature.
     return false;
   }
 }
 
-/** Whether two texts are one, in a time that depends on their lengths only. */
+/** Whether two texts are equal, in a time that depends on their lengths only. */
 export function sameText(expected: string, given: string): boolean {
   if (expected.length !== given.length) return false;
   const a = Buffer.from(expected);

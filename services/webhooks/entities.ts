@@ -1,11 +1,11 @@
 /**
- * Where a webhook's agent gets its name from: the four sources of `interface.md` §4.1. Built by users in
- * their routes; resolved by the gateway after verification. The transforms that come along are in `slug`.
+ * The sources of a webhook's agent name: the four of `interface.md` §4.1. Users build them in their
+ * routes; the gateway resolves them after verification. The transforms are in `slug`.
  *
- * 1. Nothing a caller sends makes `resolve` throw, nor does a transform that throws.
- * 2. Two entities never share an agent by accident: a number that JSON cannot hold exactly and a
- *    string that is not well-formed Unicode are refused, not rounded or replaced. What `slug` merges,
- *    the agent refuses (`core/webhook/sluggedEntity`).
+ * 1. `resolve` never throws, whatever a caller sends, and even when the transform throws.
+ * 2. Two entities never share an agent by accident: a number that JSON cannot represent exactly and
+ *    a string that is not well-formed Unicode are refused, not rounded or replaced. Where `slug`
+ *    merges two entities, the agent refuses the second (`core/webhook/sluggedEntity`).
  */
 import { INVALID_JSON } from "../../core/webhook/answers.ts";
 import {
@@ -16,19 +16,18 @@ import {
 } from "../../core/webhook/WebhookRoute.ts";
 import { AGENT_NAME_BYTES_MAX } from "../../schemas/Address.ts";
 import { isSubAgentName } from "../../schemas/AgentPath.ts";
-import { slug } from "./slug.ts";
 import { parsedBody, valueAt } from "./ParsedBody.ts";
+import { slug, type Transform } from "./slug.ts";
 
-/** Makes the agent's name of the value that was found. Pure; "" counts as missing. */
-export type Transform = (value: string) => string;
-
+/** Options of `body`, `path` and `header`. */
 export interface EntityOptions {
   /**
-   * Accept the value although the provider's signature does not cover it: whoever can send one valid
-   * request can then send it to any agent. For URLs that are secret, or that a proxy of yours sets.
+   * Whether the value is accepted although the provider's signature does not cover it. Anyone who
+   * can send one valid request can then send it to any agent. For URLs that are secret, or that
+   * your own proxy sets. Default false.
    */
   readonly trust?: boolean;
-  /** What a 400 `Missing <name>` calls the value. */
+  /** Name of the value in a 400 `Missing <name>`. Default: from the field, parameter or header. */
   readonly name?: string;
 }
 
@@ -38,8 +37,10 @@ type Arguments =
 
 /**
  * A field of the body (JSON, or a form) by dotted path, array indexes included:
- * `body("repository.full_name", slug)`. Strings and numbers name an agent; anything else, and "", is
- * `Missing`, called by the first of one or two segments (`repository`), by the last of more (`customer`).
+ * `body("repository.full_name", slug)`. Strings and numbers name an agent; any other value, and "",
+ * is answered 400 `Missing <name>`, where the name is the first of one or two segments
+ * (`repository`) and the last of more (`customer`). Throws `InvalidWebhook` for a path with an
+ * empty segment.
  */
 export function body(field: string, ...args: Arguments): EntitySource {
   const segments = field.split(".");
@@ -56,14 +57,20 @@ export function body(field: string, ...args: Arguments): EntitySource {
   });
 }
 
-/** A parameter of the route's path: `path("customer")` for `/webhooks/stripe/:customer`. */
+/**
+ * A parameter of the route's path: `path("customer")` for `/webhooks/stripe/:customer`. Few
+ * signatures cover the path: without one that does, `webhook` requires `trust`.
+ */
 export function path(parameter: string, ...args: Arguments): EntitySource {
   return source("path", parameter, parameter, args, ({ params }) => ({
     value: Object.hasOwn(params, parameter) ? params[parameter] : undefined,
   }));
 }
 
-/** A request header; one that was sent twice is refused, since it names two agents. */
+/**
+ * A request header. One that was sent twice is answered 400, since it names two agents. Throws
+ * `InvalidWebhook` for a string that can't be a header's name.
+ */
 export function header(name: string, ...args: Arguments): EntitySource {
   const key = name.toLowerCase();
   if (!isHeaderName(key))
@@ -76,9 +83,10 @@ export function header(name: string, ...args: Arguments): EntitySource {
   });
 }
 
+/** Whether a string can be a header's name (RFC 9110). */
 export const isHeaderName = (name: string): boolean => /^[!#$%&'*+.^_`|~0-9a-z-]+$/i.test(name);
 
-/** One agent for all requests of the route. */
+/** One agent for all requests of the route. Throws `InvalidWebhook` for a bad agent name. */
 export function constant(name: string): EntitySource {
   const result = named(name, "name");
   if (result._tag !== "Entity")
@@ -88,7 +96,7 @@ export function constant(name: string): EntitySource {
   return { from: "constant", trust: false, key: name, resolve: () => result };
 }
 
-/** What is there, or why the request can't be read. */
+/** The value found, or why the request can't be read. */
 type Reading = { readonly value: unknown } | { readonly invalid: string };
 
 function source(
@@ -121,7 +129,7 @@ function source(
           ? { ...entity, slugged: text }
           : entity;
       } catch {
-        // The user's function does not take this value: the sender is told which one (1).
+        // Rule 1. The user's function rejects this value; the answer names the field.
         return { _tag: "Invalid", message: `Invalid ${field}` };
       }
     },

@@ -1,53 +1,77 @@
 /**
- * Verifiers for senders that have no row of their own: `hmac`, whose options are a row of the table,
- * and `unsigned`, which checks nothing and says so.
+ * Verifiers for senders without a row in `providers`: `hmac`, whose options describe a row, and
+ * `unsigned`, which verifies nothing.
  */
 import { InvalidWebhook, type Verifier } from "../../core/webhook/WebhookRoute.ts";
-import { DEADLINE_MS_DEFAULT, TOLERANCE_SECONDS_DEFAULT } from "./providers.ts";
 import { parseTemplate } from "./signedBytes.ts";
-import type { DetailFields, SignatureScheme } from "./SignatureScheme.ts";
+import {
+  DEADLINE_MS_DEFAULT,
+  TOLERANCE_SECONDS_DEFAULT,
+  type DetailFields,
+  type SignatureScheme,
+} from "./SignatureScheme.ts";
 import type { SignatureEncoding } from "./Signatures.ts";
 import type { TimestampUnit } from "./timestamp.ts";
 import { valuesOf, verified, type DetailHeaders } from "./verified.ts";
 import { verifierOf, type TimestampedOptions, type UrlOptions } from "./verifierOf.ts";
 
-/** Where an unsigned or signed detail is: a header, or a dotted path in the body. */
+/** The place of an event's id or type: a header, or a dotted path in the body. */
 export type DetailSource = { readonly header: string } | { readonly field: string };
 
+/** How a sender signs, for `hmac` and `sign.hmac`. */
 export interface HmacScheme {
-  /** Part of dedup keys and logs; `hmac` unless said otherwise. */
+  /** Name in dedup keys and logs: 1 to 64 letters, digits, `-` and `_`. Default `hmac`. */
   readonly provider?: string;
+  /** Hash of the HMAC. Default `sha256`. */
   readonly algorithm?: "sha256" | "sha1" | "sha512";
-  /** The signature's header; `X-Hub-Signature-256` unless said otherwise. */
+  /** The signature's header. Default `X-Hub-Signature-256`. */
   readonly header?: string;
-  /** Before the signature; `sha256=` (the algorithm's name) unless said otherwise. Write "" for none. */
+  /**
+   * Text before the signature; "" for none. Default: the algorithm's name and `=`, like `sha256=`.
+   */
   readonly prefix?: string;
-  /** Splits a header that lists several signatures, like `,` or a space. */
+  /** Separates the signatures of a header that lists several, like `,` or a space. Default: one. */
   readonly separator?: string;
+  /** Lower-case `hex`, or `base64` with padding. Default `hex`. */
   readonly encoding?: SignatureEncoding;
-  /** What is signed, e.g. `{timestamp}.{body}`; `{body}` unless said otherwise. Also `{id}`, `{url}`, `{method}`. */
+  /**
+   * What is signed: text with `{body}`, `{timestamp}`, `{id}`, `{url}` and `{method}`, like
+   * `{timestamp}.{body}`. Default `{body}`.
+   */
   readonly template?: string;
-  /** The signed time: a header, or an item of the signature's list (`{ item: "t=" }`). Must be in the template. */
+  /**
+   * The signed time: a header, or an item of the signature's list (`{ item: "t=" }`). The template
+   * must contain it. `unit`: seconds unless given. Default: none is signed.
+   */
   readonly timestamp?: ({ readonly header: string } | { readonly item: string }) & {
     readonly unit?: TimestampUnit;
   };
-  /** The event's id, for deduplication; none unless said otherwise. A header when the template has `{id}`. */
+  /**
+   * The event's id, for deduplication. Must be a header when the template has `{id}`. Default:
+   * none.
+   */
   readonly id?: DetailSource;
-  /** The event's type; the header `X-Event-Type` unless said otherwise. */
+  /** The event's type. Default: the header `X-Event-Type`. */
   readonly event?: DetailSource;
-  /** `whsec`: the key is the base64 after `whsec_`. */
+  /**
+   * `plain`: the key is the secret's UTF-8. `whsec`: the base64 after `whsec_`. Default `plain`.
+   */
   readonly secretFormat?: "plain" | "whsec";
 }
 
+/** Options of `hmac`. `toleranceSeconds`: 300 by default. */
 export interface HmacOptions extends TimestampedOptions, UrlOptions, HmacScheme {}
 
 /**
  * Any HMAC over a template. With only a secret it is the scheme of `interface.md` §5:
- * `X-Hub-Signature-256: sha256=<lower-case hex of the body's HMAC-SHA-256>`.
+ * `X-Hub-Signature-256: sha256=<lower-case hex of the body's HMAC-SHA-256>`. Deadline 5 s. Throws
+ * `InvalidWebhook` for options that contradict each other.
  */
 export const hmac = (options: HmacOptions): Verifier => verifierOf(hmacScheme(options), options);
 
-/** The row that `hmac`'s options describe. Throws `InvalidWebhook` when they contradict each other. */
+/**
+ * The row that `hmac`'s options describe. Throws `InvalidWebhook` when they contradict each other.
+ */
 export function hmacScheme(options: HmacScheme): SignatureScheme {
   const { algorithm = "sha256", template = "{body}", timestamp, separator } = options;
   const details = detailsOf(options);
@@ -80,17 +104,22 @@ export function hmacScheme(options: HmacScheme): SignatureScheme {
   };
 }
 
+/** Options of `unsigned`. */
 export interface UnsignedOptions {
+  /** Name in dedup keys and logs: 1 to 64 letters, digits, `-` and `_`. Default `unsigned`. */
   readonly provider?: string;
+  /** The event's id, for deduplication. Default: none. */
   readonly id?: DetailSource;
+  /** The event's type. Default: the header `X-Event-Type`. */
   readonly event?: DetailSource;
-  /** Also refuse a body that was seen before under another id. */
+  /** Whether a body that was seen before under another id is refused too. Default false. */
   readonly replayGuard?: boolean;
 }
 
 /**
- * Lets every request through: for senders that cannot sign, behind a network or a proxy that keeps
- * others out. Each entity of such a route needs `trust: true`, the body's too.
+ * Lets every request through. For senders that cannot sign, behind a network or a proxy that keeps
+ * others out. The entity of such a route needs `trust: true`, one in the body too. Deadline 5 s.
+ * Throws `InvalidWebhook` for a bad `provider`.
  */
 export function unsigned(options: UnsignedOptions = {}): Verifier {
   const { fields, headers } = detailsOf(options);
@@ -143,7 +172,7 @@ function detailsOf(options: Pick<UnsignedOptions, "id" | "event">): {
   };
 }
 
-/** It is part of dedup keys, where a colon or a space could be mistaken for a separator. */
+/** Checks a name that becomes part of dedup keys, where a colon or a space would separate. */
 function providerName(name: string): string {
   if (/^[A-Za-z0-9_-]{1,64}$/.test(name)) return name;
   throw new InvalidWebhook({

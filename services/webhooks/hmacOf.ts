@@ -1,18 +1,23 @@
 /**
- * HMAC (RFC 2104) by two one-shot hashes. A hot path: `createHmac` makes an object of the engine's for each message,
- * whose key OpenSSL sets up each time, 2 to 3 µs alone and 10 of a webhook's 137 between all else (Node 24); this is 0.8
- * and 3. Must equal `createHmac`, by test; messages past the scratch memory are its job still.
+ * HMAC (RFC 2104) by two one-shot hashes. Equals `createHmac`, by test; messages that exceed the
+ * scratch memory go to `createHmac`.
+ *
+ * A hot path. `createHmac` allocates a native object per message, and OpenSSL sets the key up each
+ * time. Measured on Node 24: 2 to 3 µs alone, and 10 µs of a webhook's 137 under load; this
+ * function takes 0.8 and 3.
  */
 import { createHmac, hash, type KeyObject } from "node:crypto";
 
 export type HmacHash = "sha1" | "sha256" | "sha512";
 
-/** Bytes of a block, by which a key is padded (FIPS 180-4). */
+/** Block size in bytes, to which a key is padded (FIPS 180-4). */
 const BLOCK_BYTES: Readonly<Record<HmacHash, number>> = { sha1: 64, sha256: 64, sha512: 128 };
 /** RFC 2104's `ipad` and `opad`. */
 const INNER = 0x36;
 const OUTER = 0x5c;
-/** Of most webhooks, with a block before it; what is longer costs so much to hash that an object more is nothing. */
+/**
+ * Holds most webhooks and a block. For a longer one, hashing costs far more than the native object.
+ */
 const SCRATCH_BYTES = 32 * 1024;
 
 interface PaddedKey {
@@ -25,10 +30,10 @@ const padded: Readonly<Record<HmacHash, WeakMap<KeyObject, PaddedKey>>> = {
   sha256: new WeakMap(),
   sha512: new WeakMap(),
 };
-/** A block and a message, then a block and a digest; nobody's between two calls. */
+/** Holds a block and a message, then a block and a digest. Holds nothing between two calls. */
 const scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
 
-/** The message comes in pieces; the digest is text. */
+/** The HMAC of a message given in pieces, as text. */
 export function hmacOf(
   name: HmacHash,
   key: KeyObject,

@@ -1,7 +1,8 @@
 /**
- * Cuts a JSON document into the elements of a list in it, byte for byte: numbers that JavaScript can't
- * hold, escapes and blanks stay as they were signed. The document is known to be valid JSON (it was
- * parsed), so this only finds where values begin and end; what is not ends it, never hangs it.
+ * Splits a JSON document into the elements of a list in it, byte for byte: numbers that JavaScript
+ * can't represent, escapes and white space stay as they were signed. The caller has parsed the
+ * document, so it is valid JSON, and this code only finds where values begin and end. Invalid JSON
+ * ends the search; it never loops.
  */
 
 const QUOTE = 0x22;
@@ -14,15 +15,19 @@ const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 const decoder = new TextDecoder();
 
+/** A document, split at its list. */
 export interface Cut {
   readonly elements: ReadonlyArray<Uint8Array>;
   /** The document up to the list's first element, its `[` included. */
   readonly before: Uint8Array;
-  /** From the list's `]` on. */
+  /** The document from the list's `]` on. */
   readonly after: Uint8Array;
 }
 
-/** The elements of the list that the document is, or that is its member of this name. */
+/**
+ * The elements of the list that the document is, or of its member with this name. Undefined where
+ * there is no list.
+ */
 export function jsonElements(json: Uint8Array, member?: string): Cut | undefined {
   const from = member === undefined ? skipBlanks(json, 0) : memberAt(json, member);
   if (from === undefined || json[from] !== OPEN_LIST) return undefined;
@@ -30,7 +35,7 @@ export function jsonElements(json: Uint8Array, member?: string): Cut | undefined
   let at = skipBlanks(json, from + 1);
   while (at < json.length && json[at] !== CLOSE_LIST) {
     const end = valueEnd(json, at);
-    if (end === at) return undefined; // no value where one must be: not JSON
+    if (end === at) return undefined; // A value is missing: not JSON.
     elements.push(json.subarray(at, end));
     at = skipBlanks(json, end);
     if (json[at] === COMMA) at = skipBlanks(json, at + 1);
@@ -38,7 +43,7 @@ export function jsonElements(json: Uint8Array, member?: string): Cut | undefined
   return { elements, before: json.subarray(0, from + 1), after: json.subarray(at) };
 }
 
-/** Where a member's value begins; of two of one name the last counts, as for `JSON.parse`. */
+/** Offset of a member's value. Of two members with one name the last counts, as in `JSON.parse`. */
 function memberAt(json: Uint8Array, name: string): number | undefined {
   let at = skipBlanks(json, 0);
   if (json[at] !== OPEN_OBJECT) return undefined;
@@ -46,7 +51,7 @@ function memberAt(json: Uint8Array, name: string): number | undefined {
   at = skipBlanks(json, at + 1);
   while (at < json.length && json[at] !== CLOSE_OBJECT) {
     const keyEnd = valueEnd(json, at);
-    if (keyEnd === at) return undefined; // not JSON
+    if (keyEnd === at) return undefined; // Not JSON.
     const key: unknown = JSON.parse(decoder.decode(json.subarray(at, keyEnd)));
     at = skipBlanks(json, keyEnd);
     if (json[at] === COLON) at = skipBlanks(json, at + 1);
@@ -57,7 +62,10 @@ function memberAt(json: Uint8Array, name: string): number | undefined {
   return found;
 }
 
-/** Past the value that begins here. Lists and objects nest properly in valid JSON: counting is enough. */
+/**
+ * Offset after the value that begins here. Brackets nest properly in valid JSON, so counting
+ * suffices.
+ */
 function valueEnd(json: Uint8Array, start: number): number {
   let depth = 0;
   for (let at = start; at < json.length; at++) {
@@ -88,7 +96,7 @@ function skipBlanks(json: Uint8Array, from: number): number {
   return at;
 }
 
-/** JSON's blanks, and the bytes of a byte order mark, which only a document's beginning can have here. */
+/** JSON's white space, and the bytes of a byte order mark, which can only begin a document here. */
 const isBlank = (byte: number): boolean =>
   byte === 0x20 ||
   (byte >= 0x09 && byte <= 0x0d) ||

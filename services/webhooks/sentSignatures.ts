@@ -1,23 +1,26 @@
 /**
- * Takes a provider's signature header apart: the signatures in it, and the time where it lists one.
- * Fed by `verifierOf`. Of a header that came twice, joined by a proxy, nothing is taken.
+ * Parses a provider's signature header into its signatures, and its time where it lists one. Called
+ * by `verifierOf`. A header that a proxy joined from two is refused.
  */
 import type { SignatureScheme } from "./SignatureScheme.ts";
 
-/** Providers send one signature per live secret of theirs; more are noise that costs a comparison each. */
+/**
+ * Providers send one signature per live secret. More would cost one comparison each for nothing.
+ */
 const SIGNATURES_MAX = 16;
-/** A check by a public key costs fifty digests. */
+/** Verifying with a public key costs as much as fifty digests. */
 const ASYMMETRIC_MAX = 4;
 
+/** What one signature header contains, without prefixes. */
 export interface SentSignatures {
   readonly signatures: ReadonlyArray<string>;
-  /** Those that a public key verifies, where the row has both kinds. */
+  /** Signatures that a public key verifies, where the row has both kinds. */
   readonly asymmetric: ReadonlyArray<string>;
-  /** When the row has the time in the list. */
+  /** Present where the row has the time in the list. */
   readonly timestamp?: string;
 }
 
-/** The signatures in the header, or why there are none. */
+/** The signatures in the header, or why none is usable. */
 export function sentSignatures(scheme: SignatureScheme, header: string): SentSignatures | string {
   const { prefix, separator } = scheme;
   const items = itemsOf(scheme, header);
@@ -43,6 +46,8 @@ function itemsOf({ separator, spaced }: SignatureScheme, header: string): Readon
   return spaced === true ? items.map((item, i) => (i === 0 ? item : item.trimStart())) : items;
 }
 
-/** What is between two headers that a proxy joined with ", "; no provider's own list has it. */
+/**
+ * Whether an item contains the ", " of two headers that a proxy joined. No provider's list has it.
+ */
 const isJoint = (item: string): boolean =>
   item === "" || item !== item.trim() || item.endsWith(",");

@@ -1,42 +1,47 @@
 /**
- * Signs requests as the providers do, from the same rows that verify them: for tests, for trying a
- * route by hand, and for sending webhooks to whoever verifies them so. Each function gives the headers
- * to send with the body (lower-case names), `content-type` not among them.
+ * Signs requests as the providers do, from the rows that verify them. For tests, for trying a route
+ * by hand, and for sending webhooks to receivers that verify them this way. Each function returns
+ * the headers to send with the body, in lower case and without `content-type`.
  */
 import { randomUUID } from "node:crypto";
 import { InvalidWebhook } from "../../core/webhook/WebhookRoute.ts";
-import * as bodySigned from "./bodySigned.ts";
 import { hmacScheme, type HmacScheme } from "./hmac.ts";
-import { discordScheme, sendgridScheme } from "./keySigned.ts";
 import { signingKeyOf } from "./keyOf.ts";
-import { paypalScheme } from "./paypal.ts";
-import { PAYPAL_HOSTS } from "./PaypalCertificates.ts";
 import * as providers from "./providers.ts";
+import { HUBSPOT_VERSIONS } from "./providers/hubspot.ts";
+import { PAYPAL_HOSTS } from "./providers/PaypalCertificates.ts";
+import { schemeOf, type Provider } from "./providers/Provider.ts";
 import type { SignatureScheme } from "./SignatureScheme.ts";
 import { signatureOf } from "./Signatures.ts";
 import { parseTemplate, signedBytes, sortedForm } from "./signedBytes.ts";
-import * as timeSigned from "./timeSigned.ts";
 import { formatTimestamp } from "./timestamp.ts";
-import * as urlSigned from "./urlSigned.ts";
 
+/** Options of a signer. */
 export interface SignOptions {
-  /** The event's or delivery's id where the provider sends one as a header; random unless given. */
+  /** The event's or delivery's id, where the provider sends one as a header. Default: random. */
   readonly id?: string;
-  /** The event's type where the provider sends it as a header, like `push`; not sent unless given. */
+  /** The event's type, where the provider sends it as a header, like `push`. Default: not sent. */
   readonly event?: string;
-  /** When it is signed, milliseconds since the epoch; now unless given. */
+  /** The time of signing, milliseconds since the epoch. Default: now. */
   readonly nowMs?: number;
-  /** For templates that sign it: the full URL as the receiver knows it. */
+  /** The full URL as the receiver knows it, for providers that sign it. Default: empty. */
   readonly url?: string;
+  /** The request's method, for providers that sign it. Default `POST`. */
   readonly method?: string;
-  /** PayPal's: the webhook's id, and where its certificate is. */
+  /** PayPal only: the webhook's id. Default: empty. */
   readonly webhookId?: string;
+  /** PayPal only: the URL of the certificate. Default: one of PayPal's live host. */
   readonly certUrl?: string;
 }
 
 /**
- * `secret`: the secret itself, or several: one signature each, where the provider's header is a list.
- * For a provider that signs with a private key, that: PEM, Discord's 64 hexadecimal digits, or `whsk_…`.
+ * Signs a body and returns the headers to send with it.
+ *
+ * `secret` is the secret itself, or several, each of which makes one signature where the provider's
+ * header is a list. For a provider that signs with a private key it is that key: PEM, Discord's 64
+ * hexadecimal digits, or `whsk_…`. Throws `InvalidWebhook` for a secret that the provider could not
+ * have issued, for several where the header holds one signature, and for a body that is not the
+ * form that the provider signs.
  */
 export type Sign = (
   body: string | Uint8Array,
@@ -44,52 +49,33 @@ export type Sign = (
   options?: SignOptions,
 ) => Record<string, string>;
 
-const signPaypal = signerOf(paypalScheme, { "paypal-auth-algo": "SHA256withRSA" });
+/** One signer per provider of a table, under the same names. */
+type Signers<Table> = { readonly [Name in keyof Table]: Sign };
 
+const signersOf = <Table extends Readonly<Record<string, Provider<never>>>>(
+  table: Table,
+): Signers<Table> => {
+  const signers = Object.entries(table).map(([name, of]) => [name, signerOf(schemeOf(of))]);
+  return Object.fromEntries(signers) as Signers<Table>;
+};
+
+const signPaypal = signerOf(schemeOf(providers.paypal), { "paypal-auth-algo": "SHA256withRSA" });
+
+/**
+ * A signer for each provider, by its name: `sign.github(body, secret)`. For HubSpot's older
+ * versions there are `hubspotV2` and `hubspotV1`.
+ */
 export const sign = {
-  github: signerOf(providers.githubScheme),
-  stripe: signerOf(providers.stripeScheme),
-  slack: signerOf(providers.slackScheme),
-  shopify: signerOf(providers.shopifyScheme),
-  standardWebhooks: signerOf(providers.standardWebhooksScheme),
-  svix: signerOf(providers.svixScheme),
-  gitlabToken: signerOf(bodySigned.gitlabTokenScheme),
-  bitbucket: signerOf(bodySigned.bitbucketScheme),
-  jira: signerOf(bodySigned.jiraScheme),
-  meta: signerOf(bodySigned.metaScheme),
-  typeform: signerOf(bodySigned.typeformScheme),
-  intercom: signerOf(bodySigned.intercomScheme),
-  sentry: signerOf(bodySigned.sentryScheme),
-  pagerduty: signerOf(bodySigned.pagerdutyScheme),
-  notion: signerOf(bodySigned.notionScheme),
-  vercel: signerOf(bodySigned.vercelScheme),
-  docusign: signerOf(bodySigned.docusignScheme),
-  calcom: signerOf(bodySigned.calcomScheme),
-  attio: signerOf(bodySigned.attioScheme),
-  vapi: signerOf(bodySigned.vapiScheme),
-  gitlab: signerOf(timeSigned.gitlabScheme),
-  /** The time is in the body: give it a fresh `webhookTimestamp` (milliseconds). */
-  linear: signerOf(timeSigned.linearScheme),
-  zendesk: signerOf(timeSigned.zendeskScheme),
-  zoom: signerOf(timeSigned.zoomScheme),
-  calendly: signerOf(timeSigned.calendlyScheme),
-  workos: signerOf(timeSigned.workosScheme),
-  elevenlabs: signerOf(timeSigned.elevenlabsScheme),
-  retell: signerOf(timeSigned.retellScheme),
-  /** A body that is no form needs a `url` with its SHA-256 (hex) as `bodySHA256`. */
-  twilio: signerOf(urlSigned.twilioScheme),
-  square: signerOf(urlSigned.squareScheme),
-  hubspot: signerOf(urlSigned.hubspotScheme),
-  hubspotV2: signerOf(urlSigned.hubspotV2Scheme, { "x-hubspot-signature-version": "v2" }),
-  hubspotV1: signerOf(urlSigned.hubspotV1Scheme, { "x-hubspot-signature-version": "v1" }),
-  discord: signerOf(discordScheme),
-  sendgrid: signerOf(sendgridScheme),
+  ...signersOf(providers),
+  hubspotV2: signerOf(HUBSPOT_VERSIONS.v2, { "x-hubspot-signature-version": "v2" }),
+  hubspotV1: signerOf(HUBSPOT_VERSIONS.v1, { "x-hubspot-signature-version": "v1" }),
+  /** Also sends the certificate's URL: `certUrl`, or one of PayPal's live host. */
   paypal: ((body, secret, options = {}) => ({
     ...signPaypal(body, secret, options),
     "paypal-cert-url":
       options.certUrl ?? `https://${PAYPAL_HOSTS.live}/v1/notifications/certs/CERT-1`,
   })) satisfies Sign,
-  /** With the options of the receiver's `hmac(…)`. */
+  /** Signs as the receiver's `hmac(…)` verifies; `scheme` has the options of that. */
   hmac: (
     body: string | Uint8Array,
     secret: string | ReadonlyArray<string>,
@@ -97,7 +83,7 @@ export const sign = {
   ): Record<string, string> => signerOf(hmacScheme(options.scheme ?? {}))(body, secret, options),
 } as const;
 
-/** Throws `InvalidWebhook` for a secret that the provider could not have given. */
+/** The signer of a row; `alsoSent` are constant headers. */
 function signerOf(scheme: SignatureScheme, alsoSent: Readonly<Record<string, string>> = {}): Sign {
   const template = parseTemplate(scheme.template);
   const names = scheme.headers[0]!;
@@ -111,7 +97,7 @@ function signerOf(scheme: SignatureScheme, alsoSent: Readonly<Record<string, str
     const url = options.url ?? "";
     const hashed = scheme.bodyHashParameter !== undefined && url.includes(scheme.bodyHashParameter);
     const form = template.includes("form") && !hashed ? sortedForm(bytes) : "";
-    if (form === undefined) throw wrong("the body is no form: put its bodySHA256 into the URL");
+    if (form === undefined) throw wrong("the body is not a form: put its bodySHA256 into the URL");
     const message = signedBytes(template, {
       body: bytes,
       timestamp,

@@ -1,6 +1,6 @@
 /**
- * The bytes that a provider signs, by its row's template: text with placeholders for parts of the
- * request. Fed by `verifierOf` and `sign`.
+ * The bytes that a provider signs, from the template of its row: text with placeholders for parts
+ * of the request. Used by `verifierOf` and `sign`.
  *
  * `{body}`, `{timestamp}`, `{id}`, `{url}`, `{method}`; `{form}`: Twilio's sorted form fields;
  * `{crc32}`: the body's CRC-32 in decimal; `{webhook}`: the id of the webhook at the provider.
@@ -9,7 +9,7 @@ import { crc32 } from "node:zlib";
 import { InvalidWebhook } from "../../core/webhook/WebhookRoute.ts";
 import type { Message } from "./Signatures.ts";
 
-/** What fills a template. */
+/** The values of a template's placeholders. */
 export interface SignedParts {
   readonly body: Uint8Array;
   readonly timestamp: string;
@@ -21,11 +21,14 @@ export interface SignedParts {
 }
 
 type Placeholder = keyof SignedParts | "crc32";
+/** A piece of a parsed template. */
 export type TemplatePart = { readonly _tag: "Text"; readonly text: string } | Placeholder;
 
 const PLACEHOLDER = /^\{(body|timestamp|id|url|method|form|crc32|webhook)\}$/;
 
-/** Throws `InvalidWebhook` for a placeholder that there isn't, naming those that are of use to users. */
+/**
+ * Throws `InvalidWebhook` for an unknown placeholder; the message lists those that users can use.
+ */
 export function parseTemplate(template: string): ReadonlyArray<TemplatePart> {
   return template
     .split(/(\{[^{}]*\})/)
@@ -41,6 +44,7 @@ export function parseTemplate(template: string): ReadonlyArray<TemplatePart> {
     });
 }
 
+/** The message that is signed, in pieces. */
 export const signedBytes = (template: ReadonlyArray<TemplatePart>, parts: SignedParts): Message =>
   template.map((part) => {
     if (part === "body") return parts.body;
@@ -48,15 +52,18 @@ export const signedBytes = (template: ReadonlyArray<TemplatePart>, parts: Signed
     return Buffer.from(typeof part === "string" ? parts[part] : part.text);
   });
 
-/** A provider's form has a few dozen fields in some kilobytes; one that is none of its may be meant to be slow. */
+/**
+ * A provider's form has a few dozen fields in some kilobytes. The bound limits what an attacker's
+ * form can cost.
+ */
 const FORM_BYTES_MAX = 1024 * 1024;
-/** For the same reason: each field is sorted before it is known who sent it. */
+/** For the same reason: the fields are sorted before the sender is verified. */
 const FORM_FIELDS_MAX = 1000;
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
- * The fields of a form as Twilio signs them: sorted by name, each name followed by its value, repeated
- * values once and sorted. Undefined for what is no form, or too large a one.
+ * The fields of a form as Twilio signs them: sorted by name, each name followed by its value, with
+ * repeated values once and sorted. Undefined for a body that is not a form, or is too large.
  */
 export function sortedForm(body: Uint8Array): string | undefined {
   if (body.length > FORM_BYTES_MAX) return undefined;
@@ -70,7 +77,7 @@ export function sortedForm(body: Uint8Array): string | undefined {
       if (++fields > FORM_FIELDS_MAX) return undefined;
     }
   } catch {
-    // Not UTF-8: no provider has signed it.
+    // The body is not UTF-8, so no provider signed it as a form.
     return undefined;
   }
   return [...values.keys()]

@@ -1,12 +1,20 @@
 /**
- * Transforms that make an agent's name of an entity: `escapedSlug`, which keeps entities apart, and `slug`, the rule of
- * `interface.md` §4.1, which does not. Given to `body`, `path` and `header` in a route.
+ * Transforms from an entity to an agent's name: `escapedSlug`, which keeps entities apart, and
+ * `slug`, the rule of `interface.md` §4.1, which does not. Passed to `body`, `path` and `header` in
+ * a route.
  */
 import { InvalidWebhook } from "../../core/webhook/WebhookRoute.ts";
 import { slugOf } from "../../core/webhook/sluggedEntity.ts";
-import type { Transform } from "./entities.ts";
 
-/** A transform as it is, and one that lets entities share an agent: `slug({ merge: true })`. */
+/**
+ * Makes the agent's name from the value that was found. Pure. An empty result counts as missing.
+ */
+export type Transform = (value: string) => string;
+
+/**
+ * A transform itself, or the maker of one that lets entities share an agent: `slug({ merge: true
+ * })`.
+ */
 export interface Slug {
   (value: string): string;
   (options: { readonly merge: true }): Transform;
@@ -15,11 +23,13 @@ export interface Slug {
 const merged: Transform = (value) => slugOf(value);
 
 /**
- * Lower case, each `/` a `-`: `Acme/Widgets` → `acme-widgets`.
+ * Lower case, with each `/` replaced by `-`: `Acme/Widgets` → `acme-widgets`.
  *
- * **It is not injective**: `ac-me/site` and `ac/me-site` both become `ac-me-site`. An agent belongs to the first entity that
- * reaches it by `slug`; webhooks of any other are refused with 409 and counted, in any case of letters. Prefer `escapedSlug`.
- * `slug({ merge: true })` lets such entities share an agent. A function of yours that calls `slug` is not watched over.
+ * **Not injective**: `ac-me/site` and `ac/me-site` both become `ac-me-site`. An agent belongs to
+ * the first entity that reaches it through `slug`. Webhooks of any other entity are refused with
+ * 409 and counted; entities that differ in case only are the same. Prefer `escapedSlug`. `slug({
+ * merge: true })` lets such entities share an agent. A function of your own that calls `slug` is
+ * not checked. Throws `InvalidWebhook` for an argument that is neither.
  */
 export const slug = ((value: string | { readonly merge: true }): string | Transform => {
   if (typeof value === "string") return slugOf(value);
@@ -32,9 +42,10 @@ export const slug = ((value: string | { readonly merge: true }): string | Transf
 const utf8 = new TextEncoder();
 
 /**
- * Injective and safe in URLs: `Acme/My Site` → `acme~my$20site`. Lower case, for providers write one name in several cases;
- * `[a-z0-9._-]` stays, `/` becomes `~`, and each byte of the UTF-8 of anything else `$` and two hexadecimal digits. `.` and
- * `..`, which URLs do without, are escaped whole.
+ * Injective up to case, and safe in URLs: `Acme/My Site` → `acme~my$20site`. The value is lowered,
+ * since providers write one name in several cases. `[a-z0-9._-]` stays; `/` becomes `~`; each UTF-8
+ * byte of any other character becomes `$` and two hexadecimal digits. `.` and `..`, which URLs
+ * remove, are escaped whole.
  */
 export const escapedSlug: Transform = (value) => {
   const lower = value.toLowerCase();

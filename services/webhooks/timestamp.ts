@@ -1,17 +1,17 @@
 /**
- * The signed time of a request: how providers write it, and whether it is near enough to now. Fed by
- * the verifier, with the clock of the request.
+ * The signed time of a request: how providers write it, and whether it is close enough to now. The
+ * verifier passes the request's own clock.
  */
 
 /** `s` and `ms`: decimal digits since the epoch. `iso`: ISO 8601 with a zone. */
 export type TimestampUnit = "s" | "ms" | "iso";
 
-/** Eleven digits of seconds reach the year 5138; more could not be told from noise. */
+/** Eleven digits of seconds reach the year 5138. */
 const SECONDS = /^\d{1,11}$/;
 const MILLISECONDS = /^\d{1,14}$/;
 const ISO_8601 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/;
 
-/** Milliseconds since the epoch; undefined for what is not a time in that unit. */
+/** Milliseconds since the epoch; undefined for text that is not a time in that unit. */
 export function parseTimestampMs(text: string, unit: TimestampUnit): number | undefined {
   switch (unit) {
     case "s":
@@ -25,6 +25,7 @@ export function parseTimestampMs(text: string, unit: TimestampUnit): number | un
   }
 }
 
+/** A time as the provider writes it. */
 export function formatTimestamp(ms: number, unit: TimestampUnit): string {
   switch (unit) {
     case "s":
@@ -37,9 +38,10 @@ export function formatTimestamp(ms: number, unit: TimestampUnit): string {
 }
 
 /**
- * Why a signed time is refused; undefined when it is within `toleranceSeconds` of now, both ends
- * included, or a time at all where there is no tolerance. Now is cut to the provider's unit first, as vendors' libraries do: a request signed
- * exactly 300 seconds ago is in time until its second is over.
+ * Why a signed time is refused. Undefined when it is within `toleranceSeconds` of now, both ends
+ * included; without a tolerance every valid time is accepted. Now is truncated to the provider's
+ * unit first, as in the vendors' libraries: a request signed exactly 300 seconds ago is in time
+ * until its second ends.
  */
 export function refuseTimestamp(
   text: string,

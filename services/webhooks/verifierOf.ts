@@ -1,13 +1,13 @@
 /**
- * The one verifier: runs a provider's row (`SignatureScheme`) on a request. Fed by the gateway with
- * raw bytes; what it lets through goes to the route's entity source.
+ * The verifier of every provider: applies a row (`SignatureScheme`) to a request. The gateway
+ * passes raw bytes in; verified requests go on to the route's entity source.
  *
- * 1. Nothing is parsed before the signature over the raw bytes was found right; only a form whose
- *    fields are what is signed (Twilio) is, within bounds.
- * 2. Every header that takes part is there once or not at all: of two, a proxy and this code could
- *    each believe another.
+ * 1. Nothing is parsed before the signature over the raw bytes is verified. The one exception is a
+ *    form whose fields are signed (Twilio), within bounds.
+ * 2. Every header that takes part occurs at most once. Of two, a proxy and this code could each
+ *    trust a different one.
  * 3. All live secrets are tried against all signatures sent, each comparison in constant time.
- * 4. A missing secret is the operator's fault and says so; it never lets a request through.
+ * 4. A missing secret is reported as the operator's fault and never lets a request through.
  * 5. Never throws, whatever the request.
  */
 import type { KeyObject } from "node:crypto";
@@ -27,35 +27,45 @@ import { isSignedBy, sameText } from "./Signatures.ts";
 import { refuseTimestamp } from "./timestamp.ts";
 import { firstValue, sha256, textAt, valuesOf, verified } from "./verified.ts";
 
+/** Options of every verifier with a shared secret. */
 export interface VerifierOptions {
   /**
-   * Name of the environment variable that holds the provider's secret, like `"GITHUB_WEBHOOK_SECRET"`;
-   * or `{ value }` with the secret itself; or a list of these, all live, for a rotation.
+   * Name of the environment variable that holds the provider's secret, like
+   * `"GITHUB_WEBHOOK_SECRET"`; or `{ value }` with the secret itself; or a list of 1 to 8 of these,
+   * all live, for a rotation.
    */
   readonly secret: Secret | ReadonlyArray<Secret>;
-  /** Also refuse a body that was seen before under another id: for providers whose id is not signed. */
+  /**
+   * Whether a body that was seen before under another id is refused too. For providers whose id is
+   * not signed. Default false.
+   */
   readonly replayGuard?: boolean;
 }
 
+/** Options of verifiers for providers that sign a time. */
 export interface TimestampedOptions extends VerifierOptions {
-  /** How far the signed time may be from now, either way; the provider's own unless said otherwise. */
+  /**
+   * Seconds that the signed time may be from now, either way: 1 to 604,800. Default: the
+   * provider's.
+   */
   readonly toleranceSeconds?: number;
 }
 
-/** For providers that sign the URL. */
+/** Options of verifiers for providers that sign the URL. */
 export interface UrlOptions {
   /**
-   * The URL that the provider was told, or its origin, or the name of an environment variable that
-   * holds it; the request's own (by the gateway's `publicUrl`) unless given. See `docs/webhooks.md`.
+   * The URL that is configured with the provider, or its origin, or the name of an environment
+   * variable with either. Default: the request's own URL, by the gateway's `publicUrl`. See
+   * `docs/webhooks.md`.
    */
   readonly url?: string;
 }
 
-/** What a provider's own function gives besides the user's options. */
+/** What a provider adds to the user's options. */
 export interface VerifierParts {
-  /** Instead of `secret`. */
+  /** The source of keys, in place of `secret`. */
   readonly keys?: KeySource & Pick<Verifier, "prepare">;
-  /** The value of `{webhook}`, by environment. */
+  /** The value of `{webhook}`, from the request's environment. */
   readonly webhook?: (
     request: WebhookRequest,
   ) => string | Extract<Verdict, { _tag: "Misconfigured" }>;
@@ -67,19 +77,20 @@ export interface VerifierParts {
   };
 }
 
-type Options = Omit<TimestampedOptions, "secret"> &
+/** The options that `verifierOf` reads; a provider's own options have these and more. */
+export type SchemeOptions = Omit<TimestampedOptions, "secret"> &
   Partial<Pick<VerifierOptions, "secret">> &
   UrlOptions;
 
-/** As long as ids are remembered: a longer window would let an old request in twice. */
+/** The time for which ids are remembered. A longer window would accept an old request twice. */
 const TOLERANCE_SECONDS_MAX = 7 * 24 * 3600;
 
 const rejected = (reason: string): Verdict => ({ _tag: "Rejected", reason });
 
-/** Throws `InvalidWebhook` for options that can't work. The verifier keeps no state but its keys. */
+/** Throws `InvalidWebhook` for options that can't work. A verifier's only state is its keys. */
 export function verifierOf(
   scheme: SignatureScheme,
-  options: Options,
+  options: SchemeOptions,
   parts: VerifierParts = {},
 ): Verifier {
   const keys = parts.keys ?? secretsOf(scheme, options.secret ?? []);
@@ -122,7 +133,7 @@ export function verifierOf(
     if (key === undefined)
       return rejected(`no signature matches${found.hint === undefined ? "" : ` (${found.hint})`}`);
     if (field !== undefined) {
-      // 1: from here on the body may be read
+      // Rule 1: the signature is verified, so the body may be read.
       const why = refuseTime(scheme, textAt(request, field) ?? "", request.nowMs, toleranceSeconds);
       if (why !== undefined) return rejected(why);
     }
@@ -131,7 +142,7 @@ export function verifierOf(
     return verified(scheme, request, { headers, replayGuard: options.replayGuard ?? false });
   }
 
-  /** 3. The key, of which a handshake may have need. */
+  /** Rule 3. Returns the key, since a handshake may need it. */
   function keyThatSigned(
     { algorithm, encoding, asymmetric }: SignatureScheme,
     given: {
@@ -185,11 +196,11 @@ const secretsOf = (
 ): VerifierParts["keys"] & {} =>
   new Secrets(provider, secret, secretFormat, isPublic(secretFormat) ? "publicKey" : "secret");
 
-/** A token vouches for whoever sends it, and so for the body, as a secret does for whoever signs with it. */
+/** A token authenticates its sender and therefore the body, as a secret does for a signer. */
 const coversBody = ({ template, algorithm }: SignatureScheme): boolean =>
   algorithm === "token" || /\{(?:body|form|crc32)\}/.test(template);
 
-/** The headers that the signature is in, or why there are none to go by. */
+/** The set of headers that carries the signature, or why no set is usable. */
 function headersOf(scheme: SignatureScheme, request: WebhookRequest): SignatureHeaders | string {
   const set = scheme.headers.find(({ signature }) =>
     valuesOf(request, signature).some((value) => value !== ""),
@@ -212,7 +223,10 @@ function refuseTime(
   return refuseTimestamp(text, timestamp.unit, { nowMs, toleranceSeconds });
 }
 
-/** `{form}`: the body's fields; or nothing when the signed URL has the body's hash; undefined: neither. */
+/**
+ * `{form}`: the body's fields; empty when the signed URL contains the body's hash; undefined when
+ * neither applies.
+ */
 function formOf(scheme: SignatureScheme, request: WebhookRequest, url: string): string | undefined {
   const hash = queryOf(url).get(scheme.bodyHashParameter ?? "");
   if (hash !== null) return sameText(sha256(request.body), hash) ? "" : undefined;

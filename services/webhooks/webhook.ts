@@ -1,7 +1,7 @@
 /**
- * `webhook(path, options)`: one declared route. Everything that can be wrong with a declaration is said
- * here, when the module is loaded, not when the first request comes. The gateway serves the routes
- * (`RouteTable`), hosts run the agents that they name.
+ * `webhook(path, options)`: declares one route. Every fault of a declaration is reported here, when
+ * the module is loaded, not when the first request arrives. The gateway serves the routes
+ * (`RouteTable`); hosts run the agents that they name.
  */
 import { Redaction, type RedactNames } from "../../core/redaction/Redaction.ts";
 import { parsePathPattern, type PathSegment } from "../../core/webhook/RouteTable.ts";
@@ -14,36 +14,44 @@ import {
   type WebhookRoute,
 } from "../../core/webhook/WebhookRoute.ts";
 
-/** A class of agents, for its name. */
+/** A class of agents, or its name. */
 export type AgentReference = string | (abstract new (...args: never[]) => object);
 
+/** Options of `webhook`. */
 export interface WebhookOptions {
-  /** The class, or its name. */
+  /** The agent class that receives the route's webhooks, or its name. */
   readonly agent: AgentReference;
-  /** Who may call: `github({ secret })`, …, or `unsigned()`. */
+  /** The verifier of the sender: `github({ secret })`, …, or `unsigned()`. */
   readonly verify: Verifier;
-  /** Which agent of the class: `body(…)`, `path(…)`, `header(…)` or `constant(…)`. */
+  /** The source of the agent's name: `body(…)`, `path(…)`, `header(…)` or `constant(…)`. */
   readonly entity: EntitySource;
   /**
-   * `agent` (default): answer what the agent answers, or 202 `Accepted` once `deadlineMs` has passed.
-   * `stored`: 202 as soon as the request is stored.
+   * `agent`: the caller receives the agent's answer, or 202 `Accepted` once `deadlineMs` has
+   * passed. `stored`: 202 as soon as the request is stored. Default `agent`.
    */
   readonly answer?: "agent" | "stored";
-  /** Milliseconds to wait for the agent's own answer; the provider's unless said otherwise. */
+  /** Milliseconds to wait for the agent's answer: 1 to 60,000. Default: the provider's. */
   readonly deadlineMs?: number;
-  /** Largest body, bytes; a larger one is answered 413. 25 MiB unless said otherwise. */
+  /**
+   * Size of the largest body in bytes; a larger one is answered 413. Default and maximum: 25 MiB.
+   */
   readonly bodyBytesMax?: number;
   /**
-   * Headers and query parameters that carry credentials, besides the usual names and the verifier's own. What is
-   * hidden is not stored, and the agent does not see it: the header is gone, the parameter's value is `REDACTED`.
+   * Headers and query parameters that carry credentials, besides the usual names and the verifier's
+   * own. They are not stored, and the agent does not see them: the header is removed, the
+   * parameter's value becomes `REDACTED`. Default: none.
    */
   readonly redact?: RedactNames;
 }
 
-/** No known provider waits longer than 30 s; twice that covers tools that do. */
+/** No known provider waits longer than 30 s. Twice that covers other tools. */
 const DEADLINE_MS_MAX = 60_000;
 
-/** Throws `InvalidWebhook`, whose message names the route and the remedy. */
+/**
+ * Declares a route, for the list of routes that a module exports. `path` is like
+ * `/webhooks/stripe/:customer`; it matches the whole path, in its case. Throws `InvalidWebhook`,
+ * whose message names the route, the fault and the remedy.
+ */
 export function webhook(path: string, options: WebhookOptions): WebhookRoute {
   const wrong = (why: string) => new InvalidWebhook({ message: `webhook("${path}"): ${why}` });
   const segments = parsePathPattern(path);
@@ -106,7 +114,7 @@ function agentName(agent: AgentReference, wrong: (why: string) => InvalidWebhook
 
 const COVERED_BY = { body: "body", path: "url", header: "headers" } as const;
 
-/** Why this entity must not choose the agent; undefined when it may. */
+/** Why this entity must not choose the agent; undefined when it may choose. */
 function refuseEntity(
   entity: EntitySource,
   verifier: Verifier,

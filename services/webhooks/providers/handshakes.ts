@@ -1,14 +1,15 @@
 /**
- * What providers send to see whether an endpoint is there and is ours, and what they want to read.
- * Named by the providers' rows; asked only once the request's signature was found right, except for
- * `metaGreeting`, which has none and is checked by its own token.
+ * The requests with which providers test that an endpoint exists and belongs to the app, and their
+ * answers. The providers' rows name them. A handshake is only answered once the request's signature
+ * is verified. The greetings have no signature: `metaGreeting` checks a token, `probeGreeting`
+ * none.
  */
 import { createHmac, type KeyObject } from "node:crypto";
-import type { PlainAnswer, WebhookRequest } from "../../core/webhook/WebhookRoute.ts";
-import { parsedBody, valueAt } from "./ParsedBody.ts";
-import { Secrets, type Secret } from "./Secrets.ts";
-import { sameText } from "./Signatures.ts";
-import type { VerifierParts } from "./verifierOf.ts";
+import type { PlainAnswer, WebhookRequest } from "../../../core/webhook/WebhookRoute.ts";
+import { parsedBody, valueAt } from "../ParsedBody.ts";
+import { Secrets, type Secret } from "../Secrets.ts";
+import { sameText } from "../Signatures.ts";
+import type { VerifierParts } from "../verifierOf.ts";
 
 const answer = (body: string, contentType = "text/plain; charset=utf-8"): PlainAnswer => ({
   status: 200,
@@ -17,7 +18,10 @@ const answer = (body: string, contentType = "text/plain; charset=utf-8"): PlainA
 });
 const json = (value: unknown): PlainAnswer => answer(JSON.stringify(value), "application/json");
 
-/** https://docs.slack.dev/reference/events/url_verification; `ssl_check` comes with commands. */
+/**
+ * Slack's URL challenge, and the `ssl_check` of its commands.
+ * https://docs.slack.dev/reference/events/url_verification
+ */
 export function slackHandshake(request: WebhookRequest): PlainAnswer | undefined {
   const body = parsedBody(request);
   if (body._tag === "Form" && body.fields.get("ssl_check") === "1") return answer("");
@@ -27,8 +31,8 @@ export function slackHandshake(request: WebhookRequest): PlainAnswer | undefined
 }
 
 /**
- * Discord's two endpoints. Webhook events: `type` 0 is a ping, 1 an event. Interactions: `type` 1 is a
- * ping, and no interaction has an `event`.
+ * Discord's two endpoints. Webhook events: `type` 0 is a ping, 1 an event. Interactions: `type` 1
+ * is a ping, and no interaction has an `event`.
  */
 export function discordHandshake(request: WebhookRequest): PlainAnswer | undefined {
   const body = parsedBody(request);
@@ -37,7 +41,10 @@ export function discordHandshake(request: WebhookRequest): PlainAnswer | undefin
   return type === 1 && valueAt(body, "event") === undefined ? json({ type: 1 }) : undefined;
 }
 
-/** https://developers.zoom.us/docs/api/webhooks/#validate-your-webhook-endpoint; not sample code's way with JSON. */
+/**
+ * Zoom's URL validation. The answer's JSON follows the documentation, not its sample code.
+ * https://developers.zoom.us/docs/api/webhooks/#validate-your-webhook-endpoint
+ */
 export function zoomHandshake(request: WebhookRequest, key: KeyObject): PlainAnswer | undefined {
   const body = parsedBody(request);
   if (valueAt(body, "event") !== "endpoint.url_validation") return undefined;
@@ -47,14 +54,16 @@ export function zoomHandshake(request: WebhookRequest, key: KeyObject): PlainAns
   return json({ plainToken, encryptedToken });
 }
 
-/** Intercom's test of a new endpoint is a notification like any other, and about nothing. */
+/** Intercom's test of a new endpoint: a notification with the topic `ping`. */
 export const intercomHandshake = (request: WebhookRequest): PlainAnswer | undefined =>
   valueAt(parsedBody(request), "topic") === "ping" ? answer("OK") : undefined;
 
-/** A number by Meta's word; letters are let through too, markup and line ends are not. */
+/** Meta documents a number. Letters are accepted too; markup and line ends are not. */
 const CHALLENGE = /^[\w.-]{1,256}$/;
 
-/** Meta's subscription: a GET with our own token, whose challenge is to be said back. */
+/**
+ * Meta's subscription: a GET with the app's own token, answered with the challenge that it carries.
+ */
 export function metaGreeting(
   provider: string,
   verifyToken: Secret | ReadonlyArray<Secret>,
@@ -72,16 +81,16 @@ export function metaGreeting(
       for (const key of found.keys)
         if (given.length === 1 && sameText(key.export().toString(), given[0]!)) matches = true;
       if (!matches || query.get("hub.mode") !== "subscribe")
-        return { _tag: "Rejected", reason: "no subscription with our verify token" };
+        return { _tag: "Rejected", reason: "not a subscription with the verify token" };
       const challenge = query.get("hub.challenge") ?? "";
       return CHALLENGE.test(challenge)
         ? { _tag: "Handshake", answer: answer(challenge) }
-        : { _tag: "Rejected", reason: "a challenge that is no plain word" };
+        : { _tag: "Rejected", reason: "the challenge is not a plain word" };
     },
   };
 }
 
-/** A probe without a body, answered whoever asks: it tells nothing. */
+/** A HEAD without a body. Every caller is answered, since the answer reveals nothing. */
 export const probeGreeting: NonNullable<VerifierParts["greeting"]> = {
   methods: ["HEAD"],
   verdictOn: () => ({ _tag: "Handshake", answer: answer("") }),

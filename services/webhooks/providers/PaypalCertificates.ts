@@ -1,29 +1,30 @@
 /**
- * PayPal's certificates by the URL that a request names, fetched before the request is verified and
- * kept. The URL is a stranger's word, so:
+ * PayPal's certificates by the URL that a request names. They are fetched before the request is
+ * verified, and kept. The URL is not trusted:
  *
- * 1. Only the one host that PayPal serves certificates from is asked, over TLS, on its own path; nothing
- *    is followed elsewhere (no redirect, no port, no user, no query).
- * 2. What strangers can make this do is bounded: fetches at a time, their time and size, how often one
- *    that failed is tried again, how many are kept.
- * 3. A certificate counts only while it is valid by its own dates.
+ * 1. Only the one host that serves PayPal's certificates is contacted, over TLS, on its own path. A
+ *    redirect is not followed; a port, a user or a query is refused.
+ * 2. The work that a stranger can cause is bounded: concurrent fetches, their duration and size,
+ *    the retries of a failed one, the number of certificates kept.
+ * 3. A certificate counts only within its own dates of validity.
  */
 import { X509Certificate, type KeyObject } from "node:crypto";
-import type { WebhookRequest } from "../../core/webhook/WebhookRoute.ts";
-import { NOTHING_WRONG, type Keys, type KeySource } from "./Secrets.ts";
-import { firstValue } from "./verified.ts";
+import type { WebhookRequest } from "../../../core/webhook/WebhookRoute.ts";
+import { NOTHING_WRONG, type Keys, type KeySource } from "../Secrets.ts";
+import { firstValue } from "../verified.ts";
 
+/** The host of the certificates, by environment. */
 export const PAYPAL_HOSTS = { live: "api.paypal.com", sandbox: "api.sandbox.paypal.com" } as const;
 const CERTIFICATE_PATH = /^\/v1\/notifications\/certs\/CERT-[A-Za-z0-9-]{1,100}$/;
 
-/** A route waits 5 s by default, and PayPal tries again. */
+/** Less than the 5 s that a route waits by default; PayPal retries. */
 const FETCH_TIMEOUT_MS = 3000;
 /** A chain of three is about 6 KB. */
 const CERTIFICATE_BYTES_MAX = 64 * 1024;
 /** PayPal uses one or two at a time. */
 const KEPT_MAX = 16;
 const FETCHES_MAX = 4; // rule 2
-/** A certificate that PayPal doesn't have is a forgery, or PayPal is in trouble: neither is worth haste. */
+/** A fetch fails for a forged URL or during an outage of PayPal. Neither needs a quick retry. */
 const RETRY_AFTER_MS = 30_000;
 
 type Kept =
@@ -35,12 +36,14 @@ type Kept =
     }
   | { readonly _tag: "Failed"; readonly atMs: number; readonly why: string };
 
+/** The global `fetch`, or the user's. */
 export type FetchCertificate = (url: string, init: RequestInit) => Promise<Response>;
 
+/** The certificates of one host. */
 export class PaypalCertificates implements KeySource {
   readonly names: ReadonlyArray<string> = [];
   readonly checkIn = () => NOTHING_WRONG;
-  /** Oldest first. */
+  /** By URL, oldest first. */
   private readonly kept = new Map<string, Kept>();
   private readonly fetching = new Map<string, Promise<void>>();
 
@@ -49,7 +52,9 @@ export class PaypalCertificates implements KeySource {
     private readonly fetchCertificate: FetchCertificate,
   ) {}
 
-  /** Undefined when there is nothing to wait for; never rejects. */
+  /**
+   * Fetches the certificate that the request names. Undefined: nothing to wait for. Never rejects.
+   */
   readonly prepare = (request: WebhookRequest): Promise<void> | undefined => {
     const url = this.urlIn(request);
     if (url === undefined || request.method !== "POST") return undefined;
@@ -65,7 +70,7 @@ export class PaypalCertificates implements KeySource {
 
   readonly keysFor = (request: WebhookRequest): Keys => {
     const url = this.urlIn(request);
-    // No key signs for it, so the request is refused for what it is: 401.
+    // Without a key no signature matches, so the request is answered 401.
     if (url === undefined)
       return { _tag: "Keys", keys: [], hint: "PAYPAL-CERT-URL is not PayPal's" };
     const kept = this.kept.get(url);
@@ -76,12 +81,12 @@ export class PaypalCertificates implements KeySource {
       };
     const { nowMs } = request;
     if (nowMs < kept.fromMs || nowMs > kept.toMs)
-      // 3
+      // Rule 3.
       return { _tag: "Keys", keys: [], hint: "the certificate is not valid now" };
     return { _tag: "Keys", keys: [kept.key] };
   };
 
-  /** 1. As text, since what `new URL` makes of a trick is not what was sent. */
+  /** Rule 1. Compared as text: `new URL` would normalise a malicious URL first. */
   private urlIn(request: WebhookRequest): string | undefined {
     const origin = `https://${this.host}`;
     const url = firstValue(request, "paypal-cert-url") ?? "";
@@ -114,21 +119,21 @@ export class PaypalCertificates implements KeySource {
     this.kept.delete(url);
     this.kept.set(url, kept);
     if (this.kept.size <= KEPT_MAX) return;
-    // Failures go first: a stranger's inventions must not push PayPal's own out.
+    // Failures are evicted first, so that invented URLs can't displace PayPal's certificates.
     const entries = [...this.kept];
     const [oldest] = entries.find(([, { _tag }]) => _tag === "Failed") ?? entries[0]!;
     this.kept.delete(oldest);
   }
 }
 
-/** The body as text, as far as the limit. */
+/** The body as text. Throws past the size limit. */
 async function textOf(response: Response): Promise<string> {
   const parts: Uint8Array[] = [];
   let bytes = 0;
   for await (const part of response.body ?? []) {
     parts.push(part);
     bytes += part.length;
-    if (bytes > CERTIFICATE_BYTES_MAX) throw new Error("it is too long for a certificate");
+    if (bytes > CERTIFICATE_BYTES_MAX) throw new Error("the answer is too long for a certificate");
   }
   return Buffer.concat(parts).toString();
 }
