@@ -67,7 +67,7 @@ function importer(imports: Graph, [from, to]: ReadonlyArray<string>): string {
 function circlesIn(graph: Graph): string[][] {
   const taken = new Set<string>();
   const found: string[][] = [];
-  for (const node of [...graph.keys()].sort()) {
+  for (const node of [...graph.keys()].toSorted()) {
     const circle = taken.has(node) ? undefined : shortestFrom(graph, node);
     if (circle === undefined) continue;
     for (const each of circle) taken.add(each);
