@@ -65,8 +65,9 @@ const PLANTED: ReadonlyArray<readonly [rule: string, path: string, text: string,
   ["layers", "services/cli/A.ts", 'import { x } from "../../test/kit/x.ts";', /nothing imports test/],
   ["layers", "services/newThing/A.ts", "", /services\/newThing is unknown.*folders\.ts/],
   ["layers", "examples/x/server.ts", 'import { Agent } from "../../core/agent/Agent.ts";', /as a user does/],
-  ["no file or folder", "core/utils/A.ts", "", /name it after/],
-  ["no file or folder", "services/nats/types.ts", "", /name it after/],
+  ["no file or folder imports", "core/a/A.ts", 'import type { A } from "./A.ts";', /A\.ts:1 core\/a\/A\.ts → core\/a\/A\.ts: declare/],
+  ["no file or folder is", "core/utils/A.ts", "", /name it after/],
+  ["no file or folder is", "services/nats/types.ts", "", /name it after/],
   ["no file is longer", "core/a/A.ts", "x;\n".repeat(401), /^core\/a\/A\.ts:400 401 lines: split/],
   ["every file opens", "core/a/A.ts", "export const a = 1;", /A\.ts:1 no header/],
   ["every file opens", "core/a/A.ts", `/** A. */\n${"x;\n".repeat(90)}`, /a header of 1 lines/],
@@ -90,7 +91,7 @@ const INNOCENT: ReadonlyArray<readonly [rule: string, path: string, text: string
   ["layers", "core/a/A.ts", 'import { x } from "effect/Schema";\n// import { y } from "node:fs";'],
   ["layers", "services/host/main.ts", 'import { x } from "../nats/x.ts";'],
   ["layers", "services/host/A.ts", 'import { x } from "../../core/x.ts"; import fs from "node:fs";'],
-  ["no file or folder", "core/commons-clause/A.ts", ""],
+  ["no file or folder is", "core/commons-clause/A.ts", ""],
   ["no file is longer", "core/a/A.ts", "x;\n".repeat(400)],
   ["every file opens", "core/a/A.ts", HEADER],
   ["every file opens", "core/a/A.ts", "/** A small file. */\nx;"],
@@ -113,6 +114,22 @@ describe("the rules catch what they are for", () => {
   it("every rule has a planted violation", () => {
     const untested = RULES.filter((rule) => !PLANTED.some(([start]) => ruleOf(start) === rule));
     expect(untested.map(({ name }) => name)).toEqual([]);
+  });
+  it("a circle is found through other files and through folders, and told with its way", () => {
+    const rule = ruleOf("no file or folder imports");
+    const through = (one: string, other: string) => [
+      sourceFile("core/a/A.ts", `import type { B } from "../${one}.ts";`),
+      sourceFile("core/b/B.ts", `export * from "../${other}.ts";`),
+      sourceFile("core/a/C.ts", ""),
+    ];
+    const ways = (files: ReadonlyArray<SourceFile>): string[] =>
+      show(rule, files, new Set()).map((line) => line.slice(0, line.indexOf(": declare")));
+    expect(ways(through("b/B", "c/C"))).toEqual([]);
+    expect(ways(through("b/B", "a/C"))).toEqual(["core/a/A.ts:1 core/a → core/b → core/a"]);
+    expect(ways(through("b/B", "a/A"))).toEqual([
+      "core/a/A.ts:1 core/a/A.ts → core/b/B.ts → core/a/A.ts",
+      "core/a/A.ts:1 core/a → core/b → core/a",
+    ]);
   });
   it("a file is used when another imports it or the package exports it", () => {
     const rule = ruleOf("every file is used");

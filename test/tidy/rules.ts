@@ -1,7 +1,8 @@
 /**
  * The rules of the house style that a program can check, one function each: a file in, what is wrong
- * out. Each finding says where and what to do. `layering` and `deadFiles` look at imports.
+ * out. Each finding says where and what to do. `layering`, `circles` and `deadFiles` look at imports.
  */
+import { circles } from "./circles.ts";
 import { deadFiles } from "./deadFiles.ts";
 import { CLOCK_FILES, SERVICE_FOLDERS } from "./folders.ts";
 import { layering } from "./layering.ts";
@@ -36,6 +37,10 @@ const inSource = (path: string): boolean => /^(?:schemas|core|services)\//.test(
 
 export const RULES: ReadonlyArray<Rule> = [
   { name: "layers are imported in one direction only (rules 1-3)", check: perFile(layering) },
+  {
+    name: "no file or folder imports itself by way of others (type imports count)",
+    check: circles,
+  },
   {
     name: "no file or folder is named for being left over (rule 4)",
     check: perFile(({ path }) =>
