@@ -1,10 +1,11 @@
 /**
- * The private port of a process: `/healthz` (it runs), `/readyz` (it can do its work) and `/metrics`.
- * For orchestrators and Prometheus, not for the internet: it binds 127.0.0.1 unless told otherwise.
+ * The private port of a process: `/healthz` (the process runs), `/readyz` (it can do its work) and
+ * `/metrics`. It serves orchestrators and Prometheus, not the internet, and binds 127.0.0.1 by
+ * default.
  *
- * 1. Only GET, and nothing here changes anything.
- * 2. On a loopback address only loopback names are accepted as Host: a web page that rebinds its own
- *    name to 127.0.0.1 gets 421 and learns nothing.
+ * 1. Only GET is accepted, and no request changes anything.
+ * 2. On a loopback address only loopback names are accepted as Host. A web page that rebinds its
+ *    own name to 127.0.0.1 gets 421 and learns nothing.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -15,15 +16,15 @@ import { isLoopbackHost, servesHost } from "../../core/http/servedHosts.ts";
 import { PROMETHEUS_CONTENT_TYPE } from "./PrometheusMetrics.ts";
 
 export const ADMIN_HOSTNAME_DEFAULT = "127.0.0.1";
-/** A GET's head is small and local; slower callers are broken ones. */
+/** A GET's head is small and local. Slower callers are broken. */
 const REQUEST_TIMEOUT_MS = 5_000;
 /** An orchestrator, a scraper and a few people. */
 const CONNECTIONS_MAX = 64;
 
 export type Readiness =
-  /** `note` is shown below, e.g. how durable the broker is. */
+  /** `note` is shown below the status, e.g. how durable the broker is. */
   | { readonly ready: true; readonly note?: string }
-  /** `reason` is shown to whoever asks, e.g. "the broker can't be reached". */
+  /** `reason` is shown to the caller, e.g. "the broker can't be reached". */
   | { readonly ready: false; readonly reason: string };
 
 export interface AdminOptions {
@@ -32,13 +33,13 @@ export interface AdminOptions {
   /** 0: any free port. */
   readonly port: number;
   readonly readiness: () => Readiness | Promise<Readiness>;
-  /** What `/healthz` asks; default: who answers is well. */
+  /** The check behind `/healthz`. Default: a process that answers is healthy. */
   readonly health?: () => Promise<Readiness>;
-  /** Prometheus text. */
+  /** Metrics in Prometheus's text format. */
   readonly metrics: () => Promise<string>;
 }
 
-/** Serves until the scope closes. */
+/** Serves until the scope closes. Fails with `ListenFailed`. */
 export const serveAdmin = (
   options: AdminOptions,
 ): Effect.Effect<{ readonly port: number }, ListenFailed, Scope.Scope> =>

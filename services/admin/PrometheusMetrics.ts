@@ -1,10 +1,11 @@
 /**
- * The metrics port kept in memory and printed in Prometheus's text format (version 0.0.4). Bumping is
- * an addition to a number in a closure; all formatting waits for `render`, which `AdminServer` calls.
+ * Keeps metrics in memory and prints them in Prometheus's text format (version 0.0.4). Incrementing
+ * is an addition to a number in a closure. All formatting happens in `render`, which `AdminServer`
+ * calls.
  */
 import type { MetricLabels, MetricsShape } from "../../core/telemetry/Metrics.ts";
 
-/** A read gauge that takes longer is left out: a scrape usually gives up after 10 s. */
+/** A read gauge that takes longer is left out: a scrape usually times out after 10 s. */
 const READ_TIMEOUT_MS = 2_000;
 
 export const PROMETHEUS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
@@ -81,7 +82,7 @@ export class PrometheusMetrics implements MetricsShape {
     return this.series(name, "histogram", help, labels, () => histogramSeries(bounds, labels)).bump;
   }
 
-  /** Every series now, families in the order they were made. */
+  /** All series with their present values, families in the order of their creation. */
   async render(): Promise<string> {
     const parts = [...this.families].map(async ([name, family]) => {
       const samples = await Promise.all([...family.series.values()].map((s) => s.samples()));
@@ -141,7 +142,7 @@ function histogramSeries(bounds: ReadonlyArray<number>, labels: MetricLabels): S
   };
 }
 
-/** Undefined when the read fails or takes longer than `ms`. */
+/** Returns undefined when the read fails or takes longer than `ms`. */
 async function within(
   ms: number,
   read: () => number | Promise<number>,
@@ -153,7 +154,7 @@ async function within(
   try {
     return await Promise.race([Promise.resolve().then(read), late]);
   } catch {
-    // The number is missing from this look; what it measures has its own way to fail loudly.
+    // The value is missing from this scrape only. What it measures reports its own failures.
     return undefined;
   } finally {
     clearTimeout(timer);
@@ -173,7 +174,7 @@ const printSample = (name: string, { suffix, labels, value }: Sample): string =>
 const printSpecial = (value: number): string =>
   Number.isNaN(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf";
 
-/** `{a="1",b="2"}`; of none: empty. */
+/** `{a="1",b="2"}`; empty when there are no labels. */
 export function printLabels(labels: MetricLabels): string {
   const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`);
   return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;

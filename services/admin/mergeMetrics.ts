@@ -1,25 +1,26 @@
 /**
- * Puts several processes' metrics into one text: each series under its source's labels, and each family once, with
- * the help and type of the first that has it. Reads what `PrometheusMetrics` prints, and only that.
+ * Merges the metrics of several processes into one text: each series carries its source's labels,
+ * and each family appears once, with the help and type of its first source. Reads only the format
+ * that `PrometheusMetrics` prints.
  */
 import type { MetricLabels } from "../../core/telemetry/Metrics.ts";
 import { printLabels } from "./PrometheusMetrics.ts";
 
 export interface LabelledMetrics {
-  /** Of each of its series; no name that a series has itself. */
+  /** Labels for each of its series. No series has a label of the same name. */
   readonly labels: MetricLabels;
   readonly text: string;
 }
 
 export function mergeMetrics(sources: ReadonlyArray<LabelledMetrics>): string {
-  /** Help, type and samples by name. */
+  /** Help, type and samples by family name. */
   const families = new Map<string, string[]>();
   for (const { labels, text } of sources) {
     const added = printLabels(labels).slice(1, -1);
     for (const block of text.split(/^(?=# HELP )/m)) {
       const [help = "", type = "", ...samples] = block.trimEnd().split("\n");
       const name = help.split(" ")[2];
-      if (name === undefined) continue; // there are no metrics in it
+      if (name === undefined) continue; // the text is empty
       const family = families.get(name) ?? [help, type];
       families.set(name, family);
       for (const sample of samples) family.push(labelled(sample, added));

@@ -1,15 +1,15 @@
 /**
- * A container's only process has the id 1, and the kernel drops every signal to it that it does not
- * listen to: a SIGTERM or Ctrl-C before untilStopped.ts listens, while modules are read, would be lost,
- * and the container killed when its grace has passed. Here such a process ends on them as any other
- * does. `deploy/Dockerfile` has Node import this before main.ts, all of whose imports are read before
- * the first of them runs.
+ * Ends a process with the id 1 on signals. The kernel drops every signal to a container's first
+ * process that the process does not listen to. A SIGTERM or Ctrl-C that arrives while modules are
+ * read, before `stopSignals` listens, would be lost, and the container would be killed after its
+ * grace period. With this file such a process ends as any other does. `deploy/Dockerfile` has Node
+ * import it before main.ts, because all imports of main.ts are read before the first of them runs.
  */
 import { constants } from "node:os";
 
 /** The id of a pid namespace's first process. */
 const FIRST_PID = 1;
-/** What shells add to a signal's number for the exit code of who was ended by it. */
+/** What shells add to a signal's number for the exit code of a process that it ended. */
 const SIGNALLED = 128;
 
 type Target = Pick<NodeJS.Process, "pid" | "on" | "listenerCount" | "exit">;
@@ -18,7 +18,7 @@ export function endOnSignals(target: Target): void {
   if (target.pid !== FIRST_PID) return;
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
     target.on(signal, () => {
-      // Whoever else listens stops in order.
+      // Other listeners stop the process in order.
       if (target.listenerCount(signal) === 1) target.exit(SIGNALLED + constants.signals[signal]);
     });
 }

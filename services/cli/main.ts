@@ -30,7 +30,7 @@ const joins: Joins = {
 async function begin(settings: BrokerSettings): Promise<Begun> {
   const { openBroker } = await import("../wiring/joinBroker.ts");
   const broker = openBroker(settings);
-  // Whoever awaits it hears of its failure.
+  // Whoever awaits the broker receives the rejection.
   broker.catch(() => undefined);
   const { startProcess } = await import("../wiring/joinProcess.ts");
   return {
@@ -43,7 +43,7 @@ async function begin(settings: BrokerSettings): Promise<Begun> {
   };
 }
 
-/** Expected failures are their message; a stack is for defects. */
+/** The text for people: the message of an expected failure, the stack of a defect. */
 function explain(error: unknown): string {
   if (error instanceof BrokerUnavailable) return `The broker can't be reached: ${error.message}`;
   if (error instanceof Error && "_tag" in error && error.message !== "") return error.message;
@@ -51,7 +51,7 @@ function explain(error: unknown): string {
 }
 
 function packageVersion(): string {
-  // Beside services/ in the sources, two folders up from dist/services.
+  // The manifest is beside services/ in the sources, and two folders up from dist/services.
   for (const path of ["../../package.json", "../../../package.json"])
     try {
       const manifest = JSON.parse(readFileSync(new URL(path, import.meta.url), "utf8")) as {
@@ -65,7 +65,10 @@ function packageVersion(): string {
   return "0.0.0";
 }
 
-/** What is still going out when a command has ended: last lines, a server's last words. */
+/**
+ * For output that is still on its way when a command has ended: the last lines, a server's last
+ * messages.
+ */
 const LAST_WORDS_MS = 500;
 
 const terminal = processTerminal();
@@ -78,5 +81,6 @@ try {
   terminal.err(`agents: ${explain(error)}`);
   process.exitCode = error instanceof CliError ? error.exitCode : EXIT_FAILED;
 }
-// Only if something else keeps the process: a timer of an agent's code, a turn that outlasted the stop.
+// Needed only where something else keeps the process: a timer of an agent's code, a turn that
+// outlasted the stop.
 setTimeout(() => process.exit(), LAST_WORDS_MS).unref();

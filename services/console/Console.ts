@@ -1,12 +1,15 @@
 /**
- * The operator's page and API: which agents there are, what happened to them turn by turn, their state, rows and
- * schedules at any turn, dead letters, hosts. It reads the broker; agents are neither asked nor disturbed.
+ * The operator's page and API: the agents that exist, their history turn by turn, their state, rows
+ * and schedules at any turn, dead letters, and hosts. The console reads the broker and does not
+ * disturb agents.
  *
- * 1. Nothing but the page is answered without the token, and the page holds no data: it asks the API for all of it.
- * 2. Only POST changes anything (a dead letter is redriven or dropped), and not from another site's page.
- * 3. The page loads nothing from elsewhere, may run only its own script, and may not be framed.
- * 4. On a loopback address only loopback names and the given public host are accepted as Host. On any other
- *    address the Host is checked where a public host is given.
+ * 1. Nothing but the page is served without the token, and the page holds no data: it requests all
+ *    data from the API.
+ * 2. Only POST changes anything (a dead letter is redriven or dropped), and not from another site's
+ *    page.
+ * 3. The page loads nothing from elsewhere, runs only its own script, and can't be framed.
+ * 4. On a loopback address only loopback names and the configured public host are accepted as Host.
+ *    On any other address the Host is checked where a public host is configured.
  */
 import { randomBytes } from "node:crypto";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
@@ -23,7 +26,7 @@ import type { TimeShape } from "../../core/time/Time.ts";
 import { ConsoleToken, RETRY_AFTER_SECONDS } from "./ConsoleToken.ts";
 import { page } from "./page.ts";
 
-/** Nothing that is sent here has a body worth reading. */
+/** No request to the console has a body worth reading. */
 const BODY_BYTES_MAX = 1024;
 const AGENTS_MAX = 500;
 const TURNS_DEFAULT = 100;
@@ -32,9 +35,9 @@ const NONCE_BYTES = 16;
 
 export interface ConsoleParts {
   readonly token: string;
-  /** The address that it listens on. */
+  /** The address on which the console listens. */
   readonly hostname: string;
-  /** The name that a proxy in front of it is asked for. */
+  /** The host name that callers use where a proxy is in front of the console. */
   readonly publicHost: string | undefined;
   readonly time: Pick<TimeShape, "monotonicMs">;
   readonly log: LogShape;
@@ -147,13 +150,13 @@ function count(
   throw new ConsoleRefusal(400, `limit=${text}: give a whole number above 0`);
 }
 
-/** By what browsers say of themselves; a program that knows the token may do what it likes. */
+/** Rule 2, by the headers that browsers add. A program that has the token is not restricted. */
 const isForeign = ({ headers }: HttpRequest): boolean => {
   const site = headers["sec-fetch-site"]?.[0];
   return site !== undefined && site !== "same-origin" && site !== "none";
 };
 
-/** Rule 4. A page of another site that rebinds its name to this address sends that name. */
+/** Rule 4. A page of another site that rebinds its own name to this address sends that name. */
 function hostRule(
   hostname: string,
   publicHost: string | undefined,

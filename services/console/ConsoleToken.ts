@@ -1,19 +1,20 @@
 /**
- * Who may see the console: whoever sends its token as `Authorization: Bearer`. The token is never in a cookie,
- * because browsers send the cookies of one port to every other port of the same host.
+ * Decides who may see the console: callers that send its token as `Authorization: Bearer`. The
+ * token is never in a cookie, because browsers send the cookies of one port to every other port of
+ * the same host.
  *
  * 1. Tokens are compared by digest and in constant time.
- * 2. An address that sent too many wrong tokens is refused for a minute, whatever it sends, so that guessing
- *    learns nothing from being fast. A request without a token is no attempt.
+ * 2. An address that sent too many wrong tokens is refused for a minute, whatever it sends, so that
+ *    fast guessing gains nothing. A request without a token is not counted.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { HttpRequest } from "../../core/http/HttpServer.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 
-/** A person mistypes a few times; 16 random characters are out of reach at this rate. */
+/** A person mistypes a few times. 16 random characters can't be guessed at this rate. */
 const FAILURES_MAX = 10;
 const WINDOW_MS = 60_000;
-/** Some 2 MB; past it the oldest addresses are forgotten. */
+/** Some 2 MB. Past it the oldest addresses are forgotten. */
 const ADDRESSES_MAX = 10_000;
 
 export type TokenVerdict = "right" | "absent" | "wrong" | "tooMany";

@@ -1,6 +1,7 @@
 /**
- * The console's page: one document with its style and script, no framework, nothing from elsewhere. It is served to
- * anybody and holds no data. Everything that comes from agents is set as text, never as markup.
+ * The console's page: one document with its style and script, without a framework and without
+ * external resources. It is served to everybody and holds no data. Everything that comes from
+ * agents is set as text, never as markup.
  */
 import { script } from "./pageScript.ts";
 
@@ -24,7 +25,7 @@ table { border-collapse: collapse; font-size: 12px; } td, th { border: 1px solid
 .bad { color: #c33; } .changed { background: #fd02; } #status { margin-left: auto; }
 `;
 
-/** `nonce`: of the answer's content security policy. */
+/** `nonce` is the nonce of the response's content security policy. */
 export const page = (nonce: string): string => `<!doctype html>
 <html lang="en">
 <head>

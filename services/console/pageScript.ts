@@ -1,9 +1,10 @@
 /**
- * What runs in the console's page: plain JavaScript as text, for it is not built. `page.ts` has the elements that it fills,
- * `Console` answers what it asks.
+ * The script of the console's page, as plain JavaScript text, because it is not built. `page.ts`
+ * has the elements that it fills, and `Console` answers its requests.
  *
- * The token arrives in the URL's fragment, which browsers do not send, and is kept in the session storage of the tab and
- * of this origin, port included. It is removed from the address bar before the first request.
+ * The token arrives in the URL's fragment, which browsers do not send. It is kept in the session
+ * storage of the tab and of this origin, port included, and removed from the address bar before the
+ * first request.
  */
 
 export const script = `

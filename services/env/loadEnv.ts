@@ -1,39 +1,42 @@
 /**
- * Secrets and settings of a module: the process's environment and the `.env` files beside the
- * module and in the working folder. Reads files only; the process's own environment is not changed.
- * Fed by the command line; feeds verifiers (`secret: "NAME"`) and agents (`this.env`).
+ * Reads a module's secrets and settings: the process's environment and the `.env` files beside the
+ * module and in the working folder. Only reads files: the process's own environment is not changed.
+ * The command line calls it; the result feeds verifiers (`secret: "NAME"`) and agents (`this.env`).
  */
 import { readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import * as Data from "effect/Data";
 
-/** Later ones win. `.dev.vars` is where modules written for other runtimes keep their secrets. */
+/**
+ * Later files override earlier ones. `.dev.vars` is where modules written for other runtimes keep
+ * their secrets.
+ */
 export const ENV_FILES = [".dev.vars", ".env", ".env.local"] as const;
 
 export interface LoadedEnv {
-  /** By name. Never undefined values: a name that is absent is not set. */
+  /** By name. A name that is not set is absent; no value is undefined. */
   readonly env: Readonly<Record<string, string>>;
-  /** Files that were read, weakest first. */
+  /** The files that were read, the weakest first. */
   readonly files: ReadonlyArray<string>;
 }
 
-/** A file exists and can't be read; `message` says which and why. */
+/** A file exists but can't be read. `message` says which file and why. */
 export class EnvFileUnreadable extends Data.TaggedError("EnvFileUnreadable")<{
   readonly file: string;
   readonly message: string;
 }> {}
 
 export interface EnvOptions {
-  /** The module's path; its folder's files win over the working folder's. */
+  /** The module's path. Files in its folder override those of the working folder. */
   readonly module?: string | undefined;
   readonly cwd?: string;
-  /** Wins over every file. Default: the process's environment. */
+  /** Overrides every file. Default: the process's environment. */
   readonly processEnv?: Readonly<Record<string, string | undefined>>;
-  /** Weaker than every other source, e.g. secrets that development made up. */
+  /** Files weaker than every other source, e.g. the secrets that `agents dev` generates. */
   readonly fallbackFiles?: ReadonlyArray<string>;
 }
 
-/** Missing files are fine. Throws `EnvFileUnreadable`. */
+/** Missing files are skipped. Throws `EnvFileUnreadable`. */
 export function loadEnv(options: EnvOptions = {}): LoadedEnv {
   const cwd = resolve(options.cwd ?? process.cwd());
   const folders = [cwd];
@@ -56,9 +59,10 @@ export function loadEnv(options: EnvOptions = {}): LoadedEnv {
 }
 
 /**
- * `KEY=VALUE` lines with `export `, comments (a `#` after a blank) and quotes, which may span lines;
- * `\n`, `\r`, `\t`, `\"` and `\\` are escapes in double quotes only. Other lines are ignored.
- * Node's own parser joins an indented comment to the next name, in every release that we support.
+ * Parses `KEY=VALUE` lines with `export `, comments (a `#` after a blank) and quotes, which may
+ * span lines. `\n`, `\r`, `\t`, `\"` and `\\` are escapes in double quotes only. Other lines are
+ * ignored. Node's own parser joins an indented comment to the next name, in every release that this
+ * package supports.
  */
 export function parseEnvText(text: string): Record<string, string> {
   const env: Record<string, string> = {};

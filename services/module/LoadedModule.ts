@@ -1,54 +1,66 @@
 /**
- * A user's module as the processes see it: its agent classes, its declared webhook routes and its
- * optional handlers. Made by `loadModule` (from a file) or `readModule` (from exports already at
- * hand, as tests have them); used by the gateway (routes, `fetch`), the host (classes) and mail.
+ * The contract of a user's module inside the processes: its agent classes, its declared webhook
+ * routes and its optional handlers. `loadModule` makes one from a file, `readModule` from exports
+ * that are already loaded, as tests have them. The gateway uses the routes and `fetch`, the host
+ * the classes, the mail process `email`.
  */
 import * as Data from "effect/Data";
 import type { FetchContext } from "../../core/namespace/routeAgentRequest.ts";
 import type { EmailEntry } from "../../core/mail/EmailRoute.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 
-/** An agent class: any constructor that carries the mark of `AGENT_MARK`. */
+/** An agent class: any constructor that carries the mark `AGENT_MARK`. */
 export type AgentConstructor = (abstract new (...args: never[]) => object) & {
   readonly name: string;
 };
 
-/** Static mark of the base class `Agent`; recognises subclasses whichever copy they were built from. */
+/** Static mark of the base class `Agent`. It recognises subclasses of every copy of the package. */
 export const AGENT_MARK: unique symbol = Symbol.for("agents.Agent") as never;
 
-/** Secrets and bindings by name, as handlers and agents get them. */
+/** Secrets and bindings by name, as handlers and agents receive them. */
 export type ModuleEnv = Readonly<Record<string, unknown>>;
 
 /** The third argument of a module's `email`. */
 export interface ModuleContext {
   /** Keeps the process's shutdown waiting for `promise`; a rejection is logged, not thrown. */
   readonly waitUntil: (promise: Promise<unknown>) => void;
-  /** Accepted for modules written for other runtimes; there is no origin to pass through to. */
+  /**
+   * Accepted for modules written for other runtimes. Does nothing: there is no origin to pass
+   * through to.
+   */
   readonly passThroughOnException: () => void;
 }
 
 export interface LoadedModule {
   /** Absolute path of the module. */
   readonly file: string;
-  /** The module and every local file that it imports (not `node_modules`): what to watch. */
+  /**
+   * The module and every local file that it imports, without `node_modules`: the files to watch.
+   */
   readonly files: ReadonlyArray<string>;
   /** By class name, which is the name in addresses, journals and routes. */
   readonly agents: ReadonlyMap<string, AgentConstructor>;
   readonly webhooks: ReadonlyArray<WebhookRoute>;
-  /** Origins whose pages reach agents by the default routing (`docs/access.md`), or `*`; undefined: not said. */
+  /**
+   * Origins whose pages may reach agents by the default routing (`docs/access.md`), or `*`.
+   * Undefined: the module does not say.
+   */
   readonly allowedOrigins?: ReadonlyArray<string> | undefined;
-  /** Programmable routing; undefined: declared routes, then `routeAgentRequest`, then 404. */
+  /** Programmable routing. Undefined: declared routes, then `routeAgentRequest`, then 404. */
   readonly fetch?: (
     request: Request,
     env: ModuleEnv,
     context: FetchContext,
   ) => Response | Promise<Response>;
-  /** Declared routes of mail; empty where `email` is a function, or there is none. */
+  /** Declared mail routes. Empty where `email` is a function or absent. */
   readonly emailRoutes: ReadonlyArray<EmailEntry>;
   readonly email?: (message: unknown, env: ModuleEnv, context: ModuleContext) => unknown;
 }
 
-/** The module can't be used. `message` says what, where and what to do; `files` are worth watching for the repair. */
+/**
+ * The module can't be used. `message` says what is wrong, where, and what to do. `files` are worth
+ * watching for the repair.
+ */
 export class ModuleError extends Data.TaggedError("ModuleError")<{
   readonly file: string;
   readonly files: ReadonlyArray<string>;

@@ -1,9 +1,9 @@
 /**
- * `env` as handlers and agents get it: secrets and variables by name, and one namespace per agent
- * class. A class is bound under its name, and also under its name in capitals (`REPO_AGENT`), which
- * modules written for the reference use; that one is not enumerable, so routes see each class once. Where
- * the process can send mail, `EMAIL` sends it. A workflow class has a binding of another kind, by the same
- * names: it is nothing that routes reach.
+ * Builds `env` for handlers and agents: secrets and variables by name, and one namespace for each
+ * agent class. A class is bound under its own name and under its name in capitals (`REPO_AGENT`),
+ * which modules written for the reference use. The second binding is not enumerable, so that
+ * routing sees each class once. Where the process can send mail, the binding `EMAIL` sends it. A
+ * workflow class has a binding of another kind under the same names; routing does not reach it.
  */
 import { AgentNamespace, type CallClientSource } from "../../core/namespace/AgentNamespace.ts";
 import type { EmailBinding } from "../../core/mail/EmailBinding.ts";
@@ -27,7 +27,7 @@ export function bindEnv(
     const capitals = className.replace(/(?<=[a-z0-9])(?=[A-Z])/g, "_").toUpperCase();
     if (!(capitals in env)) Object.defineProperty(env, capitals, { value: namespace });
   }
-  // A variable of that name is the user's, whatever it holds.
+  // A variable of that name belongs to the user, whatever its value.
   if (mail !== undefined && !("EMAIL" in env))
     Object.defineProperty(env, "EMAIL", { value: mail.binding });
   return env;

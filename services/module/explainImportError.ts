@@ -1,11 +1,11 @@
 /**
- * Turns what an import of a user's module threw into one message that names the place and the
- * remedy. Pure. The kinds are told apart by error code and class; the text of esbuild's and Node's
- * messages is only carried over, except where they have no other place for the file.
+ * Turns the error of an import of a user's module into one message that names the place and the
+ * remedy. Pure. The kinds are distinguished by error code and class. The text of esbuild's and
+ * Node's messages is only carried over, except where the file appears nowhere else.
  */
 import { explainMissingImport } from "./missingImports.ts";
 
-/** `load` is the number that the module's URLs carried; it is taken out of what people read. */
+/** `load` is the number in the module's URLs; it is removed from the message. */
 export function explainImportError(error: unknown, file: string, load: number): string {
   if (!(error instanceof Error))
     return `${file}: threw ${JSON.stringify(error)} while it was loaded`;
@@ -28,7 +28,7 @@ export function explainImportError(error: unknown, file: string, load: number): 
   return `${file}: failed while it was loaded\n${stackOf(error, clean)}`;
 }
 
-/** The error and the frames in the user's own files; all frames when there are none. */
+/** The error and the stack frames in the user's own files; all frames when there are none. */
 function stackOf(error: Error, clean: (text: string) => string): string {
   const lines = clean(error.stack ?? String(error)).split("\n");
   const heading = lines.filter((line) => !/^\s+at /.test(line));

@@ -1,4 +1,7 @@
-/** What the gateway takes from a module: its routes, which of its classes only webhooks may reach, and its own routing. */
+/**
+ * What the gateway takes from a module: the routes, the classes that only webhooks may reach, and
+ * the module's own routing.
+ */
 import type { AgentStaticOptions } from "../../core/agent/AgentStaticOptions.ts";
 import { RouteTable } from "../../core/webhook/RouteTable.ts";
 import { signedClasses } from "../../core/webhook/WebhookRoute.ts";

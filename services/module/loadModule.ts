@@ -1,9 +1,10 @@
 /**
- * Imports a user's module (TypeScript or JavaScript) and reads it. Called again after a change it
- * gives fresh code for the module and its local imports; what an earlier load gave stays valid (and
- * in memory: meant for development, where a restart is never far).
+ * Imports a user's module (TypeScript or JavaScript) and reads it. A call after a change returns
+ * fresh code for the module and its local imports. What an earlier load returned stays valid, and
+ * stays in memory: reloading is meant for development, where a restart is never far.
  *
- * Leaves the shape to `readModule`, resolution to `moduleHooks`, watching to `watchModule`.
+ * The shape is checked by `readModule`, specifiers are resolved by `moduleHooks`, and files are
+ * watched by `watchModule`.
  */
 import { existsSync, statSync } from "node:fs";
 import * as nodeModule from "node:module";
@@ -59,7 +60,7 @@ interface Imported {
   readonly load: number;
   readonly exports: Readonly<Record<string, unknown>>;
   readonly files: ReadonlyArray<string>;
-  /** What the import threw; undefined when it did not. */
+  /** What the import threw; undefined when it succeeded. */
   readonly error: unknown;
 }
 
@@ -67,7 +68,7 @@ interface Loader {
   readonly import: (file: string) => Promise<Imported>;
 }
 
-/** Module hooks belong to the process and can't be taken back, hence one loader for its life. */
+/** Module hooks belong to the process and can't be removed; hence one loader for its whole life. */
 let loader: Loader | undefined;
 
 function startLoader(): Loader {
@@ -99,7 +100,7 @@ interface Hooks {
   readonly reported: (load: number) => Promise<void>;
 }
 
-/** `report` gets each file of a load as a URL. */
+/** `report` receives the URL of each file of a load. */
 function useHooks(report: (file: string, load: number) => void): Hooks {
   const options: HookOptions = { selfUrl: import.meta.url, aliases: {} };
   const { registerHooks } = nodeModule as {
@@ -124,7 +125,10 @@ function useHooks(report: (file: string, load: number) => void): Hooks {
   return { reported: (load) => pong(port1, load, waiting) };
 }
 
-/** Messages are in order: after the answer to this ping every file of the load has been reported. */
+/**
+ * Messages arrive in order: after the answer to this ping, every file of the load has been
+ * reported.
+ */
 async function pong(
   port: MessagePort,
   load: number,
@@ -139,7 +143,7 @@ async function pong(
   if (waiting.size === 0) port.unref();
 }
 
-/** The local file that an import did not find: creating it is the likely repair. */
+/** The local file that an import did not find. Creating it is the likely repair. */
 function missingFile(error: unknown): ReadonlyArray<string> {
   const found = /^Cannot find module '(\/[^']+)'/.exec(error instanceof Error ? error.message : "");
   return found?.[1] === undefined ? [] : [found[1]];

@@ -1,4 +1,7 @@
-/** What the mail process takes from a module: its `email` handler, or the resolver of its declared routes. */
+/**
+ * What the mail process takes from a module: its `email` handler, or the resolver of its declared
+ * routes.
+ */
 import { mayKnow, resolverOf } from "../../core/mail/EmailRoute.ts";
 import type { LoadedModule, ModuleEnv } from "./LoadedModule.ts";
 
@@ -11,6 +14,6 @@ export function mailModule({ email, emailRoutes }: LoadedModule, env: ModuleEnv)
   };
 }
 
-/** Has it anything to do with incoming mail? */
+/** True where the module has a handler or a route for incoming mail. */
 export const handlesMail = ({ email, emailRoutes }: LoadedModule): boolean =>
   email !== undefined || emailRoutes.length > 0;

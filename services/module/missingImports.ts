@@ -1,19 +1,23 @@
 /**
- * The message for an import of this package that does not exist here: a name of one of our entries, or
- * a whole entry. Where the reference package has it, says so by name, and what to use instead. Pure.
+ * Builds the message for an import of this package that does not exist here: a name of one of our
+ * entries, or a whole entry. Where the reference package has it, the message says so and names a
+ * replacement. Pure.
  *
- * Told what failed by `explainImportError`; leaves the data to `missingNames`.
+ * `explainImportError` passes the error; the data is in `missingNames`.
  */
 import { INSTEAD, REFERENCE_ENTRIES, REFERENCE_NAMES, REFERENCE_VERSION } from "./missingNames.ts";
 
-/** Node has no code for a name that a module lacks: its text is the only place where the name is. */
+/** Node has no error code for a name that a module lacks: only the message names it. */
 const NO_NAME =
   /^The requested module '(agents(?:\/[^']*)?)' does not provide an export named '([^']+)'/;
-/** The same text for an entry; the file that imports it follows, as `moduleHooks` puts it. */
+/** The same for an entry. The importing file follows, in the form that `moduleHooks` produces. */
 const NO_ENTRY =
   /^Package subpath '\.\/([^']+)' is not defined by "exports".*?(?: imported from (.+))?$/;
 
-/** Undefined where the error is about something else. `file` is named when the error has no other. */
+/**
+ * Returns undefined where the error is about something else. `file` is named when the error names
+ * no other.
+ */
 export function explainMissingImport(
   error: { readonly message: string; readonly stack?: string | undefined; readonly code?: unknown },
   file: string,
@@ -44,14 +48,17 @@ function missingEntry(path: string, place: string): string {
 const use = (instead: string | undefined): string =>
   instead === undefined ? ". There is nothing here to use instead" : `. Use ${instead}`;
 
-/** For the entry itself, or the nearest one above it that says something. */
+/** The hint for the entry itself, or for the nearest entry above it that has one. */
 function insteadOf(entry: string): string | undefined {
   for (let at = entry; at.includes("/"); at = at.slice(0, at.lastIndexOf("/")))
     if (INSTEAD[at] !== undefined) return INSTEAD[at];
   return undefined;
 }
 
-/** Node begins the stack of a link error with the importing file, as a URL or (source maps) a path, and line. */
+/**
+ * Node begins the stack of a link error with the importing file and line: a URL, or a path with
+ * source maps.
+ */
 const placeOf = (stack: string | undefined): string | undefined => {
   const [, url, path, line] =
     /^(?:(file:[^?\n]+?)(?:\?[^:\n]*)?|(\/[^\n]+)):(\d+)\n/.exec(stack ?? "") ?? [];

@@ -1,8 +1,9 @@
 /**
- * What a module written for the reference package may import: its entries and, of those that we have
- * too, the names that exist at run time; and what to use here in place of one that we lack. Data only,
- * read by `explainMissingImport`; a test compares it with the published package, so it can't go stale
- * unseen. Names that land here later need no change: only an import that failed is looked up.
+ * What a module written for the reference package may import: the reference's entries, the names
+ * that exist at run time in the entries that both packages have, and replacements for those that
+ * this package lacks. Data only, read by `explainMissingImport`. A test compares it with the
+ * published package, so that it can't go stale unnoticed. A name that is added to this package
+ * later needs no change here: only an import that failed is looked up.
  */
 
 /** The published version that the lists were read from. */
@@ -50,7 +51,10 @@ export const REFERENCE_ENTRIES: ReadonlyArray<string> =
 
 const STREAMING = "a method marked @callable({ streaming: true }) and an AI library of your choice";
 
-/** What to use here instead: of a name, or of an entry (the longest one that begins it). */
+/**
+ * What to use here instead of a name or of an entry. For entries the longest matching prefix
+ * applies.
+ */
 export const INSTEAD: Readonly<Record<string, string>> = {
   unstable_callable: 'callable from "agents"',
   unstable_getSchedulePrompt: 'getSchedulePrompt from "agents/schedule"',

@@ -1,16 +1,17 @@
 /**
- * Node's module hooks for a user's module, registered by `loadModule` after tsx's hooks, so they are
- * asked first. Where Node has synchronous hooks (22.15 and up) tsx uses those, which come before
- * all hooks of the loader thread: then ours are synchronous too, in the main thread. Else (Node 20) they
- * run in the loader thread.
+ * Node's module hooks for a user's module. `loadModule` registers them after tsx's hooks, so that
+ * they run first. Where Node has synchronous hooks (22.15 and newer) tsx uses those, which run
+ * before all hooks of the loader thread; ours are then synchronous too, in the main thread. On Node
+ * 20 they run in the loader thread.
  *
- * 1. `agents` and `agents/*` are the running copy of this package, whoever imports them: a lone file
- *    without `node_modules` works, and there is never a second `Agent` beside the engine's.
- * 2. Every local file of a load carries the load's number in its URL (`?agents-load=3`), so the next
- *    load gets fresh code; `node_modules` are shared between loads.
- * 3. Each such file is reported to the main thread: that is what there is to watch.
- * 4. All of them are ES modules that tsx transforms, whatever a `package.json` says or lacks; so a
- *    syntax error names its file and line, and standard decorators work.
+ * 1. `agents` and `agents/*` resolve to the running copy of this package, whoever imports them: a
+ *    lone file without `node_modules` works, and there is never a second `Agent` beside the
+ *    engine's.
+ * 2. Every local file of a load carries the load's number in its URL (`?agents-load=3`), so that
+ *    the next load gets fresh code. `node_modules` are shared between loads.
+ * 3. Each such file is reported to the main thread: these are the files to watch.
+ * 4. All of them are ES modules that tsx transforms, whatever a `package.json` says or lacks. A
+ *    syntax error therefore names its file and line, and standard decorators work.
  */
 import type {
   InitializeHook,
@@ -24,15 +25,15 @@ import type {
 import { fileURLToPath } from "node:url";
 import type { MessagePort } from "node:worker_threads";
 
-/** For hooks of the loader thread. */
+/** For the hooks of the loader thread. */
 export interface HookData extends HookOptions {
   readonly port: MessagePort;
 }
 
 export interface HookOptions {
-  /** A file of this package: what `agents` is resolved from. */
+  /** A file of this package, from which `agents` is resolved. */
   readonly selfUrl: string;
-  /** Further specifiers and the URLs they stand for. */
+  /** Further specifiers and the URLs that they resolve to. */
   readonly aliases: Readonly<Record<string, string>>;
 }
 
@@ -49,7 +50,9 @@ const TSX_MARKS = /(?:%3Ftsx-[^?]*)?(?:\?.*)?$/;
 let options: HookOptions | undefined;
 let report: (file: string, number: number) => void = () => undefined;
 
-/** In the loader thread: files are reported through the port, and each ping is answered after them. */
+/**
+ * In the loader thread: files are reported through the port, and each ping is answered after them.
+ */
 export const initialize: InitializeHook<HookData> = (given) => {
   const { port } = given;
   const tell = (message: HookMessage): void => port.postMessage(message);
@@ -74,7 +77,7 @@ export const load: LoadHook = (url, context, next) => {
   return next(url, context);
 };
 
-/** What `registerHooks` takes; the types of Node 20 do not know it. */
+/** What `registerHooks` takes; the types of Node 20 don't declare it. */
 export interface SynchronousHooks {
   readonly resolve: (
     specifier: string,
@@ -111,13 +114,16 @@ export function synchronousHooks(given: HookOptions, reported: typeof report): S
 
 interface Question {
   readonly context: ResolveHookContext;
-  /** Of this package. */
+  /** True for a file of this package. */
   readonly own: boolean;
-  /** The importer; taken before the others are asked: Node writes what they are given into the context. */
+  /**
+   * The importer. It is read before the other hooks run, because Node writes what they receive into
+   * the context.
+   */
   readonly parentUrl: string | undefined;
 }
 
-/** The answer, where it is ours to give; else what to ask of the hooks behind these. */
+/** The answer where these hooks decide, else what to ask the next hooks. */
 function ask(
   specifier: string,
   context: ResolveHookContext,
@@ -131,7 +137,7 @@ function ask(
       own: true,
       parentUrl,
     };
-  // The module itself: the very file, also where tsx would prefer a `.ts` beside a `.js`.
+  // The module itself: this very file, also where tsx would prefer a `.ts` beside a `.js`.
   const entry = LOAD.exec(specifier)?.[1];
   if (entry !== undefined) return { answer: { ...tagged(specifier, entry), shortCircuit: true } };
   return { context, own: false, parentUrl };
@@ -150,7 +156,10 @@ function note(url: string): void {
   if (number !== undefined) report(url.replace(TSX_MARKS, ""), Number(number));
 }
 
-/** Node would name this package's file as the importer of an entry that there is not; the user's is meant. */
+/**
+ * For a missing entry Node would name this package's file as the importer; the message should name
+ * the user's.
+ */
 function importedFrom(error: unknown, specifier: string, parentUrl: string | undefined): unknown {
   const code = (error as { readonly code?: unknown }).code;
   if (code !== "ERR_PACKAGE_PATH_NOT_EXPORTED" || !parentUrl?.startsWith("file:")) return error;
@@ -161,7 +170,7 @@ function importedFrom(error: unknown, specifier: string, parentUrl: string | und
 }
 
 function tagged(url: string, number: string): { readonly url: string; readonly format: "module" } {
-  // `module-typescript` is tsx's to transform; Node's types do not list it.
+  // tsx transforms `module-typescript`; Node's types don't list it.
   const format = "module-typescript" as "module";
   return { url: `${url.replace(TSX_MARKS, "")}?agents-load=${number}`, format };
 }

@@ -1,6 +1,6 @@
 /**
- * Checks the shape of a module's exports and names what is wrong with it. Pure: it imports nothing
- * of the user's. Fed by `loadModule`; tests call it with an object of classes and a default export.
+ * Checks the shape of a module's exports and names what is wrong with it. Pure: imports nothing of
+ * the user's. `loadModule` calls it; tests call it with an object of classes and a default export.
  */
 import { readOrigin } from "../../core/http/origins.ts";
 import type { EmailEntry, EmailRoute } from "../../core/mail/EmailRoute.ts";
@@ -69,7 +69,7 @@ function readAgents(
   return agents;
 }
 
-/** A misspelt word must not look as if it had opened, or closed, anything. */
+/** A misspelt word must not pass for a setting that opens or closes something. */
 function checkOptions(agent: AgentConstructor, refuse: Refuse): void {
   const http = (agent as { readonly options?: { readonly http?: unknown } }).options?.http;
   if (http !== undefined && http !== "open")
@@ -87,7 +87,7 @@ function isWorkflowClass(value: unknown): value is WorkflowClass {
   );
 }
 
-/** One for each class, however often it is exported. */
+/** One entry for each class, however often it is exported. */
 const actors = new WeakMap<WorkflowClass, AgentConstructor>();
 function actorOf(workflow: WorkflowClass): AgentConstructor {
   const actor = actors.get(workflow) ?? workflowActor(workflow);

@@ -1,27 +1,33 @@
 /**
  * Reports when a module or one of its local imports has changed, so that `agents dev` can load it
- * again. Folders are watched, not files: editors save by renaming a new file into place, which ends
- * a watch on the file itself.
+ * again. Folders are watched instead of files: editors save by renaming a new file into place,
+ * which ends a watch on the file itself.
  */
 import { statSync, watch, type FSWatcher } from "node:fs";
 import { basename, dirname } from "node:path";
 import type { TimeShape } from "../../core/time/Time.ts";
 
-/** One save is several file events, and a checkout is many saves: report once they have settled. */
+/**
+ * One save is several file events, and a checkout is many saves. A change is reported once they
+ * have settled.
+ */
 const SETTLE_MS = 80;
-/** The stamp of a file that is not there. */
+/** The stamp of a file that does not exist. */
 const NO_FILE = "";
 
 export interface ModuleWatch {
-  /** Replaces what is watched, after a load gave another list of files. */
+  /** Replaces the watched files, after a load returned another list. */
   readonly follow: (files: ReadonlyArray<string>) => void;
   readonly close: () => void;
 }
 
 export interface WatchOptions {
-  /** Absolute paths; files that do not exist yet are watched for. */
+  /** Absolute paths. Files that do not exist yet are watched for. */
   readonly files: ReadonlyArray<string>;
-  /** Milliseconds since the epoch: files that were changed later may have been read before that, and are reported at once. */
+  /**
+   * Milliseconds since the epoch. A file that changed later may have been read before the change,
+   * and is reported at once.
+   */
   readonly sinceMs?: number;
   readonly time: Pick<TimeShape, "after">;
   /** The files that changed, once they have been quiet for a moment. */
@@ -64,7 +70,7 @@ export function watchModule(options: WatchOptions): ModuleWatch {
       watcher.on("change", (_kind, name) => {
         if (name === null || wanted.has(String(name))) later();
       });
-      // A folder that is removed ends its watch; the next load names what to follow then.
+      // A removed folder ends its watch; the next load names what to follow then.
       watcher.on("error", () => watcher.close());
       next.set(folder, watcher);
     }
@@ -85,7 +91,7 @@ export function watchModule(options: WatchOptions): ModuleWatch {
   };
 }
 
-/** Undefined where the folder does not exist. Does not keep the process alive. */
+/** Returns undefined where the folder does not exist. The watch does not keep the process alive. */
 function openWatch(folder: string): FSWatcher | undefined {
   try {
     return watch(folder, { persistent: false });
@@ -99,7 +105,7 @@ const changedSince =
   (file: string): boolean =>
     (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0) > sinceMs;
 
-/** Changes whenever the file's content may have. */
+/** A value that differs whenever the file's content may differ. */
 function stampOf(file: string): string {
   const stat = statSync(file, { bigint: true, throwIfNoEntry: false });
   return stat === undefined ? NO_FILE : `${stat.ino}:${stat.size}:${stat.mtimeNs}`;

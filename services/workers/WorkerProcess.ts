@@ -1,16 +1,18 @@
 /**
- * A worker as its parent sees it: the contract between `Workers` and `forkWorker`, and what the two processes say to
- * each other. A worker says one thing, where it serves. The parent says one thing: it closes the channel, which is the
- * wish to stop. So a parent that was killed has said it too.
+ * A worker as its parent sees it: the contract between `Workers` and `forkWorker`, and the messages
+ * between the two processes. A worker sends one message: where it serves. The parent requests a
+ * stop by closing the channel. A parent that was killed has therefore requested it too.
  */
 
 /** Where a worker serves. */
 export interface Serving {
-  /** `http://127.0.0.1:4711`: its own private port. */
+  /** The worker's own private port, e.g. `http://127.0.0.1:4711`. */
   readonly admin: string;
 }
 
-/** As Node gives it: one of the two is set, both are null where the process could not be started. */
+/**
+ * As Node reports it: one of the two is set. Both are null where the process could not be started.
+ */
 export interface WorkerEnd {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
@@ -18,16 +20,16 @@ export interface WorkerEnd {
 
 export interface WorkerProcess {
   readonly pid: number | undefined;
-  /** Resolves once it serves; never, if it ends before. */
+  /** Resolves once the worker serves. Never resolves if the worker ends before that. */
   readonly serving: Promise<Serving>;
   readonly ended: Promise<WorkerEnd>;
-  /** Asks it to stop in order; again: nothing. */
+  /** Asks the worker to stop in order. A second call does nothing. */
   readonly stop: () => void;
-  /** SIGKILL. */
+  /** Sends SIGKILL. */
   readonly kill: () => void;
 }
 
-/** Undefined: no message of ours; a module's code can send what it likes. */
+/** Returns undefined for other messages: a module's code can send anything. */
 export function readServing(message: unknown): Serving | undefined {
   const { serves } = (message ?? {}) as { readonly serves?: Partial<Serving> };
   return typeof serves?.admin === "string" ? { admin: serves.admin } : undefined;

@@ -1,10 +1,10 @@
 /**
- * The workers of one command as their parent keeps them: starts `count` processes, each again when it ends
- * (`restartRule` says when), and stops them together. `serveWorkers` owns it; how a process is started and what time
- * is come from there.
+ * The workers of one command, in their parent: starts `count` processes, restarts those that end
+ * (`restartRule` decides when), and stops all of them together. `serveWorkers` owns it and provides
+ * the clock and the function that starts a process.
  *
- * 1. The first goes ahead, the others follow when it serves: what is wrong with the command line, the module or the
- *    broker is told once, and not by each.
+ * 1. The first worker starts alone, and the others follow once it serves. An error in the command
+ *    line, the module or the broker is thus reported once, and not by each worker.
  * 2. Nothing is started once `stop` was called, and `stop` resolves when no process is left.
  */
 import * as Data from "effect/Data";
@@ -14,12 +14,16 @@ import { afterEnd, NO_HISTORY, type WorkerHistory } from "./restartRule.ts";
 import { describeEnd, type Serving, type WorkerEnd, type WorkerProcess } from "./WorkerProcess.ts";
 
 /**
- * From the wish to stop to SIGKILL: above what an orderly end may take (a gateway's lull and its answers in flight, or
- * a host's turns: 15 s), below the 30 s that our unit files and manifests grant.
+ * From the request to stop to SIGKILL: above what an orderly stop may take (a gateway's drain
+ * window and its answers in flight, or a host's turns: 15 s), below the 30 s that our unit files
+ * and manifests grant.
  */
 const STOP_MS_MAX = 25_000;
 
-/** `message` is for people. */
+/**
+ * A worker could not be started, or failed too often. `message` is for people; `code` is the exit
+ * code of its last process.
+ */
 export class WorkerFailed extends Data.TaggedError("WorkerFailed")<{
   readonly worker: number;
   readonly code: number | null;
@@ -29,7 +33,7 @@ export class WorkerFailed extends Data.TaggedError("WorkerFailed")<{
 export type WorkerState =
   | { readonly _tag: "Starting" }
   | { readonly _tag: "Serving"; readonly serving: Serving; readonly sinceMs: number }
-  /** It starts again after a pause. */
+  /** The process ended; the worker starts again after a pause. */
   | { readonly _tag: "Pausing"; readonly end: WorkerEnd };
 
 export interface WorkersOptions {
@@ -37,11 +41,11 @@ export interface WorkersOptions {
   readonly start: (worker: number) => WorkerProcess;
   readonly time: Pick<TimeShape, "after" | "monotonicMs">;
   readonly log: LogShape;
-  /** A worker is started again. */
+  /** Called when a worker is started again. */
   readonly onRestart: (worker: number) => void;
 }
 
-interface Seat {
+interface ManagedWorker {
   state: WorkerState;
   history: WorkerHistory;
   process: WorkerProcess | undefined;
@@ -49,50 +53,53 @@ interface Seat {
 }
 
 export class Workers {
-  /** Resolves when each has served for the first time. */
+  /** Resolves when every worker has served for the first time. */
   readonly serving: Promise<void>;
-  /** Rejects with `WorkerFailed` when one can't be had; never resolves. */
+  /** Rejects with `WorkerFailed` when the rule gives up on a worker; never resolves. */
   readonly failed: Promise<never>;
-  readonly #options: WorkersOptions;
-  readonly #seats: ReadonlyArray<Seat>;
-  readonly #notYet = new Set<number>();
-  #allServe!: () => void;
-  #fail!: (error: WorkerFailed) => void;
-  #stopping = false;
+  private readonly options: WorkersOptions;
+  private readonly entries: ReadonlyArray<ManagedWorker>;
+  private readonly notYet = new Set<number>();
+  private allServe!: () => void;
+  private fail!: (error: WorkerFailed) => void;
+  private stopping = false;
 
   constructor(options: WorkersOptions) {
-    this.#options = options;
-    this.serving = new Promise((resolve) => (this.#allServe = resolve));
-    this.failed = new Promise((_, reject) => (this.#fail = reject));
-    // Whoever awaits it hears of it.
+    this.options = options;
+    this.serving = new Promise((resolve) => (this.allServe = resolve));
+    this.failed = new Promise((_, reject) => (this.fail = reject));
+    // Whoever awaits the promise receives the rejection.
     this.failed.catch(() => undefined);
-    this.#seats = Array.from({ length: options.count }, () => ({
+    this.entries = Array.from({ length: options.count }, () => ({
       state: { _tag: "Starting" },
       history: NO_HISTORY,
       process: undefined,
       cancelPause: () => undefined,
     }));
-    for (const worker of this.#seats.keys()) this.#notYet.add(worker);
+    for (const worker of this.entries.keys()) this.notYet.add(worker);
   }
 
-  /** Once. */
+  /** Starts the first worker. Call it once. */
   begin(): void {
-    this.#start(0);
+    this.start(0);
   }
 
-  /** By number. */
+  /** The state of each worker, by its number. */
   get states(): ReadonlyArray<WorkerState> {
-    return this.#seats.map(({ state }) => state);
+    return this.entries.map(({ state }) => state);
   }
 
-  /** Asks all to stop, kills who does not in time, and resolves with how many did not end with code 0. */
+  /**
+   * Asks all workers to stop and kills those that don't stop in time. Resolves with the number of
+   * workers that did not exit with code 0.
+   */
   async stop(): Promise<number> {
-    this.#stopping = true;
-    for (const { cancelPause } of this.#seats) cancelPause();
-    const running = this.#seats.flatMap((seat) => seat.process ?? []);
+    this.stopping = true;
+    for (const { cancelPause } of this.entries) cancelPause();
+    const running = this.entries.flatMap((entry) => entry.process ?? []);
     for (const process of running) process.stop();
-    const cancel = this.#options.time.after(STOP_MS_MAX, () => {
-      this.#options.log.error("workers did not stop in time and are killed", { ms: STOP_MS_MAX });
+    const cancel = this.options.time.after(STOP_MS_MAX, () => {
+      this.options.log.error("workers did not stop in time and are killed", { ms: STOP_MS_MAX });
       this.kill();
     });
     const ends = await Promise.all(running.map((process) => process.ended));
@@ -100,54 +107,54 @@ export class Workers {
     return ends.filter(({ code }) => code !== 0).length;
   }
 
-  /** At once, all. */
+  /** Kills all workers at once. */
   kill(): void {
-    for (const { process } of this.#seats) process?.kill();
+    for (const { process } of this.entries) process?.kill();
   }
 
-  #start(worker: number): void {
-    const { time, log } = this.#options;
-    const seat = this.#seats[worker]!;
-    const process = this.#options.start(worker);
-    seat.process = process;
-    seat.state = { _tag: "Starting" };
+  private start(worker: number): void {
+    const { time, log } = this.options;
+    const entry = this.entries[worker]!;
+    const process = this.options.start(worker);
+    entry.process = process;
+    entry.state = { _tag: "Starting" };
     log.info("worker started", { worker, pid: process.pid });
     void process.serving.then((serving) => {
-      if (seat.process !== process) return;
-      seat.state = { _tag: "Serving", serving, sinceMs: time.monotonicMs() };
-      this.#served(worker);
+      if (entry.process !== process) return;
+      entry.state = { _tag: "Serving", serving, sinceMs: time.monotonicMs() };
+      this.served(worker);
     });
-    void process.ended.then((end) => this.#ended(worker, end));
+    void process.ended.then((end) => this.ended(worker, end));
   }
 
-  #served(worker: number): void {
-    if (!this.#notYet.delete(worker) || this.#stopping) return;
-    if (this.#notYet.size === 0) return this.#allServe();
+  private served(worker: number): void {
+    if (!this.notYet.delete(worker) || this.stopping) return;
+    if (this.notYet.size === 0) return this.allServe();
     // Invariant 1.
-    if (worker === 0) for (const other of this.#seats.keys()) if (other !== 0) this.#start(other);
+    if (worker === 0) for (const other of this.entries.keys()) if (other !== 0) this.start(other);
   }
 
-  #ended(worker: number, end: WorkerEnd): void {
-    const { time, log, onRestart } = this.#options;
-    const seat = this.#seats[worker]!;
+  private ended(worker: number, end: WorkerEnd): void {
+    const { time, log, onRestart } = this.options;
+    const entry = this.entries[worker]!;
     const servedMs =
-      seat.state._tag === "Serving" ? time.monotonicMs() - seat.state.sinceMs : undefined;
-    seat.process = undefined;
-    seat.state = { _tag: "Pausing", end };
-    if (this.#stopping) return; // invariant 2
-    const othersServe = this.#seats.some(({ state }) => state._tag === "Serving");
-    const next = afterEnd(seat.history, servedMs, { othersServe });
+      entry.state._tag === "Serving" ? time.monotonicMs() - entry.state.sinceMs : undefined;
+    entry.process = undefined;
+    entry.state = { _tag: "Pausing", end };
+    if (this.stopping) return; // invariant 2
+    const othersServe = this.entries.some(({ state }) => state._tag === "Serving");
+    const next = afterEnd(entry.history, servedMs, { othersServe });
     const how = describeEnd(end);
     if (next._tag === "GiveUp") {
       const times = next.failedStarts === 1 ? "" : ` ${next.failedStarts} times in a row`;
       const message = `worker ${worker} ended${times} before it served (${how}): all are stopped. What it said is above.`;
-      return this.#fail(new WorkerFailed({ worker, code: end.code, message }));
+      return this.fail(new WorkerFailed({ worker, code: end.code, message }));
     }
-    seat.history = next.history;
+    entry.history = next.history;
     log.error("worker ended", { worker, how, startsAgainInMs: next.afterMs });
-    seat.cancelPause = time.after(next.afterMs, () => {
+    entry.cancelPause = time.after(next.afterMs, () => {
       onRestart(worker);
-      this.#start(worker);
+      this.start(worker);
     });
   }
 }

@@ -1,6 +1,8 @@
 /**
- * What the parent's private port answers, asked of the workers' own: alive when each that serves answers, ready when
- * all are, metrics of all with a `worker` label. `serveWorkers` feeds it the states and serves the answers.
+ * Answers the requests of the parent's private port by asking the workers' private ports. The
+ * parent is alive when each serving worker answers, and ready when all are ready; its metrics are
+ * those of all workers with a `worker` label. `serveWorkers` passes the states in and serves the
+ * answers.
  */
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { Readiness } from "../admin/AdminServer.ts";
@@ -8,10 +10,13 @@ import { mergeMetrics, type LabelledMetrics } from "../admin/mergeMetrics.ts";
 import { describeEnd } from "./WorkerProcess.ts";
 import type { WorkerState } from "./Workers.ts";
 
-/** Below the 5 s that a scrape's or probe's request lives here; a worker whose loop stands still that long is not well. */
+/**
+ * Below the 5 s that a scrape or probe waits here. A worker whose event loop stands still that long
+ * is not healthy.
+ */
 const ANSWER_MS_MAX = 3_000;
 
-/** From a worker's end to its parent's hearing of it, on a busy machine. */
+/** The time from a worker's end until its parent is notified, on a busy machine. */
 const END_HEARD_MS = 1_000;
 
 export type States = ReadonlyArray<WorkerState>;
@@ -39,8 +44,9 @@ export async function askReadiness(states: States): Promise<Readiness> {
 }
 
 /**
- * Of those that serve: one that ended is started again by its parent, which is alive. The parent may hear of an end later than
- * whoever asks is refused: so who is silent has a little time to turn out to be gone.
+ * Checks only workers that serve: one that ended is restarted by its parent, which is alive. A
+ * request may be refused before the parent is notified of the worker's end. A worker that does not
+ * answer therefore has a short time in which its end can become known.
  */
 export async function askHealth(
   states: () => States,
@@ -58,7 +64,10 @@ export async function askHealth(
   return reasons.length === 0 ? { ready: true } : { ready: false, reason: reasons.join("; ") };
 }
 
-/** Prometheus text: `own`, and what those that serve have. One that does not answer is left out. */
+/**
+ * Prometheus text: `own`, and the metrics of the workers that serve. A worker that does not answer
+ * is left out.
+ */
 export async function askMetrics(states: States, own: string): Promise<string> {
   const sources = await Promise.all(
     states.map(async (state, worker): Promise<LabelledMetrics[]> => {
@@ -75,7 +84,7 @@ function describeState(state: Exclude<WorkerState, { readonly _tag: "Serving" }>
   return `ended (${describeEnd(state.end)}) and will be started again`;
 }
 
-/** Undefined: it does not answer, or not in time. */
+/** Returns undefined where the worker does not answer in time. */
 async function ask(
   admin: string,
   path: string,
@@ -84,6 +93,6 @@ async function ask(
     const response = await fetch(admin + path, { signal: AbortSignal.timeout(ANSWER_MS_MAX) });
     return { ok: response.ok, text: await response.text() };
   } catch {
-    return undefined; // said by whoever asked
+    return undefined; // the caller reports it
   }
 }

@@ -1,8 +1,11 @@
-/** Starts a worker: this very program again, with its log and output where ours go, and a channel. */
+/**
+ * Starts a worker: this program again, with the parent's log and output, and a channel to the
+ * parent.
+ */
 import { fork } from "node:child_process";
 import { readServing, type Serving, type WorkerEnd, type WorkerProcess } from "./WorkerProcess.ts";
 
-/** `script` is the program; `args` what comes after it. Node's own options are ours. */
+/** `script` is the program, `args` its arguments. Node's own options are inherited. */
 export function forkWorker(script: string, args: ReadonlyArray<string>): WorkerProcess {
   const child = fork(script, args, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
   const serving = new Promise<Serving>((resolve) =>
@@ -13,7 +16,8 @@ export function forkWorker(script: string, args: ReadonlyArray<string>): WorkerP
   );
   const ended = new Promise<WorkerEnd>((resolve) => {
     child.once("exit", (code, signal) => resolve({ code, signal }));
-    // Also where a signal can't be sent; only who has no pid has never been.
+    // An error is also emitted where a signal can't be sent. Only a process without a pid never
+    // started.
     child.on("error", () => {
       if (child.pid === undefined) resolve({ code: null, signal: null });
     });

@@ -1,11 +1,12 @@
 /**
- * Makes sure that a port is ours before workers share it. With SO_REUSEPORT the system lets any process of the same
- * user listen on a port that others share already, and gives it some of their connections: nobody would be told.
+ * Reserves a port before workers share it. With SO_REUSEPORT the system lets any process of the
+ * same user listen on a port that others already share, and silently gives it some of their
+ * connections.
  *
- * 1. At the claim nobody else listens on the address: an ordinary listener, which shares with no one, gets it, and
- *    closes again. Port 0 is chosen so.
- * 2. Until the scope closes no other parent on this machine claims it, also while none of our workers listens: a
- *    name in the kernel is held, which goes with the process.
+ * 1. When the port is reserved, nobody else listens on the address: an ordinary listener, which
+ *    shares with no one, binds it and closes again. Port 0 is chosen this way.
+ * 2. Until the scope closes, no other parent on this machine can reserve the port, even while no
+ *    worker listens: a name in the kernel is held, which is released when the process ends.
  */
 import { createServer, type AddressInfo, type ListenOptions, type Server } from "node:net";
 import * as Effect from "effect/Effect";
@@ -15,7 +16,7 @@ import { listenFailed } from "../http/explainListen.ts";
 
 export interface PortAddress {
   readonly hostname: string;
-  /** 0: any free one. */
+  /** 0: any free port. */
   readonly port: number;
 }
 
@@ -25,7 +26,7 @@ export const reservePort = (
 ): Effect.Effect<number, ListenFailed, Scope.Scope> =>
   Effect.gen(function* () {
     const { hostname } = address;
-    // Elsewhere the option does not exist, or gives all connections to one of those who share.
+    // On other systems the option does not exist, or gives all connections to one of the listeners.
     if (process.platform !== "linux")
       return yield* new ListenFailed({
         port: address.port,
@@ -43,13 +44,13 @@ export const reservePort = (
       catch: (cause) => refused(cause as NodeJS.ErrnoException),
     });
     const held = Effect.tryPromise({
-      // The leading NUL makes it a name and no file. Nobody is meant to connect.
+      // The leading NUL makes it an abstract name instead of a file. Nobody is meant to connect.
       try: () => listen({ path: `\0agents-gateway-${hostname}-${port}`, exclusive: true }),
       catch: (cause) => cause as NodeJS.ErrnoException,
     });
     yield* Effect.acquireRelease(held, (server) => Effect.promise(() => close(server))).pipe(
       Effect.catch((cause) =>
-        // A sandbox that allows no such name leaves us with invariant 1.
+        // In a sandbox that allows no such name, only invariant 1 holds.
         cause.code === "EADDRINUSE" ? Effect.fail(refused(cause)) : Effect.void,
       ),
     );

@@ -1,23 +1,32 @@
 /**
- * When a worker that ended is started again: one pure rule. `Workers` feeds it each end, and does what it says.
+ * When a worker that ended is started again: one pure rule. `Workers` passes each end to it and
+ * carries out the decision.
  *
- * 1. A first start that fails is not tried again, as with one process: the command line, the module or the broker is
- *    to blame, and would be the next time.
- * 2. Later ends are crashes: the worker comes back, later each time, until it has served for a while.
- * 3. One that can't come back any more ends all: whoever runs the whole (systemd, Kubernetes) is then asked to look. Not
- *    while others serve, for a broker that is away fails starts too, and they would be ended for nothing.
+ * 1. A first start that fails is not retried, as with a single process: the cause is the command
+ *    line, the module or the broker, and the next start would fail as well.
+ * 2. Later ends are crashes. The worker comes back, after a longer pause each time, until it has
+ *    served for a while.
+ * 3. A worker that can't come back ends all of them, so that the supervisor (systemd, Kubernetes)
+ *    takes over. Not while others serve: a broker that is away makes starts fail too, and the
+ *    others would be stopped for nothing.
  */
 
-/** A crash after hours costs next to nothing; one that comes back at once is given time. */
+/**
+ * After a crash that follows hours of service the pause is short. A worker that crashes again at
+ * once waits longer.
+ */
 const AGAIN_MS_MIN = 200;
-/** As patient as orchestrators are. */
+/** As long as orchestrators wait at most. */
 const AGAIN_MS_MAX = 30_000;
-/** Who has served this long has not come back only to crash of the same. */
+/** A worker that has served this long did not come back only to crash for the same reason. */
 const STEADY_MS = 60_000;
-/** Starts in a row that never served: with the waits between them some 6 s, and the time of the starts. */
+/**
+ * Starts in a row that never served: some 6 s with the pauses between them, plus the time of the
+ * starts.
+ */
 const FAILED_STARTS_MAX = 5;
 
-/** Of one worker, over all of its processes. */
+/** The history of one worker, over all of its processes. */
 export interface WorkerHistory {
   readonly hasServed: boolean;
   /** Processes in a row that ended before they were steady. */
@@ -32,7 +41,7 @@ export type AfterEnd =
   | { readonly _tag: "Again"; readonly afterMs: number; readonly history: WorkerHistory }
   | { readonly _tag: "GiveUp"; readonly failedStarts: number };
 
-/** `servedMs`: how long the process that ended had served; undefined: it never did. */
+/** `servedMs` is how long the process that ended had served; undefined if it never did. */
 export function afterEnd(
   before: WorkerHistory,
   servedMs: number | undefined,

@@ -1,6 +1,6 @@
 /**
- * The files of a backup (`schemas/BackupFile`) on disk: written and read as streams, so that an installation of any
- * size passes through a little memory. Used by `commands/backup` and `commands/restore`.
+ * Reads and writes the files of a backup (`schemas/BackupFile`) as streams, so that an installation
+ * of any size needs little memory. Used by `commands/backup` and `commands/restore`.
  */
 import { createReadStream, createWriteStream } from "node:fs";
 import { mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises";
@@ -19,20 +19,23 @@ import {
 } from "../../../schemas/BackupFile.ts";
 import { failed } from "../terminal/CliError.ts";
 
-/** All that agents know, and what their callers sent, is in them: for their owner alone. */
+/**
+ * The files contain everything that agents store and what their callers sent: only their owner may
+ * read them.
+ */
 const PRIVATE_FOLDER = 0o700;
 const PRIVATE_FILE = 0o600;
 const MANIFEST = "manifest.json";
 const fileOf = (folder: string, part: BackupPart): string => join(folder, `${part}.jsonl.gz`);
 
-/** Makes it, or takes one that is empty. Throws `CliError`. */
+/** Creates the folder, or accepts one that is empty. Throws `CliError` for any other. */
 export async function makeFolder(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true, mode: PRIVATE_FOLDER });
   if ((await readdir(folder)).length > 0)
     throw failed(`${folder} is not empty: give a new folder for each backup.`);
 }
 
-/** How many lines were written. */
+/** Returns the number of lines written. */
 export async function writePart(
   folder: string,
   part: BackupPart,
@@ -53,7 +56,7 @@ export async function writePart(
   return count;
 }
 
-/** Last: a folder without it is no backup. */
+/** Written last: a folder without a manifest is not a backup. */
 export async function writeManifest(folder: string, manifest: BackupManifest): Promise<void> {
   const path = join(folder, MANIFEST);
   await writeFile(`${path}.new`, `${encodeManifest(manifest)}\n`, {
@@ -63,7 +66,7 @@ export async function writeManifest(folder: string, manifest: BackupManifest): P
   await rename(`${path}.new`, path);
 }
 
-/** Throws `CliError`, `CorruptFrame` or `UnknownVersion`. */
+/** Throws `CliError` where there is no manifest, `CorruptFrame` or `UnknownVersion`. */
 export async function readManifest(folder: string): Promise<BackupManifest> {
   const text = await readFile(join(folder, MANIFEST), "utf8").catch(() => undefined);
   if (text === undefined)
@@ -77,7 +80,7 @@ export async function* readPart(
   part: BackupPart,
 ): AsyncGenerator<BackupEntry, void, void> {
   const gunzip = createGunzip();
-  // Its failure ends the lines, and is thrown below.
+  // A failure ends the lines, and is thrown below.
   const fed = pipeline(createReadStream(fileOf(folder, part)), gunzip).catch(
     (error: unknown) => error,
   );

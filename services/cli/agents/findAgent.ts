@@ -1,7 +1,7 @@
 /**
- * From what people type (`repo-agent octo-demo`) to an agent that has a journal. A class may be given
- * by its name or in kebab case, as in URLs; kebab case has no one inverse, so it is matched against
- * the classes that exist.
+ * Resolves what people type (`repo-agent octo-demo`) to an agent that has a journal. A class may be
+ * given by its name or in kebab case, as in URLs. Kebab case has no unique inverse, so it is
+ * matched against the classes that exist.
  */
 import type { JournalShape } from "../../../core/journal/Journal.ts";
 import {
@@ -27,7 +27,7 @@ export async function findAgent(
   );
 }
 
-/** The class as stored, or undefined when no agent of it exists. */
+/** Returns the class as stored, or undefined when no agent of it exists. */
 export async function findClass(
   journal: JournalShape,
   className: string,
@@ -42,14 +42,17 @@ export async function findClass(
   return undefined;
 }
 
-/** The class as stored or, where no agent of it exists yet, as it is surely meant. Throws `CliError`. */
+/**
+ * Returns the class as stored. Where no agent of it exists yet, returns the class name that the
+ * text stands for. Throws `CliError`.
+ */
 export async function resolveClass(journal: JournalShape, className: string): Promise<string> {
   const meant = (await findClass(journal, className)) ?? pascalCase(className);
   if (isClassName(meant)) return meant;
   throw usage(`"${className}" is no agent class: give its name (RepoAgent, repo-agent).`);
 }
 
-/** Cheap guesses first; every class is looked through only when they fail. */
+/** Cheap guesses come first. All classes are listed only when the guesses fail. */
 async function classCandidates(
   journal: JournalShape,
   className: string,
@@ -70,7 +73,7 @@ const pascalCase = (kebab: string): string =>
     .map((word) => word.slice(0, 1).toUpperCase() + word.slice(1))
     .join("");
 
-/** Throws `CliError` for a name that can't be one. */
+/** Throws `CliError` for a name that is not valid. */
 export function address(className: string, name: string): AgentId {
   try {
     return agentId(className, name);

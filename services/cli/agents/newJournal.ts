@@ -1,19 +1,21 @@
 /**
- * An agent's journal written by a command, event by event, where no agent is: for `import` and `fork`. Each event
- * expects the one before, so an agent that is there is never written over.
+ * Writes a new agent's journal event by event, for `import` and `fork`. Each event expects the one
+ * before it, so that an existing agent is never overwritten.
  */
 import { bareEnd } from "../../../core/journal/endLife.ts";
 import { addressKey, type AgentId, type Epoch, type Sequence } from "../../../schemas/Address.ts";
 import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
 import { failed } from "../terminal/CliError.ts";
 
-/** Where a journal begins: at the start, or after the end of one that was erased. */
+/**
+ * Where the new journal begins: at the start, or after the end event of an agent that was erased.
+ */
 export interface FreePlace {
   readonly seq: Sequence;
   readonly epoch: Epoch;
 }
 
-/** Throws `CliError` where the agent exists; `advice`: what to do then. */
+/** Throws `CliError` where the agent exists. `advice` says what to do then. */
 export async function freePlace(
   { journal }: ReadPorts,
   id: AgentId,
@@ -26,7 +28,7 @@ export async function freePlace(
   throw failed(`${addressKey(id)} exists here, and was not touched. ${advice}`);
 }
 
-/** Appends one event after `expectedSeq`; its sequence. Throws `CliError`. */
+/** Appends one event after `expectedSeq` and returns its sequence. Throws `CliError`. */
 export async function storeEvent(
   { journal }: ReadPorts,
   id: AgentId,

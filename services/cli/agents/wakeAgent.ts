@@ -1,6 +1,7 @@
 /**
- * What an agent needs beside its journal when that was written by a command and not by its host: an activation takes it
- * that the broker's timers are armed, and nothing activates an agent whose queue waits. For `import` and `restore`.
+ * Arms the timers of an agent whose journal was written by a command instead of its host, and wakes
+ * it. An activation assumes that the broker's timers are armed, and nothing else activates an agent
+ * that has items in its queue. Used by `import`, `fork` and `restore`.
  */
 import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
 import { timerOf } from "../../../core/schedule/Alarms.ts";
@@ -12,7 +13,10 @@ import { encodeEnvelope } from "../../../schemas/InboxEnvelope.ts";
 import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
 import { failed } from "../terminal/CliError.ts";
 
-/** Arms a timer for each of its schedules; how many. One whose journal is damaged has none. */
+/**
+ * Arms a timer for each of the agent's schedules and returns their number. An agent whose journal
+ * is damaged has none.
+ */
 export async function armTimers(
   { journal, snapshots, databases, timers }: ReadPorts,
   id: AgentId,
@@ -39,13 +43,13 @@ export async function armTimers(
   }
 }
 
-/** Throws `CliError`. */
+/** Stores an input that activates the agent. Throws `CliError`. */
 export async function wakeAgent(
   { inbox }: ReadPorts,
   time: Pick<TimeShape, "id" | "nowMs">,
   id: AgentId,
 ): Promise<void> {
-  // A trigger of no item of its queue: it is dropped when the agent has started.
+  // A trigger for a queue item that does not exist: it is dropped once the agent has started.
   const input = encodeEnvelope({ key: `queue:${time.id()}`, kind: "queue", time: time.nowMs() });
   const stored = await inbox.publish(id, input, { signal: AbortSignal.timeout(STORE_TIMEOUT_MS) });
   if (stored._tag !== "Stored")

@@ -1,6 +1,6 @@
 /**
- * Rebuilds an agent at a point of its history for a command that looks at it, and lets go of it
- * afterwards. The copy is private to the command: the running agent is not asked and not touched.
+ * Rebuilds an agent at a point of its history for a command that reads it, and closes the copy
+ * afterwards. The copy belongs to the command. The running agent is not involved.
  */
 import { rebuildAgent, type Rebuilt } from "../../../core/journal/rebuildAgent.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
@@ -16,7 +16,7 @@ export interface AgentAt {
   readonly at: string | undefined;
 }
 
-/** Throws `CliError` where there is no such agent, or none yet at that point. */
+/** Throws `CliError` where there is no such agent, or where it had no event at that point. */
 export async function withAgentAt<A>(
   ports: ReadPorts,
   wanted: AgentAt,

@@ -1,12 +1,13 @@
 /**
- * The options that say who a command is to the broker, beside the URL of `--nats`: files with
- * credentials, an nkey's seed, certificates. The variables' names are those that NATS's own tool reads.
+ * The options that authenticate a command to the broker, beside the URL of `--nats`: files with
+ * credentials, an nkey's seed, certificates. The environment variables have the names that NATS's
+ * own command-line tool reads.
  */
 import { resolve } from "node:path";
 import { Option, type Command } from "commander";
 import type { BrokerLogin } from "../../wiring/Joins.ts";
 
-/** What commander gives for them. */
+/** The values that commander parses for these options. */
 export interface GivenLogin {
   readonly natsCreds?: string;
   readonly natsNkey?: string;
@@ -23,7 +24,7 @@ export const addLoginOptions = (command: Command): Command =>
     .addOption(file("--nats-cert <file>", "certificate of this client", "NATS_CERT"))
     .addOption(file("--nats-key <file>", "key of this client's certificate", "NATS_KEY"));
 
-/** Undefined when nothing is given. */
+/** Returns absolute paths, or undefined where no option is given. */
 export function loginOf(given: GivenLogin, cwd: string): BrokerLogin | undefined {
   const { natsCreds, natsNkey, natsCa, natsCert, natsKey } = given;
   const files = {

@@ -1,6 +1,6 @@
 /**
- * Which broker a command that reads is about: the one that it is given, else the running dev server
- * of this folder. The error says which were looked for.
+ * Finds the installation that a command works on: the broker of `--nats`, else the running dev
+ * server of this folder. The error says where it looked.
  */
 import type { BrokerLogin, Target } from "../../wiring/Joins.ts";
 import { findDev } from "../serving/devFile.ts";
@@ -10,9 +10,9 @@ import { shownPath } from "../terminal/Terminal.ts";
 export interface TargetOptions {
   /** `--nats` or `NATS_URL`. */
   readonly nats: string | undefined;
-  /** To the broker that `nats` names; a dev server's own asks nobody who they are. */
+  /** For the broker that `nats` names. A dev server's own broker needs no login. */
   readonly login?: BrokerLogin | undefined;
-  /** Undefined: the dev server's own, or the default. */
+  /** Undefined: the dev server's namespace, or the default. */
   readonly namespace: string | undefined;
   /** Absolute. */
   readonly dataFolder: string;
@@ -21,7 +21,7 @@ export interface TargetOptions {
 
 export const NAMESPACE_FALLBACK = "agents";
 
-/** Throws `CliError`. */
+/** Throws `CliError` where no broker is named and no dev server runs. */
 export function findTarget(options: TargetOptions): Target {
   if (options.nats !== undefined)
     return {

@@ -20,7 +20,10 @@ export interface MailOptions {
 
 const BYTES_PER_MIB = 1024 * 1024;
 
-/** Throws `CliError`. */
+/**
+ * Throws `CliError` for half of a pair, a file that can't be read, or a relay's URL that is not
+ * valid.
+ */
 export function mailSettings(
   given: MailOptions,
   { cwd, env }: Pick<Terminal, "cwd" | "env">,

@@ -1,6 +1,7 @@
 /**
- * The options that commands share, each with its environment variable and default, and how their
- * text becomes a value. One place, so that `--help` and behaviour agree everywhere.
+ * Declares the options that commands share, each with its environment variable and default, and
+ * parses their text into values. They are declared once, so that `--help` and behaviour agree in
+ * every command.
  */
 import { availableParallelism } from "node:os";
 import { InvalidArgumentError, Option } from "commander";
@@ -11,7 +12,10 @@ import { LOG_LEVELS, SMTP_PORT_DEFAULT } from "../../wiring/Joins.ts";
 import { NAMESPACE_FALLBACK } from "./findTarget.ts";
 
 const PORT_MAX = 65_535; // TCP's
-/** GitHub's and most tutorials' port for local servers is taken by others; wrangler's users know this one. */
+/**
+ * Other programs often use the default port of GitHub's and most tutorials' local servers. Users of
+ * wrangler know this one.
+ */
 const GATEWAY_PORT_DEFAULT = 8787;
 
 export const nats = (): Option =>
@@ -58,7 +62,7 @@ export const smtpRelay = (): Option =>
     "relay for mail that agents send: smtp://user:password@relay.example.com:587",
   ).env("SMTP_URL");
 
-/** What else `agents mail` is told. */
+/** The options that only `agents mail` has. */
 export const smtpOptions = (): ReadonlyArray<Option> => [
   new Option("--tls-cert <file>", "PEM certificate: STARTTLS is offered").env("AGENTS_TLS_CERT"),
   new Option("--tls-key <file>", "PEM key of the certificate").env("AGENTS_TLS_KEY"),
@@ -70,7 +74,7 @@ export const smtpOptions = (): ReadonlyArray<Option> => [
     .argParser((text: string) => readWhole(text, 1, 1_000_000)),
 ];
 
-/** A message is held in memory while it is taken. */
+/** A message is held in memory while it is received. */
 const SMTP_SIZE_MIB_MAX = 150;
 
 export const hostname = (fallback: string): Option =>
@@ -132,9 +136,9 @@ export const groupCommit = (): Option =>
     .choices(["auto", "on", "off"])
     .default("auto");
 
-/** Less holds no agents beside the process itself. */
+/** With less, no memory is left for agents beside the process itself. */
 const MEMORY_MIB_MIN = 64;
-/** A terabyte; it guards against bytes given for MiB. */
+/** A terabyte. It guards against bytes given as MiB. */
 const MEMORY_MIB_MAX = 1_048_576;
 
 export const memory = (): Option =>
@@ -145,12 +149,15 @@ export const memory = (): Option =>
     .env("AGENTS_MEMORY")
     .argParser((text: string) => readWhole(text, MEMORY_MIB_MIN, MEMORY_MIB_MAX));
 
-/** Smaller ones refuse what the runtime keeps for itself. */
+/** A smaller limit would refuse what the runtime itself stores. */
 const WRITE_BYTES_MIN = 1024;
 /** A terabyte. */
 const WRITE_BYTES_MAX = 2 ** 40;
 
-/** What agents may write, whatever their classes allow; each under the name of the class's option. */
+/**
+ * Limits on what agents may write, whatever their classes allow. Each option has the name of the
+ * class's option.
+ */
 export const writeLimits = (): ReadonlyArray<Option> => [
   bytesOption("--state-bytes-max <bytes>", "largest state of an agent, as JSON", "STATE_BYTES_MAX"),
   bytesOption(
@@ -179,7 +186,7 @@ const WRITE_LIMIT_NAMES = {
   JOURNAL_BYTES_PER_MINUTE: "journalBytesPerMinute",
 } as const;
 
-/** More than the cores of any machine that was seen; it guards against a number with a digit too many. */
+/** More than the cores of any known machine. It guards against a digit too many. */
 const WORKERS_MAX = 256;
 
 export const workers = (): Option =>
@@ -190,13 +197,13 @@ export const workers = (): Option =>
       text === "auto" ? availableParallelism() : readWhole(text, 1, WORKERS_MAX, "auto, or "),
     );
 
-/** Given by the parent to each of its workers, and by nobody else. */
+/** The parent passes it to each of its workers. It is not for users. */
 export const worker = (): Option =>
   new Option("--worker <number>", "which worker this is")
     .hideHelp()
     .argParser((text: string) => readWhole(text, 0, WORKERS_MAX - 1));
 
-/** Where people could expect it. */
+/** For commands where users could expect the option: refuses it with the reason. */
 export const noWorkers = (because: string): Option =>
   new Option("--workers <count>").hideHelp().argParser(() => {
     throw new InvalidArgumentError(`It is for gateway and host; ${because}.`);
@@ -215,7 +222,10 @@ export const shards = (): Option =>
     .env("AGENTS_SHARDS")
     .argParser((text: string) => readWhole(text, 1, 4096));
 
-/** Each is three streams more, whose copies elect, beat and compact by themselves. */
+/**
+ * Each group is three more streams, whose replicas elect leaders, send heartbeats and compact
+ * independently.
+ */
 const STREAM_GROUPS_MAX = 64;
 
 export const streamGroups = (): Option =>
@@ -309,7 +319,7 @@ export const readWhole = (text: string, min: number, max: number, or = ""): numb
   throw new InvalidArgumentError(`Give ${or}a whole number from ${min} to ${max}.`);
 };
 
-/** Every part of a list with commas; spaces around them don't count. */
+/** Parses every part of a comma-separated list. Spaces around a part are ignored. */
 function readList(
   text: string,
   read: (part: string) => string | undefined,

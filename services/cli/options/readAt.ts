@@ -1,12 +1,12 @@
 /**
- * `--at`: the point in an agent's history that a command is about. A whole number is a journal
- * sequence; anything else is a time, as `history` and `state` print it.
+ * Parses `--at`: the point in an agent's history that a command is about. A whole number is a
+ * journal sequence. Anything else is a time, in the format that `history` and `state` print.
  */
 import { usage } from "../terminal/CliError.ts";
 
 export type Point = { readonly atSeq?: number; readonly atTimeMs?: number };
 
-/** Throws `CliError` for what is neither. Undefined: now. */
+/** Returns an empty point, which means now, for undefined. Throws `CliError` for any other text. */
 export function readAt(text: string | undefined): Point {
   if (text === undefined) return {};
   if (/^\d+$/.test(text)) return { atSeq: Number(text) };

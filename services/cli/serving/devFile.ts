@@ -1,13 +1,14 @@
 /**
- * `<data>/dev.json`: how other commands in a folder find its running dev server. Written by
- * `agents dev` once it serves, removed when it stops; a leftover of a killed one is told by its pid.
- * Only its owner may read it: the broker's URL can hold a token.
+ * The file `<data>/dev.json`, by which other commands in a folder find its running dev server.
+ * `agents dev` writes it once it serves, and removes it when it stops. A file left by a killed
+ * server is recognised by its pid. Only its owner may read it: the broker's URL can contain a
+ * token.
  */
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 export interface DevFile {
-  /** The gateway's, e.g. `http://127.0.0.1:8787`. */
+  /** The gateway's URL, e.g. `http://127.0.0.1:8787`. */
   readonly url: string;
   readonly natsUrl: string;
   readonly pid: number;
@@ -18,7 +19,7 @@ export interface DevFile {
 
 export type FoundDev =
   | { readonly _tag: "Running"; readonly dev: DevFile }
-  /** Its process has ended without tidying up. */
+  /** The process of the file has ended without removing it. */
   | { readonly _tag: "Stale"; readonly pid: number }
   | { readonly _tag: "None" };
 
@@ -27,12 +28,12 @@ const devPath = (dataFolder: string): string => join(dataFolder, "dev.json");
 export function writeDevFile(dataFolder: string, dev: DevFile): void {
   mkdirSync(dataFolder, { recursive: true, mode: 0o700 });
   const path = devPath(dataFolder);
-  // Renamed into place: a reader never sees half of it.
+  // Renamed into place, so that a reader never sees half of it.
   writeFileSync(`${path}.new`, JSON.stringify(dev, undefined, 2) + "\n", { mode: 0o600 });
   renameSync(`${path}.new`, path);
 }
 
-/** Removes the file if it is still `pid`'s. */
+/** Removes the file if it is still the one of `pid`. */
 export function removeDevFile(dataFolder: string, pid: number): void {
   if (readDevJson(dataFolder)?.pid === pid) rmSync(devPath(dataFolder), { force: true });
 }
@@ -43,7 +44,7 @@ export function findDev(dataFolder: string): FoundDev {
   return isAlive(dev.pid) ? { _tag: "Running", dev } : { _tag: "Stale", pid: dev.pid };
 }
 
-/** Undefined when there is none, or it is not one that we wrote. */
+/** Returns undefined when there is no file, or one of another format. */
 function readDevJson(dataFolder: string): DevFile | undefined {
   try {
     const dev = JSON.parse(readFileSync(devPath(dataFolder), "utf8")) as Partial<DevFile>;
@@ -59,7 +60,7 @@ function isAlive(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // It lives but is somebody else's.
+    // The process runs but belongs to another user.
     return (error as NodeJS.ErrnoException).code === "EPERM";
   }
 }

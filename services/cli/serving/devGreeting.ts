@@ -1,6 +1,6 @@
 /**
- * What `agents dev` prints when it serves: where everything is, and one signed request to paste.
- * Pure text; `dev` prints it.
+ * Builds what `agents dev` prints when it serves: all addresses and folders, and one signed request
+ * to paste. Pure text; `dev` prints it.
  */
 import { basename } from "node:path";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
@@ -14,7 +14,7 @@ export interface Greeting {
   readonly envFiles: ReadonlyArray<string>;
   readonly devSecrets: ReadonlyArray<string>;
   readonly url: string;
-  /** Where mail is taken; undefined where none is. */
+  /** The address for incoming mail; undefined where the process takes no mail. */
   readonly smtp?: string | undefined;
   readonly admin: string;
   readonly nats: string;

@@ -1,7 +1,8 @@
 /**
- * Secrets for development: a fresh clone has none, and no code may hold one. So `agents dev` (and
- * only it) makes up each secret that the module's verifiers name and nothing sets, and keeps it in
- * `<data>/dev-secrets.env` for the next start. A secret set anywhere else wins over it.
+ * Secrets for development. A fresh clone has none, and no code may contain one. `agents dev`, and
+ * no other command, therefore generates each secret that the module's verifiers name and nothing
+ * sets. It stores them in `<data>/dev-secrets.env` for the next start. A secret that is set
+ * anywhere else overrides it.
  */
 import { appendFileSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -9,7 +10,10 @@ import type { SecretsCheck, WebhookRoute } from "../../../core/webhook/WebhookRo
 
 export const devSecretsPath = (dataFolder: string): string => join(dataFolder, "dev-secrets.env");
 
-/** What the routes' verifiers lack in an environment. `faults` begin with the route's path. */
+/**
+ * Which secrets of the routes' verifiers an environment lacks. `faults` begin with the route's
+ * path.
+ */
 export function checkSecrets(
   routes: ReadonlyArray<WebhookRoute>,
   env: Readonly<Record<string, unknown>>,
@@ -29,14 +33,17 @@ export function checkSecrets(
   return { unset: [...unset.values()], faults };
 }
 
-/** Makes up secrets of these names; returns them. `id` returns at least 128 random bits. */
+/**
+ * Generates secrets with these names, stores them and returns them. `id` returns at least 128
+ * random bits.
+ */
 export function makeDevSecrets(
   dataFolder: string,
   missing: ReadonlyArray<string>,
   id: () => string,
 ): Readonly<Record<string, string>> {
   if (missing.length === 0) return {};
-  // Base64 of one length whatever the id looks like: Standard Webhooks' secrets must be base64.
+  // Base64 of one length, whatever the id looks like: secrets of Standard Webhooks must be base64.
   const made = Object.fromEntries(
     missing.map((name) => [
       name,

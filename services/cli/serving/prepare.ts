@@ -1,6 +1,6 @@
 /**
- * What every serving command does before it starts: find the module, read its environment, load it.
- * Feeds `serve`; the options come from `program`.
+ * What every serving command does before it starts: finds the module, reads its environment and
+ * loads it. `serve` comes next. The options come from `options/servingOptions`.
  */
 import { existsSync, mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -11,7 +11,7 @@ import { failed, usage } from "../terminal/CliError.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
 import { devSecretsPath, makeDevSecrets, checkSecrets } from "./devSecrets.ts";
 
-/** Where a module usually lies; the first that exists is taken when none is named. */
+/** Where a module usually is. The first that exists is used when none is named. */
 export const MODULE_CANDIDATES = [
   "server.ts", "src/server.ts", "server.js", "src/server.js", "agents.ts", "src/agents.ts",
   "index.ts", "src/index.ts", "index.js", "src/index.js",
@@ -23,26 +23,33 @@ export interface PrepareOptions {
   readonly module: string | undefined;
   /** Absolute. */
   readonly dataFolder: string;
-  /** Gives at least 128 random bits. */
+  /** Returns at least 128 random bits. */
   readonly newId: () => string;
 }
 
 export interface Prepared {
   readonly module: LoadedModule;
   readonly env: Readonly<Record<string, string>>;
-  /** Files that the environment was read from. */
+  /** The files that the environment was read from. */
   readonly envFiles: ReadonlyArray<string>;
-  /** Secrets that are only this folder's, made up now or at an earlier start. Empty outside `dev`. */
+  /**
+   * Names of secrets that only this folder has, generated now or at an earlier start. Empty outside
+   * `dev`.
+   */
   readonly devSecrets: ReadonlyArray<string>;
 }
 
-/** `Joins.begin`, and the module meanwhile. What was begun is stopped when the module can't be loaded: rejects as `prepare`. */
+/**
+ * Runs `Joins.begin` and then loads the module while the broker starts. Stops what was begun when
+ * the module can't be loaded. Rejects with `CliError`, `ModuleError` or `EnvFileUnreadable`, or as
+ * `Joins.begin` does.
+ */
 export async function beginAndPrepare(
   joins: Pick<Joins, "begin">,
   terminal: Terminal,
   options: PrepareOptions & BrokerSettings,
 ): Promise<{ readonly begun: Begun; readonly prepared: Prepared }> {
-  // What is wrong with the command line is told before anything is started.
+  // An error in the command line is reported before anything is started.
   findModule(terminal, options.module);
   mkdirSync(options.dataFolder, { recursive: true, mode: 0o700 });
   const begun = await joins.begin(options);
@@ -61,7 +68,8 @@ async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Pre
   const isDev = options.role === "dev";
   const sources = { module: file, cwd: terminal.cwd, processEnv: terminal.env };
   const before = loadEnv(sources);
-  // With what compiles TypeScript: commands that load no module start without it.
+  // Imported here together with the TypeScript compiler, so that commands that load no module start
+  // without it.
   const { loadModule } = await import("../../module/loadModule.ts");
   const module = await loadModule(file);
   const { unset, faults } = checkSecrets(module.webhooks, before.env);
@@ -90,7 +98,7 @@ async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Pre
   };
 }
 
-/** Absolute. Throws `CliError` when there is none to find. */
+/** Returns an absolute path. Throws `CliError` where no module is named and none is found. */
 export function findModule(terminal: Pick<Terminal, "cwd">, given: string | undefined): string {
   if (given !== undefined) return resolve(terminal.cwd, given);
   const found = MODULE_CANDIDATES.map((name) => join(terminal.cwd, name)).find(existsSync);

@@ -1,7 +1,7 @@
 /**
- * The life of a serving command (`dev`, `gateway`, `host`, `mail`): admin port, start, a word to the person
- * who started it, then until a signal, and an orderly stop. `prepare` comes before; `Joins.start`
- * is the process itself.
+ * The life of a serving command (`dev`, `gateway`, `host`, `mail`): opens the admin port, starts
+ * the process, reports that it serves, waits for a signal and stops in order. `prepare` comes
+ * before it. The process itself is `Begun.start`.
  */
 import * as Effect from "effect/Effect";
 import * as Exit from "effect/Exit";
@@ -13,22 +13,23 @@ import { CliError, failed } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
 
 export interface ServeOptions {
-  /** Another wish to stop than signals. */
+  /** A further request to stop, beside signals. */
   readonly stopped?: Promise<string> | undefined;
   readonly settings: Omit<ProcessSettings, "metrics">;
   readonly adminHostname: string;
   readonly adminPort: number;
 }
 
-/** What is known once it serves. */
+/** What is known once the process serves. */
 export interface Served {
   readonly running: RunningProcess;
   readonly adminPort: number;
 }
 
 /**
- * Resolves when it has stopped after a signal. `onServing` runs once it serves; what it returns runs
- * first when it stops. Rejects with what made it fail.
+ * Resolves when the process has stopped after a signal. `onServing` is called once it serves; the
+ * function that it returns is called first when the process stops. Rejects with the error that
+ * ended the process.
  */
 export async function serve(
   joins: Pick<Joins, "time"> & Begun,
@@ -53,7 +54,8 @@ export async function serve(
     const starting = joins.start({ ...settings, metrics });
     const first = await Promise.race([starting, stopped]);
     if (typeof first === "string") {
-      // Asked to stop while starting: let it come up, so that it goes down in order.
+      // A stop was requested during the start. The start is completed, so that the process stops in
+      // order.
       await starting.then((running) => running.stop()).catch(() => undefined);
       return;
     }
@@ -72,7 +74,7 @@ export async function serve(
   }
 }
 
-/** Rejects with `CliError`. */
+/** Rejects with `CliError` where the port can't be opened. */
 export function listenAdmin(
   scope: Scope.Scope,
   options: Parameters<typeof serveAdmin>[0],

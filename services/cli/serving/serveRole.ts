@@ -1,6 +1,6 @@
 /**
- * `agents gateway [module]`, `agents host [module]`, `agents mail [module]`: one process of an installation, on a broker
- * that is already there.
+ * The body of `agents gateway`, `agents host` and `agents mail`: one process of an installation, on
+ * a broker that already runs.
  */
 import type { Joins, ProcessSettings } from "../../wiring/Joins.ts";
 import { workerLink } from "../../workers/workerLink.ts";
@@ -9,12 +9,12 @@ import { shownPath, type Terminal } from "../terminal/Terminal.ts";
 import { beginAndPrepare } from "./prepare.ts";
 import { serve } from "./serve.ts";
 
-/** A serving command's options, as `program` parsed them. */
+/** The options of a serving command, as `options/servingOptions` builds them. */
 export interface ServingOptions extends Omit<ProcessSettings, "module" | "env" | "metrics"> {
   readonly module: string | undefined;
   readonly adminHostname: string;
   readonly adminPort: number;
-  /** Which of its parent's workers this process is. */
+  /** The number of this process among its parent's workers; undefined: it is not a worker. */
   readonly worker?: number | undefined;
 }
 

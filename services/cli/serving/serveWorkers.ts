@@ -1,6 +1,7 @@
 /**
- * `agents gateway --workers <n>`, `agents host --workers <n>`: the parent of n processes of an installation. It serves
- * nothing itself but the private port, where it answers for all; `serveRole` is what each worker runs.
+ * The body of `agents gateway --workers <n>` and `agents host --workers <n>`: the parent of n
+ * processes of an installation. It serves only the private port, where it answers for all workers.
+ * Each worker runs `serveRole`.
  */
 import * as Effect from "effect/Effect";
 import * as Exit from "effect/Exit";
@@ -21,11 +22,14 @@ export interface ServeWorkersOptions extends Pick<
 > {
   readonly role: "gateway" | "host";
   readonly count: number;
-  /** The command line. */
+  /** The parent's command line, from which each worker's is built. */
   readonly args: ReadonlyArray<string>;
 }
 
-/** Resolves when all have stopped after a signal; rejects with `CliError` when they can't be had. */
+/**
+ * Resolves when all workers have stopped after a signal. Rejects with `CliError` when they can't be
+ * started or did not stop in order.
+ */
 export async function serveWorkers(
   joins: Pick<Joins, "time" | "startWorker">,
   options: ServeWorkersOptions,
@@ -91,8 +95,8 @@ export async function serveWorkers(
 }
 
 /**
- * The parent's command line, with what differs in a worker behind it: of an option that is given twice the last holds.
- * What is behind `--` is no option.
+ * Returns the parent's command line with a worker's own options after it: the last value of a
+ * repeated option applies. Arguments after `--` are not options, and stay last.
  */
 export function workerArguments(
   args: ReadonlyArray<string>,

@@ -1,26 +1,27 @@
 /**
- * A `curl` command that sends one signed webhook to a route, to try it without the provider. Only
- * for GitHub's routes: other providers' events have no field that says which agent they are for in
- * every module alike.
+ * Builds a `curl` command that sends one signed webhook to a route, to try it without the provider.
+ * It exists for GitHub's routes only: no field of other providers' events selects the agent in
+ * every module.
  */
 import type { WebhookRoute } from "../../../core/webhook/WebhookRoute.ts";
 import { sign } from "../../webhooks/sign.ts";
 
 export interface CurlOptions {
-  /** The gateway's. */
+  /** The gateway's URL. */
   readonly url: string;
   readonly env: Readonly<Record<string, string>>;
   readonly nowSeconds: number;
 }
 
-/** Undefined where the route is not GitHub's, has parameters, or its secret is not known. */
+/** Returns undefined where the route is not GitHub's, has parameters, or its secret is not set. */
 export function signedCurl(route: WebhookRoute, options: CurlOptions): string | undefined {
   const names = route.verifier.secretNames ?? [];
   const secret = names.map((name) => options.env[name]).find((value) => value !== undefined);
   if (route.verifier.provider !== "github" || secret === undefined || route.path.includes(":"))
     return undefined;
   const body = JSON.stringify(sampleStar());
-  // Unique per start: the same command pasted twice is a redelivery, and is answered as one.
+  // Unique for each start. Pasting the same command twice sends a redelivery, which is answered as
+  // one.
   const id = `try-${options.nowSeconds}`;
   const headers = {
     "content-type": "application/json",
@@ -34,7 +35,10 @@ export function signedCurl(route: WebhookRoute, options: CurlOptions): string | 
   return lines.map((line, i) => (i === 0 ? "  " : "    ") + line).join(" \\\n");
 }
 
-/** The part of GitHub's `star` event that routing and the example read; no quote that a shell minds. */
+/**
+ * The part of GitHub's `star` event that routing and the example read, without quotes that a shell
+ * would interpret.
+ */
 const sampleStar = () => ({
   action: "created",
   starred_at: "2026-01-01T00:00:00Z",

@@ -1,7 +1,8 @@
 /**
- * Where a command writes and what surrounds it: two streams, the environment, the folder. `main`
- * gives the process's own; tests give one that collects. Results go to `out` and everything else to
- * `err`, so that a pipe gets results only. What would control a terminal is escaped here, in text and in JSON alike.
+ * A command's surroundings: two output streams, the environment and the working folder. `main`
+ * passes those of the process, and tests pass one that collects. Results go to `out` and everything
+ * else to `err`, so that a pipe receives only results. Control characters are escaped here, in text
+ * and in JSON alike.
  */
 import { relative } from "node:path";
 import { printable } from "../../../core/telemetry/printable.ts";
@@ -11,14 +12,14 @@ export interface Terminal {
   readonly out: (line: string) => void;
   /** Writes one line for people: progress, hints, errors. */
   readonly err: (line: string) => void;
-  /** People read `out` (it is a terminal, not a pipe). */
+  /** True where people read `out`: it is a terminal and not a pipe. */
   readonly interactive: boolean;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
 }
 
 export function processTerminal(): Terminal {
-  // A reader that has seen enough (`agents list | head`) is no failure of ours.
+  // A reader that closes the pipe early (`agents list | head`) is not a failure.
   for (const stream of [process.stdout, process.stderr])
     stream.on("error", (error: NodeJS.ErrnoException) => {
       if (error.code === "EPIPE") process.exit(0);
@@ -33,7 +34,7 @@ export function processTerminal(): Terminal {
   };
 }
 
-/** A path as people want to read it: relative where it lies below the folder that they are in. */
+/** A path for people: relative where it is below the working folder. */
 export function shownPath(cwd: string, path: string): string {
   const below = relative(cwd, path);
   return below.startsWith("..") ? path : below || ".";

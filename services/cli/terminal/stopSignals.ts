@@ -1,20 +1,20 @@
 /**
- * Waits until somebody wants a process to stop, and lets it stop once. The first Ctrl-C or SIGTERM
- * is a wish; a second Ctrl-C ends the process at once.
+ * Waits for the first request to stop a process. The first Ctrl-C or SIGTERM requests an orderly
+ * stop; a second Ctrl-C ends the process at once.
  */
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { EXIT_FORCED } from "./CliError.ts";
 
 /**
- * Two signals within this are one key press: npm passes the terminal's Ctrl-C on to a child that has
- * already had it.
+ * Two signals within this time are one key press: npm passes the terminal's Ctrl-C on to a child
+ * that has already received it.
  */
 const ONE_PRESS_MS = 500;
 
 export interface StopSignals {
   /** Resolves at the first signal. */
   readonly stopped: Promise<NodeJS.Signals>;
-  /** Stops listening. */
+  /** Removes the signal listeners. */
   readonly release: () => void;
 }
 
