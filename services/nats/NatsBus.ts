@@ -32,10 +32,10 @@ export function makeNatsBus(nats: NatsShape): BusShape {
       );
   };
   const own = new OwnListeners();
-  const batcher = (inbox: ReplyInbox): RequestBatcher =>
+  const batcherOf = (inbox: ReplyInbox): RequestBatcher =>
     new RequestBatcher({ connection, answers: inbox }, (subject) => own.find(subject));
-  const calls = { inbox: answers, batcher: batcher(answers) };
-  const rest = { inbox: callers, batcher: batcher(callers) };
+  const calls = { inbox: answers, batcher: batcherOf(answers) };
+  const rest = { inbox: callers, batcher: batcherOf(callers) };
   const publish: BusShape["publish"] = (subject, data, reply) => {
     checkSize(subject, data);
     if (own.publish(subject, data, reply)) return;
