@@ -12,6 +12,11 @@
 import { decodeFrame, encodeFrame } from "./Frame.ts";
 import type { InboxHead } from "./InboxEnvelope.ts";
 
+/** Start of the names of blobs that hold a call's body. A host reads no other blob for a call. */
+export const CALL_BLOBS = "calls/";
+/** The same for an answer's body. A caller reads and removes no other blob for an answer. */
+export const ANSWER_BLOBS = "answers/";
+
 export type HeaderPairs = ReadonlyArray<readonly [string, string]>;
 
 /** One socket as its gateway knows it: everything a host needs to know about it again. */

@@ -50,7 +50,13 @@ export class Subjects {
     readonly dead: string;
     readonly bodies: string;
   };
-  readonly bucket: { readonly leases: string; readonly blobs: string };
+  readonly bucket: {
+    /** Leases of shards and hosts. */
+    readonly leases: string;
+    /** Leases of gateways. */
+    readonly gateways: string;
+    readonly blobs: string;
+  };
 
   /**
    * `namespace` is `[A-Za-z0-9_-]+`; anything else is a `RangeError`. The layout matters to those who name
@@ -74,7 +80,11 @@ export class Subjects {
       dead: `${namespace}_DEAD`,
       bodies: `${namespace}_BODIES`,
     };
-    this.bucket = { leases: `${namespace}_LEASES`, blobs: `${namespace}_BLOBS` };
+    this.bucket = {
+      leases: `${namespace}_LEASES`,
+      gateways: `${namespace}_GATEWAYS`,
+      blobs: `${namespace}_BLOBS`,
+    };
   }
 
   /** The same installation's, once its layout is known. */
@@ -160,6 +170,10 @@ export class Subjects {
   /** Request and reply between gateways (or hosts) and the host that owns the agent. */
   call(shard: ShardId, id: AgentId): string {
     return `${this.namespace}.call.${shard}.${this.tail(id)}`;
+  }
+  /** Whether only hosts can receive what is published on the subject, as on every call's. */
+  isForHosts(subject: string): boolean {
+    return subject.startsWith(`${this.namespace}.call.`);
   }
   callsOfShard(shard: ShardId): string {
     return `${this.namespace}.call.${shard}.>`;

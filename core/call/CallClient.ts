@@ -18,7 +18,14 @@
  */
 import * as Data from "effect/Data";
 import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
-import { decodeMessage, encodeMessage, type Call, type CallReply } from "../../schemas/Call.ts";
+import {
+  ANSWER_BLOBS,
+  CALL_BLOBS,
+  decodeMessage,
+  encodeMessage,
+  type Call,
+  type CallReply,
+} from "../../schemas/Call.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import type { BlobsShape } from "../journal/Blobs.ts";
@@ -310,7 +317,7 @@ export class CallClient {
       throw new RangeError(
         `A ${call.kind} of ${data.length} bytes is too large: the broker's limit is ${bus.payloadBytesMax}`,
       );
-    const blob = `calls/${time.id()}`;
+    const blob = `${CALL_BLOBS}${time.id()}`;
     await blobs.put(blob, body);
     const short = { ...call, blob };
     return { call: short, body: undefined, data: encodeMessage(short), blob };
@@ -320,6 +327,8 @@ export class CallClient {
     if (!("blob" in reply) || reply.kind === "done" || reply.blob === undefined)
       return { reply, body };
     const { blobs } = this.parts;
+    if (!reply.blob.startsWith(ANSWER_BLOBS))
+      throw new AgentUnreachable({ message: "the answer names a blob that holds no answer" });
     const whole = await blobs.get(reply.blob);
     if (whole === undefined) throw new AgentUnreachable({ message: "the answer's body is gone" });
     // A blob that stays behind costs space, nothing else.

@@ -15,6 +15,8 @@
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
 import {
+  ANSWER_BLOBS,
+  CALL_BLOBS,
   decodeMessage,
   encodeMessage,
   type Call,
@@ -268,7 +270,11 @@ export class Shard {
     // Not before those that were stored before it (rule 4).
     if (call.kind === "input" && this.consumer?.caughtUp !== true) return this.notHere();
     try {
-      const whole = "blob" in call && call.blob !== undefined ? await blobs.get(call.blob) : body;
+      const blob = "blob" in call ? call.blob : undefined;
+      // Callers may be gateways, which may not read what agents have stored.
+      if (blob !== undefined && !blob.startsWith(CALL_BLOBS))
+        throw new Error("a call names a blob that holds no call's body");
+      const whole = blob === undefined ? body : await blobs.get(blob);
       if (whole === undefined) throw new Error("the body of a call is gone");
       const answer = await this.slot(id).call(call, whole);
       // Done, and not ours to tell any more: the caller decides whether to ask the next owner.
@@ -318,7 +324,7 @@ export class Shard {
       const message = `The result is ${data.length} bytes; the broker's limit is ${bus.payloadBytesMax}`;
       return bus.publish(subject, encodeMessage({ kind: "error", name: "RangeError", message }));
     }
-    const blob = `answers/${time.id()}`;
+    const blob = `${ANSWER_BLOBS}${time.id()}`;
     await blobs.put(blob, bytes);
     bus.publish(subject, encodeMessage({ ...reply, blob }));
   }

@@ -1,5 +1,5 @@
 /** Answers a durable input to the gateway that waits for it; a large body goes by the blob store. */
-import { encodeMessage, type InputAnswer } from "../../schemas/Call.ts";
+import { ANSWER_BLOBS, encodeMessage, type InputAnswer } from "../../schemas/Call.ts";
 import type { HostServices } from "./HostServices.ts";
 
 const encoder = new TextEncoder();
@@ -14,7 +14,7 @@ export function sendAnswer(
   const bytes = typeof body === "string" ? encoder.encode(body) : body;
   const data = encodeMessage(answer, bytes);
   if (data.length <= bus.payloadBytesMax) return bus.publish(subject, data);
-  const blob = `answers/${time.id()}`;
+  const blob = `${ANSWER_BLOBS}${time.id()}`;
   blobs.put(blob, bytes).then(
     () => bus.publish(subject, encodeMessage({ ...answer, blob })),
     // The input is done and acked: the gateway answers 202 at its deadline.

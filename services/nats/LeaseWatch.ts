@@ -1,5 +1,5 @@
 /**
- * One watch of the leases: every live one, then each change, for as long as the signal lets it.
+ * One watch of one bucket of leases: every live lease, then each change, until the signal fires.
  *
  * 1. Each round is a new ordered push consumer that begins with the last message of every key, so
  *    nothing that happened between two rounds is missed: a key that was known and is not there any more is
@@ -10,9 +10,11 @@
  * 3. A lease that was not renewed for two TTLs of the stream's own time is gone, whether or not its marker came: the replica
  *    that serves a watch may keep what the others have expired, as one did that had been down or without room. The
  *    time is that of this round's messages: a lease that a round lists is as old as its message, not as young as the round.
+ *    In a bucket where nobody renews, time stands still: such a copy is noticed with the next claim or renewal there.
  */
 import type { Msg, Subscription } from "@nats-io/nats-core";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
+import type { LeaseBucket } from "./leaseBuckets.ts";
 import { isLive, isOver, isReleased, leaseKey } from "./leaseMessage.ts";
 import type { NatsShape } from "./Nats.ts";
 import { retryPause } from "./retryPause.ts";
@@ -40,8 +42,7 @@ interface Known {
 
 export class LeaseWatch {
   private readonly nats: NatsShape;
-  private readonly stream: string;
-  private readonly prefix: string;
+  private readonly bucket: LeaseBucket;
   private readonly onChange: (change: LeaseChange) => void;
   private readonly signal: AbortSignal;
   /** Live keys as last heard of. */
@@ -52,14 +53,12 @@ export class LeaseWatch {
 
   constructor(
     nats: NatsShape,
-    stream: string,
-    prefix: string,
+    bucket: LeaseBucket,
     onChange: (change: LeaseChange) => void,
     signal: AbortSignal,
   ) {
     this.nats = nats;
-    this.stream = stream;
-    this.prefix = prefix;
+    this.bucket = bucket;
     this.onChange = onChange;
     this.signal = signal;
   }
@@ -115,7 +114,7 @@ export class LeaseWatch {
       if (Number(numbers.at(-3)) !== expected) return round.end("a change was lost on the way");
       expected++;
       const header = (name: string): string | undefined => message.headers?.get(name) || undefined;
-      const key = leaseKey(message.subject, this.prefix);
+      const key = leaseKey(message.subject, this.bucket.prefix);
       unlisted.delete(key);
       const value = isLive({ header }) ? message.string() : undefined;
       behind = Number(numbers.at(-1));
@@ -141,7 +140,7 @@ export class LeaseWatch {
       if (this.signal.aborted && this.nats.connection.connected())
         // Only spares the server a minute of an abandoned consumer.
         await this.nats.api
-          .call(`CONSUMER.DELETE.${this.stream}.${info.name}`)
+          .call(`CONSUMER.DELETE.${this.bucket.stream}.${info.name}`)
           .catch(() => undefined);
     } finally {
       round.end("over");
@@ -150,12 +149,13 @@ export class LeaseWatch {
   }
 
   private createConsumer(inbox: string): Promise<ConsumerInfo> {
-    return this.nats.api.call(`CONSUMER.CREATE.${this.stream}`, {
-      stream_name: this.stream,
+    const { stream, filter } = this.bucket;
+    return this.nats.api.call(`CONSUMER.CREATE.${stream}`, {
+      stream_name: stream,
       config: {
         deliver_subject: inbox,
         deliver_policy: "last_per_subject",
-        filter_subject: `${this.prefix}>`,
+        filter_subject: filter,
         ack_policy: "none",
         max_deliver: 1,
         mem_storage: true,

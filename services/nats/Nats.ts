@@ -30,8 +30,13 @@ export interface NatsShape {
   readonly subjects: Subjects;
   /** Of the broker. */
   readonly replies: ReplyInbox;
-  /** Of other processes. */
+  /** Answers of hosts to calls, and batches with them. Only hosts learn its address. */
   readonly answers: ReplyInbox;
+  /**
+   * Answers to everything else, and batches with those who call this process. Gateways learn its
+   * address, and may publish there: what they send can't end a call, whose answer comes to `answers`.
+   */
+  readonly callers: ReplyInbox;
   readonly publisher: AckPublisher;
   /** For the two below. Off at first: turn it on where the server syncs always. */
   readonly groupCommit: GroupCommit;
@@ -78,6 +83,7 @@ export async function openNats(
     subjects: laid,
     replies,
     answers: new ReplyInbox(connection, connection.newAnswerInbox()),
+    callers: new ReplyInbox(connection, connection.newAnswerInbox()),
     api,
     publisher,
     groupCommit,

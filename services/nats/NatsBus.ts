@@ -4,6 +4,11 @@
  * the client would keep it without a bound, and send some of it when nobody waits for it any more.
  * What this process publishes or asks where it alone listens stays in it (`OwnListeners`); what it asks where another does,
  * and answers it, goes with others of the same pass of the event loop (`RequestBatcher`).
+ *
+ * A process has two addresses for what others send it, each with its own batcher, because whoever is asked learns the
+ * address of the asker and may publish there. Calls, which only hosts receive, use `answers`. Everything else uses
+ * `callers`: requests to gateways, and the batches of those who call this process. A gateway that batches its calls
+ * to a host, or answers its census, can therefore not forge an answer to that host's own calls.
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
@@ -11,13 +16,13 @@ import { Bus, BrokerUnavailable, type BusReply, type BusShape } from "../../core
 import { Nats, payloadBytesMax, type NatsShape } from "./Nats.ts";
 import { OwnListeners } from "./OwnListeners.ts";
 import { RequestBatcher, type AskedBy } from "./RequestBatcher.ts";
-import { isNoResponders, plain } from "./ReplyInbox.ts";
+import { isNoResponders, plain, type ReplyInbox } from "./ReplyInbox.ts";
 
 /** A healthy broker answers a ping within milliseconds. */
 const FLUSH_TIMEOUT_MS = 5_000;
 
 export function makeNatsBus(nats: NatsShape): BusShape {
-  const { connection, answers } = nats;
+  const { connection, subjects, answers, callers } = nats;
   const { client } = connection;
   const bytesMax = payloadBytesMax(connection);
   const checkSize = (subject: string, data: Uint8Array): void => {
@@ -27,7 +32,10 @@ export function makeNatsBus(nats: NatsShape): BusShape {
       );
   };
   const own = new OwnListeners();
-  const parcels = new RequestBatcher(nats, (subject) => own.find(subject));
+  const batcherOf = (inbox: ReplyInbox): RequestBatcher =>
+    new RequestBatcher({ connection, answers: inbox }, (subject) => own.find(subject));
+  const calls = { inbox: answers, batcher: batcherOf(answers) };
+  const rest = { inbox: callers, batcher: batcherOf(callers) };
   const publish: BusShape["publish"] = (subject, data, reply) => {
     checkSize(subject, data);
     if (own.publish(subject, data, reply)) return;
@@ -40,9 +48,12 @@ export function makeNatsBus(nats: NatsShape): BusShape {
     onReconnected: (f) => connection.onChange((up) => up && f()),
     publish,
     answer: (reply, data) => {
-      if (!parcels.answer(reply, data)) publish(reply, data);
+      if (!rest.batcher.answer(reply, data)) publish(reply, data);
     },
-    moved: (pattern) => parcels.forget(pattern),
+    moved: (pattern) => {
+      calls.batcher.forget(pattern);
+      rest.batcher.forget(pattern);
+    },
     subscribe: (subject, handler, options) => {
       const alone = options?.alone === true;
       const endOwn = alone ? own.add(subject, handler) : undefined;
@@ -57,7 +68,7 @@ export function makeNatsBus(nats: NatsShape): BusShape {
           try {
             const reply = message.reply === "" ? undefined : message.reply;
             handler({ subject: message.subject, data: plain(message.data), reply });
-            if (alone && reply !== undefined) parcels.asked(subject, reply, askedBy);
+            if (alone && reply !== undefined) rest.batcher.asked(subject, reply, askedBy);
           } catch (thrown) {
             // A throw here would end the client's reading loop without a word: make it fatal instead.
             queueMicrotask(() => {
@@ -79,12 +90,13 @@ export function makeNatsBus(nats: NatsShape): BusShape {
     request: (subject, data, options) => {
       checkSize(subject, data);
       const { timeoutMs, signal } = options;
-      const answer = own.request(subject, data, options) ?? parcels.request(subject, data, options);
+      const { inbox, batcher } = subjects.isForHosts(subject) ? calls : rest;
+      const answer = own.request(subject, data, options) ?? batcher.request(subject, data, options);
       if (answer !== undefined) return answer;
       return new Promise<BusReply>((resolve) => {
         const answered = (found: Uint8Array | undefined): void =>
           resolve(found === undefined ? { _tag: "NoResponders" } : { _tag: "Reply", data: found });
-        answers.send(
+        inbox.send(
           subject,
           data,
           {
@@ -101,7 +113,8 @@ export function makeNatsBus(nats: NatsShape): BusShape {
       });
     },
     flush: async () => {
-      parcels.flush();
+      calls.batcher.flush();
+      rest.batcher.flush();
       if (!connection.connected())
         throw new BrokerUnavailable({ message: "the connection to the broker is down" });
       let timer: NodeJS.Timeout | undefined;

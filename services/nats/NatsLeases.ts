@@ -1,5 +1,5 @@
 /**
- * Leases in a key-value bucket whose age limit is their TTL. The port's rules, and how they hold:
+ * Leases in key-value buckets (`leaseBuckets`) whose age limit is their TTL. The port's rules, and how they hold:
  *
  * 1. Claiming, renewing and releasing each publish with the sequence of the key's last message:
  *    the stream refuses all but one. The current message is asked of the leader.
@@ -26,6 +26,7 @@ import {
   type PublishOutcome,
 } from "./AckPublisher.ts";
 import { unavailable } from "./JetStreamApi.ts";
+import { LeaseBuckets, type LeaseBucket } from "./leaseBuckets.ts";
 import { LeaseWatch } from "./LeaseWatch.ts";
 import { isLive, isOver, leaseKey, leaseOf, LeaseHeader, RELEASED } from "./leaseMessage.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
@@ -39,16 +40,16 @@ const encoder = new TextEncoder();
 const EMPTY = new Uint8Array(0);
 
 export function makeNatsLeases(nats: NatsShape): LeasesShape {
-  const bucket = nats.subjects.bucket.leases;
-  const stream = `KV_${bucket}`;
-  const prefix = `$KV.${bucket}.`;
+  const buckets = new LeaseBuckets(nats.subjects);
   /** Last sequence of each lease that was claimed here. */
   const held = new Map<string, { readonly epoch: Epoch; revision: Sequence }>();
-  const subjectOf = (key: string): string => prefix + key.split(".").map(encodeToken).join(".");
+  const subjectOf = (key: string): string =>
+    buckets.of(key).prefix + key.split(".").map(encodeToken).join(".");
   const stranded = new StallDetector(nats.connection);
   const current = async (key: string): Promise<StoredMessage | undefined> => {
     try {
-      const found = await nats.reader.byLeader(stream, { last_by_subj: subjectOf(key) });
+      const query = { last_by_subj: subjectOf(key) };
+      const found = await nats.reader.byLeader(buckets.of(key).stream, query);
       stranded.heard(true);
       return found;
     } catch (error) {
@@ -113,13 +114,33 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
       if (outcome._tag === "NotSent") throw new BrokerUnavailable({ message: outcome.message });
       // An earlier renewal of ours may have been stored without our knowing.
       const found = await current(lease.key);
-      if (found === undefined || !isLive(found) || leaseOf(found, prefix).epoch !== lease.epoch) {
+      if (
+        found === undefined ||
+        !isLive(found) ||
+        leaseOf(found, buckets.of(lease.key).prefix).epoch !== lease.epoch
+      ) {
         held.delete(lease.key);
         return { _tag: "Lost" };
       }
       mine.revision = found.seq;
     }
     throw new BrokerUnavailable({ message: `${lease.key} could not be written` });
+  };
+
+  /** Live leases of one bucket whose key starts with `keyPrefix`. */
+  const listOf = async (
+    { stream, prefix, filter }: LeaseBucket,
+    keyPrefix: string,
+  ): Promise<Lease[]> => {
+    const live: StoredMessage[] = [];
+    let newestMs = 0;
+    for await (const found of nats.reader.messages(stream, filter, { fromSeq: 1 })) {
+      newestMs = Math.max(newestMs, found.storedMs);
+      if (isLive(found) && leaseKey(found.subject, prefix).startsWith(keyPrefix)) live.push(found);
+    }
+    return live
+      .filter(({ storedMs }) => !isOver(storedMs, newestMs, nats.leaseTtlMs))
+      .map((found) => leaseOf(found, prefix));
   };
 
   return {
@@ -137,19 +158,15 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
       await rewrite(lease, EMPTY, [LeaseHeader.operation, RELEASED]).catch(() => undefined);
       if (held.get(lease.key)?.epoch === lease.epoch) held.delete(lease.key);
     },
-    watch: (onChange, signal) => new LeaseWatch(nats, stream, prefix, onChange, signal).start(),
+    watch: async (onChange, signal) => {
+      await Promise.all(
+        buckets.all.map((bucket) => new LeaseWatch(nats, bucket, onChange, signal).start()),
+      );
+    },
     list: async (keyPrefix) => {
       try {
-        const live: StoredMessage[] = [];
-        let newestMs = 0;
-        for await (const found of nats.reader.messages(stream, `${prefix}>`, { fromSeq: 1 })) {
-          newestMs = Math.max(newestMs, found.storedMs);
-          if (isLive(found) && leaseKey(found.subject, prefix).startsWith(keyPrefix))
-            live.push(found);
-        }
-        return live
-          .filter(({ storedMs }) => !isOver(storedMs, newestMs, nats.leaseTtlMs))
-          .map((found) => leaseOf(found, prefix));
+        const read = buckets.withKeys(keyPrefix).map((bucket) => listOf(bucket, keyPrefix));
+        return (await Promise.all(read)).flat();
       } catch (error) {
         throw unavailable(error);
       }

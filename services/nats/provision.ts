@@ -1,7 +1,8 @@
 /**
- * Creates what an installation keeps in the broker, or checks and completes what is there: inbox, journal and
- * snapshots of each stream group, the dead letters, the bucket of leases, the bucket of blobs. Safe to run again, and by several processes at
- * once: each creation either is ours, or meets another's and is looked at again.
+ * Creates what an installation keeps in the broker, or checks and completes what is there: inbox, timers, journal
+ * and snapshots of each stream group, the dead letters, the two buckets of leases, the bucket of blobs, the bodies.
+ * Safe to run again, and by several processes at once: a stream that another process creates first is checked like
+ * one that was there before.
  *
  * Consumers are not made here: each shard's is made by the host that takes the shard (`ShardConsumer`).
  * The numbers of shards and of stream groups are written into the first inbox's metadata and never change: they say
@@ -110,7 +111,8 @@ export async function provision(
     checkGroups(layout.streamGroups, options.streamGroups, subjects.namespace);
   }
   const laid = subjects.withLayout(layout);
-  const configs = streamConfigs(laid, choicesOf(options, before?.config));
+  const leases = await info(api, `KV_${subjects.bucket.leases}`);
+  const configs = streamConfigs(laid, choicesOf(options, before?.config, leases?.config));
   // Looked for at once, since mostly all are there; made one after the other.
   const there = await Promise.all(configs.map(({ name }) => info(api, name)));
   const outdated = there.filter((found) => found !== undefined && isOutdated(laid, found.config));
@@ -132,14 +134,18 @@ export async function provision(
   return readInstallation(api, subjects);
 }
 
-/** What was not asked for is as of the streams that are there: one that a new release adds is as safe as they are. */
+/**
+ * Choices that were not made are taken from the streams that exist: a stream that a new release adds is as safe as
+ * they are, and gateways' leases live as long as the others (`leases`: the configuration of their bucket).
+ */
 const choicesOf = (
-  { replicas, placement, storage, leaseTtlMs = LEASE_TTL_MS_DEFAULT }: ProvisionOptions,
+  { replicas, placement, storage, leaseTtlMs }: ProvisionOptions,
   found: StreamConfig | undefined,
+  leases?: StreamConfig,
 ): StreamChoices => ({
   replicas: replicas ?? Number(found?.["num_replicas"] ?? 1),
   storage: storage ?? (found?.["storage"] as StreamChoices["storage"] | undefined) ?? "file",
-  leaseTtlMs,
+  leaseTtlMs: leaseTtlMs ?? (leases === undefined ? LEASE_TTL_MS_DEFAULT : ttlMsOf(leases)),
   placement: placement ?? (found?.["placement"] as Placement | undefined),
 });
 
@@ -178,8 +184,10 @@ export async function readInstallation(
       namespace: subjects.namespace,
       message: `nothing is provisioned under "${subjects.namespace}" on this broker: run "agents provision" once`,
     });
-  return { ...layout, leaseTtlMs: Number(leases.config["max_age"]) / NANOS_PER_MS };
+  return { ...layout, leaseTtlMs: ttlMsOf(leases.config) };
 }
+
+const ttlMsOf = (leases: StreamConfig): number => Number(leases["max_age"]) / NANOS_PER_MS;
 
 /** Undefined when it was created as wanted. */
 async function createOrFind(
@@ -270,7 +278,7 @@ const refused = (stream: string, error: ApiRefusal): ProvisioningRefused =>
     code: error.code,
     message: `the broker refuses the stream ${stream}: ${error.message} (${error.code}); ${
       error.code === ApiCode.streamsMaxReached
-        ? "raise max_streams of the account: an installation has eight, and four more for each stream group after the first"
+        ? "raise max_streams of the account: an installation has nine, and four more for each stream group after the first"
         : "nats-server 2.12.14 or 2.14.4, or newer, is needed"
     }`,
   });

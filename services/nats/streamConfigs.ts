@@ -98,12 +98,13 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       retention: "limits",
       discard: "new",
     },
-    {
+    // Gateways' leases apart (`leaseBuckets`): the server refuses expiry markers without rollups.
+    ...[bucket.leases, bucket.gateways].map((leases) => ({
       // A key-value bucket, as the NATS tools know it. Its age limit is the leases' TTL: each renewal is
       // a new message and starts it again, while a TTL of the message itself would be lost by an update.
       ...common,
-      name: `KV_${bucket.leases}`,
-      subjects: [`$KV.${bucket.leases}.>`],
+      name: `KV_${leases}`,
+      subjects: [`$KV.${leases}.>`],
       retention: "limits",
       discard: "new",
       max_msgs_per_subject: 1,
@@ -114,7 +115,7 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       subject_delete_marker_ttl: MARKER_TTL_MS * NANOS_PER_MS,
       // An age limit shorter than this window is refused.
       duplicate_window: Math.min(choices.leaseTtlMs, 120_000) * NANOS_PER_MS,
-    },
+    })),
     {
       // An object store, as the NATS tools know it.
       ...common,

@@ -9,6 +9,7 @@ import { Subjects } from "../../schemas/Subjects.ts";
 import { bodyStore } from "../../services/nats/blobStores.ts";
 import { openNats, type NatsShape } from "../../services/nats/Nats.ts";
 import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
+import { makeNatsLeases } from "../../services/nats/NatsLeases.ts";
 import { openConnection, type NatsConnectionShape } from "../../services/nats/NatsConnection.ts";
 import { deployNats, passwordOf, type Deployed, type User } from "../deploy/DeployedNats.ts";
 import { pollUntil } from "../kit/poll.ts";
@@ -20,6 +21,9 @@ const VICTIM_BODY = "inbox/Ledger/victim/1";
 const BYTES = 300_000;
 /** Longer than the server takes to answer, shorter than a test: a refused request is not answered at all. */
 const ANSWER_MS = 300;
+/** Longer than the test: nobody renews. */
+const LEASE_TTL_MS = 120_000;
+const OWNED = ["shard.1", "shard.2", "host.h1"];
 type Edge = "gateway" | "mail";
 const EDGE: ReadonlyArray<Edge> = ["gateway", "mail"];
 
@@ -39,7 +43,9 @@ beforeAll(async () => {
     },
     () => undefined,
   );
-  nats = await openNats(connection, new Subjects(), { provision: { shards: SHARDS } });
+  nats = await openNats(connection, new Subjects(), {
+    provision: { shards: SHARDS, leaseTtlMs: LEASE_TTL_MS },
+  });
   for (const user of [...EDGE, "host", "reader"] as const)
     clients.set(
       user,
@@ -51,6 +57,7 @@ beforeAll(async () => {
       }),
     );
   await makeNatsBlobs(nats).put(VICTIM_BODY, new Uint8Array(BYTES));
+  for (const key of OWNED) await makeNatsLeases(nats).claim(key, "owner");
 }, 60_000);
 
 afterAll(async () => {
@@ -149,9 +156,36 @@ describe.each(EDGE)("the user %s", (user) => {
   });
 
   it("can't take a shard's lease, or any but a gateway's", async () => {
-    for (const key of ["shard.1", "host.h1", "gateway"])
+    for (const key of ["shard.1", "host.h1", "gateway", "gateway.g1"])
       expect(await tell(user, `$KV.agents_LEASES.${key}`, "thief")).toBeUndefined();
+    for (const key of ["shard.1", "host.h1", "gateway"])
+      expect(await tell(user, `$KV.agents_GATEWAYS.${key}`, "thief")).toBeUndefined();
   });
+
+  it.each(["all", "sub"])(
+    "can't remove a lease of a shard or a host by a rollup of %s",
+    async (rollup) => {
+      const lines = { "Nats-Rollup": rollup };
+      for (const bucket of ["agents_LEASES", "agents_GATEWAYS"])
+        await tell(user, `$KV.${bucket}.gateway.thief`, "thief", lines);
+      // A consumer could carry the message, headers and all: the server does not deliver to a stream.
+      for (const deliver_subject of [
+        "$KV.agents_LEASES.gateway.thief",
+        "$KV.agents_LEASES.shard.1",
+      ])
+        await tell(
+          user,
+          "$JS.API.CONSUMER.CREATE.KV_agents_GATEWAYS",
+          JSON.stringify({ stream_name: "KV_agents_GATEWAYS", config: { deliver_subject } }),
+        );
+      await connection.client.flush();
+      const leases = await makeNatsLeases(nats).list("");
+      const owned = leases.filter(({ key }) => !key.startsWith("gateway."));
+      expect(owned.map(({ key, value }) => [key, value])).toEqual(
+        OWNED.map((key) => [key, "owner"]),
+      );
+    },
+  );
 
   it("can't forge an answer to anybody but a host, and no ack at all", async () => {
     const host = clients.get("host")!;
@@ -171,6 +205,40 @@ describe.each(EDGE)("the user %s", (user) => {
     await client.flush();
     await pollUntil("what is allowed arrives", () => heard.length > 0);
     expect(new Set(heard)).toEqual(new Set(["agents.answer.host.token.1"]));
+  });
+});
+
+describe("the bucket of gateways' leases", () => {
+  it("holds nothing but gateways' leases for those who read it", async () => {
+    await nats.publisher.publish("$KV.agents_GATEWAYS.shard.3", Buffer.from("thief"));
+    await makeNatsLeases(nats).claim("gateway.honest", "honest");
+    const hosts = await openConnection(
+      {
+        servers: deployed.url("host"),
+        inboxPrefix: "_INBOX.agents.host",
+        answerPrefix: "agents.answer.host",
+      },
+      () => undefined,
+    );
+    const leases = makeNatsLeases(await openNats(hosts, new Subjects()));
+    const over = new AbortController();
+    const seen: string[] = [];
+    await leases.watch(({ key }) => void seen.push(key), over.signal);
+    over.abort();
+    const listed = (await leases.list("")).map(({ key }) => key);
+    expect(await leases.list("shard.3")).toEqual([]);
+    await hosts.close();
+    for (const keys of [seen, listed]) {
+      expect(keys).toEqual(expect.arrayContaining([...OWNED, "gateway.honest"]));
+      expect(keys).not.toContain("shard.3");
+    }
+  });
+
+  it("is read beside the other one, where gateways of an older release keep theirs", async () => {
+    await nats.publisher.publish("$KV.agents_LEASES.gateway.older", Buffer.from("older"));
+    expect((await makeNatsLeases(nats).list("gateway.o")).map(({ key }) => key)).toEqual([
+      "gateway.older",
+    ]);
   });
 });
 

@@ -105,7 +105,11 @@ async function stored({ nats, namespace }: SystemOptions): Promise<Record<string
     const found: Record<string, number> = {};
     const { bucket } = new Subjects(namespace);
     for await (const { config, state } of (await jetstreamManager(client)).streams.list())
-      if (config.name.includes(`${namespace}_`) && !config.name.endsWith(bucket.leases))
+      if (
+        config.name.includes(`${namespace}_`) &&
+        !config.name.endsWith(bucket.leases) &&
+        !config.name.endsWith(bucket.gateways)
+      )
         found[config.name] = state.messages;
     return found;
   } finally {

@@ -38,7 +38,8 @@ async function wipe(key: string): Promise<void> {
   const marker = headers();
   marker.set("Nats-Rollup", "sub");
   marker.set("KV-Operation", "PURGE");
-  await client.request(`$KV.agents_LEASES.${key}`, "", { headers: marker, timeout: 5_000 });
+  const bucket = key.startsWith("gateway.") ? "agents_GATEWAYS" : "agents_LEASES";
+  await client.request(`$KV.${bucket}.${key}`, "", { headers: marker, timeout: 5_000 });
 }
 
 const leases = async () =>

@@ -35,7 +35,7 @@ const DEADLINE_MS = 9_500;
 const STOP_TIMEOUT_MS = 30_000;
 const DURABILITY = "durability of the broker";
 const STREAMS = [
-  "agents_INBOX", "agents_JOURNAL", "agents_SNAPSHOTS", "agents_DEAD", "KV_agents_LEASES", "OBJ_agents_BLOBS", "agents_TIMERS", "agents_BODIES",
+  "agents_INBOX", "agents_JOURNAL", "agents_SNAPSHOTS", "agents_DEAD", "KV_agents_LEASES", "KV_agents_GATEWAYS", "OBJ_agents_BLOBS", "agents_TIMERS", "agents_BODIES",
 ]; // prettier-ignore
 
 interface StreamInfo {

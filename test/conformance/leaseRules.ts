@@ -155,6 +155,27 @@ export function leaseRules(makeBackend: () => Promise<Backend>): void {
       await b.leases.release(two);
     });
 
+    it("a gateway's lease is like any other: claimed once, watched, listed, renewed, expired", async () => {
+      const key = "gateway.g1";
+      const watching = await watch(b, key);
+      const lease = await claim(a, key, "g1");
+      expect(await b.leases.claim(key, "g2")).toEqual({ _tag: "Held" });
+      expect(await a.leases.renew(lease)).toEqual({ _tag: "Renewed" });
+      expect(await b.leases.list("gateway.")).toEqual([lease]);
+      expect(await b.leases.list("gate")).toEqual([lease]);
+      expect((await b.leases.list("")).map((each) => each.key)).toContain(key);
+      expect(await b.leases.list("shard.g1")).toEqual([]);
+      await watching.saw(2);
+      expect(watching.values()).toEqual(["g1", undefined]);
+      expect(await a.leases.renew(lease)).toEqual({ _tag: "Lost" });
+      const next = await claim(b, key, "g2");
+      expect(next.epoch).toBeGreaterThan(lease.epoch);
+      await b.leases.release(next);
+      await watching.saw(4);
+      expect(watching.changes.at(-1)).toMatchObject({ value: undefined, released: true });
+      watching.stop();
+    });
+
     it("a watch misses nothing that happened while the broker was away", async () => {
       const [gone, kept] = [newKey(), newKey()];
       const lease = await claim(a, gone, "h1");

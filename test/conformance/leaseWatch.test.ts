@@ -9,6 +9,7 @@ import { pollUntil } from "../kit/poll.ts";
 
 const TTL_MS = 1_000;
 const PREFIX = "$KV.leases.";
+const BUCKET = { stream: "KV_leases", prefix: PREFIX, filter: `${PREFIX}>`, keys: "" };
 /** By the stream's clock, any. */
 const START_MS = 1_000_000;
 
@@ -60,7 +61,7 @@ function watchOf() {
       },
     },
   } as object as NatsShape;
-  const watch = new LeaseWatch(nats, "KV_leases", PREFIX, (c) => void told.push(c), over.signal);
+  const watch = new LeaseWatch(nats, BUCKET, (c) => void told.push(c), over.signal);
   return {
     releases: () => told.map(({ released }) => released),
     told: () => told.map(({ key, value }) => `${key} ${value ?? "gone"}`),

@@ -70,6 +70,27 @@ describe("provisioning", () => {
     expect((await open(subjects, { leaseTtlMs: 2_000 })).leaseTtlMs).toBe(2_000);
   });
 
+  it("gives an installation of an older release the bucket of gateways' leases, with its TTL", async () => {
+    const subjects = newNamespace();
+    const nats = await open(subjects, { leaseTtlMs: 3_000 });
+    const gateways = `KV_${subjects.bucket.gateways}`;
+    await nats.api.call(`STREAM.DELETE.${gateways}`);
+    await open(subjects);
+    type Info = { config: Record<string, unknown> };
+    const [found, leases] = await Promise.all(
+      [gateways, `KV_${subjects.bucket.leases}`].map(
+        async (stream) => (await nats.api.call<Info>(`STREAM.INFO.${stream}`)).config,
+      ),
+    );
+    const { name: _name, subjects: taken, ...settings } = found!;
+    expect(taken).toEqual([`$KV.${subjects.bucket.gateways}.>`]);
+    expect(settings["max_age"]).toBe(3_000_000_000);
+    expect(leases).toMatchObject(settings);
+    expect((await open(subjects, { leaseTtlMs: 2_000 })).leaseTtlMs).toBe(2_000);
+    const { config } = await nats.api.call<Info>(`STREAM.INFO.${gateways}`);
+    expect(config["max_age"]).toBe(2_000_000_000);
+  });
+
   it("brings a stream that was changed back to what it must be, and keeps an operator's limit", async () => {
     const subjects = newNamespace();
     const nats = await open(subjects);

@@ -162,6 +162,7 @@ const STREAMS = [
   "agents_DEAD",
   "agents_BODIES",
   "KV_agents_LEASES",
+  "KV_agents_GATEWAYS",
   "OBJ_agents_BLOBS",
 ];
 /** Of every stream. */
@@ -185,6 +186,8 @@ const EDGE: ReadonlyArray<string> = [
   "_INBOX.agents.mail.token.1",
   "$KV.agents_LEASES.shard.1",
   "$KV.agents_LEASES.host.h1",
+  "$KV.agents_LEASES.gateway.g1",
+  "$KV.agents_GATEWAYS.shard.1",
   "$O.agents_BLOBS.C.1",
   "$O.agents_BLOBS.M.1",
   ...each("STREAM.PURGE", "STREAM.MSG.DELETE", "STREAM.DELETE", "STREAM.UPDATE", "STREAM.CREATE"),
@@ -212,13 +215,18 @@ const EDGE: ReadonlyArray<string> = [
   ].flatMap((stream) => [`${API}.STREAM.MSG.GET.${stream}`, `${API}.DIRECT.GET.${stream}`]),
   `${API}.DIRECT.GET.agents_JOURNAL.agents.journal.Ledger.one`,
   `${API}.DIRECT.GET.KV_agents_LEASES`,
+  `${API}.DIRECT.GET.KV_agents_GATEWAYS`,
   `${API}.DIRECT.GET.agents_BODIES`,
   "other.inbox.1.Ledger.one",
 ];
 /** What no process but the named ones may publish to. */
 const FORBIDDEN: ReadonlyArray<readonly [User, string, ReadonlyArray<string>]> = [
   ["gateway", "do anything but add inputs, call agents and keep its lease", EDGE],
-  ["mail", "do anything but add inputs and call agents", [...EDGE, "$KV.agents_LEASES.gateway.g1"]],
+  [
+    "mail",
+    "do anything but add inputs and call agents",
+    [...EDGE, "$KV.agents_GATEWAYS.gateway.g1"],
+  ],
   [
     "host",
     "create, change, purge or remove a stream of journals, forge an ack, or touch another namespace",
@@ -232,6 +240,7 @@ const FORBIDDEN: ReadonlyArray<readonly [User, string, ReadonlyArray<string>]> =
       "_INBOX.agents.host.token.1",
       "agents.due.1.Ledger.one",
       "agents.erase.Ledger.one",
+      "$KV.agents_GATEWAYS.gateway.g1",
       `${API}.STREAM.CREATE.other_JOURNAL`,
       `${API}.STREAM.INFO.other_JOURNAL`,
       `${API}.DIRECT.GET.other_JOURNAL`,
@@ -252,7 +261,7 @@ const FORBIDDEN: ReadonlyArray<readonly [User, string, ReadonlyArray<string>]> =
       "agents.body.entry.1",
       "agents.call.1.Ledger.one",
       "agents.answer.host.token.1",
-      "$KV.agents_LEASES.gateway.g1",
+      "$KV.agents_GATEWAYS.gateway.g1",
     ],
   ],
   [
