@@ -10,7 +10,9 @@ export interface TimeShape {
   readonly nowMs: () => number;
   /** Milliseconds of a clock that never jumps; only differences mean anything. */
   readonly monotonicMs: () => number;
-  /** Runs `f` once, `ms` from now or later. The returned function cancels; calling it twice is fine. */
+  /**
+   * Runs `f` once, `ms` from now or later. The returned function cancels; calling it twice is fine.
+   */
   readonly after: (ms: number, f: () => void) => () => void;
   /** A new unique id: 128 random bits or more, `[A-Za-z0-9_-]`. */
   readonly id: () => string;

@@ -1,4 +1,7 @@
-/** What all agents of a process share, by the clock that they share: a simulation has several processes in one. */
+/**
+ * What all agents of a process share, by the clock that they share: a simulation has several
+ * processes in one.
+ */
 import type { TimeShape } from "./Time.ts";
 
 /** Made for each clock once, when it is first asked for; it goes with its clock. */

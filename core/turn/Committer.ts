@@ -22,7 +22,7 @@
  */
 import type { AgentDatabase } from "../database/Databases.ts";
 import type { AppendResult } from "../journal/Journal.ts";
-import { EqualTimers } from "../time/EqualTimers.ts";
+import { TimeoutQueue } from "../time/TimeoutQueue.ts";
 import { perClock } from "../time/perClock.ts";
 import type { Sequence } from "../../schemas/Address.ts";
 import { AgentDiscarded } from "../errors/errors.ts";
@@ -57,7 +57,7 @@ const SETTLE_MS = 1;
 const HOLDS_MAX = 3;
 
 /** One for all agents of a process: by its clock. */
-const gatherTimers = perClock((time) => new EqualTimers(time, GATHER_MS));
+const gatherTimeouts = perClock((time) => new TimeoutQueue(time));
 
 export interface CommitterHost extends JournalOwner {
   readonly database: AgentDatabase;
@@ -263,7 +263,7 @@ export class Committer {
 
   private gather(): void {
     const { time } = this.host;
-    this.cancelGather ??= gatherTimers(time).after(() => {
+    this.cancelGather ??= gatherTimeouts(time).after(GATHER_MS, () => {
       this.cancelGather = time.after(SETTLE_MS, () => {
         this.cancelGather = undefined;
         this.gathered();

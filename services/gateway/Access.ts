@@ -1,22 +1,24 @@
 /**
- * Who may use a gateway before any agent hears of a request (`docs/access.md`). Asked by `Gateway` for each request that
- * no verified webhook route takes, and by `routeRequest` where the module has no `fetch` of its own: one that has
- * decides about classes and origins itself.
+ * Access control in front of all agents (`docs/access.md`): decides which requests a gateway
+ * refuses before any agent receives them. `Gateway` calls it for each request that no verified
+ * webhook route matches. `routeRequest` calls it if the module has no `fetch` of its own; a module
+ * with a `fetch` decides about classes and origins itself.
  *
- * 1. **Host.** A gateway on a loopback address, and `agents dev` anywhere, answer the hosts that they serve (`ServedHosts`).
- * 2. **Signed classes.** A class with a verified webhook takes no other HTTP request, and its sockets are readonly, unless it
- *    says `http: "open"`. What is below such an agent, and such a class below another, counts as one.
- * 3. **Origin.** Pages of other origins reach neither signed classes nor, in `agents dev` or where origins are listed, any
- *    class. A request without `Origin` is no page's.
+ * 1. **Host.** A gateway on a loopback address, and `agents dev` on any address, answer only
+ *    requests for the hosts that they serve (`ServedHosts`).
+ * 2. **Signed classes.** A class with a verified webhook receives no other HTTP request, and its
+ *    sockets are readonly, unless the class sets `http: "open"`. The agents below an agent of such
+ *    a class count as signed, and so does such a class below another agent.
+ * 3. **Origin.** Pages of other origins reach no signed class. In `agents dev`, and if origins are
+ *    listed, they reach no class at all. A request without `Origin` does not come from a page.
  */
 import { matchAgentPath, routeAgentRequest } from "../../core/namespace/routeAgentRequest.ts";
 import { isUpgrade, readonlyUpgrade } from "../../core/namespace/upgradeResponse.ts";
 import type { HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import { ANY_ORIGIN, isSameOrigin } from "../../core/http/origins.ts";
-import { hostNameOf, servesHost } from "../../core/http/servedHosts.ts";
+import { hostNameOf, servesHost, type ServedHosts } from "../../core/http/servedHosts.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import { namesSubAgent, parseSubAgentPath } from "../../core/namespace/subAgentPaths.ts";
-import type { GatewayConfig, GatewayModule } from "./GatewayServices.ts";
 import { plain } from "./requests.ts";
 
 const MISDIRECTED = plain(
@@ -28,44 +30,72 @@ const FOREIGN_ORIGIN =
 const closedText = (className: string): string =>
   `Forbidden: ${className} takes signed webhooks, so other HTTP requests do not reach it. To open it, write static options = { http: "open" } in the class, or route in the module's own fetch (docs/access.md).\n`;
 
-/** A browser's `*` leaves this one header out. */
+/** For browsers, `*` does not include the `authorization` header. */
 const CORS_HEADERS = "*, authorization";
 const CORS_METHODS = "GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS";
 
-export class Access {
-  private readonly config: Pick<GatewayConfig, "hosts" | "sameOrigin" | "allowedOrigins">;
-  private readonly publicHost: ReadonlyArray<string>;
-  private readonly module: () => GatewayModule;
-  private readonly log: LogShape;
-  /** What has been logged. Once is enough: else a caller could fill the log. */
-  private readonly told = new Set<string>();
+export interface AccessConfig {
+  /**
+   * Scheme and authority that callers use, e.g. `https://hooks.example.com`. Default: the request's
+   * own.
+   */
+  readonly publicUrl?: string;
+  /** Values of `Host` that are answered. Undefined: any. */
+  readonly hosts?: ServedHosts;
+  /** Rule 3 protects all classes, not only signed ones (`agents dev`). */
+  readonly sameOrigin?: boolean;
+  /** Origins whose pages may reach agents, in addition to the module's. */
+  readonly allowedOrigins?: ReadonlyArray<string>;
+}
 
-  constructor(given: {
-    readonly config: Pick<GatewayConfig, "hosts" | "sameOrigin" | "allowedOrigins" | "publicUrl">;
-    readonly module: () => GatewayModule;
-    readonly log: LogShape;
-  }) {
-    const { publicUrl } = given.config;
-    this.config = given.config;
+export interface AccessModule {
+  /** Bindings (agent namespaces by class name) and secrets. */
+  readonly env: Readonly<Record<string, unknown>>;
+  /** Classes that the default routing closes to all but verified webhooks and readonly sockets. */
+  readonly signed: ReadonlySet<string>;
+  /** Origins whose pages reach agents by the default routing. Undefined: `AccessConfig` decides. */
+  readonly allowedOrigins?: ReadonlyArray<string> | undefined;
+}
+
+export interface AccessOptions {
+  readonly config: AccessConfig;
+  readonly module: () => AccessModule;
+  readonly log: LogShape;
+}
+
+export class Access {
+  private readonly config: AccessConfig;
+  private readonly publicHost: ReadonlyArray<string>;
+  private readonly module: () => AccessModule;
+  private readonly log: LogShape;
+  /** Subjects that have been logged. Each is logged once, so that no caller can fill the log. */
+  private readonly logged = new Set<string>();
+
+  constructor({ config, module, log }: AccessOptions) {
+    const { publicUrl } = config;
+    this.config = config;
     this.publicHost = publicUrl === undefined ? [] : [new URL(publicUrl).host];
-    this.module = given.module;
-    this.log = given.log;
+    this.module = module;
+    this.log = log;
   }
 
-  /** Rule 1: the answer to a request for a host that is not served; undefined: it is. */
+  /** Rule 1: returns the refusal of a request for a host that is not served, or undefined. */
   refuseHost({ headers }: HttpRequest): HttpResponse | undefined {
     const { hosts } = this.config;
     const { host = [] } = headers;
     if (hosts === undefined) return undefined;
-    // RFC 9112, 3.2: who sends two, or none that can be one, is broken.
+    // RFC 9112, 3.2: a request with two Host lines, or with one that cannot be a host, is invalid.
     const isOne = host.length === 0 || (host.length === 1 && hostNameOf(host[0]!) !== undefined);
     if (!isOne) return plain(400, "Invalid request");
     if (servesHost(hosts, host[0])) return undefined;
-    this.tell("host", "a request names a host that is not served", { host: host.join(", ") });
+    this.warnOnce("host", "a request names a host that is not served", { host: host.join(", ") });
     return MISDIRECTED;
   }
 
-  /** Rules 2 and 3 around `routeAgentRequest`, which this is for modules without a `fetch`. */
+  /**
+   * Applies rules 2 and 3, then routes as core's `routeAgentRequest`. Resolves with null if the
+   * path names no agent. Rejects with what that function rejects with.
+   */
   async routeAgentRequest(request: Request): Promise<Response | null> {
     const { env, signed } = this.module();
     const route = matchAgentPath(new URL(request.url).pathname, env);
@@ -74,15 +104,18 @@ export class Access {
     const closed = signed.has(className) ? className : signedBelow(signed, request.url);
     const upgrade = isUpgrade(request);
     if (closed !== undefined && !upgrade) {
-      this.tell(closed, "a request that is no webhook was refused", { class: closed });
+      this.warnOnce(closed, "a request that is no webhook was refused", { class: closed });
       return forbidden(closedText(closed));
     }
     const origin = request.headers.get("origin");
-    const from = origin === null ? "none" : this.placeOf(origin, request);
+    const from = origin === null ? "none" : this.classify(origin, request);
     const checks =
       closed !== undefined || this.config.sameOrigin === true || this.origins !== undefined;
     if (from === "foreign" && checks) {
-      this.tell(`origin ${className}`, "a page of another origin was refused", { class: className, origin }); // prettier-ignore
+      this.warnOnce(`origin ${className}`, "a page of another origin was refused", {
+        class: className,
+        origin,
+      });
       return forbidden(FOREIGN_ORIGIN);
     }
     if (upgrade) {
@@ -95,14 +128,17 @@ export class Access {
     return response;
   }
 
-  /** Of the module and the command line; undefined: neither says any. An empty list says that there are none. */
+  /**
+   * The origins that the module and the command line list. Undefined: neither has a list. An empty
+   * list allows no other origin.
+   */
   private get origins(): ReadonlyArray<string> | undefined {
     const { allowedOrigins: own } = this.module();
     const { allowedOrigins: more } = this.config;
     return own === undefined ? more : [...own, ...(more ?? [])];
   }
 
-  private placeOf(origin: string, request: Request): "own" | "listed" | "foreign" {
+  private classify(origin: string, request: Request): "own" | "listed" | "foreign" {
     const host = request.headers.get("host");
     if (isSameOrigin(origin, host === null ? this.publicHost : [host, ...this.publicHost]))
       return "own";
@@ -110,14 +146,16 @@ export class Access {
     return origins.includes(origin) || origins.includes(ANY_ORIGIN) ? "listed" : "foreign";
   }
 
-  private tell(what: string, message: string, fields: Readonly<Record<string, unknown>>): void {
-    if (this.told.has(what)) return;
-    this.told.add(what);
+  private warnOnce(subject: string, message: string, fields: LogFields): void {
+    if (this.logged.has(subject)) return;
+    this.logged.add(subject);
     this.log.warn(`${message}; the next ones are not logged (docs/access.md)`, fields);
   }
 }
 
-/** The first of these classes that the path names below another agent. */
+type LogFields = Readonly<Record<string, unknown>>;
+
+/** Returns the first of these classes that the path names below another agent. */
 const signedBelow = (classes: ReadonlySet<string>, url: string): string | undefined =>
   classes.size > 0 && namesSubAgent(url)
     ? parseSubAgentPath(url, { knownClasses: [...classes] })?.childClass

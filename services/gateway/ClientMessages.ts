@@ -1,39 +1,45 @@
 /**
- * The messages of one client on their way to its agent: numbered as they come, sent ahead of the host's
- * word while all goes well, and one at a time while it does not. Fed by `SocketTable`, which keeps the
- * socket; the other half is `handleCall`, which takes them.
+ * The messages of one client on their way to its agent: numbered as they arrive, pipelined while
+ * the host takes them, and sent one at a time while it does not. `SocketTable`, which owns the
+ * socket, feeds them; `handleCall` on the host receives them.
  *
- * 1. **Order.** An agent takes a message only if its number is the next one. So nothing on the way (the
- *    bus, a start that takes long, an owner that changes between two messages) can put one before another.
- * 2. **Nothing is lost**, but by rule 5. A message is kept until the host says `taken` for it or a later one, which it
- *    does when what they wrote is stored; and the close is told after the last message.
- * 3. **Nothing twice.** What is known to be taken is never sent again. When an answer is missing or
- *    another than `taken`, nothing more is sent until every message that is out has its answer or is given up;
- *    then the first that is not known to be taken goes alone. An agent that has taken it says so and does not run it
- *    again. Only when its host was lost before the answer arrived does the next owner run it again: up to `OUT_MAX` messages.
- *    An answer that takes longer than `HEARD_MS` counts as missing.
- * 4. **Bounds.** At most `OUT_MAX` messages and about `OUT_BYTES_MAX` are ahead; `WAITING_MAX` more wait here, of
- *    `WAITING_BYTES_MAX` in all.
- * 5. **What ends hosts ends here.** A message that was out when its host was lost goes alone, and once more only (`CallClient`,
- *    rule 6); when the next host is lost, too, its socket is closed, and the agent learns of that. Such a message of a client
- *    that has gone is dropped: nobody waits for what it does.
- * 6. **An error is the end.** An agent that can't start, or was aborted by what it got, would be again: its socket is
- *    closed, and no message asked again; when that answer is lost, the host gives it again (`EndedSockets`).
+ * 1. **Order.** An agent takes a message only if its number is the next one, so nothing on the way
+ *    (the bus, a slow start, a change of owner) can reorder messages.
+ * 2. **No loss**, except by rule 5. A message is kept until the host answers `taken` for it or for
+ *    a later one, once their writes are stored. The close is sent after the last message.
+ * 3. **No repetition.** A message known to be taken is not sent again. If an answer is missing
+ *    (after `ANSWER_TIMEOUT_MS`) or not `taken`, nothing is sent until each message in flight is
+ *    answered or given up; then the first not known to be taken is sent alone. An agent that has
+ *    taken it answers so and does not run it again. Only if its host was lost before it answered
+ *    does the next owner run messages again, `IN_FLIGHT_MAX` at most.
+ * 4. **Bounds.** At most `IN_FLIGHT_MAX` messages and about `IN_FLIGHT_BYTES_MAX` are in flight;
+ *    `QUEUED_MAX` more, of `QUEUED_BYTES_MAX` in total, wait here.
+ * 5. **Poison messages.** A message in flight when its host was lost is sent alone, once more only
+ *    (`CallClient`, rule 6). If the next host is lost too, the socket is closed and the agent is
+ *    notified. If the client has gone by then, the message is dropped.
+ * 6. **Errors are final.** If the agent cannot start, or aborts, the socket is closed and nothing
+ *    is sent again. If that answer is lost, the host repeats it (`EndedSockets`).
  */
 import { AgentUnreachable, CallLost, type CallClient } from "../../core/call/CallClient.ts";
 import { CallTries } from "../../core/call/CallTries.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 import type { Call, CallReply, SocketInfo } from "../../schemas/Call.ts";
-import { askHost, HEARD_MS } from "./askHost.ts";
+import { ANSWER_TIMEOUT_MS, askHost } from "./askHost.ts";
 
 /** Enough to keep a round trip of a few milliseconds busy. */
-const OUT_MAX = 64;
-/** What a slow host makes a gateway and the broker hold for one socket; one message may be larger. */
-const OUT_BYTES_MAX = 1024 * 1024;
-/** Messages of one client that wait for its agent: the port to its socket can't slow it down. */
-const WAITING_MAX = 1000;
-/** What one client can make a gateway hold while its agent is away: two seconds at the rate of `SocketRates`. */
-const WAITING_BYTES_MAX = 16 * 1024 * 1024;
+const IN_FLIGHT_MAX = 64;
+/**
+ * Bounds what a slow host makes a gateway and the broker hold for one socket. One message may be
+ * larger.
+ */
+const IN_FLIGHT_BYTES_MAX = 1024 * 1024;
+/** The HTTP server's port cannot slow a socket down, so its messages queue here. */
+const QUEUED_MAX = 1000;
+/**
+ * Bounds what one client can make a gateway hold while its agent is away: two seconds at the rate
+ * of `SocketRates`.
+ */
+const QUEUED_BYTES_MAX = 16 * 1024 * 1024;
 
 export interface CloseFrame {
   readonly code: number;
@@ -41,24 +47,27 @@ export interface CloseFrame {
   readonly wasClean: boolean;
 }
 
-/** The socket's side, as its table has it. */
+/** A client's socket. */
 export interface ClientSocket {
   readonly id: AgentId;
   readonly info: SocketInfo;
-  /** Set when the peer has gone. */
+  /** How the socket closed. Undefined while it is open. */
   readonly gone: CloseFrame | undefined;
 }
 
-export interface MessageRelay<S extends ClientSocket> {
+/** What `ClientMessages` needs from the table of sockets. */
+export interface SocketOwner<S extends ClientSocket> {
   readonly calls: CallClient;
   readonly gatewayId: string;
   readonly has: (socket: S) => boolean;
-  /** All about it, for a host that does not know it. */
+  /** Everything that a host must know about a socket that it does not have. */
   readonly infoOf: (socket: S) => SocketInfo;
-  /** The agent has heard of its end; or can't be reached, when there is an error. */
-  readonly ended: (socket: S, error?: unknown) => void;
-  /** Rule 5: its peer is to be told; the agent hears of its close as of any other. */
-  readonly broken: (socket: S, error: CallLost) => void;
+  /** The agent has received the socket's close. */
+  readonly onCloseDelivered: (socket: S) => void;
+  /** The agent cannot be reached, or rule 6 applies. */
+  readonly onUnreachable: (socket: S, error: unknown) => void;
+  /** Rule 5: the socket is to be closed; the agent then receives its close as any other. */
+  readonly onPoisonMessage: (socket: S, error: CallLost) => void;
 }
 
 interface Message {
@@ -68,154 +77,155 @@ interface Message {
   readonly tries: CallTries;
 }
 
-/** The client of a message that may have ended its host has gone. */
+/** Rule 5: the client of a poison message has gone. */
 class ClientGone extends Error {}
 
 export class ClientMessages<S extends ClientSocket> {
   private readonly socket: S;
-  private readonly relay: MessageRelay<S>;
-  /** Not sent, or to be sent again; oldest first. */
-  private waiting: Message[] = [];
-  /** Sent ahead and not known to be taken; oldest first. */
-  private out: Message[] = [];
-  private outBytes = 0;
-  private waitingBytes = 0;
+  private readonly owner: SocketOwner<S>;
+  /** Messages to be sent, or to be sent again, oldest first. */
+  private queued: Message[] = [];
+  private queuedBytes = 0;
+  /** Messages sent by `pipeline` and not known to be taken, oldest first. */
+  private inFlight: Message[] = [];
+  private inFlightBytes = 0;
   private unanswered = 0;
   private lastNumber = 0;
-  /** The last word was that of an agent that keeps the order: more may be sent before the next. */
-  private ahead = false;
-  /** One is told alone. */
-  private telling = false;
-  /** Rule 5: nothing more is taken from it. */
-  private isBroken = false;
+  /**
+   * The last answer came from an agent that keeps the order, so more may be sent before the next.
+   */
+  private pipelining = false;
+  /** `sendOneByOne` runs. */
+  private sendingAlone = false;
+  /** Rule 5: nothing more is taken from the client. */
+  private poisoned = false;
 
-  constructor(socket: S, relay: MessageRelay<S>) {
+  constructor(socket: S, owner: SocketOwner<S>) {
     this.socket = socket;
-    this.relay = relay;
+    this.owner = owner;
   }
 
   /** Number of the first message that is not known to be taken. */
   get next(): number {
-    return (this.out[0] ?? this.waiting[0])?.number ?? this.lastNumber + 1;
+    return (this.inFlight[0] ?? this.queued[0])?.number ?? this.lastNumber + 1;
   }
 
-  /** False: too many wait. */
+  /** Queues a message of the client. Returns false if the queue is full (rule 4). */
   push(data: Uint8Array, text: boolean): boolean {
-    if (this.isBroken) return true;
-    if (this.waiting.length >= WAITING_MAX) return false;
-    if (this.waitingBytes + data.length > WAITING_BYTES_MAX) return false;
-    this.waitingBytes += data.length;
-    this.waiting.push({ number: ++this.lastNumber, data, text, tries: new CallTries() });
-    this.flow();
+    if (this.poisoned) return true;
+    if (this.queued.length >= QUEUED_MAX) return false;
+    if (this.queuedBytes + data.length > QUEUED_BYTES_MAX) return false;
+    this.queuedBytes += data.length;
+    this.queued.push({ number: ++this.lastNumber, data, text, tries: new CallTries() });
+    this.pump();
     return true;
   }
 
-  /** Sends what may be sent; called whenever something has changed. */
-  flow(): void {
-    if (this.telling) return;
-    if (!this.relay.has(this.socket)) return this.forgetWaiting();
-    while (this.ahead && this.hasRoom()) this.offer(this.shift());
+  /** Sends what may be sent. Called whenever something has changed. */
+  pump(): void {
+    if (this.sendingAlone) return;
+    if (!this.owner.has(this.socket)) return this.dropQueued();
+    while (this.pipelining && this.hasRoom()) this.pipeline(this.dequeue());
     if (this.unanswered > 0) return;
-    this.waiting.unshift(...this.out);
-    this.out = [];
-    this.waitingBytes += this.outBytes;
-    this.outBytes = 0;
-    if (this.waiting.length > 0 || this.socket.gone !== undefined) void this.tell();
+    this.queued.unshift(...this.inFlight);
+    this.inFlight = [];
+    this.queuedBytes += this.inFlightBytes;
+    this.inFlightBytes = 0;
+    if (this.queued.length > 0 || this.socket.gone !== undefined) void this.sendOneByOne();
   }
 
-  /** Takes out the first that waits. */
-  private shift(): Message {
-    const message = this.waiting.shift()!;
-    this.waitingBytes -= message.data.length;
+  private dequeue(): Message {
+    const message = this.queued.shift()!;
+    this.queuedBytes -= message.data.length;
     return message;
   }
 
-  private forgetWaiting(): void {
-    this.waiting = [];
-    this.waitingBytes = 0;
+  private dropQueued(): void {
+    this.queued = [];
+    this.queuedBytes = 0;
   }
 
   private hasRoom(): boolean {
-    const message = this.waiting[0];
+    const message = this.queued[0];
     return (
       message !== undefined &&
-      this.out.length < OUT_MAX &&
-      this.outBytes < OUT_BYTES_MAX &&
+      this.inFlight.length < IN_FLIGHT_MAX &&
+      this.inFlightBytes < IN_FLIGHT_BYTES_MAX &&
       // Rule 5.
       !message.tries.isOut &&
-      // One that goes by the blob store goes alone.
-      this.relay.calls.fits(message.data)
+      // A message that goes by the blob store is sent alone.
+      this.owner.calls.fits(message.data)
     );
   }
 
-  private offer(message: Message): void {
-    this.out.push(message);
-    this.outBytes += message.data.length;
+  private pipeline(message: Message): void {
+    this.inFlight.push(message);
+    this.inFlightBytes += message.data.length;
     this.unanswered++;
-    const answered = (reply: CallReply | undefined): void => {
+    const onAnswer = (reply: CallReply | undefined): void => {
       this.unanswered--;
-      if (reply?.kind === "error") this.fail(reply.message);
-      this.heard(reply);
-      this.flow();
+      if (reply?.kind === "error") this.onError(reply.message);
+      this.onReply(reply);
+      this.pump();
     };
     const { data: body, tries } = message;
-    this.relay.calls
-      .offer(this.socket.id, this.callOf(message), { body, tries, deadlineMs: HEARD_MS })
-      // What can't be read is no answer.
-      .then(answered, () => answered(undefined));
+    this.owner.calls
+      .offer(this.socket.id, this.callOf(message), { body, tries, deadlineMs: ANSWER_TIMEOUT_MS })
+      // An answer that cannot be read counts as missing.
+      .then(onAnswer, () => onAnswer(undefined));
   }
 
   /** Rule 6. */
-  private fail(message: string): void {
-    const { relay, socket } = this;
-    if (relay.has(socket)) relay.ended(socket, new AgentUnreachable({ message }));
+  private onError(message: string): void {
+    const { owner, socket } = this;
+    if (owner.has(socket)) owner.onUnreachable(socket, new AgentUnreachable({ message }));
   }
 
-  private heard(reply: CallReply | undefined): void {
+  private onReply(reply: CallReply | undefined): void {
     if (reply?.kind !== "taken" || reply.next === undefined) {
-      this.ahead = false;
+      this.pipelining = false;
       return;
     }
-    // Rule 2: those before it are taken too, though their own answers may be missing.
-    while (this.out.length > 0 && this.out[0]!.number < reply.next)
-      this.outBytes -= this.out.shift()!.data.length;
+    // Rule 2: earlier messages are taken too, even if their own answers are missing.
+    while (this.inFlight.length > 0 && this.inFlight[0]!.number < reply.next)
+      this.inFlightBytes -= this.inFlight.shift()!.data.length;
   }
 
-  /** Rule 3: one at a time, until one is taken by an agent that keeps the order; then the close. */
-  private async tell(): Promise<void> {
-    const { relay, socket } = this;
-    this.telling = true;
+  /** Rule 3: sends one at a time until an agent that keeps the order takes one, then the close. */
+  private async sendOneByOne(): Promise<void> {
+    const { owner, socket } = this;
+    this.sendingAlone = true;
     try {
-      this.ahead = false;
-      while (!this.ahead && relay.has(socket)) {
-        const message = this.waiting[0];
+      this.pipelining = false;
+      while (!this.pipelining && owner.has(socket)) {
+        const message = this.queued[0];
         if (message === undefined) {
-          await this.tellClose();
+          await this.sendClose();
           break;
         }
-        const reply = await this.askFor(message);
-        if (!this.isBroken) this.shift();
-        this.ahead = reply?.kind === "taken" && reply.next !== undefined;
+        const reply = await this.sendAlone(message);
+        if (!this.poisoned) this.dequeue();
+        this.pipelining = reply?.kind === "taken" && reply.next !== undefined;
       }
     } catch (error) {
-      relay.ended(socket, error);
+      owner.onUnreachable(socket, error);
     } finally {
-      this.telling = false;
+      this.sendingAlone = false;
     }
-    this.flow();
+    this.pump();
   }
 
-  private async tellClose(): Promise<void> {
-    const { socket, relay } = this;
+  private async sendClose(): Promise<void> {
+    const { socket, owner } = this;
     const { gone } = socket;
     if (gone === undefined) return;
     const { sid } = socket.info;
-    await this.ask({ kind: "close", gateway: relay.gatewayId, sid, ...gone });
-    relay.ended(socket);
+    await this.ask({ kind: "close", gateway: owner.gatewayId, sid, ...gone });
+    owner.onCloseDelivered(socket);
   }
 
-  /** Rule 5. As `ask`; undefined also when it is given up. */
-  private async askFor(message: Message): Promise<CallReply | undefined> {
+  /** Like `ask`, but also resolves with undefined if rule 5 drops the message. */
+  private async sendAlone(message: Message): Promise<CallReply | undefined> {
     const { data: body, tries } = message;
     const beforeRepeat = (): void => {
       if (tries.isSuspect && this.socket.gone !== undefined) throw new ClientGone();
@@ -225,30 +235,33 @@ export class ClientMessages<S extends ClientSocket> {
     } catch (error) {
       if (error instanceof ClientGone) return undefined;
       if (!(error instanceof CallLost)) throw error;
-      this.isBroken = true;
-      this.forgetWaiting();
-      if (this.socket.gone === undefined) this.relay.broken(this.socket, error);
+      this.poisoned = true;
+      this.dropQueued();
+      if (this.socket.gone === undefined) this.owner.onPoisonMessage(this.socket, error);
       return undefined;
     }
   }
 
-  /** Until the host takes it, or closes a socket that it has no agent for any more: then undefined. */
+  /**
+   * Asks until the host takes the call. Resolves with undefined if the socket is closed meanwhile,
+   * because its agent no longer has it. Rejects with `AgentUnreachable` for an error of the agent.
+   */
   private async ask(
     call: Call,
     options: Parameters<typeof askHost>[3] = {},
   ): Promise<CallReply | undefined> {
-    const { relay, socket } = this;
-    while (relay.has(socket)) {
-      const reply = await askHost(relay.calls, socket.id, call, options);
+    const { owner, socket } = this;
+    while (owner.has(socket)) {
+      const reply = await askHost(owner.calls, socket.id, call, options);
       if (reply.kind === "error") throw new AgentUnreachable({ message: reply.message });
       if (reply.kind !== "unknownSocket") return reply;
-      await askHost(relay.calls, socket.id, { kind: "resume", socket: relay.infoOf(socket) });
+      await askHost(owner.calls, socket.id, { kind: "resume", socket: owner.infoOf(socket) });
     }
     return undefined;
   }
 
   private callOf({ number, text }: Message): Call {
-    const { gatewayId } = this.relay;
+    const { gatewayId } = this.owner;
     return { kind: "message", gateway: gatewayId, sid: this.socket.info.sid, text, number };
   }
 }

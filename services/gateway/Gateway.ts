@@ -1,10 +1,11 @@
 /**
- * The gateway process's heart: sockets in, verified inputs to the inbox, calls to hosts, answers out. It
- * runs the module's routing code, never an agent's; it touches no journal.
+ * The core of the gateway process. It receives requests and sockets, passes verified inputs and
+ * calls to hosts and the inbox, and sends the answers. It runs the module's routing code, never an
+ * agent's, and does not use the journal.
  *
- * 1. Its lease `gateway.<id>` tells hosts that its sockets live; when it was lost (the broker was
- *    away) and is claimed anew, hosts are told of every socket again.
- * 2. A shard that changes hands ends the calls that wait for its old owner.
+ * 1. The lease `gateway.<id>` shows hosts that the gateway's sockets are alive. After a lost lease
+ *    (the broker was away) is claimed again, hosts are notified of every socket.
+ * 2. When a shard changes owner, the calls that wait for its old owner end.
  */
 import * as Effect from "effect/Effect";
 import type * as Scope from "effect/Scope";
@@ -13,6 +14,7 @@ import { pathOf } from "../../core/http/requestHead.ts";
 import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";
 import { LeaseView, shardOfKey } from "../../core/lease/LeaseView.ts";
 import { UnownedShards } from "../../core/lease/UnownedShards.ts";
+import type { RouteMatch } from "../../core/webhook/RouteTable.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import { listen } from "./listen.ts";
 import { addressOf, RateLimit, tooMany } from "./RateLimit.ts";
@@ -28,12 +30,14 @@ export class Gateway {
   readonly sockets: SocketTable;
   private readonly closers: Array<() => void> = [];
   private readonly watching = new AbortController();
-  /** Written by the watch alone. */
+  /** Written only by the watch. */
   private readonly view = new LeaseView();
   private readonly unowned: UnownedShards;
-  /** Shards that had an owner at some time since this gateway began. */
+  /** Shards that have had an owner since this gateway started. */
   private readonly everOwned = new Set<string>();
   private readonly addressLimit: RateLimit | undefined;
+  private lastRouted: HttpRequest | undefined;
+  private lastMatch: RouteMatch | undefined;
   private lease: Lease | undefined;
   private renewal: Promise<void> | undefined;
   private cancelRenewal: (() => void) | undefined;
@@ -49,15 +53,15 @@ export class Gateway {
     this.closers.push(
       () => this.webhooks.close(),
       listen(services, config.subjects.gateway(config.gatewayId, "frame"), ({ data }) =>
-        this.sockets.receive(data),
+        this.sockets.onHostMessage(data),
       ),
       serveCensus(services, this.sockets),
-      // What its agents sent meanwhile is lost: each is told of its sockets, and answers with its state.
+      // Frames sent meanwhile are lost. Each agent is notified of its sockets and sends its state.
       services.bus.onReconnected(() => void this.sockets.resumeAll()),
     );
   }
 
-  /** Runs until the scope closes. Give `handlers` to an `HttpServer`. */
+  /** Runs until the scope closes. Pass `handlers` to an `HttpServer`. */
   static make(services: GatewayServices): Effect.Effect<Gateway, never, Scope.Scope> {
     return Effect.acquireRelease(
       Effect.promise(async () => {
@@ -75,40 +79,40 @@ export class Gateway {
     return this.services.bus.connected() && this.lease !== undefined;
   }
 
-  /** Shards that have no owner now. */
+  /** Number of shards that have no owner now. */
   get shardsUnowned(): number {
     return this.unowned.count;
   }
 
-  /** Those of them that have had none for longer than a take-over takes. */
+  /** Number of shards that have had no owner for longer than a takeover lasts. */
   get shardsOverdue(): number {
     const { time, leases } = this.services;
     return this.unowned.overdue(time.monotonicMs(), leases.ttlMs);
   }
 
-  /** Shards that have had one since this gateway began. */
+  /** Number of shards that have had an owner since this gateway started. */
   get shardsEverOwned(): number {
     return this.everOwned.size;
   }
 
   readonly handlers: HttpHandlers = {
     limitBody: (request) =>
-      this.services.module().routes.match(pathOf(request.target))?.route.bodyBytesMax ??
-      this.services.config.bodyBytesMax,
+      this.routeOf(request)?.route.bodyBytesMax ?? this.services.config.bodyBytesMax,
     onRequest: (exchange) => {
-      const wait = this.waitOf(exchange.request);
+      const wait = this.secondsToWait(exchange.request);
       if (wait > 0) return exchange.respond(tooMany(wait));
-      const match = this.services.module().routes.match(pathOf(exchange.request.target));
-      // A signature says more about a caller than a name: tunnels may bring webhooks by names of their own.
+      const match = this.routeOf(exchange.request);
+      // A signature proves more than a host name, and a tunnel may deliver webhooks for its own
+      // name.
       if (match === undefined || match.route.verifier.unsigned === true) {
         const refusal = this.services.access.refuseHost(exchange.request);
         if (refusal !== undefined) return exchange.respond(refusal);
       }
-      if (match === undefined) return this.request(exchange);
+      if (match === undefined) return this.answer(exchange);
       this.webhooks.handle(exchange, match);
     },
     onUpgrade: async (request, aborted) => {
-      const wait = this.waitOf(request);
+      const wait = this.secondsToWait(request);
       if (wait > 0) return { _tag: "Refuse", response: tooMany(wait) };
       const refusal = this.services.access.refuseHost(request);
       if (refusal !== undefined) return { _tag: "Refuse", response: refusal };
@@ -121,13 +125,25 @@ export class Gateway {
       }),
   };
 
-  /** Seconds that the caller's address has to wait; 0: none. Before anything else is done for it. */
-  private waitOf(request: HttpRequest): number {
+  /**
+   * The webhook route of a request, or undefined. The last result is kept: `onRequest` follows
+   * `limitBody`, and only a body of several packets lets another request come between.
+   */
+  private routeOf(request: HttpRequest): RouteMatch | undefined {
+    if (this.lastRouted !== request) {
+      this.lastMatch = this.services.module().routes.match(pathOf(request.target));
+      this.lastRouted = request;
+    }
+    return this.lastMatch;
+  }
+
+  /** Seconds that the caller's address has to wait, or 0. Checked before any other work is done. */
+  private secondsToWait(request: HttpRequest): number {
     const { trustedProxies } = this.services.config;
     return this.addressLimit?.take(addressOf(request, trustedProxies)) ?? 0;
   }
 
-  private async request(exchange: Exchange): Promise<void> {
+  private async answer(exchange: Exchange): Promise<void> {
     const { config } = this.services;
     let request: Request;
     try {
@@ -151,7 +167,7 @@ export class Gateway {
     const before = this.view.heard(change);
     // Rule 2.
     calls.leaseChanged(change, before);
-    // Rule 1, at once: hosts have heard it, too.
+    // Rule 1, without delay: hosts have received this change too.
     if (value === undefined && key === `gateway.${config.gatewayId}`) void this.renew();
     const shard = shardOfKey(key);
     if (shard === undefined) return;
@@ -159,7 +175,7 @@ export class Gateway {
     if (value !== undefined) this.everOwned.add(key);
   }
 
-  /** Rule 1. One at a time: a second claim would find the first one's lease. */
+  /** Rule 1. Single-flight: a second claim would find the lease of the first. */
   private renew(): Promise<void> {
     return (this.renewal ??= this.renewOnce().finally(() => (this.renewal = undefined)));
   }
@@ -172,8 +188,8 @@ export class Gateway {
       const claim = await leases.claim(`gateway.${config.gatewayId}`, config.gatewayId);
       if (claim._tag !== "Claimed") return;
       this.lease = claim.lease;
-      // After every claim: hosts that began while there was no lease have not asked this gateway.
-      // Not waited for: hosts may take long, and the lease would run out meanwhile.
+      // After every claim: hosts that started while there was no lease have not asked this gateway.
+      // Not awaited: hosts may be slow, and the lease would expire meanwhile.
       void this.sockets.resumeAll();
     } catch (error) {
       log.warn("the gateway's lease could not be renewed", { error: String(error) });

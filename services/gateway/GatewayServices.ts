@@ -1,7 +1,7 @@
 /**
- * Everything a gateway stands on, as one record: the ports, the module, and the gateway's bounds.
- * `runGateway` builds it from the context; `Gateway` and its parts (`WebhookEndpoint`, `SocketTable`,
- * `upgrade`) use it.
+ * The dependencies of a gateway as one record: the ports, the module and the gateway's bounds.
+ * `runGateway` builds it from the context; `Gateway` and its parts (`WebhookEndpoint`,
+ * `SocketTable`, `upgrade`) use it.
  */
 import * as Effect from "effect/Effect";
 import type { FetchContext } from "../../core/namespace/routeAgentRequest.ts";
@@ -14,8 +14,7 @@ import { Log, type LogShape } from "../../core/telemetry/Log.ts";
 import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { RouteTable } from "../../core/webhook/RouteTable.ts";
-import type { ServedHosts } from "../../core/http/servedHosts.ts";
-import { Access } from "./Access.ts";
+import { Access, type AccessConfig, type AccessModule } from "./Access.ts";
 import { RateLimit, type Rate } from "./RateLimit.ts";
 import {
   BYTES_PER_SECOND,
@@ -25,38 +24,39 @@ import {
 } from "./SocketRates.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 
-export interface GatewayConfig {
-  /** Unique for the process's life; in subjects, leases and logs. */
+export interface GatewayConfig extends AccessConfig {
+  /** Unique among gateways for the life of the process. Part of subjects, leases and log lines. */
   readonly gatewayId: string;
   readonly subjects: Subjects;
-  /** As provisioned. */
+  /** The number of shards that the installation was provisioned with. */
   readonly shards: number;
-  /** Scheme and authority that callers use, e.g. `https://hooks.example.com`; without it the request's own. */
-  readonly publicUrl?: string;
-  /** Largest body of a request that is no declared webhook, bytes. */
+  /** Largest body, in bytes, of a request that no webhook route matches. */
   readonly bodyBytesMax: number;
-  /** How long an HTTP request to an agent may take, moves of the agent included. */
+  /** How long an HTTP request to an agent may take, including moves of the agent. */
   readonly requestDeadlineMs: number;
-  /** Webhooks stored or being stored whose answer is awaited; past it callers get 429. */
+  /** Webhooks that wait for their answer or their store. At this number, callers receive 429. */
   readonly webhooksWaitingMax: number;
-  /** Every webhook lies in the inbox before its agent gets it: one whose turn ends its process comes again by itself. */
+  /**
+   * Stores every webhook in the inbox before its agent receives it. A webhook whose turn ends the
+   * process is then delivered again without a repetition by its sender.
+   */
   readonly storeFirst: boolean;
-  /** Of one address: requests, webhooks and upgrades. Undefined: no limit. */
+  /** Requests, webhooks and upgrades of one address. Undefined: no limit. */
   readonly addressRate?: Rate;
-  /** Of one agent: verified webhooks and upgrades. Undefined: no limit. */
+  /** Verified webhooks and upgrades of one agent. Undefined: no limit. */
   readonly entityRate?: Rate;
-  /** Of one socket, and four times as much of all sockets of one address; past it a socket is closed with 1013. */
+  /**
+   * What one socket may send. All sockets of one address may send four times as much. A socket that
+   * exceeds a limit is closed with 1013.
+   */
   readonly socketRates: SocketRateLimits;
-  /** Unsent bytes past which a socket is closed with 1013, those included that wait for it to be open. */
+  /**
+   * Unsent bytes past which a socket is closed with 1013, including frames that wait for the
+   * upgrade to finish.
+   */
   readonly socketBufferBytesMax: number;
-  /** Proxies in front of the gateway whose `X-Forwarded-For` is believed. */
+  /** Number of proxies in front of the gateway whose `X-Forwarded-For` is trusted. */
   readonly trustedProxies: number;
-  /** Values of `Host` that are answered; undefined: any. */
-  readonly hosts?: ServedHosts;
-  /** Pages of other origins reach no class by the default routing, and not only no signed one (`agents dev`). */
-  readonly sameOrigin?: boolean;
-  /** Origins whose pages may, beside the module's. */
-  readonly allowedOrigins?: ReadonlyArray<string>;
 }
 
 export const GATEWAY_BOUNDS_DEFAULT: Pick<
@@ -75,7 +75,7 @@ export const GATEWAY_BOUNDS_DEFAULT: Pick<
   storeFirst: false,
   bodyBytesMax: 25 * 1024 * 1024,
   requestDeadlineMs: 60_000,
-  /** At 10,000 webhooks a second this is two seconds of backlog. */
+  /** At 10,000 webhooks a second, two seconds of backlog. */
   webhooksWaitingMax: 20_000,
   socketRates: {
     frames: socketRate(FRAMES_PER_SECOND),
@@ -84,15 +84,9 @@ export const GATEWAY_BOUNDS_DEFAULT: Pick<
   socketBufferBytesMax: 8 * 1024 * 1024,
 };
 
-/** What a module gives a gateway. A function: `agents dev` replaces the module while the gateway runs. */
-export interface GatewayModule {
+/** What a gateway uses of the user's module. */
+export interface GatewayModule extends AccessModule {
   readonly routes: RouteTable;
-  /** Classes that only verified webhooks, and readonly sockets, reach by the default routing. */
-  readonly signed: ReadonlySet<string>;
-  /** Origins whose pages reach agents by the default routing; undefined: see `GatewayConfig.sameOrigin`. */
-  readonly allowedOrigins?: ReadonlyArray<string> | undefined;
-  /** Bindings (agent namespaces by class name) and secrets. */
-  readonly env: Readonly<Record<string, unknown>>;
   readonly fetch?: (
     request: Request,
     env: Readonly<Record<string, unknown>>,
@@ -102,9 +96,10 @@ export interface GatewayModule {
 
 export interface GatewayServices {
   readonly access: Access;
-  /** As configured in `entityRate`; shared by webhooks and upgrades. */
+  /** `GatewayConfig.entityRate`, shared by webhooks and upgrades. */
   readonly entityLimit?: RateLimit | undefined;
   readonly config: GatewayConfig;
+  /** A function, because `agents dev` replaces the module while the gateway runs. */
   readonly module: () => GatewayModule;
   readonly calls: CallClient;
   readonly metrics: Pick<AgentMetrics, "webhooks">;
@@ -116,7 +111,7 @@ export interface GatewayServices {
   readonly log: LogShape;
 }
 
-/** The ports from the context, beside what the process decides. */
+/** Adds the ports of the context to what the process decides itself. */
 export const gatewayServices = (
   own: Pick<GatewayServices, "config" | "module" | "calls" | "metrics">,
 ) =>

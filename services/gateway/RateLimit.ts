@@ -1,26 +1,29 @@
 /**
- * How much one caller, or one entity, may take: a bucket of tokens for each key that fills at a steady rate.
- * `Gateway` keeps one for addresses, `WebhookEndpoint` and `upgrade` share one for entities. Past it callers
- * get 429 with the time after which it is worth coming again. `SocketRates` keeps its buckets itself.
+ * Rate limits by key (a caller's address, an agent): a token bucket for each key, refilled at a
+ * steady rate. `Gateway` has one for addresses; `WebhookEndpoint` and `upgrade` share one for
+ * agents. Callers over the limit receive 429 with `retry-after`. `SocketRates` holds its buckets
+ * itself.
  *
- * A bucket is one number: the moment at which it is full again. Full buckets need not be kept, so memory
- * is bounded by what came in the last few seconds, and by `KEYS_MAX`.
+ * A bucket is one number: the time at which it is full again. Full buckets are not kept, so memory
+ * is bounded by the requests of the last few seconds and by `KEYS_MAX`.
  */
 import type { HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { plain } from "./requests.ts";
 
 export interface Rate {
-  /** Steady. */
+  /** Tokens added each second. Above 0. */
   readonly perSecond: number;
-  /** At once, after a pause. At least 1. */
+  /** Tokens in a full bucket. At least 1. */
   readonly burst: number;
 }
 
-/** Some 10 MB. Past it the oldest are forgotten: their callers start with a full bucket. */
+/**
+ * About 10 MB. Past it the oldest buckets are dropped, and their callers start with a full bucket.
+ */
 const KEYS_MAX = 100_000;
 
-/** Of one key. Made full. */
+/** The bucket of one key. A new one is full. */
 export class Bucket {
   fullAtMs = 0;
 }
@@ -29,9 +32,10 @@ export class RateLimit {
   private readonly time: Pick<TimeShape, "monotonicMs">;
   private readonly intervalMs: number;
   private readonly burst: number;
-  /** The order is that of the first request. */
+  /** In the order of the first request of each key. */
   private readonly buckets = new Map<string, Bucket>();
 
+  /** Throws `RangeError` for a rate or a burst that is too small. */
   constructor(rate: Rate, time: Pick<TimeShape, "monotonicMs">) {
     if (!(rate.perSecond > 0 && rate.burst >= 1))
       throw new RangeError("a rate must be above 0 a second, with a burst of at least 1");
@@ -40,7 +44,7 @@ export class RateLimit {
     this.burst = rate.burst;
   }
 
-  /** Takes a token of `key`. 0: there was one; else whole seconds after which there is one again. */
+  /** Takes a token of `key`. Returns 0, or the whole seconds after which there is a token again. */
   take(key: string): number {
     const now = this.time.monotonicMs();
     const bucket = this.buckets.get(key) ?? new Bucket();
@@ -52,18 +56,19 @@ export class RateLimit {
   }
 
   /**
-   * Takes `cost` tokens of a bucket. 0: there were as many; else milliseconds after which there are. More than a full bucket
-   * holds is had for a full one.
+   * Takes `cost` tokens of a bucket. Returns 0, or the milliseconds after which the bucket holds as
+   * many. A cost above the burst needs a full bucket only.
    */
   spend(bucket: Bucket, nowMs: number, cost: number): number {
     const waitMs = this.waitMs(bucket, nowMs, Math.min(cost, this.burst));
-    if (waitMs === 0) this.owe(bucket, nowMs, cost);
+    if (waitMs === 0) this.charge(bucket, nowMs, cost);
     return waitMs;
   }
 
   /**
-   * Takes so many tokens of each key, or none of any. 0: each key had one; else as `take`. A bucket may owe what
-   * was taken beyond its content: a batch of more events than a burst would otherwise never be taken.
+   * Takes the given number of tokens of each key, or none of any. Returns 0 if each key had at
+   * least one token, else whole seconds as `take` does. A bucket may go into debt: otherwise a
+   * batch of more events than a burst would never pass.
    */
   takeAll(counts: Iterable<readonly [key: string, count: number]>): number {
     const now = this.time.monotonicMs();
@@ -74,19 +79,19 @@ export class RateLimit {
     const waitMs = Math.max(0, ...wanted.map(({ bucket }) => this.waitMs(bucket, now, 1)));
     if (waitMs > 0) return Math.ceil(waitMs / 1000);
     for (const { key, bucket, count } of wanted) {
-      this.owe(bucket, now, count);
+      this.charge(bucket, now, count);
       this.buckets.set(key, bucket);
     }
     if (this.buckets.size > KEYS_MAX) this.forget(now);
     return 0;
   }
 
-  /** Until the bucket holds so many; 0: it does. */
+  /** Milliseconds until the bucket holds `tokens`; 0 if it does. */
   private waitMs({ fullAtMs }: Bucket, nowMs: number, tokens: number): number {
     return Math.max(0, fullAtMs - nowMs - (this.burst - tokens) * this.intervalMs);
   }
 
-  private owe(bucket: Bucket, nowMs: number, tokens: number): void {
+  private charge(bucket: Bucket, nowMs: number, tokens: number): void {
     bucket.fullAtMs = Math.max(nowMs, bucket.fullAtMs) + tokens * this.intervalMs;
   }
 
@@ -99,12 +104,14 @@ export class RateLimit {
   }
 }
 
+/** The 429 of a caller that is over its limit. */
 export const tooMany = (seconds: number): HttpResponse =>
   plain(429, "Too many requests", [["retry-after", String(seconds)]]);
 
 /**
- * The caller's address, as a key: behind so many trusted proxies it is what the outermost of them saw, the
- * n-th of `X-Forwarded-For` from its end; what stands before that anybody can write. An IPv6 caller is its network (/64).
+ * Returns the caller's address as a key. Behind `trustedProxies` proxies it is what the outermost
+ * of them saw: the n-th entry of `X-Forwarded-For` from its end. Entries before that can be forged.
+ * The key of an IPv6 caller is its /64 network.
  */
 export function addressOf(request: HttpRequest, trustedProxies: number): string {
   const forwarded = (request.headers["x-forwarded-for"] ?? []).flatMap((line) => line.split(","));
@@ -115,7 +122,7 @@ export function addressOf(request: HttpRequest, trustedProxies: number): string 
   return address.includes(":") ? network(address) : address;
 }
 
-/** The first four of eight groups, with `::` written out. */
+/** Returns the first four of the eight groups, with `::` expanded. */
 function network(address: string): string {
   const [before = "", after] = address.split("::");
   const head = before === "" ? [] : before.split(":");

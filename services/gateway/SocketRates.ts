@@ -1,21 +1,21 @@
 /**
- * How much clients may send over their sockets: frames and bytes a second, of one socket and of all sockets of one
- * address. `SocketTable` asks for each message and each ping, and closes the socket that goes past it. Costs a look at
- * the clock and four subtractions a frame.
+ * Limits what clients send over their sockets: frames and bytes a second, for each socket and for
+ * all sockets of one address. `SocketTable` checks each message and each ping, and closes a socket
+ * that is over its limit. A check costs one read of the clock and four subtractions.
  *
- * An address of this machine or of a private network is not counted: it is a proxy's whose word is not taken
- * (`trustedProxies`), so everybody would share it, or one's own.
+ * Loopback and private addresses have no limit of their own. Such an address is either local or
+ * that of a proxy that is not trusted (`trustedProxies`), which all clients behind it would share.
  */
 import type { TimeShape } from "../../core/time/Time.ts";
 import { Bucket, RateLimit, type Rate } from "./RateLimit.ts";
 
-/** Of one socket. Undefined: no limit. */
+/** Limits of one socket. Undefined: no limit. */
 export interface SocketRateLimits {
   readonly frames?: Rate;
   readonly bytes?: Rate;
 }
 
-/** Somebody who sends what has gathered while a connection was away is not an attacker. */
+/** A client that sends what has queued while its connection was down is not an attacker. */
 const BURST_SECONDS = 2;
 
 export const socketRate = (perSecond: number): Rate => ({
@@ -24,19 +24,22 @@ export const socketRate = (perSecond: number): Rate => ({
 });
 
 /**
- * People send a few frames a second, games and cursors 60 to 120. A program that makes one call after another gets to
- * some 3,200 a second through a gateway and a host of one machine (`docs/performance.md`, `rpc`), and to less over a
- * network. A gateway's core takes 32,000. A frame of 1 MiB eight times a second is an upload, which is for HTTP.
+ * People send a few frames a second, games and cursors 60 to 120. A program that makes calls in
+ * sequence reaches about 3,200 a second if gateway and host run on one machine
+ * (`docs/performance.md`, `rpc`), and fewer over a network. One core of a gateway handles 32,000.
+ * Eight frames of 1 MiB a second are an upload, which belongs on HTTP.
  */
 export const FRAMES_PER_SECOND = 5_000;
 export const BYTES_PER_SECOND = 8 * 1024 * 1024;
 
-/** Tabs, a household, an office: many share an address, but not many send at their most at the same time. */
+/**
+ * Tabs, households and offices share an address, but rarely send at their limit at the same time.
+ */
 const ADDRESS_FACTOR = 4;
 
 interface Limit {
   readonly rate: RateLimit;
-  /** For the close frame: 123 bytes at most. */
+  /** Sent in the close frame: 123 bytes at most. */
   readonly reason: string;
 }
 
@@ -56,9 +59,9 @@ interface Address {
 }
 
 export interface SocketMeter {
-  /** The reason when it is too much, else undefined. */
+  /** Counts a frame of `bytes`. Returns the reason to close the socket, or undefined. */
   readonly take: (bytes: number) => string | undefined;
-  /** Once, when the socket is closed. */
+  /** Called once, when the socket is closed. */
   readonly close: () => void;
 }
 
@@ -66,7 +69,7 @@ export class SocketRates {
   private readonly time: Pick<TimeShape, "monotonicMs">;
   private readonly ofSocket: Limits;
   private readonly ofAddress: Limits;
-  /** Those that have sockets open. */
+  /** Addresses that have open sockets. */
   private readonly addresses = new Map<string, Address>();
 
   constructor({ frames, bytes }: SocketRateLimits, time: Pick<TimeShape, "monotonicMs">) {
@@ -89,7 +92,7 @@ export class SocketRates {
     this.ofAddress = limits("address", ADDRESS_FACTOR);
   }
 
-  /** For a socket that was opened from this address (`addressOf`). */
+  /** Returns the meter of a socket that was opened from this address (`addressOf`). */
   open(address: string): SocketMeter {
     const own = new Meter();
     const shared = isPrivate(address) ? undefined : this.join(address);
@@ -126,7 +129,10 @@ function over(
   return undefined;
 }
 
-/** IPv4 of RFC 1918, 6598, 3927 and loopback; of IPv6, as its first four groups, loopback, unique local and link local. */
+/**
+ * IPv4: RFC 1918, 6598, 3927 and loopback. IPv6, by its first four groups: loopback, unique local
+ * and link local.
+ */
 const PRIVATE =
   /^(?:10\.|127\.|192\.168\.|169\.254\.|172\.(?:1[6-9]|2\d|3[01])\.|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])\.|0:0:0:0$|f[cd][0-9a-f]{2}:|fe80:)/i;
 

@@ -1,15 +1,17 @@
 /**
- * The sockets of one gateway: which agent each belongs to, what a host needs to know of it, and the
- * frames between. The socket lives here, so it outlives hibernation, hosts and the broker.
+ * The sockets of one gateway: the agent of each, what a host needs to know about it, and the frames
+ * in both directions. Sockets live here, so they survive hibernation, the loss of hosts and an
+ * outage of the broker.
  *
- * 1. A client's messages reach its agent in order (`ClientMessages`); while no host owns the agent they wait
- *    there, up to a bound, and then the socket is closed with 1013.
- * 2. A host that takes a shard over asks for its sockets (`census`), one that lost a gateway is told (`resumeAll`).
- * 3. Frames for a socket whose upgrade is not finished wait for it: the client sees them in order.
- *    Casts reach a socket from its agent's `begin` on, so none comes before its identity frame. Past
- *    `socketBufferBytesMax` of them the socket is closed with 1013 as it opens.
- * 4. A client that sends more than its rate (`SocketRates`) is closed with 1013: not with 1008, at which
- *    clients stay away for good, for who shares an address may have done nothing.
+ * 1. A client's messages reach its agent in order (`ClientMessages`). While no host owns the agent
+ *    they queue up to a bound; past it, the socket is closed with 1013.
+ * 2. A host that takes over a shard asks for the shard's sockets (`census`). A host that took this
+ *    gateway for dead is notified of its sockets (`resumeAll`).
+ * 3. Frames for a socket whose upgrade is not finished are buffered, so the client receives them in
+ *    order. A socket receives casts from its agent's `begin` on, so none precedes its identity
+ *    frame. Past `socketBufferBytesMax` buffered bytes, the socket is closed with 1013 as it opens.
+ * 4. A client that exceeds its rate (`SocketRates`) is closed with 1013. With 1008, clients would
+ *    not reconnect, and a client that shares its address may have caused nothing.
  */
 import { CLOSE_LAGGING } from "../../core/http/closeFrame.ts";
 import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
@@ -25,18 +27,18 @@ import {
   type SocketInfo,
 } from "../../schemas/Call.ts";
 import { askHost } from "./askHost.ts";
-import { ClientMessages, type CloseFrame, type MessageRelay } from "./ClientMessages.ts";
-import { FrameParts } from "./FrameParts.ts";
+import { ClientMessages, type CloseFrame, type SocketOwner } from "./ClientMessages.ts";
+import { FrameReassembler } from "./FrameReassembler.ts";
 import { listen } from "./listen.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import { SocketRates } from "./SocketRates.ts";
 
-/** Sockets whose hosts are told of them at once: one whose shard nobody owns must not keep the others. */
+/** Concurrent resumes, so that a socket whose shard has no owner does not block the others. */
 const RESUMES_AT_ONCE = 32;
 /** Sockets in one census reply: well under any payload limit. */
 const CENSUS_PAGE = 200;
 
-/** What a frame that waits costs beside its bytes. */
+/** Overhead of a buffered frame beside its bytes. */
 const EARLY_FRAME_BYTES = 200;
 
 const encoder = new TextEncoder();
@@ -46,13 +48,13 @@ export interface Entry {
   readonly info: SocketInfo;
   attachment: SocketAttachment | undefined;
   socket: ServerSocket | undefined;
-  /** Frames that came before the upgrade was finished. */
+  /** Rule 3: frames that arrived before the upgrade finished. */
   readonly early: Array<(socket: ServerSocket) => void>;
   earlyBytes: number;
-  /** Made with the first one, or to tell of the close. */
+  /** Created with the first message, or to deliver the close. */
   messages: ClientMessages<Entry> | undefined;
   gone: CloseFrame | undefined;
-  /** The last one of `resumeAll` when it was added. */
+  /** The round of `resumeAll` in which the entry was added. */
   readonly round: number;
 }
 
@@ -60,22 +62,23 @@ export class SocketTable {
   private readonly services: GatewayServices;
   private readonly entries = new Map<string, Entry>();
   private readonly byAgent = new Map<string, Set<Entry>>();
-  private readonly parts = new FrameParts();
+  private readonly reassembler = new FrameReassembler();
   private readonly rates: SocketRates;
-  private readonly relay: MessageRelay<Entry>;
-  /** Of `resumeAll`. */
+  private readonly owner: SocketOwner<Entry>;
+  /** Counts calls of `resumeAll`. */
   private round = 0;
 
   constructor(services: GatewayServices) {
     this.services = services;
     this.rates = new SocketRates(services.config.socketRates, services.time);
-    this.relay = {
+    this.owner = {
       calls: services.calls,
       gatewayId: services.config.gatewayId,
       has: (entry) => this.entries.get(entry.info.sid) === entry,
       infoOf,
-      ended: (entry, error) => this.ended(entry, error),
-      broken: (entry, error) => this.broken(entry, error),
+      onCloseDelivered: (entry) => this.remove(entry),
+      onUnreachable: (entry, error) => this.onUnreachable(entry, error),
+      onPoisonMessage: (entry, error) => this.onPoisonMessage(entry, error),
     };
   }
 
@@ -83,7 +86,7 @@ export class SocketTable {
     return this.entries.size;
   }
 
-  /** Registers a socket that is about to be upgraded: frames for it are kept from now on. */
+  /** Registers a socket before its upgrade. Frames for it are buffered from now on (rule 3). */
   add(id: AgentId, info: SocketInfo): Entry {
     const entry: Entry = {
       id,
@@ -112,49 +115,58 @@ export class SocketTable {
     if (of?.size === 0) this.byAgent.delete(key);
   }
 
-  /** The upgrade is finished: what waited is sent, and the client's messages begin to flow. `address`: as by `addressOf`. */
-  opened(entry: Entry, socket: ServerSocket, address: string): SocketHandlers {
+  /**
+   * Finishes the upgrade: sends the buffered frames and returns the handlers for the client's
+   * messages. `address` is the client's as `addressOf` returns it.
+   */
+  open(entry: Entry, socket: ServerSocket, address: string): SocketHandlers {
     entry.socket = socket;
     for (const frame of entry.early) frame(socket);
     forgetEarly(entry);
-    // Its host may have made it before it heard that this gateway is gone, and forgotten it then.
+    // The host may have created the socket before it took this gateway for dead, and then dropped
+    // it.
     if (entry.round !== this.round) void this.resume(entry);
     const meter = this.rates.open(address);
     /** Rule 4. */
-    const mayTake = (bytes: number): boolean => {
+    const withinRate = (bytes: number): boolean => {
       const reason = meter.take(bytes);
-      if (reason !== undefined) this.refuse(entry, reason);
+      if (reason !== undefined) this.closeOverRate(entry, reason);
       return reason === undefined;
     };
     return {
       onMessage: (data) => {
         const text = typeof data === "string";
         const bytes = text ? encoder.encode(data) : data;
-        if (mayTake(bytes.length)) this.enqueue(entry, bytes, text);
+        if (withinRate(bytes.length)) this.enqueue(entry, bytes, text);
       },
-      onPing: mayTake,
+      onPing: withinRate,
       onClose: (code, reason, wasClean) => {
         meter.close();
-        this.closed(entry, { code, reason, wasClean });
+        this.onPeerClosed(entry, { code, reason, wasClean });
       },
     };
   }
 
-  /** The peer went before or after the upgrade: the agent hears of it after its last message. */
-  closed(entry: Entry, how: CloseFrame): void {
+  /**
+   * The peer closed or vanished, before or after `open`. The agent is notified after its last
+   * message.
+   */
+  onPeerClosed(entry: Entry, frame: CloseFrame): void {
     if (entry.gone !== undefined) return;
-    entry.gone = how;
+    entry.gone = frame;
     entry.socket = undefined;
-    this.messagesOf(entry).flow();
+    this.messagesOf(entry).pump();
   }
 
-  /** A message from a host (`Subjects.gateway(id, "frame")`). */
-  receive(data: Uint8Array): void {
+  /**
+   * Handles a message from a host (`Subjects.gateway(id, "frame")`). Throws if it cannot be read.
+   */
+  onHostMessage(data: Uint8Array): void {
     const { head, body } = decodeMessage<GatewayMessage>(data);
     if (head.op === "cast") return this.cast(head, body);
     if (head.op === "part") {
-      const whole = this.parts.take(head, body);
-      if (whole !== undefined) this.receive(whole);
+      const whole = this.reassembler.add(head, body);
+      if (whole !== undefined) this.onHostMessage(whole);
       return;
     }
     const entry = this.entries.get(head.sid);
@@ -166,11 +178,11 @@ export class SocketTable {
       this.sendTo(entry, body, head.text);
     } else {
       if (head.forget) this.remove(entry);
-      this.toSocket(entry, 0, (socket) => socket.close(head.code, head.reason));
+      this.whenOpen(entry, 0, (socket) => socket.close(head.code, head.reason));
     }
   }
 
-  /** One page of the sockets of a shard's agents, for its new owner. */
+  /** Returns one page of the sockets of a shard's agents, for the shard's new owner (rule 2). */
   census({ shard, cursor }: CensusRequest): CensusReply {
     const { gatewayId, shards } = this.services.config;
     const all = [...this.entries.values()].filter((e) => shardOf(e.id, shards) === shard);
@@ -188,22 +200,28 @@ export class SocketTable {
     };
   }
 
-  /** Tells hosts again about every socket: they took this gateway for dead. Never rejects; what was begun before ends. */
+  /**
+   * Notifies hosts of every socket again, after they may have taken this gateway for dead (rule 2).
+   * Never rejects. A call supersedes the one before, which then ends early.
+   */
   async resumeAll(): Promise<void> {
     const round = ++this.round;
     const entries = [...this.entries.values()].values();
-    const tell = async (): Promise<void> => {
+    const resumeNext = async (): Promise<void> => {
       for (const entry of entries) {
         if (round !== this.round) return;
-        if (!this.relay.has(entry) || entry.attachment === undefined || entry.gone !== undefined)
+        if (!this.owner.has(entry) || entry.attachment === undefined || entry.gone !== undefined)
           continue;
         await this.resume(entry);
       }
     };
-    await Promise.all(Array.from({ length: RESUMES_AT_ONCE }, tell));
+    await Promise.all(Array.from({ length: RESUMES_AT_ONCE }, resumeNext));
   }
 
-  /** Never rejects: a socket that nobody could be told of speaks for itself, or is asked for. */
+  /**
+   * Never rejects: if no host could be notified, the socket's next message or the next owner's
+   * census does it.
+   */
   private async resume(entry: Entry): Promise<void> {
     const call = { kind: "resume", socket: infoOf(entry) } as const;
     await askHost(this.services.calls, entry.id, call).catch(() => undefined);
@@ -220,16 +238,16 @@ export class SocketTable {
     }
   }
 
-  /** Text is bytes until it leaves: a frame for ten sockets is not written ten times from a string. */
+  /** Text stays bytes until it is sent: a frame for ten sockets is not encoded ten times. */
   private sendTo(entry: Entry, body: Uint8Array, text: boolean): void {
     const { socket } = entry;
     if (socket === undefined)
-      this.toSocket(entry, body.length, (opened) => sendOn(opened, body, text));
+      this.whenOpen(entry, body.length, (opened) => sendOn(opened, body, text));
     else sendOn(socket, body, text);
   }
 
-  /** Rule 3. */
-  private toSocket(entry: Entry, bytes: number, frame: (socket: ServerSocket) => void): void {
+  /** Rule 3: runs `frame` now, or once the upgrade has finished. */
+  private whenOpen(entry: Entry, bytes: number, frame: (socket: ServerSocket) => void): void {
     if (entry.socket !== undefined) return frame(entry.socket);
     const bytesMax = this.services.config.socketBufferBytesMax;
     if (entry.gone !== undefined || entry.earlyBytes > bytesMax) return;
@@ -240,7 +258,7 @@ export class SocketTable {
     } else entry.early.push(frame);
   }
 
-  private refuse(entry: Entry, reason: string): void {
+  private closeOverRate(entry: Entry, reason: string): void {
     this.services.log.warn("a client sent too much; its socket is closed", {
       ...entry.id,
       why: reason,
@@ -254,22 +272,20 @@ export class SocketTable {
   }
 
   private messagesOf(entry: Entry): ClientMessages<Entry> {
-    return (entry.messages ??= new ClientMessages(entry, this.relay));
+    return (entry.messages ??= new ClientMessages(entry, this.owner));
   }
 
-  private broken({ socket }: Entry, error: CallLost): void {
+  private onPoisonMessage({ socket }: Entry, error: CallLost): void {
     this.services.log.warn("a message may have ended two hosts; its socket is closed", {
       error: error.message,
     });
     socket?.close(1011, "The agent's host was lost twice while it had this socket's message");
   }
 
-  private ended(entry: Entry, error: unknown): void {
-    if (error !== undefined) {
-      const log = this.services.log;
-      log.warn("a socket's agent can't be reached; the socket is closed", { error: String(error) });
-      entry.socket?.close(1013, "The agent can't be reached");
-    }
+  private onUnreachable(entry: Entry, error: unknown): void {
+    const { log } = this.services;
+    log.warn("a socket's agent can't be reached; the socket is closed", { error: String(error) });
+    entry.socket?.close(1013, "The agent can't be reached");
     this.remove(entry);
   }
 }

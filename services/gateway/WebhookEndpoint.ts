@@ -1,15 +1,20 @@
 /**
- * A declared webhook, from raw bytes to answer (`interface.md` §4.1, §7): method, signature over the
- * raw body, entity; then the agent's own answer, or 202 at the deadline (`PendingWebhook`).
+ * Handles requests to webhook routes, from the raw body to the answer (`interface.md` §4.1, §7):
+ * checks the method, verifies the signature over the raw body, finds the agent, and stores the
+ * input or forwards it to the agent's host. The answer is the agent's own, or 202 at the deadline
+ * (`PendingWebhook`).
  *
- * 1. Nothing is parsed before its signature is verified; a bad one never reaches an agent (I10).
- * 2. Nothing but a refusal is answered before the input is stored, in the inbox or by the event of the turn that it
- *    was for; what can't be stored is 503.
- * 3. A batch is answered when each of its events is stored (`storeBatch`), not by its agents.
- * 4. While the broker elects or a shard moves, the request is held and tried again within its deadline.
+ * 1. Nothing is parsed before its signature is verified. A request with an invalid signature never
+ *    reaches an agent (I10).
+ * 2. Only refusals are answered before the input is stored, either in the inbox or by the event of
+ *    its turn. An input that cannot be stored is answered with 503.
+ * 3. A batch is answered once each of its events is stored (`storeBatch`), not by its agents.
+ * 4. While the broker elects a leader or a shard moves, the request is held and retried within its
+ *    deadline.
  */
 import { NumberedTable, numberOf, numberText } from "../../core/collections/NumberedTable.ts";
-import type { Exchange, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
+import type { Exchange } from "../../core/http/HttpServer.ts";
+import { TimeoutQueue } from "../../core/time/TimeoutQueue.ts";
 import {
   answerOfVerdict,
   BODY_TOO_LARGE,
@@ -17,156 +22,130 @@ import {
   UNAVAILABLE,
 } from "../../core/webhook/answers.ts";
 import type { RouteMatch } from "../../core/webhook/RouteTable.ts";
-import {
-  allowsMethod,
-  type Verdict,
-  type WebhookRequest,
-  type WebhookRoute,
-} from "../../core/webhook/WebhookRoute.ts";
+import { allowsMethod, type BatchItem, type Verdict } from "../../core/webhook/WebhookRoute.ts";
 import { addressKey } from "../../schemas/Address.ts";
 import { decodeMessage, type InputAnswer } from "../../schemas/Call.ts";
-import { Deadlines } from "./Deadlines.ts";
+import { DeadlineSignals } from "./DeadlineSignals.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
+import { IncomingWebhook } from "./IncomingWebhook.ts";
 import { listen } from "./listen.ts";
+import { PendingWebhook } from "./PendingWebhook.ts";
 import { tooMany } from "./RateLimit.ts";
-import { headerRecord, plain, urlOf } from "./requests.ts";
+import { plain } from "./requests.ts";
 import { BATCH_ITEMS_MAX, storeBatch } from "./storeBatch.ts";
 import { agentOf, webhookHead, type FoundAgent } from "./webhookInput.ts";
-import { toHttp, PendingWebhook } from "./PendingWebhook.ts";
 
-type Respond = (response: HttpResponse) => void;
+/** Deadlines are seconds: this much more is not noticed. */
+const DEADLINE_SLACK_MS = 25;
 
 type Verified = Verdict & { readonly _tag: "Verified" };
 
 export class WebhookEndpoint {
   private readonly services: GatewayServices;
-  private readonly deadlines: Deadlines;
+  private readonly timeouts: TimeoutQueue;
+  private readonly signals: DeadlineSignals;
   private readonly replySubject: string;
-  /** Webhooks whose answer is awaited, by what follows this endpoint's life in their reply id. */
-  private readonly waiting = new NumberedTable<PendingWebhook>();
+  /** Webhooks that wait for an answer on `replySubject`, by the number in their reply id. */
+  private readonly pending = new NumberedTable<PendingWebhook>();
   private readonly unsubscribe: () => void;
-  /** No other endpoint's, of this process or one before it: what an agent remembers by them is not another's. */
-  private readonly life: string;
+  /**
+   * Prefix of reply ids. No other endpoint has the same, in this process or an earlier one, so an
+   * answer to one of theirs is never taken for an answer to one of ours.
+   */
+  private readonly replyIdPrefix: string;
   /** Events of batches that are being stored. */
   private batchItems = 0;
 
   constructor(services: GatewayServices) {
+    const { config, time } = services;
     this.services = services;
-    this.deadlines = new Deadlines(services.time);
-    const { subjects, gatewayId } = services.config;
-    this.life = `${services.time.id()}-`;
-    this.replySubject = subjects.gateway(gatewayId, "reply");
-    this.unsubscribe = listen(services, this.replySubject, ({ data }) => this.answered(data));
+    this.timeouts = new TimeoutQueue(time, DEADLINE_SLACK_MS);
+    this.signals = new DeadlineSignals(time, this.timeouts);
+    this.replyIdPrefix = `${time.id()}-`;
+    this.replySubject = config.subjects.gateway(config.gatewayId, "reply");
+    this.unsubscribe = listen(services, this.replySubject, ({ data }) => this.onReply(data));
   }
 
+  /** Stops receiving answers and cancels all deadlines. */
   close(): void {
     this.unsubscribe();
-    this.deadlines.close();
+    this.timeouts.close();
   }
 
+  /** Answers the exchange, now or later. Never throws. */
   handle(exchange: Exchange, match: RouteMatch): void {
-    const { time, metrics, log } = this.services;
-    const startMs = time.monotonicMs();
-    const respond: Respond = (response) => {
-      metrics.webhooks(
-        match.route.verifier.provider,
-        response.status,
-        (time.monotonicMs() - startMs) / 1000,
-      );
-      exchange.respond(response);
-    };
-    const guarded = (step: () => void): void => {
-      try {
-        step();
-      } catch (error) {
-        log.error("a webhook could not be handled", {
-          route: match.route.path,
-          error: error instanceof Error ? error.stack : String(error),
-        });
-        respond(plain(500, "Internal Server Error"));
-      }
-    };
-    guarded(() => this.receive(exchange, match, respond, guarded));
+    const webhook = new IncomingWebhook(this.services, exchange, match);
+    this.guard(webhook, () => this.receive(webhook));
   }
 
-  private receive(
-    exchange: Exchange,
-    { route, params }: RouteMatch,
-    respond: Respond,
-    guarded: (step: () => void) => void,
-  ): void {
-    const { config, module, time } = this.services;
-    const { request: http, body } = exchange;
-    if (!allowsMethod(route, http.method)) return respond(toHttp(methodNotAllowed(route)));
-    const request: WebhookRequest = {
-      method: http.method,
-      url: urlOf(http, config.publicUrl),
-      params,
-      headers: http.headers,
-      body,
-      nowMs: time.nowMs(),
-      env: module().env,
-    };
-    const go = () => this.verify(http, route, request, respond);
-    const ready = route.verifier.prepare?.(request);
-    if (ready === undefined) return go();
-    let waits = true;
-    const once = () => {
-      if (!waits) return;
-      waits = false;
-      inTime();
-      guarded(go);
-    };
-    // What is not there by the deadline, `verify` misses and says so.
-    const inTime = this.deadlines.in(route.deadlineMs).onPassed(once);
-    void ready.then(once, once);
+  /** Runs a step and answers 500 if it throws. */
+  private guard(webhook: IncomingWebhook, step: () => void): void {
+    try {
+      step();
+    } catch (error) {
+      this.services.log.error("a webhook could not be handled", {
+        route: webhook.route.path,
+        error: error instanceof Error ? error.stack : String(error),
+      });
+      webhook.respond(plain(500, "Internal Server Error"));
+    }
   }
 
-  private verify(
-    http: HttpRequest,
-    route: WebhookRoute,
-    request: WebhookRequest,
-    respond: Respond,
-  ): void {
+  private receive(webhook: IncomingWebhook): void {
+    const { route, request } = webhook;
+    if (!allowsMethod(route, request.method)) return webhook.answer(methodNotAllowed(route));
+    const prepared = route.verifier.prepare?.(request);
+    if (prepared === undefined) return this.verify(webhook);
+    let waiting = true;
+    const verifyOnce = () => {
+      if (!waiting) return;
+      waiting = false;
+      cancelDeadline();
+      this.guard(webhook, () => this.verify(webhook));
+    };
+    // What is missing at the deadline makes `verify` fail, with a verdict that says so.
+    const cancelDeadline = this.timeouts.after(route.deadlineMs, verifyOnce);
+    void prepared.then(verifyOnce, verifyOnce);
+  }
+
+  private verify(webhook: IncomingWebhook): void {
+    const { route, request } = webhook;
     const verdict = route.verifier.verify(request);
     if (verdict._tag !== "Verified") {
-      this.logRefusal(route, http.remoteAddress, verdict);
-      return respond(toHttp(answerOfVerdict(verdict)));
+      this.logRefusal(webhook, verdict);
+      return webhook.answer(answerOfVerdict(verdict));
     }
-    if (http.method !== "POST") return respond(toHttp(methodNotAllowed(route)));
-    const headers = headerRecord(http, route.redaction);
+    if (request.method !== "POST") return webhook.answer(methodNotAllowed(route));
     if (verdict.items !== undefined)
-      return void this.storeAll(route, request, verdict, verdict.items, headers, respond);
+      return void this.storeEvents(webhook, verdict.items, verdict.replayId);
     const found = agentOf(route, request);
-    if (found._tag === "Refused") return respond(toHttp(found.answer));
+    if (found._tag === "Refused") return webhook.answer(found.answer);
     const wait = this.services.entityLimit?.take(addressKey(found.id)) ?? 0;
-    if (wait > 0) return respond(tooMany(wait));
-    if (this.isBusy()) return respond(BUSY);
-    this.store(found, route, request, verdict, headers, respond);
+    if (wait > 0) return webhook.respond(tooMany(wait));
+    if (this.isBusy()) return webhook.respond(BUSY);
+    this.forward(webhook, verdict, found);
   }
 
   private isBusy(): boolean {
-    return this.waiting.size + this.batchItems >= this.services.config.webhooksWaitingMax;
+    return this.pending.size + this.batchItems >= this.services.config.webhooksWaitingMax;
   }
 
   /** Rule 3. */
-  private async storeAll(
-    route: WebhookRoute,
-    request: WebhookRequest,
-    { replayId }: Verified,
-    items: NonNullable<Verified["items"]>,
-    headers: Record<string, string>,
-    respond: Respond,
+  private async storeEvents(
+    webhook: IncomingWebhook,
+    items: ReadonlyArray<BatchItem>,
+    replayId: string | undefined,
   ): Promise<void> {
-    if (items.length > BATCH_ITEMS_MAX) return respond(toHttp(BODY_TOO_LARGE));
-    if (this.isBusy()) return respond(BUSY);
-    const { inbox, log, time } = this.services;
-    const { signal } = this.deadlines.in(route.deadlineMs);
-    const ports = { inbox, log, signal, id: () => time.id(), limit: this.services.entityLimit };
+    if (items.length > BATCH_ITEMS_MAX) return webhook.answer(BODY_TOO_LARGE);
+    if (this.isBusy()) return webhook.respond(BUSY);
+    const { route, request } = webhook;
+    const { inbox, log, time, entityLimit: limit } = this.services;
+    const signal = this.signals.in(route.deadlineMs);
+    const batch = { route, request, items, replayId, headers: webhook.headers() };
     let answer = UNAVAILABLE;
     this.batchItems += items.length;
     try {
-      answer = await storeBatch({ route, request, items, replayId, headers }, ports);
+      answer = await storeBatch(batch, { inbox, log, signal, id: () => time.id(), limit });
     } catch (error) {
       log.error("a webhook's batch could not be stored", {
         route: route.path,
@@ -175,45 +154,42 @@ export class WebhookEndpoint {
     } finally {
       this.batchItems -= items.length;
     }
-    respond(toHttp(answer));
+    webhook.answer(answer);
   }
 
   /** Rule 2. */
-  private store(
-    { id, entity }: FoundAgent,
-    route: WebhookRoute,
-    request: WebhookRequest,
-    { dedupId, replayId, eventType }: Verified,
-    headers: Record<string, string>,
-    respond: Respond,
-  ): void {
+  private forward(webhook: IncomingWebhook, verdict: Verified, { id, entity }: FoundAgent): void {
     const { config, time } = this.services;
+    const { route, request } = webhook;
+    const { dedupId, replayId, eventType } = verdict;
     const byAgent = route.answer === "agent";
-    const number = this.waiting.next();
+    const number = this.pending.next();
     const reply = byAgent
-      ? { subject: this.replySubject, id: this.life + numberText(number) }
+      ? { subject: this.replySubject, id: this.replyIdPrefix + numberText(number) }
       : undefined;
+    const headers = webhook.headers();
     const head = webhookHead({
       route, request, headers, entity, dedupId, replayId, eventType, id: time.id, reply,
     }); // prettier-ignore
-    const out = new PendingWebhook({
+    const pending = new PendingWebhook({
       services: this.services,
-      deadlines: this.deadlines,
+      timeouts: this.timeouts,
+      signal: this.signals.in(route.deadlineMs),
       deadlineMs: route.deadlineMs,
       id,
       envelope: { head, body: request.body },
       byAgent,
       storeFirst: config.storeFirst,
       respond: (response) => {
-        this.waiting.take(number);
-        respond(response);
+        this.pending.take(number);
+        webhook.respond(response);
       },
     });
-    this.waiting.set(number, out);
-    out.start();
+    this.pending.set(number, pending);
+    pending.start();
   }
 
-  private logRefusal(route: WebhookRoute, from: string, verdict: Verdict): void {
+  private logRefusal({ route, remoteAddress: from }: IncomingWebhook, verdict: Verdict): void {
     const { log } = this.services;
     if (verdict._tag === "Misconfigured")
       log.error("a webhook route is misconfigured", { route: route.path, why: verdict.message });
@@ -227,12 +203,12 @@ export class WebhookEndpoint {
       });
   }
 
-  private answered(data: Uint8Array): void {
+  private onReply(data: Uint8Array): void {
     const { head, body } = decodeMessage<InputAnswer>(data);
-    // None: past its deadline, the caller had its 202.
-    if (!head.id.startsWith(this.life)) return;
-    const number = numberOf(head.id.slice(this.life.length));
-    this.waiting.get(number)?.hear(head, body);
+    if (!head.id.startsWith(this.replyIdPrefix)) return;
+    const number = numberOf(head.id.slice(this.replyIdPrefix.length));
+    // Undefined if the deadline has passed and the caller has received its 202.
+    this.pending.get(number)?.onAnswer(head, body);
   }
 }
 

@@ -1,8 +1,9 @@
 /**
- * Asks an agent's host what does no harm when it is asked twice (a socket's messages, its close, what is to be known of
- * it), again and again until there is an answer. Core NATS may drop a request or its answer while gateway and host live:
- * then nothing else would tell. Fed by `ClientMessages` and `SocketTable`; while nobody owns the agent, and when its
- * owner changes, `CallClient` does the waiting within each try. What may have ended its host is counted over all of them.
+ * Sends an idempotent call (a socket's message, its close, its details) to an agent's host and
+ * repeats it until there is an answer. Core NATS may drop a request or its answer while gateway and
+ * host are alive, and only a repetition detects that. `ClientMessages` and `SocketTable` use it.
+ * Within each try, `CallClient` waits while the agent has no owner and when its owner changes. The
+ * hosts that may have been lost to the call are counted over all tries.
  */
 import {
   AgentUnreachable,
@@ -14,15 +15,18 @@ import { CallTries } from "../../core/call/CallTries.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 import type { Call, CallReply } from "../../schemas/Call.ts";
 
-/** A host that lives says something within milliseconds, unless its agent starts or its store is slow. */
-export const HEARD_MS = 4_000;
+/** A live host answers within milliseconds, unless its agent starts or its store is slow. */
+export const ANSWER_TIMEOUT_MS = 4_000;
 /**
- * Each try's time. They double, since a host that is busy is not helped by the same again; two minutes in all, after
- * which the socket is given up.
+ * The timeout of each try. Timeouts double, because repeating sooner does not help a busy host.
+ * After the last one, two minutes in total, the socket is given up.
  */
-const TRIES_MS = [HEARD_MS, 8_000, 16_000, 32_000, 60_000] as const;
+const TRIES_MS = [ANSWER_TIMEOUT_MS, 8_000, 16_000, 32_000, 60_000] as const;
 
-/** Rejects with `AgentUnreachable`, with `CallLost` at once, and with what `beforeRepeat` and the blob store do. */
+/**
+ * Rejects with `AgentUnreachable` after the last try, with `CallLost` at once, and with what
+ * `beforeRepeat` and the blob store reject with.
+ */
 export async function askHost(
   calls: Pick<CallClient, "call">,
   id: AgentId,

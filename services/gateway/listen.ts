@@ -1,12 +1,12 @@
 /**
- * Subscribes a gateway to messages of hosts, on subjects that carry its own id. One that can't be read, or says what no host
- * of ours would (another release's, or nobody's), is dropped with a line in the log: whatever it does to its handler, it
- * must not end the process and every socket with it.
+ * Subscribes a gateway to messages of hosts, on subjects that contain the gateway's id. A message
+ * that cannot be read, or that no host of this release sends, is dropped and logged: a handler that
+ * throws must not end the process and with it every socket.
  */
 import type { BusMessage } from "../../core/bus/Bus.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 
-/** Listens until the returned function is called. */
+/** Subscribes until the returned function is called. */
 export const listen = (
   { bus, log }: Pick<GatewayServices, "bus" | "log">,
   subject: string,

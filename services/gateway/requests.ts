@@ -1,6 +1,6 @@
 /**
- * Between the server port's requests and the web's: URLs as the caller saw them, headers without what
- * only the inside may set, `Request` and `Response` for a module's `fetch`. Pure.
+ * Converts between the requests of the HTTP server port and the web's `Request` and `Response`:
+ * full URLs as the caller saw them, headers without forged internal ones, bodies. Pure.
  */
 import type { BodyReader, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import { beginResponse } from "../../core/http/takeResponse.ts";
@@ -8,9 +8,9 @@ import type { Redaction } from "../../core/redaction/Redaction.ts";
 import { makeRequest } from "../../core/input/runWebhook.ts";
 import type { HeaderPairs } from "../../schemas/Call.ts";
 
-/** Headers that the inside sets; from a client they are forgeries (`protocol.md`, table at the top). */
+/** Prefixes of headers that only gateways and hosts set (`protocol.md`, table at the top). */
 const INTERNAL_PREFIXES = ["x-agents-", "x-cf-agents-"];
-/** Of one connection, not of the message (RFC 9110 §7.6.1); the server writes its own. */
+/** Headers of a connection, not of a message (RFC 9110 §7.6.1). The server writes its own. */
 const HOP_BY_HOP = new Set([
   "connection",
   "content-length",
@@ -21,20 +21,22 @@ const HOP_BY_HOP = new Set([
   "transfer-encoding",
 ]);
 
-/** A body that is there at once is answered whole, with its length; every agent's answer that is no stream. */
+/** A body that is available at once is sent whole, with its length, whatever its size. */
 const WHOLE_BYTES_MAX = Number.POSITIVE_INFINITY;
 
-/** Who returned it, for errors. */
+/** Names the source of a response in errors. */
 const MODULE_FETCH = "The module's fetch";
 
-/** The full URL as the caller saw it. `publicUrl` stands for scheme and authority where it is configured. */
+/**
+ * Returns the full URL as the caller saw it. `publicUrl`, if set, replaces scheme and authority.
+ */
 export function urlOf(request: HttpRequest, publicUrl: string | undefined): string {
   if (publicUrl !== undefined) return publicUrl.replace(/\/$/, "") + request.target;
   const host = request.headers["host"]?.[0] ?? "localhost";
   return `${request.secure ? "https" : "http"}://${host}${request.target}`;
 }
 
-/** As pairs; without forged internal headers. */
+/** Returns the headers as pairs, without internal ones that the caller forged. */
 export function headerPairs(request: HttpRequest): HeaderPairs {
   const pairs: Array<readonly [string, string]> = [];
   for (const name in request.headers) {
@@ -44,7 +46,10 @@ export function headerPairs(request: HttpRequest): HeaderPairs {
   return pairs;
 }
 
-/** As a record, repeated headers joined with ", "; without credentials, for it is stored. */
+/**
+ * Returns the headers as a record, repeated ones joined with ", ". The record is stored, so it
+ * contains neither credentials nor forged internal headers.
+ */
 export function headerRecord(request: HttpRequest, redaction: Redaction): Record<string, string> {
   const record: Record<string, string> = {};
   for (const name in request.headers)
@@ -56,7 +61,10 @@ export function headerRecord(request: HttpRequest, redaction: Redaction): Record
   return record;
 }
 
-/** `aborted`: fires when the caller leaves. Throws `TypeError` for a URL or a header that no `Request` can have. */
+/**
+ * Makes a web `Request`. The signal of `aborted` fires when the caller has gone. Throws `TypeError`
+ * for a URL or a header that a `Request` cannot have.
+ */
 export const toRequest = (
   request: HttpRequest,
   url: string,
@@ -67,17 +75,20 @@ export const toRequest = (
   return makeRequest(request.method, url, { headers, body, signal: aborted });
 };
 
-/** `rest`: its body is still being made. */
+/** `rest`: reads the remainder of a streamed body. Absent: `body` is the whole. */
 export type GatewayAnswer = HttpResponse & { readonly rest?: BodyReader };
 
-/** What a module's `fetch` returned, as it goes out. Rejects with why it can't, or with what its body failed with at once. */
+/**
+ * Converts what a module's `fetch` returned. Rejects if it cannot be sent, and with the error of
+ * its body if the first read fails.
+ */
 export async function toHttpResponse(response: Response): Promise<GatewayAnswer> {
   const begun = await beginResponse(response, MODULE_FETCH, WHOLE_BYTES_MAX);
   const { status, body, rest } = begun;
   const answer = { status, headers: messageHeaders(begun.headers), body };
   if (rest === undefined) return answer;
   const { reader } = rest;
-  // The read that was begun is the first of what follows.
+  // `beginResponse` has started the first read.
   let { next } = rest;
   const read = (): ReturnType<BodyReader["read"]> => {
     const first = next;
@@ -87,12 +98,13 @@ export async function toHttpResponse(response: Response): Promise<GatewayAnswer>
   return { ...answer, rest: { read, cancel: (reason) => reader.cancel(reason) } };
 }
 
-/** Without what belongs to one connection. */
+/** Removes the headers of a connection. */
 export const messageHeaders = (headers: HeaderPairs): HeaderPairs =>
   headers.some(([name]) => HOP_BY_HOP.has(name))
     ? headers.filter(([name]) => !HOP_BY_HOP.has(name))
     : headers;
 
+/** A response of plain text. */
 export const plain = (status: number, body: string, headers: HeaderPairs = []): HttpResponse => ({
   status,
   headers: [["content-type", "text/plain;charset=UTF-8"], ...headers],

@@ -1,7 +1,8 @@
 /**
- * Requests that are no declared webhook, and upgrades: the module's own `fetch`, else the default routing (`Access`), else 404.
- * What the module returns is checked here, before it is anybody's to send: an answer that can't be one is the module's error,
- * as one that it throws, and an upgrade is only for who asked for one. Fed by `Gateway` and `upgrade`.
+ * Routes upgrades and requests that no webhook route matches: to the module's `fetch` if it has
+ * one, else by the default routing (`Access`), else 404. Checks what the module returns before
+ * anything is sent: a response that cannot be sent is an error of the module like one that it
+ * throws, and only an upgrade request is answered with an upgrade. `Gateway` and `upgrade` call it.
  */
 import {
   isUpgradeResponse,
@@ -16,28 +17,35 @@ import { InvalidAddress } from "../../schemas/Address.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import { plain, toHttpResponse, type GatewayAnswer } from "./requests.ts";
 
-/** For a caller whose request may have been done, or may be what ends hosts: nothing here repeats it, and nor should they. */
+/**
+ * The answer to a request that may have run, or that may itself end hosts. The gateway does not
+ * repeat it, and callers should not either.
+ */
 export const HOST_LOST =
   "The agent's host was lost, or did not answer, while it had this request. It may have been done.";
 
+/** The result of routing an upgrade. */
 export type Routed =
+  /** A plain HTTP answer instead of the 101. */
   | { readonly _tag: "Answer"; readonly answer: GatewayAnswer }
+  /** The agent that the socket is for. */
   | { readonly _tag: "Socket"; readonly target: UpgradeTarget }
+  /** The upgrade is accepted and the socket closed at once. */
   | { readonly _tag: "Closed"; readonly refusal: UpgradeRefusal };
 
-/** The answer to a request that is no upgrade. Never rejects. */
+/** Answers a request that is not an upgrade. Never rejects. */
 export async function answerRequest(
   services: GatewayServices,
   request: Request,
 ): Promise<GatewayAnswer> {
   const response = await routed(services, request);
   if (!isUpgradeResponse(response)) return answerWith(services, request, response);
-  // The module changed the request on its way: the caller's own asks for no socket.
+  // The module made an upgrade of the request: the caller itself did not ask for a socket.
   services.log.warn("the module's fetch answered with an upgrade what is none", whereOf(request));
   return UPGRADE_REQUIRED;
 }
 
-/** What becomes of an upgrade. Never rejects. */
+/** Routes an upgrade request. Never rejects. */
 export async function routeUpgrade(services: GatewayServices, request: Request): Promise<Routed> {
   const response = await routed(services, request);
   const refusal = upgradeRefusal(response);
@@ -50,8 +58,8 @@ export async function routeUpgrade(services: GatewayServices, request: Request):
 const UPGRADE_REQUIRED = plain(426, "Upgrade Required: connect with a WebSocket handshake (GET)\n");
 
 /**
- * An error of the module's is a plain 500, a name that can't be one a 400, an agent out of reach a 503, one whose host had the
- * request and was lost a 502.
+ * Never rejects. Responds 500 for an error of the module, 400 for an invalid agent name, 503 for an
+ * agent that cannot be reached, and 502 if the host was lost while it had the request.
  */
 async function routed(services: GatewayServices, request: Request): Promise<Response> {
   const { module, access, log } = services;
@@ -72,9 +80,9 @@ async function routed(services: GatewayServices, request: Request): Promise<Resp
     if (response instanceof Response) return response;
     throw new TypeError(`the module's fetch returned ${typeof response}, not a Response`);
   } catch (error) {
-    // The caller chose the name: told what is wrong with it.
+    // The caller chose the name, so the answer says what is wrong with it.
     if (error instanceof InvalidAddress) return new Response(error.message, { status: 400 });
-    // The caller has gone: nobody reads it.
+    // The caller has gone, so nobody reads the answer.
     if (request.signal.aborted && error === request.signal.reason) return unavailable();
     if (error instanceof AgentUnreachable) {
       log.warn("an agent can't be reached", { ...whereOf(request), error: error.message });
@@ -105,7 +113,7 @@ const logFailure = ({ log }: GatewayServices, request: Request, error: unknown):
     error: error instanceof Error ? (error.stack ?? error.message) : String(error),
   });
 
-/** Without the query, which may hold secrets. */
+/** The request for the log, without its query, which may contain secrets. */
 const whereOf = ({ method, url }: Request) => ({ method, url: url.replace(/\?.*$/s, "") });
 
 const unavailable = (): Response =>

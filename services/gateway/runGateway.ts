@@ -1,6 +1,6 @@
 /**
- * A gateway in a scope: listens and serves until the scope closes. Used by `agents gateway`,
- * `agents dev` and tests, which differ only in layers.
+ * Runs a gateway in a scope: it listens and serves until the scope closes. `agents gateway`,
+ * `agents dev` and tests use it with different layers.
  */
 import * as Effect from "effect/Effect";
 import type { CallClient } from "../../core/call/CallClient.ts";
@@ -11,7 +11,9 @@ import type { Subjects } from "../../schemas/Subjects.ts";
 import { Gateway } from "./Gateway.ts";
 import { GATEWAY_BOUNDS_DEFAULT, gatewayServices, type GatewayModule } from "./GatewayServices.ts";
 
-/** A slow peer gets this long for its head and for its body; a busy one is given up on past these many. */
+/**
+ * Time limits for slow peers, size limits for large messages, and the most connections of a server.
+ */
 export const HTTP_BOUNDS_DEFAULT = {
   headerTimeoutMs: 10_000,
   bodyTimeoutMs: 30_000,
@@ -21,11 +23,13 @@ export const HTTP_BOUNDS_DEFAULT = {
   messageBytesMax: 1024 * 1024,
 } as const;
 
-/** `docs/access.md`. */
+/** Access settings of the command line (`docs/access.md`). */
 export interface GatewayAccess {
-  /** A developer's own: hosts and origins are checked, whatever address it listens on and whatever the class. */
+  /**
+   * `agents dev`: hosts and origins are checked on any address and for every class. Default false.
+   */
   readonly dev?: boolean | undefined;
-  /** Values of `Host` that are answered beside those that are known. */
+  /** Values of `Host` that are answered in addition to the server's own. */
   readonly allowedHosts?: ReadonlyArray<string> | undefined;
   readonly allowedOrigins?: ReadonlyArray<string> | undefined;
 }
@@ -35,7 +39,7 @@ export interface RunGatewayOptions {
   readonly subjects: Subjects;
   readonly shards: number;
   readonly hostname: string;
-  /** 0: any free port. */
+  /** 0: a free port is chosen. */
   readonly port: number;
   readonly publicUrl?: string;
   readonly access?: GatewayAccess;
@@ -46,7 +50,7 @@ export interface RunGatewayOptions {
   readonly bounds?: Partial<typeof GATEWAY_BOUNDS_DEFAULT>;
 }
 
-/** Undefined where nothing says which hosts it serves: a proxy or a load balancer may be in front of it. */
+/** Undefined if no setting names the served hosts: a proxy or a load balancer may be in front. */
 function servedHosts(
   hostname: string,
   publicUrl: string | undefined,

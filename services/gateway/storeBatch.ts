@@ -1,14 +1,14 @@
 /**
- * A webhook that holds several events: each becomes an input of its own, for the agent that its own
- * part of the body names. Fed by `WebhookEndpoint`, which answers when this is done.
+ * Stores a webhook that contains several events. Each event becomes an input of its own, for the
+ * agent that its part of the body names. `WebhookEndpoint` answers the webhook afterwards.
  *
- * 1. All are stored, or the batch is not: the provider sends it again, and what was stored is known by
- *    its id.
+ * 1. The batch succeeds only if every event is stored. Otherwise the provider sends it again, and
+ *    the events that were stored are recognized by their ids.
  * 2. Events of one agent are stored in the batch's order.
- * 3. An event that names no agent is passed over and logged: refusing the batch for it would lose the
- *    others, each time that it is sent again. When none of them names one, the batch is refused.
- * 4. Each event takes a token of its agent's. A batch with an agent that has none left is refused whole, before
- *    anything is stored: answering for a part would lose the rest.
+ * 3. An event that names no agent is skipped and logged. Refusing the batch for it would lose the
+ *    other events, at each repetition. If no event names an agent, the batch is refused.
+ * 4. Each event takes a token of its agent. If an agent has none left, the whole batch is refused
+ *    before anything is stored, because an answer for a part would lose the rest.
  */
 import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
@@ -25,36 +25,46 @@ import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { RateLimit } from "./RateLimit.ts";
 import { agentOf, webhookHead } from "./webhookInput.ts";
 
-/** SendGrid's 768 KB hold some thousand events, Meta's batches at most 1,000; each is a message here. */
+/**
+ * SendGrid's 768 KB contain about a thousand events, Meta's batches at most 1,000. Each is stored
+ * as one message.
+ */
 export const BATCH_ITEMS_MAX = 20_000;
-/** Agents whose events are stored side by side: enough to keep the broker busy. */
-const LANES = 64;
+/** Agents whose events are stored concurrently: enough to keep the broker busy. */
+const AGENTS_AT_ONCE = 64;
 
 export interface Batch {
   readonly route: WebhookRoute;
   readonly request: WebhookRequest;
   readonly items: ReadonlyArray<BatchItem>;
+  /** The id of the whole request, if the provider sends one. */
   readonly replayId: string | undefined;
+  /** The headers to store, without credentials. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
 export interface BatchPorts {
   readonly inbox: Pick<InboxShape, "publish">;
   readonly log: LogShape;
+  /** Makes a key for an event that has no id. */
   readonly id: () => string;
+  /** Ends attempts to store. */
   readonly signal: AbortSignal;
   readonly limit?: Pick<RateLimit, "takeAll"> | undefined;
 }
 
-interface Lane {
+/** The events of one agent, in the batch's order. */
+interface AgentEvents {
   readonly key: string;
   readonly id: AgentId;
   readonly envelopes: Array<Uint8Array>;
 }
 
-/** The answer for the whole batch. Never rejects for what the broker does. */
+/**
+ * Resolves with the answer to the whole batch. An unavailable broker is an answer, not a rejection.
+ */
 export async function storeBatch(batch: Batch, ports: BatchPorts): Promise<PlainAnswer> {
-  const { lanes, refusals } = lanesOf(batch, ports.id);
+  const { agents, refusals } = eventsByAgent(batch, ports.id);
   const [first] = refusals;
   if (first !== undefined) {
     ports.log.warn("events of a webhook's batch name no agent and are passed over", {
@@ -63,25 +73,24 @@ export async function storeBatch(batch: Batch, ports: BatchPorts): Promise<Plain
       of: batch.items.length,
       why: first.body,
     });
-    if (lanes.length === 0) return first; // 3
+    if (agents.length === 0) return first; // 3
   }
-  const counts = lanes.map(({ key, envelopes }) => [key, envelopes.length] as const);
+  const counts = agents.map(({ key, envelopes }) => [key, envelopes.length] as const);
   const waitSeconds = ports.limit?.takeAll(counts) ?? 0; // 4
   if (waitSeconds > 0) return tooManyEvents(waitSeconds);
-  const waiting = lanes.values();
-  const stored = await Promise.all(
-    Array.from({ length: Math.min(LANES, lanes.length) }, () => storeLanes(waiting, ports)),
-  );
+  const queue = agents.values();
+  const workers = Math.min(AGENTS_AT_ONCE, agents.length);
+  const stored = await Promise.all(Array.from({ length: workers }, () => storeFrom(queue, ports)));
   return stored.every(Boolean) ? BATCH_STORED : UNAVAILABLE; // 1
 }
 
-function lanesOf(
+function eventsByAgent(
   { route, request, items, replayId, headers }: Batch,
   id: () => string,
-): { readonly lanes: ReadonlyArray<Lane>; readonly refusals: ReadonlyArray<PlainAnswer> } {
+): { readonly agents: ReadonlyArray<AgentEvents>; readonly refusals: ReadonlyArray<PlainAnswer> } {
   const { "content-length": _length, ...kept } = headers;
   const sent = { ...kept, "content-type": "application/json" };
-  const lanes = new Map<string, Lane>();
+  const agents = new Map<string, AgentEvents>();
   const refusals: PlainAnswer[] = [];
   for (const [i, item] of items.entries()) {
     const found = agentOf(route, itemRequest(request, item.body));
@@ -100,11 +109,11 @@ function lanesOf(
       eventType: item.eventType,
     });
     const key = addressKey(found.id);
-    const lane = lanes.get(key) ?? { key, id: found.id, envelopes: [] };
-    lane.envelopes.push(encodeEnvelope(head, item.body));
-    lanes.set(key, lane);
+    const agent = agents.get(key) ?? { key, id: found.id, envelopes: [] };
+    agent.envelopes.push(encodeEnvelope(head, item.body));
+    agents.set(key, agent);
   }
-  return { lanes: [...lanes.values()], refusals };
+  return { agents: [...agents.values()], refusals };
 }
 
 const tooManyEvents = (seconds: number): PlainAnswer => ({
@@ -113,12 +122,15 @@ const tooManyEvents = (seconds: number): PlainAnswer => ({
   body: "Too many requests",
 });
 
-/** Takes lanes until there are none; false at the first event that is not known to be stored. */
-async function storeLanes(
-  lanes: Iterator<Lane>,
+/**
+ * Stores the events of agents until the queue is empty. Resolves with false at the first event that
+ * is not known to be stored.
+ */
+async function storeFrom(
+  queue: Iterator<AgentEvents>,
   { inbox, log, signal }: BatchPorts,
 ): Promise<boolean> {
-  for (let next = lanes.next(); next.done !== true; next = lanes.next()) {
+  for (let next = queue.next(); next.done !== true; next = queue.next()) {
     const { id, envelopes } = next.value;
     for (const envelope of envelopes) {
       // 2

@@ -1,7 +1,7 @@
 /**
- * A WebSocket upgrade: routed like any request (the module's `fetch`, else `routeAgentRequest`), then
- * the agent runs its connect sequence, and only then is the 101 sent (`protocol.md` §2.3), so a
- * client's message can never come before `onConnect` has finished.
+ * Decides a WebSocket upgrade. The upgrade is routed like any request (by the module's `fetch`,
+ * else by `routeAgentRequest`), and the agent runs its connect sequence. The 101 is sent only then
+ * (`protocol.md` §2.3), so no message of the client arrives before `onConnect` has finished.
  */
 import type { UpgradeRefusal } from "../../core/namespace/upgradeResponse.ts";
 import { cancelBody, type HttpRequest, type UpgradeDecision } from "../../core/http/HttpServer.ts";
@@ -15,6 +15,7 @@ import { addressOf, tooMany } from "./RateLimit.ts";
 import { HOST_LOST, routeUpgrade } from "./routeRequest.ts";
 import type { SocketTable } from "./SocketTable.ts";
 
+/** Rejects only for a defect. `aborted` fires when the caller has gone. */
 export async function decideUpgrade(
   services: GatewayServices,
   sockets: SocketTable,
@@ -44,7 +45,8 @@ export async function decideUpgrade(
     headers: target.headers ?? headerPairs(http),
   };
   const address = addressOf(http, config.trustedProxies);
-  // Its headers are the connect sequence's only: a host that takes the agent over needs no more.
+  // Only the connect sequence reads the headers: a host that takes over the agent does not need
+  // them.
   const entry = sockets.add(target.id, { ...info, headers: [] });
   const props = target.props === undefined ? {} : { props: target.props };
   const readonly = target.readonly === undefined ? {} : { readonly: target.readonly };
@@ -64,13 +66,13 @@ export async function decideUpgrade(
       return {
         _tag: "Accept",
         missed: () => {
-          if (close === undefined) sockets.closed(entry, VANISHED);
+          if (close === undefined) sockets.onPeerClosed(entry, VANISHED);
           else sockets.remove(entry);
         },
         open: (socket) => {
-          const handlers = sockets.opened(entry, socket, address);
+          const handlers = sockets.open(entry, socket, address);
           if (close !== undefined) {
-            // The agent never had this socket: nothing more is to be told of it.
+            // The agent never had this socket, so it receives nothing more about it.
             sockets.remove(entry);
             socket.close(close.code, close.reason);
             return { onMessage: () => undefined, onClose: () => undefined };
@@ -93,19 +95,19 @@ export async function decideUpgrade(
 
 const VANISHED = { code: CLOSE_VANISHED, reason: "", wasClean: false };
 
-/** A body that is still being made is cancelled: refusals are short, and the port sends them whole. */
+/** Cancels the rest of a streamed body: the port sends refusals whole, and they are short. */
 function refuse({ rest, ...response }: GatewayAnswer): UpgradeDecision {
   if (rest !== undefined) void cancelBody(rest);
   return { _tag: "Refuse", response };
 }
 
-/** Nobody reads it. */
+/** Read by nobody: the caller has gone. */
 const CALLER_GONE: UpgradeDecision = {
   _tag: "Refuse",
   response: plain(503, "Service Unavailable"),
 };
 
-/** The agent could not be started: the client learns it by a frame and 1011, as in the reference. */
+/** The agent could not start: the client receives an error frame and 1011, as in the reference. */
 const setupFailed = (): UpgradeDecision =>
   acceptedAndClosed(
     { code: 1011, reason: "Uncaught exception during session setup" },

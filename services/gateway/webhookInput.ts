@@ -1,6 +1,6 @@
 /**
- * What a verified webhook becomes: the agent that it is for, and the envelope's head that it is stored
- * under. Pure. Fed by `WebhookEndpoint`, for a request's one event, and by `storeBatch` for each of several.
+ * Turns a verified webhook into an input: finds its agent and makes the head of its envelope. Pure.
+ * `WebhookEndpoint` calls it for a request with one event, `storeBatch` for each event of a batch.
  */
 import { answerOfEntity } from "../../core/webhook/answers.ts";
 import type { PlainAnswer, WebhookRequest, WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
@@ -8,15 +8,18 @@ import { InvalidAddress } from "../../schemas/Address.ts";
 import { topLevelId, type TopLevelId } from "../../schemas/AgentPath.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 
-/** `entity`: what `slug` made the agent's name of. */
 export interface FoundAgent {
   readonly _tag: "Agent";
   readonly id: TopLevelId;
+  /** The original that `slug` made the agent's name of. Undefined without `slug`. */
   readonly entity: string | undefined;
 }
 export type AgentOf = FoundAgent | { readonly _tag: "Refused"; readonly answer: PlainAnswer };
 
-/** The agent that the route's entity source names, or the answer that says why there is none. */
+/**
+ * Returns the agent that the route's entity source names, or the answer that says why there is
+ * none.
+ */
 export function agentOf(route: WebhookRoute, request: WebhookRequest): AgentOf {
   const entity = route.entity.resolve(request);
   const answer = answerOfEntity(entity);
@@ -39,18 +42,21 @@ const invalid = (body: string): PlainAnswer => ({
 export interface InputParts {
   readonly route: Pick<WebhookRoute, "path" | "verifier" | "redaction">;
   readonly request: WebhookRequest;
-  /** Without credentials (`headerRecord`). */
+  /** The headers to store, without credentials (`headerRecord`). */
   readonly headers: Readonly<Record<string, string>>;
+  /** As in `FoundAgent`. */
   readonly entity: string | undefined;
-  /** Where the verdict has none: an id that nothing else has. */
+  /** The provider's id of the event. Undefined: `id` makes a unique one. */
   readonly dedupId: string | undefined;
   readonly id: () => string;
+  /** The provider's id of the delivery, which also identifies a repetition. */
   readonly replayId?: string | undefined;
   readonly eventType?: string | undefined;
-  /** Where its agent's answer is awaited. */
+  /** Where the gateway waits for the agent's answer. Undefined: nowhere. */
   readonly reply?: InboxHead["reply"];
 }
 
+/** Makes the head of the envelope that the input is stored in. URL and headers are redacted. */
 export function webhookHead({ route, request, headers, ...parts }: InputParts): InboxHead {
   const { provider, unsigned } = route.verifier;
   return {

@@ -1,37 +1,44 @@
 /**
- * The pause in which a server that stops may go: callers on connections that were open can't know yet that it stops,
- * and what they ask would be lost with the connection. So it goes on answering, each answer the connection's last, until
- * nothing has come for a moment. Used by both HTTP adapters.
+ * The time in which a stopping server still answers requests on open connections. Their callers
+ * cannot know yet that it stops, and a request would be lost with its connection. The server goes
+ * on answering, each answer the last of its connection, until no request has arrived for the length
+ * of the window. Both HTTP adapters use it.
  */
 
-/** Where nobody else would take the next request: a caller that keeps connections busy uses each more often. */
-const LULL_MS_DEFAULT = 500;
-/** A caller that takes no notice of `connection: close` doesn't keep the server. */
+/**
+ * Length of the window if no other server takes the next request: a caller that keeps connections
+ * busy uses each more often than this.
+ */
+const WINDOW_MS_DEFAULT = 500;
+/** Bounds the wait for a caller that ignores `connection: close`. */
 const WAIT_MS_MAX = 5_000;
-const LOOK_MS = 10;
+const POLL_MS = 10; // short against any window
 
 export class DrainWindow {
-  readonly #looks: number;
-  #quiet = 0;
+  private readonly polls: number;
+  private quietPolls = 0;
 
-  constructor(drainWindowMs = LULL_MS_DEFAULT) {
-    this.#looks = drainWindowMs / LOOK_MS;
+  constructor(drainWindowMs = WINDOW_MS_DEFAULT) {
+    this.polls = drainWindowMs / POLL_MS;
   }
 
-  /** A request has come. */
-  requested(): void {
-    this.#quiet = 0;
+  /** A request has arrived: the window starts again. */
+  onRequest(): void {
+    this.quietPolls = 0;
   }
 
-  /** Resolves at once when no connection is open; in `WAIT_MS_MAX` at the latest. */
-  async wait(connections: () => number): Promise<void> {
+  /**
+   * Resolves once the window has passed without a request, or no connection is open; after
+   * `WAIT_MS_MAX` at the latest.
+   */
+  async untilQuiet(connections: () => number): Promise<void> {
     const startMs = performance.now();
-    // In looks, not by the clock: who had no processor for so long has not read what came meanwhile.
-    const over = (): boolean =>
+    // Counts polls, not time: a process without a processor has not read the requests of that time.
+    const isOver = (): boolean =>
       connections() === 0 ||
-      this.#quiet++ >= this.#looks ||
+      this.quietPolls++ >= this.polls ||
       performance.now() - startMs > WAIT_MS_MAX;
-    this.#quiet = 0;
-    while (!over()) await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    this.quietPolls = 0;
+    while (!isOver()) await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 }

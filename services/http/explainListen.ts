@@ -1,7 +1,7 @@
 /**
- * Says why an address can't be listened on, in words that name the remedy. NodeServer.ts passes the
- * error that node:net gave; uWebSockets.js gives none, so for it the address is tried once more with
- * node:net, just to learn the reason.
+ * Explains why a server cannot listen on an address, with a message that names the remedy.
+ * NodeServer.ts passes the error code of node:net. uWebSockets.js reports no reason, so its address
+ * is tried again with node:net, only to learn the code.
  */
 import * as Effect from "effect/Effect";
 import { createServer } from "node:net";
@@ -12,12 +12,15 @@ interface ListenAddress {
   readonly port: number;
 }
 
+/** Makes the error for an error code of node:net. An unknown code becomes part of the message. */
 export const listenFailed = ({ hostname, port }: ListenAddress, code: string): ListenFailed => {
   const address = `${hostname}:${port}`;
   return new ListenFailed({ port, message: explain(address, code) });
 };
 
-/** Tries the address and succeeds with the reason, also when it has become free meanwhile. */
+/**
+ * Tries the address and succeeds with the reason, even if the address has become free meanwhile.
+ */
 export const explainListen = (address: ListenAddress): Effect.Effect<ListenFailed> =>
   Effect.callback((resume) => {
     const probe = createServer();

@@ -1,4 +1,7 @@
-/** What the mail process stands on, as one record: the module, ports, bounds. `runMail` builds it; tests too. */
+/**
+ * The dependencies of the mail process as one record: the module, the ports and the bounds.
+ * `runMail` builds it.
+ */
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { EmailResolver } from "../../core/mail/EmailResolver.ts";
 import type { MailServerOptions } from "../../core/mail/MailServer.ts";
@@ -11,46 +14,47 @@ export interface MailContext {
   readonly passThroughOnException: () => void;
 }
 
-/** What a module gives to mail. A function: `agents dev` replaces the module while it runs. */
+/** What the mail process uses of the user's module. */
 export interface MailModule {
   readonly env: Readonly<Record<string, unknown>>;
-  /** The module's own handler; undefined where it has routes, or takes no mail. */
+  /** The module's own handler. Undefined if the module declares routes, or takes no mail. */
   readonly email?: (
     message: unknown,
     env: Readonly<Record<string, unknown>>,
     context: MailContext,
   ) => unknown;
-  /** Of declared routes. */
+  /** Resolves recipients by the declared routes. */
   readonly resolver?: EmailResolver;
-  /** May the address be somebody's? Asked before the message is sent. */
+  /** Returns false if no agent can have the address. Checked before the message is transferred. */
   readonly mayKnow: (recipient: string) => boolean;
 }
 
 export interface MailBounds extends Omit<MailServerOptions, "hostname" | "port"> {
-  /** A peer that sends more is told to come later. */
+  /** A peer that sends more receives a temporary error. */
   readonly messagesPerPeerPerMinute: number;
-  /** For the module's handler; past it the sender is told to come again. */
+  /** Time limit of the module's handler. Past it, the sender receives a temporary error. */
   readonly handlerTimeoutMs: number;
 }
 
 export const MAIL_BOUNDS_DEFAULT: MailBounds = {
-  /** What the large providers let through. */
+  /** The limit of the large providers. */
   messageBytesMax: 25 * 1024 * 1024,
-  /** Ten of the largest: a mail process fits into half a gigabyte. */
+  /** Ten of the largest messages: a mail process fits into half a gigabyte. */
   bytesInFlightMax: 250 * 1024 * 1024,
-  /** RFC 5321 asks for 100 at least. */
+  /** RFC 5321 requires at least 100. */
   recipientsMax: 100,
   connectionsMax: 500,
-  /** Large providers send by many addresses, a few connections each. */
+  /** Large providers send from many addresses, with a few connections each. */
   connectionsPerPeerMax: 20,
   idleTimeoutMs: 60_000,
-  /** A busy relay's rate; a flood is far above it. */
+  /** The rate of a busy relay. A flood is far above it. */
   messagesPerPeerPerMinute: 600,
-  /** Below the idle timeout: the connection is still there to be answered. */
+  /** Below the idle timeout, so that the connection is still open for the answer. */
   handlerTimeoutMs: 50_000,
 };
 
 export interface MailServices {
+  /** A function, because `agents dev` replaces the module while the process runs. */
   readonly module: () => MailModule;
   readonly transport: MailTransportShape;
   readonly time: TimeShape;

@@ -1,8 +1,11 @@
-/** How many messages a peer sent in this minute: one that floods is told to come later. */
+/**
+ * Counts the messages of each peer in the current minute. A peer over the limit receives a
+ * temporary error.
+ */
 import type { TimeShape } from "../../core/time/Time.ts";
 
 const WINDOW_MS = 60_000; // a minute
-/** Peers remembered: past it the count begins anew for all, which only a flood of addresses can bring about. */
+/** Past this, counting starts again for all peers. Only a flood of addresses gets there. */
 const PEERS_MAX = 50_000;
 
 export class PeerRates {
@@ -17,7 +20,7 @@ export class PeerRates {
     this.sinceMs = time.monotonicMs();
   }
 
-  /** Counts one more; false when that is too many. */
+  /** Counts a message. Returns false if the peer is over its limit. */
   take(peer: string): boolean {
     const nowMs = this.time.monotonicMs();
     if (nowMs - this.sinceMs >= WINDOW_MS || this.counts.size >= PEERS_MAX) {

@@ -1,6 +1,7 @@
 /**
- * The mail process in a scope: listens for SMTP until the scope closes. Used by `agents mail`, `agents dev` and
- * tests, which differ only in layers. It knows agents by their names only: what runs is the module's `email`.
+ * Runs the mail process in a scope: it listens for SMTP until the scope closes. `agents mail`,
+ * `agents dev` and tests use it with different layers. It runs the module's `email`, never an
+ * agent, and knows agents only by name.
  */
 import * as Effect from "effect/Effect";
 import { Log } from "../../core/telemetry/Log.ts";
@@ -13,7 +14,7 @@ import { takeMessage, UNKNOWN_RECIPIENT } from "./takeMessage.ts";
 
 export interface RunMailOptions {
   readonly hostname: string;
-  /** 0: any free port. */
+  /** 0: a free port is chosen. */
   readonly port: number;
   readonly bounds?: Partial<MailBounds>;
   readonly module: () => MailModule;

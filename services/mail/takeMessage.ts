@@ -1,13 +1,15 @@
 /**
- * A message from SMTP to its agents: each recipient by the module's `email`, or by its declared routes. Fed by
- * the listener, while the sender waits; what it gives is what the sender is told.
+ * Delivers a message from SMTP to its agents: for each recipient, it runs the module's `email` or
+ * the declared routes. The listener calls it while the sender waits; the result is the sender's
+ * answer.
  *
- * 1. `Accepted` only when every recipient's part is done: stored in an agent's inbox, or whatever the module's
- *    own handler does.
- * 2. One that can't be done now (no broker, a module that throws) makes it `Later` for all: the sender sends
- *    all again, and what was stored is known by its key.
- * 3. One answer holds for all recipients. Where some are rejected and others not, it is `Accepted`, and logged:
- *    a rejection would tell the sender that nobody has it.
+ * 1. The answer is `Accepted` only after each recipient is done: its copy is stored in an agent's
+ *    inbox, or the module's handler has finished.
+ * 2. If a recipient fails temporarily (no broker, a module that throws), the answer is `Later` for
+ *    all. The sender sends the message again, and copies that were stored are recognized by their
+ *    keys.
+ * 3. One answer covers all recipients. If only some are rejected, the answer is `Accepted` and the
+ *    rejections are logged: a rejection would tell the sender that nobody received the message.
  */
 import { ReceivedEmail, type AgentEmail } from "../../core/mail/AgentEmail.ts";
 import type { MailDraft } from "../../core/mail/composeMail.ts";
@@ -27,7 +29,7 @@ export const UNKNOWN_RECIPIENT: MailAnswer = {
 };
 const LATER: MailAnswer = { _tag: "Later", code: "4.3.0", message: "Try again later" };
 
-/** Never rejects. */
+/** Resolves with the answer to the sender. Never rejects. */
 export async function takeMessage(
   services: MailServices,
   message: IncomingMessage,
@@ -52,7 +54,7 @@ export async function takeMessage(
   return ACCEPTED;
 }
 
-/** Rejects with what the module throws. */
+/** Delivers to one recipient. Rejects with what the module throws. */
 async function takeFor(
   services: MailServices,
   { from, raw }: IncomingMessage,
@@ -71,7 +73,7 @@ async function takeFor(
         services.log.warn("a mail is for no agent", { from, to });
         verdict = UNKNOWN_RECIPIENT;
       },
-      // The sender waits: it is told when the relay has it.
+      // Not queued: the sender waits until the relay has accepted the mail.
       forward: async (recipient, headers) => send(await composeForward(email, recipient, headers)),
       reply: async (message) => send(await composeRaw(message, "reply")),
     },
@@ -99,7 +101,9 @@ async function handle(
   });
 }
 
-/** What is the sender's fault is refused; whatever else may end otherwise next time. */
+/**
+ * Rejects the recipient if the sender chose an invalid address. Any other failure may be temporary.
+ */
 function failed(
   { log }: MailServices,
   { from }: IncomingMessage,
@@ -120,7 +124,10 @@ function failed(
   return LATER;
 }
 
-/** An agent that there is not, named by the address: else the module named it, and a repair may follow. */
+/**
+ * True if the address names the missing agent. Otherwise the module names it, which can be
+ * repaired.
+ */
 const isSendersChoice = (error: unknown, to: string): boolean =>
   error instanceof UnknownAgentNamespace &&
   to.toLowerCase().startsWith(`${error.agentName.toLowerCase()}+`);

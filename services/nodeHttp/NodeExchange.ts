@@ -1,11 +1,11 @@
 /**
- * One HTTP exchange on node:http: gathers the body, hands itself to the handler, writes the answer.
+ * One HTTP exchange on node:http: reads the body, calls the handler and writes the answer.
  * NodeServer.ts creates it from the head of a request; the handler answers it.
  *
- * A refusal that comes while the caller still sends is delivered by lingering: the answer is written
- * whole, but the response is ended, and with it the connection, only when the caller has finished or
- * the server's linger time is over. To close at once would reset the connection, and the reset would
- * throw the answer away before the caller has read it.
+ * A refusal of a request whose body is still arriving lingers. The whole answer is written, but the
+ * response, and with it the connection, ends only once the caller has finished or the server's
+ * linger time has passed. Closing at once would reset the connection, and the reset would discard
+ * the answer before the caller has read it.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AbortSource } from "../../core/http/AbortSource.ts";
@@ -26,22 +26,23 @@ import {
   saysLength,
 } from "../../core/http/responseHead.ts";
 
-/** What an exchange needs of its server. */
+/** What an exchange needs from its server. */
 export interface ExchangeOwner {
   readonly guard: GuardedHandlers;
   readonly started: () => void;
   /** Called once, when nothing more will be written. */
   readonly finished: () => void;
+  /** Called for a refusal that lingers. The server calls `cut` once the linger time has passed. */
   readonly lingering: (exchange: NodeExchange) => void;
-  /** Whether connections are to end with their current answer. */
+  /** True if connections end with their current answer. */
   readonly stopping: boolean;
 }
 
 const NO_BODY = new Uint8Array(0);
 
-// A caller that takes none of its answer for this long is cut off, as uWebSockets.js does it.
+// A caller that reads none of its answer for this long is cut off, as by uWebSockets.js.
 const WRITE_STALL_MS = 10_000;
-// Answers up to this size disappear into the kernel's buffers; timing them would only cost.
+// Smaller answers fit into the kernel's buffers, so a timer for them would be wasted.
 const WATCHED_BYTES_MIN = 64 * 1024;
 
 export class NodeExchange implements Exchange {
@@ -65,7 +66,7 @@ export class NodeExchange implements Exchange {
     this.request = request;
     this.#req = req;
     this.#res = res;
-    // node:http also "finishes" a response whose connection was destroyed under it.
+    // node:http also emits "finish" for a response whose connection was destroyed.
     res.once("finish", () => (this.#delivered = !req.socket.destroyed));
     res.once("close", () => this.closed());
   }
@@ -78,17 +79,17 @@ export class NodeExchange implements Exchange {
     return this.#abort.signal;
   }
 
-  /** `declared`: the body's length by its head; undefined when it comes in chunks. */
+  /** `declared` is the length of the body by its head, in bytes; undefined for a chunked body. */
   readBody(limit: number, declared: number | undefined): void {
-    const gathered = new BodyBuffer(limit, declared);
+    const buffer = new BodyBuffer(limit, declared);
     const req = this.#req;
     req.on("data", (piece: Buffer) => {
-      if (this.#responded || gathered.add(piece)) return;
+      if (this.#responded || buffer.add(piece)) return;
       this.refuse(413, "Content too large", "linger");
     });
     req.once("end", () => {
       if (this.#responded || this.#abort.fired) return;
-      this.body = gathered.take();
+      this.body = buffer.take();
       this.start();
     });
   }
@@ -103,7 +104,7 @@ export class NodeExchange implements Exchange {
   }
 
   #end(response: HttpResponse): void {
-    // After an abort there is nobody to answer (rule 3 of HttpServer.ts).
+    // An answer after an abort is ignored (rule 3 of HttpServer.ts).
     if (this.#abort.fired) return;
     const body = response.body;
     const res = this.#res;
@@ -136,7 +137,7 @@ export class NodeExchange implements Exchange {
     void this.#pump(rest);
   }
 
-  /** Checks what is to be sent, before anything is. */
+  /** Checks an answer before any of it is sent. Returns undefined for a second answer. */
   #begin(given: HttpResponse): HttpResponse | undefined {
     const response = this.#owner.guard.answer(this.request, given, this.#responded);
     this.#responded = true;
@@ -166,12 +167,12 @@ export class NodeExchange implements Exchange {
     }
   }
 
-  /** `limitBody` has failed. */
+  /** Answers 500 because `limitBody` has failed. */
   fail(): void {
     this.refuse(FAILED.status, String(FAILED.body), "linger");
   }
 
-  /** Answers instead of the handler. `linger`: what the caller still sends is read and dropped. */
+  /** Answers instead of the handler. With `linger`, the rest of the body is read and dropped. */
   refuse(status: number, text: string, after: "close" | "linger"): void {
     this.#responded = true;
     if (this.#abort.fired) return;
@@ -191,12 +192,12 @@ export class NodeExchange implements Exchange {
     this.#owner.lingering(this);
   }
 
-  /** The linger time is over. */
+  /** Destroys the connection: the linger time has passed. */
   cut(): void {
     this.#res.destroy();
   }
 
-  /** Its connection, or its part of it, is over. */
+  /** The response or its connection has closed. */
   closed(): void {
     if (this.#finished) return;
     this.#finished = true;
@@ -205,7 +206,7 @@ export class NodeExchange implements Exchange {
   }
 }
 
-/** There is room again, or nobody who reads. */
+/** Resolves when there is room again, or the connection has closed. */
 const drained = (res: ServerResponse): Promise<void> =>
   new Promise((resolve) => {
     const done = (): void => {
@@ -215,7 +216,7 @@ const drained = (res: ServerResponse): Promise<void> =>
     res.on("drain", done).on("close", done);
   });
 
-/** Names and values in turn, the form in which node:http keeps repeated names apart. */
+/** Names and values in turn: in this form, node:http keeps repeated names separate. */
 const headerLines = (response: HttpResponse, stopping: boolean, length: boolean): string[] => {
   const lines: string[] = [];
   let close = stopping;

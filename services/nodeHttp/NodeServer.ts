@@ -1,17 +1,17 @@
 /**
- * The HttpServer port on node:http and ws: listens, reads heads, refuses what may not pass, and
- * hands requests to NodeExchange.ts and sockets to NodeSocket.ts. It runs wherever Node runs; the
- * gateway uses it where the native uWebSockets.js can't load.
+ * The HttpServer port on node:http and ws: listens, reads heads, refuses invalid requests, and
+ * passes requests to NodeExchange.ts and sockets to NodeSocket.ts. It runs wherever Node runs; the
+ * gateway uses it if the native uWebSockets.js cannot be loaded.
  *
- * node:http enforces the head's size and time itself (431, 408). Its clock for a body starts with
- * the head, so a body may take `bodyTimeoutMs` plus what its head left of `headerTimeoutMs`.
+ * node:http enforces the size and time of a head itself (431, 408). Its clock for a body starts
+ * with the head, so a body may take `bodyTimeoutMs` plus what its head left of `headerTimeoutMs`.
  *
- * 1. The number of open exchanges is exact: stopping waits for it to reach zero.
- * 2. A server that stops still answers what comes on connections that were open, and ends each with its
- *    answer, until nothing has come for a moment: their callers can't know yet, and would lose it.
- * 3. What a connection waits for is bounded: node:http reads on while nothing is answered, so one that has
- *    `PIPELINED_MAX` requests unanswered is cut. So is one that asks to upgrade behind an unanswered request, as the two
- *    answers would mix.
+ * 1. The number of open exchanges is exact: `stop` waits for it to reach zero.
+ * 2. A stopping server still answers requests on open connections, and closes each connection with
+ *    its answer, until none has arrived for a while (`DrainWindow`).
+ * 3. Unanswered requests of a connection are bounded. node:http reads on before it has answered, so
+ *    a connection with `PIPELINED_MAX` unanswered requests is cut. So is one that requests an
+ *    upgrade behind an unanswered request, because the two answers would mix.
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
@@ -29,7 +29,6 @@ import {
   type ListenFailed,
 } from "../../core/http/HttpServer.ts";
 import { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
-import { TimeoutQueue, sweepIntervalMs } from "../../core/http/TimeoutQueue.ts";
 import {
   addHeader,
   badHandshake,
@@ -40,7 +39,9 @@ import {
   isOriginTarget,
 } from "../../core/http/requestHead.ts";
 import { textResponse } from "../../core/http/responseHead.ts";
+import { TimeoutQueue, timeoutSlackMs } from "../../core/time/TimeoutQueue.ts";
 import { DrainWindow } from "../http/DrainWindow.ts";
+import { machineTime } from "../node/MachineTime.ts";
 import { NodeExchange, type ExchangeOwner } from "./NodeExchange.ts";
 import { NodeUpgrades } from "./NodeUpgrades.ts";
 import { listenFailed } from "../http/explainListen.ts";
@@ -55,18 +56,18 @@ export const makeNodeServer = (): HttpServerShape => ({
   }),
 });
 
-// How long requests in flight may take to be answered once the server stops: above the longest
-// deadline that a webhook's route has (9.5 s).
+// How long requests in flight may take once the server stops: more than the longest default
+// deadline of a webhook route (9.5 s).
 const DRAIN_MS = 10_000;
-// Above the 60 s that load balancers keep idle connections for: the side that closes first should be
-// theirs, or a request meets a connection that is just being closed.
+// More than the 60 s for which load balancers keep idle connections. If this side closed first, a
+// request could meet a connection that is being closed.
 const KEEP_ALIVE_MS = 65_000;
-// Node takes `reusePort` from 22.12 and 23.1 on; an older one does nothing about it.
+// Node supports `reusePort` from 22.12 and 23.1 on; older versions ignore it.
 const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
 const canSharePort = major > 23 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12);
-// What a caller that was refused in the middle of its body gets to finish sending it.
+// How long a caller that was refused in the middle of its body may go on sending it.
 const LINGER_MS = 2_000;
-// Hardly a client pipelines at all. Each may hold a body of the largest size.
+// Clients hardly pipeline, and each request may hold a body of the largest size.
 const PIPELINED_MAX = 16;
 
 class Listener implements ExchangeOwner {
@@ -75,68 +76,64 @@ class Listener implements ExchangeOwner {
   readonly #options: HttpServerOptions;
   readonly guard: GuardedHandlers;
   readonly #upgrades: NodeUpgrades;
-  readonly #lingering = new TimeoutQueue<NodeExchange>(LINGER_MS, (exchange) => exchange.cut());
-  readonly #sweeper: NodeJS.Timeout;
+  readonly #timeouts = new TimeoutQueue(machineTime, timeoutSlackMs(LINGER_MS));
   #exchanges = 0;
   #connections = 0;
-  /** What is not answered yet, by connection (invariant 3). */
+  /** Unanswered requests by connection (invariant 3). */
   readonly #unanswered = new WeakMap<Duplex, Set<NodeExchange>>();
-  readonly #lull: DrainWindow;
+  readonly #drainWindow: DrainWindow;
   #refusing = false;
   #drained: (() => void) | undefined;
 
   constructor(options: HttpServerOptions, handlers: HttpHandlers) {
     this.#options = options;
-    this.#lull = new DrainWindow(options.drainWindowMs);
+    this.#drainWindow = new DrainWindow(options.drainWindowMs);
     this.guard = new GuardedHandlers(handlers);
     this.#server = createServer({
       maxHeaderSize: options.headerBytesMax,
       headersTimeout: options.headerTimeoutMs,
       requestTimeout: options.headerTimeoutMs + options.bodyTimeoutMs,
-      connectionsCheckingInterval: sweepIntervalMs(
+      connectionsCheckingInterval: timeoutSlackMs(
         Math.min(options.headerTimeoutMs, options.bodyTimeoutMs),
       ),
       keepAliveTimeout: KEEP_ALIVE_MS,
     });
     this.#server.maxConnections = options.connectionsMax;
-    // The count is bounded by the head's size; node:http would drop the headers past its default.
+    // The size of the head bounds the count. With its default, node:http would drop further
+    // headers.
     this.#server.maxHeadersCount = 0;
-    this.#upgrades = new NodeUpgrades(options, this);
+    this.#upgrades = new NodeUpgrades(options, this, this.#timeouts);
     this.#server.on("connection", (socket: Socket) => {
-      // One that was given back (`serveAsPlain`) is known.
+      // `serveAsPlain` passes a connection on again.
       if (this.#unanswered.has(socket)) return;
       const unanswered = new Set<NodeExchange>();
       this.#unanswered.set(socket, unanswered);
       this.#connections += 1;
       socket.once("close", () => {
         this.#connections -= 1;
-        // node:http tells the first only.
+        // node:http reports the close only to the first.
         for (const exchange of unanswered) exchange.closed();
       });
     });
     this.#server.on("request", (req, res) => this.#requested(req, res, false));
     this.#server.on("checkContinue", (req, res) => this.#requested(req, res, true));
-    // Expectations other than 100-continue are ignored, as the other adapter ignores them.
+    // Expectations other than 100-continue are ignored, as by the other adapter.
     this.#server.on("checkExpectation", (req, res) => this.#requested(req, res, false));
     this.#server.on("upgrade", (req, socket, head) => this.#upgrade(req, socket, head));
-    this.#sweeper = setInterval(() => this.#sweep(), sweepIntervalMs(LINGER_MS)).unref();
   }
 
   get port(): number {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Succeeds with the code of the error when the address can't be had. */
+  /** Resolves with the error code if the server cannot listen, else with undefined. */
   listen(): Promise<string | undefined> {
     return new Promise((resolve) => {
-      const failed = (cause: NodeJS.ErrnoException): void => {
-        clearInterval(this.#sweeper);
-        resolve(cause.code ?? "unknown");
-      };
+      const failed = (cause: NodeJS.ErrnoException): void => resolve(cause.code ?? "unknown");
       const { hostname: host, port, portShared: reusePort = false } = this.#options;
       if (reusePort && !canSharePort) return resolve("ENOTSUP");
       this.#server.once("error", failed);
-      // The declarations are of a Node that has no `reusePort`.
+      // The declarations are those of a Node without `reusePort`.
       const address: ListenOptions & { reusePort: boolean } = {
         host,
         port,
@@ -152,23 +149,23 @@ class Listener implements ExchangeOwner {
 
   async stop(): Promise<void> {
     this.stopping = true;
-    // Not http's own `close`, which cuts connections that are idle at the moment.
+    // `close` of node:http would also cut idle connections.
     const closed = new Promise<void>((resolve) =>
       NetServer.prototype.close.call(this.#server, () => resolve()),
     );
     const drained = new Promise<void>((resolve) => (this.#drained = resolve));
     const sockets = this.#upgrades.stop();
     // Invariant 2.
-    await this.#lull.wait(() => this.#connections);
+    await this.#drainWindow.untilQuiet(() => this.#connections);
     this.#refusing = true;
     if (this.#exchanges > 0) await within(DRAIN_MS, drained);
     await sockets;
     this.#server.closeAllConnections();
-    clearInterval(this.#sweeper);
+    this.#timeouts.close();
     await closed;
   }
 
-  // Invariant 1: each exchange calls both once.
+  // Invariant 1: `started` and `finished` are called once for each exchange.
   started(): void {
     this.#exchanges += 1;
   }
@@ -179,13 +176,7 @@ class Listener implements ExchangeOwner {
   }
 
   lingering(exchange: NodeExchange): void {
-    this.#lingering.add(exchange, performance.now());
-  }
-
-  #sweep(): void {
-    const now = performance.now();
-    this.#lingering.sweep(now);
-    this.#upgrades.sweep(now);
+    this.#timeouts.after(LINGER_MS, () => exchange.cut());
   }
 
   #requested(req: IncomingMessage, res: ServerResponse, expects: boolean): void {
@@ -198,7 +189,7 @@ class Listener implements ExchangeOwner {
     unanswered.add(exchange);
     res.once("close", () => unanswered.delete(exchange));
     if (this.#refusing) return exchange.refuse(503, "Server is stopping", "linger");
-    if (this.stopping) this.#lull.requested();
+    if (this.stopping) this.#drainWindow.onRequest();
     if (!isOriginTarget(request.target)) return exchange.refuse(400, "Bad request", "close");
     const framing = bodyFraming(request.headers);
     if (framing._tag === "Malformed") return exchange.refuse(400, "Bad request", "close");
@@ -232,8 +223,9 @@ class Listener implements ExchangeOwner {
   }
 
   /**
-   * A request that offers another protocol (Java's client offers `h2c` with each) is served as if it
-   * did not: node:http has given its connection away, so it gets it back with the offer taken out.
+   * Serves a request that offers another protocol as if it had not (Java's client offers `h2c` with
+   * each request). node:http has detached the connection, so it receives the connection again, with
+   * a head without the offer.
    */
   #serveAsPlain(req: IncomingMessage, socket: Duplex, rest: Buffer): void {
     const lines = [`${req.method} ${req.url} HTTP/${req.httpVersion}`];

@@ -1,12 +1,12 @@
 /**
- * One WebSocket on the `ws` library. NodeServer.ts creates it when an upgrade was accepted; the
+ * One WebSocket on the `ws` library. NodeUpgrades.ts creates it for an accepted upgrade. The
  * handlers that `open` returned receive its messages, and send and close through it.
  *
- * 1. onClose comes exactly once, and never inside a call of `send` or `close`: handlers may close a
- *    socket in the middle of a loop over sockets.
- * 2. Unsent bytes past the limit end the socket with 1013 (rule 5 of HttpServer.ts); what was unsent
- *    is freed when the peer reads on or when the close time that the library was given is over.
- * 3. A peer that answers no ping is cut off.
+ * 1. `onClose` is called exactly once, and never inside a call of `send` or `close`: handlers may
+ *    close a socket while they iterate over sockets.
+ * 2. Unsent bytes over the limit end the socket with 1013 (rule 5 of HttpServer.ts). They are freed
+ *    when the peer reads, or after the library's close timeout.
+ * 3. A peer that does not answer pings is cut off.
  */
 import type { RawData, WebSocket } from "ws";
 import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
@@ -19,7 +19,8 @@ import {
   sendableReason,
 } from "../../core/http/closeFrame.ts";
 
-// Empty ones cost more than their bytes say. Whoever pings a thousand times without a pause is no peer that wants to know.
+// Bounds empty pongs too, which cost more than their bytes. A peer that sends a thousand pings
+// without reading is not checking its connection.
 const PONGS_MAX = 1_000;
 
 export class NodeSocket implements ServerSocket {
@@ -27,8 +28,9 @@ export class NodeSocket implements ServerSocket {
   readonly #bufferBytesMax: number;
   readonly #handlers: SocketHandlers;
   #closed = false;
+  /** The peer has sent something since the last ping. */
   #answered = true;
-  /** Answers to pings that the kernel has not taken. */
+  /** Pongs that the kernel has not taken. */
   #pongs = 0;
 
   constructor(
@@ -38,7 +40,7 @@ export class NodeSocket implements ServerSocket {
   ) {
     this.#ws = ws;
     this.#bufferBytesMax = bufferBytesMax;
-    // Listening starts after `open` returned; the library emits nothing before this turn ends.
+    // No event is lost: the library emits nothing before this turn of the event loop ends.
     this.#handlers = open(this);
     ws.on("message", (data, binary) => this.#received(data, binary));
     ws.on("ping", (data) => this.#pinged(data));
@@ -61,7 +63,9 @@ export class NodeSocket implements ServerSocket {
     this.#checkBuffered();
   }
 
-  /** Answered here and not by the library, which would cut the connection of a peer that does not read (invariant 2). */
+  /**
+   * The library does not answer pings: it would cut off a peer that does not read (invariant 2).
+   */
   #pinged(data: Buffer): void {
     if (this.#closed) return;
     this.#answered = true;
@@ -83,7 +87,10 @@ export class NodeSocket implements ServerSocket {
     this.#end(code, reason, true);
   }
 
-  /** Called at the server's ping interval. Whether the peer is still there. */
+  /**
+   * Called at the ping interval. Returns false, and cuts the peer off, if it did not answer the
+   * last one.
+   */
   ping(): boolean {
     if (!this.#answered) this.terminate();
     else if (!this.#closed) this.#ws.ping();
@@ -104,7 +111,7 @@ export class NodeSocket implements ServerSocket {
     this.#handlers.onMessage(binary ? new Uint8Array(bytes) : bytes.toString("utf8"));
   }
 
-  /** The peer broke the protocol, or its connection did: the library closes and says why. */
+  /** The library reports an error of the protocol or of the connection before it closes. */
   #failed(code: string | undefined): void {
     if (code !== "WS_ERR_UNSUPPORTED_MESSAGE_LENGTH") return;
     this.#report(CLOSE_TOO_BIG, "Message too large", false);

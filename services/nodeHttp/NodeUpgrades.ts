@@ -1,7 +1,7 @@
 /**
- * The WebSocket handshakes and sockets of one NodeServer: waits for the handler's decision with the
- * caller's connection in hand, answers 101 or a plain response, keeps the open sockets, pings them,
- * and closes them when the server stops. NodeServer.ts feeds it; each socket is a NodeSocket.ts.
+ * The WebSocket handshakes and sockets of one NodeServer. It holds the caller's connection until
+ * the handler has decided, answers 101 or a plain response, pings the open sockets, and closes them
+ * when the server stops. NodeServer.ts feeds it; each socket is a NodeSocket.ts.
  */
 import { ServerResponse, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
@@ -14,37 +14,38 @@ import {
   type HttpServerOptions,
   type UpgradeDecision,
 } from "../../core/http/HttpServer.ts";
-import { TimeoutQueue } from "../../core/http/TimeoutQueue.ts";
 import { CLOSE_STOPPING } from "../../core/http/closeFrame.ts";
 import { subprotocol } from "../../core/http/requestHead.ts";
 import { textResponse } from "../../core/http/responseHead.ts";
+import type { TimeoutQueue } from "../../core/time/TimeoutQueue.ts";
 import { NodeExchange, type ExchangeOwner } from "./NodeExchange.ts";
 import { NodeSocket } from "./NodeSocket.ts";
 
-// How long a peer may take to answer a close frame, or to read what is still unsent before it.
+// How long a peer may take to answer a close frame, and to read what is unsent before it.
 const CLOSE_MS = 10_000;
-// What peers get to answer the close frames of a server that stops.
+// How long peers may take to answer the close frames of a stopping server.
 const STOP_MS = 1_000;
 
 const STOPPING = textResponse(503, "Server is stopping");
 
 type Accept = Extract<UpgradeDecision, { _tag: "Accept" }>;
 
-/** A peer misses one ping and is cut off at the next: two make its idle time. */
-export const pingMs = ({ socketIdleMs = SOCKET_IDLE_MS }: HttpServerOptions): number =>
-  socketIdleMs / 2;
+/** The ping interval: a peer that has not answered a ping is cut off at the next one. */
+const pingMs = ({ socketIdleMs = SOCKET_IDLE_MS }: HttpServerOptions): number => socketIdleMs / 2;
 
 export class NodeUpgrades {
   readonly #options: HttpServerOptions;
   readonly #owner: ExchangeOwner;
   readonly #wss: WebSocketServer;
-  readonly #sockets = new Set<NodeSocket>();
-  readonly #pings: TimeoutQueue<NodeSocket>;
-  // What the library's callback answers; set just before each handshake, which is synchronous.
+  /** Open sockets, each with the function that cancels its next ping. */
+  readonly #sockets = new Map<NodeSocket, () => void>();
+  readonly #timeouts: TimeoutQueue;
+  readonly #pingMs: number;
+  // The result of the library's callback; set before each handshake, which is synchronous.
   #protocol: string | undefined;
   #emptied: (() => void) | undefined;
 
-  constructor(options: HttpServerOptions, owner: ExchangeOwner) {
+  constructor(options: HttpServerOptions, owner: ExchangeOwner, timeouts: TimeoutQueue) {
     this.#options = options;
     this.#owner = owner;
     const settings = {
@@ -53,15 +54,16 @@ export class NodeUpgrades {
       // NodeSocket answers pings.
       autoPong: false,
       maxPayload: options.messageBytesMax,
-      // No compression: it costs a window of memory per socket and the CPU of every frame, and a
-      // small frame of JSON gains little.
+      // Compression costs a window of memory for each socket and CPU for each frame, and saves
+      // little on a small frame of JSON.
       perMessageDeflate: false,
-      // The library's declarations lack this one.
+      // Not in the library's declarations.
       closeTimeout: CLOSE_MS,
       handleProtocols: () => this.#protocol ?? false,
     };
     this.#wss = new WebSocketServer(settings);
-    this.#pings = new TimeoutQueue(pingMs(options), (socket) => this.#ping(socket));
+    this.#timeouts = timeouts;
+    this.#pingMs = pingMs(options);
   }
 
   decide(req: IncomingMessage, request: HttpRequest, socket: Socket, head: Buffer): void {
@@ -70,7 +72,8 @@ export class NodeUpgrades {
       abort.fire();
       socket.destroy();
     };
-    // node:http has let go of the connection: without these an error would stop the process.
+    // node:http has detached the connection: without these listeners an error would end the
+    // process.
     socket.on("error", gone).on("end", gone).on("close", gone);
     const release = () => socket.off("error", gone).off("end", gone).off("close", gone);
     const { guard } = this.#owner;
@@ -87,7 +90,9 @@ export class NodeUpgrades {
     void guard.onUpgrade(request, abort.signal).then(apply);
   }
 
-  /** A plain response on a connection that node:http gave away; the connection ends with it. */
+  /**
+   * Sends a plain response on a connection that node:http has detached, and closes the connection.
+   */
   refuse(req: IncomingMessage, request: HttpRequest, socket: Socket, response: HttpResponse): void {
     const res = new ServerResponse(req);
     res.shouldKeepAlive = false;
@@ -98,17 +103,13 @@ export class NodeUpgrades {
     new NodeExchange(this.#owner, request, req, res).respond(response);
   }
 
-  sweep(nowMs: number): void {
-    this.#pings.sweep(nowMs);
-  }
-
-  /** Closes every socket with 1001; resolves when the peers have answered or their time is over. */
+  /** Closes every socket with 1001. Resolves when the peers have answered, or after `STOP_MS`. */
   async stop(): Promise<void> {
     if (this.#sockets.size === 0) return;
     const emptied = new Promise<void>((resolve) => (this.#emptied = resolve));
-    for (const socket of this.#sockets) socket.close(CLOSE_STOPPING, "Server is stopping");
+    for (const socket of this.#sockets.keys()) socket.close(CLOSE_STOPPING, "Server is stopping");
     const timer = setTimeout(() => {
-      for (const socket of this.#sockets) socket.terminate();
+      for (const socket of this.#sockets.keys()) socket.terminate();
     }, STOP_MS);
     await emptied;
     clearTimeout(timer);
@@ -127,20 +128,22 @@ export class NodeUpgrades {
       opened = true;
       const limit = this.#options.socketBufferBytesMax;
       const socket = new NodeSocket(ws, limit, decision.open);
-      this.#sockets.add(socket);
-      this.#pings.add(socket, performance.now());
+      this.#pingLater(socket);
       ws.once("close", () => this.#closed(socket));
     });
-    // The library opens none on a connection that has just ended.
+    // The library opens no socket on a connection that has just ended.
     if (!opened) this.#owner.guard.missed(decision, request);
   }
 
-  #ping(socket: NodeSocket): void {
-    if (socket.ping()) this.#pings.add(socket, performance.now());
+  #pingLater(socket: NodeSocket): void {
+    const cancel = this.#timeouts.after(this.#pingMs, () => {
+      if (socket.ping()) this.#pingLater(socket);
+    });
+    this.#sockets.set(socket, cancel);
   }
 
   #closed(socket: NodeSocket): void {
-    this.#pings.remove(socket);
+    this.#sockets.get(socket)?.();
     this.#sockets.delete(socket);
     if (this.#sockets.size === 0) this.#emptied?.();
   }

@@ -1,10 +1,12 @@
 /**
- * Mail in by SMTP (`core/mail/MailServer`), on the `smtp-server` package, which is loaded when a process
- * listens. Speaks the protocol and holds its limits; what becomes of a message is the handlers' to say.
+ * Receives mail by SMTP: implements `core/mail/MailServer` on the `smtp-server` package, which is
+ * loaded when a process listens. It speaks the protocol and enforces its limits. The handlers
+ * decide about each message.
  *
- * 1. A message is handed over whole: one that was cut in the middle never is.
- * 2. 250 is the handler's `Accepted` and nothing else.
- * 3. Bytes held for messages that come in are bounded over all connections; past it senders come again.
+ * 1. Handlers receive whole messages only, never one that was cut off.
+ * 2. The reply 250 is sent for a handler's `Accepted` and for nothing else.
+ * 3. The bytes of incoming messages are bounded over all connections. Past the bound, senders
+ *    receive a temporary error.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import * as Effect from "effect/Effect";
@@ -19,9 +21,9 @@ import {
   type MailServerShape,
 } from "../../core/mail/MailServer.ts";
 
-/** What closing waits for messages that are being taken: their store has a deadline of its own. */
+/** How long closing waits for messages in transfer. Storing them has a deadline of its own. */
 const CLOSE_TIMEOUT_MS = 5_000;
-/** SMTP's words for what a handler says. */
+/** SMTP reply codes for the answers of handlers. */
 const REPLY_CODES = { Rejected: 550, Later: 451 } as const;
 
 const busy = (message: string): MailAnswer => ({ _tag: "Later", code: "4.3.2", message });
@@ -29,10 +31,10 @@ const TOO_LARGE = { _tag: "Rejected", code: "5.3.4", message: "The message is to
 
 type Reply = (error?: Error | null) => void;
 
-/** The error by which `smtp-server` is told what to answer; nothing for 250. */
+/** Makes the error from which `smtp-server` takes its reply. Undefined for 250. */
 function errorOf(answer: MailAnswer): Error | undefined {
   if (answer._tag === "Accepted") return undefined;
-  // What a module says of a message is one line here, and short enough for one.
+  // The module's text becomes one short line.
   const text = `${answer.code} ${answer.message.replace(/\s+/g, " ").slice(0, REPLY_CHARS_MAX)}`;
   const responseCode = answer === TOO_LARGE ? 552 : REPLY_CODES[answer._tag];
   return Object.assign(new Error(text), { responseCode });
@@ -44,7 +46,7 @@ const REPLY_CHARS_MAX = 400;
 class Listener {
   private readonly options: MailServerOptions;
   private readonly handlers: MailHandlers;
-  /** Connections by peer. */
+  /** Number of connections by peer. */
   private readonly peers = new Map<string, number>();
   private bytesInFlight = 0;
 
@@ -88,7 +90,7 @@ class Listener {
       onRcptTo: ({ address }, _session, reply) => reply(errorOf(handlers.recipient(address))),
       onData: (stream, session, reply) => void this.take(stream, session, reply),
     });
-    // Of single connections: what a peer does wrong is its own business.
+    // Errors of single connections need no handling.
     server.on("error", () => undefined);
     const port = await new Promise<number>((resolve, reject) => {
       const net = server.listen(options.port, options.hostname);
@@ -113,7 +115,7 @@ class Listener {
   }
 
   private begin({ remoteAddress }: SMTPServerSession): Error | undefined {
-    // Rule 3: asked before the message is sent, so that its bytes are not sent twice.
+    // Rule 3: checked before the transfer, so that the sender does not transfer the message twice.
     if (this.bytesInFlight >= this.options.bytesInFlightMax)
       return errorOf(busy("Too much mail at once"));
     return errorOf(this.handlers.peer(remoteAddress));
@@ -129,7 +131,7 @@ class Listener {
     const held = { bytes: 0 };
     try {
       const raw = await this.read(stream, held);
-      if (raw === undefined) return; // rule 1: nobody is there to be answered
+      if (raw === undefined) return; // rule 1: the sender has gone
       answer =
         raw === "too large"
           ? TOO_LARGE
@@ -145,7 +147,7 @@ class Listener {
     }
   }
 
-  /** Undefined: it was cut. */
+  /** Resolves with undefined if the message was cut off. */
   private async read(
     stream: SMTPServerDataStream,
     held: { bytes: number },
@@ -168,7 +170,7 @@ class Listener {
   }
 }
 
-/** In constant time, whatever the lengths. */
+/** Compares in constant time, for any lengths. */
 function isSame(given: string | null | undefined, wanted: string): boolean {
   const hash = (text: string) => createHash("sha256").update(text).digest();
   return timingSafeEqual(hash(given ?? ""), hash(wanted));

@@ -1,10 +1,12 @@
 /**
- * Mail out through a relay (`core/mail/MailTransport`), on the `nodemailer` package, which is loaded with the
- * first message. The relay is `SMTP_URL`: `smtp://user:password@host:587` (STARTTLS where it is offered) or
- * `smtps://…:465`. Signing by DKIM, reputation and delivery to the world are the relay's.
+ * Sends mail through a relay: implements `core/mail/MailTransport` on the `nodemailer` package,
+ * which is loaded with the first message. `SMTP_URL` names the relay:
+ * `smtp://user:password@host:587` (STARTTLS if the relay offers it) or `smtps://…:465`. DKIM
+ * signatures, reputation and delivery are the relay's job.
  *
- * 1. A message's boundaries come of its id: sent again it is the same bytes.
- * 2. What the relay says decides: a code of 5xx is for good, everything else may be tried again.
+ * 1. The boundaries of a message derive from its id, so a message that is sent again has the same
+ *    bytes.
+ * 2. The relay's reply decides: 5xx is permanent, any other failure may be retried.
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
@@ -18,15 +20,21 @@ import {
   type OutgoingMail,
 } from "../../core/mail/MailTransport.ts";
 
-/** Relays answer in seconds; some hold new senders back for half a minute. */
+/** Relays answer in seconds; some delay new senders for half a minute. */
 const CONNECT_TIMEOUT_MS = 20_000;
 const GREETING_TIMEOUT_MS = 30_000; // as above
-/** RFC 5321 has senders wait minutes for the answer to DATA; a host's lane has others behind it. */
+/**
+ * RFC 5321 lets senders wait minutes for the reply to DATA, but other mails of the host wait
+ * behind.
+ */
 const SOCKET_TIMEOUT_MS = 60_000;
-/** A host's agents share them. */
+/** The agents of a host share the connections. */
 const CONNECTIONS_MAX = 5;
 
-/** The relay says no for good. Credentials that are refused are not the message's fault: those wait. */
+/**
+ * True if the relay's refusal is permanent. Refused credentials are not: they do not concern the
+ * message.
+ */
 const isFinal = ({ responseCode = 0, code }: RelayError): boolean =>
   responseCode >= 500 && responseCode < 600 && code !== "EAUTH";
 
@@ -35,7 +43,10 @@ interface RelayError extends Error {
   readonly code?: string;
 }
 
-/** Throws `TypeError` for a URL that is none; `message` has no password in it. */
+/**
+ * Throws `TypeError` for an invalid URL. The message does not contain the URL, which holds a
+ * password.
+ */
 export function makeSmtpRelay(url: string): MailTransportShape & { readonly close: () => void } {
   checkUrl(url);
   let transport: Promise<Awaited<ReturnType<typeof open>>> | undefined;
@@ -61,7 +72,7 @@ const open = async (url: string) =>
     connectionTimeout: CONNECT_TIMEOUT_MS,
     greetingTimeout: GREETING_TIMEOUT_MS,
     socketTimeout: SOCKET_TIMEOUT_MS,
-    // A message is text and bytes: it names no files and no URLs for us to read.
+    // A message is text and bytes: nodemailer must read no file or URL for it.
     disableFileAccess: true,
     disableUrlAccess: true,
   });
@@ -118,7 +129,7 @@ function checkUrl(url: string): void {
   try {
     ({ protocol } = new URL(url));
   } catch {
-    // The same refusal as for another protocol, below: the text may hold a password.
+    // Refused below like another protocol, without the text, which may hold a password.
   }
   if (protocol !== "smtp:" && protocol !== "smtps:")
     throw new TypeError(
@@ -126,7 +137,7 @@ function checkUrl(url: string): void {
     );
 }
 
-/** Without a URL nothing can be sent, and whoever tries is told what to set. */
+/** Without a URL, sending fails with a message that names the setting. */
 export const smtpRelayLayer = (url: string | undefined): Layer.Layer<MailTransport> =>
   url === undefined
     ? Layer.succeed(MailTransport, NO_MAIL_TRANSPORT)

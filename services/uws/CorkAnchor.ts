@@ -1,17 +1,18 @@
 /**
- * Where upgrades that were decided later are written. The library wants such writes inside a `cork`
- * callback, but `response.cork(() => response.upgrade(…))` closes some of the sockets it has just
- * upgraded: afterwards it looks for the response's close flag in memory that is the socket's by then
- * (pull request 1929 of uNetworking/uWebSockets; no build on npm has it yet). Inside the cork of
- * another response that look is not taken. This is that other response: to a request that the
- * process sends itself over loopback, and never answers. UwsServer.ts opens and closes it.
+ * Works around a bug of uWebSockets.js in asynchronous upgrades. The library wants such an upgrade
+ * inside a `cork` callback, but `response.cork(() => response.upgrade(…))` closes some of the
+ * sockets that it has just upgraded: it then reads the response's close flag from memory that
+ * belongs to the socket (fixed by pull request 1929 of uNetworking/uWebSockets; no build on npm has
+ * it yet). Inside the cork of another response, the library does not read that flag. The anchor is
+ * such a response: to a request that the process sends to itself over loopback and never answers.
+ * UwsServer.ts opens and closes it.
  */
 import { connect, type Socket } from "node:net";
 import type { HttpResponse, us_listen_socket } from "uWebSockets.js";
 import type { Uws } from "./loadUws.ts";
 
 const LOOPBACK = "127.0.0.1";
-/** Loopback answers at once; where it is closed to us the library's own cork has to do. */
+/** Loopback answers at once. Without it, upgrades use the cork of their own response. */
 const OPEN_TIMEOUT_MS = 1_000;
 
 export class CorkAnchor {
@@ -24,7 +25,7 @@ export class CorkAnchor {
     this.#uws = uws;
   }
 
-  /** Resolves when it is there, or will not be. */
+  /** Resolves when the anchor is ready, or after `OPEN_TIMEOUT_MS`. Never rejects. */
   open(): Promise<void> {
     return new Promise((resolve) => {
       const late = setTimeout(resolve, OPEN_TIMEOUT_MS);
@@ -32,7 +33,7 @@ export class CorkAnchor {
         if (this.#response !== undefined) return void response.close();
         this.#response = response;
         response.onAborted(() => (this.#response = undefined));
-        // Nobody else has anything to do here.
+        // No other connection is needed.
         this.#stopListening();
         clearTimeout(late);
         resolve();
@@ -47,7 +48,7 @@ export class CorkAnchor {
     });
   }
 
-  /** Runs `upgrade`, which upgrades `response`. */
+  /** Runs `upgrade`, which must upgrade `response`. */
   run(response: HttpResponse, upgrade: () => void): void {
     const corked = (): unknown => response.cork(upgrade);
     if (this.#response === undefined) corked();

@@ -1,7 +1,7 @@
 /**
- * Copies the head of a request out of uWebSockets.js, which frees it when the callback returns. One
- * reader serves a server: reading never waits, so its record is one at a time, and the callback that
- * the library calls for each header is made once and not per request.
+ * Copies the head of a request out of uWebSockets.js, which frees it when the callback returns. A
+ * server has one reader: reading is synchronous, so one head is read at a time, and the callback
+ * for headers is created once and not for each request.
  */
 import type { HttpRequest as UwsRequest, HttpResponse as UwsResponse } from "uWebSockets.js";
 import type { HttpRequest } from "../../core/http/HttpServer.ts";
@@ -10,10 +10,10 @@ import { remoteAddress } from "./remoteAddress.ts";
 
 const NON_ASCII = /[\u0080-\uffff]/;
 
-// What a header line has besides its name and value: the colon, the space and the line's end.
+// Bytes of a header line beside its name and value: the colon, the space and the line end.
 const LINE_BYTES = 4;
 
-/** Where the caller is costs a system call, and few ask. */
+/** Reads the caller's address on first use: it costs a system call, and few handlers need it. */
 class RequestHead implements HttpRequest {
   readonly secure = false;
   readonly method: string;
@@ -37,13 +37,13 @@ class RequestHead implements HttpRequest {
     try {
       return remoteAddress(this.#res.getRemoteAddress());
     } catch {
-      return ""; // answered or aborted: the library has let go of it
+      return ""; // answered or aborted: the library has freed the response
     }
   }
 }
 
 export class HeadReader {
-  /** The size of the head that was read last. */
+  /** Size of the head that was read last, in bytes. */
   bytes = 0;
   #headers: HeaderRecord = emptyHeaders();
   readonly #nonAscii = new Set<string>();
@@ -51,12 +51,12 @@ export class HeadReader {
   read(res: UwsResponse, req: UwsRequest): HttpRequest {
     const headers = (this.#headers = emptyHeaders());
     const path = req.getUrl();
-    // Undefined without a question mark, which the declarations don't say.
+    // Undefined without a question mark, although the declarations say otherwise.
     const query = req.getQuery() as string | undefined;
     const target = query === undefined ? path : `${path}?${query}`;
     this.bytes = target.length;
     req.forEach(this.#add);
-    if (this.#nonAscii.size > 0) this.#exactBytes(req);
+    if (this.#nonAscii.size > 0) this.#restoreBytes(req);
     return new RequestHead(req.getCaseSensitiveMethod(), target, headers, res);
   }
 
@@ -66,14 +66,17 @@ export class HeadReader {
     if (NON_ASCII.test(value)) this.#nonAscii.add(name);
   };
 
-  /** The library decodes values as UTF-8; header values are bytes, one character each, as in `Headers`. */
-  #exactBytes(req: UwsRequest): void {
+  /**
+   * Restores values that the library decoded as UTF-8: one character for each byte, as in
+   * `Headers`.
+   */
+  #restoreBytes(req: UwsRequest): void {
     for (const name of this.#nonAscii) {
       const [first = "", ...rest] = this.#headers[name] ?? [];
-      // getHeader gives the bytes of the first, but not in Node 24's build; the rest can only be
-      // turned back from what was decoded, which loses bytes that are no UTF-8.
-      const asked = req.getHeader(name);
-      const exact = asked === first ? bytesOf(first) : asked;
+      // getHeader returns the bytes of the first value, except in the build for Node 24. Further
+      // values are encoded again, which loses bytes that are not UTF-8.
+      const raw = req.getHeader(name);
+      const exact = raw === first ? bytesOf(first) : raw;
       this.#headers[name] = [exact, ...rest.map(bytesOf)];
     }
     this.#nonAscii.clear();

@@ -1,60 +1,64 @@
 /**
- * Writes a body of unknown length on uWebSockets.js, no faster than the caller takes it.
+ * Writes a body of unknown length on uWebSockets.js, no faster than the caller reads it.
  *
- * 1. A write that is not taken whole is kept by the library. Once `onWritable` was ever set it is sent only
- *    with the next write, so from then on the last byte of what we have is held back until all
- *    before it is taken: there is always a next write.
- * 2. One `onWritable` for the whole body: the library puts the running one back over a new one.
- * 3. After the first held-up write nothing is corked: corked writes say nothing of being taken.
+ * 1. The library keeps the rest of a write that the kernel does not take. Once `onWritable` has
+ *    been set, it sends that rest only with the next write. From then on the last byte of the
+ *    available data is held back until all before it is taken, so that there is always a next
+ *    write.
+ * 2. `onWritable` is set once for the whole body: the library restores a running callback over a
+ *    new one.
+ * 3. After the first write with backpressure nothing is corked, because a corked write does not
+ *    report backpressure.
  */
 import type { HttpResponse as UwsResponse } from "uWebSockets.js";
 
-/** After a held-up write: the library copies what the kernel does not take of it. */
+/** Size of writes after backpressure: the library copies what the kernel does not take. */
 const SLICE_BYTES = 16 * 1024;
 
 export class UwsBodyWriter {
   private readonly res: UwsResponse;
-  private held = false;
-  private everHeld = false;
+  /** The last write is not taken whole. */
+  private blocked = false;
+  private everBlocked = false;
   private wake: (() => void) | undefined;
-  private gone = false;
+  private abandoned = false;
 
   constructor(res: UwsResponse) {
     this.res = res;
   }
 
-  /** The caller has gone: `res` is not touched again, and a write that waits ends. */
+  /** The caller has gone: `res` is not used again, and a waiting `write` resolves. */
   abandon(): void {
-    this.gone = true;
+    this.abandoned = true;
     this.wake?.();
   }
 
-  /** Resolves when the last of it is given to the kernel but for what rule 1 says, or the caller has gone. */
+  /** Resolves once all of `data` is passed to the library (rule 1), or the caller has gone. */
   async write(data: Uint8Array): Promise<void> {
-    for (let at = 0; at < data.length && !this.gone;) {
-      if (this.held) {
+    for (let at = 0; at < data.length && !this.abandoned;) {
+      if (this.blocked) {
         await new Promise<void>((resolve) => (this.wake = resolve));
-        this.held = false;
+        this.blocked = false;
         continue;
       }
-      const end = this.everHeld
+      const end = this.everBlocked
         ? Math.min(at + SLICE_BYTES, butLast(at, data.length))
         : data.length;
-      this.give(data.subarray(at, end));
+      this.writeNow(data.subarray(at, end));
       at = end;
     }
   }
 
-  private give(data: Uint8Array): void {
+  private writeNow(data: Uint8Array): void {
     const { res } = this;
-    if (this.everHeld) {
-      this.held = !res.write(data);
+    if (this.everBlocked) {
+      this.blocked = !res.write(data);
       return;
     }
-    // An empty chunk would be the end.
-    res.cork(() => void (this.held = !res.write(data)));
-    if (!this.held) return;
-    this.everHeld = true;
+    // `data` is never empty: an empty chunk ends a body.
+    res.cork(() => void (this.blocked = !res.write(data)));
+    if (!this.blocked) return;
+    this.everBlocked = true;
     res.onWritable(() => {
       this.wake?.();
       return true;

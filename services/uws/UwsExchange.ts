@@ -1,18 +1,21 @@
 /**
- * One HTTP exchange on uWebSockets.js: gathers the body, hands itself to the handler, writes the
- * answer. UwsServer.ts creates it from the head of a request; the handler answers it.
+ * One HTTP exchange on uWebSockets.js: reads the body, calls the handler and writes the answer.
+ * UwsServer.ts creates it from the head of a request; the handler answers it.
  *
- * This is the gateway's hottest path, so it is plain code (measured: 0.6 of the rate of a bare
- * server that looks at no header, and copying the headers is most of the rest): three closures a
- * request (the library's callbacks), one copy of the body (the library reuses its buffer), no signal
- * until asked for, no timer (a slow body stands in the server's TimeoutQueue).
+ * This is the gateway's hottest path, so it is plain code: three closures for each request (the
+ * library's callbacks), one copy of the body (the library reuses its buffer), no signal unless it
+ * is read, and no clock timer (slow bodies share the server's TimeoutQueue). It reaches 0.6 of the
+ * rate of a bare server that reads no header; copying the headers accounts for most of the
+ * difference.
  *
- * 1. `res` is never touched after it was ended or aborted: the library frees what it points to.
- * 2. The head of a streamed answer leaves with its first piece: the build on npm has no `beginWrite`.
- * 3. The server's count of open exchanges goes up once and down once for each.
- * 4. What a caller does not read of its answers stays bounded. The library copies what `end` is given and takes the next
- *    request; `tryEnd` holds the answer until there is room for it, and what is pipelined behind one that is held
- *    cuts the connection. An answer without a body can't be held back: it is its head, and one each pass of the event loop.
+ * 1. `res` is never used after it was ended or aborted: the library frees its memory.
+ * 2. The head of a streamed answer is sent with the first piece: the build on npm has no
+ *    `beginWrite`.
+ * 3. Each exchange increments the server's count of open exchanges once and decrements it once.
+ * 4. Answers that a caller does not read use bounded memory. `end` copies the answer and takes the
+ *    next request. `tryEnd` instead holds the answer until there is room, and a request pipelined
+ *    behind it cuts the connection. An answer without a body cannot be held, because it is only a
+ *    head; at most one is sent for each pass of the event loop.
  */
 import type { HttpResponse as UwsResponse } from "uWebSockets.js";
 import { UwsBodyWriter } from "./UwsBodyWriter.ts";
@@ -36,22 +39,25 @@ import {
   saysLength,
 } from "../../core/http/responseHead.ts";
 
-/** What an exchange needs of its server. */
+/** What an exchange needs from its server. */
 export interface ExchangeOwner {
   readonly guard: GuardedHandlers;
   /** Called once, when nothing more will be written. */
   readonly finished: () => void;
-  /** Called when a body turns out to need more than one packet. */
-  readonly bodyStarted: (exchange: UwsExchange) => void;
-  readonly bodyEnded: (exchange: UwsExchange) => void;
-  /** Whether connections are to end with their current answer. */
+  /**
+   * Called for a body that needs more than one packet. Refuses the exchange if the body is late.
+   * The returned function cancels the timeout.
+   */
+  readonly startBodyTimeout: (exchange: UwsExchange) => () => void;
+  /** True if connections end with their current answer. */
   readonly stopping: boolean;
 }
 
 const NO_BODY = new Uint8Array(0);
 
-// A connection's last answer: the library copies what the kernel does not take at once. Above, it is fed as the
-// caller reads, so a slow reader of a large answer costs one buffer and not two.
+// A connection's last answer up to this size is passed to the library whole, which copies what the
+// kernel does not take at once. A larger one is written as the caller reads: a slow reader then
+// costs one buffer and not two.
 const COPIED_BYTES_MAX = 64 * 1024;
 
 export class UwsExchange implements Exchange {
@@ -60,18 +66,19 @@ export class UwsExchange implements Exchange {
   readonly #owner: ExchangeOwner;
   readonly #abort = new AbortSource();
   #res: UwsResponse | undefined;
-  #gathered: BodyBuffer | undefined;
+  #buffer: BodyBuffer | undefined;
+  #cancelBodyTimeout: (() => void) | undefined;
   #responded = false;
-  /** The handler runs, within the library's parser. */
+  /** True while the handler runs inside the library's parser. */
   #handling = false;
-  /** Of a streamed answer: the caller has gone. */
-  #gone: (() => void) | undefined;
+  /** Ends a streamed answer whose caller has gone. */
+  #cancelStream: (() => void) | undefined;
 
   constructor(owner: ExchangeOwner, request: HttpRequest, res: UwsResponse) {
     this.#owner = owner;
     this.request = request;
     this.#res = res;
-    res.onAborted(() => this.#aborted());
+    res.onAborted(() => this.#onAborted());
   }
 
   get answered(): boolean {
@@ -82,11 +89,21 @@ export class UwsExchange implements Exchange {
     return this.#abort.signal;
   }
 
-  /** `declared`: the body's length by its head; undefined when it comes in chunks. */
+  /** `declared` is the length of the body by its head, in bytes; undefined for a chunked body. */
   readBody(limit: number, declared: number | undefined): void {
-    // A chunked body may bring no event at all before its first chunk, so its time starts here.
-    if (declared === undefined) this.#owner.bodyStarted(this);
-    this.#res?.onData((piece, last) => this.#received(piece, last, limit, declared));
+    // The library reports nothing before the first chunk, so the time of a chunked body starts
+    // here.
+    if (declared === undefined) this.#startBodyTimeout();
+    this.#res?.onData((piece, last) => this.#onData(piece, last, limit, declared));
+  }
+
+  #startBodyTimeout(): void {
+    this.#cancelBodyTimeout = this.#owner.startBodyTimeout(this);
+  }
+
+  #endBodyTimeout(): void {
+    this.#cancelBodyTimeout?.();
+    this.#cancelBodyTimeout = undefined;
   }
 
   start(): void {
@@ -118,7 +135,7 @@ export class UwsExchange implements Exchange {
     void this.#pump(res, response.body, rest, close);
   }
 
-  /** Checks what is to be sent, before anything is. */
+  /** Checks an answer before any of it is sent. Returns undefined for a second answer. */
   #begin(given: HttpResponse): HttpResponse | undefined {
     const response = this.#owner.guard.answer(this.request, given, this.#responded);
     this.#responded = true;
@@ -126,10 +143,10 @@ export class UwsExchange implements Exchange {
   }
 
   #end(response: HttpResponse): void {
-    // Rule 4: while the library parses, it goes on to the next request at once.
+    // Rule 4: inside its parser, the library continues with the next request at once.
     if (this.#handling && (bodiless(response.status) || this.request.method === "HEAD"))
       setImmediate(() => this.#res?.cork(() => this.#write(response)));
-    // After an abort there is nobody to answer (rule 3 of HttpServer.ts).
+    // An answer after an abort is ignored (rule 3 of HttpServer.ts).
     else this.#res?.cork(() => this.#write(response));
   }
 
@@ -140,7 +157,7 @@ export class UwsExchange implements Exchange {
     close: boolean,
   ): Promise<void> {
     const writer = new UwsBodyWriter(res);
-    this.#gone = () => {
+    this.#cancelStream = () => {
       writer.abandon();
       void cancelBody(rest);
     };
@@ -159,19 +176,20 @@ export class UwsExchange implements Exchange {
     }
   }
 
-  /** `limitBody` has failed. */
+  /** Answers 500 because `limitBody` has failed. */
   fail(): void {
     this.refuse(FAILED.status, String(FAILED.body), "close");
   }
 
   /**
-   * Answers instead of the handler. `linger`: the rest of the body is read and dropped, so that the
-   * answer arrives, until the library's timeout. `close`: at once, and nothing more is read.
+   * Answers instead of the handler. With `linger`, the rest of the body is read and dropped until
+   * the library's timeout, so that the answer arrives. With `close`, the connection closes and
+   * nothing more is read.
    */
   refuse(status: number, text: string, after: "close" | "linger"): void {
     this.#responded = true;
-    // While the library parses, it forgets a close when another request follows in the same bytes;
-    // until then this one is pending, and whatever follows a pending one cuts the connection.
+    // Inside its parser, the library ignores a close if another request follows in the same packet.
+    // Until the answer is sent, a following request cuts the connection.
     if (after === "close") setImmediate(() => this.#refuse(status, text, after));
     else this.#refuse(status, text, after);
   }
@@ -187,36 +205,36 @@ export class UwsExchange implements Exchange {
     });
   }
 
-  #received(chunk: ArrayBuffer, last: boolean, limit: number, declared: number | undefined): void {
+  #onData(chunk: ArrayBuffer, last: boolean, limit: number, declared: number | undefined): void {
     if (this.#responded || this.#res === undefined) return;
-    if (this.#gathered === undefined) {
+    if (this.#buffer === undefined) {
       if (last && chunk.byteLength <= limit) {
         this.body = Buffer.from(Buffer.from(chunk));
-        if (declared === undefined) this.#owner.bodyEnded(this);
+        if (declared === undefined) this.#endBodyTimeout();
         this.start();
         return;
       }
-      this.#gathered = new BodyBuffer(limit, declared);
-      if (declared !== undefined) this.#owner.bodyStarted(this);
+      this.#buffer = new BodyBuffer(limit, declared);
+      if (declared !== undefined) this.#startBodyTimeout();
     }
-    if (!this.#gathered.add(new Uint8Array(chunk))) {
-      this.#owner.bodyEnded(this);
-      // Nothing says how much more a chunked body has, so it is not read on to deliver the answer.
+    if (!this.#buffer.add(new Uint8Array(chunk))) {
+      this.#endBodyTimeout();
+      // The rest of a chunked body has no known length, so it is not read to deliver the answer.
       this.refuse(413, "Content too large", "close");
       return;
     }
     if (!last) return;
-    this.#owner.bodyEnded(this);
-    this.body = this.#gathered.take();
-    this.#gathered = undefined;
+    this.#endBodyTimeout();
+    this.body = this.#buffer.take();
+    this.#buffer = undefined;
     this.start();
   }
 
-  #aborted(): void {
-    this.#owner.bodyEnded(this);
+  #onAborted(): void {
+    this.#endBodyTimeout();
     this.#finish();
     this.#abort.fire();
-    this.#gone?.();
+    this.#cancelStream?.();
   }
 
   #finish(): void {
@@ -233,7 +251,7 @@ export class UwsExchange implements Exchange {
     const body = response.body;
     if (bodiless(response.status) || this.request.method === "HEAD") {
       if (close) res.writeHeader("connection", "close");
-      // Given to endWithoutBody, the length would keep the library waiting for that many bytes.
+      // Passed to endWithoutBody, a length would make the library wait for that many bytes.
       if (saysLength(response, this.request.method))
         res.writeHeader("content-length", String(Buffer.byteLength(body)));
       res.endWithoutBody();
@@ -262,7 +280,7 @@ export class UwsExchange implements Exchange {
 
 const statusLine = (status: number): string => `${status} ${reasonPhrase(status)}`;
 
-/** Whether the handler asked for the connection to end. */
+/** Returns whether the handler asked for the connection to close. */
 const writeHeaders = (res: UwsResponse, headers: HttpResponse["headers"]): boolean => {
   let close = false;
   for (const [name, value] of headers) {

@@ -1,20 +1,19 @@
 /**
- * The HttpServer port on uWebSockets.js: listens, reads heads, refuses what may not pass, and hands
- * requests to UwsExchange.ts and sockets to UwsSocket.ts. The gateway feeds it handlers.
+ * The HttpServer port on uWebSockets.js: listens, reads heads, refuses invalid requests, and passes
+ * requests to UwsExchange.ts and sockets to UwsSocket.ts. The gateway supplies the handlers.
  *
- * What the library decides by itself, and this adapter can't: a head must arrive, and an idle
- * kept-alive connection must ask again, within 10 s (8 to 12, its clock ticks in 4 s), so a shorter
- * `headerTimeoutMs` is not kept; a body must keep up 16 KiB/s; at most 98 header fields, their names
- * of letters, digits and hyphens (others are waited on as if cut short), their values shorn
- * of bytes above 127 at both ends; HTTP/1.0 is answered 505,
- * chunk extensions and trailers 4xx or 5xx; a request pipelined behind one that is not answered yet
- * cuts the connection.
+ * The library decides the following, and this adapter cannot change it. A head must arrive, and an
+ * idle kept-alive connection must send a request, within 10 s (8 to 12 s, in ticks of 4 s), so a
+ * shorter `headerTimeoutMs` has no effect. A body must keep up 16 KiB/s. A head has at most 98
+ * fields; names consist of letters, digits and hyphens (any other name counts as incomplete), and
+ * values lose bytes above 127 at both ends. HTTP/1.0 is answered with 505, chunk extensions and
+ * trailers with 4xx or 5xx. A request pipelined behind an unanswered one cuts the connection.
  *
- * 1. The number of open exchanges is exact: stopping waits for it to reach zero.
- * 2. An upgraded connection leaves the library's connection count without an event, so it is
- *    counted here until its socket closes.
- * 3. A server that stops still answers what comes on connections that were open, and ends each with its
- *    answer, until nothing has come for a moment: their callers can't know yet, and would lose it.
+ * 1. The number of open exchanges is exact: `stop` waits for it to reach zero.
+ * 2. An upgraded connection leaves the library's connection count without an event. It is counted
+ *    here until its socket closes.
+ * 3. A stopping server still answers requests on open connections, and closes each connection with
+ *    its answer, until none has arrived for a while (`DrainWindow`).
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
@@ -27,7 +26,6 @@ import type {
   us_listen_socket,
   us_socket_context_t,
 } from "uWebSockets.js";
-import { TimeoutQueue, sweepIntervalMs } from "../../core/http/TimeoutQueue.ts";
 import {
   HttpServer,
   SOCKET_IDLE_MS,
@@ -45,8 +43,10 @@ import {
   handshake,
   isOriginTarget,
 } from "../../core/http/requestHead.ts";
+import { TimeoutQueue, timeoutSlackMs } from "../../core/time/TimeoutQueue.ts";
 import { explainListen } from "../http/explainListen.ts";
 import { DrainWindow } from "../http/DrainWindow.ts";
+import { machineTime } from "../node/MachineTime.ts";
 import { CorkAnchor } from "./CorkAnchor.ts";
 import { HeadReader } from "./HeadReader.ts";
 import { UwsExchange, type ExchangeOwner } from "./UwsExchange.ts";
@@ -66,26 +66,27 @@ export const makeUwsServer = (uws: Uws): HttpServerShape => ({
   }),
 });
 
-// How long requests in flight may take to be answered once the server stops: above the longest
-// deadline that a webhook's route has (9.5 s).
+// How long requests in flight may take once the server stops: more than the longest default
+// deadline of a webhook route (9.5 s).
 const DRAIN_MS = 10_000;
 
-// What close frames get to leave the machine before connections are cut. They are in the kernel
-// already unless the peer reads slowly; the library has no event for the rest.
+// How long close frames have to leave the machine before connections are cut. They are in the
+// kernel by then unless the peer reads slowly, and the library has no event for that case.
 const FLUSH_MS = 100;
 
-// The library pings 8 s before a socket's idle time is over, in ticks of 4 s.
+// The library pings 8 s before the idle timeout of a socket, in ticks of 4 s.
 const SOCKET_IDLE_S_MIN = 12;
 
-// The library cuts the connection at its limit; this one stands above ours so that messages a
-// little too large get an orderly 1009. It bounds what one socket can make the process hold.
+// The library cuts the connection at its own limit. That limit is above ours, so that a message
+// that is slightly too large is closed with 1009. It bounds what one socket can make the process
+// hold.
 const PAYLOAD_FACTOR = 2;
 const PAYLOAD_BYTES_MAX = 2 ** 31 - 1;
 
-// LIBUS_LISTEN_EXCLUSIVE_PORT, which the library's declarations lack. Without it a second server
-// could share the port, each getting some of the connections.
+// LIBUS_LISTEN_EXCLUSIVE_PORT, which the library's declarations lack. Without it, a second server
+// could listen on the same port and receive some of the connections.
 const EXCLUSIVE_PORT = 1;
-// LIBUS_LISTEN_DEFAULT: just that.
+// LIBUS_LISTEN_DEFAULT, which shares the port.
 const SHARED_PORT = 0;
 
 class Server implements ExchangeOwner {
@@ -96,12 +97,11 @@ class Server implements ExchangeOwner {
   readonly #anchor: CorkAnchor;
   readonly #options: HttpServerOptions;
   readonly guard: GuardedHandlers;
-  readonly #bodies: TimeoutQueue<UwsExchange>;
-  readonly #sweeper: NodeJS.Timeout;
+  readonly #timeouts: TimeoutQueue;
   readonly #sockets = new Set<UwsSocket>();
   #listenSocket: us_listen_socket | undefined;
   #connections = 0;
-  readonly #lull: DrainWindow;
+  readonly #drainWindow: DrainWindow;
   #refusing = false;
   #exchanges = 0;
   #drained: (() => void) | undefined;
@@ -110,13 +110,9 @@ class Server implements ExchangeOwner {
   constructor(uws: Uws, options: HttpServerOptions, handlers: HttpHandlers) {
     this.#uws = uws;
     this.#options = options;
-    this.#lull = new DrainWindow(options.drainWindowMs);
+    this.#drainWindow = new DrainWindow(options.drainWindowMs);
     this.guard = new GuardedHandlers(handlers);
-    this.#bodies = new TimeoutQueue(options.bodyTimeoutMs, (exchange) =>
-      exchange.refuse(408, "Request timeout", "close"),
-    );
-    const sweep = () => this.#bodies.sweep(performance.now());
-    this.#sweeper = setInterval(sweep, sweepIntervalMs(options.bodyTimeoutMs)).unref();
+    this.#timeouts = new TimeoutQueue(machineTime, timeoutSlackMs(options.bodyTimeoutMs));
     this.#anchor = new CorkAnchor(uws);
     this.#app = uws.App();
     this.#app.filter((res, change) => this.#connected(res, Number(change)));
@@ -124,10 +120,10 @@ class Server implements ExchangeOwner {
     this.#app.any("/*", (res, req) => this.#requested(res, req));
   }
 
-  /** Whether it now listens. */
+  /** Returns whether the server listens now. */
   listen(): boolean {
     const { hostname, port, portShared = false } = this.#options;
-    // The library's declarations lack this overload (host, port, options), its code has it.
+    // The library has this overload (host, port, options); its declarations lack it.
     const listen = this.#app.listen.bind(this.#app) as unknown as (
       host: string,
       port: number,
@@ -139,11 +135,10 @@ class Server implements ExchangeOwner {
       this.#listenSocket = socket;
       this.port = this.#uws.us_socket_local_port(socket);
     });
-    if (this.#listenSocket === undefined) clearInterval(this.#sweeper);
     return this.#listenSocket !== undefined;
   }
 
-  /** Before the first upgrade. */
+  /** Resolves once upgrades can be accepted. */
   ready(): Promise<void> {
     return this.#anchor.open();
   }
@@ -154,12 +149,12 @@ class Server implements ExchangeOwner {
     const flush = this.#sockets.size > 0;
     for (const socket of this.#sockets) socket.close(CLOSE_STOPPING, "Server is stopping");
     // Invariant 3.
-    await this.#lull.wait(() => this.#connections);
+    await this.#drainWindow.untilQuiet(() => this.#connections);
     this.#refusing = true;
     const drained = new Promise<void>((resolve) => (this.#drained = resolve));
     if (this.#exchanges > 0) await Promise.race([drained, delay(DRAIN_MS)]);
     if (flush) await delay(FLUSH_MS);
-    clearInterval(this.#sweeper);
+    this.#timeouts.close();
     this.#anchor.close();
     this.#app.close();
   }
@@ -170,12 +165,10 @@ class Server implements ExchangeOwner {
     if (this.#exchanges === 0) this.#drained?.();
   }
 
-  bodyStarted(exchange: UwsExchange): void {
-    this.#bodies.add(exchange, performance.now());
-  }
-
-  bodyEnded(exchange: UwsExchange): void {
-    this.#bodies.remove(exchange);
+  startBodyTimeout(exchange: UwsExchange): () => void {
+    return this.#timeouts.after(this.#options.bodyTimeoutMs, () =>
+      exchange.refuse(408, "Request timeout", "close"),
+    );
   }
 
   #connected(res: UwsResponse, change: number): void {
@@ -188,7 +181,7 @@ class Server implements ExchangeOwner {
     const exchange = new UwsExchange(this, request, res);
     this.#exchanges += 1;
     if (this.#refusing) return exchange.refuse(503, "Server is stopping", "close");
-    if (this.stopping) this.#lull.requested();
+    if (this.stopping) this.#drainWindow.onRequest();
     if (this.#head.bytes > this.#options.headerBytesMax) {
       return exchange.refuse(431, "Request header fields too large", "close");
     }
@@ -210,12 +203,12 @@ class Server implements ExchangeOwner {
   #behavior() {
     const { messageBytesMax, socketIdleMs = SOCKET_IDLE_MS } = this.#options;
     return {
-      // No permessage-deflate: it costs a window of memory per socket and the CPU of every frame,
-      // and a small frame of JSON gains little.
+      // permessage-deflate costs a window of memory for each socket and CPU for each frame, and
+      // saves little on a small frame of JSON.
       compression: this.#uws.DISABLED,
       maxPayloadLength: Math.min(PAYLOAD_BYTES_MAX, messageBytesMax * PAYLOAD_FACTOR),
-      // 0: no limit of the library's, which would drop frames in the middle and even the close
-      // frame; UwsSocket keeps the limit.
+      // 0: no limit. The library would drop frames over its limit, even the close frame. UwsSocket
+      // enforces ours.
       maxBackpressure: 0,
       idleTimeout: Math.max(SOCKET_IDLE_S_MIN, Math.ceil(socketIdleMs / 1000)),
       sendPingsAutomatically: true,
@@ -228,7 +221,7 @@ class Server implements ExchangeOwner {
       },
       message: (ws: WebSocket<SocketData>, message: ArrayBuffer, binary: boolean) =>
         socketOf(ws).received(message, binary),
-      // The library has answered it.
+      // The library answers pings itself.
       ping: (ws: WebSocket<SocketData>, message: ArrayBuffer) =>
         socketOf(ws).pinged(message.byteLength),
       close: (ws: WebSocket<SocketData>, code: number, message: ArrayBuffer) => {
@@ -244,7 +237,7 @@ class Server implements ExchangeOwner {
     const request = this.#head.read(res, req);
     const sound = handshake(request.method, request.headers)._tag === "WebSocket";
     const small = this.#head.bytes <= this.#options.headerBytesMax;
-    // Anything odd is left to the ordinary route, which refuses it or serves it as plain HTTP.
+    // All other requests yield to `any`, which refuses them or serves them as plain HTTP.
     if (!sound || !small || !isOriginTarget(request.target) || this.stopping) {
       req.setYield(true);
       return;
@@ -255,7 +248,10 @@ class Server implements ExchangeOwner {
   }
 }
 
-/** What `upgrade` was given is on the socket object itself; getUserData throws once it is closed. */
+/**
+ * The library copies the user data onto the socket object, where it can still be read after the
+ * close. `getUserData` throws then.
+ */
 const socketOf = (ws: WebSocket<SocketData>): UwsSocket => (ws as unknown as SocketData).socket;
 
 const delay = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
@@ -275,7 +271,7 @@ const open = (
       : Effect.flip(explainListen(options));
   });
 
-/** `load` is another than the default only in tests. */
+/** Tests pass another `load`. Fails with `UwsUnavailable` if the library cannot be loaded. */
 export const layer = (load = loadUws): Layer.Layer<HttpServer, UwsUnavailable> =>
   Layer.effect(
     HttpServer,

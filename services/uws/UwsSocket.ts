@@ -1,13 +1,13 @@
 /**
- * One WebSocket on uWebSockets.js. UwsServer.ts creates it when an upgrade was accepted and feeds it
- * the library's events; the handlers that `open` returned receive them, and send and close through it.
+ * One WebSocket on uWebSockets.js. UwsUpgrade.ts creates it for an accepted upgrade, and
+ * UwsServer.ts passes it the library's events. The handlers that `open` returned receive the
+ * messages, and send and close through it.
  *
- * 1. `ws` is never touched after the library's close event: it points to freed memory then.
- * 2. onClose comes exactly once, and never inside a call of `send` or `close`: handlers may close a
- *    socket in the middle of a loop over sockets.
- * 3. Unsent bytes past the limit end the socket with 1013 (rule 5 of HttpServer.ts). What the
- *    library holds by then is freed when the peer reads on or, if it does not, by the library's
- *    timeout after `end`, 8 to 12 s.
+ * 1. `ws` is never used after the library's close event, when its memory is freed.
+ * 2. `onClose` is called exactly once, and never inside a call of `send` or `close`: handlers may
+ *    close a socket while they iterate over sockets.
+ * 3. Unsent bytes over the limit end the socket with 1013 (rule 5 of HttpServer.ts). The library
+ *    frees what it holds when the peer reads, or by its timeout after `end`, 8 to 12 s.
  */
 import type { WebSocket } from "uWebSockets.js";
 import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
@@ -31,15 +31,15 @@ export interface SocketData {
   readonly socket: UwsSocket;
 }
 
-// What `send` returns when everything was taken; any other value means bytes are waiting.
+// `send` returns this if nothing is buffered.
 const SENT = 1;
 
-// The library's own reason, the only sign of what ended a socket that it reports as 1006.
+// The library's reason, the only sign of why it closed a socket with 1006.
 const LIBRARY_TOO_BIG = "Received too big message";
 
 export class UwsSocket implements ServerSocket {
   readonly #limits: SocketLimits;
-  /** Until it is opened: it holds what the handshake was decided by. */
+  /** Dropped once called, because it references the handshake's decision. */
   #open: ((socket: ServerSocket) => SocketHandlers) | undefined;
   #ws: WebSocket<SocketData> | undefined;
   #handlers: SocketHandlers | undefined;
@@ -86,18 +86,20 @@ export class UwsSocket implements ServerSocket {
       return;
     }
     const bytes = Buffer.from(message);
-    // Binary is copied, for the library reuses its buffer; decoding text is a copy already.
+    // The library reuses its buffer. Binary data is copied; decoding text copies it anyway.
     this.#handlers?.onMessage(binary ? new Uint8Array(bytes) : bytes.toString("utf8"));
   }
 
-  /** Its answer may be unread, as anything that was sent (invariant 3). */
+  /** The library's ping event. Unread pongs count as unsent bytes too (invariant 3). */
   pinged(bytes: number): void {
     if (this.#ws === undefined) return;
     this.#handlers?.onPing?.(bytes);
     this.#checkBuffered();
   }
 
-  /** The library's close event: the peer closed or vanished, or our own `end`, reported before. */
+  /**
+   * The library's close event: the peer closed or vanished. Our own `end` has been reported before.
+   */
   closed(code: number, message: ArrayBuffer): void {
     if (this.#ws === undefined) return;
     this.#ws = undefined;

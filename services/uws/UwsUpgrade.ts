@@ -1,9 +1,9 @@
 /**
- * A WebSocket handshake that waits for its decision on uWebSockets.js: keeps what the library needs
- * to upgrade later, and answers 101 or a plain response unless the caller has gone meanwhile.
- * UwsServer.ts creates it; on acceptance UwsSocket.ts takes over.
+ * A WebSocket handshake on uWebSockets.js that waits for the handler's decision. It keeps what the
+ * library needs to upgrade later, and answers 101 or a plain response unless the caller has gone.
+ * UwsServer.ts creates it; after acceptance UwsSocket.ts takes over.
  *
- * `res` is never touched after it was ended, upgraded or aborted: the library frees it.
+ * `res` is never used after it was ended, upgraded or aborted: the library frees it.
  */
 import type { HttpResponse as UwsResponse, us_socket_context_t } from "uWebSockets.js";
 import { AbortSource } from "../../core/http/AbortSource.ts";
@@ -46,7 +46,7 @@ export class UwsUpgrade {
     });
   }
 
-  /** The guard's promise never rejects. */
+  /** Asks the handler and applies its decision. The guard's promise never rejects. */
   decide(): void {
     const { guard } = this.#owner;
     void guard
@@ -77,7 +77,7 @@ export class UwsUpgrade {
     this.#owner.finished();
   }
 
-  /** The rules for writing a response are an exchange's; it takes over `res` and the count. */
+  /** UwsExchange knows how to write a response. It takes over `res` and the server's count. */
   #refuse(response: HttpResponse): void {
     const res = this.#res;
     if (res === undefined) return;

@@ -1,11 +1,12 @@
 /**
- * Loads uWebSockets.js, an optional dependency with a native binary per platform and Node version.
- * Not having it is an expected state (other platforms, Alpine, a newer Node, a team that may not
- * install it), so the outcome is a value that says why; httpServerLayer.ts falls back on it.
+ * Loads uWebSockets.js, an optional dependency with one native binary for each platform and Node
+ * version. It is expected to be missing on other platforms, on Alpine, on a newer Node, or if a
+ * team may not install it. The result is then a value with the reason, and httpServerLayer.ts uses
+ * node:http instead.
  *
- * The library reads its limit on request heads once, from the environment, when it is loaded; its
- * default of 4 KiB refuses ordinary cookies. It is raised here for the load alone; the limit that an
- * operator sets (`headerBytesMax`) is enforced by UwsServer.ts within it.
+ * The library reads its limit on request heads from the environment once, when it is loaded. Its
+ * default of 4 KiB refuses ordinary cookies, so the limit is raised during the load. Within it,
+ * UwsServer.ts enforces the limit that an operator sets (`headerBytesMax`).
  */
 import * as Data from "effect/Data";
 import { createRequire } from "node:module";
@@ -13,7 +14,7 @@ import type * as uWS from "uWebSockets.js";
 
 export type Uws = typeof uWS;
 
-/** `message` is one line for the log: what is missing and what it costs. */
+/** `message` is one line for the log. */
 export class UwsUnavailable extends Data.TaggedError("UwsUnavailable")<{
   readonly reason: "notInstalled" | "noBinary";
   readonly message: string;
@@ -21,9 +22,10 @@ export class UwsUnavailable extends Data.TaggedError("UwsUnavailable")<{
 
 const HEAD_VARIABLE = "UWS_HTTP_MAX_HEADERS_SIZE";
 
-/** No server here can take larger heads than this, whatever `headerBytesMax` says. */
+/** The largest head that any server of the process accepts, whatever its `headerBytesMax`. */
 export const HEAD_BYTES_CEILING = 64 * 1024;
 
+/** Never throws. Tests pass another `require`. */
 export const loadUws = (
   require: (name: string) => unknown = createRequire(import.meta.url),
 ): Uws | UwsUnavailable => {

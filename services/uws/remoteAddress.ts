@@ -1,9 +1,10 @@
 /**
- * Text of the binary addresses that uWebSockets.js gives, in the form node:net gives: IPv6 in its
- * canonical short form (RFC 5952), and an IPv4 caller on a dual-stack socket as plain IPv4. Callers
- * compare and count addresses, so two adapters must not spell one caller in two ways.
+ * Converts the binary addresses of uWebSockets.js to the text that node:net uses: IPv6 in its
+ * canonical short form (RFC 5952), and IPv4 on a dual-stack socket as plain IPv4. Rate limits
+ * compare addresses, so both adapters must spell an address in the same way.
  */
 
+/** Returns "" for an address of unknown length. */
 export const remoteAddress = (binary: ArrayBuffer): string => {
   const bytes = new Uint8Array(binary);
   if (bytes.length === 4) return bytes.join(".");

@@ -83,11 +83,12 @@ function make() {
     gatewayId: "g",
     has: () => state.open,
     infoOf: () => ({ ...INFO, next: messages.next }),
-    ended: (_socket, error) => {
+    onCloseDelivered: () => (state.open = false),
+    onUnreachable: (_socket, error) => {
       state.open = false;
       state.failure = error;
     },
-    broken: (_socket, error) => (state.broken = error),
+    onPoisonMessage: (_socket, error) => (state.broken = error),
   });
   const push = (count: number, bytes = 1): boolean[] =>
     Array.from({ length: count }, () => messages.push(new Uint8Array(bytes), false));
@@ -273,7 +274,7 @@ describe("a client's messages", () => {
     sent.length = 0;
     expect(push(1)).toEqual([true]);
     state.gone = { code: 1011, reason: "", wasClean: true };
-    messages.flow();
+    messages.pump();
     await until("close");
     answer(taken);
     await settled();
@@ -329,14 +330,14 @@ describe("a client's messages", () => {
     await begin();
     push(2);
     state.gone = { code: 1000, reason: "", wasClean: true };
-    messages.flow();
+    messages.pump();
     await until("ahead 2", "ahead 3");
     answer(taken);
     await until("close");
     answer(taken);
     await settled();
     expect(state).toMatchObject({ open: false, failure: undefined });
-    messages.flow();
+    messages.pump();
     await until();
   });
 

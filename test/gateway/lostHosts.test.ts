@@ -18,7 +18,7 @@ import {
   type Call,
   type CallReply,
 } from "../../schemas/Call.ts";
-import { askHost, HEARD_MS } from "../../services/gateway/askHost.ts";
+import { ANSWER_TIMEOUT_MS, askHost } from "../../services/gateway/askHost.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
 import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
@@ -150,7 +150,7 @@ describe("a call whose host is lost", () => {
       await time.advance(SOON_MS);
       await host.dies();
       // The try has timed out; the next ones meet nobody.
-      await time.advance(4 * HEARD_MS);
+      await time.advance(4 * ANSWER_TIMEOUT_MS);
       host.leasesEnd();
       await time.advance(SOON_MS);
     }
@@ -166,8 +166,8 @@ describe("a call whose host is lost", () => {
     host.comes();
     const tries = new CallTries();
     const body = new Uint8Array(0);
-    const offer = outcome(calls.offer(ID, CALL, { body, deadlineMs: HEARD_MS, tries }));
-    await time.advance(2 * HEARD_MS);
+    const offer = outcome(calls.offer(ID, CALL, { body, deadlineMs: ANSWER_TIMEOUT_MS, tries }));
+    await time.advance(2 * ANSWER_TIMEOUT_MS);
     expect([offer.now, tries.isOut]).toEqual([undefined, true]);
     await host.lost();
     host.comes(() => ANSWER);
@@ -182,7 +182,7 @@ describe("a call whose host is lost", () => {
     host.comes(() => ANSWER);
     const tries = new CallTries();
     const body = new Uint8Array(0);
-    const offer = outcome(calls.offer(ID, CALL, { body, deadlineMs: HEARD_MS, tries }));
+    const offer = outcome(calls.offer(ID, CALL, { body, deadlineMs: ANSWER_TIMEOUT_MS, tries }));
     await time.advance(SOON_MS);
     expect([offer.now, tries.isOut]).toEqual([ANSWER, false]);
     await host.lost();

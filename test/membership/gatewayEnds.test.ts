@@ -1,22 +1,23 @@
-/** What a gateway leaves behind when it stops: nothing that keeps its process. */
+/** A gateway that has stopped leaves nothing behind that keeps its process alive. */
 import { expect, test } from "vitest";
-import type { TimeShape } from "../../core/time/Time.ts";
-import { Deadlines } from "../../services/gateway/Deadlines.ts";
+import { TimeoutQueue } from "../../core/time/TimeoutQueue.ts";
+import { DeadlineSignals } from "../../services/gateway/DeadlineSignals.ts";
 
 test("deadlines of webhooks that were answered don't outlive the gateway", () => {
   const armed = new Set<() => void>();
-  const time: Pick<TimeShape, "monotonicMs" | "after"> = {
+  const time = {
     monotonicMs: () => 0,
-    after: (_ms, f) => {
+    after: (_ms: number, f: () => void) => {
       armed.add(f);
       return () => armed.delete(f);
     },
   };
-  const deadlines = new Deadlines(time as TimeShape);
-  const answered = deadlines.in(9_500).onPassed(() => undefined);
-  deadlines.in(3_000);
-  answered();
-  expect(armed.size).toBe(2);
-  deadlines.close();
+  const timeouts = new TimeoutQueue(time);
+  const signals = new DeadlineSignals(time, timeouts);
+  const cancelAnswered = timeouts.after(9_500, () => undefined);
+  signals.in(3_000);
+  cancelAnswered();
+  expect(armed.size).toBe(1);
+  timeouts.close();
   expect(armed.size).toBe(0);
 });

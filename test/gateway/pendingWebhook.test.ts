@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import type { HttpResponse } from "../../core/http/HttpServer.ts";
 import { topLevelId } from "../../schemas/AgentPath.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
-import { Deadlines } from "../../services/gateway/Deadlines.ts";
+import { TimeoutQueue } from "../../core/time/TimeoutQueue.ts";
 import { PendingWebhook } from "../../services/gateway/PendingWebhook.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import { collectingLog } from "../kit/system.ts";
@@ -21,7 +21,8 @@ function answeredWith(reply: object): Promise<{ response: HttpResponse; logged: 
     };
     new PendingWebhook({
       services: services as never,
-      deadlines: new Deadlines(new VirtualTime()),
+      timeouts: new TimeoutQueue(new VirtualTime()),
+      signal: new AbortController().signal,
       deadlineMs: 5_000,
       id: topLevelId("A", "a"),
       envelope: { head: HEAD, body: new Uint8Array(0) },
