@@ -1,5 +1,5 @@
 /**
- * Who may use a gateway before any agent hears of a request (`docs/access.md`). Asked by `Gateway` for each request that
+ * Who may use a gateway before any agent hears of a request (`docs/guides/access.md`). Asked by `Gateway` for each request that
  * no verified webhook route takes, and by `routeRequest` where the module has no `fetch` of its own: one that has
  * decides about classes and origins itself.
  *
@@ -21,12 +21,12 @@ import { plain } from "./requests.ts";
 
 const MISDIRECTED = plain(
   421,
-  "Misdirected request: this server does not answer for the host that the request names. Name it with --public-url or in --allowed-hosts (docs/access.md).\n",
+  "Misdirected request: this server does not answer for the host that the request names. Name it with --public-url or in --allowed-hosts (docs/guides/access.md).\n",
 );
 const FOREIGN_ORIGIN =
-  "Forbidden: pages of this Origin may not reach the agent. List the origin in allowedOrigins of the module's default export, or in --allowed-origins (docs/access.md).\n";
+  "Forbidden: pages of this Origin may not reach the agent. List the origin in allowedOrigins of the module's default export, or in --allowed-origins (docs/guides/access.md).\n";
 const closedText = (className: string): string =>
-  `Forbidden: ${className} takes signed webhooks, so other HTTP requests do not reach it. To open it, write static options = { http: "open" } in the class, or route in the module's own fetch (docs/access.md).\n`;
+  `Forbidden: ${className} takes signed webhooks, so other HTTP requests do not reach it. To open it, write static options = { http: "open" } in the class, or route in the module's own fetch (docs/guides/access.md).\n`;
 
 /** A browser's `*` leaves this one header out. */
 const CORS_HEADERS = "*, authorization";
@@ -113,7 +113,7 @@ export class Access {
   private tell(what: string, message: string, fields: Readonly<Record<string, unknown>>): void {
     if (this.told.has(what)) return;
     this.told.add(what);
-    this.log.warn(`${message}; the next ones are not logged (docs/access.md)`, fields);
+    this.log.warn(`${message}; the next ones are not logged (docs/guides/access.md)`, fields);
   }
 }
 

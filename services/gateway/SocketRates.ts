@@ -25,7 +25,7 @@ export const socketRate = (perSecond: number): Rate => ({
 
 /**
  * People send a few frames a second, games and cursors 60 to 120. A program that makes one call after another gets to
- * some 3,200 a second through a gateway and a host of one machine (`docs/performance.md`, `rpc`), and to less over a
+ * some 3,200 a second through a gateway and a host of one machine (`docs/evidence/performance.md`, `rpc`), and to less over a
  * network. A gateway's core takes 32,000. A frame of 1 MiB eight times a second is an upload, which is for HTTP.
  */
 export const FRAMES_PER_SECOND = 5_000;

@@ -21,7 +21,7 @@ export const HTTP_BOUNDS_DEFAULT = {
   messageBytesMax: 1024 * 1024,
 } as const;
 
-/** `docs/access.md`. */
+/** `docs/guides/access.md`. */
 export interface GatewayAccess {
   /** A developer's own: hosts and origins are checked, whatever address it listens on and whatever the class. */
   readonly dev?: boolean | undefined;

@@ -35,7 +35,7 @@ export interface LoadedModule {
   /** By class name, which is the name in addresses, journals and routes. */
   readonly agents: ReadonlyMap<string, AgentConstructor>;
   readonly webhooks: ReadonlyArray<WebhookRoute>;
-  /** Origins whose pages reach agents by the default routing (`docs/access.md`), or `*`; undefined: not said. */
+  /** Origins whose pages reach agents by the default routing (`docs/guides/access.md`), or `*`; undefined: not said. */
   readonly allowedOrigins?: ReadonlyArray<string> | undefined;
   /** Programmable routing; undefined: declared routes, then `routeAgentRequest`, then 404. */
   readonly fetch?: (

@@ -192,7 +192,7 @@ export const sentry = (options: VerifierOptions): Verifier => verifierOf(sentryS
 export const pagerduty = (options: VerifierOptions): Verifier =>
   verifierOf(pagerdutyScheme, options);
 
-/** Notion, with the verification token that its first request brings (`docs/webhooks.md`). */
+/** Notion, with the verification token that its first request brings (`docs/guides/webhooks.md`). */
 export const notion = (options: VerifierOptions): Verifier => verifierOf(notionScheme, options);
 
 /** Vercel. */

@@ -1,7 +1,7 @@
 /**
  * The best known providers: one row each, and the function that users write in a route. Others are in
  * `bodySigned`, `timeSigned`, `urlSigned` and `keySigned`, by what they sign; `hmac` and `unsigned` are
- * for everybody else. Facts from the vendors' documentation and libraries; `docs/webhooks.md` says what
+ * for everybody else. Facts from the vendors' documentation and libraries; `docs/guides/webhooks.md` says what
  * each row was checked against.
  */
 import type { Verifier } from "../../core/webhook/WebhookRoute.ts";

@@ -46,7 +46,7 @@ export interface TimestampedOptions extends VerifierOptions {
 export interface UrlOptions {
   /**
    * The URL that the provider was told, or its origin, or the name of an environment variable that
-   * holds it; the request's own (by the gateway's `publicUrl`) unless given. See `docs/webhooks.md`.
+   * holds it; the request's own (by the gateway's `publicUrl`) unless given. See `docs/guides/webhooks.md`.
    */
   readonly url?: string;
 }
