@@ -1,6 +1,6 @@
 /**
  * Every subject and stream name of an installation, from its namespace (default `agents`) and the number of its
- * stream groups. The table is in `docs/architecture.md`; the token codec is `Address`. Nothing else in the project
+ * stream groups. The table is in `docs/internals/streams-and-formats.md`; the token codec is `Address`. Nothing else in the project
  * spells a subject.
  *
  * Stream groups: inbox, timers, journal and snapshots are one stream each, or several, shard by shard: shard `s` lies in

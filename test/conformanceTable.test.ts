@@ -1,12 +1,13 @@
 /**
- * `docs/conformance.md` is what it says: each row has a test that exists under that title, and no name of
- * the interface is left out. The names are listed here because the interface's text is not in this folder.
+ * Checks `docs/evidence/conformance.md`: each row has a test that exists under that title, and no
+ * name of the interface is left out. The names are listed here, so that a row that is lost from the
+ * table is noticed.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
 const ROOT = new URL("../", import.meta.url);
-const TABLE = readFileSync(new URL("docs/conformance.md", ROOT), "utf8");
+const TABLE = readFileSync(new URL("docs/evidence/conformance.md", ROOT), "utf8");
 
 /** By section: each property, option, column, shape, method, hook, limit and entry. */
 const NAMES: Readonly<Record<string, string>> = {

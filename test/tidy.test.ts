@@ -6,42 +6,57 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
+import type { Repository } from "./tidy/citations.ts";
 import { RULES, type Rule } from "./tidy/rules.ts";
 import { sourceFile, type SourceFile } from "./tidy/SourceFile.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const SOURCE = /^(?:(?:schemas|core|services|test|examples)\/.*|[^/]+)\.ts$/;
 
+const TEXT = /\.(?:md|conf|ya?ml|env|service)$/;
+const read = (path: string): string => readFileSync(ROOT + path, "utf8");
+
 /** Files that git has or would add; no build output, no `node_modules`. */
-function repository(): ReadonlyArray<SourceFile> {
+function tracked(): ReadonlyArray<string> {
   const options = { cwd: ROOT, encoding: "utf8", maxBuffer: 64 * 1024 * 1024 } as const;
   return execFileSync("git", ["ls-files", "-co", "--exclude-standard"], options)
     .split("\n")
-    .filter((path) => SOURCE.test(path) && existsSync(ROOT + path))
-    .map((path) => sourceFile(path, readFileSync(ROOT + path, "utf8")));
+    .filter((path) => path !== "" && existsSync(ROOT + path));
 }
 
 /** The sources of what package.json exports and starts. */
 function entryPoints(): ReadonlySet<string> {
-  const manifest = readFileSync(ROOT + "package.json", "utf8");
+  const manifest = read("package.json");
   const sources = [...manifest.matchAll(/"\.\/((?:dist\/)?services\/[^"]+\.(?:ts|js))"/g)].map(
     (match) => match[1]!.replace(/^dist\//, "").replace(/\.js$/, ".ts"),
   );
   return new Set(sources);
 }
 
-const show = (rule: Rule, files: ReadonlyArray<SourceFile>, entries: ReadonlySet<string>) =>
-  rule.check(files, entries).map(({ path, line, message }) => `${path}:${line} ${message}`);
+const show = (
+  rule: Rule,
+  files: ReadonlyArray<SourceFile>,
+  entries: ReadonlySet<string>,
+  repository: Repository,
+) =>
+  rule
+    .check(files, entries, repository)
+    .map(({ path, line, message }) => `${path}:${line} ${message}`);
 
 describe("the sources keep the house style", () => {
-  const files = repository();
+  const paths = tracked();
+  const files = paths
+    .filter((path) => SOURCE.test(path))
+    .map((path) => sourceFile(path, read(path)));
+  const texts = paths.filter((path) => TEXT.test(path)).map((path) => ({ path, text: read(path) }));
+  const repository: Repository = { paths: new Set(paths), texts };
   const entries = entryPoints();
   it("there are sources to check", () => {
     expect(files.map(({ path }) => path)).toContain("test/tidy.test.ts");
     expect(entries).toContain("services/cli/main.ts");
   });
   it.each(RULES.map((rule) => [rule.name, rule] as const))("%s", (_name, rule) => {
-    expect(show(rule, files, entries)).toEqual([]);
+    expect(show(rule, files, entries, repository)).toEqual([]);
   });
 });
 
@@ -50,6 +65,15 @@ const HEADER = "/**\n * What it owns, what it\n * leaves to whom.\n */\n";
 const later = ["TO", "DO"].join("");
 const ignoreError = ["@ts", "ignore"].join("-");
 const alone = ["it", "only"].join(".");
+
+const PLANTED_REPOSITORY: Repository = {
+  paths: new Set(["core/b/B.ts", "docs/reference/protocol.md", "docs/guides/x.md"]),
+  texts: [
+    { path: "docs/reference/protocol.md", text: "# The protocol\n\n## 2. Frames\n\n### 2.1 From\n" },
+    { path: "docs/guides/x.md", text: "# X y: `z`\n\n[a](../reference/protocol.md#2-frames) [b](#x-y-z)" },
+    { path: "docs/evidence/reliability.md", text: "| I1  | one |\n| I12 | two |\n" },
+  ],
+}; // prettier-ignore
 
 /** Rule name's beginning, the planted file, and what the finding must say. */
 const PLANTED: ReadonlyArray<readonly [rule: string, path: string, text: string, says: RegExp]> = [
@@ -84,6 +108,15 @@ const PLANTED: ReadonlyArray<readonly [rule: string, path: string, text: string,
   ["no value", "core/a/A.ts", `// ${ignoreError}\nx();`, /with the reason/],
   ["no test", "test/a.test.ts", `${alone}("x", () => {});`, /make it run/],
   ["every file is used", "core/a/A.ts", 'import "./A.ts";', /nothing imports it/],
+  ["nothing is cited", "core/a/A.ts", "\n// See `core/c/B.ts`.", /:2 core\/c\/B\.ts is not there: is it core\/b\/B\.ts\?/],
+  ["nothing is cited", "core/a/A.ts", "/** As `docs/gone.md` says. */", /docs\/gone\.md is not there: cite/],
+  ["nothing is cited", "core/a/A.ts", 'throw new Error("see docs/gone.md");', /:1 docs\/gone\.md is not there/],
+  ["nothing is cited", "core/a/A.ts", "/** `protocol.md` §2,\n * §2.7 */", /has no section 2\.7/],
+  ["nothing is cited", "core/a/A.ts", "/** Holds I1 and I13. */", /has no invariant I13/],
+  ["nothing is cited", "core/a/A.ts", "/**\n * 1. One.\n */\n// Rule 2.", /header of A has no rule 2/],
+  ["nothing is cited", "core/a/A.ts", "/**\n * 1. One (`A`, 3).\n */", /header of A has no rule 3/],
+  ["no retired word", "core/a/A.ts", "const out = new WebhookOut();", /"WebhookOut" is retired: PendingWebhook/],
+  ["no retired word", "services/host/A.ts", "this.sendParcels();", /a batch of requests/],
 ]; // prettier-ignore
 
 /** What must pass: the same words where they mean nothing bad. */
@@ -100,16 +133,22 @@ const INNOCENT: ReadonlyArray<readonly [rule: string, path: string, text: string
   ["each numeric", "core/a/A.ts", "const FRAME_VERSION = 1;\n\nconst NEWLINE = 0x0a;"],
   ["time,", "services/nats/A.ts", "setTimeout(f, 1);"],
   ["time,", "core/a/A.ts", '// Date.now()\nconst a = "Math.random"; const b = /setTimeout/; new Date(0); `new Date()`;'],
+  ["nothing is cited", "core/a/A.ts", "/**\n * 1. See `core/b/B`, `core/b`, core/b/B.run and `docs/guides/x.md`; I12 (rule 1, `A`, 1).\n */"],
+  ["nothing is cited", "core/a/A.ts", "/** `protocol.md` §2.1; rule 7 of another. */"],
+  ["nothing is cited", "core/a/A.ts", 'const path = "core/c/C.ts";'],
+  ["no retired word", "core/a/A.ts", "// WebhookOut of an older release\nconst lullaby = 1;"],
   ["no value", "core/a/A.ts", '// as any\nconst any = "x as any"; Promise.any([]); f({ any: 1 });'],
 ]; // prettier-ignore
 
 describe("the rules catch what they are for", () => {
   const ruleOf = (start: string): Rule => RULES.find(({ name }) => name.startsWith(start))!;
   it.each(PLANTED)("%s: planted in %s", (rule, path, text, says) => {
-    expect(show(ruleOf(rule), [sourceFile(path, text)], new Set()).join("\n")).toMatch(says);
+    expect(
+      show(ruleOf(rule), [sourceFile(path, text)], new Set(), PLANTED_REPOSITORY).join("\n"),
+    ).toMatch(says);
   });
   it.each(INNOCENT)("%s: nothing in %s", (rule, path, text) => {
-    expect(show(ruleOf(rule), [sourceFile(path, text)], new Set())).toEqual([]);
+    expect(show(ruleOf(rule), [sourceFile(path, text)], new Set(), PLANTED_REPOSITORY)).toEqual([]);
   });
   it("every rule has a planted violation", () => {
     const untested = RULES.filter((rule) => !PLANTED.some(([start]) => ruleOf(start) === rule));
@@ -131,12 +170,24 @@ describe("the rules catch what they are for", () => {
       "core/a/A.ts:1 core/a → core/b → core/a",
     ]);
   });
+  it("links of pages lead to files and headings", () => {
+    const page = (text: string): Repository => ({
+      ...PLANTED_REPOSITORY,
+      texts: [...PLANTED_REPOSITORY.texts, { path: "docs/guides/y.md", text }],
+    });
+    const links = (text: string) => show(ruleOf("nothing is cited"), [], new Set(), page(text));
+    expect(links("[a](x.md) [b](x.md#x-y-z) `[c](gone.md)` [d](https://example.com/e.md)")).toEqual(
+      [],
+    );
+    expect(links("\n[a](gone.md)")).toEqual(["docs/guides/y.md:2 gone.md leads nowhere"]);
+    expect(links("[a](x.md#gone)").join()).toMatch(/docs\/guides\/x\.md has no heading #gone/);
+  });
   it("a file is used when another imports it or the package exports it", () => {
     const rule = ruleOf("every file is used");
     const files = [
       sourceFile("core/a/A.ts", ""),
       sourceFile("core/a/B.ts", 'export * from "./A.ts";'),
     ];
-    expect(show(rule, files, new Set(["core/a/B.ts"]))).toEqual([]);
+    expect(show(rule, files, new Set(["core/a/B.ts"]), PLANTED_REPOSITORY)).toEqual([]);
   });
 });

@@ -1,5 +1,5 @@
 /**
- * The part of `Agent` that gets and sends mail (`interface.md` §6.6, `protocol.md` §8): `onEmail`,
+ * The part of `Agent` that gets and sends mail (`interface.md` §4.3, §6.2, `protocol.md` §8): `onEmail`,
  * `replyToEmail`, `sendEmail`. Between `AgentWorkflows` and `Agent` in the chain of classes. What is sent waits
  * in the agent (`core/outgoing/MailLane`) until a relay has it.
  */

@@ -34,7 +34,7 @@ export interface FetchContext {
   readonly passThroughOnException: () => void;
   /**
    * As for a module without a `fetch`: closed to unsigned requests where the class has signed webhooks, to pages of
-   * other origins where they are checked (`docs/access.md`). null: the path is no agent's.
+   * other origins where they are checked (`docs/guides/access.md`). null: the path is no agent's.
    */
   readonly routeAgentRequest: (request: Request) => Promise<Response | null>;
 }

@@ -7,7 +7,7 @@
  * 3. **The output gate.** `afterCommit(f)` runs `f` once everything written before the call is stored,
  *    in the order of the calls. So no answer, frame or ack ever tells of a write that a crash could undo.
  *    An agent without a journal has no fence, and needs none for what it tells: an owner's first event is told
- *    only if its lease was surely held when that was stored (architecture: "Ownership"). To ack a delivery because
+ *    only if its lease was surely held when that was stored (`docs/internals/ownership.md`). To ack a delivery because
  *    the journal is empty needs one (`afterFence`).
  * 4. The writes of a durable turn gather until it ends: one durable turn, one commit. They go
  *    earlier only when something forces it: `flush()` (an outgoing call), or `GATHER_MS` since its first
@@ -49,7 +49,7 @@ import type { CommitTriggers } from "./CommitTriggers.ts";
 import type { Turn } from "./Turn.ts";
 import { SparseSet } from "../collections/sparse.ts";
 
-/** A durable turn's writes wait at most this long for its end (architecture: "A turn", 3). */
+/** A durable turn's writes wait at most this long for its end (`docs/internals/a-turn.md`, "The commit"). */
 export const GATHER_MS = 50;
 /** What a stall of the process held up runs first, before a turn counts as late. */
 const SETTLE_MS = 1;

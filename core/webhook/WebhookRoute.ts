@@ -150,7 +150,7 @@ export const allowsMethod = (route: WebhookRoute, method: string): boolean =>
 
 /**
  * Names of the classes that a verified route sends to. Their code may believe that its requests were signed, so the
- * default routing takes nothing else for them (`docs/access.md`).
+ * default routing takes nothing else for them (`docs/guides/access.md`).
  */
 export const signedClasses = (routes: ReadonlyArray<WebhookRoute>): ReadonlySet<string> =>
   new Set(routes.filter(({ verifier }) => verifier.unsigned !== true).map(({ agent }) => agent));

@@ -2,7 +2,7 @@
  * A help desk by mail: one agent per case. A mail to help@… opens a case, which answers under its own number; the
  * answers of people who are part of it come home by signed headers, or by the address help+<case>@….
  *
- * `agents dev examples/mail/server.ts` takes mail on port 2525; docs/email.md says how to send one there.
+ * `agents dev examples/mail/server.ts` takes mail on port 2525; docs/guides/email.md says how to send one there.
  */
 import { Agent, routeAgentEmail, type AgentEmail } from "agents";
 import {

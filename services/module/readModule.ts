@@ -74,7 +74,7 @@ function checkOptions(agent: AgentConstructor, refuse: Refuse): void {
   const http = (agent as { readonly options?: { readonly http?: unknown } }).options?.http;
   if (http !== undefined && http !== "open")
     refuse(
-      `static options of ${agent.name} has http: ${JSON.stringify(http)}. Its only value is "open"; without it a class that has signed webhooks is closed (docs/access.md)`,
+      `static options of ${agent.name} has http: ${JSON.stringify(http)}. Its only value is "open"; without it a class that has signed webhooks is closed (docs/guides/access.md)`,
     );
 }
 

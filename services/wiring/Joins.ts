@@ -159,7 +159,7 @@ export interface ProcessSettings {
   readonly publicUrl: string | undefined;
   readonly mail: MailSettings;
   readonly requireDurable: boolean;
-  /** A gateway's: hosts and origins that it was told (`docs/access.md`). */
+  /** A gateway's: hosts and origins that it was told (`docs/guides/access.md`). */
   readonly access?: {
     readonly allowedHosts: ReadonlyArray<string> | undefined;
     readonly allowedOrigins: ReadonlyArray<string> | undefined;

@@ -1,4 +1,4 @@
-/** What the fault rig found, by the shortest way to it. The account is in docs/reliability.md. */
+/** What the fault rig found, by the shortest way to it. The account is in docs/evidence/reliability.md. */
 import { Effect, Exit, Scope } from "effect";
 import { expect, test, vi } from "vitest";
 import { agentId, shardOf, type Epoch } from "../../schemas/Address.ts";

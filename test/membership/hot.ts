@@ -10,7 +10,7 @@ import { latencies, Webhooks, explain, type WebhooksOptions } from "./Webhooks.t
 const NEIGHBOURS = 20;
 const PER_SECOND_EACH = 2;
 const HOT_FACTOR = 10;
-/** I8 of `docs/reliability.md`, for poison: how much the others' p99 may move. */
+/** I8 of `docs/evidence/reliability.md`, for poison: how much the others' p99 may move. */
 const P99_MOVES_MAX = 0.1;
 const ROUNDS = 3;
 

@@ -15,7 +15,7 @@ const AGENTS = 128;
 const PER_SECOND = 50;
 /** The product's default, and the shortest that a careful operator would choose. */
 const TTLS_MS = [5_000, 1_500];
-/** What a take-over may take past the TTL: the rule of `docs/reliability.md`. */
+/** What a take-over may take past the TTL: the rule of `docs/evidence/reliability.md`. */
 const PAST_TTL_MS_MAX = 1_000;
 /** Between two questions to an agent that has not answered: the error of the measurement. */
 const ASK_MS = 20;

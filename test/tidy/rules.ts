@@ -1,8 +1,10 @@
 /**
  * The rules of the house style that a program can check, one function each: a file in, what is wrong
- * out. Each finding says where and what to do. `layering`, `circles` and `deadFiles` look at imports.
+ * out. Each finding says where and what to do. `layering`, `circles` and `deadFiles` look at imports,
+ * `citations` at what comments and pages cite.
  */
 import { circles } from "./circles.ts";
+import { citations, retiredWords, type Repository } from "./citations.ts";
 import { deadFiles } from "./deadFiles.ts";
 import { CLOCK_FILES, SERVICE_FOLDERS } from "./folders.ts";
 import { layering } from "./layering.ts";
@@ -18,7 +20,11 @@ export interface Finding {
 /** A rule sees all files, because some look from one to another. */
 export interface Rule {
   readonly name: string;
-  readonly check: (files: ReadonlyArray<SourceFile>, entries: ReadonlySet<string>) => Finding[];
+  readonly check: (
+    files: ReadonlyArray<SourceFile>,
+    entries: ReadonlySet<string>,
+    repository: Repository,
+  ) => Finding[];
 }
 
 /** Think again at 300 (rule 5); past this the file has more than one reason to exist. */
@@ -91,6 +97,11 @@ export const RULES: ReadonlyArray<Rule> = [
     ),
   },
   { name: "every file is used (dead files)", check: deadFiles },
+  {
+    name: "nothing is cited that is not there",
+    check: (files, _entries, repository) => citations(files, repository),
+  },
+  { name: "no retired word is an identifier", check: perFile(retiredWords) },
 ];
 
 const at = (line: number, message: string): Omit<Finding, "path"> => ({ line, message });

@@ -288,7 +288,7 @@ export const bytesPerSocket = (): Option =>
 export const storeFirst = (): Option =>
   new Option(
     "--store-first",
-    "store every webhook before its agent gets it, and once more with what it did (slower; docs/webhooks.md)",
+    "store every webhook before its agent gets it, and once more with what it did (slower; docs/guides/webhooks.md)",
   ).env("AGENTS_STORE_FIRST");
 
 export const mcpAllowLoopback = (): Option =>
