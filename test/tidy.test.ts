@@ -162,7 +162,9 @@ describe("the rules catch what they are for", () => {
       sourceFile("core/a/C.ts", ""),
     ];
     const ways = (files: ReadonlyArray<SourceFile>): string[] =>
-      show(rule, files, new Set()).map((line) => line.slice(0, line.indexOf(": declare")));
+      show(rule, files, new Set(), PLANTED_REPOSITORY).map((line) =>
+        line.slice(0, line.indexOf(": declare")),
+      );
     expect(ways(through("b/B", "c/C"))).toEqual([]);
     expect(ways(through("b/B", "a/C"))).toEqual(["core/a/A.ts:1 core/a → core/b → core/a"]);
     expect(ways(through("b/B", "a/A"))).toEqual([

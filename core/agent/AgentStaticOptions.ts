@@ -22,7 +22,7 @@ export interface AgentStaticOptions {
   readonly fiberRecoveryMaxAgeMs?: number;
   /**
    * `"open"`: the default routing lets HTTP requests and writing sockets reach a class that has signed webhooks.
-   * Without it that class takes its webhooks only, and its sockets are readonly (`docs/access.md`). There is no other
+   * Without it that class takes its webhooks only, and its sockets are readonly (`docs/guides/access.md`). There is no other
    * value; the type is wide because TypeScript reads the word in a subclass as a `string`.
    */
   readonly http?: string;

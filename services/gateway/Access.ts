@@ -1,5 +1,5 @@
 /**
- * Access control in front of all agents (`docs/access.md`): decides which requests a gateway
+ * Access control in front of all agents (`docs/guides/access.md`): decides which requests a gateway
  * refuses before any agent receives them. `Gateway` calls it for each request that no verified
  * webhook route matches. `routeRequest` calls it if the module has no `fetch` of its own; a module
  * with a `fetch` decides about classes and origins itself.
@@ -23,12 +23,12 @@ import { plain } from "./requests.ts";
 
 const MISDIRECTED = plain(
   421,
-  "Misdirected request: this server does not answer for the host that the request names. Name it with --public-url or in --allowed-hosts (docs/access.md).\n",
+  "Misdirected request: this server does not answer for the host that the request names. Name it with --public-url or in --allowed-hosts (docs/guides/access.md).\n",
 );
 const FOREIGN_ORIGIN =
-  "Forbidden: pages of this Origin may not reach the agent. List the origin in allowedOrigins of the module's default export, or in --allowed-origins (docs/access.md).\n";
+  "Forbidden: pages of this Origin may not reach the agent. List the origin in allowedOrigins of the module's default export, or in --allowed-origins (docs/guides/access.md).\n";
 const closedText = (className: string): string =>
-  `Forbidden: ${className} takes signed webhooks, so other HTTP requests do not reach it. To open it, write static options = { http: "open" } in the class, or route in the module's own fetch (docs/access.md).\n`;
+  `Forbidden: ${className} takes signed webhooks, so other HTTP requests do not reach it. To open it, write static options = { http: "open" } in the class, or route in the module's own fetch (docs/guides/access.md).\n`;
 
 /** For browsers, `*` does not include the `authorization` header. */
 const CORS_HEADERS = "*, authorization";
@@ -149,7 +149,7 @@ export class Access {
   private warnOnce(subject: string, message: string, fields: LogFields): void {
     if (this.logged.has(subject)) return;
     this.logged.add(subject);
-    this.log.warn(`${message}; the next ones are not logged (docs/access.md)`, fields);
+    this.log.warn(`${message}; the next ones are not logged (docs/guides/access.md)`, fields);
   }
 }
 

@@ -23,7 +23,7 @@ export const HTTP_BOUNDS_DEFAULT = {
   messageBytesMax: 1024 * 1024,
 } as const;
 
-/** Access settings of the command line (`docs/access.md`). */
+/** Access settings of the command line (`docs/guides/access.md`). */
 export interface GatewayAccess {
   /**
    * `agents dev`: hosts and origins are checked on any address and for every class. Default false.

@@ -42,7 +42,7 @@ export interface LoadedModule {
   readonly agents: ReadonlyMap<string, AgentConstructor>;
   readonly webhooks: ReadonlyArray<WebhookRoute>;
   /**
-   * Origins whose pages may reach agents by the default routing (`docs/access.md`), or `*`.
+   * Origins whose pages may reach agents by the default routing (`docs/guides/access.md`), or `*`.
    * Undefined: the module does not say.
    */
   readonly allowedOrigins?: ReadonlyArray<string> | undefined;

@@ -12,7 +12,7 @@
  *    it, and `sign.acme` signs for it, without further code.
  * 2. Add requests that the provider or its library signed to `test/webhooks/vendors.test.ts`, and
  *    the provider to `test/webhooks/everyProvider.ts`.
- * 3. Add its row to the table in `docs/webhooks.md`.
+ * 3. Add its row to the table in `docs/guides/webhooks.md`.
  *
  * `hmac` and `unsigned` (`hmac.ts`) are for senders without a row. This module exports providers
  * and their option types only: all that it exports is public.

@@ -56,7 +56,7 @@ export interface UrlOptions {
   /**
    * The URL that is configured with the provider, or its origin, or the name of an environment
    * variable with either. Default: the request's own URL, by the gateway's `publicUrl`. See
-   * `docs/webhooks.md`.
+   * `docs/guides/webhooks.md`.
    */
   readonly url?: string;
 }

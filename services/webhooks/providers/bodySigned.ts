@@ -177,7 +177,7 @@ export const pagerduty = provider<VerifierOptions>({
 });
 
 /**
- * Notion, with the verification token that its first request brings (`docs/webhooks.md`). Deadline
+ * Notion, with the verification token that its first request brings (`docs/guides/webhooks.md`). Deadline
  * 5 s.
  * https://developers.notion.com/reference/webhooks
  */
