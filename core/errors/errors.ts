@@ -1,6 +1,6 @@
 /**
  * Errors that the agent API throws to user code, and those that end an agent in memory. What users see says what
- * happened, to what, and what to do next. Thrown by `core/agent` and `core/turn`.
+ * happened, to what, and what to do next. Thrown by the agent API and the runtime.
  */
 import * as Data from "effect/Data";
 
