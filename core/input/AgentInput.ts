@@ -1,6 +1,7 @@
 /**
  * One durable input of an agent, wherever it lies: in the inbox (`StoredInput`), or only with its
- * gateway and this host (`DirectInput`). `Mailbox` runs both alike; each difference is a member here.
+ * gateway and this host (`DirectInput`). `Mailbox` runs both alike; each difference is a member
+ * here.
  */
 import type { InboxEnvelope, InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { ResponseParts } from "../http/takeResponse.ts";

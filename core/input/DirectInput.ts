@@ -3,11 +3,12 @@
  * succeeds, the turn's own event is all that is ever stored of it, and the broker's answer to that
  * event is the only one that the caller waits for.
  *
- * 1. Nobody was told that the input is accepted. Whatever happens to this host, the gateway still has
- *    the input, and stores it unless it receives `done` or `stored` in time. The agent may have run it
- *    by then: the input's key shows that, as for any repeated input.
+ * 1. Nobody was told that the input is accepted. Whatever happens to this host, the gateway still
+ *    has the input, and stores it unless it receives `done` or `stored` in time. The agent may have
+ *    run it by then: the input's key shows that, as for any repeated input.
  * 2. Nothing unfinished is journaled: before an event records the input as begun and not done, the
- *    input is stored in the inbox (`store`). That copy waits for this run, and resumes after a crash.
+ *    input is stored in the inbox (`store`). That copy waits for this run, and resumes after a
+ *    crash.
  * 3. It ends once.
  *
  * `AgentSlot` makes it, `Mailbox` runs it, `Committer` stores it.

@@ -1,18 +1,19 @@
 /**
- * Decides which of an agent's inputs may have killed their host before, and how such inputs begin. A
- * crash reports nothing, so an input in doubt is journaled as begun before it runs. Its attempts then
- * count even when its host dies.
+ * Decides which of an agent's inputs may have killed their host before, and how such inputs begin.
+ * A crash reports nothing, so an input in doubt is journaled as begun before it runs. Its attempts
+ * then count even when its host dies.
  *
- * 1. The first stored input that begins after a wake decides. When it is older than `SUSPECT_AGE_MS`,
- *    or memory was full just now, every input that was stored before this wake is in doubt. Each of
- *    them is announced, not only the first: an older one that finishes just before the death would
- *    hide the one that killed.
+ * 1. The first stored input that begins after a wake decides. When it is older than
+ *    `SUSPECT_AGE_MS`, or memory was full just now, every input that was stored before this wake is
+ *    in doubt. Each of them is announced, not only the first: an older one that finishes just
+ *    before the death would hide the one that killed.
  * 2. Inputs that begin together are announced in one commit, and begin in their order when it is
  *    stored. Nothing overtakes them.
- * 3. An input that was begun before begins when those before it have begun, and nothing begins beside
- *    it. From the second announced death on, the input that kills spends only its own attempts.
- * 4. An input that a gateway passed to this host without storing it is tried for the first time: it is
- *    not in doubt.
+ * 3. An input that was begun before begins when those before it have begun, and nothing begins
+ *    beside it. From the second announced death on, the input that kills spends only its own
+ *    attempts.
+ * 4. An input that a gateway passed to this host without storing it is tried for the first time: it
+ *    is not in doubt.
  *
  * `Mailbox` asks; `Suspects` announces.
  */
@@ -38,7 +39,10 @@ export class InputDoubts {
   /** Key of the input of rule 3. */
   private alone: string | undefined;
 
-  /** `suspicious`: an input just made the agent leave memory; inputs are in doubt whatever their age. */
+  /**
+   * `suspicious`: an input just made the agent leave memory; inputs are in doubt whatever their
+   * age.
+   */
   constructor(agent: DoubtsAgent, suspicious: boolean) {
     this.agent = agent;
     this.suspicious = suspicious;

@@ -2,21 +2,22 @@
  * An agent's durable inputs, from delivery to ack.
  *
  * 1. Inputs begin in stored order. They interleave at awaits like any turn, at most `TURNS_MAX`.
- * 2. At most `HELD_MAX` inputs are held with their bytes. Of the others only the sequence numbers are
- *    held, and each is read again when its turn comes: a flooded agent costs its shard neither memory
- *    nor order.
+ * 2. At most `HELD_MAX` inputs are held with their bytes. Of the others only the sequence numbers
+ *    are held, and each is read again when its turn comes: a flooded agent costs its shard neither
+ *    memory nor order.
  * 3. An input runs iff its key is not done; the journal decides, not the broker. A repetition of an
  *    input that is running waits for that run, and then finds the key done.
  * 4. An input is acked and answered only after the event that finishes it is stored.
- * 5. A failed run is journaled, so that its attempt counts across hosts, and delivered again after its
- *    backoff. After the last failed attempt the input is stored as a dead letter, then journaled as
- *    dead, then acked.
- * 6. An input that was not stored first (`DirectInput`) is an input like the others, and is always held
- *    with its bytes.
+ * 5. A failed run is journaled, so that its attempt counts across hosts, and delivered again after
+ *    its backoff. After the last failed attempt the input is stored as a dead letter, then
+ *    journaled as dead, then acked.
+ * 6. An input that was not stored first (`DirectInput`) is an input like the others, and is always
+ *    held with its bytes.
  * 7. A webhook of another entity than the agent's own is refused before its turn (`sluggedEntity`):
  *    answered 409, and dead-lettered where it was stored. The journal does not mention it.
  *
- * The host's inbox consumer and gateways' calls feed it; it feeds `ActiveAgent.run` and the answers.
+ * The host's inbox consumer and gateways' calls feed it; it feeds `ActiveAgent.run` and the
+ * answers.
  */
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import type { InboxEnvelope, InboxHead } from "../../schemas/InboxEnvelope.ts";
@@ -90,9 +91,14 @@ export class Mailbox {
   private pumping = false;
   /** The entity of the first webhook that began here: its event may not be stored yet. */
   private entityBegun: string | undefined;
-  /** At most `TURNS_MAX`, nearly always one: a scan costs less than a `Map` that fills and empties. */
+  /**
+   * At most `TURNS_MAX`, nearly always one: a scan costs less than a `Map` that fills and empties.
+   */
   private readonly running: Running[] = [];
-  /** Monotonic, by key: the stored copy of a failed `DirectInput` arrives at once and waits until then. */
+  /**
+   * Monotonic, by key: the stored copy of a failed `DirectInput` arrives at once and waits until
+   * then.
+   */
   private readonly resting = new SparseMap<string, number>();
 
   /** `suspicious`: an input threw the agent out of memory just now. */
@@ -125,7 +131,10 @@ export class Mailbox {
     return input.ended;
   }
 
-  /** Drops inputs that have not begun: the inbox has them for the next owner, or the gateway stores them. */
+  /**
+   * Drops inputs that have not begun: the inbox has them for the next owner, or the gateway stores
+   * them.
+   */
   stop(): void {
     for (const input of this.waiting) input.leave();
     this.waiting.length = 0;
@@ -279,7 +288,8 @@ export class Mailbox {
   private async runInput(input: AgentInput, envelope: InboxEnvelope): Promise<void> {
     const { agent } = this;
     const { head } = envelope;
-    // By key: two copies that are tried in turn share their attempts, or neither would ever spend them.
+    // By key: two copies that are tried in turn share their attempts, or neither would ever spend
+    // them.
     const begun = agent.image.begun.get(head.key);
     const attempt = begun === undefined ? 1 : agent.suspects.next(head.key, begun.attempts);
     const retry = retryOf(agent);
@@ -352,7 +362,9 @@ export class Mailbox {
     input.answer(head.reply, response);
   }
 
-  /** Ends the turn and waits for its event. Never resolves for an agent that is discarded meanwhile. */
+  /**
+   * Ends the turn and waits for its event. Never resolves for an agent that is discarded meanwhile.
+   */
   private commitEnd(turn: Turn): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.agent.discarded) return reject(new Error("discarded"));

@@ -1,6 +1,6 @@
 /**
- * A durable input that came from the inbox: it stays there until it is acked, and its answer goes to
- * the subject that its envelope names. Made by `Mailbox` for each delivery.
+ * A durable input that came from the inbox: it stays there until it is acked, and its answer goes
+ * to the subject that its envelope names. Made by `Mailbox` for each delivery.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { InputAnswer } from "../../schemas/Call.ts";

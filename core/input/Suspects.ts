@@ -1,16 +1,16 @@
 /**
  * Runs apart what may have killed its host before. A crash reports nothing, so each job that waited
- * when its agent woke, and the inputs that a mailbox suspects, are journaled as begun before they run.
- * Calls carry the suspicion themselves (`Call.suspect`).
+ * when its agent woke, and the inputs that a mailbox suspects, are journaled as begun before they
+ * run. Calls carry the suspicion themselves (`Call.suspect`).
  *
- * 1. A job that was begun before and did not end runs while no other such job does. The one that kills
- *    spends its own attempts, and not those of jobs that happened to run beside it.
+ * 1. A job that was begun before and did not end runs while no other such job does. The one that
+ *    kills spends its own attempts, and not those of jobs that happened to run beside it.
  * 2. Such a job and an input that was begun before do not run beside each other either. The second
  *    waits, but not for ever: an input may wait for a job, and a job for an input.
  * 3. An attempt that was journaled and lost its agent before it ran is not spent (`Unbegun`).
- * 4. A call that was under way when its host was lost runs beside none of these, and beside no other
- *    such call. It does not wait here: its caller asks again. A call that ends this host then takes
- *    only itself down, since the others were not under way.
+ * 4. A call that was under way when its host was lost runs beside none of these, and beside no
+ *    other such call. It does not wait here: its caller asks again. A call that ends this host then
+ *    takes only itself down, since the others were not under way.
  */
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { Turn } from "../turn/Turn.ts";

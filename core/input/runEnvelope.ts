@@ -1,4 +1,7 @@
-/** Runs one durable input by its kind and returns the answer. Lanes run jobs (queue items, schedules). */
+/**
+ * Runs one durable input by its kind and returns the answer. Lanes run jobs (queue items,
+ * schedules).
+ */
 import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { ResponseParts } from "../http/takeResponse.ts";
 import { redriveJob, type RedriveAgent } from "./redriveJob.ts";
