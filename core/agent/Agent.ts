@@ -27,7 +27,9 @@ export interface ConnectionContext {
   readonly request: Request;
 }
 
-/** Stands for an `initialState` that the class does not set: `undefined` is a value it could set. */
+/**
+ * Stands for an `initialState` that the class does not set: `undefined` is a value it could set.
+ */
 const UNSET: unknown = Symbol("initialState not set");
 
 export class Agent<
@@ -41,7 +43,10 @@ export class Agent<
   override readonly env: Env;
   /** The state before anything set it. Overridden by subclasses. */
   initialState: State = UNSET as State;
-  /** Gets the agent's events; `undefined` keeps them to itself. Default: Node's diagnostics channels. */
+  /**
+   * Gets the agent's events; `undefined` keeps them to itself. Default: Node's diagnostics
+   * channels.
+   */
   observability: Observability | undefined;
   readonly #runtime: AgentRuntime;
 
@@ -64,9 +69,10 @@ export class Agent<
   }
 
   /**
-   * The current state; changed only by `setState`. The first read of an agent that has none sets it to
-   * `initialState` where the class has one, else it is `undefined`. Of an agent that has stored nothing yet the
-   * initial state is stored with the first thing that is: until then each start sets it anew.
+   * The current state; changed only by `setState`. The first read of an agent that has none sets it
+   * to `initialState` where the class has one, else it is `undefined`. Of an agent that has stored
+   * nothing yet the initial state is stored with the first thing that is: until then each start
+   * sets it anew.
    */
   get state(): State {
     if (!this.#runtime.hasState && this.initialState !== UNSET)
@@ -79,9 +85,9 @@ export class Agent<
 
   /**
    * Replaces the state: `validateStateChange`, persisted, sent to every client, `onStateChanged`.
-   * Throws what the validator throws, `ReadonlyConnection` in the context of a readonly connection, a
-   * `TypeError` for a value that JSON cannot carry, `StateTooLarge` and `JournalRateExceeded` for what is too
-   * much (`AgentStaticOptions`); then nothing has changed.
+   * Throws what the validator throws, `ReadonlyConnection` in the context of a readonly connection,
+   * a `TypeError` for a value that JSON cannot carry, `StateTooLarge` and `JournalRateExceeded` for
+   * what is too much (`AgentStaticOptions`); then nothing has changed.
    */
   setState(state: State): void {
     const connection = this.#runtime.currentConnection();
@@ -135,7 +141,9 @@ export class Agent<
     return Connection.internals(connection).readonly;
   }
 
-  /** Does it get the protocol's frames (identity, state, MCP servers)? Decided when it connected. */
+  /**
+   * Does it get the protocol's frames (identity, state, MCP servers)? Decided when it connected.
+   */
   isConnectionProtocolEnabled(connection: Connection): boolean {
     return Connection.internals(connection).protocol;
   }
@@ -145,12 +153,18 @@ export class Agent<
     return callableMethods(this);
   }
 
-  /** Keeps the agent in memory, while its host lives, until the function that it resolves to is called. */
+  /**
+   * Keeps the agent in memory, while its host lives, until the function that it resolves to is
+   * called.
+   */
   async keepAlive(): Promise<() => void> {
     return this.#runtime.keepAlive();
   }
 
-  /** Keeps the agent in memory, and its host from stopping in order, while `f` runs. Settles as `f` does. */
+  /**
+   * Keeps the agent in memory, and its host from stopping in order, while `f` runs. Settles as `f`
+   * does.
+   */
   async keepAliveWhile<A>(f: () => Promise<A>): Promise<A> {
     const done = f();
     this.#runtime.waitUntil(done.catch(() => undefined));
@@ -158,9 +172,10 @@ export class Agent<
   }
 
   /**
-   * Ends this agent: state, SQL, schedules and queue are gone, sockets are closed with 1001. Resolves when
-   * that is stored; from the call on it can't be written to. The next access to its name meets a fresh one.
-   * Its sub-agents end before it: with any, it can be written to until they have.
+   * Ends this agent: state, SQL, schedules and queue are gone, sockets are closed with 1001.
+   * Resolves when that is stored; from the call on it can't be written to. The next access to its
+   * name meets a fresh one. Its sub-agents end before it: with any, it can be written to until they
+   * have.
    */
   destroy(): Promise<void> {
     return this[FAMILY].end(() => this.#runtime.destroy());
@@ -185,7 +200,10 @@ export class Agent<
   onStateChanged(_state: State, _source: StateSource): void | Promise<void> {}
   /** @deprecated Its name is `onStateChanged`. */
   onStateUpdate?(state: State, source: StateSource): void | Promise<void>;
-  /** Default: true where the gateway asks for it (a class with signed webhooks that is not `http: "open"`), else false. */
+  /**
+   * Default: true where the gateway asks for it (a class with signed webhooks that is not `http:
+   * "open"`), else false.
+   */
   shouldConnectionBeReadonly(connection: Connection, _ctx: ConnectionContext): boolean {
     return this.isConnectionReadonly(connection);
   }
@@ -210,7 +228,10 @@ export class Agent<
     throw error;
   }
 
-  /** The runtime's entry for a state that a client sent. Throws `ReadonlyConnection`, or what the validator throws. */
+  /**
+   * The runtime's entry for a state that a client sent. Throws `ReadonlyConnection`, or what the
+   * validator throws.
+   */
   static changeFromClient(agent: Agent<unknown>, state: unknown, connection: Connection): void {
     if (agent.isConnectionReadonly(connection)) throw new ReadonlyConnection();
     agent.#change(state, connection, { except: connection });

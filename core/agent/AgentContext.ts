@@ -47,7 +47,10 @@ export class AgentContext {
     return runtimeOf(this).blockConcurrencyWhile(f);
   }
 
-  /** Throws the agent out of memory; what was not yet stored is lost. The next input starts it afresh. */
+  /**
+   * Throws the agent out of memory; what was not yet stored is lost. The next input starts it
+   * afresh.
+   */
   abort(reason?: string): void {
     runtimeOf(this).abort(reason ?? "abort() was called");
   }

@@ -1,6 +1,6 @@
 /**
- * The part of `Agent` that runs work of its own across crashes: fibers (`protocol.md` §5). Between `AgentMcp` and `AgentSubAgents` in
- * the chain of classes; they are run by `core/fiber/Fibers`.
+ * The part of `Agent` that runs work of its own across crashes: fibers (`protocol.md` §5). Between
+ * `AgentMcp` and `AgentSubAgents` in the chain of classes; they are run by `core/fiber/Fibers`.
  */
 import {
   RECOVER_FIBERS,
@@ -30,16 +30,18 @@ export class AgentFibers extends AgentMcp {
   }
 
   /**
-   * Runs `f`, known to be on: when its host ends in the middle, `onFiberRecovered` is called with what it stashed, within
-   * `keepAliveIntervalMs` on the agent's next host. What was written before is stored when `f` begins. Settles as `f` does.
+   * Runs `f`, known to be on: when its host ends in the middle, `onFiberRecovered` is called with
+   * what it stashed, within `keepAliveIntervalMs` on the agent's next host. What was written before
+   * is stored when `f` begins. Settles as `f` does.
    */
   async runFiber<A>(name: string, f: FiberFunction<A>): Promise<A> {
     return this.#fibers.run(assertName(name), f);
   }
 
   /**
-   * Accepts work, durable with this turn, and runs it behind it. Calls with the same key or id get the first one's record.
-   * It is kept, also when it has ended, until `deleteFibers`. What `f` gives is dropped; what it throws is in the record.
+   * Accepts work, durable with this turn, and runs it behind it. Calls with the same key or id get
+   * the first one's record. It is kept, also when it has ended, until `deleteFibers`. What `f`
+   * gives is dropped; what it throws is in the record.
    */
   async startFiber(
     name: string,
@@ -92,8 +94,8 @@ export class AgentFibers extends AgentMcp {
   }
 
   /**
-   * Replaces what the fiber whose function this is called in has stashed. JSON; a value that is not throws a `TypeError`.
-   * Throws outside of a fiber.
+   * Replaces what the fiber whose function this is called in has stashed. JSON; a value that is not
+   * throws a `TypeError`. Throws outside of a fiber.
    */
   stash(data: unknown): void {
     this.#fibers.stash(data);
@@ -107,9 +109,10 @@ export class AgentFibers extends AgentMcp {
   // A hook, for subclasses.
 
   /**
-   * A fiber of before was interrupted; called before `onStart`. Begin it again from `context.snapshot`, or not. One of
-   * `startFiber` becomes what this gives, else stays `interrupted`; when this throws it becomes `error`. One of `runFiber`
-   * is over when this returns, and comes again when it throws, until it is as old as `fiberRecoveryMaxAgeMs`.
+   * A fiber of before was interrupted; called before `onStart`. Begin it again from
+   * `context.snapshot`, or not. One of `startFiber` becomes what this gives, else stays
+   * `interrupted`; when this throws it becomes `error`. One of `runFiber` is over when this
+   * returns, and comes again when it throws, until it is as old as `fiberRecoveryMaxAgeMs`.
    */
   onFiberRecovered({
     name,

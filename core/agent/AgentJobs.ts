@@ -1,7 +1,7 @@
 /**
- * The part of `Agent` that makes things happen later: schedules, the queue, `retry()`, outgoing webhooks
- * (`interface.md` §4.2-§4.6, `protocol.md` §6.3-§6.5). A base class only so that `Agent` stays readable; users never
- * name it. Everything durable is done by the runtime behind `ctx`.
+ * The part of `Agent` that makes things happen later: schedules, the queue, `retry()`, outgoing
+ * webhooks (`interface.md` §4.2-§4.6, `protocol.md` §6.3-§6.5). A base class only so that `Agent`
+ * stays readable; users never name it. Everything durable is done by the runtime behind `ctx`.
  */
 import {
   readInterval,
@@ -43,9 +43,10 @@ export class AgentJobs {
   }
 
   /**
-   * Calls a method later: `schedule("method", { time | delayInSeconds | cron | intervalSeconds, payload?, retry? })`
-   * gives the id; `schedule(when, "method", payload?, options?)`, the reference's shape, gives the schedule.
-   * Throws for an unknown method, a bad cron expression, a time that is none.
+   * Calls a method later: `schedule("method", { time | delayInSeconds | cron | intervalSeconds,
+   * payload?, retry? })` gives the id; `schedule(when, "method", payload?, options?)`, the
+   * reference's shape, gives the schedule. Throws for an unknown method, a bad cron expression, a
+   * time that is none.
    */
   schedule<T = unknown>(callback: string, options: ScheduleOptions<T>): Promise<string>;
   schedule<T = unknown>(
@@ -74,8 +75,9 @@ export class AgentJobs {
   }
 
   /**
-   * Schedules what `agents/schedule` made of free text, by the variant that fits. The callback's payload
-   * is the description unless `settings` has another. The id; null when the text says no time.
+   * Schedules what `agents/schedule` made of free text, by the variant that fits. The callback's
+   * payload is the description unless `settings` has another. The id; null when the text says no
+   * time.
    */
   async scheduleFrom(
     result: NaturalSchedule,
@@ -124,8 +126,9 @@ export class AgentJobs {
   }
 
   /**
-   * Calls a method as soon as possible, after this turn: durable, first in first out, one at a time.
-   * `options` are retry options, or `{ retry?, id? }`. Resolves to the item's id, never waiting for the callback.
+   * Calls a method as soon as possible, after this turn: durable, first in first out, one at a
+   * time. `options` are retry options, or `{ retry?, id? }`. Resolves to the item's id, never
+   * waiting for the callback.
    */
   async queue<T = unknown>(
     callback: string,
@@ -157,10 +160,11 @@ export class AgentJobs {
   }
 
   /**
-   * Sends `body` as JSON by POST once this turn is stored, retried by the policy, in the order of the calls:
-   * durable, never waiting for the answer. What fails for good goes to `onError` (its message holds the
-   * status) and to the dead letters. Resolves to the `Idempotency-Key`. Rejects with `TypeError` for what
-   * can't be sent, and for an address that is not public unless `allowPrivate`.
+   * Sends `body` as JSON by POST once this turn is stored, retried by the policy, in the order of
+   * the calls: durable, never waiting for the answer. What fails for good goes to `onError` (its
+   * message holds the status) and to the dead letters. Resolves to the `Idempotency-Key`. Rejects
+   * with `TypeError` for what can't be sent, and for an address that is not public unless
+   * `allowPrivate`.
    */
   async sendWebhook(
     url: string | URL,
@@ -171,8 +175,9 @@ export class AgentJobs {
   }
 
   /**
-   * Calls `f(attempt)` (from 1) until it succeeds, waiting `random · min(base · 2^n, max)` after failed attempt n. Rejects
-   * with the last error when the attempts are spent or `shouldRetry` says no. In memory only: for what must survive, `queue`.
+   * Calls `f(attempt)` (from 1) until it succeeds, waiting `random · min(base · 2^n, max)` after
+   * failed attempt n. Rejects with the last error when the attempts are spent or `shouldRetry` says
+   * no. In memory only: for what must survive, `queue`.
    */
   async retry<T>(f: (attempt: number) => Promise<T>, options: RetryCallOptions = {}): Promise<T> {
     const { shouldRetry, ...given } = options;

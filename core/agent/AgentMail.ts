@@ -1,7 +1,7 @@
 /**
  * The part of `Agent` that gets and sends mail (`interface.md` §4.3, §6.2, `protocol.md` §8): `onEmail`,
- * `replyToEmail`, `sendEmail`. Between `AgentWorkflows` and `Agent` in the chain of classes. What is sent waits
- * in the agent (`core/outgoing/MailLane`) until a relay has it.
+ * `replyToEmail`, `sendEmail`. Between `AgentWorkflows` and `Agent` in the chain of classes. What
+ * is sent waits in the agent (`core/outgoing/MailLane`) until a relay has it.
  */
 import { camelCaseToKebabCase } from "../../schemas/Address.ts";
 import type { AgentEmail } from "../mail/AgentEmail.ts";
@@ -34,14 +34,18 @@ export interface SendEmailOptions extends EmailContent, SendingOptions {
 const MS_PER_SECOND = 1000;
 
 export class AgentMail extends AgentWorkflows {
-  /** A mail that was routed here; its own turn, run again when it throws. Without it mail is logged and dropped. */
+  /**
+   * A mail that was routed here; its own turn, run again when it throws. Without it mail is logged
+   * and dropped.
+   */
   onEmail?(email: AgentEmail): void | Promise<void>;
 
   /**
-   * Answers a mail once this turn is stored: from the address that it came to, to its sender, in its thread.
-   * Undefined, and nothing is sent, where the mail is a bounce or an automatic message: two machines would
-   * write to each other for ever. Rejects with `TypeError` for what can't be sent and for a mail that came by
-   * a signed reply when `secret` is left out (null says that it is meant); with `EmailRefused` without a relay.
+   * Answers a mail once this turn is stored: from the address that it came to, to its sender, in
+   * its thread. Undefined, and nothing is sent, where the mail is a bounce or an automatic message:
+   * two machines would write to each other for ever. Rejects with `TypeError` for what can't be
+   * sent and for a mail that came by a signed reply when `secret` is left out (null says that it is
+   * meant); with `EmailRefused` without a relay.
    */
   async replyToEmail(email: AgentEmail, options: ReplyOptions): Promise<SentEmail | undefined> {
     const runtime = runtimeOf(this.ctx);
@@ -62,8 +66,8 @@ export class AgentMail extends AgentWorkflows {
   }
 
   /**
-   * Sends a mail once this turn is stored, retried while the relay can't be reached. Rejects with `TypeError`
-   * for what can't be sent, or without `binding`; with `EmailRefused` without a relay.
+   * Sends a mail once this turn is stored, retried while the relay can't be reached. Rejects with
+   * `TypeError` for what can't be sent, or without `binding`; with `EmailRefused` without a relay.
    */
   async sendEmail(options: SendEmailOptions): Promise<SentEmail> {
     const runtime = runtimeOf(this.ctx);

@@ -1,6 +1,6 @@
 /**
- * The part of `Agent` that uses other systems' tools: MCP servers (`protocol.md` §9). Between `AgentMail` and
- * `AgentFibers` in the chain of classes; the servers themselves are `this.mcp`.
+ * The part of `Agent` that uses other systems' tools: MCP servers (`protocol.md` §9). Between
+ * `AgentMail` and `AgentFibers` in the chain of classes; the servers themselves are `this.mcp`.
  */
 import { agentPath, ownName } from "../../schemas/AgentPath.ts";
 import { buildAgentPath, isRoutableRoot } from "../namespace/subAgentPaths.ts";
@@ -20,7 +20,10 @@ export interface AddMcpServerOptions extends Pick<
   readonly id?: string;
   /** Origin that OAuth sends users back to; default: that of the request or connection at hand. */
   readonly callbackHost?: string;
-  /** Path there; the author routes it to the agent. Default: `{agentsPrefix}/{class}/{name}/callback`. */
+  /**
+   * Path there; the author routes it to the agent. Default:
+   * `{agentsPrefix}/{class}/{name}/callback`.
+   */
   readonly callbackPath?: string;
   /** Default `agents`. */
   readonly agentsPrefix?: string;
@@ -37,9 +40,9 @@ export class AgentMcp extends AgentMail {
   }
 
   /**
-   * Adds an MCP server over HTTP, connects, and asks for what it offers; one of the same name and URL is used
-   * again. `authenticating`: the user has to open `authUrl`. Rejects when that fails; the server stays stored.
-   * `(name, url, callbackHost, agentsPrefix, options)` is the older shape.
+   * Adds an MCP server over HTTP, connects, and asks for what it offers; one of the same name and
+   * URL is used again. `authenticating`: the user has to open `authUrl`. Rejects when that fails;
+   * the server stays stored. `(name, url, callbackHost, agentsPrefix, options)` is the older shape.
    */
   async addMcpServer(
     name: string,

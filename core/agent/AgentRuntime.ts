@@ -1,8 +1,8 @@
 /**
- * What an agent's API stands on: the seam between the `Agent` class that users extend and the runtime
- * that keeps it (`core/runtime/ActiveAgent`). Each domain declares its own part; this is their sum.
- * Reached through the `AgentContext` that an agent is constructed with, so that users' classes need no
- * more than `constructor(ctx, env)`.
+ * What an agent's API stands on: the seam between the `Agent` class that users extend and the
+ * runtime that keeps it (`core/runtime/ActiveAgent`). Each domain declares its own part; this is
+ * their sum. Reached through the `AgentContext` that an agent is constructed with, so that users'
+ * classes need no more than `constructor(ctx, env)`.
  */
 import type { Connection, ConnectionMessage } from "../connection/Connection.ts";
 import type { FiberRuntime } from "../fiber/Fibers.ts";
@@ -19,7 +19,10 @@ export interface StateRuntime {
   /** `undefined` when never set. */
   readonly state: unknown;
   readonly hasState: boolean;
-  /** Validated by the caller. Persists, broadcasts (not to `except`), publishes, then `changed` runs. */
+  /**
+   * Validated by the caller. Persists, broadcasts (not to `except`), publishes, then `changed`
+   * runs.
+   */
   writeState(next: unknown, options: StateWrite): void;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The part of `Agent` that has a family: its sub-agents, its parent (`protocol.md` §5). Between `AgentFibers` and `Agent` in the
- * chain of classes; what it does is in `core/subAgent/SubAgents`.
+ * The part of `Agent` that has a family: its sub-agents, its parent (`protocol.md` §5). Between
+ * `AgentFibers` and `Agent` in the chain of classes; what it does is in `core/subAgent/SubAgents`.
  */
 import type { AgentPathStep } from "../../schemas/AgentPath.ts";
 import {
@@ -41,14 +41,18 @@ export class AgentSubAgents extends AgentFibers {
     return this[FAMILY].path;
   }
 
-  /** A handle on the direct parent. Rejects where this is no sub-agent, or its parent is of another class. */
+  /**
+   * A handle on the direct parent. Rejects where this is no sub-agent, or its parent is of another
+   * class.
+   */
   async parentAgent<A extends AnyAgent>(agentClass: SubAgentClass<A>): Promise<AgentStub<A>> {
     return this[FAMILY].parent(agentClass);
   }
 
   /**
-   * A hook: before a request or a socket whose URL names a sub-agent goes to it. A Response answers instead (a socket is closed
-   * with 4000 + its status), a Request is used instead, nothing lets it pass. Default: all pass, and a new one is made.
+   * A hook: before a request or a socket whose URL names a sub-agent goes to it. A Response answers
+   * instead (a socket is closed with 4000 + its status), a Request is used instead, nothing lets it
+   * pass. Default: all pass, and a new one is made.
    */
   onBeforeSubAgent(
     _request: Request,

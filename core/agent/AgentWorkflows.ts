@@ -1,9 +1,10 @@
 /**
- * The part of `Agent` that starts workflows and follows them (`protocol.md` §7). Between `AgentJobs` and
- * `AgentMail` in the chain of classes. An instance is an actor of its own (`core/runtime/WorkflowRun`);
- * here is what this agent knows of it, in `cf_agents_workflows`.
+ * The part of `Agent` that starts workflows and follows them (`protocol.md` §7). Between
+ * `AgentJobs` and `AgentMail` in the chain of classes. An instance is an actor of its own
+ * (`core/runtime/WorkflowRun`); here is what this agent knows of it, in `cf_agents_workflows`.
  *
- * 1. Starts and events go out by the signal lane: durable with the turn that asked, in the order of the calls.
+ * 1. Starts and events go out by the signal lane: durable with the turn that asked, in the order of
+ *    the calls.
  * 2. What an instance reports is a durable input of this agent: applied once, in a turn of its own.
  */
 import type { CallbackSignal, StateSignal, WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
@@ -82,9 +83,9 @@ export class AgentWorkflows extends AgentJobs {
   }
 
   /**
-   * Starts a workflow and follows it; its id. Durable with this turn: the instance begins when that is
-   * stored, whatever happens to this host. Rejects for a name that is no workflow, an id that is followed
-   * already, params that are not JSON.
+   * Starts a workflow and follows it; its id. Durable with this turn: the instance begins when that
+   * is stored, whatever happens to this host. Rejects for a name that is no workflow, an id that is
+   * followed already, params that are not JSON.
    */
   async runWorkflow<Params = unknown>(
     workflowName: string,
@@ -183,13 +184,17 @@ export class AgentWorkflows extends AgentJobs {
   ): number {
     return this.#workflows.removeAll(criteria);
   }
-  /** After the binding was renamed: what is followed under the old name is found under the new one. How many. */
+  /**
+   * After the binding was renamed: what is followed under the old name is found under the new one.
+   * How many.
+   */
   migrateWorkflowBinding(before: string, after: string): number {
     this.#binding(after);
     return this.#workflows.rename(before, after);
   }
 
-  // Hooks, for subclasses. One that declares two parameters or more gets `(workflowName, workflowId, value)`.
+  // Hooks, for subclasses. One that declares two parameters or more gets `(workflowName,
+  // workflowId, value)`.
 
   onWorkflowProgress(_callback: WorkflowProgressCallback): void | Promise<void> {}
   onWorkflowComplete(_callback: WorkflowCompleteCallback): void | Promise<void> {}
@@ -296,7 +301,10 @@ const NOT_BEGUN_OR_WAITING: ReadonlyArray<WorkflowStatus> = [
 /** An `initialState` that the class does not set (`Agent`). */
 const isUnset = (value: unknown): boolean => typeof value === "symbol";
 
-/** An object with no keys but `reason` and `metadata` is the options form; anything else is the metadata. */
+/**
+ * An object with no keys but `reason` and `metadata` is the options form; anything else is the
+ * metadata.
+ */
 function readApproval(given: unknown): {
   readonly reason?: string | undefined;
   readonly metadata?: unknown;

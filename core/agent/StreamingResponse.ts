@@ -1,6 +1,7 @@
 /**
- * What a method marked `@callable({ streaming: true })` gets as its first argument: chunks now, an end
- * or an error once (`protocol.md` §2.4). The runtime makes it; each frame passes the output gate.
+ * What a method marked `@callable({ streaming: true })` gets as its first argument: chunks now, an
+ * end or an error once (`protocol.md` §2.4). The runtime makes it; each frame passes the output
+ * gate.
  */
 import type { RpcReply } from "../connection/protocol.ts";
 
@@ -25,7 +26,10 @@ export class StreamingResponse<Chunk = unknown, Final = Chunk> {
     return this.#ended || !this.#outlet.isOpen();
   }
 
-  /** Sends one chunk. False, and nothing is sent, when it is closed. Throws for what JSON can't carry. */
+  /**
+   * Sends one chunk. False, and nothing is sent, when it is closed. Throws for what JSON can't
+   * carry.
+   */
   send(chunk: Chunk): boolean {
     if (this.isClosed) return false;
     this.#outlet.reply({ success: true, result: chunk, done: false });

@@ -1,7 +1,7 @@
 /**
- * `@callable()`: marks a method that clients may call by RPC (`protocol.md` §2.4). Works as a standard
- * decorator and as a legacy (`experimentalDecorators`) one. What is marked is the function itself,
- * so an override that is not marked again is not callable.
+ * `@callable()`: marks a method that clients may call by RPC (`protocol.md` §2.4). Works as a
+ * standard decorator and as a legacy (`experimentalDecorators`) one. What is marked is the function
+ * itself, so an override that is not marked again is not callable.
  */
 export interface CallableMetadata {
   readonly description?: string;

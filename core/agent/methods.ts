@@ -1,6 +1,6 @@
 /**
- * An agent's methods by name, for calls from outside: found on the prototypes only, so that looking one up
- * runs no getter and a function kept in a field is never reached.
+ * An agent's methods by name, for calls from outside: found on the prototypes only, so that looking
+ * one up runs no getter and a function kept in a field is never reached.
  */
 import { callableMetadata, type CallableMetadata } from "./callable.ts";
 
@@ -18,7 +18,10 @@ export function methodOn(agent: object, name: string): Method | undefined {
   return undefined;
 }
 
-/** Methods marked `@callable()`, inherited ones included; of one name the nearest counts, marked or not. */
+/**
+ * Methods marked `@callable()`, inherited ones included; of one name the nearest counts, marked or
+ * not.
+ */
 export function callableMethods(agent: object): Map<string, CallableMetadata> {
   const found = new Map<string, CallableMetadata>();
   const seen = new Set<string>();

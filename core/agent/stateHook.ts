@@ -1,6 +1,7 @@
 /**
  * Which method hears of a state change: `onStateChanged`, or its deprecated name `onStateUpdate`
- * (`protocol.md` §5). The nearest one of the class's ancestors counts; a class with both is an error.
+ * (`protocol.md` §5). The nearest one of the class's ancestors counts; a class with both is an
+ * error.
  */
 import type { LogShape } from "../telemetry/Log.ts";
 
@@ -11,8 +12,8 @@ const NAMES = ["onStateChanged", "onStateUpdate"] as const;
 const warned = new WeakSet<object>();
 
 /**
- * Throws when a class between `agent` and `base` overrides both names. Warns once of the deprecated one.
- * Undefined: nobody listens.
+ * Throws when a class between `agent` and `base` overrides both names. Warns once of the deprecated
+ * one. Undefined: nobody listens.
  */
 export function stateHookOf(agent: object, base: object, log: LogShape): Hook | undefined {
   let nearest: (typeof NAMES)[number] | undefined;

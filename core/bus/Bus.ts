@@ -27,27 +27,31 @@ export type BusReply =
 export interface BusShape {
   /** Bytes of the largest message, payload and headers. */
   readonly payloadBytesMax: number;
-  /** Sends without waiting; dropped while the broker is away. Throws RangeError past `payloadBytesMax`. */
+  /**
+   * Sends without waiting; dropped while the broker is away. Throws RangeError past
+   * `payloadBytesMax`.
+   */
   readonly publish: (subject: string, data: Uint8Array, reply?: string) => void;
   /**
-   * Publishes the answer to a request (`BusMessage.reply`). It may go together with others, and what is published after it may
-   * come before it: an answer that something must not overtake is published.
+   * Publishes the answer to a request (`BusMessage.reply`). It may go together with others, and
+   * what is published after it may come before it: an answer that something must not overtake is
+   * published.
    */
   readonly answer: (reply: string, data: Uint8Array) => void;
   /**
-   * Whoever listened alone by this pattern may be another now: what was learned of it is forgotten, and what is asked from now on
-   * reaches all who listen.
+   * Whoever listened alone by this pattern may be another now: what was learned of it is forgotten,
+   * and what is asked from now on reaches all who listen.
    */
   readonly moved: (pattern: string) => void;
   /**
-   * Delivers in order what other processes publish. `*` and `>` as in NATS. With `queue`, each message goes to one
-   * member of the group. What this process publishes or asks itself comes to it only where it listens `alone`:
-   * a host would else be sent each of its agents' states again.
-   * `alone`: no other process listens on this subject, or none whose answer counts, so what this one publishes
-   * or asks there is handed over without the broker, later than the call returns and in order. Such a
-   * subject has no `*`, and a `>` only at its end.
-   * The function it gives ends it: what was on its way is still delivered, and then it resolves (at
-   * once while the broker is away).
+   * Delivers in order what other processes publish. `*` and `>` as in NATS. With `queue`, each
+   * message goes to one member of the group. What this process publishes or asks itself comes to it
+   * only where it listens `alone`: a host would else be sent each of its agents' states again.
+   * `alone`: no other process listens on this subject, or none whose answer counts, so what this
+   * one publishes or asks there is handed over without the broker, later than the call returns and
+   * in order. Such a subject has no `*`, and a `>` only at its end. The function it gives ends it:
+   * what was on its way is still delivered, and then it resolves (at once while the broker is
+   * away).
    */
   readonly subscribe: (
     subject: string,
@@ -59,11 +63,17 @@ export interface BusShape {
     data: Uint8Array,
     options: { readonly timeoutMs: number; readonly signal?: AbortSignal },
   ) => Promise<BusReply>;
-  /** Resolves when everything published so far has reached the broker. Rejects with `BrokerUnavailable`. */
+  /**
+   * Resolves when everything published so far has reached the broker. Rejects with
+   * `BrokerUnavailable`.
+   */
   readonly flush: () => Promise<void>;
   /** False while the connection to the broker is down. */
   readonly connected: () => boolean;
-  /** Calls `f` whenever the connection has come back: what others published meanwhile is lost. The function it gives ends that. */
+  /**
+   * Calls `f` whenever the connection has come back: what others published meanwhile is lost. The
+   * function it gives ends that.
+   */
   readonly onReconnected: (f: () => void) => () => void;
 }
 

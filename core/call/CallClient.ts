@@ -4,17 +4,21 @@
  * 1. While nobody owns the shard, or the owner says `notHere`, nothing was done: hold and ask again
  *    until the deadline.
  * 2. When the owner is lost while a call is out, it may have been done. A call that may be repeated
- *    (`repeatable`) is asked of the new owner; another fails with `CallLost`. So too when a
- *    former owner, frozen past its lease, is the first to answer, or its agent was discarded under it (`late`).
- * 3. `offer` asks once and holds nothing: what one sender offers an agent reaches it in that order. So does `give`.
- * 4. An input for a shard that a host of this process owns is given to it as it is (`serveInputs`): as a message it would be
- *    written, checked, read and answered so, for each webhook, for the same outcome (`test/system/directInput`).
- * 5. What an agent asks for is not asked again once that agent is lost: whoever has it now asks for itself, and a call that is
- *    held for a minute must not come after what was decided since.
- * 6. A call may be what ended its host. It is repeated after one lost owner, marked as `suspect`, and fails with `CallLost` after
- *    `LOST_MAX`; what a suspect's code asks for is not repeated at all. An owner is lost when its lease ends
- *    without a release while the call is out there. Not so one that answers `late`, and none while the broker is away. A host that
- *    only stalled comes back: it claims its own lease again within `RETURN_MS`, and counts towards `LOSSES_MAX` only.
+ *    (`repeatable`) is asked of the new owner; another fails with `CallLost`. So too when a former
+ *    owner, frozen past its lease, is the first to answer, or its agent was discarded under it
+ *    (`late`).
+ * 3. `offer` asks once and holds nothing: what one sender offers an agent reaches it in that order.
+ *    So does `give`.
+ * 4. An input for a shard that a host of this process owns is given to it as it is (`serveInputs`):
+ *    as a message it would be written, checked, read and answered so, for each webhook, for the
+ *    same outcome (`test/system/directInput`).
+ * 5. What an agent asks for is not asked again once that agent is lost: whoever has it now asks for
+ *    itself, and a call that is held for a minute must not come after what was decided since.
+ * 6. A call may be what ended its host. It is repeated after one lost owner, marked as `suspect`,
+ *    and fails with `CallLost` after `LOST_MAX`; what a suspect's code asks for is not repeated at
+ *    all. An owner is lost when its lease ends without a release while the call is out there. Not
+ *    so one that answers `late`, and none while the broker is away. A host that only stalled comes
+ *    back: it claims its own lease again within `RETURN_MS`, and counts towards `LOSSES_MAX` only.
  */
 import * as Data from "effect/Data";
 import { shardOf, type AgentId, type ShardId } from "../../schemas/Address.ts";
@@ -40,7 +44,10 @@ export class AgentUnreachable extends Data.TaggedError("AgentUnreachable")<{
   readonly message: string;
 }> {}
 
-/** The agent's host had the call and did not answer it: it may have been done, and may end the next host. Not to be retried. */
+/**
+ * The agent's host had the call and did not answer it: it may have been done, and may end the next
+ * host. Not to be retried.
+ */
 export class CallLost extends AgentUnreachable {}
 
 export interface CallResult {
@@ -62,7 +69,10 @@ export interface CallOptions {
   readonly repeatable: boolean;
   /** Of the same call, made before; default none. */
   readonly tries?: CallTries;
-  /** Called before each repetition; what it throws ends the call. For callers that may leave: an answer that is out is awaited. */
+  /**
+   * Called before each repetition; what it throws ends the call. For callers that may leave: an
+   * answer that is out is awaited.
+   */
   readonly beforeRepeat?: () => void;
 }
 
@@ -92,7 +102,10 @@ const OFFER_HEAD_BYTES = 1024;
 const LOST_MAX = 2;
 /** Rule 6. What stalls its host for longer than a lease lives is not run for ever either. */
 const LOSSES_MAX = 4;
-/** Rule 6: as long as a lease lives by default; a machine that is busy enough to stall a host does so for less. */
+/**
+ * Rule 6: as long as a lease lives by default; a machine that is busy enough to stall a host does
+ * so for less.
+ */
 const RETURN_MS = 5_000;
 /** More than `suspect` adds to a call. */
 const SUSPECT_BYTES = 32;
@@ -108,7 +121,10 @@ export class CallClient {
     /** The agent whose code calls (rule 5), if it is one's. */
     readonly caller?: () => Caller | undefined;
   };
-  /** One for all calls that are out to a shard: a controller and its signal for each would be a twentieth of a small call. */
+  /**
+   * One for all calls that are out to a shard: a controller and its signal for each would be a
+   * twentieth of a small call.
+   */
   private readonly out = new Map<ShardId, AbortController>();
   /** How many owners each shard has lost while this process watched, and the last of them. */
   private readonly losses = new Map<ShardId, { readonly count: number; readonly host: string }>();
@@ -123,8 +139,9 @@ export class CallClient {
   }
 
   /**
-   * Rule 2: the shard's owner is lost. `before`: who held the lease until this change. Who gave a shard up has answered
-   * every call that it took, so those that are out then are with its next owner.
+   * Rule 2: the shard's owner is lost. `before`: who held the lease until this change. Who gave a
+   * shard up has answered every call that it took, so those that are out then are with its next
+   * owner.
    */
   leaseChanged({ key, value, released }: LeaseChange, before: string | undefined): void {
     if (key.startsWith(HOST_KEY)) {
@@ -161,13 +178,19 @@ export class CallClient {
     controller?.abort();
   }
 
-  /** The process stops: calls that are held or out end with `AgentUnreachable`, and keep nothing alive. */
+  /**
+   * The process stops: calls that are held or out end with `AgentUnreachable`, and keep nothing
+   * alive.
+   */
   close(): void {
     this.closed = true;
     for (const shard of this.out.keys()) this.abort(shard);
   }
 
-  /** Rejects with `AgentUnreachable`, of which `CallLost` is one, and with what `beforeRepeat` throws. */
+  /**
+   * Rejects with `AgentUnreachable`, of which `CallLost` is one, and with what `beforeRepeat`
+   * throws.
+   */
   async call(id: AgentId, call: Call, options: CallOptions): Promise<CallResult> {
     const { blobs } = this.parts;
     const { blob, ...encoded } = await this.encode(call, options.body);
@@ -185,8 +208,8 @@ export class CallClient {
   }
 
   /**
-   * Rule 3: one try of a call that `fits`, sent before this returns. Undefined: nobody owns it, or who
-   * does is lost and it may have been done. Rejects only for an answer that can't be read.
+   * Rule 3: one try of a call that `fits`, sent before this returns. Undefined: nobody owns it, or
+   * who does is lost and it may have been done. Rejects only for an answer that can't be read.
    */
   async offer(id: AgentId, call: Call, input: OfferInput): Promise<CallReply | undefined> {
     const reply = await this.tryOnce(id, call, input);
@@ -194,8 +217,8 @@ export class CallClient {
   }
 
   /**
-   * Gives a durable input to its agent's host, unstored; rule 3. What else it answers than `done` or `stored`, or undefined: it
-   * is to be stored. A body may be in the blob that its answer names.
+   * Gives a durable input to its agent's host, unstored; rule 3. What else it answers than `done`
+   * or `stored`, or undefined: it is to be stored. A body may be in the blob that its answer names.
    */
   give(id: AgentId, head: InboxHead, input: OfferInput): Promise<CallAnswer | undefined> {
     const serve = this.servers.get(shardOf(id, this.parts.shards));

@@ -1,8 +1,10 @@
 /**
- * The earlier tries of one call or message: which hosts were lost while they had it, and so may have been ended by it. Kept by
- * whoever asks the same again, so that it counts over all tries; `CallClient` feeds it.
+ * The earlier tries of one call or message: which hosts were lost while they had it, and so may
+ * have been ended by it. Kept by whoever asks the same again, so that it counts over all tries;
+ * `CallClient` feeds it.
  *
- * A try without an answer stays out: its host may be lost long after the caller has stopped waiting for it.
+ * A try without an answer stays out: its host may be lost long after the caller has stopped waiting
+ * for it.
  */
 export class CallTries {
   /** Ids of hosts that were lost with it out; without those that came back. */

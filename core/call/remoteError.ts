@@ -1,6 +1,7 @@
 /**
  * Errors between agents: name, message and cause go along, and so does a thrown value that is no
- * error. The stack does not: it would tell of the other side's code, and name files that are not here.
+ * error. The stack does not: it would tell of the other side's code, and name files that are not
+ * here.
  */
 import type { RemoteCause, RemoteError } from "../../schemas/Call.ts";
 import { assertWireValue } from "./wireValue.ts";

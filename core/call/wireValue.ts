@@ -1,14 +1,18 @@
 /**
  * What may cross between agents as an argument or a result: JSON, as on the clients' wire. A `Date`
  * arrives as its ISO text (anything with `toJSON` as what that gives), `undefined` is left out of
- * objects and is null in arrays. What JSON would lose without a word (a `Map`, a function, bytes) or can't
- * say at all (a `bigint`, a cycle) is refused with where it stands, on the side whose author can see it.
+ * objects and is null in arrays. What JSON would lose without a word (a `Map`, a function, bytes)
+ * or can't say at all (a `bigint`, a cycle) is refused with where it stands, on the side whose
+ * author can see it.
  */
 
 /** Nested deeper than this is a mistake; JSON itself would end in a stack overflow. */
 const DEPTH_MAX = 500;
 
-/** Throws `TypeError` naming the place, like `argument 1 of add: .when is a Map`. `what` names the value. */
+/**
+ * Throws `TypeError` naming the place, like `argument 1 of add: .when is a Map`. `what` names the
+ * value.
+ */
 export function assertWireValue(value: unknown, what: string): void {
   check(value, what, "", []);
 }

@@ -1,9 +1,10 @@
 /**
- * What is under way, by numbers that it gives out: ids for answers that come back with them. A number is never given
- * twice. It takes memory for twice as many as were ever in it at once.
+ * What is under way, by numbers that it gives out: ids for answers that come back with them. A
+ * number is never given twice. It takes memory for twice as many as were ever in it at once.
  *
- * A hot path, and no `Map` for the reason that `LinkedList` names. A number's place is its remainder; a number whose place is
- * taken is left out, so nothing has to move but when the table grows.
+ * A hot path, and no `Map` for the reason that `LinkedList` names. A number's place is its
+ * remainder; a number whose place is taken is left out, so nothing has to move but when the table
+ * grows.
  */
 
 /** Places in an empty table. As every later count, a power of two. */
@@ -70,7 +71,10 @@ export class NumberedTable<A extends object> {
   }
 }
 
-/** A number within an id. Not in base 10: V8 keeps the last thousands of numbers that were made text so. */
+/**
+ * A number within an id. Not in base 10: V8 keeps the last thousands of numbers that were made text
+ * so.
+ */
 export const numberText = (number: number): string => number.toString(36);
 /** NaN for what is none. */
 export const numberOf = (text: string): number => parseInt(text, 36);

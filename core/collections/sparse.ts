@@ -1,6 +1,6 @@
 /**
- * A map and a set that are nothing while they are empty. An agent in memory has a score of them, nearly
- * all empty nearly always, and an empty `Map` keeps 180 bytes.
+ * A map and a set that are nothing while they are empty. An agent in memory has a score of them,
+ * nearly all empty nearly always, and an empty `Map` keeps 180 bytes.
  */
 export class SparseMap<K, V> {
   private map: Map<K, V> | undefined;

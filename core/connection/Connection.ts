@@ -1,7 +1,8 @@
 /**
- * A WebSocket client of an agent, as the agent's code sees it. The socket itself lives at a gateway;
- * this object lives as long as the agent is in memory and is made again from the gateway's record
- * when it wakes: `id`, `uri`, `tags`, `state` and the flags survive, fields of its own do not.
+ * A WebSocket client of an agent, as the agent's code sees it. The socket itself lives at a
+ * gateway; this object lives as long as the agent is in memory and is made again from the gateway's
+ * record when it wakes: `id`, `uri`, `tags`, `state` and the flags survive, fields of its own do
+ * not.
  *
  * Sends and closes pass the output gate: they leave after the writes made before them are stored.
  */
@@ -20,7 +21,9 @@ export interface ConnectionOutlet {
 const TAGS_MAX = 10;
 const TAG_LENGTH_MAX = 256;
 
-/** Close codes that no frame may carry: they stand for what happened without one (RFC 6455 §7.4.1). */
+/**
+ * Close codes that no frame may carry: they stand for what happened without one (RFC 6455 §7.4.1).
+ */
 const CODES_UNSENDABLE = new Set([1004, 1005, 1006, 1015]);
 const CODE_MIN = 1000; // 0-999 are not used by the protocol
 const CODE_MAX = 4999; // the end of those for applications
@@ -61,7 +64,9 @@ export class Connection<TState = unknown> {
     return this.#internals.state as TState | null;
   }
 
-  /** Sets the connection's own state, to a value or by a function of the one before; gives it back. */
+  /**
+   * Sets the connection's own state, to a value or by a function of the one before; gives it back.
+   */
   setState(change: (previous: TState | null) => TState | null): TState | null;
   setState(next: TState | null): TState | null;
   setState(next: TState | null | ((previous: TState | null) => TState | null)): TState | null {
@@ -85,9 +90,9 @@ export class Connection<TState = unknown> {
   }
 
   /**
-   * Closes the socket after what was sent before; a second call does nothing. Throws `RangeError` for a
-   * `code` that no close frame may carry and a `reason` past 123 bytes.
-   * 1008 and 4000-4999 tell our clients, and the reference's, not to come back.
+   * Closes the socket after what was sent before; a second call does nothing. Throws `RangeError`
+   * for a `code` that no close frame may carry and a `reason` past 123 bytes. 1008 and 4000-4999
+   * tell our clients, and the reference's, not to come back.
    */
   close(code = 1000, reason = ""): void {
     if (!Number.isInteger(code) || code < CODE_MIN || code > CODE_MAX || CODES_UNSENDABLE.has(code))
@@ -163,7 +168,10 @@ class Internals implements ConnectionInternals {
   }
 }
 
-/** The tag list of a connection. Throws `RangeError` for more than 10 in all, an empty or an over-long one. */
+/**
+ * The tag list of a connection. Throws `RangeError` for more than 10 in all, an empty or an
+ * over-long one.
+ */
 export function checkTags(id: string, tags: ReadonlyArray<unknown>): ReadonlyArray<string> {
   const all = [id, ...tags.filter((tag) => tag !== id)];
   if (all.length > TAGS_MAX)

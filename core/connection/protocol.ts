@@ -15,8 +15,8 @@ export const identityFrame = (id: AgentId, stateFollows: boolean): string =>
   });
 
 /**
- * `state` is JSON text already; it is spliced in, not parsed. `seq`, beyond the protocol, is the journal
- * sequence at which this was the state: a client that had a later one ignores it.
+ * `state` is JSON text already; it is spliced in, not parsed. `seq`, beyond the protocol, is the
+ * journal sequence at which this was the state: a client that had a later one ignores it.
  */
 export const stateFrame = (state: string, seq: number): string =>
   `{"type":"cf_agent_state","state":${state},"seq":${seq}}`;

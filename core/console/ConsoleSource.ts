@@ -1,6 +1,6 @@
 /**
- * What the console shows and does, as JSON values. The command line gives it, over the broker's ports;
- * `services/console` serves it.
+ * What the console shows and does, as JSON values. The command line gives it, over the broker's
+ * ports; `services/console` serves it.
  */
 
 export interface PointOf {

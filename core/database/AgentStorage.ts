@@ -3,7 +3,8 @@
  * `sql.exec` with its cursor, `transactionSync`, and the key-value calls (`get`, `put`, `delete`,
  * `list`), which keep JSON values in the table `_agents_kv` of the same database.
  *
- * Writes are visible at once and durable before any output of the turn leaves; `sync()` waits for that.
+ * Writes are visible at once and durable before any output of the turn leaves; `sync()` waits for
+ * that.
  */
 import type { SqlResult, SqlValue } from "./Databases.ts";
 import { tableExists } from "./tableExists.ts";
@@ -12,7 +13,10 @@ import { SqlError } from "../errors/errors.ts";
 export type SqlParameter = SqlValue | boolean | undefined | ArrayBuffer;
 export type SqlRow = Record<string, SqlValue>;
 
-/** Rows of one statement, in memory already: iterate it, or take them with `toArray`, `one` or `raw`. */
+/**
+ * Rows of one statement, in memory already: iterate it, or take them with `toArray`, `one` or
+ * `raw`.
+ */
 export class SqlCursor<Row = SqlRow> implements IterableIterator<Row> {
   readonly columnNames: ReadonlyArray<string>;
   readonly rowsRead: number;
@@ -107,7 +111,10 @@ export class AgentStorage {
     };
   }
 
-  /** Runs `f` in one transaction: if it throws, what it wrote to SQL is undone and the error goes on. */
+  /**
+   * Runs `f` in one transaction: if it throws, what it wrote to SQL is undone and the error goes
+   * on.
+   */
   transactionSync<A>(f: () => A): A {
     return this.#runtime.transaction(f);
   }

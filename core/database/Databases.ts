@@ -4,14 +4,16 @@
  *
  * 1. Writes are visible to the agent at once and are *uncommitted* until `committed()`.
  * 2. `freeze()` takes the changed byte ranges of all pages written since the last freeze, as one
- *    delta; while it is in flight (frozen, not committed), later writes gather for the next.
- *    At most one delta is in flight.
+ *    delta; while it is in flight (frozen, not committed), later writes gather for the next. At
+ *    most one delta is in flight.
  * 3. Applying the deltas of `freeze()` in order to an empty image, or to any `image()` between,
  *    gives byte-identical databases, whatever the SQL was.
  * 4. A local cache is used only if it was closed cleanly and every page read from it matches its
- *    checksum (I12); else `open` says it is empty and the caller replays. It is what the last `close` of this process
- *    left, or of a process before it; never of an earlier close, though the disk may have refused the last.
- * 5. SQLite itself is opened at the first `query` or `transaction`, so an agent that uses no SQL costs no database.
+ *    checksum (I12); else `open` says it is empty and the caller replays. It is what the last
+ *    `close` of this process left, or of a process before it; never of an earlier close, though the
+ *    disk may have refused the last.
+ * 5. SQLite itself is opened at the first `query` or `transaction`, so an agent that uses no SQL
+ *    costs no database.
  *
  * `services/sqlite` implements it on sqlite-wasm with a page VFS; `core` gives the pages meaning.
  */
@@ -31,8 +33,8 @@ export interface SqlResult {
 }
 
 /**
- * A page of the local cache is not what was written (I12). Any call on the database may throw it, and
- * then all do: close it without `keep`, which removes the cache, and rebuild the agent.
+ * A page of the local cache is not what was written (I12). Any call on the database may throw it,
+ * and then all do: close it without `keep`, which removes the cache, and rebuild the agent.
  */
 export class LocalImageCorrupt extends Data.TaggedError("LocalImageCorrupt")<{
   readonly id: AgentId;
@@ -44,19 +46,26 @@ export interface AgentDatabase {
   /**
    * Runs one or more statements; parameters bind to the first, in order; the result is the last
    * statement's. Throws the SQLite error as it is (`message`, numeric `resultCode`); a failed
-   * statement changes nothing. BEGIN, COMMIT, ROLLBACK and SAVEPOINT are refused (use `transaction`).
+   * statement changes nothing. BEGIN, COMMIT, ROLLBACK and SAVEPOINT are refused (use
+   * `transaction`).
    */
   readonly query: (sql: string, params: ReadonlyArray<SqlValue | boolean>) => SqlResult;
   /**
-   * As `query`, for a `CREATE` that reads nothing: what it makes of an empty database is always the same, so it is
-   * copied into one.
+   * As `query`, for a `CREATE` that reads nothing: what it makes of an empty database is always the
+   * same, so it is copied into one.
    */
   readonly create: (ddl: string) => void;
-  /** Runs `f` in one transaction; rolls back and rethrows when it throws. Nests (savepoints). Synchronous. */
+  /**
+   * Runs `f` in one transaction; rolls back and rethrows when it throws. Nests (savepoints).
+   * Synchronous.
+   */
   readonly transaction: <A>(f: () => A) => A;
   /** Nothing is in it, committed or not. */
   readonly isEmpty: boolean;
-  /** A statement past which more bytes of pages would be uncommitted fails with SQLITE_FULL, and changes nothing. */
+  /**
+   * A statement past which more bytes of pages would be uncommitted fails with SQLITE_FULL, and
+   * changes nothing.
+   */
   uncommittedBytesMax: number;
   /** The last statement failed by that. */
   readonly overflowed: boolean;
@@ -68,7 +77,10 @@ export interface AgentDatabase {
   readonly freeze: () => { readonly delta: Uint8Array; readonly pages: number } | undefined;
   /** The frozen delta is journaled: its pages are now the committed image. */
   readonly committed: () => void;
-  /** Replay: applies a journaled delta to the committed image. Only before the first `query`. Throws `CorruptFrame`. */
+  /**
+   * Replay: applies a journaled delta to the committed image. Only before the first `query`. Throws
+   * `CorruptFrame`.
+   */
   readonly apply: (delta: Uint8Array) => void;
   /** Replay: replaces the committed image (a snapshot's). Only before the first `query`. */
   readonly restore: (image: Uint8Array) => void;
@@ -87,14 +99,22 @@ export interface AgentDatabase {
 
 export interface OpenedDatabase {
   readonly database: AgentDatabase;
-  /** Present when the image came from a clean local cache: the `seq` and `core` it was closed with. */
+  /**
+   * Present when the image came from a clean local cache: the `seq` and `core` it was closed with.
+   */
   readonly cached?: { readonly seq: Sequence; readonly core: Uint8Array };
 }
 
 export interface DatabasesShape {
-  /** Opens the agent's image: the local cache where it is clean, else empty. Never fails on a bad cache. */
+  /**
+   * Opens the agent's image: the local cache where it is clean, else empty. Never fails on a bad
+   * cache.
+   */
   readonly open: (id: AgentId) => OpenedDatabase;
-  /** Forgets the local cache of an agent that is not open: at the latest in memory, where the disk refuses. */
+  /**
+   * Forgets the local cache of an agent that is not open: at the latest in memory, where the disk
+   * refuses.
+   */
   readonly discard: (id: AgentId) => void;
   /** Bytes that all of them hold in memory now. */
   readonly memoryBytes: () => number;

@@ -5,7 +5,8 @@
  * 2. A letter's `seq` is its own for ever: no later one gets it, not after a removal either.
  * 3. Nothing but `remove` takes one away.
  *
- * Adapters: `services/nats/NatsDeadLetters`, `services/memory/MemoryDeadLetters`; one conformance suite.
+ * Adapters: `services/nats/NatsDeadLetters`, `services/memory/MemoryDeadLetters`; one conformance
+ * suite.
  */
 import * as Context from "effect/Context";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
@@ -14,7 +15,10 @@ export interface StoredDeadLetter {
   /** By which it is found again. Later letters have larger ones. */
   readonly seq: Sequence;
   readonly id: AgentId;
-  /** A `DeadLetter` frame. One whose bytes are lost does not decode as such, and can be removed still. */
+  /**
+   * A `DeadLetter` frame. One whose bytes are lost does not decode as such, and can be removed
+   * still.
+   */
   readonly data: Uint8Array;
 }
 
@@ -23,7 +27,10 @@ export interface DeadLettersShape {
   readonly put: (id: AgentId, data: Uint8Array) => Promise<void>;
   /** Dead letters kept now, over all agents. Rejects with `BrokerUnavailable`. */
   readonly count: () => Promise<number>;
-  /** Those of one class or of all, oldest first. Streams; never loads all. Rejects with `BrokerUnavailable`. */
+  /**
+   * Those of one class or of all, oldest first. Streams; never loads all. Rejects with
+   * `BrokerUnavailable`.
+   */
   readonly list: (className?: string) => AsyncIterable<StoredDeadLetter>;
   /** Undefined: there is none of that number, or not any more. Rejects with `BrokerUnavailable`. */
   readonly get: (seq: Sequence) => Promise<StoredDeadLetter | undefined>;

@@ -1,17 +1,22 @@
 /**
- * A dead letter's input once more, as an inbox envelope. Pure; the caller publishes it and then removes
- * the letter. Published twice (the caller died between) it runs once: its key says that it is the same.
+ * A dead letter's input once more, as an inbox envelope. Pure; the caller publishes it and then
+ * removes the letter. Published twice (the caller died between) it runs once: its key says that it
+ * is the same.
  *
- * 1. A webhook (or mail, or a workflow's signal) is what it was: dead inputs are remembered by delivery
- *    and not by key, so it runs again, with all its attempts. Nobody waits for its answer any more.
- * 2. A job's row is gone, and its trigger alone would run nothing: it goes as a `redrive`, which puts it
- *    where it was (`core/input/redriveJob`).
+ * 1. A webhook (or mail, or a workflow's signal) is what it was: dead inputs are remembered by
+ *    delivery and not by key, so it runs again, with all its attempts. Nobody waits for its answer
+ *    any more.
+ * 2. A job's row is gone, and its trigger alone would run nothing: it goes as a `redrive`, which
+ *    puts it where it was (`core/input/redriveJob`).
  */
 import type { StoredDeadLetter } from "./DeadLetters.ts";
 import { decodeDeadLetter } from "../../schemas/DeadLetter.ts";
 import { decodeEnvelope, encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 
-/** An `InboxEnvelope` frame. Throws `CorruptFrame` or `UnknownVersion` for an input that can't be read. */
+/**
+ * An `InboxEnvelope` frame. Throws `CorruptFrame` or `UnknownVersion` for an input that can't be
+ * read.
+ */
 export function inputAgain({ seq, data }: StoredDeadLetter): Uint8Array {
   const { head, body } = decodeEnvelope(decodeDeadLetter(data).input);
   const { reply: _gone, ...kept } = head;

@@ -1,6 +1,6 @@
 /**
- * Errors that the agent API throws to user code, and those that end an agent in memory. What users see says what
- * happened, to what, and what to do next. Thrown by `core/agent` and `core/turn`.
+ * Errors that the agent API throws to user code, and those that end an agent in memory. What users
+ * see says what happened, to what, and what to do next. Thrown by the agent API and the runtime.
  */
 import * as Data from "effect/Data";
 
@@ -41,7 +41,10 @@ export class StateTooLarge extends Data.TaggedError("StateTooLarge")<{
   }
 }
 
-/** SQL past `static options.commitBytesMax`, as the cause of a `SqlError`. The statement changed nothing. */
+/**
+ * SQL past `static options.commitBytesMax`, as the cause of a `SqlError`. The statement changed
+ * nothing.
+ */
 export class CommitTooLarge extends Data.TaggedError("CommitTooLarge")<{
   readonly bytesMax: number;
 }> {
@@ -61,8 +64,8 @@ export class JournalRateExceeded extends Data.TaggedError("JournalRateExceeded")
 }
 
 /**
- * The server ended a client's connection: too large a message (1009) or too slow a reader (1013). Given
- * to `onError(connection, error)`, before `onClose`.
+ * The server ended a client's connection: too large a message (1009) or too slow a reader (1013).
+ * Given to `onError(connection, error)`, before `onClose`.
  */
 export class ConnectionFailed extends Data.TaggedError("ConnectionFailed")<{
   readonly code: number;
@@ -93,7 +96,10 @@ export class AgentDestroyed extends Data.TaggedError("AgentDestroyed")<object> {
   }
 }
 
-/** `ctx.abort()`, or a defect of ours while committing: running it again at once would end the same way. */
+/**
+ * `ctx.abort()`, or a defect of ours while committing: running it again at once would end the same
+ * way.
+ */
 export class AgentAborted extends Data.TaggedError("AgentAborted")<{ readonly reason: string }> {
   override get message(): string {
     return `The agent was aborted: ${this.reason}`;

@@ -1,6 +1,7 @@
 /**
- * What `runFiber` and `startFiber` take and give (`protocol.md` §5): work of an agent's own that is known to be on, so
- * that it is told of after a crash. The function itself is not kept: what it is to go on from is what it stashed.
+ * What `runFiber` and `startFiber` take and give (`protocol.md` §5): work of an agent's own that is
+ * known to be on, so that it is told of after a crash. The function itself is not kept: what it is
+ * to go on from is what it stashed.
  */
 
 export type FiberStatus = "pending" | "running" | "completed" | "aborted" | "interrupted" | "error";
@@ -8,9 +9,15 @@ export type FiberStatus = "pending" | "running" | "completed" | "aborted" | "int
 /** What a fiber's function is given. */
 export interface FiberContext {
   readonly id: string;
-  /** Fires when it is cancelled, and when its agent leaves memory: what it does then is done again elsewhere. */
+  /**
+   * Fires when it is cancelled, and when its agent leaves memory: what it does then is done again
+   * elsewhere.
+   */
   readonly signal: AbortSignal;
-  /** Replaces what `onFiberRecovered` is given. JSON. Stored with the next commit, which is on its way when this returns. */
+  /**
+   * Replaces what `onFiberRecovered` is given. JSON. Stored with the next commit, which is on its
+   * way when this returns.
+   */
   readonly stash: (data: unknown) => void;
   /** Always null: what was stashed before goes to `onFiberRecovered`. */
   readonly snapshot: unknown;
@@ -96,7 +103,10 @@ export interface DeleteFibersOptions {
 /** The agent's method that the alarm of its fibers calls (`Fibers`, rule 2). */
 export const FIBER_ALARM = "_checkFibers";
 
-/** Where the runtime has an agent that starts look for interrupted fibers. A symbol: no call from outside reaches it. */
+/**
+ * Where the runtime has an agent that starts look for interrupted fibers. A symbol: no call from
+ * outside reaches it.
+ */
 export const RECOVER_FIBERS: unique symbol = Symbol("agents.recoverFibers");
 
 /** Of `static options`; the reference's numbers. */

@@ -1,9 +1,11 @@
 /**
- * `cf_agents_fibers`: the fibers of an agent, those that `runFiber` began while they run, those of `startFiber` until they are
- * deleted. A table of the agent's own database, which users may read. Made with the first row.
+ * `cf_agents_fibers`: the fibers of an agent, those that `runFiber` began while they run, those of
+ * `startFiber` until they are deleted. A table of the agent's own database, which users may read.
+ * Made with the first row.
  *
- * Beyond the reference's columns: `kept` (by `startFiber`), `owed` (it runs, or its recovery is not over), `recoveries` (that
- * have begun and not ended: hosts that may have died of them), `failures` (of its recovery).
+ * Beyond the reference's columns: `kept` (by `startFiber`), `owed` (it runs, or its recovery is not
+ * over), `recoveries` (that have begun and not ended: hosts that may have died of them), `failures`
+ * (of its recovery).
  */
 import type { AgentWork } from "../turn/AgentTurns.ts";
 import type { SqlValue } from "../database/Databases.ts";

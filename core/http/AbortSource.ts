@@ -1,7 +1,8 @@
 /**
- * An abort signal that costs nothing until someone asks for it: an AbortController is an EventTarget
- * with its maps, several times the price of the rest of a small request, and most handlers never
- * look. Exchanges own one each; whoever asks after the abort gets a signal that has already fired.
+ * An abort signal that costs nothing until someone asks for it: an AbortController is an
+ * EventTarget with its maps, several times the price of the rest of a small request, and most
+ * handlers never look. Exchanges own one each; whoever asks after the abort gets a signal that has
+ * already fired.
  */
 
 export class AbortSource {

@@ -1,7 +1,8 @@
 /**
- * A server's handlers as its adapter calls them: none throws, none rejects. What does is reported once to
- * `onFailure` and answered: a request with 500, a socket with 1011. Every adapter of `HttpServer` calls its handlers
- * through this, and checks its answers here, so one request can never end the process (rule 7 of HttpServer.ts).
+ * A server's handlers as its adapter calls them: none throws, none rejects. What does is reported
+ * once to `onFailure` and answered: a request with 500, a socket with 1011. Every adapter of
+ * `HttpServer` calls its handlers through this, and checks its answers here, so one request can
+ * never end the process (rule 7 of HttpServer.ts).
  */
 import { CLOSE_FAILED } from "./closeFrame.ts";
 import type {
@@ -67,7 +68,10 @@ export class GuardedHandlers {
     if (decision._tag === "Accept") this.run("open", request, () => decision.missed?.());
   }
 
-  /** What is sent for `response`: itself, or 500 where it can't be. Undefined: there was an answer before. */
+  /**
+   * What is sent for `response`: itself, or 500 where it can't be. Undefined: there was an answer
+   * before.
+   */
   answer(request: Where, response: HttpResponse, answered: boolean): HttpResponse | undefined {
     try {
       if (answered) throw new Error("a request was answered twice");

@@ -1,8 +1,9 @@
 /**
- * The `Headers` of a request, looked up by name in what came. The platform's class converts and checks each one first (4 µs
- * for a webhook's ten), and most agents look at one or two. Must equal the platform's in everything that can be seen (by
- * test): a name that comes twice, a change or a walk make the real one, which is asked from then on. `fetch`, `new Request` and
- * `new Headers` take it for what it is iterated as.
+ * The `Headers` of a request, looked up by name in what came. The platform's class converts and
+ * checks each one first (4 µs for a webhook's ten), and most agents look at one or two. Must equal
+ * the platform's in everything that can be seen (by test): a name that comes twice, a change or a
+ * walk make the real one, which is asked from then on. `fetch`, `new Request` and `new Headers`
+ * take it for what it is iterated as.
  */
 import { standIn } from "./standIn.ts";
 

@@ -1,8 +1,8 @@
 /**
- * A `Request` that is built only as far as it is read. The platform's class makes a stream, an abort
- * signal and their promises for each: 15 µs, of which an agent that reads its headers and its JSON
- * needs none. Must equal the platform's in everything that an agent can see (by test); whatever is
- * unusual makes the real one, and asks that from then on.
+ * A `Request` that is built only as far as it is read. The platform's class makes a stream, an
+ * abort signal and their promises for each: 15 µs, of which an agent that reads its headers and its
+ * JSON needs none. Must equal the platform's in everything that an agent can see (by test);
+ * whatever is unusual makes the real one, and asks that from then on.
  *
  * The platform's own code (`fetch`, `new Request(request)`) tells its objects by private fields:
  * `services/node/lazyFetchClasses` unwraps these before it sees them.
@@ -18,18 +18,27 @@ export interface LazyRequestInit {
   readonly headers: HeadersInit;
   /** Null: a request without a body. */
   readonly body: Uint8Array | null;
-  /** Of whoever sent it, the same each time: fires when they leave. Called when somebody asks; absent: never fires. */
+  /**
+   * Of whoever sent it, the same each time: fires when they leave. Called when somebody asks;
+   * absent: never fires.
+   */
   readonly signal?: (() => AbortSignal) | undefined;
 }
 
 /** Methods that the platform takes as they are. */
 const PLAIN_METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
-/** No user and password, which a `Request` refuses; anything else unusual is the real one's to judge. */
+/**
+ * No user and password, which a `Request` refuses; anything else unusual is the real one's to
+ * judge.
+ */
 const PLAIN_ORIGIN = /^https?:\/\/[\w.:[\]-]+(?=[/?]|$)/;
 /** A platform's `Headers` refuses what is no byte, and these three. */
 const PLAIN_VALUE = /^[^\0\r\n\u0100-\uffff]*$/;
 
-/** Origins that were found right. Paths and queries never make a URL wrong, and to ask for each costs 2.4 µs. */
+/**
+ * Origins that were found right. Paths and queries never make a URL wrong, and to ask for each
+ * costs 2.4 µs.
+ */
 const knownOrigins = new Set<string>();
 /** An installation has a few; whoever sends many host names pays for them. */
 const ORIGINS_MAX = 100;
@@ -54,7 +63,9 @@ export class LazyRequest {
     this.#body = new LazyBody(body, () => this.#unlazy());
   }
 
-  /** A `Request` in all but class. Throws `TypeError` for what no request can be, as the class does. */
+  /**
+   * A `Request` in all but class. Throws `TypeError` for what no request can be, as the class does.
+   */
   static make(url: string, init: LazyRequestInit): Request {
     if (!LazyRequest.#enabled) return new NativeRequest(url, nativeInit(init));
     const { headers } = init;
@@ -68,7 +79,9 @@ export class LazyRequest {
     LazyRequest.#enabled = true;
   }
 
-  /** What the platform's own code can take: the real request behind this one, or the value itself. */
+  /**
+   * What the platform's own code can take: the real request behind this one, or the value itself.
+   */
   static unwrap<A>(value: A): A {
     return typeof value === "object" && value !== null && #real in value
       ? (value.#unlazy() as unknown as A)
@@ -76,8 +89,9 @@ export class LazyRequest {
   }
 
   /**
-   * The bytes of the body, when nobody has touched the request since it was made: it is used from now on, and the bytes
-   * are not to be changed. Null: it has none. Undefined: it is no such request, and must be read as any other.
+   * The bytes of the body, when nobody has touched the request since it was made: it is used from
+   * now on, and the bytes are not to be changed. Null: it has none. Undefined: it is no such
+   * request, and must be read as any other.
    */
   static take(value: unknown): Uint8Array | null | undefined {
     if (typeof value !== "object" || value === null || !(#real in value)) return undefined;

@@ -65,8 +65,8 @@ export class LazyResponse {
   }
 
   /**
-   * Another's answer, of bytes that nobody changes and headers that were a response's. Undefined: it is unusual, or
-   * nobody has called `enable`.
+   * Another's answer, of bytes that nobody changes and headers that were a response's. Undefined:
+   * it is unusual, or nobody has called `enable`.
    */
   static of(body: Uint8Array, status: number, headers: HeaderPairs): Response | undefined {
     if (!LazyResponse.#enabled || status < STATUS_MIN || status > STATUS_MAX) return undefined;

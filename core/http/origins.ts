@@ -1,6 +1,7 @@
 /**
- * Origins of browsers' requests: how they are written in settings, and which requests come from the server's own. Pure;
- * read by the module's loader and the command line, asked by the gateway's default routing.
+ * Origins of browsers' requests: how they are written in settings, and which requests come from the
+ * server's own. Pure; read by the module's loader and the command line, asked by the gateway's
+ * default routing.
  */
 
 /** Lets every origin in. */
@@ -16,8 +17,9 @@ export function readOrigin(text: string): string | undefined {
 }
 
 /**
- * True when the host of `origin` is one of `asked`: values of `Host`, or the authority of the public URL. The schemes are
- * not compared, for the server does not know what a proxy speaks to its callers.
+ * True when the host of `origin` is one of `asked`: values of `Host`, or the authority of the
+ * public URL. The schemes are not compared, for the server does not know what a proxy speaks to its
+ * callers.
  */
 export function isSameOrigin(origin: string, asked: ReadonlyArray<string>): boolean {
   if (origin === ANY_ORIGIN || readOrigin(origin) === undefined) return false;

@@ -1,7 +1,8 @@
 /**
- * The beginning of a body, or all of it: what its stream gives at once, without waiting. Bodies made of
- * bytes or text end there and are answered whole; one that is still being made (server-sent events,
- * a model's words) goes on as a stream. Needs no timer, so it is the same under virtual time.
+ * The beginning of a body, or all of it: what its stream gives at once, without waiting. Bodies
+ * made of bytes or text end there and are answered whole; one that is still being made (server-sent
+ * events, a model's words) goes on as a stream. Needs no timer, so it is the same under virtual
+ * time.
  */
 import { joinBytes } from "../../schemas/joinBytes.ts";
 
@@ -19,10 +20,14 @@ export interface PendingBody {
   readonly next: ReturnType<Reader["read"]> | undefined;
 }
 
-/** Promise jobs that a stream of ready bytes may take between two pieces: some five, in practice. */
+/**
+ * Promise jobs that a stream of ready bytes may take between two pieces: some five, in practice.
+ */
 const JOBS_MAX = 50;
 
-/** Rejects as the stream fails, if it fails at once. Stops near `bytesMax`; a piece is never cut. */
+/**
+ * Rejects as the stream fails, if it fails at once. Stops near `bytesMax`; a piece is never cut.
+ */
 export async function readAhead({ reader, next }: PendingBody, bytesMax: number): Promise<Ahead> {
   const pieces: Uint8Array[] = [];
   let size = 0;

@@ -16,7 +16,10 @@ export type BodyFraming =
   | { readonly _tag: "Chunked" }
   | { readonly _tag: "Malformed" };
 
-/** `None`: plain HTTP, whatever it offers. `Malformed`: it asks for a WebSocket, and `why` is missing. */
+/**
+ * `None`: plain HTTP, whatever it offers. `Malformed`: it asks for a WebSocket, and `why` is
+ * missing.
+ */
 export type Handshake =
   | { readonly _tag: "None" }
   | { readonly _tag: "WebSocket" }
@@ -64,9 +67,10 @@ const WEB_SOCKET: Handshake = { _tag: "WebSocket" };
 const bad = (why: string): Handshake => ({ _tag: "Malformed", why });
 
 /**
- * The one place that decides whether a request is a WebSocket handshake: a GET without a body that has
- * every header of RFC 6455, section 4.2.1. An offer of another protocol (Java's client offers `h2c` with every
- * request), and one in another method, is ignored as RFC 9110, section 7.8, allows: plain HTTP.
+ * The one place that decides whether a request is a WebSocket handshake: a GET without a body that
+ * has every header of RFC 6455, section 4.2.1. An offer of another protocol (Java's client offers
+ * `h2c` with every request), and one in another method, is ignored as RFC 9110, section 7.8,
+ * allows: plain HTTP.
  */
 export const handshake = (method: string, headers: HeaderRecord): Handshake => {
   const upgrade = headers["upgrade"];
@@ -89,7 +93,10 @@ export const handshake = (method: string, headers: HeaderRecord): Handshake => {
 /** What a caller that asks for a WebSocket in a wrong way is told, with 400. */
 export const badHandshake = (why: string): string => `Bad WebSocket handshake: it lacks ${why}\n`;
 
-/** An offer that is not taken up is not passed on: what reads it later would take the request for an upgrade. */
+/**
+ * An offer that is not taken up is not passed on: what reads it later would take the request for an
+ * upgrade.
+ */
 export const dropOffer = (headers: HeaderRecord): void => {
   if (headers["upgrade"] !== undefined) Reflect.deleteProperty(headers, "upgrade");
 };
@@ -98,7 +105,9 @@ export const dropOffer = (headers: HeaderRecord): void => {
 const listed = (lines: ReadonlyArray<string> = []): string[] =>
   lines.flatMap((line) => line.split(",").map((item) => item.trim()));
 
-/** `wanted` if the caller offered it: an answer that was not offered makes browsers fail the socket. */
+/**
+ * `wanted` if the caller offered it: an answer that was not offered makes browsers fail the socket.
+ */
 export const subprotocol = (
   headers: HeaderRecord,
   wanted: string | undefined,

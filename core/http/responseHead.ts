@@ -82,12 +82,14 @@ export const reasonPhrase = (status: number): string => {
   throw new RangeError(`A response's status is an integer from 200 to 999, not ${status}`);
 };
 
-/** Whether the status means that no body follows, whatever the head says (RFC 9112, section 6.3). */
+/**
+ * Whether the status means that no body follows, whatever the head says (RFC 9112, section 6.3).
+ */
 export const bodiless = (status: number): boolean => status === 204 || status === 304;
 
 /**
- * Whether a whole answer says how long its body is. To a HEAD only where there is one: many frameworks take it away, and
- * a length must be a GET's or not be said (RFC 9110 §8.6).
+ * Whether a whole answer says how long its body is. To a HEAD only where there is one: many
+ * frameworks take it away, and a length must be a GET's or not be said (RFC 9110 §8.6).
  */
 export const saysLength = (
   { status, body }: { readonly status: number; readonly body: Uint8Array | string },
@@ -101,7 +103,10 @@ const LATIN1 = /^[\t\x20-\x7e\x80-\xff]*$/;
 /** Whether the text can name a header field, or an item of one (RFC 9110, section 5.6.2). */
 export const isToken = (text: string): boolean => TOKEN.test(text);
 
-/** Whether the value can go out as it is, or must be encoded as Latin-1. Throws on one that may not go out. */
+/**
+ * Whether the value can go out as it is, or must be encoded as Latin-1. Throws on one that may not
+ * go out.
+ */
 export const headerEncoding = (name: string, value: string): "ascii" | "latin1" => {
   if (typeof value !== "string" || !isToken(name))
     throw new TypeError(`Not a header: ${JSON.stringify(name)} with a value of ${typeof value}`);
@@ -112,7 +117,10 @@ export const headerEncoding = (name: string, value: string): "ascii" | "latin1" 
 
 export type HeaderOwner = "handler" | "server" | "connection";
 
-/** Framing, connection and date belong to the server; what a handler says about them is dropped, save `connection: close`. */
+/**
+ * Framing, connection and date belong to the server; what a handler says about them is dropped,
+ * save `connection: close`.
+ */
 export const headerOwner = (name: string): HeaderOwner => {
   switch (name.toLowerCase()) {
     case "connection":

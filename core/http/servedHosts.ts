@@ -1,7 +1,8 @@
 /**
- * Which values of the `Host` header a server answers: the defence of a server on a loopback address against DNS
- * rebinding. A page of evil.example that has its own name resolve to 127.0.0.1 is of the same origin as the server there,
- * for the browser, but its requests still say `Host: evil.example`. Pure; asked by the gateway and the private port.
+ * Which values of the `Host` header a server answers: the defence of a server on a loopback address
+ * against DNS rebinding. A page of evil.example that has its own name resolve to 127.0.0.1 is of
+ * the same origin as the server there, for the browser, but its requests still say `Host:
+ * evil.example`. Pure; asked by the gateway and the private port.
  */
 
 export interface ServedHosts {

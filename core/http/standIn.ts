@@ -1,6 +1,6 @@
 /**
- * Lets a class of ours stand in for one of the platform's: `instanceof` holds, and every member that
- * the class does not have itself is asked of the real object behind it, which is made then.
+ * Lets a class of ours stand in for one of the platform's: `instanceof` holds, and every member
+ * that the class does not have itself is asked of the real object behind it, which is made then.
  */
 type Real = object;
 

@@ -1,8 +1,9 @@
 /**
- * Takes apart what users' code returned as a response, and refuses what no HTTP answer can be: agents' answers in
- * their host, the module's `fetch` in its gateway. A `Response` can be made that says "101", an error's 0, a body that
- * was read or is being read; and what only looks like one (a polyfill's, an object by hand) can say anything. Refused
- * here it is an error of the code that returned it; further on it would be one of whoever sends it.
+ * Takes apart what users' code returned as a response, and refuses what no HTTP answer can be:
+ * agents' answers in their host, the module's `fetch` in its gateway. A `Response` can be made that
+ * says "101", an error's 0, a body that was read or is being read; and what only looks like one (a
+ * polyfill's, an object by hand) can say anything. Refused here it is an error of the code that
+ * returned it; further on it would be one of whoever sends it.
  */
 import type { HeaderPairs } from "../../schemas/Call.ts";
 import { LazyResponse } from "./LazyResponse.ts";
@@ -26,9 +27,9 @@ const STATUS_MAX = 599;
 const SWITCHING_PROTOCOLS = 101;
 
 /**
- * A response with its whole body. `by`: who returned it, for the error. Throws, or rejects with, a `TypeError` that
- * says what is wrong, or with what the body's stream failed with. Not `async`: most bodies are at hand, and a promise more is
- * one of those that a webhook waits for.
+ * A response with its whole body. `by`: who returned it, for the error. Throws, or rejects with, a
+ * `TypeError` that says what is wrong, or with what the body's stream failed with. Not `async`:
+ * most bodies are at hand, and a promise more is one of those that a webhook waits for.
  */
 export function wholeResponse(
   response: unknown,
@@ -38,7 +39,10 @@ export function wholeResponse(
   return taken.response === undefined ? taken : whole(taken, by);
 }
 
-/** For a caller who takes a body as it is made: waits for no more than its beginning, near `bytesMax`. Rejects as `wholeResponse`. */
+/**
+ * For a caller who takes a body as it is made: waits for no more than its beginning, near
+ * `bytesMax`. Rejects as `wholeResponse`.
+ */
 export async function beginResponse(
   response: unknown,
   by: string,
@@ -99,7 +103,9 @@ const statusFault = (status: number): string =>
 const unsendable = (by: string, why: string): TypeError =>
   new TypeError(`${by} returned a Response that can't be sent: ${why}`);
 
-/** By shape, not by class: a module may bring a `Response` of its own (a polyfill, another realm). */
+/**
+ * By shape, not by class: a module may bring a `Response` of its own (a polyfill, another realm).
+ */
 const isResponse = (value: unknown): value is Response =>
   typeof value === "object" &&
   value !== null &&

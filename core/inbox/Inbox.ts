@@ -5,11 +5,12 @@
  * 2. Everything stored and not acked is delivered, at least once, to the one consumer of its shard,
  *    in stored order for each agent on first delivery.
  * 3. `consume` first takes the shard over: whatever an earlier consumer held and did not ack is
- *    delivered again at once. The lane is its latest owner's: a consumer of an earlier epoch than the
- *    present one's is refused, for a host that was frozen between its claim and this may come long after its successor.
+ *    delivered again at once. The lane is its latest owner's: a consumer of an earlier epoch than
+ *    the present one's is refused, for a host that was frozen between its claim and this may come
+ *    long after its successor.
  * 4. An acked input is never delivered again (to a consumer that starts after the ack was stored).
- * 5. A delivery does not hold its bytes for the host: past a bound the host keeps only `seq` and reads
- *    again by `get`.
+ * 5. A delivery does not hold its bytes for the host: past a bound the host keeps only `seq` and
+ *    reads again by `get`.
  *
  * Adapters: `services/nats/NatsInbox`, `services/memory/MemoryInbox`; one conformance suite.
  */
@@ -20,11 +21,17 @@ import type { AgentId, Epoch, Sequence, ShardId } from "../../schemas/Address.ts
 export interface Delivery {
   readonly id: AgentId;
   readonly seq: Sequence;
-  /** 1 for the first delivery. Counts deliveries since the shard was last taken over: a take-over forgets. */
+  /**
+   * 1 for the first delivery. Counts deliveries since the shard was last taken over: a take-over
+   * forgets.
+   */
   readonly deliveries: number;
   /** An `InboxEnvelope` frame. */
   readonly data: Uint8Array;
-  /** Done with: removed from the queue. Fire and forget; a lost ack is a redelivery, which dedup drops. */
+  /**
+   * Done with: removed from the queue. Fire and forget; a lost ack is a redelivery, which dedup
+   * drops.
+   */
   readonly ack: () => void;
   /** Deliver again, `delayMs` from now. */
   readonly nak: (delayMs: number) => void;
@@ -35,7 +42,10 @@ export type InputHandle = Omit<Delivery, "data">;
 
 export type PublishResult =
   | { readonly _tag: "Stored"; readonly seq: Sequence }
-  /** Not known to be stored when `signal` fired (it may be: publish again with the same key is safe). */
+  /**
+   * Not known to be stored when `signal` fired (it may be: publish again with the same key is
+   * safe).
+   */
   | { readonly _tag: "Unavailable"; readonly message: string };
 
 /** A later owner of the shard has its lane. */
@@ -48,14 +58,17 @@ export class LaneTaken extends Data.TaggedError("LaneTaken")<{ readonly shard: S
 export interface ConsumeOptions {
   /** Of the shard's lease (rule 3); without one it is earlier than every other. */
   readonly epoch?: Epoch;
-  /** Taking over is given up as soon as it fires, with `BrokerUnavailable`; afterwards it means nothing. */
+  /**
+   * Taking over is given up as soon as it fires, with `BrokerUnavailable`; afterwards it means
+   * nothing.
+   */
   readonly signal?: AbortSignal;
 }
 
 export interface InboxConsumer {
   /**
-   * As far as is known, everything that was stored has been handed on: what comes now by another way overtakes nothing.
-   * False after a broken connection until that is known again.
+   * As far as is known, everything that was stored has been handed on: what comes now by another
+   * way overtakes nothing. False after a broken connection until that is known again.
    */
   readonly caughtUp: boolean;
   /** No delivery begins after this resolves. What is not acked goes to the next consumer. */
@@ -69,13 +82,18 @@ export interface InboxShape {
     data: Uint8Array,
     options: { readonly signal: AbortSignal },
   ) => Promise<PublishResult>;
-  /** Takes the shard's lane over. Rejects with `BrokerUnavailable` or `LaneTaken`; once running it heals itself across broker restarts. */
+  /**
+   * Takes the shard's lane over. Rejects with `BrokerUnavailable` or `LaneTaken`; once running it
+   * heals itself across broker restarts.
+   */
   readonly consume: (
     shard: ShardId,
     handler: (delivery: Delivery) => void,
     options?: ConsumeOptions,
   ) => Promise<InboxConsumer>;
-  /** The agent's stored envelope, or undefined when it was acked. Rejects with `BrokerUnavailable`. */
+  /**
+   * The agent's stored envelope, or undefined when it was acked. Rejects with `BrokerUnavailable`.
+   */
   readonly get: (id: AgentId, seq: Sequence) => Promise<Uint8Array | undefined>;
   /** Inputs stored and not acked yet, over all shards. */
   readonly depth: () => Promise<number>;

@@ -1,9 +1,15 @@
-/** One envelope into an agent's inbox, for who can't go on without it: lanes of jobs and signals, a host's unstored inputs. */
+/**
+ * One envelope into an agent's inbox, for who can't go on without it: lanes of jobs and signals, a
+ * host's unstored inputs.
+ */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { BrokerUnavailable } from "../bus/Bus.ts";
 import type { InboxShape } from "./Inbox.ts";
 
-/** Rejects with `BrokerUnavailable` when it is not known to be stored by the time that `signal` fires. */
+/**
+ * Rejects with `BrokerUnavailable` when it is not known to be stored by the time that `signal`
+ * fires.
+ */
 export async function storeInput(
   inbox: Pick<InboxShape, "publish">,
   id: AgentId,

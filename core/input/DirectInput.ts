@@ -1,67 +1,86 @@
 /**
- * A durable input that its gateway gives straight to its agent and has not stored: when its turn ends well, the turn's
- * own event is all that is ever stored of it, and one answer of the broker all that it waits for.
+ * A durable input that its gateway passes straight to its agent without storing it. When its turn
+ * succeeds, the turn's own event is all that is ever stored of it, and the broker's answer to that
+ * event is the only one that the caller waits for.
  *
- * 1. Nobody was told that it is accepted. Whatever becomes of this host, its gateway still has it, and stores it as
- *    soon as it hears anything but `done` or `stored`, or nothing for a while. The agent may then have done it: its
- *    key tells, as with any repeated input.
- * 2. Nothing half done of it is journaled: before an event says that it has begun and is not done, it lies in
- *    the inbox (`store`), whose copy waits for this run and goes on with it after a crash.
+ * 1. Nobody was told that the input is accepted. Whatever happens to this host, the gateway still
+ *    has the input, and stores it unless it receives `done` or `stored` in time. The agent may have
+ *    run it by then: the input's key shows that, as for any repeated input.
+ * 2. Nothing unfinished is journaled: before an event records the input as begun and not done, the
+ *    input is stored in the inbox (`store`). That copy waits for this run, and resumes after a
+ *    crash.
  * 3. It ends once.
  *
- * Made by `AgentSlot`, run by `Mailbox`, stored by `Committer`.
+ * `AgentSlot` makes it, `Mailbox` runs it, `Committer` stores it.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { CallReply } from "../../schemas/Call.ts";
-import { encodeEnvelope, type InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
+import { encodeEnvelope, type InboxEnvelope, type InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { ResponseParts } from "../http/takeResponse.ts";
-import type { InputHandle } from "../inbox/Inbox.ts";
 import type { UnstoredInput } from "../turn/Turn.ts";
+import type { AgentInput } from "./AgentInput.ts";
 
 export interface DirectEnd {
   readonly reply: Extract<CallReply, { readonly kind: "done" | "stored" | "notHere" }>;
   readonly body?: Uint8Array | string;
 }
 
-/** A stream counts from 1. */
+/** Streams count from 1. */
 const NOT_STORED = 0 as Sequence;
 
-export class DirectInput implements InputHandle, UnstoredInput {
+export class DirectInput implements AgentInput, UnstoredInput {
   readonly id: AgentId;
   readonly envelope: InboxEnvelope;
-  /** In the inbox; 0 while it does not lie there. */
+  /** Its sequence in the inbox; 0 while it is not stored there. */
   seq = NOT_STORED;
   readonly deliveries = 1;
+  data: Uint8Array | undefined;
   readonly ended: Promise<DirectEnd>;
   private end!: (end: DirectEnd) => void;
 
   constructor(id: AgentId, envelope: InboxEnvelope) {
     this.id = id;
     this.envelope = envelope;
+    this.data = envelope.body;
     this.ended = new Promise((resolve) => (this.end = resolve));
   }
 
-  /** As it lies in the inbox, or would. */
-  get data(): Uint8Array {
+  get direct(): this {
+    return this;
+  }
+  read(): InboxEnvelope {
+    return this.envelope;
+  }
+
+  /** Its envelope, as the inbox stores it. */
+  get encoded(): Uint8Array {
     return encodeEnvelope(this.envelope.head, this.envelope.body);
   }
 
   /** Rule 2. Rejects with what `publish` does; nothing may be journaled then. */
   async store(publish: (data: Uint8Array) => Promise<Sequence>): Promise<Sequence> {
-    if (this.seq === NOT_STORED) this.seq = await publish(this.data);
+    if (this.seq === NOT_STORED) this.seq = await publish(this.encoded);
     return this.seq;
   }
 
-  answer({ status, headers, body }: ResponseParts, duplicateOf?: number): void {
+  /** Its caller waits here, not at a subject. */
+  answer(
+    _reply: InboxHead["reply"],
+    { status, headers, body }: ResponseParts,
+    duplicateOf?: number,
+  ): void {
     const duplicate = duplicateOf === undefined ? {} : { duplicateOf };
     this.end({ reply: { kind: "done", status, headers, ...duplicate }, body });
   }
 
-  /** Its answer says so; a copy that lies in the inbox is found done, and acked then. */
+  /** `answer` does that. A copy in the inbox is found done when it is delivered, and acked then. */
   ack(): void {}
 
-  /** Not now: the copy in the inbox comes later, or its gateway makes one. */
+  /** Not now: a copy in the inbox is delivered later, or the gateway stores one. */
   nak(): void {
     this.end({ reply: { kind: this.seq === NOT_STORED ? "notHere" : "stored" } });
+  }
+  leave(): void {
+    this.nak();
   }
 }

@@ -1,22 +1,27 @@
 /**
- * Which of an agent's inputs may be what killed its host before, and how they begin: a crash tells nobody, so what is in doubt
- * is journaled as begun before it runs, and its attempts count even when nobody lives to tell.
+ * Decides which of an agent's inputs may have killed their host before, and how such inputs begin.
+ * A crash reports nothing, so an input in doubt is journaled as begun before it runs. Its attempts
+ * then count even when its host dies.
  *
- * 1. The first stored input that begins after a wake decides: when it is older than `SUSPECT_AGE_MS`, or memory was full just
- *    now, each input that was stored before this wake is in doubt. Announced is each of them, not the first only: an older one
- *    that gets done in the instant before the death would leave no trace of the one that killed.
- * 2. Those that begin together are announced in one commit, and begin in their order when it is stored. Nothing overtakes them.
- * 3. One that was begun before begins when those before it have, and nothing begins beside it: the one that kills then
- *    spends its own attempts from the second announced death on, however many wait around it.
- * 4. What a gateway gave to this host without storing it is tried for the first time: it is not in doubt.
+ * 1. The first stored input that begins after a wake decides. When it is older than
+ *    `SUSPECT_AGE_MS`, or memory was full just now, every input that was stored before this wake is
+ *    in doubt. Each of them is announced, not only the first: an older one that finishes just
+ *    before the death would hide the one that killed.
+ * 2. Inputs that begin together are announced in one commit, and begin in their order when it is
+ *    stored. Nothing overtakes them.
+ * 3. An input that was begun before begins when those before it have begun, and nothing begins
+ *    beside it. From the second announced death on, the input that kills spends only its own
+ *    attempts.
+ * 4. An input that a gateway passed to this host without storing it is tried for the first time: it
+ *    is not in doubt.
  *
- * Asked by `Mailbox`; the announcing is that of `Suspects`.
+ * `Mailbox` asks; `Suspects` announces.
  */
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { Suspects } from "./Suspects.ts";
 import type { Turn } from "../turn/Turn.ts";
 
-/** A death is found out, and its shard claimed, a few seconds later. */
+/** A host's death is detected, and its shard claimed, within a few seconds. */
 const SUSPECT_AGE_MS = 3_000;
 
 /** The agent whose inputs they are. */
@@ -34,7 +39,10 @@ export class InputDoubts {
   /** Key of the input of rule 3. */
   private alone: string | undefined;
 
-  /** `suspicious`: an input threw the agent out of memory just now; what waits is in doubt whatever its age. */
+  /**
+   * `suspicious`: an input just made the agent leave memory; inputs are in doubt whatever their
+   * age.
+   */
   constructor(agent: DoubtsAgent, suspicious: boolean) {
     this.agent = agent;
     this.suspicious = suspicious;
@@ -46,8 +54,9 @@ export class InputDoubts {
   }
 
   /**
-   * Undefined: it may run at once. Else resolves when it may, with what is to be called when its run is over, if anything.
-   * Rejects with `AgentDiscarded`. `storedMs`: since the epoch; `attempt`: its number, from 1.
+   * Undefined: the input may run at once. Else resolves when it may run, to a function to call when
+   * the run is over, if there is one. Rejects with `AgentDiscarded`. `storedMs`: since the epoch;
+   * `attempt`: its number, from 1.
    */
   pass(
     turn: Turn,
@@ -61,7 +70,7 @@ export class InputDoubts {
       if (this.last === last) this.last = undefined;
       return undefined;
     });
-    // Who waits for it is told; there may be nobody.
+    // Its waiters receive the rejection; there may be none.
     last.catch(() => undefined);
     this.last = last;
     return announced;

@@ -1,23 +1,26 @@
 /**
  * An agent's durable inputs, from delivery to ack.
  *
- * 1. Inputs begin in stored order; they interleave at awaits like any turn, `TURNS_MAX` at most.
- * 2. At most `HELD_MAX` inputs are held with their bytes; past that only their sequence numbers are,
- *    and each is read again when its turn comes. A flooded agent costs its shard neither memory nor order.
- * 3. An input runs iff its key is not done (the journal decides, not the broker). One that runs already
- *    is not begun a second time: its repetition waits, and then finds the key done.
- * 4. An input is acked only after the event that finishes it is stored, and answered then too.
- * 5. A failed run is journaled (its attempt counts, across hosts) and delivered again after its backoff;
- *    the last failed attempt goes to the dead letters first, then to the journal, then it is acked.
- * 6. One that was not stored first (`DirectInput`) is an input like the others, and never held by number only.
+ * 1. Inputs begin in stored order. They interleave at awaits like any turn, at most `TURNS_MAX`.
+ * 2. At most `HELD_MAX` inputs are held with their bytes. Of the others only the sequence numbers
+ *    are held, and each is read again when its turn comes: a flooded agent costs its shard neither
+ *    memory nor order.
+ * 3. An input runs iff its key is not done; the journal decides, not the broker. A repetition of an
+ *    input that is running waits for that run, and then finds the key done.
+ * 4. An input is acked and answered only after the event that finishes it is stored.
+ * 5. A failed run is journaled, so that its attempt counts across hosts, and delivered again after
+ *    its backoff. After the last failed attempt the input is stored as a dead letter, then
+ *    journaled as dead, then acked.
+ * 6. An input that was not stored first (`DirectInput`) is an input like the others, and is always
+ *    held with its bytes.
  * 7. A webhook of another entity than the agent's own is refused before its turn (`sluggedEntity`):
  *    answered 409, and dead-lettered where it was stored. The journal does not mention it.
  *
- * Fed by the host's inbox consumer and by calls of gateways; feeds `ActiveAgent.run` and the answer outlet.
+ * The host's inbox consumer and gateways' calls feed it; it feeds `ActiveAgent.run` and the
+ * answers.
  */
-import type { InputAnswer } from "../../schemas/Call.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
-import { decodeEnvelope, type InboxEnvelope, type InboxHead } from "../../schemas/InboxEnvelope.ts";
+import type { InboxEnvelope, InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { ResponseParts } from "../http/takeResponse.ts";
 import type { Delivery, InputHandle } from "../inbox/Inbox.ts";
 import { conflictReason, isSameEntity } from "../webhook/sluggedEntity.ts";
@@ -26,10 +29,12 @@ import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import type { Suspects } from "./Suspects.ts";
 import { deadKeys, isDead } from "./deadInputs.ts";
-import { DirectInput, type DirectEnd } from "./DirectInput.ts";
+import type { AgentInput } from "./AgentInput.ts";
+import type { DirectEnd, DirectInput } from "./DirectInput.ts";
 import { INTERNAL_ERROR, REFUSED, REPEATED } from "./fixedAnswers.ts";
 import { InputDoubts } from "./InputDoubts.ts";
 import { backoffMs, retryOf } from "../retry/retryPolicy.ts";
+import { StoredInput, type AnswerOutlet } from "./StoredInput.ts";
 import { runEnvelope, type EnvelopeAgent } from "./runEnvelope.ts";
 import { SparseMap } from "../collections/sparse.ts";
 import { Turn } from "../turn/Turn.ts";
@@ -57,42 +62,43 @@ export interface MailboxAgent extends AgentTurns, Omit<EnvelopeAgent, "lanes"> {
   readonly isLost: boolean;
 }
 
-export interface MailboxHost {
-  /** Stored bytes of an input that was held by number only; undefined when it was acked meanwhile. */
+export interface MailboxHost extends AnswerOutlet {
+  /** Stored bytes of an input held by number only; undefined when it was acked meanwhile. */
   readonly read: (seq: Delivery["seq"]) => Promise<Uint8Array | undefined>;
-  readonly answer: (subject: string, answer: InputAnswer, body: Uint8Array | string) => void;
-  /** Stores a dead letter; `input`: of one that does not lie in the inbox. Rejects with `BrokerUnavailable`. */
+  /**
+   * Stores a dead letter. `input`: its bytes, where the inbox does not have them. Rejects with
+   * `BrokerUnavailable`.
+   */
   readonly deadLetter: (delivery: InputHandle, reason: string, input?: Uint8Array) => Promise<void>;
   readonly onTurn: () => void;
   readonly onDuplicate: () => void;
   readonly onEntityConflict: () => void;
 }
 
-interface Held {
-  /** A `DirectInput` where it was not stored first. */
-  readonly delivery: InputHandle;
-  data: Uint8Array | undefined;
-}
-
-/** An input that runs, and repetitions of it that wait for that. */
+/** An input that runs, and the repetitions that wait for it. */
 interface Running {
   readonly keys: ReadonlyArray<string>;
-  readonly held: Held;
-  readonly repeated: Held[];
+  readonly input: AgentInput;
+  readonly repeated: AgentInput[];
 }
 
 export class Mailbox {
   private readonly agent: MailboxAgent;
   private readonly host: MailboxHost;
   private readonly doubts: InputDoubts;
-  private readonly waiting: Held[] = [];
+  private readonly waiting: AgentInput[] = [];
   private withBytes = 0;
   private pumping = false;
-  /** Of the first webhook that began here: its event may not be stored yet. */
+  /** The entity of the first webhook that began here: its event may not be stored yet. */
   private entityBegun: string | undefined;
-  /** Not many (`TURNS_MAX`), nearly always one: looked through, for a `Map` that fills and empties costs more. */
+  /**
+   * At most `TURNS_MAX`, nearly always one: a scan costs less than a `Map` that fills and empties.
+   */
   private readonly running: Running[] = [];
-  /** Monotonic, by key: a stored copy of what failed here unstored comes at once, and is not to run before. */
+  /**
+   * Monotonic, by key: the stored copy of a failed `DirectInput` arrives at once and waits until
+   * then.
+   */
   private readonly resting = new SparseMap<string, number>();
 
   /** `suspicious`: an input threw the agent out of memory just now. */
@@ -106,59 +112,61 @@ export class Mailbox {
     return this.waiting.length === 0 && this.running.length === 0;
   }
 
-  /** Takes an input; without `data` it is read from the inbox when its turn comes. */
-  deliver(delivery: InputHandle, data?: Uint8Array): void {
+  /** Accepts an input; without `data` it is read from the inbox when its turn comes. */
+  deliver(handle: InputHandle, data?: Uint8Array): void {
     const keep = data !== undefined && this.withBytes < HELD_MAX;
     if (keep) this.withBytes++;
-    this.waiting.push({ delivery, data: keep ? data : undefined });
+    this.waiting.push(new StoredInput(handle, keep ? data : undefined, this.host));
     this.pump();
   }
 
-  /** Rule 6. The input's end says what became of it. */
+  /** Rule 6. Resolves to the input's end. */
   give(input: DirectInput): Promise<DirectEnd> {
     if (this.agent.discarded || this.withBytes >= HELD_MAX) input.nak();
     else {
       this.withBytes++;
-      this.waiting.push({ delivery: input, data: input.envelope.body });
+      this.waiting.push(input);
       this.pump();
     }
     return input.ended;
   }
 
-  /** Forgets what has not begun: it stays stored, for the next owner, or is its gateway's to store. */
+  /**
+   * Drops inputs that have not begun: the inbox has them for the next owner, or the gateway stores
+   * them.
+   */
   stop(): void {
-    for (const { delivery } of this.waiting) if (delivery instanceof DirectInput) delivery.nak();
+    for (const input of this.waiting) input.leave();
     this.waiting.length = 0;
     this.withBytes = 0;
   }
 
-  /** The agent was discarded: what ran may never be heard of again. */
+  /** The agent was discarded: runs that are under way may never end. */
   abandon(): void {
     this.stop();
-    for (const { held, repeated } of this.running)
-      for (const { delivery } of [held, ...repeated])
-        if (delivery instanceof DirectInput) delivery.nak();
+    for (const { input, repeated } of this.running)
+      for (const each of [input, ...repeated]) each.leave();
   }
 
-  /** Starts what may start. Reading an input again and blocked agents make it wait; order is kept. */
+  /** Begins inputs in order, until one has to be read again or the agent is blocked. */
   private pump(): void {
     if (this.pumping) return;
     this.pumping = true;
     try {
       while (this.waiting.length > 0 && this.running.length < TURNS_MAX && !this.agent.discarded) {
-        const held = this.waiting[0]!;
+        const input = this.waiting[0]!;
         if (this.doubts.closed) return;
         if (this.agent.committer.holding) {
           this.agent.committer.whenReleased(() => this.pump());
           return;
         }
-        if (held.data === undefined || this.agent.isBlocked) {
-          void this.pumpLater(held);
+        if (input.data === undefined || this.agent.isBlocked) {
+          void this.pumpLater(input);
           return;
         }
         this.waiting.shift();
         this.withBytes--;
-        this.begin(held, held.data);
+        this.begin(input, input.data);
       }
     } finally {
       if (!this.loading) this.pumping = false;
@@ -166,30 +174,30 @@ export class Mailbox {
   }
   private loading = false;
 
-  private async pumpLater(held: Held): Promise<void> {
+  private async pumpLater(input: AgentInput): Promise<void> {
     this.loading = true;
     try {
       await this.agent.unblocked();
-      if (held.data === undefined) {
-        const data = await this.host.read(held.delivery.seq);
-        if (this.waiting[0] !== held) return; // stopped meanwhile
+      if (input.data === undefined) {
+        const data = await this.host.read(input.seq);
+        if (this.waiting[0] !== input) return; // stopped meanwhile
         if (data === undefined) {
           this.waiting.shift();
-          held.delivery.ack(); // it is not stored any more: only its handle is let go
+          input.ack(); // it is not stored any more: only its handle is released
         } else {
-          held.data = data;
+          input.data = data;
           this.withBytes++;
         }
       }
     } catch (error) {
       // The broker is away or the agent was discarded: the input stays stored and comes again.
-      if (!this.agent.discarded && this.waiting[0] === held) {
+      if (!this.agent.discarded && this.waiting[0] === input) {
         this.agent.log.warn("an input could not be read again; it will be redelivered", {
-          seq: held.delivery.seq,
+          seq: input.seq,
           error: String(error),
         });
         this.waiting.shift();
-        held.delivery.nak(REREAD_MS);
+        input.nak(REREAD_MS);
       }
     } finally {
       this.loading = false;
@@ -198,57 +206,57 @@ export class Mailbox {
     }
   }
 
-  private begin(held: Held, data: Uint8Array): void {
-    const { delivery } = held;
+  private begin(input: AgentInput, data: Uint8Array): void {
     let envelope: InboxEnvelope;
     try {
-      envelope = delivery instanceof DirectInput ? delivery.envelope : decodeEnvelope(data);
+      envelope = input.read(data);
     } catch (error) {
       if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
-      this.deadLetter(held, error.message).catch(() => held.delivery.nak(REREAD_MS));
+      this.deadLetter(input, error.message).catch(() => input.nak(REREAD_MS));
       return;
     }
     const { head } = envelope;
-    if (isDead(this.agent.image.done, delivery, head)) {
-      held.delivery.ack();
+    if (isDead(this.agent.image.done, input, head)) {
+      input.ack();
       return;
     }
-    // Triggers of jobs: the agent's own tables say what runs.
-    if (head.kind === "queue" || head.kind === "schedule")
-      return this.agent.lanes.offer(head.kind, head.key, held.delivery);
+    // A trigger of a job: the agent's own tables decide what runs.
+    if (head.kind === "queue" || head.kind === "schedule") {
+      input.data = undefined; // held until the job is settled, and not looked at again
+      return this.agent.lanes.offer(head.kind, head.key, input);
+    }
     if (head.entity !== undefined) {
       const owner = (this.entityBegun ??= this.agent.image.entity ?? head.entity);
-      if (!isSameEntity(owner, head.entity)) return this.refuse(held, head, owner);
+      if (!isSameEntity(owner, head.entity)) return this.refuse(input, head, owner);
     }
     const doneAt = this.doneAt(envelope);
     if (doneAt !== undefined) {
-      held.delivery.ack();
+      input.ack();
       this.host.onDuplicate();
-      this.answer(held, head, REPEATED, doneAt);
+      input.answer(head.reply, REPEATED, doneAt);
       return;
     }
     const restMs = (this.resting.get(head.key) ?? 0) - this.agent.time.monotonicMs();
-    if (restMs > 0) return delivery.nak(restMs);
+    if (restMs > 0) return input.nak(restMs);
     this.resting.delete(head.key);
     const keys = [head.key, ...(head.alsoKeys ?? [])];
     const same = this.running.find((other) => other.keys.some((key) => keys.includes(key)));
     if (same !== undefined) {
-      held.data = data;
-      same.repeated.push(held);
+      same.repeated.push(input);
       return;
     }
-    const running: Running = { keys, held, repeated: [] };
+    const running: Running = { keys, input, repeated: [] };
     this.running.push(running);
     const ended = (): void => {
       this.running.splice(this.running.indexOf(running), 1);
       this.doubts.over(head.key);
-      // Nothing when it has ended otherwise.
-      if (delivery instanceof DirectInput) delivery.nak();
+      // Does nothing when it has ended otherwise.
+      input.leave();
       if (this.agent.discarded) return;
       for (const again of running.repeated) this.begin(again, again.data!);
       this.pump();
     };
-    this.runInput(held, envelope).then(ended, (error: unknown) => {
+    this.runInput(input, envelope).then(ended, (error: unknown) => {
       if (!this.agent.discarded)
         this.agent.abort(`an input could not be finished: ${String(error)}`);
       ended();
@@ -256,13 +264,12 @@ export class Mailbox {
   }
 
   /** Rule 7. */
-  private refuse(held: Held, head: InboxHead, owner: string): void {
-    const { delivery } = held;
+  private refuse(input: AgentInput, head: InboxHead, owner: string): void {
     const reason = conflictReason(head.entity!, owner);
     this.host.onEntityConflict();
-    const answered = (): void => this.answer(held, head, REFUSED);
-    if (!(delivery instanceof DirectInput))
-      return void this.deadLetter(held, reason).then(answered, () => delivery.nak(REREAD_MS));
+    const answered = (): void => input.answer(head.reply, REFUSED);
+    if (input.direct === undefined)
+      return void this.deadLetter(input, reason).then(answered, () => input.nak(REREAD_MS));
     this.agent.log.warn("a webhook is refused", { key: head.key, reason });
     answered();
   }
@@ -278,23 +285,23 @@ export class Mailbox {
     return undefined;
   }
 
-  private async runInput(held: Held, envelope: InboxEnvelope): Promise<void> {
+  private async runInput(input: AgentInput, envelope: InboxEnvelope): Promise<void> {
     const { agent } = this;
-    const { delivery } = held;
     const { head } = envelope;
-    // By key: two copies that are tried in turn share their attempts, or neither would ever spend them.
+    // By key: two copies that are tried in turn share their attempts, or neither would ever spend
+    // them.
     const begun = agent.image.begun.get(head.key);
     const attempt = begun === undefined ? 1 : agent.suspects.next(head.key, begun.attempts);
     const retry = retryOf(agent);
     const turn = new Turn({
-      cause: causeOfEnvelope(head, envelope.body, delivery.seq, attempt),
+      cause: causeOfEnvelope(head, envelope.body, input.seq, attempt),
       owner: agent,
       durable: true,
-      ...(delivery instanceof DirectInput ? { input: delivery } : {}),
+      ...(input.direct === undefined ? {} : { input: input.direct }),
     });
-    // A run whose outcome nobody knows may have been the last one allowed: one more, marked, at most.
+    // A run with an unknown outcome may have been the last one allowed: at most one more, marked.
     if (attempt > retry.maxAttempts + 1) {
-      return this.finish(held, turn, envelope, {
+      return this.finish(input, turn, envelope, {
         error: "its attempts are exhausted; the last one did not end",
       });
     }
@@ -313,68 +320,51 @@ export class Mailbox {
     } finally {
       cleared?.();
     }
-    if (agent.destroyed) return this.endDestroyed(held, head, response ?? INTERNAL_ERROR);
+    if (agent.destroyed) return this.endDestroyed(input, head, response ?? INTERNAL_ERROR);
     if (agent.discarded) return;
     if (response !== undefined)
-      return this.finish(held, turn, envelope, {
+      return this.finish(input, turn, envelope, {
         response,
         ...(failure === undefined ? {} : { error: failure }),
       });
     if (attempt >= retry.maxAttempts)
-      return this.finish(held, turn, envelope, { error: failure ?? "it failed" });
+      return this.finish(input, turn, envelope, { error: failure ?? "it failed" });
     turn.outcome = { done: [], dead: false, error: failure };
     const delayMs = backoffMs(retry, attempt, agent.time.random());
     await this.commitEnd(turn);
-    if (delivery instanceof DirectInput)
-      this.resting.set(head.key, agent.time.monotonicMs() + delayMs);
-    delivery.nak(delayMs);
+    if (input.direct !== undefined) this.resting.set(head.key, agent.time.monotonicMs() + delayMs);
+    input.nak(delayMs);
   }
 
   /** The input's end: done with a response, or dead (rule 5). */
   private async finish(
-    held: Held,
+    input: AgentInput,
     turn: Turn,
     { head }: InboxEnvelope,
     end: { readonly response?: ResponseParts; readonly error?: string },
   ): Promise<void> {
     const dead = end.response === undefined;
-    const { delivery } = held;
-    if (dead) {
-      const input = delivery instanceof DirectInput ? delivery.data : undefined;
-      await this.host.deadLetter(delivery, end.error ?? "it failed", input);
-    }
+    if (dead) await this.host.deadLetter(input, end.error ?? "it failed", input.encoded);
     turn.outcome = {
-      done: dead ? deadKeys(delivery, head) : [head.key, ...(head.alsoKeys ?? [])],
+      done: dead ? deadKeys(input, head) : [head.key, ...(head.alsoKeys ?? [])],
       dead,
       error: end.error,
     };
     await this.commitEnd(turn);
-    delivery.ack();
-    this.answer(held, head, end.response ?? INTERNAL_ERROR);
+    input.ack();
+    input.answer(head.reply, end.response ?? INTERNAL_ERROR);
   }
 
-  /** The agent is destroyed: the input that did it is done with that; any other goes to the fresh agent. */
-  private endDestroyed(held: Held, head: InboxHead, response: ResponseParts): void {
+  /** The agent is destroyed. The input that did it is done; any other goes to the fresh agent. */
+  private endDestroyed(input: AgentInput, head: InboxHead, response: ResponseParts): void {
     if (this.agent.image.done.seqOf(head.key) === undefined) return;
-    held.delivery.ack();
-    this.answer(held, head, response);
+    input.ack();
+    input.answer(head.reply, response);
   }
 
-  /** `duplicateOf`: where it was done the first time. */
-  private answer(
-    { delivery }: Held,
-    { reply }: InboxHead,
-    response: ResponseParts,
-    duplicateOf?: number,
-  ): void {
-    if (delivery instanceof DirectInput) return delivery.answer(response, duplicateOf);
-    if (reply === undefined) return;
-    const { status, headers, body } = response;
-    const duplicate = duplicateOf === undefined ? {} : { duplicateOf };
-    this.host.answer(reply.subject, { id: reply.id, status, headers, ...duplicate }, body);
-  }
-
-  /** Ends the turn and waits for its event. Never resolves for an agent that is discarded meanwhile. */
+  /**
+   * Ends the turn and waits for its event. Never resolves for an agent that is discarded meanwhile.
+   */
   private commitEnd(turn: Turn): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.agent.discarded) return reject(new Error("discarded"));
@@ -383,12 +373,12 @@ export class Mailbox {
     });
   }
 
-  private async deadLetter(held: Held, reason: string): Promise<void> {
+  private async deadLetter(input: AgentInput, reason: string): Promise<void> {
     this.agent.log.error("an input can't be run; it goes to the dead letters", {
-      seq: held.delivery.seq,
+      seq: input.seq,
       reason,
     });
-    await this.host.deadLetter(held.delivery, reason);
-    held.delivery.ack();
+    await this.host.deadLetter(input, reason);
+    input.ack();
   }
 }

@@ -1,20 +1,22 @@
 /**
- * What may have killed the host that ran it: a crash tells nobody, so each job that waited when its agent woke, and the
- * inputs that a mailbox suspects, are journaled as begun before they run. Calls carry the suspicion themselves (`Call.suspect`).
+ * Runs apart what may have killed its host before. A crash reports nothing, so each job that waited
+ * when its agent woke, and the inputs that a mailbox suspects, are journaled as begun before they
+ * run. Calls carry the suspicion themselves (`Call.suspect`).
  *
- * 1. A job that was begun before and did not end runs while no other such job does: so the one that kills spends
- *    its own attempts, and not those of jobs that happened to run beside it.
- * 2. Nor do such a job and an input that was begun before run beside each other. Whichever comes second waits, but not for
- *    ever: an input may wait for a job, and a job for an input.
- * 3. What was journaled and lost its agent before it ran spends nothing (`Unbegun`).
- * 4. A call that was out when its host was lost runs beside none of these, and beside no other such call. It does not wait here:
- *    its caller asks again. So one that ends this host takes only itself down, for the others were not out.
+ * 1. A job that was begun before and did not end runs while no other such job does. The one that
+ *    kills spends its own attempts, and not those of jobs that happened to run beside it.
+ * 2. Such a job and an input that was begun before do not run beside each other either. The second
+ *    waits, but not for ever: an input may wait for a job, and a job for an input.
+ * 3. An attempt that was journaled and lost its agent before it ran is not spent (`Unbegun`).
+ * 4. A call that was under way when its host was lost runs beside none of these, and beside no
+ *    other such call. It does not wait here: its caller asks again. A call that ends this host then
+ *    takes only itself down, since the others were not under way.
  */
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { Turn } from "../turn/Turn.ts";
 import type { Unbegun } from "./Unbegun.ts";
 
-/** Rules 2 and 4. What kills its host mostly does it at once; nearly every turn is shorter. */
+/** Rules 2 and 4. Most killers kill at once, and nearly every turn is shorter. */
 const APART_MS_MAX = 10_000;
 
 const NOTHING = (): void => undefined;
@@ -25,13 +27,13 @@ export type SuspectsAgent = Pick<AgentTurns, "id" | "time" | "committer" | "unle
 export class Suspects {
   private readonly agent: SuspectsAgent;
   private readonly unbegun: Unbegun;
-  /** Undefined: none was alone yet. */
+  /** Undefined: none ran alone yet. */
   private lastJob: Promise<void> | undefined;
   private lastInput: Promise<void> | undefined;
   private lastCall: Promise<void> | undefined;
-  /** Those of rules 1, 2 and 4 that wait or run. */
+  /** How many of rules 1, 2 and 4 wait or run. */
   private holding = 0;
-  /** Monotonic: they keep calls out until then. */
+  /** Monotonic: calls are kept out until then. */
   private apartUntilMs = 0;
 
   constructor(agent: SuspectsAgent, unbegun: Unbegun) {
@@ -39,12 +41,12 @@ export class Suspects {
     this.unbegun = unbegun;
   }
 
-  /** Something runs, or waits to, that may have killed its host before. */
+  /** True while something that may have killed its host runs or waits. */
   get any(): boolean {
     return this.holding > 0;
   }
 
-  /** Rule 4. What it returns is to be called when the call is over; undefined: not now. */
+  /** Rule 4. Call the returned function when the call is over; undefined: not now. */
   admitCall(): (() => void) | undefined {
     if (this.any && this.agent.time.monotonicMs() < this.apartUntilMs) return undefined;
     const { over, ended } = this.hold();
@@ -52,14 +54,14 @@ export class Suspects {
     return ended;
   }
 
-  /** Rule 3. The number of the attempt that comes next for a key that the journal says was begun so often. */
+  /** Rule 3. The number of the next attempt of a key that the journal has as begun so often. */
   next(key: string, journaled: number): number {
     return journaled + (this.unbegun.take(this.agent.id, key, journaled) ? 0 : 1);
   }
 
   /**
-   * `attemptsBefore`: how often its job was begun. Resolves when the journal knows and it may run; what it
-   * gives is to be called when this attempt is over. Rejects with `AgentDiscarded`.
+   * `attemptsBefore`: how often its job was begun. Resolves when the announcement is stored and the
+   * job may run, to a function to call when this attempt is over. Rejects with `AgentDiscarded`.
    */
   async announce(turn: Turn, attemptsBefore: number): Promise<() => void> {
     const cleared = attemptsBefore === 0 ? NOTHING : await this.jobAlone();
@@ -67,7 +69,7 @@ export class Suspects {
     return cleared;
   }
 
-  /** The same for an input; of inputs only the mailbox knows which run alone. */
+  /** The same for an input; the mailbox decides which inputs run alone. */
   async announceInput(turn: Turn, attemptsBefore: number): Promise<() => void> {
     const cleared = attemptsBefore === 0 ? NOTHING : await this.inputApart();
     await this.store(turn);
@@ -80,7 +82,7 @@ export class Suspects {
     turn.announced = true;
     committer.touch(turn);
     this.unbegun.announced(id, key, attempt);
-    // What is announced without an await between is one commit.
+    // Announcements without an await between them share one commit.
     await Promise.resolve();
     await committer.flush(turn);
     this.unbegun.begins(id, key);

@@ -1,17 +1,23 @@
 /**
- * Attempts that this process announced in the journal (what may have killed a host is journaled as begun before it runs) and whose
- * agent it lost before they ran. Nothing of them happened, so the attempt that comes next has their number again. Otherwise an
- * input that waits while leases come and go would spend its attempts on announcements, and die without having been run.
+ * Attempts that this process announced in the journal (what may have killed a host is journaled as
+ * begun before it runs) and whose agent it lost before they ran. Nothing of them happened, so the
+ * attempt that comes next has their number again. Otherwise an input that waits while leases come
+ * and go would spend its attempts on announcements, and die without having been run.
  *
- * 1. An attempt that begins is forgotten here first: one that kills its host, or makes it lose its lease, counts.
- * 2. A process that dies forgets all, and another host knows nothing of it: those attempts count, as of runs nobody knows the end of.
- * 3. What is held matches what the journal says last of the key; where somebody began it since, that counts.
+ * 1. An attempt that begins is forgotten here first: one that kills its host, or makes it lose its
+ *    lease, counts.
+ * 2. A process that dies forgets all, and another host knows nothing of it: those attempts count,
+ *    as of runs nobody knows the end of.
+ * 3. What is held matches what the journal says last of the key; where somebody began it since,
+ *    that counts.
  *
  * One a host. Fed and asked by `Suspects`.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 
-/** Of keys that go elsewhere nothing is heard again: past this the oldest are forgotten, and count. */
+/**
+ * Of keys that go elsewhere nothing is heard again: past this the oldest are forgotten, and count.
+ */
 const HELD_MAX = 10_000;
 
 export class Unbegun {
@@ -19,8 +25,9 @@ export class Unbegun {
   private readonly attempts = new Map<string, number>();
 
   /**
-   * Whether the last attempt that the journal knows of was announced here and never began. Forgotten with the answer: what
-   * has its number next begins, announced or not, or is announced anew.
+   * Whether the last attempt that the journal knows of was announced here and never began.
+   * Forgotten with the answer: what has its number next begins, announced or not, or is announced
+   * anew.
    */
   take(id: AgentId, key: string, journaled: number): boolean {
     if (this.attempts.size === 0) return false;

@@ -1,7 +1,8 @@
 /**
- * What an agent remembers of inputs that exhausted their attempts. Not their key: when the provider (or an operator) sends one
- * again, it runs again. But the delivery, and who waits for it: its host and its gateway may both have stored what was
- * given unstored (`DirectInput`), and the other copy is not to run either.
+ * The keys by which an agent remembers inputs that exhausted their attempts. The input's own key is
+ * not one of them: when the provider or an operator sends the input again, it runs again.
+ * Remembered are the delivery and the waiting caller, because the host and the gateway may both
+ * have stored one `DirectInput`, and the other copy must not run either.
  */
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { DEAD_PREFIX, type DoneSet } from "../journal/DoneSet.ts";

@@ -1,7 +1,7 @@
 /**
- * Puts a job from the dead letters back to where it was: at the end of its queue, or as a schedule that
- * is due now. A turn of its own, whose input is the operator's; what it puts back then runs, retries and
- * dies like any other of its kind. Fed by `Mailbox`.
+ * Puts a job from the dead letters back in its place: at the end of its queue, or as a schedule
+ * that is due now. The redrive is a turn of its own, whose input is the operator's. The job then
+ * runs, retries and dies like any other of its kind. `Mailbox` runs it.
  */
 import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
@@ -16,7 +16,7 @@ export interface RedriveAgent extends Pick<AgentTurns, "time"> {
   readonly lanes: { laneOf(key: string): QueueLane };
 }
 
-/** Throws what makes it impossible: no such callback any more, a payload that is not JSON. */
+/** Throws for a callback that is gone and for a payload that is not JSON. */
 export function redriveJob(agent: RedriveAgent, { head, body }: InboxEnvelope): void {
   const { job, type: callback } = head;
   if (job === undefined || callback === undefined)
@@ -30,7 +30,7 @@ export function redriveJob(agent: RedriveAgent, { head, body }: InboxEnvelope): 
   }
   const lane = agent.lanes.laneOf(job.key);
   if (lane === agent.queue) lane.push(callback, payload, {});
-  // Under the id that it has: the receiver can tell that it is the same webhook, or mail.
+  // Under the same id, so that the receiver recognizes the same webhook or mail.
   else lane.push(callback, payload, { id: (payload as { readonly id: string }).id });
 }
 

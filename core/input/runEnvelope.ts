@@ -1,4 +1,7 @@
-/** Runs one durable input by its kind; what it answers. Queue items and schedules are jobs, run by their lanes. */
+/**
+ * Runs one durable input by its kind and returns the answer. Lanes run jobs (queue items,
+ * schedules).
+ */
 import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { ResponseParts } from "../http/takeResponse.ts";
 import { redriveJob, type RedriveAgent } from "./redriveJob.ts";
@@ -7,7 +10,7 @@ import { runWebhook, type WebhookAgent } from "./runWebhook.ts";
 import { runWorkflowSignal, type SignalReceiver } from "./runWorkflowSignal.ts";
 import type { Turn } from "../turn/Turn.ts";
 
-/** Nobody waits for the answer to a job. */
+/** Nobody waits for this answer. */
 const NO_CONTENT: ResponseParts = { status: 204, headers: [], body: "" };
 
 /** The agent that inputs of every kind run on. */

@@ -1,8 +1,9 @@
 /**
- * Runs one stored message as the agent's `onEmail`. What the message asks for on the way (an answer, a
- * forward) waits in the agent's mail lane and leaves after this turn is stored.
+ * Runs one stored message as the agent's `onEmail`. Messages that the hook asks for (an answer, a
+ * forward) wait in the agent's mail lane and leave after this turn is stored.
  *
- * SMTP was answered long ago: `setReject` tells the sender by a message of its own, where that may be.
+ * SMTP was answered when the message was stored. `setReject` therefore notifies the sender by a
+ * message of its own, where such a message is allowed.
  */
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
@@ -58,7 +59,7 @@ function tellRejected(agent: MailAgent, email: AgentEmail, reason: string): void
     if (draft !== undefined) agent.mail.send(draft);
     agent.log.info("a mail was rejected", { from, to, reason, told: draft !== undefined });
   } catch (error) {
-    // Without a relay, or to an address that is none, nobody can be told; the message itself was handled.
+    // Without a relay or a valid address nobody can be notified; the message itself was handled.
     agent.log.warn("a mail was rejected, and its sender can't be told", {
       from,
       to,

@@ -1,6 +1,7 @@
 /**
- * Runs one stored webhook as the agent's `onRequest`, and makes the requests that agents and modules are given.
- * Between `runEnvelope`, which chooses by the input's kind, and `Mailbox`, which answers with what came of it.
+ * Runs one stored webhook as the agent's `onRequest`, and makes the requests that agents and
+ * modules receive. `runEnvelope` calls it for inputs of its kind; `Mailbox` answers with its
+ * result.
  */
 import { LazyRequest, type LazyRequestInit } from "../http/LazyRequest.ts";
 import { wholeResponse, type ResponseParts } from "../http/takeResponse.ts";
@@ -27,7 +28,9 @@ export async function runWebhook(
   return wholeResponse(await agent.agent.onRequest(request), agent.id.class);
 }
 
-/** A `Request`; GET and HEAD carry no body. Throws `TypeError` for what no HTTP request can be. */
+/**
+ * A `Request`; GET and HEAD have no body. Throws `TypeError` for an invalid method, URL or header.
+ */
 export function makeRequest(
   method: string,
   url: string,

@@ -1,7 +1,7 @@
 /**
- * Runs one stored signal of a workflow as a turn. The receiver knows what the signal means: an agent
- * that started a workflow (`AgentWorkflows`), or a workflow instance (`WorkflowRun`). The mailbox sees
- * to it that a signal applies once, by its key.
+ * Runs one stored signal of a workflow as a turn. The receiver knows what the signal means: an
+ * agent that started a workflow (`AgentWorkflows`), or a workflow instance (`WorkflowRun`). The
+ * mailbox sees to it that a signal applies once, by its key.
  */
 import { decodeSignal, type WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
 

@@ -1,11 +1,14 @@
 /**
- * The webhook that began a turn, as `getCurrentAgent().webhook` shows it: what the gateway found out about it, read from
- * the cause of the turn. The cause comes from the stored input, so a repeated turn sees the same.
+ * The webhook that began a turn, as `getCurrentAgent().webhook` shows it: what the gateway found
+ * out about it, read from the cause of the turn. The cause comes from the stored input, so a
+ * repeated turn sees the same.
  */
 import type { Cause } from "../../schemas/JournalEvent.ts";
 
 export interface CurrentWebhook {
-  /** Path of its route as the module declares it; undefined for one that an older release stored. */
+  /**
+   * Path of its route as the module declares it; undefined for one that an older release stored.
+   */
   readonly route: string | undefined;
   /** Of its verifier, e.g. `github`. */
   readonly provider: string;
@@ -17,7 +20,10 @@ export interface CurrentWebhook {
   readonly event: string | undefined;
 }
 
-/** Name of `unsigned()` where its options give no other; older releases stored nothing else about it. */
+/**
+ * Name of `unsigned()` where its options give no other; older releases stored nothing else about
+ * it.
+ */
 const UNSIGNED = "unsigned";
 
 /** Undefined for a turn of any other kind: HTTP, sockets, calls, schedules, mail. */

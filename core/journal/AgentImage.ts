@@ -29,11 +29,15 @@ export class AgentImage {
   readonly begun = new SparseMap<string, Begun>();
   /** Sequence of the last `destroyed` event; 0 in its first life. */
   life = 0;
-  /** The entity that it was made for: the first whose `slug` is its name. Undefined: none has come. */
+  /**
+   * The entity that it was made for: the first whose `slug` is its name. Undefined: none has come.
+   */
   entity: string | undefined = undefined;
   /** Size of the database after the last event, in pages. */
   pages = 0;
-  /** Journal events since the last snapshot, and their bytes: what a wake elsewhere has to replay. */
+  /**
+   * Journal events since the last snapshot, and their bytes: what a wake elsewhere has to replay.
+   */
   eventsSince = 0;
   bytesSince = 0;
 
@@ -41,7 +45,10 @@ export class AgentImage {
     this.id = id;
   }
 
-  /** A `Snapshot` frame; `image` is the database's committed image, or nothing for a local cache's core. */
+  /**
+   * A `Snapshot` frame; `image` is the database's committed image, or nothing for a local cache's
+   * core.
+   */
   encode(image?: Uint8Array): Uint8Array {
     const head: SnapshotHead = {
       agent: [this.id.class, this.id.name],

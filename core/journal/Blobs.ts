@@ -1,13 +1,20 @@
 /**
  * The blob port: bytes too large for one message (claim checks). Names start with the agent's
- * address so that erasing an agent finds them. `services/nats/NatsBlobs` (object store), `services/memory/MemoryBlobs`.
+ * address so that erasing an agent finds them. `services/nats/NatsBlobs` (object store),
+ * `services/memory/MemoryBlobs`.
  */
 import * as Context from "effect/Context";
 
 export interface BlobsShape {
-  /** Replaces what the name held. Stored and checksummed when it resolves. Rejects with `BrokerUnavailable`. */
+  /**
+   * Replaces what the name held. Stored and checksummed when it resolves. Rejects with
+   * `BrokerUnavailable`.
+   */
   readonly put: (name: string, data: Uint8Array) => Promise<void>;
-  /** Undefined when there is none. Rejects with `BrokerUnavailable`, or `CorruptFrame` when the digest does not match. */
+  /**
+   * Undefined when there is none. Rejects with `BrokerUnavailable`, or `CorruptFrame` when the
+   * digest does not match.
+   */
   readonly get: (name: string) => Promise<Uint8Array | undefined>;
   readonly remove: (name: string) => Promise<void>;
 }

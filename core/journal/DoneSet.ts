@@ -12,7 +12,10 @@ import { SparseMap } from "../collections/sparse.ts";
 
 /** Providers retry for up to three days; GitHub's manual redelivery too (`webhooks.md`). */
 export const DONE_RETENTION_MS = 7 * 24 * 3600 * 1000;
-/** About 5 MB of memory for the busiest agents; an agent would need 25,000 inputs in 7 days to reach it. */
+/**
+ * About 5 MB of memory for the busiest agents; an agent would need 25,000 inputs in 7 days to reach
+ * it.
+ */
 export const DONE_COUNT_MAX = 25_000;
 
 /** Of the keys of inputs that exhausted their attempts (`deadInputs`). */
@@ -25,7 +28,10 @@ interface Done {
 
 export class DoneSet {
   private readonly entries = new SparseMap<string, Done>();
-  /** Whether there may be a dead input among them: most agents never have one, and need not look for it. */
+  /**
+   * Whether there may be a dead input among them: most agents never have one, and need not look for
+   * it.
+   */
   hasDead = false;
 
   get size(): number {

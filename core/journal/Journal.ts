@@ -45,17 +45,23 @@ export interface JournalShape {
     data: Uint8Array,
     options: { readonly expectedSeq: Sequence; readonly signal: AbortSignal },
   ) => Promise<AppendResult>;
-  /** Events with `fromSeq <= seq <= toSeq` (default: all there are now). Rejects with `BrokerUnavailable`. */
+  /**
+   * Events with `fromSeq <= seq <= toSeq` (default: all there are now). Rejects with
+   * `BrokerUnavailable`.
+   */
   readonly read: (
     id: AgentId,
     range: { readonly fromSeq: Sequence; readonly toSeq?: Sequence },
   ) => AsyncIterable<StoredEvent>;
   /**
-   * The last event, or undefined for an agent that has none. One whose bytes are lost is given all the same, for its
-   * sequence, and does not decode. Rejects with `BrokerUnavailable`.
+   * The last event, or undefined for an agent that has none. One whose bytes are lost is given all
+   * the same, for its sequence, and does not decode. Rejects with `BrokerUnavailable`.
    */
   readonly last: (id: AgentId) => Promise<StoredEvent | undefined>;
-  /** Agents that have a journal, of one class or all, in no particular order. Streams; never loads all. */
+  /**
+   * Agents that have a journal, of one class or all, in no particular order. Streams; never loads
+   * all.
+   */
   readonly list: (className?: string) => AsyncIterable<JournalEntry>;
 }
 

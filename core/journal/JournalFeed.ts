@@ -1,14 +1,17 @@
 /**
- * The feed port: every event as it is stored, of one agent, of a class or of all, for those who look on
- * (`agents tail`). Agents themselves never need it: an agent's own host knows what it commits.
+ * The feed port: every event as it is stored, of one agent, of a class or of all, for those who
+ * look on (`agents tail`). Agents themselves never need it: an agent's own host knows what it
+ * commits.
  *
- * 1. Every event that is stored after `follow` has resolved is given once, each agent's in stored order, and
- *    nothing that was refused is. Between agents there is no order where they lie in several streams.
+ * 1. Every event that is stored after `follow` has resolved is given once, each agent's in stored
+ *    order, and nothing that was refused is. Between agents there is no order where they lie in
+ *    several streams.
  * 2. One at a time: the next is given when the handler's promise for the one before has resolved. A
  *    slow follower is behind, it loses nothing.
  * 3. A broker that goes away and comes back costs time only.
  *
- * Adapters: `services/nats/NatsJournalFeed`, `services/memory/MemoryJournalFeed`; one conformance suite.
+ * Adapters: `services/nats/NatsJournalFeed`, `services/memory/MemoryJournalFeed`; one conformance
+ * suite.
  */
 import * as Context from "effect/Context";
 import type { AgentId } from "../../schemas/Address.ts";
@@ -22,8 +25,9 @@ export type FeedHandler = (id: AgentId, event: StoredEvent) => void | Promise<vo
 
 export interface JournalFeedShape {
   /**
-   * Resolves when the feed has begun; it goes on until `signal` fires. `onFailed` is told when it can't
-   * (the handler threw, an event's bytes are lost), and nothing follows. Rejects with `BrokerUnavailable`.
+   * Resolves when the feed has begun; it goes on until `signal` fires. `onFailed` is told when it
+   * can't (the handler threw, an event's bytes are lost), and nothing follows. Rejects with
+   * `BrokerUnavailable`.
    */
   readonly follow: (
     filter: FeedFilter,

@@ -1,6 +1,7 @@
 /**
- * The port by which a past event is run again on other code: what an agent was before it and what came in then go in,
- * what that code makes of them comes out. Nothing of it is stored, and nothing leaves the process.
+ * The port by which a past event is run again on other code: what an agent was before it and what
+ * came in then go in, what that code makes of them comes out. Nothing of it is stored, and nothing
+ * leaves the process.
  *
  * Used by `agents rerun`; the adapter is `services/testing/rerunEvent`.
  */
@@ -10,7 +11,10 @@ import type { ComparedAgent } from "./compareAgents.ts";
 
 export interface PastEvent {
   readonly id: AgentId;
-  /** The event before it, as it was stored, and a snapshot of the agent then; undefined: it had none. */
+  /**
+   * The event before it, as it was stored, and a snapshot of the agent then; undefined: it had
+   * none.
+   */
   readonly before: { readonly event: Uint8Array; readonly snapshot: Uint8Array } | undefined;
   /** What came in, in order. */
   readonly inputs: ReadonlyArray<InboxEnvelope>;

@@ -1,6 +1,6 @@
 /**
- * The rows that one commit adds to and removes from an agent's schedules or queue, as its event lists
- * them (`JournalHead`).
+ * The rows that one commit adds to and removes from an agent's schedules or queue, as its event
+ * lists them (`JournalHead`).
  */
 export interface RowChanges {
   readonly put?: ReadonlyArray<unknown>;

@@ -12,7 +12,10 @@ export const SNAPSHOTS_KEPT = 2;
 export interface SnapshotsShape {
   /** Stores a `Snapshot` frame. Rejects with `BrokerUnavailable`; the caller goes on without. */
   readonly put: (id: AgentId, data: Uint8Array) => Promise<void>;
-  /** Snapshot frames, newest first; unreadable ones are skipped by the caller. Rejects with `BrokerUnavailable`. */
+  /**
+   * Snapshot frames, newest first; unreadable ones are skipped by the caller. Rejects with
+   * `BrokerUnavailable`.
+   */
   readonly newestFirst: (id: AgentId) => AsyncIterable<Uint8Array>;
 }
 

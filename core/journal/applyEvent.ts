@@ -11,8 +11,8 @@ import { applyState } from "./stateChange.ts";
 
 /**
  * Throws `CorruptFrame` when the event can't follow: another agent's, or an epoch that goes back
- * (invariant I3). `seq` must be larger than the image's. `known`: the state that the event leads to, for a
- * head without its changes (`encodeCommit`).
+ * (invariant I3). `seq` must be larger than the image's. `known`: the state that the event leads
+ * to, for a head without its changes (`encodeCommit`).
  */
 export function applyEvent(
   image: AgentImage,
@@ -31,7 +31,8 @@ export function applyEvent(
     });
   if (head.kind === "destroyed") {
     image.state = undefined;
-    // Jobs went with their rows. Inputs stay stored, and what they have spent of their attempts is spent.
+    // Jobs went with their rows. Inputs stay stored, and what they have spent of their attempts is
+    // spent.
     for (const [key, { inboxSeq }] of image.begun) if (inboxSeq === 0) image.begun.delete(key);
     image.pages = 0;
     image.life = seq;
@@ -47,7 +48,8 @@ export function applyEvent(
     if (key !== undefined && turn.begun === true)
       image.begun.set(key, { attempts: turn.cause.attempt ?? 1, inboxSeq: turn.cause.seq ?? 0 });
     else if (key !== undefined) image.begun.delete(key);
-    // A job is done when its row says so; its keys would only push those of webhooks out of the set.
+    // A job is done when its row says so; its keys would only push those of webhooks out of the
+    // set.
     if (turn.cause.kind !== "schedule" && turn.cause.kind !== "queue")
       for (const done of turn.done ?? []) image.done.add(done, head.time, seq);
   }

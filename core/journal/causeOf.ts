@@ -1,7 +1,7 @@
 /**
  * What the journal keeps of an input: its cause, readable by itself. Credentials of callers are not
- * history (`core/redaction`). A webhook's are gone before it is stored; here they are looked for once
- * more, since an older gateway may have stored it.
+ * history (`core/redaction`). A webhook's are gone before it is stored; here they are looked for
+ * once more, since an older gateway may have stored it.
  */
 import { REDACTION } from "../redaction/Redaction.ts";
 import type { HeaderPairs } from "../../schemas/Call.ts";
@@ -37,7 +37,10 @@ export function causeOfEnvelope(
   };
 }
 
-/** The cause of a plain HTTP request: its line; neither headers nor body, which are not durable inputs. */
+/**
+ * The cause of a plain HTTP request: its line; neither headers nor body, which are not durable
+ * inputs.
+ */
 export const causeOfRequest = (id: string, method: string, url: string, timeMs: number): Cause => ({
   kind: "request",
   id,

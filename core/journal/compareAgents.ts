@@ -1,8 +1,8 @@
 /**
- * Tells in which ways what one code made of an agent differs from what another made of it, for people: paths of the
- * state, rows of the tables that its code made, and what was scheduled, queued and sent. Of those only what came anew is
- * compared, for what was there before is done in its own time; and ids that each run makes up are not looked at.
- * Fed by `agents rerun`.
+ * Tells in which ways what one code made of an agent differs from what another made of it, for
+ * people: paths of the state, rows of the tables that its code made, and what was scheduled, queued
+ * and sent. Of those only what came anew is compared, for what was there before is done in its own
+ * time; and ids that each run makes up are not looked at. Fed by `agents rerun`.
  */
 import type { AgentDatabase } from "../database/Databases.ts";
 
@@ -27,7 +27,10 @@ const OWN_COLUMNS = [
   ["svc_agents_mail", "mail sent", "callback, payload"],
 ] as const; // prettier-ignore
 
-/** A line for each difference, at most twenty; none: the same. `was` is the first; `before` is where both began. */
+/**
+ * A line for each difference, at most twenty; none: the same. `was` is the first; `before` is where
+ * both began.
+ */
 export function compareAgents(
   was: ComparedAgent,
   is: ComparedAgent,

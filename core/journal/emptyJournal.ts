@@ -1,9 +1,10 @@
 /**
  * What an owner does about an agent whose journal is empty. `Committer` calls it.
  *
- * A name that was only asked for leaves nothing, so there is no `claimed` event to refuse an older owner's first
- * event, which may still be on its way. Such an event was told to nobody (`Committer`, 3), and may count as stored
- * whenever its successor notices it: when an append of its own is refused, at the next activation, and here.
+ * A name that was only asked for leaves nothing, so there is no `claimed` event to refuse an older
+ * owner's first event, which may still be on its way. Such an event was told to nobody
+ * (`Committer`, 3), and may count as stored whenever its successor notices it: when an append of
+ * its own is refused, at the next activation, and here.
  */
 import { encodeEvent } from "../../schemas/JournalEvent.ts";
 import type { Epoch, Sequence } from "../../schemas/Address.ts";
@@ -25,12 +26,15 @@ export interface JournalOwner {
 }
 
 /**
- * An agent in memory looks again when it tells something after this time. Each look is a read of the broker, which
- * agents that never write (an echo, a proxy) must not pay for each answer.
+ * An agent in memory looks again when it tells something after this time. Each look is a read of
+ * the broker, which agents that never write (an echo, a proxy) must not pay for each answer.
  */
 export const LOOK_AGAIN_MS = 1000;
 
-/** False: there is an event. A broker that can't be asked changes nothing: what is told is right all the same. */
+/**
+ * False: there is an event. A broker that can't be asked changes nothing: what is told is right all
+ * the same.
+ */
 export const isStillEmpty = (host: JournalOwner): Promise<boolean> =>
   host.last().then(
     (last) => last === undefined,

@@ -2,9 +2,9 @@
  * One commit as a journal event: the frame to append, and its head as `applyEvent` takes it.
  *
  * A hot path, so the JSON is put together by hand: a state's text is spliced in as it is, not
- * parsed and written again. It must equal what `JSON.stringify` of the head gives; by test.
- * For the same reason the head that the committer applies has no changes of state: the text that they
- * lead to is at hand.
+ * parsed and written again. It must equal what `JSON.stringify` of the head gives; by test. For the
+ * same reason the head that the committer applies has no changes of state: the text that they lead
+ * to is at hand.
  */
 import type { Epoch } from "../../schemas/Address.ts";
 import { encodeFrameJson } from "../../schemas/Frame.ts";

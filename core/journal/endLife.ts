@@ -1,11 +1,11 @@
 /**
- * Ends an agent's life from outside, when it is erased: one bare `destroyed` event after whatever its journal holds.
- * It names no cause and carries nothing of the agent, so it may stay when all before it is removed; and it must stay:
- * it is the fence. A host that was frozen with the agent in memory, or with its inputs, is refused by its epoch and
- * sequence, and can't bring anything back.
+ * Ends an agent's life from outside, when it is erased: one bare `destroyed` event after whatever
+ * its journal holds. It names no cause and carries nothing of the agent, so it may stay when all
+ * before it is removed; and it must stay: it is the fence. A host that was frozen with the agent in
+ * memory, or with its inputs, is refused by its epoch and sequence, and can't bring anything back.
  *
- * Used by the host that owns the agent (`AgentSlot`, nothing of it in memory then), and by `agents erase` itself where
- * no host runs.
+ * Used by the host that owns the agent (`AgentSlot`, nothing of it in memory then), and by `agents
+ * erase` itself where no host runs.
  */
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
@@ -29,8 +29,9 @@ export interface EndLifeOptions {
 }
 
 /**
- * The event's sequence; that of the one there is when the journal ends with such a one already, and 0 when there is
- * no journal. Rejects with `BrokerUnavailable`, or `AgentDiscarded` when a later owner has it.
+ * The event's sequence; that of the one there is when the journal ends with such a one already, and
+ * 0 when there is no journal. Rejects with `BrokerUnavailable`, or `AgentDiscarded` when a later
+ * owner has it.
  */
 export async function endLife(id: AgentId, options: EndLifeOptions): Promise<Sequence> {
   const { journal, time, signal } = options;
@@ -56,7 +57,10 @@ export async function endLife(id: AgentId, options: EndLifeOptions): Promise<Seq
   throw new AgentDiscarded();
 }
 
-/** What the journal's last event says when the agent was erased and has not lived since; else undefined. */
+/**
+ * What the journal's last event says when the agent was erased and has not lived since; else
+ * undefined.
+ */
 export function bareEnd(last: Pick<StoredEvent, "data">): JournalHead | undefined {
   const head = headOf(last);
   return head !== undefined && isBare(head) ? head : undefined;

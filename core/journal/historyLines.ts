@@ -1,7 +1,7 @@
 /**
- * A journal as people read it: one line for each turn, in order, with the state after it. Several turns
- * can share one event (group commit); each has a line of its own, with the event's sequence. Pure; for
- * `agents history`, `agents tail` and tests of agents.
+ * A journal as people read it: one line for each turn, in order, with the state after it. Several
+ * turns can share one event (group commit); each has a line of its own, with the event's sequence.
+ * Pure; for `agents history`, `agents tail` and tests of agents.
  */
 import type { JournalHead, TurnRecord } from "../../schemas/JournalEvent.ts";
 import { applyState } from "./stateChange.ts";
@@ -31,7 +31,9 @@ export interface Told {
   readonly state: string | undefined;
 }
 
-/** `before`: the JSON text of the state before the event. Throws `CorruptFrame` when that is not it. */
+/**
+ * `before`: the JSON text of the state before the event. Throws `CorruptFrame` when that is not it.
+ */
 export function historyLines(seq: number, head: JournalHead, before: string | undefined): Told {
   let state = head.kind === "destroyed" ? undefined : before;
   // An event without turns (a claim) is one line.

@@ -1,10 +1,12 @@
 /**
- * An agent's past webhooks as events that can be run again (`Rerun`): what it was before each, what came in, and what it
- * was after. Feeds `agents rerun`.
+ * An agent's past webhooks as events that can be run again (`Rerun`): what it was before each, what
+ * came in, and what it was after. Feeds `agents rerun`.
  *
- * 1. One pass over the journal: the agent is rebuilt before the first, and each event applied to it.
- * 2. An event that can't be run again is given all the same, and why: a turn that committed in parts, or was tried again,
- *    has no state of its own; and of a request, a call or a frame that shares the commit the journal keeps no body.
+ * 1. One pass over the journal: the agent is rebuilt before the first, and each event applied to
+ *    it.
+ * 2. An event that can't be run again is given all the same, and why: a turn that committed in
+ *    parts, or was tried again, has no state of its own; and of a request, a call or a frame that
+ *    shares the commit the journal keeps no body.
  */
 import type { JournalShape } from "./Journal.ts";
 import type { PastEvent } from "./Rerun.ts";
@@ -72,7 +74,10 @@ export async function* pastWebhooks(
   }
 }
 
-/** The event that a journal in another place has to end with; undefined: the agent had ended, or was not yet. */
+/**
+ * The event that a journal in another place has to end with; undefined: the agent had ended, or was
+ * not yet.
+ */
 async function eventAt(
   journal: JournalShape,
   id: AgentId,

@@ -1,14 +1,15 @@
 /**
  * Rebuilds an agent from what is stored: local cache, else the newest readable snapshot, else
- * nothing, and then the journal's tail (I2: all three give the same bytes). First phase of an agent's
- * life in memory; next: `ActiveAgent`. Also what `agents state --at` and `agents sql --at` use.
+ * nothing, and then the journal's tail (I2: all three give the same bytes). First phase of an
+ * agent's life in memory; next: `ActiveAgent`. Also what `agents state --at` and `agents sql --at`
+ * use.
  *
- * A snapshot that can't be read, another agent's or past the point asked for is passed over for the one
- * before it, down to full replay. A damaged *event* stops the rebuild with `CorruptFrame`: the
+ * A snapshot that can't be read, another agent's or past the point asked for is passed over for the
+ * one before it, down to full replay. A damaged *event* stops the rebuild with `CorruptFrame`: the
  * agent is quarantined, never silently cut short (I12).
  *
- * How far the journal goes is asked once, of its leader, and first: agents that wake for the first time have
- * none, and of many the last event is all that is missing.
+ * How far the journal goes is asked once, of its leader, and first: agents that wake for the first
+ * time have none, and of many the last event is all that is missing.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
@@ -31,9 +32,15 @@ export interface RebuildSources {
   readonly snapshots?: SnapshotsShape;
   /** Stop after the last event with a sequence of at most this. */
   readonly atSeq?: number;
-  /** Stop after the last event that was written at this time or before, milliseconds since the epoch. */
+  /**
+   * Stop after the last event that was written at this time or before, milliseconds since the
+   * epoch.
+   */
   readonly atTimeMs?: number;
-  /** A clean local cache is taken by its own word: the journal may have later events (`Rebuilt.unproven`). */
+  /**
+   * A clean local cache is taken by its own word: the journal may have later events
+   * (`Rebuilt.unproven`).
+   */
   readonly trustsCache?: boolean;
 }
 
@@ -117,7 +124,8 @@ async function restoreSnapshot(
     try {
       snapshot = decodeSnapshot(data);
     } catch (error) {
-      // Of a later version, too: a flipped bit looks like one, and the journal has all that is in it.
+      // Of a later version, too: a flipped bit looks like one, and the journal has all that is in
+      // it.
       if (error instanceof CorruptFrame || error instanceof UnknownVersion) continue;
       throw error;
     }
@@ -163,7 +171,10 @@ async function replayTail(
   return { events, bytes };
 }
 
-/** Is it the one event that is missing, and whole? Whoever reads the journal says what is wrong with one that is not. */
+/**
+ * Is it the one event that is missing, and whole? Whoever reads the journal says what is wrong with
+ * one that is not.
+ */
 function isNext(image: AgentImage, { data }: StoredEvent): boolean {
   try {
     return decodeEvent(data).head.after === image.seq;
@@ -173,7 +184,10 @@ function isNext(image: AgentImage, { data }: StoredEvent): boolean {
   }
 }
 
-/** One step of a replay: the agent after the event. Throws `CorruptFrame` where one before it is missing. */
+/**
+ * One step of a replay: the agent after the event. Throws `CorruptFrame` where one before it is
+ * missing.
+ */
 export function replayEvent(
   image: AgentImage,
   database: AgentDatabase,
@@ -187,8 +201,8 @@ export function replayEvent(
 }
 
 /**
- * A nats-server that finds a message damaged on its disk goes on without it, and says nothing. What is left
- * would often apply, to a state that never was (I12).
+ * A nats-server that finds a message damaged on its disk goes on without it, and says nothing. What
+ * is left would often apply, to a state that never was (I12).
  */
 export function checkNothingIsMissing(
   image: Pick<AgentImage, "seq">,

@@ -6,7 +6,9 @@
 import type { StateChange } from "../../schemas/JournalEvent.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 
-/** UTF-16 units below which the whole state is written: readable, and hardly larger than a splice. */
+/**
+ * UTF-16 units below which the whole state is written: readable, and hardly larger than a splice.
+ */
 const WHOLE_STATE_MAX = 1024;
 
 /** The JSON text of a `StateChange` from one state text to the next; `undefined` is "unset". */

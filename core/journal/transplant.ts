@@ -1,11 +1,14 @@
 /**
- * A journal's event as it may stand in another journal: of another installation, or under another name. What it did to
- * the agent stays, byte for byte; what belongs to the place that it comes from is changed:
+ * A journal's event as it may stand in another journal: of another installation, or under another
+ * name. What it did to the agent stays, byte for byte; what belongs to the place that it comes from
+ * is changed:
  *
- * 1. The agent's name, and the epoch: those of other installations mean nothing here, and a higher one than the owner's
- *    would keep the owner out. The next activation claims the journal under its own (`activate`).
+ * 1. The agent's name, and the epoch: those of other installations mean nothing here, and a higher
+ *    one than the owner's would keep the owner out. The next activation claims the journal under
+ *    its own (`activate`).
  * 2. The sequence of the event before it: here it is another.
- * 3. Sequences of inputs: another inbox counts anew, and one of its inputs must not be taken for one of these.
+ * 3. Sequences of inputs: another inbox counts anew, and one of its inputs must not be taken for
+ *    one of these.
  */
 import type { AgentId, Epoch } from "../../schemas/Address.ts";
 import { decodeEvent, encodeEvent, type TurnRecord } from "../../schemas/JournalEvent.ts";

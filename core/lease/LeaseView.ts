@@ -1,7 +1,8 @@
 /**
- * What a watch of the leases has said so far, key by key. Fed by `Leases.watch` alone, in the watch's order; read by `Host` and
- * `Gateway`. What a process holds itself is not in here: that is known from its own claims and renewals, and the two meet in
- * `shardOwner`, a pure function, each time that somebody asks. Nothing remembers its answer.
+ * What a watch of the leases has said so far, key by key. Fed by `Leases.watch` alone, in the
+ * watch's order; read by `Host` and `Gateway`. What a process holds itself is not in here: that is
+ * known from its own claims and renewals, and the two meet in `shardOwner`, a pure function, each
+ * time that somebody asks. Nothing remembers its answer.
  */
 import type { ShardId } from "../../schemas/Address.ts";
 import type { Lease, LeaseChange } from "./Leases.ts";
@@ -24,7 +25,8 @@ export class LeaseView {
   /** Takes a change; returns the holder that the key had before it. */
   heard({ key, value, revision }: LeaseChange): string | undefined {
     const before = this.keys.get(key)?.value;
-    // The end of a shard's lease is kept, since a claim's ack may come after it. Other keys are of processes: more and more.
+    // The end of a shard's lease is kept, since a claim's ack may come after it. Other keys are of
+    // processes: more and more.
     if (value === undefined && shardOfKey(key) === undefined) this.keys.delete(key);
     else this.keys.set(key, { value, revision });
     return before;
@@ -50,18 +52,23 @@ export interface ShardFacts {
 }
 
 /**
- * Who owns a shard, as far as one process can know. Undefined: nobody, and it is free to be claimed.
+ * Who owns a shard, as far as one process can know. Undefined: nobody, and it is free to be
+ * claimed.
  *
- * A lease of one's own counts until the watch says something newer than its claim. Where the watch names `self` for a lease that
- * `self` does not have, the shard is nobody's: the lease was lost, or the ack of its claim was. The watch may never say more of it,
- * so it is asked for again, and the store refuses while the lease lives.
+ * A lease of one's own counts until the watch says something newer than its claim. Where the watch
+ * names `self` for a lease that `self` does not have, the shard is nobody's: the lease was lost, or
+ * the ack of its claim was. The watch may never say more of it, so it is asked for again, and the
+ * store refuses while the lease lives.
  */
 export function shardOwner({ self, lease, watched }: ShardFacts): string | undefined {
   if (lease !== undefined && !contradicts(watched, lease, self)) return self;
   return watched?.value === self ? undefined : watched?.value;
 }
 
-/** Whether the watch knows that a lease is over: another's value, or none, that is not older than the claim. */
+/**
+ * Whether the watch knows that a lease is over: another's value, or none, that is not older than
+ * the claim.
+ */
 const contradicts = (
   watched: Watched | undefined,
   { epoch }: Pick<Lease, "epoch">,

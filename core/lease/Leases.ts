@@ -6,7 +6,8 @@
  * 3. A lease that is not renewed for `ttlMs` expires, and watchers are told.
  * 4. A lease is advice: safety rests on the journal's compare-and-set, never on this.
  *
- * Adapters: `services/nats/NatsLeases` (KV bucket TTL with expiry markers), `services/memory/MemoryLeases`.
+ * Adapters: `services/nats/NatsLeases` (KV bucket TTL with expiry markers),
+ * `services/memory/MemoryLeases`.
  */
 import * as Context from "effect/Context";
 import type { Epoch } from "../../schemas/Address.ts";
@@ -27,10 +28,15 @@ export type RenewResult = { readonly _tag: "Renewed" } | { readonly _tag: "Lost"
 /** `value` undefined: released or expired. */
 export interface LeaseChange {
   readonly key: string;
-  /** Orders changes of a key, and against `Lease.epoch`: a change with a smaller one is of the past. */
+  /**
+   * Orders changes of a key, and against `Lease.epoch`: a change with a smaller one is of the past.
+   */
   readonly revision: number;
   readonly value: string | undefined;
-  /** Its holder gave it up. Absent when it expired, and when that is not known (a watch that healed). */
+  /**
+   * Its holder gave it up. Absent when it expired, and when that is not known (a watch that
+   * healed).
+   */
   readonly released?: true;
 }
 
@@ -39,12 +45,18 @@ export interface LeasesShape {
   readonly ttlMs: number;
   /** Rejects with `BrokerUnavailable`. */
   readonly claim: (key: string, value: string) => Promise<ClaimResult>;
-  /** `value` replaces the lease's value when given. `Lost`: expired or taken over. Rejects with `BrokerUnavailable`. */
+  /**
+   * `value` replaces the lease's value when given. `Lost`: expired or taken over. Rejects with
+   * `BrokerUnavailable`.
+   */
   readonly renew: (lease: Lease, value?: string) => Promise<RenewResult>;
   /** Frees it at once, if still held. */
   readonly release: (lease: Lease) => Promise<void>;
-  /** Every live lease now (then it resolves), then each change until `signal` fires. Heals itself across
-   *  broker restarts (after which it repeats what it may have missed). A renewal is no change. */
+  /**
+   * Every live lease now (then it resolves), then each change until `signal` fires. Heals itself
+   * across broker restarts (after which it repeats what it may have missed). A renewal is no
+   * change.
+   */
   readonly watch: (onChange: (change: LeaseChange) => void, signal: AbortSignal) => Promise<void>;
   /** Live leases whose key starts with `prefix`. Rejects with `BrokerUnavailable`. */
   readonly list: (prefix: string) => Promise<ReadonlyArray<Lease>>;

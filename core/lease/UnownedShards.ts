@@ -1,6 +1,7 @@
 /**
- * Which shards have no owner, and since when, as one process sees it. `Host` and `Gateway` note what `shardOwner` says; `/readyz` and
- * the metrics count. A shard without an owner for a moment is on its way from one host to the next.
+ * Which shards have no owner, and since when, as one process sees it. `Host` and `Gateway` note
+ * what `shardOwner` says; `/readyz` and the metrics count. A shard without an owner for a moment is
+ * on its way from one host to the next.
  */
 import type { ShardId } from "../../schemas/Address.ts";
 

@@ -1,9 +1,10 @@
 /**
- * A message as modules and agents get it (`protocol.md` §8): the envelope, the headers and the raw bytes.
- * Nothing of the body is parsed here: whoever wants its parts parses `getRaw()`.
+ * A message as modules and agents get it (`protocol.md` §8): the envelope, the headers and the raw
+ * bytes. Nothing of the body is parsed here: whoever wants its parts parses `getRaw()`.
  *
- * The same class serves a module's `email(message, env)`, while SMTP waits, and an agent's `onEmail`, long
- * after it was answered; what `setReject`, `forward` and `reply` do differs, and comes as `EmailActions`.
+ * The same class serves a module's `email(message, env)`, while SMTP waits, and an agent's
+ * `onEmail`, long after it was answered; what `setReject`, `forward` and `reply` do differs, and
+ * comes as `EmailActions`.
  */
 import { readHeaders } from "./mailHead.ts";
 
@@ -24,7 +25,10 @@ export interface AgentEmail {
   /** Bytes. */
   readonly rawSize: number;
   getRaw(): Promise<Uint8Array>;
-  /** Refuses the message: in a module's `email` SMTP says so, in `onEmail` the sender gets a message. */
+  /**
+   * Refuses the message: in a module's `email` SMTP says so, in `onEmail` the sender gets a
+   * message.
+   */
   setReject(reason: string): void;
   /** Sends it on as it is; `headers` may only add `X-` headers. */
   forward(recipient: string, headers?: Headers): Promise<void>;

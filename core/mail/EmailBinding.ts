@@ -1,7 +1,7 @@
 /**
- * `env.EMAIL`: what modules send mail by (`protocol.md` §8). `this.sendEmail({ binding: this.env.EMAIL, … })`
- * is durable: it waits in the agent. `env.EMAIL.send(…)` by itself hands the message to the relay at once
- * and rejects when that fails: for code that is no agent's.
+ * `env.EMAIL`: what modules send mail by (`protocol.md` §8). `this.sendEmail({ binding:
+ * this.env.EMAIL, … })` is durable: it waits in the agent. `env.EMAIL.send(…)` by itself hands the
+ * message to the relay at once and rejects when that fails: for code that is no agent's.
  */
 import * as Data from "effect/Data";
 import type { RawEmail } from "./AgentEmail.ts";

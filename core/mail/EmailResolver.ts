@@ -1,6 +1,7 @@
 /**
- * Which agent a message is for (`protocol.md` §8): resolvers by address, for everything, and the removed one
- * by unsigned headers. The one by signed headers is `services/email/secureReply`, which knows the time.
+ * Which agent a message is for (`protocol.md` §8): resolvers by address, for everything, and the
+ * removed one by unsigned headers. The one by signed headers is `services/email/secureReply`, which
+ * knows the time.
  */
 import type { AgentEmail } from "./AgentEmail.ts";
 

@@ -1,6 +1,7 @@
 /**
- * Declared routes for mail (`email: [ … ]` beside `webhooks`): an address pattern, the agent class, and which
- * agent of it. Addresses that no route has are refused at `RCPT TO`, before the message is sent.
+ * Declared routes for mail (`email: [ … ]` beside `webhooks`): an address pattern, the agent class,
+ * and which agent of it. Addresses that no route has are refused at `RCPT TO`, before the message
+ * is sent.
  */
 import * as Data from "effect/Data";
 import type { AgentEmail } from "./AgentEmail.ts";
@@ -20,8 +21,8 @@ export interface EmailRouteSettings {
   /** The class, or its name. */
   readonly agent: string | { readonly name: string };
   /**
-   * Which agent. Default: what `*` stands for in the address, else the whole part before the `@`, in lower
-   * case, since senders write addresses as they like. Null: the message is refused.
+   * Which agent. Default: what `*` stands for in the address, else the whole part before the `@`,
+   * in lower case, since senders write addresses as they like. Null: the message is refused.
    */
   readonly entity?: string | ((email: AgentEmail) => string | null | Promise<string | null>);
 }
@@ -35,8 +36,9 @@ export class InvalidEmailRoute extends Data.TaggedError("InvalidEmailRoute")<{
 export type EmailEntry = EmailRoute | EmailResolver;
 
 /**
- * `emailRoute("support+*@example.com", { agent: Ticket })`. One `*` stands for any text without `@`, in the part
- * before the `@`; a domain of `*` for every domain. Upper and lower case are the same. Throws `InvalidEmailRoute`.
+ * `emailRoute("support+*@example.com", { agent: Ticket })`. One `*` stands for any text without
+ * `@`, in the part before the `@`; a domain of `*` for every domain. Upper and lower case are the
+ * same. Throws `InvalidEmailRoute`.
  */
 export function emailRoute(address: string, settings: EmailRouteSettings): EmailRoute {
   const wrong = (why: string) =>

@@ -1,11 +1,11 @@
 /**
- * The port of a server that takes mail. `services/smtp/SmtpListener` implements it; `services/mail` decides
- * what becomes of each message.
+ * The port of a server that takes mail. `services/smtp/SmtpListener` implements it; `services/mail`
+ * decides what becomes of each message.
  *
- * 1. `Accepted` is told to the sender only as the answer to the whole message, which is why the handler
- *    gives it only for what is stored: from then on nobody else has it.
- * 2. A message past the size limit, or past the bytes that all connections may hold, is refused before it
- *    reaches the handler.
+ * 1. `Accepted` is told to the sender only as the answer to the whole message, which is why the
+ *    handler gives it only for what is stored: from then on nobody else has it.
+ * 2. A message past the size limit, or past the bytes that all connections may hold, is refused
+ *    before it reaches the handler.
  */
 import * as Context from "effect/Context";
 import type * as Effect from "effect/Effect";
@@ -59,7 +59,10 @@ export interface MailServerOptions {
 }
 
 export interface MailServerShape {
-  /** Listens until the scope closes: then messages that are being taken are answered, for some seconds. */
+  /**
+   * Listens until the scope closes: then messages that are being taken are answered, for some
+   * seconds.
+   */
   readonly listen: (
     options: MailServerOptions,
     handlers: MailHandlers,

@@ -1,9 +1,10 @@
 /**
- * The outgoing mail port: hands a message to a relay, and says what the relay said. `services/smtp/SmtpRelay`
- * implements it on SMTP; tests keep what was sent. Fed by an agent's `MailLane`, by `env.EMAIL`, and by mail
- * that a module answers or forwards while SMTP waits.
+ * The outgoing mail port: hands a message to a relay, and says what the relay said.
+ * `services/smtp/SmtpRelay` implements it on SMTP; tests keep what was sent. Fed by an agent's
+ * `MailLane`, by `env.EMAIL`, and by mail that a module answers or forwards while SMTP waits.
  *
- * 1. One message sent twice is the same bytes: its Message-ID and Date are its own, not the attempt's.
+ * 1. One message sent twice is the same bytes: its Message-ID and Date are its own, not the
+ *    attempt's.
  * 2. Whoever calls has checked the parts (`composeMail`): nothing in them breaks a header line.
  */
 import * as Context from "effect/Context";
@@ -35,7 +36,10 @@ export interface OutgoingMail {
   readonly headers: Readonly<Record<string, string>>;
   readonly inReplyTo?: string;
   readonly references?: ReadonlyArray<string>;
-  /** Sender and recipients for the relay; default: those of the headers. An empty sender: nobody is told of failure. */
+  /**
+   * Sender and recipients for the relay; default: those of the headers. An empty sender: nobody is
+   * told of failure.
+   */
   readonly envelope?: { readonly from: string; readonly to: ReadonlyArray<string> };
   /** A whole message in base64, sent as it is; then only `envelope` counts beside it. */
   readonly raw?: string;

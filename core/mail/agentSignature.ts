@@ -1,6 +1,6 @@
 /**
- * The headers by which a reply finds home (`protocol.md` §8): which agent wrote, when, and an HMAC over both.
- * Pure but for WebCrypto; the caller says what time it is.
+ * The headers by which a reply finds home (`protocol.md` §8): which agent wrote, when, and an HMAC
+ * over both. Pure but for WebCrypto; the caller says what time it is.
  */
 import { decodeWords } from "./mailHead.ts";
 
@@ -20,7 +20,10 @@ export type SignatureCheck =
   | { readonly _tag: "Valid"; readonly agentName: string; readonly agentId: string }
   | { readonly _tag: "Invalid"; readonly reason: InvalidSignature };
 
-/** The four headers. Throws `TypeError` for an empty value, or a name with a colon, which the signed text could not tell apart. */
+/**
+ * The four headers. Throws `TypeError` for an empty value, or a name with a colon, which the signed
+ * text could not tell apart.
+ */
 export async function signAgent(
   secret: string,
   agentName: string,

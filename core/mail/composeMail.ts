@@ -1,8 +1,8 @@
 /**
  * From what `sendEmail` and `env.EMAIL.send` are given to a message that can be sent. Pure.
  *
- * A line break in an address, a name, a subject or a header would end the header and begin another, of the
- * text's choice: it is refused, whoever wrote it, and nothing is cleaned away silently.
+ * A line break in an address, a name, a subject or a header would end the header and begin another,
+ * of the text's choice: it is refused, whoever wrote it, and nothing is cleaned away silently.
  */
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { splitAddress } from "./EmailResolver.ts";

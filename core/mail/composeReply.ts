@@ -1,7 +1,7 @@
 /**
- * Messages that answer another: an agent's reply, a raw answer, a message sent on, and the one that tells a
- * sender of a rejection (`protocol.md` §8). Pure. Each is marked as automatic, so that nobody's machine
- * answers it.
+ * Messages that answer another: an agent's reply, a raw answer, a message sent on, and the one that
+ * tells a sender of a rejection (`protocol.md` §8). Pure. Each is marked as automatic, so that
+ * nobody's machine answers it.
  */
 import { rawBytes, type AgentEmail, type RawEmail } from "./AgentEmail.ts";
 import {
@@ -67,7 +67,10 @@ export async function composeRaw({ from, to, raw }: RawEmail, who: string): Prom
   return whole(sender.address, recipient.address, await rawBytes(raw));
 }
 
-/** The message as it came, with added `X-` headers. Bounces of it come to the address that it came to. */
+/**
+ * The message as it came, with added `X-` headers. Bounces of it come to the address that it came
+ * to.
+ */
 export async function composeForward(
   email: AgentEmail,
   recipient: string,
@@ -89,8 +92,8 @@ export async function composeForward(
 }
 
 /**
- * Tells the sender that the message was rejected after it was taken. Undefined where nobody is to be told: a
- * bounce, a list, another machine. Its own envelope sender is empty: it never bounces.
+ * Tells the sender that the message was rejected after it was taken. Undefined where nobody is to
+ * be told: a bounce, a list, another machine. Its own envelope sender is empty: it never bounces.
  */
 export function composeRejection(email: AgentEmail, reason: string): MailDraft | undefined {
   if (whyNoReply(email) !== undefined) return undefined;

@@ -1,11 +1,12 @@
 /**
- * Puts a message into an agent's inbox, where it waits for `onEmail`. Fed by `routeAgentEmail` on whatever
- * process the module's code runs; feeds the inbox port (which stores large ones elsewhere).
+ * Puts a message into an agent's inbox, where it waits for `onEmail`. Fed by `routeAgentEmail` on
+ * whatever process the module's code runs; feeds the inbox port (which stores large ones
+ * elsewhere).
  *
  * 1. It resolves only when the message is stored: SMTP says 250 after that.
- * 2. The key is made from Message-ID, recipient and a hash of the body: the same message sent again (its 250
- *    was lost) is the same input, and another one under a Message-ID used twice is not. Headers are not
- *    hashed: relays on the way add theirs.
+ * 2. The key is made from Message-ID, recipient and a hash of the body: the same message sent again
+ *    (its 250 was lost) is the same input, and another one under a Message-ID used twice is not.
+ *    Headers are not hashed: relays on the way add theirs.
  */
 import * as Data from "effect/Data";
 import type { AgentId } from "../../schemas/Address.ts";

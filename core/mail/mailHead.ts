@@ -1,11 +1,15 @@
 /**
- * The head of a raw message: where it ends, its headers, and encoded words (RFC 5322, RFC 2047). Pure and
- * forgiving: what comes by SMTP may be anything, and a line that is no header is passed over.
+ * The head of a raw message: where it ends, its headers, and encoded words (RFC 5322, RFC 2047).
+ * Pure and forgiving: what comes by SMTP may be anything, and a line that is no header is passed
+ * over.
  */
 
 const CR = 0x0d;
 const LF = 0x0a;
-/** Of a head that is looked at: real ones are a few KiB, and a message of one endless head is still stored. */
+/**
+ * Of a head that is looked at: real ones are a few KiB, and a message of one endless head is still
+ * stored.
+ */
 const HEAD_BYTES_MAX = 256 * 1024;
 /** Lines that become headers: more is no letter but an attack on whoever loops over them. */
 const HEADERS_MAX = 2_000;
@@ -20,7 +24,10 @@ export function bodyOffset(raw: Uint8Array): number {
   return raw.length;
 }
 
-/** Every header, unfolded; several of one name are joined as `Headers` does. Bytes past ASCII are kept as Latin-1. */
+/**
+ * Every header, unfolded; several of one name are joined as `Headers` does. Bytes past ASCII are
+ * kept as Latin-1.
+ */
 export function readHeaders(raw: Uint8Array): Headers {
   const end = Math.min(bodyOffset(raw), HEAD_BYTES_MAX);
   const text = latin1(raw.subarray(0, end));
@@ -46,7 +53,10 @@ export const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 // oxlint-disable-next-line no-control-regex
 const CONTROL = /[\0\r\n]/g;
 
-/** One character a byte; `TextDecoder` takes "latin1" for Windows-1252, whose characters `Headers` refuses. */
+/**
+ * One character a byte; `TextDecoder` takes "latin1" for Windows-1252, whose characters `Headers`
+ * refuses.
+ */
 function latin1(bytes: Uint8Array): string {
   let text = "";
   for (const byte of bytes) text += String.fromCharCode(byte);

@@ -1,9 +1,9 @@
 /**
- * Where an agent's MCP servers sit in its life: nothing at all for an agent that has none; restored before
- * `onStart`, connected once that has begun, closed when the agent leaves memory.
+ * Where an agent's MCP servers sit in its life: nothing at all for an agent that has none; restored
+ * before `onStart`, connected once that has begun, closed when the agent leaves memory.
  *
- * Connections do not keep an agent in memory: it hibernates like any other, they end, and are made again
- * when it wakes. A call that runs is part of a turn, and that does.
+ * Connections do not keep an agent in memory: it hibernates like any other, they end, and are made
+ * again when it wakes. A call that runs is part of a turn, and that does.
  */
 import { mcpServersFrame } from "../connection/protocol.ts";
 import type { AgentStorage } from "../database/AgentStorage.ts";
@@ -30,7 +30,9 @@ export class AgentMcpServers {
   private readonly agent: McpAgent;
   private readonly clients: McpClientsShape;
   private made: MCPClientManager | undefined;
-  /** What clients were told last, as text; a big list is not made into text for each that connects. */
+  /**
+   * What clients were told last, as text; a big list is not made into text for each that connects.
+   */
   private text: string | undefined;
 
   constructor(agent: McpAgent, clients: McpClientsShape) {
@@ -74,7 +76,9 @@ export class AgentMcpServers {
     made.wake();
   }
 
-  /** The answer to somebody who comes back from an authorization; undefined for any other request. */
+  /**
+   * The answer to somebody who comes back from an authorization; undefined for any other request.
+   */
   async intercept(request: Request): Promise<Response | undefined> {
     return this.made?.intercept(request);
   }

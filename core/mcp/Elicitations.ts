@@ -1,6 +1,7 @@
 /**
- * What MCP servers ask the agent's user while they work on a call, and who answers that: the handlers that
- * the agent has configured. A server that asks too much at a time is told that its question was cancelled.
+ * What MCP servers ask the agent's user while they work on a call, and who answers that: the
+ * handlers that the agent has configured. A server that asks too much at a time is told that its
+ * question was cancelled.
  */
 import type { AgentWork } from "../turn/AgentTurns.ts";
 import type { ElicitRequest, ElicitResult } from "./McpClients.ts";

@@ -1,20 +1,23 @@
 /**
- * The port for the Model Context Protocol's client side: connections to MCP servers over HTTP, and the
- * exchange of an OAuth code. `services/mcp` implements it on the official SDK; the manager
+ * The port for the Model Context Protocol's client side: connections to MCP servers over HTTP, and
+ * the exchange of an OAuth code. `services/mcp` implements it on the official SDK; the manager
  * (`MCPClientManager`) keeps what is known of each server, and knows nothing of the wire.
  *
- * 1. Nothing is sent to an address that is neither of the public internet nor, where the operator allows it and
- *    the server itself is on it, this machine: asked of the URL, of what its name resolves to, and of the connected peer, for
- *    every request there is: redirects, OAuth discovery, registration and tokens too.
- * 2. Every call ends: with an answer, by its time limit, or when the connection is closed. What a server
- *    sends is bounded before it is read, and is data of a stranger: checked against the protocol's
- *    schemas, never trusted.
+ * 1. Nothing is sent to an address that is neither of the public internet nor, where the operator
+ *    allows it and the server itself is on it, this machine: asked of the URL, of what its name
+ *    resolves to, and of the connected peer, for every request there is: redirects, OAuth
+ *    discovery, registration and tokens too.
+ * 2. Every call ends: with an answer, by its time limit, or when the connection is closed. What a
+ *    server sends is bounded before it is read, and is data of a stranger: checked against the
+ *    protocol's schemas, never trusted.
  */
 import * as Context from "effect/Context";
 import * as Data from "effect/Data";
 import type { OAuthProvider } from "./OAuthProvider.ts";
 
-/** JSON objects of the protocol, as the server sent them; `name` or `uri` is checked by the adapter. */
+/**
+ * JSON objects of the protocol, as the server sent them; `name` or `uri` is checked by the adapter.
+ */
 export interface McpTool {
   readonly name: string;
   readonly title?: string;
@@ -86,7 +89,9 @@ export interface McpRequestOptions {
 export type McpTransportType = "auto" | "streamable-http" | "sse";
 export type McpListKind = "tools" | "prompts" | "resources" | "resourceTemplates";
 
-/** A request that has no result. `code` is the protocol's, where the server answered with an error. */
+/**
+ * A request that has no result. `code` is the protocol's, where the server answered with an error.
+ */
 export class McpRequestFailed extends Data.TaggedError("McpRequestFailed")<{
   readonly reason: "Timeout" | "Closed" | "SessionLost" | "Unauthorized" | "Refused" | "Answered";
   readonly message: string;
@@ -97,7 +102,10 @@ export interface McpConnection {
   readonly transport: Exclude<McpTransportType, "auto">;
   readonly capabilities: Readonly<Record<string, unknown>>;
   readonly instructions: string | undefined;
-  /** Everything of that kind, all pages; empty when the server has said that it has none. Rejects with `McpRequestFailed`, like all below. */
+  /**
+   * Everything of that kind, all pages; empty when the server has said that it has none. Rejects
+   * with `McpRequestFailed`, like all below.
+   */
   readonly list: (kind: McpListKind, options: McpRequestOptions) => Promise<ReadonlyArray<unknown>>;
   readonly callTool: (
     params: { readonly name: string; readonly arguments?: Readonly<Record<string, unknown>> },

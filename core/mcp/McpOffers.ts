@@ -1,6 +1,6 @@
 /**
- * What an agent's MCP servers offer, all of them together: the lists that agent code asks for, and what clients
- * are told. The part of `MCPClientManager` that only looks.
+ * What an agent's MCP servers offer, all of them together: the lists that agent code asks for, and
+ * what clients are told. The part of `MCPClientManager` that only looks.
  */
 import type { McpPrompt, McpResource, McpResourceTemplate, McpTool } from "./McpClients.ts";
 import type { McpServer, McpServerState } from "./McpServer.ts";

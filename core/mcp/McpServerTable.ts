@@ -123,7 +123,10 @@ export function readOptions({ server_options }: McpServerRow): McpServerOptions 
   }
 }
 
-/** The declared subset, as JSON text; null when nothing of it is given. Throws `TypeError` for headers that are none. */
+/**
+ * The declared subset, as JSON text; null when nothing of it is given. Throws `TypeError` for
+ * headers that are none.
+ */
 export function storedOptions(given: {
   readonly client?: McpServerOptions["client"];
   readonly transport?: {

@@ -1,12 +1,12 @@
 /**
  * What OAuth with one MCP server needs to keep, in the agent's own storage (`protocol.md` §9): the
- * client's registration, tokens, the PKCE verifier, what was discovered of the authorization server, and the
- * states of authorizations that are going on.
+ * client's registration, tokens, the PKCE verifier, what was discovered of the authorization
+ * server, and the states of authorizations that are going on.
  *
- * 1. A state is used once and for ten minutes: it is removed, and that is stored, before the code that came
- *    with it is exchanged. Without a valid one a callback changes nothing.
- * 2. Each authorization has a verifier of its own, under its state's nonce: a second one begun meanwhile
- *    does not spoil the first.
+ * 1. A state is used once and for ten minutes: it is removed, and that is stored, before the code
+ *    that came with it is exchanged. Without a valid one a callback changes nothing.
+ * 2. Each authorization has a verifier of its own, under its state's nonce: a second one begun
+ *    meanwhile does not spoil the first.
  *
  * Driven by the protocol's client (the shape is the one that the official SDK asks for).
  */

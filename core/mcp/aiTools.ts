@@ -1,6 +1,6 @@
 /**
- * MCP tools in the shape that the `ai` package's `generateText({ tools })` takes. Made by hand, so that the
- * package is needed only by those who use it: a schema is marked by a registered symbol.
+ * MCP tools in the shape that the `ai` package's `generateText({ tools })` takes. Made by hand, so
+ * that the package is needed only by those who use it: a schema is marked by a registered symbol.
  */
 import type { McpTool, McpToolResult } from "./McpClients.ts";
 

@@ -1,6 +1,6 @@
 /**
- * The id of an MCP server, made of what a person calls it: lower case, letters and digits with single
- * dashes between, beginning with a letter, at most 64 characters (`protocol.md` §9). Pure.
+ * The id of an MCP server, made of what a person calls it: lower case, letters and digits with
+ * single dashes between, beginning with a letter, at most 64 characters (`protocol.md` §9). Pure.
  */
 
 /** Ids are part of tool names, which model providers limit to 64 characters. */

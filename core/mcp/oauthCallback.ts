@@ -1,9 +1,9 @@
 /**
- * Somebody comes back from an authorization server (`protocol.md` §3, §9): the state is checked, used up,
- * and the code exchanged; then they are sent on.
+ * Somebody comes back from an authorization server (`protocol.md` §3, §9): the state is checked,
+ * used up, and the code exchanged; then they are sent on.
  *
- * 1. Checked, then consumed and that stored, then exchanged: a callback that can't be verified changes
- *    nothing, and one that is seen twice is exchanged once.
+ * 1. Checked, then consumed and that stored, then exchanged: a callback that can't be verified
+ *    changes nothing, and one that is seen twice is exchanged once.
  * 2. A callback whose state was used up by one that succeeded is told so: browsers repeat requests.
  */
 import type { AgentWork } from "../turn/AgentTurns.ts";

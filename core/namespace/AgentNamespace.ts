@@ -1,6 +1,6 @@
 /**
- * `env.RepoAgent`: the binding of an agent class, and the stubs it gives. A stub forwards HTTP requests
- * (`fetch`) and calls the agent's public methods (`protocol.md` §1, `interface.md` §4).
+ * `env.RepoAgent`: the binding of an agent class, and the stubs it gives. A stub forwards HTTP
+ * requests (`fetch`) and calls the agent's public methods (`protocol.md` §1, `interface.md` §4).
  */
 import { agentId, type AgentId } from "../../schemas/Address.ts";
 import { topLevelId, type TopLevelId } from "../../schemas/AgentPath.ts";
@@ -34,7 +34,10 @@ export interface StubOptions {
   readonly routingRetry?: unknown;
 }
 
-/** Makes a stub's calls; the gateway's or the host's. Resolved late: a binding exists before its process runs. */
+/**
+ * Makes a stub's calls; the gateway's or the host's. Resolved late: a binding exists before its
+ * process runs.
+ */
 export type CallClientSource = () => Pick<CallClient, "call">;
 
 export class AgentNamespace<A = unknown> {
@@ -53,7 +56,10 @@ export class AgentNamespace<A = unknown> {
     return namespace.#client;
   }
 
-  /** Throws `InvalidAddress` for an empty name, one past 1,024 bytes, and one that begins with "/", as sub-agents' do. */
+  /**
+   * Throws `InvalidAddress` for an empty name, one past 1,024 bytes, and one that begins with "/",
+   * as sub-agents' do.
+   */
   idFromName(name: string): AgentInstanceId {
     return instanceId(this.#idOf(name));
   }
@@ -66,7 +72,10 @@ export class AgentNamespace<A = unknown> {
     return this.get(this.idFromName(name), options);
   }
 
-  /** For `routeAgentEmail`: resolves when the message is in the agent's inbox. Rejects with `MailNotStored` or `InvalidAddress`. */
+  /**
+   * For `routeAgentEmail`: resolves when the message is in the agent's inbox. Rejects with
+   * `MailNotStored` or `InvalidAddress`.
+   */
   async takeMail(
     name: string,
     mail: MailInput,
@@ -77,7 +86,9 @@ export class AgentNamespace<A = unknown> {
     return this.#mail(isSigned ? agentId(this.className, name) : this.#idOf(name), mail);
   }
 
-  /** Waits until the agent is started (`onStart` has finished). Rejects with what `onStart` threw. */
+  /**
+   * Waits until the agent is started (`onStart` has finished). Rejects with what `onStart` threw.
+   */
   async start(name: string, props?: unknown): Promise<void> {
     const id = this.#idOf(name);
     const options = { deadlineMs: STUB_DEADLINE_MS, repeatable: true };
@@ -183,7 +194,10 @@ interface Fetched {
   readonly given: { readonly props?: unknown };
 }
 
-/** A request, passed on to the sub-agent that its URL names; `from`: who answered. Props are for the first. */
+/**
+ * A request, passed on to the sub-agent that its URL names; `from`: who answered. Props are for the
+ * first.
+ */
 async function fetchFrom(
   client: CallClientSource,
   first: AgentId,

@@ -1,6 +1,6 @@
 /**
- * The type of a stub: the public methods of an agent's class as async functions, without those of the
- * base class. `AgentNamespace` makes stubs.
+ * The type of a stub: the public methods of an agent's class as async functions, without those of
+ * the base class. `AgentNamespace` makes stubs.
  *
  * The base class's members are listed here by name, because its own methods return stubs: `keyof
  * Agent` would import the class that imports this. `test/types` holds the list against the class.
@@ -110,8 +110,9 @@ export type AgentMember =
 export type PublicOfBase = "setState" | "broadcast" | "destroy";
 
 /**
- * A handle on one agent: `fetch`, and every public method of its class as an async function. Arguments and
- * results are JSON (`core/call/wireValue`); what a method throws arrives with name, message and cause.
+ * A handle on one agent: `fetch`, and every public method of its class as an async function.
+ * Arguments and results are JSON (`core/call/wireValue`); what a method throws arrives with name,
+ * message and cause.
  */
 export type AgentStub<A = unknown> = {
   readonly name: string;

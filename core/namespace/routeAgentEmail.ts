@@ -1,6 +1,7 @@
 /**
- * `routeAgentEmail`: a message to the agent that a resolver names (`protocol.md` §8), for a module's
- * `email(message, env)`. It resolves when the message is stored in that agent's inbox; `onEmail` runs later.
+ * `routeAgentEmail`: a message to the agent that a resolver names (`protocol.md` §8), for a
+ * module's `email(message, env)`. It resolves when the message is stored in that agent's inbox;
+ * `onEmail` runs later.
  */
 import { camelCaseToKebabCase } from "../../schemas/Address.ts";
 import { AgentNamespace } from "./AgentNamespace.ts";

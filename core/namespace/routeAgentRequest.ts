@@ -1,6 +1,6 @@
 /**
- * `routeAgentRequest`: `/{prefix}/{agent}/{name}[/…]` to the agent it names (`protocol.md` §1), for a
- * worker's `fetch`. A WebSocket upgrade is decided by the gateway, which keeps the socket: the
+ * `routeAgentRequest`: `/{prefix}/{agent}/{name}[/…]` to the agent it names (`protocol.md` §1), for
+ * a worker's `fetch`. A WebSocket upgrade is decided by the gateway, which keeps the socket: the
  * response then only says which agent it goes to.
  */
 import { camelCaseToKebabCase } from "../../schemas/Address.ts";
@@ -33,8 +33,9 @@ export interface FetchContext {
   /** Accepted for modules written for other runtimes; there is no origin to pass through to. */
   readonly passThroughOnException: () => void;
   /**
-   * As for a module without a `fetch`: closed to unsigned requests where the class has signed webhooks, to pages of
-   * other origins where they are checked (`docs/guides/access.md`). null: the path is no agent's.
+   * As for a module without a `fetch`: closed to unsigned requests where the class has signed
+   * webhooks, to pages of other origins where they are checked (`docs/guides/access.md`). null: the path
+   * is no agent's.
    */
   readonly routeAgentRequest: (request: Request) => Promise<Response | null>;
 }
@@ -54,7 +55,10 @@ export interface AgentRoute {
   readonly name: string;
 }
 
-/** The response of the agent that the URL names; null when the URL is no agent's; 400 for an unknown agent. */
+/**
+ * The response of the agent that the URL names; null when the URL is no agent's; 400 for an unknown
+ * agent.
+ */
 export async function routeAgentRequest(
   request: Request,
   env: unknown,

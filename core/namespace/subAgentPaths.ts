@@ -1,6 +1,6 @@
 /**
- * Sub-agents in URLs: `/agents/{agent}/{name}/sub/{class}/{name}[/sub/…][/…]` (`protocol.md` §1), read and written. A root's name
- * stands there as it is, a sub-agent's is URI-encoded. Pure.
+ * Sub-agents in URLs: `/agents/{agent}/{name}/sub/{class}/{name}[/sub/…][/…]` (`protocol.md` §1),
+ * read and written. A root's name stands there as it is, a sub-agent's is URI-encoded. Pure.
  */
 import { camelCaseToKebabCase } from "../../schemas/kebabCase.ts";
 import type { AgentPathStep } from "../../schemas/AgentPath.ts";
@@ -20,8 +20,8 @@ export interface SubAgentPathMatch {
 }
 
 /**
- * The first `/sub/{class}/{name}` of a URL's path; null where there is none. A class that is not among `knownClasses` (by
- * default any is taken) and a name that can't be decoded are none.
+ * The first `/sub/{class}/{name}` of a URL's path; null where there is none. A class that is not
+ * among `knownClasses` (by default any is taken) and a name that can't be decoded are none.
  */
 export function parseSubAgentPath(
   url: string,

@@ -1,6 +1,7 @@
 /**
- * The response to a WebSocket upgrade that an agent is to take. It carries no socket: the gateway keeps
- * that, and connects it to the agent that this response names when the worker's `fetch` returns it.
+ * The response to a WebSocket upgrade that an agent is to take. It carries no socket: the gateway
+ * keeps that, and connects it to the agent that this response names when the worker's `fetch`
+ * returns it.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { HeaderPairs } from "../../schemas/Call.ts";
@@ -21,7 +22,10 @@ export interface UpgradeTarget {
   readonly readonly?: true;
 }
 
-/** The socket is accepted and closed at once: browsers hide the status of a refused upgrade, and would ask again for ever. */
+/**
+ * The socket is accepted and closed at once: browsers hide the status of a refused upgrade, and
+ * would ask again for ever.
+ */
 export interface UpgradeRefusal {
   readonly code: number;
   readonly reason: string;
@@ -44,7 +48,10 @@ export function readonlyUpgrade(response: Response): Response {
   return response;
 }
 
-/** Of a sub-agent whose parent answered with `status` instead; the code tells a 4xx (`protocol.md` §2.5). */
+/**
+ * Of a sub-agent whose parent answered with `status` instead; the code tells a 4xx (`protocol.md`
+ * §2.5).
+ */
 export function refusedUpgrade(status: number): Response {
   const response = switching();
   const isClients = status >= 400 && status < 500;
@@ -66,8 +73,9 @@ export const upgradeRefusal = (response: Response): UpgradeRefusal | undefined =
   refusals.get(response);
 
 /**
- * Of what a module or an agent's stub is given. Whether the caller's own request is a whole handshake was decided before
- * (`core/http/requestHead`): one that is none has no such header, and one that is made by hand need not have the rest.
+ * Of what a module or an agent's stub is given. Whether the caller's own request is a whole
+ * handshake was decided before (`core/http/requestHead`): one that is none has no such header, and
+ * one that is made by hand need not have the rest.
  */
 export const isUpgrade = (request: Request): boolean =>
   request.method === "GET" && request.headers.get("upgrade")?.toLowerCase() === "websocket";

@@ -1,10 +1,12 @@
 /**
- * The mail that an agent sends: a lane like the queue's and beside it, as for webhooks (`OutgoingLane`). In
- * order, one at a time, with all its attempts; what fails for good goes to the dead letters and to `onError`.
+ * The mail that an agent sends: a lane like the queue's and beside it, as for webhooks
+ * (`OutgoingLane`). In order, one at a time, with all its attempts; what fails for good goes to the
+ * dead letters and to `onError`.
  *
  * 1. Nothing is sent before the commit of the turn that asked for it (`QueueLane`, rule 1).
- * 2. A message's id is made of the input and the count of mails before it: a turn that runs again asks for the
- *    same message, which replaces the one that waits, and which the receiver can tell by its Message-ID.
+ * 2. A message's id is made of the input and the count of mails before it: a turn that runs again
+ *    asks for the same message, which replaces the one that waits, and which the receiver can tell
+ *    by its Message-ID.
  */
 import { encodeToken } from "../../schemas/Address.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
@@ -14,8 +16,8 @@ import { NO_RELAY, type MailTransportShape, type OutgoingMail } from "../mail/Ma
 import { QueueLane, type JobPorts, type QueueAgent } from "../queue/QueueLane.ts";
 
 /**
- * About ten minutes on average: greylisting and a relay's restart are shorter. Longer outages are an
- * operator's, who redrives the dead letters.
+ * About ten minutes on average: greylisting and a relay's restart are shorter. Longer outages are
+ * an operator's, who redrives the dead letters.
  */
 export const MAIL_RETRY_DEFAULT = {
   maxAttempts: 12,
@@ -52,7 +54,10 @@ export class MailLane extends QueueLane {
     if (!this.#transport.configured) throw new EmailRefused({ message: NO_RELAY });
   }
 
-  /** The Message-ID. Throws `EmailRefused` where no relay is set, and for retry options out of range. */
+  /**
+   * The Message-ID. Throws `EmailRefused` where no relay is set, and for retry options out of
+   * range.
+   */
   send(draft: MailDraft, retry: RetryOptions = {}): string {
     this.assertReady();
     const id = this.#newId();

@@ -1,9 +1,10 @@
 /**
  * The outgoing HTTP port: webhooks that agents send (`interface.md` §4.2).
  *
- * 1. Unless `allowPrivate`, nothing is sent to an address that is not of the public internet: loopback,
- *    private, link-local and metadata addresses, multicast and those reserved. Asked of every address that
- *    the name resolves to, and again of the one that is connected to, before the first byte goes.
+ * 1. Unless `allowPrivate`, nothing is sent to an address that is not of the public internet:
+ *    loopback, private, link-local and metadata addresses, multicast and those reserved. Asked of
+ *    every address that the name resolves to, and again of the one that is connected to, before the
+ *    first byte goes.
  * 2. Redirects are not followed: their status is the answer.
  *
  * `services/node/NodeOutgoing` implements it on node:http.
@@ -27,7 +28,10 @@ export type OutgoingResult =
 
 export interface OutgoingShape {
   readonly post: (request: OutgoingRequest) => Promise<OutgoingResult>;
-  /** Why a URL's host is refused, as far as that can be said without resolving it; undefined: not yet. */
+  /**
+   * Why a URL's host is refused, as far as that can be said without resolving it; undefined: not
+   * yet.
+   */
   readonly refusal: (url: URL) => string | undefined;
   readonly hmacSha256: (key: Uint8Array, data: Uint8Array) => Uint8Array;
 }

@@ -1,7 +1,7 @@
 /**
- * The webhooks that an agent sends: a lane like the queue's, and beside it, so that a target that is down
- * holds back no queue item of the agent's own. In order, one at a time, with all its retries; the last
- * failed attempt goes to the dead letters and to `onError`.
+ * The webhooks that an agent sends: a lane like the queue's, and beside it, so that a target that
+ * is down holds back no queue item of the agent's own. In order, one at a time, with all its
+ * retries; the last failed attempt goes to the dead letters and to `onError`.
  *
  * Nothing is sent before the commit of the turn that asked for it (`QueueLane`, rule 1).
  */
@@ -60,7 +60,10 @@ export class OutgoingLane extends QueueLane {
     this.#env = (parts.env ?? {}) as Readonly<Record<string, unknown>>;
   }
 
-  /** The idempotency key. Throws `TypeError` for what can't be sent, `OutgoingWebhookRefused` for an address that may not be. */
+  /**
+   * The idempotency key. Throws `TypeError` for what can't be sent, `OutgoingWebhookRefused` for an
+   * address that may not be.
+   */
   send(url: string | URL, body: unknown, options: SendWebhookOptions): string {
     const webhook = makeWebhook(
       {

@@ -1,10 +1,11 @@
 /**
  * An outgoing webhook as it is kept until it is sent, and its headers (`interface.md` §4.2). Pure.
  *
- * 1. Its secret is never stored where one of the agent's environment variables has it: then only that
- *    variable's name is, and each attempt signs anew. Of any other secret the signatures made at the
- *    call are kept.
- * 2. `Idempotency-Key` is the same for every attempt, and for the same call of a turn that runs again.
+ * 1. Its secret is never stored where one of the agent's environment variables has it: then only
+ *    that variable's name is, and each attempt signs anew. Of any other secret the signatures made
+ *    at the call are kept.
+ * 2. `Idempotency-Key` is the same for every attempt, and for the same call of a turn that runs
+ *    again.
  */
 import * as Data from "effect/Data";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
@@ -37,7 +38,9 @@ export interface OutgoingWebhook {
   readonly signed?: Readonly<Record<string, string>>;
 }
 
-/** An attempt failed: another follows while the policy has one. `status` when there was an answer. */
+/**
+ * An attempt failed: another follows while the policy has one. `status` when there was an answer.
+ */
 export class OutgoingWebhookFailed extends Data.TaggedError("OutgoingWebhookFailed")<{
   readonly message: string;
   readonly status?: number;
@@ -62,7 +65,10 @@ export interface WebhookCall {
   readonly nowMs: number;
 }
 
-/** What a call asks for. Throws `TypeError` for a URL, a body, a header or a secret that can't be used. */
+/**
+ * What a call asks for. Throws `TypeError` for a URL, a body, a header or a secret that can't be
+ * used.
+ */
 export function makeWebhook(call: WebhookCall, outgoing: OutgoingShape): OutgoingWebhook {
   const { id, options, env, allowPrivate } = call;
   const url = parseUrl(call.url);

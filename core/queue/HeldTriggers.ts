@@ -1,6 +1,6 @@
 /**
- * Deliveries of triggers that an agent holds: each until its job is settled and stored, then acked. A
- * crash before that brings the trigger again. Held by `QueueLane` and by `AlarmCover`.
+ * Deliveries of triggers that an agent holds: each until its job is settled and stored, then acked.
+ * A crash before that brings the trigger again. Held by `QueueLane` and by `AlarmCover`.
  */
 import { SparseMap } from "../collections/sparse.ts";
 import type { InputHandle } from "../inbox/Inbox.ts";

@@ -2,12 +2,13 @@
  * The agent's queue: one lane, first in first out, one item at a time with all its retries
  * (`protocol.md` table at the top, §6.4).
  *
- * 1. `push` is durable with the commit of the turn that called it; the lane runs the item only after.
- * 2. Each push has a trigger in the inbox: it wakes the agent on whichever host owns it then. The table,
- *    not the trigger, says what is to run: one whose row is gone, or was replaced, is dropped, when
- *    that is stored.
- * 3. An item ends by leaving the table in its last commit; a failing one never blocks those behind it
- *    for longer than its retries.
+ * 1. `push` is durable with the commit of the turn that called it; the lane runs the item only
+ *    after.
+ * 2. Each push has a trigger in the inbox: it wakes the agent on whichever host owns it then. The
+ *    table, not the trigger, says what is to run: one whose row is gone, or was replaced, is
+ *    dropped, when that is stored.
+ * 3. An item ends by leaving the table in its last commit; a failing one never blocks those behind
+ *    it for longer than its retries.
  */
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { InboxShape, InputHandle } from "../inbox/Inbox.ts";
@@ -89,10 +90,14 @@ export class QueueLane {
     this.table = new QueueTable(agent.database, lane.table);
   }
 
-  /** The id. Throws for a callback that the agent does not have, retry options out of range, a payload that is not JSON; `AgentDiscarded`. */
+  /**
+   * The id. Throws for a callback that the agent does not have, retry options out of range, a
+   * payload that is not JSON; `AgentDiscarded`.
+   */
   push(callback: string, payload: unknown, options: QueueOptions): string {
     const { agent } = this;
-    // A workflow's step may end, and be recorded, after its agent was lost: that is no failure of the step's.
+    // A workflow's step may end, and be recorded, after its agent was lost: that is no failure of
+    // the step's.
     if (agent.discarded) throw new AgentDiscarded();
     this.lane.callback(agent, callback);
     const retry = resolveRetry(agent.options.retry, options.retry);

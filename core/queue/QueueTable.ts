@@ -1,6 +1,6 @@
 /**
- * `svc_agents_queue` (or another lane's table): items that wait, in the order they were pushed. Written by the runtime past the turn's
- * record of SQL; what it means is in the event's `queue`.
+ * `svc_agents_queue` (or another lane's table): items that wait, in the order they were pushed.
+ * Written by the runtime past the turn's record of SQL; what it means is in the event's `queue`.
  */
 import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";

@@ -1,15 +1,16 @@
 /**
  * Runs one job of an agent (a queue item, a due schedule) as a durable turn, with its attempts.
  *
- * 1. The callback's writes and what settles the job (its row deleted or armed anew) are one commit; so a
- *    trigger that comes again finds nothing to run.
+ * 1. The callback's writes and what settles the job (its row deleted or armed anew) are one commit;
+ *    so a trigger that comes again finds nothing to run.
  * 2. A failed attempt is journaled, so that attempts count across hosts; the next follows after the
  *    policy's backoff. Writes of a failed attempt stay, as in the reference.
- * 3. The last failed attempt goes to the dead letters and to `onError`, once, whose writes are part of the
- *    commit that settles the job; what it throws is swallowed.
- * 4. No attempt begins once the job's row is gone, nor while `blockConcurrencyWhile` holds turns back.
- * 5. A job that waited when its agent came to memory may be what killed the host before: it is journaled
- *    as begun before it runs (`Suspects`).
+ * 3. The last failed attempt goes to the dead letters and to `onError`, once, whose writes are part
+ *    of the commit that settles the job; what it throws is swallowed.
+ * 4. No attempt begins once the job's row is gone, nor while `blockConcurrencyWhile` holds turns
+ *    back.
+ * 5. A job that waited when its agent came to memory may be what killed the host before: it is
+ *    journaled as begun before it runs (`Suspects`).
  */
 import type { Cause } from "../../schemas/JournalEvent.ts";
 import { LocalImageCorrupt } from "../database/Databases.ts";
@@ -55,7 +56,10 @@ export interface Job {
 /** A job nobody knows the end of may have been at its last attempt: one more, marked, at most. */
 const UNKNOWN_ATTEMPTS = 1;
 
-/** Resolves when the job is settled and that is stored. Rejects with `AgentDiscarded` or `BrokerUnavailable`. */
+/**
+ * Resolves when the job is settled and that is stored. Rejects with `AgentDiscarded` or
+ * `BrokerUnavailable`.
+ */
 export async function runJob(agent: JobAgent, job: Job): Promise<void> {
   const begun = agent.image.begun.get(job.key);
   const before = begun === undefined ? 0 : agent.suspects.next(job.key, begun.attempts) - 1;

@@ -1,10 +1,12 @@
 /**
- * Which headers and query parameters of a request are credentials. They are never stored, journaled or logged: a header is left
- * out, a parameter's value becomes `REDACTED`. The live request that an agent answers over HTTP or a socket keeps them; a
- * webhook's agent is given what is stored, so it does not see them. Signatures in headers are no credentials and stay.
+ * Which headers and query parameters of a request are credentials. They are never stored, journaled
+ * or logged: a header is left out, a parameter's value becomes `REDACTED`. The live request that an
+ * agent answers over HTTP or a socket keeps them; a webhook's agent is given what is stored, so it
+ * does not see them. Signatures in headers are no credentials and stay.
  *
- * Used by the gateway before a webhook is given away or stored, and for causes and log lines. A route adds names of its own
- * (`webhook(path, { redact })`), and its verifier those that it reads a secret from.
+ * Used by the gateway before a webhook is given away or stored, and for causes and log lines. A
+ * route adds names of its own (`webhook(path, { redact })`), and its verifier those that it reads a
+ * secret from.
  */
 
 /** What is hidden besides the usual names. Header names in any case. */
@@ -57,7 +59,10 @@ export class Redaction {
     return headers;
   }
 
-  /** The URL, or request target, with the values of hidden parameters replaced; all else to the letter. */
+  /**
+   * The URL, or request target, with the values of hidden parameters replaced; all else to the
+   * letter.
+   */
   url(url: string): string {
     const start = url.indexOf("?") + 1;
     if (start === 0) return url;
@@ -77,7 +82,9 @@ export class Redaction {
   }
 }
 
-/** As senders of one name write it: `api_key`, `api-key`, `apiKey`, `user[api_key]`, `%61pi_key`. */
+/**
+ * As senders of one name write it: `api_key`, `api-key`, `apiKey`, `user[api_key]`, `%61pi_key`.
+ */
 function bareName(written: string): string {
   let name = written;
   try {

@@ -26,7 +26,9 @@ export function resolveRetry(...options: ReadonlyArray<RetryOptions | undefined>
   return merged;
 }
 
-/** The policy of an agent's inputs. Options that are out of range are logged, and the defaults hold. */
+/**
+ * The policy of an agent's inputs. Options that are out of range are logged, and the defaults hold.
+ */
 export function retryOf({
   options,
   log,

@@ -46,6 +46,9 @@ export interface ActiveAgentParts<Self> {
   readonly limits: WriteLimits;
   /** The agent must leave memory without committing (`ctx.abort`, a broken invariant). */
   readonly onAbort: (reason: string) => void;
-  /** The agent was destroyed in this turn, and that is stored: it leaves memory, what comes next meets a fresh one. */
+  /**
+   * The agent was destroyed in this turn, and that is stored: it leaves memory, what comes next
+   * meets a fresh one.
+   */
   readonly onDestroyed: (turn: Turn) => void;
 }

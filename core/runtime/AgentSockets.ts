@@ -1,9 +1,9 @@
 /**
- * The WebSocket connections of an agent in memory, and what goes out to them. The sockets live at their
- * gateways; every frame passes the output gate on its way there.
+ * The WebSocket connections of an agent in memory, and what goes out to them. The sockets live at
+ * their gateways; every frame passes the output gate on its way there.
  *
- * One message goes to each gateway that holds sockets of the agent, on one ordered stream a gateway:
- * a client sees frames in the order in which the agent's commits let them leave.
+ * One message goes to each gateway that holds sockets of the agent, on one ordered stream a
+ * gateway: a client sees frames in the order in which the agent's commits let them leave.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { SocketInfo } from "../../schemas/Call.ts";
@@ -45,7 +45,9 @@ export function closeAll(
     outlet.toGateway(gateway, { op: "close", sid, ...farewell, forget: true });
 }
 
-/** The agent that they are of. Its committer is made after them: it is looked up when it is needed. */
+/**
+ * The agent that they are of. Its committer is made after them: it is looked up when it is needed.
+ */
 export interface SocketsOwner {
   readonly id: AgentId;
   /** Of its life; sockets of an earlier one are closed when they are met. */
@@ -128,8 +130,8 @@ export class AgentSockets implements ConnectionOutlet {
   }
 
   /**
-   * Its sockets, for who brings the agent back. `inOrder`: everything that was taken is stored; else messages
-   * may have to be taken again, and gateways are asked which.
+   * Its sockets, for who brings the agent back. `inOrder`: everything that was taken is stored;
+   * else messages may have to be taken again, and gateways are asked which.
    */
   *records({ inOrder }: { readonly inOrder: boolean }): Generator<[string, SocketInfo]> {
     for (const [key, connection] of this.byKey) {
@@ -168,7 +170,10 @@ export class AgentSockets implements ConnectionOutlet {
     if (this.byKey.get(socketKey(info)) === connection) this.tellAttachment(connection, {});
   }
 
-  /** The connection takes part from here on: casts of earlier changes do not reach it, later ones do. */
+  /**
+   * The connection takes part from here on: casts of earlier changes do not reach it, later ones
+   * do.
+   */
   join(connection: Connection): void {
     const internals = Connection.internals(connection);
     internals.next = 1;
@@ -208,7 +213,10 @@ export class AgentSockets implements ConnectionOutlet {
     this.outlet.toGateway(gateway, { op: "send", sid, text: true }, frame);
   }
 
-  /** A committed state for every socket of the protocol but those of `except`'s id. Past the gate already. */
+  /**
+   * A committed state for every socket of the protocol but those of `except`'s id. Past the gate
+   * already.
+   */
   castState(state: string, seq: number, except: Connection | undefined): void {
     if (this.size === 0) return;
     this.castNow(encoder.encode(stateFrame(state, seq)), {
@@ -219,8 +227,9 @@ export class AgentSockets implements ConnectionOutlet {
   }
 
   /**
-   * The committed state once more, to all. Frames go at most once, so what was on its way is lost with a
-   * host or a connection to the broker, and a client that only listens would show the state before until the next.
+   * The committed state once more, to all. Frames go at most once, so what was on its way is lost
+   * with a host or a connection to the broker, and a client that only listens would show the state
+   * before until the next.
    */
   tellState(): void {
     const { seq, state } = this.agent.image;
@@ -255,7 +264,10 @@ export class AgentSockets implements ConnectionOutlet {
 export const socketKey = (info: { readonly gateway: string; readonly sid: string }): string =>
   `${info.gateway}/${info.sid}`;
 
-/** Messages below were taken, by this agent or an owner of before. Never back: it would take some again. */
+/**
+ * Messages below were taken, by this agent or an owner of before. Never back: it would take some
+ * again.
+ */
 function skipTo(connection: Connection, next: number | undefined): void {
   const internals = Connection.internals(connection);
   if (next !== undefined) internals.next = Math.max(internals.next ?? next, next);

@@ -1,6 +1,6 @@
 /**
- * The SQL of an agent: runs it, records what wrote in its turn, and notices what may have changed in the
- * runtime's own tables (schedules, queue), which users may read and write like theirs.
+ * The SQL of an agent: runs it, records what wrote in its turn, and notices what may have changed
+ * in the runtime's own tables (schedules, queue), which users may read and write like theirs.
  */
 import { AgentDiscarded } from "../errors/errors.ts";
 import { LocalImageCorrupt, type SqlResult, type SqlValue } from "../database/Databases.ts";
@@ -10,8 +10,8 @@ import type { WriteLimits } from "../turn/WriteLimits.ts";
 
 const DROPS = /\bdrop\b|\balter\b/i;
 /**
- * One statement whose only effect is an empty table or an index of it, the same each time. Not `AS SELECT`, which
- * fills the table; a semicolon in the middle may begin another statement.
+ * One statement whose only effect is an empty table or an index of it, the same each time. Not `AS
+ * SELECT`, which fills the table; a semicolon in the middle may begin another statement.
  */
 const MAKES_TABLE =
   /^\s*create\s+(?:table|(?:unique\s+)?index)\s+if\s+not\s+exists\s(?!.*\bselect\b)[^;]*;?\s*$/is;
@@ -43,7 +43,10 @@ export class AgentSql {
     return this.transactions > 0;
   }
 
-  /** `isLimited`: of users' code, which `WriteLimits` bounds. The runtime's own records are small, and must not be refused. */
+  /**
+   * `isLimited`: of users' code, which `WriteLimits` bounds. The runtime's own records are small,
+   * and must not be refused.
+   */
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>, isLimited: boolean): SqlResult {
     const { agent } = this;
     agent.scheduler.table.makeFor(sql);
@@ -51,7 +54,8 @@ export class AgentSql {
     if (isLimited) this.limit();
     try {
       const result = this.checked(() => agent.database.query(sql, params));
-      // One that could have written and changed nothing is none. A transaction's pages change at its end.
+      // One that could have written and changed nothing is none. A transaction's pages change at
+      // its end.
       if (agent.database.writes !== writes || (result.wrote && this.inTransaction)) this.wrote(sql);
       return result;
     } catch (error) {

@@ -1,12 +1,12 @@
 /**
- * What an agent has to do later: its schedules, its queue, and the lanes of what it sends (webhooks, mail,
- * signals). Each is made when something first asks for it: of thousands of agents in memory most have none
- * of them, and all five take more than the rest of such an agent.
+ * What an agent has to do later: its schedules, its queue, and the lanes of what it sends
+ * (webhooks, mail, signals). Each is made when something first asks for it: of thousands of agents
+ * in memory most have none of them, and all five take more than the rest of such an agent.
  *
- * 1. What is stored is never missed: an agent whose database holds anything gets all five when it starts, and
- *    they look at their tables. One whose database is empty has nothing of theirs.
- * 2. Users' SQL reaches the tables through `AgentSql`, which asks for the scheduler before it runs: so that knows
- *    what was there before.
+ * 1. What is stored is never missed: an agent whose database holds anything gets all five when it
+ *    starts, and they look at their tables. One whose database is empty has nothing of theirs.
+ * 2. Users' SQL reaches the tables through `AgentSql`, which asks for the scheduler before it runs:
+ *    so that knows what was there before.
  *
  * Part of `ActiveAgent`.
  */
@@ -99,7 +99,8 @@ export class Lanes {
       if (kind === "schedule") this.scheduler.offer(key, handle);
       else this.laneOf(key).offer(key, handle);
     } catch (error) {
-      // A table can't be read, of a damaged file for one: the agent starts anew, and the trigger comes again.
+      // A table can't be read, of a damaged file for one: the agent starts anew, and the trigger
+      // comes again.
       this.#agent.abort(`the trigger of a job can't be looked up: ${messageOf(error)}`);
     }
   }

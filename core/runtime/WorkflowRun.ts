@@ -1,9 +1,9 @@
 /**
- * One workflow instance: an actor of its own, named by the workflow's class and id. Its journal holds the
- * record of every step (`RunTable`); `run()` is a function of that record (`Execution`).
+ * One workflow instance: an actor of its own, named by the workflow's class and id. Its journal
+ * holds the record of every step (`RunTable`); `run()` is a function of that record (`Execution`).
  *
- * 1. While there is something to do, a `drive` waits in its queue: whichever host owns the instance runs it,
- *    and goes on where the record ends. It is settled when the run is over or only waits.
+ * 1. While there is something to do, a `drive` waits in its queue: whichever host owns the instance
+ *    runs it, and goes on where the record ends. It is settled when the run is over or only waits.
  * 2. What waits has a schedule: `wake` puts a drive into the queue again. So does each signal.
  * 3. Neither ever ends in the dead letters: their attempts are without number.
  * 4. Nothing is written in a drive's own turn: a durable turn's writes wait for its end.
@@ -35,7 +35,10 @@ import type { ControlAction, InstanceStatus, WorkflowCalls } from "../workflow/W
 const WITHOUT_END = { maxAttempts: 1_000_000_000, baseDelayMs: 100, maxDelayMs: 5_000 } as const;
 /** Id of the one queue item. */
 const DRIVE = "drive";
-/** A stub's call may come before the signal that starts the instance: commits and a lane are between. */
+/**
+ * A stub's call may come before the signal that starts the instance: commits and a lane are
+ * between.
+ */
 const START_WAIT_MS = 20_000;
 
 const ENDED: ReadonlySet<string> = new Set(["complete", "errored", "terminated"]);
@@ -235,7 +238,10 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
     await this.#end(run, execution, { error: describeThrown(thrown.error) });
   }
 
-  /** Records the end, and tells the agent of an error that it was not told of; then the drive may end. */
+  /**
+   * Records the end, and tells the agent of an error that it was not told of; then the drive may
+   * end.
+   */
   async #end(
     run: RunRecord,
     execution: Execution,

@@ -1,6 +1,6 @@
 /**
- * A caller's HTTP request as a turn of the agent: for the agent itself (`handleCall`), and for the hook that stands before its
- * sub-agents (`subAgentCalls`).
+ * A caller's HTTP request as a turn of the agent: for the agent itself (`handleCall`), and for the
+ * hook that stands before its sub-agents (`subAgentCalls`).
  */
 import type { Call } from "../../schemas/Call.ts";
 import { JournalRateExceeded, SqlError } from "../errors/errors.ts";
@@ -14,7 +14,10 @@ import { makeRequest } from "../input/runWebhook.ts";
 
 export type RequestCall = Call & { readonly kind: "fetch" | "gate" };
 
-/** What `f` gives: an answer as it is, or a response, which may go on as a stream. A plain 500 where it fails. */
+/**
+ * What `f` gives: an answer as it is, or a response, which may go on as a stream. A plain 500 where
+ * it fails.
+ */
 export async function answerRequest(
   agent: ActiveAgent,
   call: RequestCall,

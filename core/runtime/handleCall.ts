@@ -3,13 +3,14 @@
  * the current state. Every reply passes the output gate.
  *
  * A call is not a durable input: when the agent is discarded meanwhile the answer is `notHere`, and
- * the caller, which still holds the request, asks the new owner; `late` when it had begun, for what it did may be stored.
- * Not so when it was aborted while the call ran: asked again it would abort again. One that may have ended its host before
- * runs apart from others of its kind (`Suspects`).
+ * the caller, which still holds the request, asks the new owner; `late` when it had begun, for what
+ * it did may be stored. Not so when it was aborted while the call ran: asked again it would abort
+ * again. One that may have ended its host before runs apart from others of its kind (`Suspects`).
  *
- * The messages of a socket are taken in the order of their numbers, each once. Its gateway sends several ahead: when one
- * is missing, or was lost with an agent that was discarded, those after it are not taken. What was taken
- * and is asked again is answered like the first time: when what it wrote is stored.
+ * The messages of a socket are taken in the order of their numbers, each once. Its gateway sends
+ * several ahead: when one is missing, or was lost with an agent that was discarded, those after it
+ * are not taken. What was taken and is asked again is answered like the first time: when what it
+ * wrote is stored.
  */
 import type { AgentCall, Call, CallReply } from "../../schemas/Call.ts";
 import { Agent } from "../agent/Agent.ts";
@@ -33,7 +34,10 @@ import { interruptible } from "./runningCalls.ts";
 import { makeRequest } from "../input/runWebhook.ts";
 import { passToSubAgent, runChildCall, runEnd } from "./subAgentCalls.ts";
 
-/** Resolves when the answer may leave. Rejects with `AgentDiscarded` (not begun), `CallInterrupted` or `AgentAborted`. */
+/**
+ * Resolves when the answer may leave. Rejects with `AgentDiscarded` (not begun), `CallInterrupted`
+ * or `AgentAborted`.
+ */
 export async function handleCall(
   agent: ActiveAgent,
   call: AgentCall,
@@ -131,7 +135,8 @@ async function dispatch(
         },
       };
     default:
-      // Of a gateway of a later release: an answer, so that its caller need not wait for a deadline.
+      // Of a gateway of a later release: an answer, so that its caller need not wait for a
+      // deadline.
       throw new Error(
         `this host knows no call "${String((call satisfies never as Call).kind)}": is it of an older release?`,
       );
@@ -194,7 +199,10 @@ const connected = (connection: Connection): CallReply & { kind: "connected" } =>
   attachment: Connection.internals(connection).attachment(),
 });
 
-/** Identity, state, MCP servers. Reading `state` here seeds `initialState`; this socket sees it once. */
+/**
+ * Identity, state, MCP servers. Reading `state` here seeds `initialState`; this socket sees it
+ * once.
+ */
 function sendProtocolFrames(agent: ActiveAgent, connection: Connection): void {
   void agent.agent.state;
   const state = agent.stateText;
@@ -235,7 +243,9 @@ async function receive(
   }
 }
 
-/** A rejected update is told to its sender, in one of two fixed texts; the reason stays in the log. */
+/**
+ * A rejected update is told to its sender, in one of two fixed texts; the reason stays in the log.
+ */
 function setStateFromClient(agent: ActiveAgent, state: unknown, connection: Connection): void {
   try {
     Agent.changeFromClient(agent.agent, state, connection);
@@ -258,7 +268,8 @@ async function close(agent: ActiveAgent, call: Call & { kind: "close" }): Promis
   const turn = agent.newTurn(cause, { connection });
   const { code, reason } = call;
   agent.emit("disconnect", { connectionId: connection.id, code, reason });
-  // Ended by the server for what it did (too large, no UTF-8, too slow). One that vanished is just gone.
+  // Ended by the server for what it did (too large, no UTF-8, too slow). One that vanished is just
+  // gone.
   if (!call.wasClean && code !== CLOSE_VANISHED)
     await agent.handleError(turn, new ConnectionFailed({ code, reason }), connection);
   try {

@@ -1,6 +1,7 @@
 /**
- * RPC: a client's `rpc` frame (only `@callable()` methods), and a stub's call from a worker's `fetch`
- * or another agent (any public method of the subclass). Error texts are those of `protocol.md` §2.4.
+ * RPC: a client's `rpc` frame (only `@callable()` methods), and a stub's call from a worker's
+ * `fetch` or another agent (any public method of the subclass). Error texts are those of
+ * `protocol.md` §2.4.
  */
 import type { Call, CallReply } from "../../schemas/Call.ts";
 import { Agent } from "../agent/Agent.ts";
@@ -16,8 +17,8 @@ import type { ActiveAgent } from "./ActiveAgent.ts";
 import type { Turn } from "../turn/Turn.ts";
 
 /**
- * Replies go to the calling connection only; calls of one connection run side by side. Watchers hear of
- * a streaming call before it runs, of another after it succeeded, and of each that fails.
+ * Replies go to the calling connection only; calls of one connection run side by side. Watchers
+ * hear of a streaming call before it runs, of another after it succeeded, and of each that fails.
  */
 export async function handleRpcFrame(
   agent: ActiveAgent,
@@ -53,7 +54,10 @@ export async function handleRpcFrame(
   }
 }
 
-/** A stub's call. What the base class has, names that start with `_` and what is no method are refused. */
+/**
+ * A stub's call. What the base class has, names that start with `_` and what is no method are
+ * refused.
+ */
 export async function runRpc(agent: ActiveAgent, call: Call & { kind: "rpc" }): Promise<CallReply> {
   try {
     const method = stubMethod(agent.agent, call.method);

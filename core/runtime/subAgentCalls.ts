@@ -1,6 +1,7 @@
 /**
- * Calls about an agent's family: requests whose URL names a sub-agent of it, sub-agents that are asked for or gone, and its own
- * end by its parent. Parts of `handleCall`; the rest of it is `core/subAgent/SubAgents`.
+ * Calls about an agent's family: requests whose URL names a sub-agent of it, sub-agents that are
+ * asked for or gone, and its own end by its parent. Parts of `handleCall`; the rest of it is
+ * `core/subAgent/SubAgents`.
  */
 import type { Call, CallReply, HeaderPairs } from "../../schemas/Call.ts";
 import { FAMILY } from "../agent/AgentSubAgents.ts";

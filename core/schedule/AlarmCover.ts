@@ -1,14 +1,17 @@
 /**
- * Which of an agent's schedules have a timer at the broker: not each, but always the one that is due first. A timer wakes the agent,
- * and an agent in memory keeps time itself; so ten schedules cost one message, and not ten.
+ * Which of an agent's schedules have a timer at the broker: not each, but always the one that is
+ * due first. A timer wakes the agent, and an agent in memory keeps time itself; so ten schedules
+ * cost one message, and not ten.
  *
- * 1. **Cover.** Whenever rows are stored, something that the broker keeps comes at or before the first due time: a timer that is pending,
- *    or one that fired and whose delivery is not acked. A commit that would break this arms a timer before its event is stored.
- * 2. A delivery is acked when its own schedule is settled and, being the last that is held, only under another cover:
- *    nothing is overdue, and a timer for what is due next is stored.
- * 3. Only timers of the future count for a commit: one that has fired may have been delivered to somebody else by now.
- * 4. Taken back is, best effort and after its commit, what may have been armed for a due time that a row has no more. One that
- *    is left over wakes the agent once for nothing.
+ * 1. **Cover.** Whenever rows are stored, something that the broker keeps comes at or before the
+ *    first due time: a timer that is pending, or one that fired and whose delivery is not acked. A
+ *    commit that would break this arms a timer before its event is stored.
+ * 2. A delivery is acked when its own schedule is settled and, being the last that is held, only
+ *    under another cover: nothing is overdue, and a timer for what is due next is stored.
+ * 3. Only timers of the future count for a commit: one that has fired may have been delivered to
+ *    somebody else by now.
+ * 4. Taken back is, best effort and after its commit, what may have been armed for a due time that
+ *    a row has no more. One that is left over wakes the agent once for nothing.
  *
  * Fed by `Scheduler`, which owns the rows; feeds `Alarms`.
  */
@@ -36,7 +39,10 @@ export class AlarmCover {
   readonly fire: (id: string, dueMs: number) => void;
   /** Timers that are stored and have not come, as far as is known: due time by key. */
   private readonly pending = new SparseMap<string, number>();
-  /** Key in `pending` of the row that was due first when the agent woke: its timer is there, or an earlier one. */
+  /**
+   * Key in `pending` of the row that was due first when the agent woke: its timer is there, or an
+   * earlier one.
+   */
   private assumed: string | undefined;
   /** Ids of rows for whose due time no timer was armed. */
   private readonly bare = new SparseSet<string>();
@@ -64,15 +70,16 @@ export class AlarmCover {
   }
 
   /**
-   * A commit that moves rows: from `gone` (as they were) to `put` (as they are, due at other times; already known). `before` is for before
-   * its event is stored, `after` for after that.
+   * A commit that moves rows: from `gone` (as they were) to `put` (as they are, due at other times;
+   * already known). `before` is for before its event is stored, `after` for after that.
    */
   change(
     put: ReadonlyArray<ScheduleRow>,
     gone: ReadonlyArray<ScheduleRow>,
   ): { readonly before: () => Promise<void>; readonly after: () => void } {
     const nowMs = this.agent.time.nowMs();
-    // One that has passed will come, and covers until then: it is not taken back, whatever the clock says after the commit.
+    // One that has passed will come, and covers until then: it is not taken back, whatever the
+    // clock says after the commit.
     const taken = gone.filter((row) => !this.bare.delete(row.id) && (dueOf(row) ?? 0) > nowMs);
     let lost = false;
     for (const row of taken) lost = this.pending.delete(keyOf(row.id, dueOf(row)!)) || lost;

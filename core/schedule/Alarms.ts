@@ -1,9 +1,11 @@
 /**
- * The two timers of a schedule's due time: one of this process, exact to the millisecond, and one of the
- * broker's, for when the agent is not in memory. `Scheduler` says when the former, `AlarmCover` when the latter; what fires is checked there.
+ * The two timers of a schedule's due time: one of this process, exact to the millisecond, and one
+ * of the broker's, for when the agent is not in memory. `Scheduler` says when the former,
+ * `AlarmCover` when the latter; what fires is checked there.
  *
- * The broker's has a name for each due time, not for each schedule: arming a new one never takes the old
- * one away before the commit that moved it is stored. What is left over fires once, and is dropped.
+ * The broker's has a name for each due time, not for each schedule: arming a new one never takes
+ * the old one away before the commit that moved it is stored. What is left over fires once, and is
+ * dropped.
  */
 import { fnv1a32 } from "../../schemas/Address.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
@@ -35,7 +37,9 @@ export class Alarms {
     this.onDue = onDue;
   }
 
-  /** Resolves when the broker has it. Rejects with `AgentDiscarded`, or what makes it impossible. */
+  /**
+   * Resolves when the broker has it. Rejects with `AgentDiscarded`, or what makes it impossible.
+   */
   async arm(row: ScheduleRow): Promise<void> {
     const { agent } = this;
     const timer = timerOf(row);
@@ -101,7 +105,10 @@ export function timerOf(
   return { name: nameOf(row.id, dueMs), dueMs, envelope };
 }
 
-/** Users' SQL may put anything there; it is only for those who look at the inbox, and a timer must always fit into a message. */
+/**
+ * Users' SQL may put anything there; it is only for those who look at the inbox, and a timer must
+ * always fit into a message.
+ */
 const TYPE_LENGTH_MAX = 256;
 
 /** Of one due time of one schedule: in its trigger and in the journal. */
@@ -114,7 +121,9 @@ export function readKey(key: string): [id: string, dueMs: number] {
 
 /** Users may choose ids; the broker's subjects are short. */
 const ID_LENGTH_MAX = 64;
-/** Another start of the hash makes it another hash: 64 bits for those of one agent and one instant. */
+/**
+ * Another start of the hash makes it another hash: 64 bits for those of one agent and one instant.
+ */
 const SECOND_SEED = 0x01234567;
 
 function nameOf(id: string, dueMs: number): string {

@@ -1,12 +1,14 @@
 /**
- * Schedules as users see them, and their two call shapes (`interface.md` §4.4, `protocol.md` table at
- * the top and §6.3) brought to one. Pure.
+ * Schedules as users see them, and their two call shapes (`interface.md` §4.4, `protocol.md` table
+ * at the top and §6.3) brought to one. Pure.
  */
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 
 export type ScheduleType = "scheduled" | "delayed" | "cron" | "interval";
 
-/** What a schedule does about instants that passed while nothing ran: only the last, each, or none. */
+/**
+ * What a schedule does about instants that passed while nothing ran: only the last, each, or none.
+ */
 export type Misfire = (typeof MISFIRES)[number];
 const MISFIRES = ["latest", "all", "skip"] as const;
 
@@ -27,7 +29,10 @@ export interface Schedule<T = unknown> {
 export interface ScheduleSettings<T = unknown> {
   readonly payload?: T;
   readonly retry?: RetryOptions;
-  /** The same call again gives the schedule that is there. Default: true for cron and interval, else false. */
+  /**
+   * The same call again gives the schedule that is there. Default: true for cron and interval, else
+   * false.
+   */
   readonly idempotent?: boolean;
   /** IANA time zone of `cron`; default UTC. */
   readonly timezone?: string;

@@ -1,10 +1,11 @@
 /**
  * `svc_agents_schedules` (`interface.md` §2.4): the agent's schedules as rows that users may read,
- * change and delete. Reads and writes of the runtime's own go past the turn's record of SQL: what they
- * mean is in the event's `schedules`.
+ * change and delete. Reads and writes of the runtime's own go past the turn's record of SQL: what
+ * they mean is in the event's `schedules`.
  *
- * Beyond the interface's columns: `due_ms` (the exact due time; `time` is it rounded up to a second, so
- * that nothing is early), `timezone`, `misfire`, `started_ms` (of the run that is on), `idempotent`.
+ * Beyond the interface's columns: `due_ms` (the exact due time; `time` is it rounded up to a
+ * second, so that nothing is early), `timezone`, `misfire`, `started_ms` (of the run that is on),
+ * `idempotent`.
  */
 import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
@@ -67,18 +68,21 @@ export interface SchedulesOfAgent {
 
 export class ScheduleTable {
   private readonly database: AgentDatabase;
-  /** Undefined: not looked yet. It comes only by `make`, which any SQL that names it calls first. */
+  /**
+   * Undefined: not looked yet. It comes only by `make`, which any SQL that names it calls first.
+   */
   private there: boolean | undefined;
   /** Undefined: not looked yet. */
   private tied: boolean | undefined;
   /**
-   * Rows as they are, of those that were read or written since `forgetRows`; null: it was removed. A run asks some five times
-   * for its row. Kept only while nothing in the schema could change a row behind what is written here.
+   * Rows as they are, of those that were read or written since `forgetRows`; null: it was removed.
+   * A run asks some five times for its row. Kept only while nothing in the schema could change a
+   * row behind what is written here.
    */
   private readonly rows = new SparseMap<string, ScheduleRow | null>();
   /**
-   * Marks of runs that are on, by id, which the table has not yet: most runs end before anybody could look, and two writes
-   * of three are saved. `showRunning` writes them.
+   * Marks of runs that are on, by id, which the table has not yet: most runs end before anybody
+   * could look, and two writes of three are saved. `showRunning` writes them.
    */
   private readonly unshown = new SparseMap<string, number>();
 
@@ -93,7 +97,9 @@ export class ScheduleTable {
     return this.there;
   }
 
-  /** May SQL that wrote have changed a row: because it names the table, or by a trigger that does? */
+  /**
+   * May SQL that wrote have changed a row: because it names the table, or by a trigger that does?
+   */
   mayBeReachedBy(sql: string): boolean {
     if (!this.exists) return false;
     if (MAKES_TIES.test(sql)) this.tied = undefined;
@@ -150,8 +156,9 @@ export class ScheduleTable {
   }
 
   /**
-   * Rows of the same meaning, for idempotent registration. `payload` undefined and null differ; when a
-   * one-shot is due does not. An interval that was asked for as one of several is nobody's double.
+   * Rows of the same meaning, for idempotent registration. `payload` undefined and null differ;
+   * when a one-shot is due does not. An interval that was asked for as one of several is nobody's
+   * double.
    */
   same(row: ScheduleRow): ReadonlyArray<ScheduleRow> {
     if (!this.exists) return [];

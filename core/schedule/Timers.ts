@@ -3,7 +3,8 @@
  *
  * 1. Never early; at most a few hundred milliseconds late while the broker is up.
  * 2. One timer a name: arming it again replaces it, disarming an unknown one does nothing.
- * 3. It fires into the inbox, where it is an input like any other. After a failure it may fire twice.
+ * 3. It fires into the inbox, where it is an input like any other. After a failure it may fire
+ *    twice.
  *
  * `services/nats/NatsTimers` (scheduled messages), `services/memory/MemoryTimers`.
  */
@@ -11,7 +12,9 @@ import * as Context from "effect/Context";
 import type { AgentId } from "../../schemas/Address.ts";
 
 export interface TimersShape {
-  /** Stored when it resolves. A time in the past fires at once. Rejects with `BrokerUnavailable`. */
+  /**
+   * Stored when it resolves. A time in the past fires at once. Rejects with `BrokerUnavailable`.
+   */
   readonly arm: (id: AgentId, name: string, atMs: number, envelope: Uint8Array) => Promise<void>;
   /** Best effort: what fires all the same is stale, and dropped by its reader. */
   readonly disarm: (id: AgentId, name: string) => Promise<void>;

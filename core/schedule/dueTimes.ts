@@ -1,4 +1,7 @@
-/** When a schedule is due: at first, and after a run. Pure; `Scheduler` calls it, `Cron` does the calendar. */
+/**
+ * When a schedule is due: at first, and after a run. Pure; `Scheduler` calls it, `Cron` does the
+ * calendar.
+ */
 import type { CronShape } from "./Cron.ts";
 import type { ScheduleRow } from "./ScheduleTable.ts";
 
@@ -6,8 +9,8 @@ import type { ScheduleRow } from "./ScheduleTable.ts";
 export const DUE_MS_MAX = Date.UTC(9999, 11, 31, 23, 59, 59);
 
 /**
- * The exact due time, milliseconds since the epoch: `due_ms` while `time` is it rounded up, else the
- * second that the user set in `time`. Undefined: not armed.
+ * The exact due time, milliseconds since the epoch: `due_ms` while `time` is it rounded up, else
+ * the second that the user set in `time`. Undefined: not armed.
  */
 export function dueOf(row: ScheduleRow | undefined): number | undefined {
   if (row === undefined) return undefined;
@@ -36,8 +39,8 @@ export function firstDue(row: ScheduleRow, nowMs: number, cron: CronShape): numb
 }
 
 /**
- * Of one that recurs, after a run that was due at `dueMs` and ended now. A cron with `all` runs each instant
- * that was missed; the others go on from now. Throws as `firstDue` does.
+ * Of one that recurs, after a run that was due at `dueMs` and ended now. A cron with `all` runs
+ * each instant that was missed; the others go on from now. Throws as `firstDue` does.
  */
 export const nextDue = (row: ScheduleRow, dueMs: number, nowMs: number, cron: CronShape): number =>
   firstDue(row, row.type === "cron" && row.misfire === "all" ? dueMs : nowMs, cron);

@@ -1,6 +1,6 @@
 /**
- * What a language model made of free text (`agents/schedule`), as a call of `schedule` (`interface.md`
- * §4.6). Structural: the schema with its library is the entry's.
+ * What a language model made of free text (`agents/schedule`), as a call of `schedule`
+ * (`interface.md` §4.6). Structural: the schema with its library is the entry's.
  */
 import { readScheduleCall, type ScheduleCall, type ScheduleSettings } from "./Schedule.ts";
 

@@ -1,12 +1,13 @@
 /**
  * One run of a schedule that is due: its callback, its attempts, and what is due next.
  *
- * 1. A run, what it wrote, and what is due next are one commit: a one-shot's row goes, a cron's moves on
- *    from now, an interval's from the end of its run.
- * 2. An interval that runs past `hungScheduleTimeoutSeconds` is declared hung: its mark is cleared and it
- *    is due again; the old callback can't be stopped, but is not tried again and settles nothing.
- * 3. What users' SQL left in the row never costs more than this run: retry options that can't be read count
- *    as none, a cron expression that has no next time leaves the row unarmed.
+ * 1. A run, what it wrote, and what is due next are one commit: a one-shot's row goes, a cron's
+ *    moves on from now, an interval's from the end of its run.
+ * 2. An interval that runs past `hungScheduleTimeoutSeconds` is declared hung: its mark is cleared
+ *    and it is due again; the old callback can't be stopped, but is not tried again and settles
+ *    nothing.
+ * 3. What users' SQL left in the row never costs more than this run: retry options that can't be
+ *    read count as none, a cron expression that has no next time leaves the row unarmed.
  *
  * `Scheduler` calls it for a row that it has checked; `runJob` does the attempts.
  */
@@ -73,7 +74,8 @@ export async function runSchedule(agent: ScheduleAgent, run: ScheduleRun): Promi
       payload: row.payload,
       retry,
       suspect: dueMs < agent.startedMs,
-      // Moved before it began: it runs when it is due then. Moved by its own callback: this run goes on.
+      // Moved before it began: it runs when it is due then. Moved by its own callback: this run
+      // goes on.
       isWanted: () => {
         const now = table.get(id);
         return now !== undefined && (begins || dueOf(now) === dueMs);
@@ -114,7 +116,10 @@ export async function runSchedule(agent: ScheduleAgent, run: ScheduleRun): Promi
   }
 }
 
-/** `invalid`: the class's own options are out of range, which shows once per run (`protocol.md` §6.5). */
+/**
+ * `invalid`: the class's own options are out of range, which shows once per run (`protocol.md`
+ * §6.5).
+ */
 function policyOf(
   agent: ScheduleAgent,
   row: ScheduleRow,

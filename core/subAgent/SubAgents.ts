@@ -1,14 +1,15 @@
 /**
- * An agent's place among its ancestors and its sub-agents (`protocol.md` §5; the reference's `dynamicAgents`).
+ * An agent's place among its ancestors and its sub-agents (`protocol.md` §5; the reference's
+ * `dynamicAgents`).
  *
- * 1. A sub-agent is an agent of its own: journal, state, SQL, sockets, schedules and all. What makes it one is its address
- *    (`schemas/AgentPath`), and that its parent lists it.
- * 2. Its parent lists it before anything reaches it: where code asks for it, and where a URL names it. Calls and answers wait for
- *    what was written before them, so the row is stored first.
- * 3. Who ends ends its sub-agents first, each with its own. So what a crash leaves half done is listed still, and is done by
- *    the one that tries again.
- * 4. One that destroys itself tells its parent afterwards. If that is lost the parent lists one that has nothing; the next use is a
- *    fresh one, as it would be anyway.
+ * 1. A sub-agent is an agent of its own: journal, state, SQL, sockets, schedules and all. What
+ *    makes it one is its address (`schemas/AgentPath`), and that its parent lists it.
+ * 2. Its parent lists it before anything reaches it: where code asks for it, and where a URL names
+ *    it. Calls and answers wait for what was written before them, so the row is stored first.
+ * 3. Who ends ends its sub-agents first, each with its own. So what a crash leaves half done is
+ *    listed still, and is done by the one that tries again.
+ * 4. One that destroys itself tells its parent afterwards. If that is lost the parent lists one
+ *    that has nothing; the next use is a fresh one, as it would be anyway.
  *
  * Made when first used, by `AgentSubAgents`.
  */
@@ -26,7 +27,10 @@ import { SubAgentTable, type SubAgentInfo } from "./SubAgentTable.ts";
 /** How long a sub-agent may take to start, or to end with all of its own. */
 const DEADLINE_MS = 60_000;
 
-/** Any agent, whatever its environment, state and props: the members that tell it from another object. */
+/**
+ * Any agent, whatever its environment, state and props: the members that tell it from another
+ * object.
+ */
 export interface AnyAgent {
   readonly name: string;
   onStart(props?: never): void | Promise<void>;
@@ -41,13 +45,19 @@ export type SubAgentStub<A> = AgentStub<A>;
 /** `this.dynamicAgents`. */
 export interface DynamicAgents {
   /**
-   * The sub-agent of this class and name, started: a new one the first time. Rejects with what its `onStart` throws, and where
-   * the class is not exported under its own name.
+   * The sub-agent of this class and name, started: a new one the first time. Rejects with what its
+   * `onStart` throws, and where the class is not exported under its own name.
    */
   get<A extends AnyAgent>(agentClass: SubAgentClass<A>, name: string): Promise<SubAgentStub<A>>;
-  /** Throws it, and all below it, out of memory; what it has not stored is lost. It comes back with the next use. */
+  /**
+   * Throws it, and all below it, out of memory; what it has not stored is lost. It comes back with
+   * the next use.
+   */
   abort(agentClass: SubAgentClass, name: string, reason?: unknown): void;
-  /** Ends it, and all below it: state, SQL, schedules, sockets (1001). Nothing happens where there is none. */
+  /**
+   * Ends it, and all below it: state, SQL, schedules, sockets (1001). Nothing happens where there
+   * is none.
+   */
   delete(agentClass: SubAgentClass, name: string): Promise<void>;
   /** Was it asked for, and not deleted since? */
   has(agentClass: SubAgentClass | string, name: string): boolean;
@@ -183,7 +193,10 @@ export class SubAgents implements DynamicAgents {
     return makeStub<A>(this.#calls(asked), idOfPath(this.above));
   }
 
-  /** Rule 3, then `destroy`, then rule 4 unless the parent does it (`isDeleted`). Once, unless it fails. */
+  /**
+   * Rule 3, then `destroy`, then rule 4 unless the parent does it (`isDeleted`). Once, unless it
+   * fails.
+   */
   end(destroy: () => Promise<void>, options: { readonly isDeleted?: boolean } = {}): Promise<void> {
     return (this.#ending ??= this.#end(destroy, options).catch((error: unknown) => {
       this.#ending = undefined;

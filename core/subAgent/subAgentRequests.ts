@@ -1,4 +1,6 @@
-/** Sub-agents from outside their parent: for a worker's `fetch`, which holds a stub of the parent. */
+/**
+ * Sub-agents from outside their parent: for a worker's `fetch`, which holds a stub of the parent.
+ */
 import { makeStub, stubTarget } from "../namespace/AgentNamespace.ts";
 import type { AgentStub } from "../namespace/AgentStub.ts";
 import { decodeError } from "../call/remoteError.ts";
@@ -10,8 +12,9 @@ import { parseSubAgentPath } from "../namespace/subAgentPaths.ts";
 const ADD_DEADLINE_MS = 60_000;
 
 /**
- * Sends a request to the sub-agent that its path names, by way of the parent's `onBeforeSubAgent`. `fromPath`: this path (and
- * query, if it has one) in place of the request's. 400 where it names none.
+ * Sends a request to the sub-agent that its path names, by way of the parent's `onBeforeSubAgent`.
+ * `fromPath`: this path (and query, if it has one) in place of the request's. 400 where it names
+ * none.
  */
 export async function routeSubAgentRequest(
   request: Request,
@@ -31,8 +34,9 @@ export async function routeSubAgentRequest(
 }
 
 /**
- * A handle on a sub-agent, for calls only. Each call asks the parent first, so one that was deleted is made, and listed, anew.
- * Does not ask `onBeforeSubAgent`. A first argument that is no stub is a `TypeError`.
+ * A handle on a sub-agent, for calls only. Each call asks the parent first, so one that was deleted
+ * is made, and listed, anew. Does not ask `onBeforeSubAgent`. A first argument that is no stub is a
+ * `TypeError`.
  */
 export async function getSubAgentByName<A extends AnyAgent>(
   parent: unknown,

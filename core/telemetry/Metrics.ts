@@ -1,15 +1,22 @@
 /**
  * The metrics port: numbers for whoever operates the system. Plain functions, cheap enough for the
- * per-commit path: look an instrument up once, then only bump it. `services/admin/PrometheusMetrics`
- * keeps and prints them; `noMetrics` drops them. `AgentMetrics` names the ones that the system has.
+ * per-commit path: look an instrument up once, then only bump it.
+ * `services/admin/PrometheusMetrics` keeps and prints them; `noMetrics` drops them. `AgentMetrics`
+ * names the ones that the system has.
  */
 import * as Context from "effect/Context";
 
-/** Label names and values; a different set of values is a different series. Few values each: a series is never freed. */
+/**
+ * Label names and values; a different set of values is a different series. Few values each: a
+ * series is never freed.
+ */
 export type MetricLabels = Readonly<Record<string, string>>;
 
 export interface MetricsShape {
-  /** A count that only grows. The returned function adds (default 1). The same name and labels give the same series. */
+  /**
+   * A count that only grows. The returned function adds (default 1). The same name and labels give
+   * the same series.
+   */
   readonly counter: (name: string, help: string, labels?: MetricLabels) => (by?: number) => void;
   /** A value that goes up and down. The returned function sets it. */
   readonly gauge: (name: string, help: string, labels?: MetricLabels) => (value: number) => void;
@@ -23,7 +30,10 @@ export interface MetricsShape {
     read: () => number | Promise<number>,
     labels?: MetricLabels,
   ) => void;
-  /** How values are spread. `bounds`: upper bounds of the buckets, ascending. The returned function observes one value. */
+  /**
+   * How values are spread. `bounds`: upper bounds of the buckets, ascending. The returned function
+   * observes one value.
+   */
   readonly histogram: (
     name: string,
     help: string,

@@ -1,4 +1,7 @@
-/** Hands one observability event to whoever the agent has for it; what that throws is a line in the log. */
+/**
+ * Hands one observability event to whoever the agent has for it; what that throws is a line in the
+ * log.
+ */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { Observability } from "./observability.ts";
 import type { LogShape } from "./Log.ts";

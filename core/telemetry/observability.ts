@@ -1,6 +1,7 @@
 /**
- * What an agent tells whoever watches it (`protocol.md` §10): small events, synchronous, best effort.
- * `services/observability` publishes them to Node's diagnostics channels, which is the default.
+ * What an agent tells whoever watches it (`protocol.md` §10): small events, synchronous, best
+ * effort. `services/observability` publishes them to Node's diagnostics channels, which is the
+ * default.
  */
 export interface ObservabilityEvent {
   /** e.g. `schedule:execute`; the part before the colon names the channel. */
@@ -25,7 +26,9 @@ const CHANNELS = [
   "state", "rpc", "schedule", "queue", "lifecycle", "workflow", "email", "mcp", "webhook", "fiber",
 ] as const; // prettier-ignore
 
-/** The channel of an event type; queue events belong to the schedule channel (`protocol.md` §10). */
+/**
+ * The channel of an event type; queue events belong to the schedule channel (`protocol.md` §10).
+ */
 export function channelOf(type: string): string {
   const prefix = type.split(":", 1)[0]!;
   if (prefix === "queue") return "schedule";

@@ -1,6 +1,6 @@
 /**
- * Where an agent's outputs go: the host's adapters for gateways and for published states. `LiveState`
- * and `AgentSockets` call it, always behind the output gate.
+ * Where an agent's outputs go: the host's adapters for gateways and for published states.
+ * `LiveState` and `AgentSockets` call it, always behind the output gate.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { GatewayMessage } from "../../schemas/Call.ts";

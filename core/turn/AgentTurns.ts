@@ -56,8 +56,8 @@ export interface AgentWork extends Pick<
   "id" | "time" | "log" | "abort" | "waitUntil" | "emit"
 > {
   /**
-   * Records the write and runs it. Throws SQLite's own error. `isLimited`: the SQL is the user's, and
-   * `WriteLimits` may refuse it.
+   * Records the write and runs it. Throws SQLite's own error. `isLimited`: the SQL is the user's,
+   * and `WriteLimits` may refuse it.
    */
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>, isLimited?: boolean): SqlResult;
   /** Runs `f` in one transaction. When `f` throws, its SQL is undone and the error is rethrown. */

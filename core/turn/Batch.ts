@@ -1,6 +1,6 @@
 /**
- * What one commit takes: the turns that wrote or ended, and the outputs that wait for it. Filled and emptied by
- * `Committer`, which decides when.
+ * What one commit takes: the turns that wrote or ended, and the outputs that wait for it. Filled
+ * and emptied by `Committer`, which decides when.
  */
 import type { Sequence } from "../../schemas/Address.ts";
 import type { CommitTurn } from "../journal/encodeCommit.ts";
@@ -38,8 +38,8 @@ export function waitsForEnd({ turns }: Batch): boolean {
 }
 
 /**
- * What the turn has to tell the journal now, taken from it; undefined when that is nothing. SQL that
- * could have written and changed no page (`CREATE TABLE IF NOT EXISTS`) is nothing.
+ * What the turn has to tell the journal now, taken from it; undefined when that is nothing. SQL
+ * that could have written and changed no page (`CREATE TABLE IF NOT EXISTS`) is nothing.
  */
 export function takeRecord(turn: Turn, pagesChanged: boolean): TurnRecord | undefined {
   const { state } = turn;

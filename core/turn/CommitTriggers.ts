@@ -1,8 +1,8 @@
 /**
- * What a commit owes the broker for the agent's schedules and queue items. Timers and queue messages
- * are stored first, the event after them. A trigger whose event never committed is harmless, since
- * each is checked against the agent's tables before it runs; an event without its trigger would be a
- * job that nothing starts.
+ * What a commit owes the broker for the agent's schedules and queue items. Timers and queue
+ * messages are stored first, the event after them. A trigger whose event never committed is
+ * harmless, since each is checked against the agent's tables before it runs; an event without its
+ * trigger would be a job that nothing starts.
  *
  * Lanes and the scheduler return their shares; `Committer` carries the sum out.
  */

@@ -55,7 +55,10 @@ export class LiveState {
     return this.live?.text;
   }
 
-  /** Replaces it; `undefined` unsets it. Throws for what JSON can't carry, or is too much: then nothing has changed. */
+  /**
+   * Replaces it; `undefined` unsets it. Throws for what JSON can't carry, or is too much: then
+   * nothing has changed.
+   */
   write(next: unknown, { except, changed, isInitial = false }: StateWrite): void {
     const text = next === undefined ? undefined : (JSON.stringify(next) as string | undefined);
     if (next !== undefined && text === undefined)

@@ -76,7 +76,10 @@ export class Turn {
     return this.input !== undefined;
   }
 
-  /** Before the journal knows of the turn that its input is to be gone on with (`DirectInput`, rule 2). */
+  /**
+   * Before the journal knows of the turn that its input is to be gone on with (`DirectInput`, rule
+   * 2).
+   */
   async storeInput(publish: (data: Uint8Array) => Promise<Sequence>): Promise<void> {
     if (this.input === undefined) return;
     const seq = await this.input.store(publish);

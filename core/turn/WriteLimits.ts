@@ -1,11 +1,12 @@
 /**
- * How much one agent may write: the size of its state, of what one commit takes to SQL, and of its journal in a
- * minute. What the agent's code asks for past them throws, changes nothing, and says which option it met.
+ * How much one agent may write: the size of its state, of what one commit takes to SQL, and of its
+ * journal in a minute. What the agent's code asks for past them throws, changes nothing, and says
+ * which option it met.
  *
- * 1. The journal's rate refuses turns that answer a caller or a client. Webhooks, mail, jobs and schedules are
- *    counted, and not refused: they are stored already, and would only come again.
- * 2. Live only: replay takes what is stored, whatever the limits are by then. An agent that comes to memory has a
- *    minute's worth again.
+ * 1. The journal's rate refuses turns that answer a caller or a client. Webhooks, mail, jobs and
+ *    schedules are counted, and not refused: they are stored already, and would only come again.
+ * 2. Live only: replay takes what is stored, whatever the limits are by then. An agent that comes
+ *    to memory has a minute's worth again.
  * 3. A class sets its own; a host's are the most that any class gets.
  *
  * Asked by `LiveState` and `AgentSql`, told of each commit by the host.
@@ -25,7 +26,10 @@ type Most = { readonly [K in keyof WriteLimitOptions]-?: number };
 /** The unit of the defaults. */
 const MIB = 1024 * 1024;
 export const WRITE_LIMITS_DEFAULT: Most = {
-  /** Each change is encoded whole, for the journal's splice, the clients and the next snapshot: some 0.3 s by then. */
+  /**
+   * Each change is encoded whole, for the journal's splice, the clients and the next snapshot: some
+   * 0.3 s by then.
+   */
   stateBytesMax: 16 * MIB,
   /** One event, held in memory a few times over while it is on its way. */
   commitBytesMax: 64 * MIB,

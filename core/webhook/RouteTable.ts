@@ -2,10 +2,11 @@
  * Which declared route a request's path belongs to. Pure; built once from a module's routes, asked
  * for every request by the gateway, which checks the method itself (`allowsMethod`).
  *
- * 1. Segments match whole and case-sensitively; a literal wins over a parameter, from left to right,
- *    and a literal that leads nowhere gives way to the parameter beside it.
- * 2. Segments are percent-decoded one by one, so `%2F` stays inside its segment. A path with an escape
- *    that is not UTF-8 matches nothing (404): guessing its meaning could choose a wrong agent.
+ * 1. Segments match whole and case-sensitively; a literal wins over a parameter, from left to
+ *    right, and a literal that leads nowhere gives way to the parameter beside it.
+ * 2. Segments are percent-decoded one by one, so `%2F` stays inside its segment. A path with an
+ *    escape that is not UTF-8 matches nothing (404): guessing its meaning could choose a wrong
+ *    agent.
  * 3. One trailing slash is ignored. An empty segment matches nothing.
  * 4. Two routes of the same shape are an error, so the order of declaration never matters.
  */
@@ -32,7 +33,10 @@ interface Node {
 const PARAMETER = /^:[A-Za-z_][A-Za-z0-9_]*$/;
 const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze(Object.create(null));
 
-/** Segments of a route's pattern. Throws `InvalidWebhook` for a pattern that could match nothing, or not what it says. */
+/**
+ * Segments of a route's pattern. Throws `InvalidWebhook` for a pattern that could match nothing, or
+ * not what it says.
+ */
 export function parsePathPattern(pattern: string): ReadonlyArray<PathSegment> {
   const wrong = (why: string) => new InvalidWebhook({ message: `webhook("${pattern}"): ${why}` });
   if (!pattern.startsWith("/")) throw wrong(`a path starts with "/"`);
@@ -82,7 +86,10 @@ export class RouteTable {
     }
   }
 
-  /** The route of a request target (a path, with or without a query); undefined: not a declared route. */
+  /**
+   * The route of a request target (a path, with or without a query); undefined: not a declared
+   * route.
+   */
   match(target: string): RouteMatch | undefined {
     const path = pathOf(target);
     const known = this.literal.get(path);
@@ -98,7 +105,9 @@ export class RouteTable {
   }
 }
 
-/** Visits each node of the tree at most once, so its time is bounded by the routes, not by the path. */
+/**
+ * Visits each node of the tree at most once, so its time is bounded by the routes, not by the path.
+ */
 function find(
   node: Node,
   segments: ReadonlyArray<string>,

@@ -1,18 +1,24 @@
 /**
- * What a declared webhook route is, as data: how to match it, verify it, and find the agent.
- * Built by users through `agents/webhooks` (`services/webhooks`), served by the gateway.
+ * What a declared webhook route is, as data: how to match it, verify it, and find the agent. Built
+ * by users through `agents/webhooks` (`services/webhooks`), served by the gateway.
  *
  * Order of a request (each step answers and stops when it fails): match → method → size → read raw
- * body → prepare → verify over the raw bytes → handshake → entity → dedup keys → inbox. A batch goes
- * through the last three once for each of its items.
+ * body → prepare → verify over the raw bytes → handshake → entity → dedup keys → inbox. A batch
+ * goes through the last three once for each of its items.
  */
 import * as Data from "effect/Data";
 import type { Redaction } from "../redaction/Redaction.ts";
 
-/** Largest body a route may accept, and the default: GitHub's cap, the largest of the known providers. */
+/**
+ * Largest body a route may accept, and the default: GitHub's cap, the largest of the known
+ * providers.
+ */
 export const WEBHOOK_BODY_BYTES_MAX = 25 * 1024 * 1024;
 
-/** A route, a verifier or an entity source is declared wrongly: `message` says what and what to write instead. */
+/**
+ * A route, a verifier or an entity source is declared wrongly: `message` says what and what to
+ * write instead.
+ */
 export class InvalidWebhook extends Data.TaggedError("InvalidWebhook")<{
   readonly message: string;
 }> {}
@@ -20,7 +26,10 @@ export class InvalidWebhook extends Data.TaggedError("InvalidWebhook")<{
 /** What a verifier and an entity source see of one request. Header names are lower-case. */
 export interface WebhookRequest {
   readonly method: string;
-  /** The full URL as the caller saw it (scheme and host from the gateway's `publicUrl` where configured). */
+  /**
+   * The full URL as the caller saw it (scheme and host from the gateway's `publicUrl` where
+   * configured).
+   */
   readonly url: string;
   /** Path parameters of the route's pattern, percent-decoded. */
   readonly params: Readonly<Record<string, string>>;
@@ -51,7 +60,10 @@ export interface EventDetails {
 
 /** One event of a request that holds several. */
 export interface BatchItem extends EventDetails {
-  /** Its part of the signed body, byte for byte: what the entity source and the agent see as the body. */
+  /**
+   * Its part of the signed body, byte for byte: what the entity source and the agent see as the
+   * body.
+   */
   readonly body: Uint8Array;
 }
 
@@ -61,8 +73,9 @@ export type Verdict =
       /** A further dedup id (hash of the signed body) when the verifier has `replayGuard: true`. */
       readonly replayId?: string;
       /**
-       * The request is a batch of these (perhaps none): each is an input of its own, for the agent that
-       * its own body names, and the answer is 200 once all are stored. Absent: it is one event.
+       * The request is a batch of these (perhaps none): each is an input of its own, for the agent
+       * that its own body names, and the answer is 200 once all are stored. Absent: it is one
+       * event.
        */
       readonly items?: ReadonlyArray<BatchItem>;
     } & EventDetails)
@@ -72,7 +85,10 @@ export type Verdict =
   | { readonly _tag: "Rejected"; readonly reason: string }
   /** 500: a secret that the verifier names is not set. `message` says which; logged. */
   | { readonly _tag: "Misconfigured"; readonly message: string }
-  /** 503: what it takes to verify (a provider's certificate) can't be had now. `message` is for the log. */
+  /**
+   * 503: what it takes to verify (a provider's certificate) can't be had now. `message` is for the
+   * log.
+   */
   | { readonly _tag: "Unavailable"; readonly message: string };
 
 export interface SecretsCheck {
@@ -85,27 +101,45 @@ export interface SecretsCheck {
 export interface Verifier {
   /** Short name, e.g. `github`; part of the dedup key and of logs. */
   readonly provider: string;
-  /** Milliseconds to wait for the agent's own answer before 202, unless the route says otherwise. */
+  /**
+   * Milliseconds to wait for the agent's own answer before 202, unless the route says otherwise.
+   */
   readonly deadlineMs: number;
-  /** Parts of a request that the provider's signature covers. An entity read from elsewhere needs `trust`. */
+  /**
+   * Parts of a request that the provider's signature covers. An entity read from elsewhere needs
+   * `trust`.
+   */
   readonly signs: ReadonlyArray<"body" | "url" | "headers">;
   /**
-   * Methods besides POST that the provider's handshake uses (`GET` for Meta's `hub.challenge`); absent:
-   * none. A request by such a method can end in `Handshake` or `Rejected` only: `allowsMethod` lets it
-   * through to `verify`, and a `Verified` for it is answered 405.
+   * Methods besides POST that the provider's handshake uses (`GET` for Meta's `hub.challenge`);
+   * absent: none. A request by such a method can end in `Handshake` or `Rejected` only:
+   * `allowsMethod` lets it through to `verify`, and a `Verified` for it is answered 405.
    */
   readonly handshakeMethods?: ReadonlyArray<string>;
-  /** Environment variables that it takes its secrets from; `agents dev` makes up the ones not set. Absent: none. */
+  /**
+   * Environment variables that it takes its secrets from; `agents dev` makes up the ones not set.
+   * Absent: none.
+   */
   readonly secretNames?: ReadonlyArray<string>;
-  /** It lets every request through: the route closes its class to nobody (`signedClasses`). Absent: it verifies. */
+  /**
+   * It lets every request through: the route closes its class to nobody (`signedClasses`). Absent:
+   * it verifies.
+   */
   readonly unsigned?: true;
-  /** Headers that carry a secret itself, in lower case: never stored, and not seen by the agent. Absent: none. */
+  /**
+   * Headers that carry a secret itself, in lower case: never stored, and not seen by the agent.
+   * Absent: none.
+   */
   readonly secretHeaders?: ReadonlyArray<string>;
-  /** What an environment lacks, asked before anything is served. Absent: each of `secretNames` has to be set. */
+  /**
+   * What an environment lacks, asked before anything is served. Absent: each of `secretNames` has
+   * to be set.
+   */
   readonly checkSecrets?: (env: Readonly<Record<string, unknown>>) => SecretsCheck;
   /**
-   * Gets what `verify` needs from elsewhere and keeps it; undefined when there is nothing to get. The
-   * gateway waits for it within the route's deadline. Never rejects: `verify` says what is missing.
+   * Gets what `verify` needs from elsewhere and keeps it; undefined when there is nothing to get.
+   * The gateway waits for it within the route's deadline. Never rejects: `verify` says what is
+   * missing.
    */
   readonly prepare?: (request: WebhookRequest) => Promise<void> | undefined;
   /** Synchronous, without effects; never throws for any bytes a caller may send. */
@@ -136,11 +170,16 @@ export interface WebhookRoute {
   readonly agent: string;
   readonly verifier: Verifier;
   readonly entity: EntitySource;
-  /** `agent`: wait for the agent's answer up to the deadline; `stored`: 202 as soon as it is stored. */
+  /**
+   * `agent`: wait for the agent's answer up to the deadline; `stored`: 202 as soon as it is stored.
+   */
   readonly answer: "agent" | "stored";
   readonly deadlineMs: number;
   readonly bodyBytesMax: number;
-  /** What of a request is hidden before it is stored: the usual names, the verifier's and the route's own. */
+  /**
+   * What of a request is hidden before it is stored: the usual names, the verifier's and the
+   * route's own.
+   */
   readonly redaction: Redaction;
 }
 
@@ -149,8 +188,8 @@ export const allowsMethod = (route: WebhookRoute, method: string): boolean =>
   method === "POST" || (route.verifier.handshakeMethods?.includes(method) ?? false);
 
 /**
- * Names of the classes that a verified route sends to. Their code may believe that its requests were signed, so the
- * default routing takes nothing else for them (`docs/guides/access.md`).
+ * Names of the classes that a verified route sends to. Their code may believe that its requests
+ * were signed, so the default routing takes nothing else for them (`docs/guides/access.md`).
  */
 export const signedClasses = (routes: ReadonlyArray<WebhookRoute>): ReadonlySet<string> =>
   new Set(routes.filter(({ verifier }) => verifier.unsigned !== true).map(({ agent }) => agent));

@@ -1,7 +1,7 @@
 /**
- * The class that users extend for what takes several steps (`interface.md`, `protocol.md` §7): `run` is
- * replayed from its start after each pause, and its steps give what they gave. `WorkflowRun` constructs and
- * drives it.
+ * The class that users extend for what takes several steps (`interface.md`, `protocol.md` §7):
+ * `run` is replayed from its start after each pause, and its steps give what they gave.
+ * `WorkflowRun` constructs and drives it.
  */
 import type { AgentStub } from "../namespace/AgentStub.ts";
 import { WorkflowRejectedError } from "./errors.ts";
@@ -56,8 +56,9 @@ export abstract class AgentWorkflow<
   }
 
   /**
-   * Everything with an effect belongs into a step. The code between steps runs again with each replay: it
-   * must do the same each time, so neither clock nor randomness nor `fetch` belong there.
+   * Everything with an effect belongs into a step. The code between steps runs again with each
+   * replay: it must do the same each time, so neither clock nor randomness nor `fetch` belong
+   * there.
    */
   abstract run(event: WorkflowEvent<Params>, step: WorkflowStep): Promise<unknown>;
 
@@ -85,7 +86,8 @@ export abstract class AgentWorkflow<
 
   /**
    * Waits for `approveWorkflow`, and gives its metadata. Rejects with `WorkflowRejectedError` after
-   * `rejectWorkflow`, which the agent's `onWorkflowError` has heard of then; with `WorkflowTimeoutError`.
+   * `rejectWorkflow`, which the agent's `onWorkflowError` has heard of then; with
+   * `WorkflowTimeoutError`.
    */
   async waitForApproval<Metadata = unknown>(
     step: WorkflowStep,

@@ -1,10 +1,10 @@
 /**
- * Signals between agents and workflow instances, on their way out: a lane like the queue's and beside it
- * (as `MailLane`). A signal is asked for in a turn, stored with that turn's commit, and then put into the
- * inbox of its target under a key that stays the same: never lost, applied once.
+ * Signals between agents and workflow instances, on their way out: a lane like the queue's and
+ * beside it (as `MailLane`). A signal is asked for in a turn, stored with that turn's commit, and
+ * then put into the inbox of its target under a key that stays the same: never lost, applied once.
  *
- * A lane and not a message of the commit itself: a message leaves before its event is stored, and an
- * instance must not start for a turn that never happened.
+ * A lane and not a message of the commit itself: a message leaves before its event is stored, and
+ * an instance must not start for a turn that never happened.
  */
 import { agentId, type AgentId } from "../../schemas/Address.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
@@ -13,7 +13,9 @@ import { storeInput } from "../inbox/storeInput.ts";
 import { WorkflowBinding } from "./WorkflowBinding.ts";
 import { QueueLane, type JobPorts, type QueueAgent } from "../queue/QueueLane.ts";
 
-/** As long as it takes: a signal fails only while the broker is away, and nobody else would send it. */
+/**
+ * As long as it takes: a signal fails only while the broker is away, and nobody else would send it.
+ */
 const SIGNAL_RETRY = { maxAttempts: 1_000_000, baseDelayMs: 100, maxDelayMs: 5_000 } as const;
 
 /** Start of its triggers' keys. */
@@ -53,13 +55,19 @@ export class SignalLane extends QueueLane {
     return found instanceof WorkflowBinding ? found : undefined;
   }
 
-  /** Durable with the turn that runs; `key` is the target's dedup key: the same again to the same target is one. Throws `TypeError` for what is not JSON. */
+  /**
+   * Durable with the turn that runs; `key` is the target's dedup key: the same again to the same
+   * target is one. Throws `TypeError` for what is not JSON.
+   */
   send(to: AgentId, key: string, signal: WorkflowSignal): void {
     const sent: SentSignal = { to: [to.class, to.name], key, signal };
     this.push("signal", sent, { id: `${to.class}/${to.name}/${key}`, retry: SIGNAL_RETRY });
   }
 
-  /** At once, and only for now: what nobody misses when this host dies. Rejects with `BrokerUnavailable`. */
+  /**
+   * At once, and only for now: what nobody misses when this host dies. Rejects with
+   * `BrokerUnavailable`.
+   */
   async sendNow(to: AgentId, signal: WorkflowSignal): Promise<void> {
     const key = `workflow:${this.#agent.time.id()}`;
     await this.#publish({ to: [to.class, to.name], key, signal });

@@ -1,19 +1,25 @@
 /**
- * The order in which an instance takes its steps: written while it runs, kept to when it runs again. Pure.
+ * The order in which an instance takes its steps: written while it runs, kept to when it runs
+ * again. Pure.
  *
- * `run` is replayed by giving it the recorded results in the order in which it first got them; the same code
- * then asks for the same steps, parallel ones included. So what it asks can be checked against the record:
+ * `run` is replayed by giving it the recorded results in the order in which it first got them; the
+ * same code then asks for the same steps, parallel ones included. So what it asks can be checked
+ * against the record:
  *
- * 1. A result is given when it is stored, in the order of the record, and when every step is asked for that
- *    was asked for before that result came (`after`: how many results had been given when it was asked for).
- * 2. While a recorded step has not been asked for again, a step that is not in the record is a change of the
- *    code; so is one of another kind, one asked for too early, and an end of `run` before them all.
+ * 1. A result is given when it is stored, in the order of the record, and when every step is asked
+ *    for that was asked for before that result came (`after`: how many results had been given when
+ *    it was asked for).
+ * 2. While a recorded step has not been asked for again, a step that is not in the record is a
+ *    change of the code; so is one of another kind, one asked for too early, and an end of `run`
+ *    before them all.
  */
 import { WorkflowCodeChanged } from "./errors.ts";
 import type { StepKind, StepRecord } from "./RunTable.ts";
 
 export class StepOrder {
-  /** Recorded and not asked for again yet, in recorded order; so `after` never decreases along it. */
+  /**
+   * Recorded and not asked for again yet, in recorded order; so `after` never decreases along it.
+   */
   private readonly unasked: Map<string, StepRecord>;
   /** Keys of steps that ended, in that order. */
   private readonly ended: string[];

@@ -1,6 +1,6 @@
 /**
- * The `step` that `run` is given: checks what it is asked, and asks its `Execution` for it. What is reported
- * to the agent is a step of its own, recorded and sent in one commit: `report` sends it.
+ * The `step` that `run` is given: checks what it is asked, and asks its `Execution` for it. What is
+ * reported to the agent is a step of its own, recorded and sent in one commit: `report` sends it.
  */
 import { describeThrown, WorkflowTimeoutError } from "./errors.ts";
 import type { Execution } from "./Execution.ts";

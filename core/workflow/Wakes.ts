@@ -1,10 +1,11 @@
 /**
- * The wakes of a workflow instance: one schedule for each step that waits, whose payload is the step's key. Asked for by
- * `Execution`, kept by the agent's scheduler; `WorkflowRun.wake` is what they call.
+ * The wakes of a workflow instance: one schedule for each step that waits, whose payload is the
+ * step's key. Asked for by `Execution`, kept by the agent's scheduler; `WorkflowRun.wake` is what
+ * they call.
  *
- * The table of schedules is the truth. A drive asks for the wake of each step that waits, so rows are found by their ids:
- * all are read once in an agent's time in memory, and from then on every wake is made here. One that is spent, or
- * rolled back with its turn, is found gone from the table.
+ * The table of schedules is the truth. A drive asks for the wake of each step that waits, so rows
+ * are found by their ids: all are read once in an agent's time in memory, and from then on every
+ * wake is made here. One that is spent, or rolled back with its turn, is found gone from the table.
  */
 import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";

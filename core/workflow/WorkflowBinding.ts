@@ -1,6 +1,7 @@
 /**
- * `env.ORDER_WORKFLOW`: the binding of a workflow class. Agents start and follow instances by its name
- * (`runWorkflow`); a handler outside of any agent does it here, as on the reference's platform.
+ * `env.ORDER_WORKFLOW`: the binding of a workflow class. Agents start and follow instances by its
+ * name (`runWorkflow`); a handler outside of any agent does it here, as on the reference's
+ * platform.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import { topLevelId } from "../../schemas/AgentPath.ts";

@@ -1,6 +1,7 @@
 /**
  * What a binding asks of a workflow instance by stub calls: `WorkflowBinding` makes the calls,
- * `core/runtime/WorkflowRun` answers them. Each rejects for what the instance's status does not allow.
+ * `core/runtime/WorkflowRun` answers them. Each rejects for what the instance's status does not
+ * allow.
  */
 import type { StoredError } from "./errors.ts";
 import type { WorkflowStatus } from "./RunTable.ts";

@@ -27,14 +27,17 @@ export type StepFunction<T> = (ctx: StepContext) => T | Promise<T>;
 
 export interface WorkflowStep<State = unknown> {
   /**
-   * Runs `f`, once where nothing fails, and records its result, which is JSON: gives the recorded one ever
-   * after. Rejects with what the last attempt threw.
+   * Runs `f`, once where nothing fails, and records its result, which is JSON: gives the recorded
+   * one ever after. Rejects with what the last attempt threw.
    */
   do<T>(name: string, f: StepFunction<T>): Promise<T>;
   do<T>(name: string, config: StepConfig, f: StepFunction<T>): Promise<T>;
   sleep(name: string, duration: WorkflowDuration): Promise<void>;
   sleepUntil(name: string, time: Date | number): Promise<void>;
-  /** One that came earlier counts. Rejects with `WorkflowTimeoutError`; `timeout` is 24 hours by default. */
+  /**
+   * One that came earlier counts. Rejects with `WorkflowTimeoutError`; `timeout` is 24 hours by
+   * default.
+   */
   waitForEvent<Payload = unknown>(
     name: string,
     options: { readonly type: string; readonly timeout?: WorkflowDuration },

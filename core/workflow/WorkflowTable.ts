@@ -1,6 +1,6 @@
 /**
- * `cf_agents_workflows`: the workflows that an agent has started, as far as it knows (`protocol.md` §7). A
- * table of the agent's own database, which users may read. Made with the first row.
+ * `cf_agents_workflows`: the workflows that an agent has started, as far as it knows (`protocol.md`
+ * §7). A table of the agent's own database, which users may read. Made with the first row.
  */
 import type { AgentWork } from "../turn/AgentTurns.ts";
 import type { SqlValue } from "../database/Databases.ts";

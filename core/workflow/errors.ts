@@ -1,7 +1,7 @@
 /**
- * Errors of workflows: those that a step's code throws to us, and those that we throw to `run`. A recorded
- * error is kept as name and message; `reviveError` gives the same error live and in replay, so that a
- * `catch` in `run` can't take another way after a crash.
+ * Errors of workflows: those that a step's code throws to us, and those that we throw to `run`. A
+ * recorded error is kept as name and message; `reviveError` gives the same error live and in
+ * replay, so that a `catch` in `run` can't take another way after a crash.
  */
 
 /** Thrown by a step's function: trying again is pointless. */
@@ -30,7 +30,10 @@ export class WorkflowTimeoutError extends Error {
   override readonly name = "WorkflowTimeoutError";
 }
 
-/** `run` asks for other steps than those that the instance has taken: nothing runs, the instance ends. */
+/**
+ * `run` asks for other steps than those that the instance has taken: nothing runs, the instance
+ * ends.
+ */
 export class WorkflowCodeChanged extends Error {
   override readonly name = "WorkflowCodeChanged";
 }

@@ -1,6 +1,6 @@
 /**
- * What `step.do` is told besides its name: retries and timeout, as the reference writes them, and spans of
- * time. Pure.
+ * What `step.do` is told besides its name: retries and timeout, as the reference writes them, and
+ * spans of time. Pure.
  */
 
 /** Milliseconds, or a number and a unit: `"10 seconds"`, `"1 day"`. */

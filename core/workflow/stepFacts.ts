@@ -1,6 +1,6 @@
 /**
- * What `Execution` says and asks of one step: its name, its cause for the journal, its result as JSON, and
- * which of its errors are final. Pure.
+ * What `Execution` says and asks of one step: its name, its cause for the journal, its result as
+ * JSON, and which of its errors are final. Pure.
  */
 import type { StoredError } from "./errors.ts";
 import type { StepKind, StepRecord } from "./RunTable.ts";
@@ -25,7 +25,10 @@ export function checkName(kind: StepKind, name: unknown): asserts name is string
   );
 }
 
-/** JSON text; null for `undefined`. Throws an error that names the step; trying again would not help. */
+/**
+ * JSON text; null for `undefined`. Throws an error that names the step; trying again would not
+ * help.
+ */
 export function toResult(record: StepRecord, value: unknown): string | null {
   if (value === undefined) return null;
   let why = `a ${typeof value}`;

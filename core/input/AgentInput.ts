@@ -1,0 +1,24 @@
+/**
+ * One durable input of an agent, wherever it lies: in the inbox (`StoredInput`), or only with its
+ * gateway and this host (`DirectInput`). `Mailbox` runs both alike; each difference is a member
+ * here.
+ */
+import type { InboxEnvelope, InboxHead } from "../../schemas/InboxEnvelope.ts";
+import type { ResponseParts } from "../http/takeResponse.ts";
+import type { InputHandle } from "../inbox/Inbox.ts";
+import type { UnstoredInput } from "../turn/Turn.ts";
+
+export interface AgentInput extends InputHandle {
+  /** Its bytes while it waits; undefined for an input that is held by number only. */
+  data: Uint8Array | undefined;
+  /** Stores it before an event leaves it begun; undefined for an input that came from the inbox. */
+  readonly direct: UnstoredInput | undefined;
+  /** The input for a dead letter; undefined where the inbox has it. */
+  readonly encoded: Uint8Array | undefined;
+  /** Throws `CorruptFrame` or `UnknownVersion`. */
+  read(data: Uint8Array): InboxEnvelope;
+  /** `duplicateOf`: the sequence at which the input was done the first time. */
+  answer(reply: InboxHead["reply"], response: ResponseParts, duplicateOf?: number): void;
+  /** The input does not run here: it comes again from where it lies, or its gateway stores it. */
+  leave(): void;
+}
