@@ -1,16 +1,19 @@
 /**
- * The bus over core NATS. Requests go through `ReplyInbox`: one subscription for all answers, and a
- * broken connection ends them at once. While the broker is away, what is published is dropped here:
- * the client would keep it without a bound, and send some of it when nobody waits for it any more.
- * What this process publishes or asks where it alone listens stays in it (`OwnListeners`); what it asks where another does,
- * and answers it, goes with others of the same pass of the event loop (`RequestBatcher`).
+ * The bus over core NATS. Requests use `ReplyInbox`: one subscription receives all replies, and a
+ * broken connection ends them at once. Messages that are published while the broker is unreachable
+ * are dropped here. The client would keep them without a bound, and send some of them when they are
+ * no longer awaited.
+ *
+ * Messages for a subject on which only this process listens stay in it (`InProcessListeners`).
+ * Requests to another process's exclusive listener, and their answers, travel in batches
+ * (`RequestBatcher`).
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import { Bus, BrokerUnavailable, type BusReply, type BusShape } from "../../core/bus/Bus.ts";
+import { InProcessListeners } from "./InProcessListeners.ts";
 import { Nats, payloadBytesMax, type NatsShape } from "./Nats.ts";
-import { OwnListeners } from "./OwnListeners.ts";
-import { RequestBatcher, type AskedBy } from "./RequestBatcher.ts";
+import { RequestBatcher, type SeparateRequests } from "./RequestBatcher.ts";
 import { isNoResponders, plain } from "./ReplyInbox.ts";
 
 /** A healthy broker answers a ping within milliseconds. */
@@ -26,11 +29,11 @@ export function makeNatsBus(nats: NatsShape): BusShape {
         `${data.length} bytes to ${subject}: the broker's limit is ${bytesMax} bytes a message`,
       );
   };
-  const own = new OwnListeners();
-  const parcels = new RequestBatcher(nats, (subject) => own.find(subject));
+  const listeners = new InProcessListeners();
+  const batcher = new RequestBatcher(nats, (subject) => listeners.find(subject));
   const publish: BusShape["publish"] = (subject, data, reply) => {
     checkSize(subject, data);
-    if (own.publish(subject, data, reply)) return;
+    if (listeners.publish(subject, data, reply)) return;
     if (!connection.connected()) return;
     client.publish(subject, data, reply === undefined ? {} : { reply });
   };
@@ -40,13 +43,13 @@ export function makeNatsBus(nats: NatsShape): BusShape {
     onReconnected: (f) => connection.onChange((up) => up && f()),
     publish,
     answer: (reply, data) => {
-      if (!parcels.answer(reply, data)) publish(reply, data);
+      if (!batcher.answer(reply, data)) publish(reply, data);
     },
-    moved: (pattern) => parcels.forget(pattern),
+    moved: (pattern) => batcher.forget(pattern),
     subscribe: (subject, handler, options) => {
       const alone = options?.alone === true;
-      const endOwn = alone ? own.add(subject, handler) : undefined;
-      const askedBy: AskedBy = new Map();
+      const removeListener = alone ? listeners.add(subject, handler) : undefined;
+      const separateRequests: SeparateRequests = new Map();
       const subscription = client.subscribe(subject, {
         ...(options?.queue === undefined ? {} : { queue: options.queue }),
         callback: (error, message) => {
@@ -57,9 +60,10 @@ export function makeNatsBus(nats: NatsShape): BusShape {
           try {
             const reply = message.reply === "" ? undefined : message.reply;
             handler({ subject: message.subject, data: plain(message.data), reply });
-            if (alone && reply !== undefined) parcels.asked(subject, reply, askedBy);
+            if (alone && reply !== undefined)
+              batcher.countSeparate(subject, reply, separateRequests);
           } catch (thrown) {
-            // A throw here would end the client's reading loop without a word: make it fatal instead.
+            // A throw here would silently end the client's read loop. It is made fatal instead.
             queueMicrotask(() => {
               throw thrown;
             });
@@ -67,11 +71,11 @@ export function makeNatsBus(nats: NatsShape): BusShape {
         },
       });
       return async () => {
-        endOwn?.();
+        removeListener?.();
         if (subscription.isClosed()) return;
         if (!connection.connected()) return subscription.unsubscribe();
         const drained = subscription.drain();
-        // It would wait for a broker that goes away now; nothing comes from it meanwhile.
+        // The drain would wait for a broker that is lost now; nothing arrives in that case.
         const offChange = connection.onChange(() => subscription.unsubscribe());
         await drained.finally(offChange);
       };
@@ -79,7 +83,8 @@ export function makeNatsBus(nats: NatsShape): BusShape {
     request: (subject, data, options) => {
       checkSize(subject, data);
       const { timeoutMs, signal } = options;
-      const answer = own.request(subject, data, options) ?? parcels.request(subject, data, options);
+      const answer =
+        listeners.request(subject, data, options) ?? batcher.request(subject, data, options);
       if (answer !== undefined) return answer;
       return new Promise<BusReply>((resolve) => {
         const answered = (found: Uint8Array | undefined): void =>
@@ -92,8 +97,8 @@ export function makeNatsBus(nats: NatsShape): BusShape {
               answered(isNoResponders(message) ? undefined : plain(message.data));
               return true;
             },
-            // Who answers may know by now that this process takes parcels.
-            inParcel: answered,
+            // The listener may have learned meanwhile that this process accepts batches.
+            batchedReply: answered,
             lost: () => resolve({ _tag: "TimedOut" }),
           },
           signal === undefined ? { timeoutMs } : { timeoutMs, signal },
@@ -101,7 +106,7 @@ export function makeNatsBus(nats: NatsShape): BusShape {
       });
     },
     flush: async () => {
-      parcels.flush();
+      batcher.flush();
       if (!connection.connected())
         throw new BrokerUnavailable({ message: "the connection to the broker is down" });
       let timer: NodeJS.Timeout | undefined;
