@@ -2,14 +2,15 @@
  * One watch of the leases: every live one, then each change, for as long as the signal lets it.
  *
  * 1. Each round is a new ordered push consumer that begins with the last message of every key, so
- *    nothing that happened between two rounds is missed: a key that was known and is not there any more is
- *    reported as gone once the round's list is complete and nothing waits behind it. A lease that is renewed while the
- *    list is sent is not in the list, but behind it.
- * 2. A round ends when a message is missing (the consumer numbers them), when heartbeats stay out, or with the
- *    connection. The next one begins when the broker is back.
- * 3. A lease that was not renewed for two TTLs of the stream's own time is gone, whether or not its marker came: the replica
- *    that serves a watch may keep what the others have expired, as one did that had been down or without room. The
- *    time is that of this round's messages: a lease that a round lists is as old as its message, not as young as the round.
+ *    nothing that happened between two rounds is missed: a key that was known and is not there any
+ *    more is reported as gone once the round's list is complete and nothing waits behind it. A
+ *    lease that is renewed while the list is sent is not in the list, but behind it.
+ * 2. A round ends when a message is missing (the consumer numbers them), when heartbeats stay out,
+ *    or with the connection. The next one begins when the broker is back.
+ * 3. A lease that was not renewed for two TTLs of the stream's own time is gone, whether or not its
+ *    marker came: the replica that serves a watch may keep what the others have expired, as one did
+ *    that had been down or without room. The time is that of this round's messages: a lease that a
+ *    round lists is as old as its message, not as young as the round.
  */
 import type { Msg, Subscription } from "@nats-io/nats-core";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
@@ -64,7 +65,9 @@ export class LeaseWatch {
     this.signal = signal;
   }
 
-  /** Resolves when every live lease was reported once, or the signal fires; goes on until it fires. */
+  /**
+   * Resolves when every live lease was reported once, or the signal fires; goes on until it fires.
+   */
   start(): Promise<void> {
     return new Promise((resolve) => {
       void this.run(resolve).finally(resolve);

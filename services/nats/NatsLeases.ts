@@ -6,12 +6,14 @@
  * 2. The epoch is the sequence of the claim's message in the stream: it only grows, whatever
  *    expires or is purged in between. Renewals carry it in a header.
  * 3. The age limit removes a lease that is not renewed and leaves a marker, which watchers receive.
- * 4. A key is claimed over nothing, over a marker, or over a release, none of which leaves a marker that could still come and wipe the
- *    claim (`RELEASED`). A lease that is due to expire counts as held until its marker is stored. A renewal that is later than the
- *    TTL can still be wiped after its ack: the watch and the next renewal find it gone.
+ * 4. A key is claimed over nothing, over a marker, or over a release, none of which leaves a marker
+ *    that could still come and wipe the claim (`RELEASED`). A lease that is due to expire counts as
+ *    held until its marker is stored. A renewal that is later than the TTL can still be wiped after
+ *    its ack: the watch and the next renewal find it gone.
  *
- * Each write carries a unique mark, so that one whose ack was lost is recognised when it is read back.
- * Sequences of renewals are kept here, by key: a lease can be renewed only by the process that claimed it.
+ * Each write carries a unique mark, so that one whose ack was lost is recognised when it is read
+ * back. Sequences of renewals are kept here, by key: a lease can be renewed only by the process
+ * that claimed it.
  */
 import { randomUUID } from "node:crypto";
 import * as Effect from "effect/Effect";

@@ -11,16 +11,19 @@ export const LeaseHeader = {
   mark: "Agents-Mark",
   /** Of a renewal: the sequence of its claim. A claim has none: its own sequence is the epoch. */
   epoch: "Agents-Epoch",
-  /** As in any key-value bucket: `DEL` and `PURGE` are tombstones. A release is one; see `RELEASED`. */
+  /**
+   * As in any key-value bucket: `DEL` and `PURGE` are tombstones. A release is one; see `RELEASED`.
+   */
   operation: "KV-Operation",
   /** The server's own tombstone, e.g. when the age limit removed the lease. */
   marker: "Nats-Marker-Reason",
 } as const;
 
 /**
- * A release is a `PURGE`. nats-server 2.15.1 leaves an expiry marker for a `DEL` that has reached the age limit, and may store it
- * behind a newer acknowledged message of the key. The marker is a rollup, so it wipes that message: 6 of 3,154 claims that were
- * made within 400 ms of a `DEL`'s expiry on three servers were gone. The server leaves no marker for a `PURGE`
+ * A release is a `PURGE`. nats-server 2.15.1 leaves an expiry marker for a `DEL` that has reached
+ * the age limit, and may store it behind a newer acknowledged message of the key. The marker is a
+ * rollup, so it wipes that message: 6 of 3,154 claims that were made within 400 ms of a `DEL`'s
+ * expiry on three servers were gone. The server leaves no marker for a `PURGE`
  * (`isSubjectDeleteMarker` in its `sdm.go`): 0 of 3,186.
  */
 export const RELEASED = "PURGE";
@@ -38,12 +41,15 @@ export const isReleased = (message: Pick<Message, "header">): boolean => {
   return operation === RELEASED || operation === RELEASED_BEFORE;
 };
 
-/** By when a lease must have been renewed, in TTLs: one more than the server grants, for clocks of servers that differ. */
+/**
+ * By when a lease must have been renewed, in TTLs: one more than the server grants, for clocks of
+ * servers that differ.
+ */
 const OVER_TTLS = 2;
 
 /**
- * Whether a lease stored then can't live any more, given the newest message of its bucket: by the stream's own time. A replica
- * that had been down may keep what the others have expired.
+ * Whether a lease stored then can't live any more, given the newest message of its bucket: by the
+ * stream's own time. A replica that had been down may keep what the others have expired.
  */
 export const isOver = (storedMs: number, newestMs: number, ttlMs: number): boolean =>
   newestMs - storedMs > OVER_TTLS * ttlMs;

@@ -1,12 +1,14 @@
 /**
- * Creates what an installation keeps in the broker, or checks and completes what is there: inbox, journal and
- * snapshots of each stream group, the dead letters, the bucket of leases, the bucket of blobs. Safe to run again, and by several processes at
- * once: each creation either is ours, or meets another's and is looked at again.
+ * Creates what an installation keeps in the broker, or checks and completes what is there: inbox,
+ * journal and snapshots of each stream group, the dead letters, the bucket of leases, the bucket of
+ * blobs. Safe to run again, and by several processes at once: each creation either is ours, or
+ * meets another's and is looked at again.
  *
- * Consumers are not made here: each shard's is made by the host that takes the shard (`ShardConsumer`).
- * The numbers of shards and of stream groups are written into the first inbox's metadata and never change: they say
- * where an agent's messages lie, and a stream's messages can't be moved to another and keep their sequences,
- * by which journals, snapshots and local images are compared.
+ * Consumers are not made here: each shard's is made by the host that takes the shard
+ * (`ShardConsumer`). The numbers of shards and of stream groups are written into the first inbox's
+ * metadata and never change: they say where an agent's messages lie, and a stream's messages can't
+ * be moved to another and keep their sequences, by which journals, snapshots and local images are
+ * compared.
  */
 import * as Data from "effect/Data";
 import { SHARDS_DEFAULT } from "../../schemas/Address.ts";
@@ -42,8 +44,9 @@ export interface ProvisionOptions {
   /** Undefined leaves what is there, or 5,000. */
   readonly leaseTtlMs?: number;
   /**
-   * Whether an older release's inbox may be replaced (`moveInbox`). Only for a process that nobody else does it beside:
-   * `agents provision`, and `agents dev` with a server of its own. The others refuse.
+   * Whether an older release's inbox may be replaced (`moveInbox`). Only for a process that nobody
+   * else does it beside: `agents provision`, and `agents dev` with a server of its own. The others
+   * refuse.
    */
   readonly moveInbox?: boolean;
 }
@@ -83,7 +86,10 @@ interface StreamInfo {
   readonly config: StreamConfig & { readonly metadata?: Readonly<Record<string, string>> };
 }
 
-/** Rejects with `ShardCountMismatch`, `StreamGroupsRefused`, `ProvisioningRefused` or `BrokerUnavailable`. */
+/**
+ * Rejects with `ShardCountMismatch`, `StreamGroupsRefused`, `ProvisioningRefused` or
+ * `BrokerUnavailable`.
+ */
 export async function provision(
   broker: Pick<NatsShape, "api" | "publisher" | "reader">,
   subjects: Subjects,
@@ -94,7 +100,8 @@ export async function provision(
   if (!Number.isInteger(shards) || shards < 1)
     throw new RangeError(`shards must be a whole number above 0, not ${shards}`);
   const streamGroups = options.streamGroups ?? 1;
-  // The first inbox comes first: it says how the installation is divided, which decides whether and how to go on.
+  // The first inbox comes first: it says how the installation is divided, which decides whether and
+  // how to go on.
   let layout: StreamLayout = { shards, streamGroups };
   // Where it is being moved, the timers say the same.
   let before =
@@ -132,7 +139,10 @@ export async function provision(
   return readInstallation(api, subjects);
 }
 
-/** What was not asked for is as of the streams that are there: one that a new release adds is as safe as they are. */
+/**
+ * What was not asked for is as of the streams that are there: one that a new release adds is as
+ * safe as they are.
+ */
 const choicesOf = (
   { replicas, placement, storage, leaseTtlMs = LEASE_TTL_MS_DEFAULT }: ProvisionOptions,
   found: StreamConfig | undefined,

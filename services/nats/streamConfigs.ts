@@ -24,9 +24,13 @@ export type StreamConfig = { readonly name: string } & Readonly<Record<string, u
 export const NANOS_PER_MS = 1_000_000;
 /** Where the number of shards is written: metadata of the first inbox. */
 export const SHARDS_KEY = "agents.shards";
-/** And that of stream groups; absent in installations that are older than groups, which have one. */
+/**
+ * And that of stream groups; absent in installations that are older than groups, which have one.
+ */
 export const STREAM_GROUPS_KEY = "agents.stream-groups";
-/** Expiry markers tell those who watch, at once; who was away lists again, so a minute is plenty. */
+/**
+ * Expiry markers tell those who watch, at once; who was away lists again, so a minute is plenty.
+ */
 const MARKER_TTL_MS = 60_000;
 
 /** The first is the first group's inbox, whose metadata say how the installation is divided. */
@@ -53,10 +57,11 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       name: subjects.streamOf("inbox", group),
       subjects: subjects.subjectsOf("inbox", group),
       retention: "workqueue",
-      // Whatever limit an operator may set: a full inbox refuses, it never forgets what was acknowledged.
+      // Whatever limit an operator may set: a full inbox refuses, it never forgets what was
+      // acknowledged.
       discard: "new",
-      // Gateways publish here, and one message with `Nats-Rollup: all` would empty the stream. Scheduled
-      // messages would turn rollups on, so they have a stream of their own.
+      // Gateways publish here, and one message with `Nats-Rollup: all` would empty the stream.
+      // Scheduled messages would turn rollups on, so they have a stream of their own.
       allow_rollup_hdrs: false,
       allow_msg_schedules: false,
       // Group commit (`GroupPublisher`).
@@ -68,7 +73,8 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       name: subjects.streamOf("timers", group),
       subjects: subjects.subjectsOf("timers", group),
       retention: "workqueue",
-      // The server refuses scheduled messages where new ones are discarded; there is no limit that could bite.
+      // The server refuses scheduled messages where new ones are discarded; there is no limit that
+      // could bite.
       discard: "old",
       allow_msg_schedules: true,
       // Also here: an inbox that is replaced is away for a moment (`moveInbox`).
@@ -99,8 +105,9 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       discard: "new",
     },
     {
-      // A key-value bucket, as the NATS tools know it. Its age limit is the leases' TTL: each renewal is
-      // a new message and starts it again, while a TTL of the message itself would be lost by an update.
+      // A key-value bucket, as the NATS tools know it. Its age limit is the leases' TTL: each
+      // renewal is a new message and starts it again, while a TTL of the message itself would be
+      // lost by an update.
       ...common,
       name: `KV_${bucket.leases}`,
       subjects: [`$KV.${bucket.leases}.>`],
@@ -125,7 +132,8 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       allow_rollup_hdrs: true,
     },
     {
-      // Written once (`blobStores`): gateways publish here, and may neither replace nor remove anything.
+      // Written once (`blobStores`): gateways publish here, and may neither replace nor remove
+      // anything.
       ...common,
       name: stream.bodies,
       subjects: [`${namespace}.body.>`],

@@ -18,7 +18,8 @@ interface Manifest {
   readonly version?: string;
   readonly dependencies?: Readonly<Record<string, string>>;
 }
-const readManifest = (file: string | URL): Manifest => JSON.parse(readFileSync(file, "utf8")) as Manifest;
+const readManifest = (file: string | URL): Manifest =>
+  JSON.parse(readFileSync(file, "utf8")) as Manifest;
 
 /** The version that a file would import. */
 function versionFrom(file: string): string | undefined {
