@@ -1,6 +1,6 @@
 /**
- * How a lease lies in its bucket: the value as the message's data, the rest in headers. Written by
- * `NatsLeases`, read by it and by `LeaseWatch`.
+ * The layout of a lease's message: the value is the data, the rest is in headers.
+ * Written by `NatsLeases`, read by it and by `LeaseWatch`.
  */
 import type { Lease } from "../../core/lease/Leases.ts";
 import { decodeToken, type Epoch } from "../../schemas/Address.ts";
@@ -9,7 +9,7 @@ import type { StoredMessage } from "./StreamReading.ts";
 export const LeaseHeader = {
   /** Unique for each write. */
   mark: "Agents-Mark",
-  /** Of a renewal: the sequence of its claim. A claim has none: its own sequence is the epoch. */
+  /** On a renewal: the sequence of its claim. A claim has none; its own sequence is the epoch. */
   epoch: "Agents-Epoch",
   /**
    * As in any key-value bucket: `DEL` and `PURGE` are tombstones. A release is one; see `RELEASED`.
@@ -27,7 +27,7 @@ export const LeaseHeader = {
  * (`isSubjectDeleteMarker` in its `sdm.go`): 0 of 3,186.
  */
 export const RELEASED = "PURGE";
-/** What releases were before; a host of an older release still writes it. */
+/** The release of an older release of this project, whose hosts still write it. */
 const RELEASED_BEFORE = "DEL";
 
 type Message = Pick<StoredMessage, "subject" | "seq" | "data" | "header">;
@@ -42,19 +42,19 @@ export const isReleased = (message: Pick<Message, "header">): boolean => {
 };
 
 /**
- * By when a lease must have been renewed, in TTLs: one more than the server grants, for clocks of
- * servers that differ.
+ * The TTLs after which a lease is certainly over: one more than the server grants, for differing
+ * clocks of the servers.
  */
 const OVER_TTLS = 2;
 
 /**
- * Whether a lease stored then can't live any more, given the newest message of its bucket: by the
- * stream's own time. A replica that had been down may keep what the others have expired.
+ * Whether a lease stored at `storedMs` is over, given the storage time of the bucket's newest
+ * message. A replica that had been down may keep leases that the others have expired.
  */
 export const isOver = (storedMs: number, newestMs: number, ttlMs: number): boolean =>
   newestMs - storedMs > OVER_TTLS * ttlMs;
 
-/** The key of a subject; `prefix` is `$KV.<bucket>.`. */
+/** The key in a subject; `prefix` is `$KV.<bucket>.`. */
 export const leaseKey = (subject: string, prefix: string): string =>
   subject.slice(prefix.length).split(".").map(decodeToken).join(".");
 
