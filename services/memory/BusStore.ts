@@ -1,29 +1,36 @@
-/** The subscriptions of a `MemoryBroker` and the matching of subjects, with NATS's wildcards and queue groups. */
+/**
+ * Subscriptions of a `MemoryBroker`, matched to subjects with NATS's wildcards and queue groups.
+ */
 import type { BusMessage } from "../../core/bus/Bus.ts";
 
 export interface Subscription {
   readonly subject: string;
   readonly queue: string | undefined;
-  /** Who listens. */
+  /** The subscriber's connection. */
   readonly owner: object;
-  /** It gets what its owner publishes too. */
+  /** The subscription receives what its own connection publishes too (`BusShape.subscribe`). */
   readonly alone: boolean;
-  /** False while its connection is down: it does not exist for the broker then. */
+  /** False while the connection is down. The broker ignores the subscription then. */
   readonly reachable: () => boolean;
   readonly deliver: (message: BusMessage) => void;
 }
 
 export class BusStore {
-  /** With the tokens of their subjects. */
+  /** The tokens of the subjects, by subscription. */
   private readonly subscriptions = new Map<Subscription, readonly string[]>();
+  /** Rotates the members of queue groups. */
   private turn = 0;
 
+  /** The returned function removes the subscription. */
   add(subscription: Subscription): () => void {
     this.subscriptions.set(subscription, subscription.subject.split("."));
     return () => this.subscriptions.delete(subscription);
   }
 
-  /** Gives what `from` publishes to every match, and to one member of each queue group in turn. Returns how many got it. */
+  /**
+   * Delivers a message of the connection `from` to every matching subscription, and to one member
+   * of each queue group in turn. Returns the number of deliveries.
+   */
   publish(message: BusMessage, from: object): number {
     const groups = new Map<string, Subscription[]>();
     const receivers: Subscription[] = [];
@@ -46,7 +53,7 @@ export class BusStore {
   }
 }
 
-/** `*` is one token, a last `>` one or more. */
+/** `*` matches one token, a final `>` one or more. */
 function matches(wanted: readonly string[], tokens: readonly string[]): boolean {
   for (let i = 0; i < wanted.length; i++) {
     if (wanted[i] === ">") return tokens.length > i;

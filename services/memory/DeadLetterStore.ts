@@ -1,4 +1,4 @@
-/** The dead letters of a `MemoryBroker`, in the order in which they came. */
+/** The dead letters of a `MemoryBroker`, in stored order. */
 import type { StoredDeadLetter } from "../../core/dead/DeadLetters.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 
@@ -15,6 +15,7 @@ export class DeadLetterStore {
     return this.letters.get(seq);
   }
 
+  /** Returns false when there is no such letter. */
   remove(seq: Sequence): boolean {
     return this.letters.delete(seq);
   }

@@ -1,7 +1,7 @@
 /**
- * The inbox of a `MemoryBroker`: stored envelopes and, for each shard, the one lane that consumes
- * it. As in the real one, a lane that is taken over delivers nothing more, its acks count for nothing, and
- * what it held is the next lane's.
+ * The inbox of a `MemoryBroker`: stored envelopes and, for each shard, its one consumer. As in
+ * JetStream, a consumer that is replaced receives nothing more, its acks have no effect, and its
+ * unacked inputs are delivered to its successor.
  */
 import type { TimeShape } from "../../core/time/Time.ts";
 import {
@@ -20,10 +20,11 @@ export interface StoredInput {
   readonly data: Uint8Array;
 }
 
-/** What a lane gives to the broker: called with each input of its shard, in order. */
-export interface Lane {
+/** A shard's consumer, as the store uses it. */
+export interface StoreConsumer {
   readonly shard: ShardId;
   readonly epoch: Epoch;
+  /** Called with each input of the shard, in stored order. */
   readonly offer: (input: StoredInput) => void;
 }
 
@@ -31,7 +32,7 @@ export class InboxStore {
   private readonly time: TimeShape;
   private readonly shards: number;
   private readonly inputs = new Map<number, StoredInput>();
-  private readonly lanes = new Map<ShardId, Lane>();
+  private readonly consumers = new Map<ShardId, StoreConsumer>();
   private lastSeq = 0;
 
   constructor(time: TimeShape, shards: number) {
@@ -44,45 +45,48 @@ export class InboxStore {
     const shard = shardOf(id, this.shards);
     const input = { id, seq, shard, data: data.slice() };
     this.inputs.set(seq, input);
-    this.lanes.get(shard)?.offer(input);
+    this.consumers.get(shard)?.offer(input);
     return seq;
   }
 
   /**
-   * `lane` gets all that its shard holds, in order, and everything after; the lane before it nothing. False: that
-   * one is of a later epoch, and stays.
+   * Makes `consumer` its shard's consumer, in place of an earlier one, and offers it all stored
+   * inputs in order. Returns false when the present consumer has a later epoch; that one stays.
    */
-  takeOver(lane: Lane): boolean {
-    const { shard, epoch } = lane;
-    if ((this.lanes.get(shard)?.epoch ?? epoch) > epoch) return false;
-    this.lanes.set(shard, lane);
-    this.offerAll(lane);
+  takeOver(consumer: StoreConsumer): boolean {
+    const { shard, epoch } = consumer;
+    if ((this.consumers.get(shard)?.epoch ?? epoch) > epoch) return false;
+    this.consumers.set(shard, consumer);
+    this.offerAll(consumer);
     return true;
   }
 
-  /** Everything unacked again: after a connection was lost. */
-  offerAll(lane: Lane): void {
-    if (!this.owns(lane)) return;
-    for (const input of this.inputs.values()) if (input.shard === lane.shard) lane.offer(input);
+  /** Offers everything unacked again, after a lost connection. */
+  offerAll(consumer: StoreConsumer): void {
+    if (!this.owns(consumer)) return;
+    for (const input of this.inputs.values())
+      if (input.shard === consumer.shard) consumer.offer(input);
   }
 
-  owns(lane: Lane): boolean {
-    return this.lanes.get(lane.shard) === lane;
+  /** Whether `consumer` is its shard's present consumer. */
+  owns(consumer: StoreConsumer): boolean {
+    return this.consumers.get(consumer.shard) === consumer;
   }
 
-  leave(lane: Lane): void {
-    if (this.owns(lane)) this.lanes.delete(lane.shard);
+  leave(consumer: StoreConsumer): void {
+    if (this.owns(consumer)) this.consumers.delete(consumer.shard);
   }
 
-  ack(lane: Lane, seq: Sequence): void {
-    if (this.owns(lane)) this.inputs.delete(seq);
+  /** Has no effect for a consumer that was replaced. */
+  ack(consumer: StoreConsumer, seq: Sequence): void {
+    if (this.owns(consumer)) this.inputs.delete(seq);
   }
 
-  /** Offers it again after `delayMs`, if it is still there and the lane still its shard's. */
-  putOff(lane: Lane, seq: Sequence, delayMs: number): void {
+  /** Offers the input again after `delayMs`, unless it was acked or the consumer was replaced. */
+  putOff(consumer: StoreConsumer, seq: Sequence, delayMs: number): void {
     this.time.after(delayMs, () => {
       const input = this.inputs.get(seq);
-      if (input !== undefined && this.owns(lane)) lane.offer(input);
+      if (input !== undefined && this.owns(consumer)) consumer.offer(input);
     });
   }
 
@@ -90,7 +94,7 @@ export class InboxStore {
     return this.inputs.get(seq);
   }
 
-  /** Removes what waits for the agent; how many. */
+  /** Removes the agent's inputs. Returns their number. */
   purge(id: AgentId): number {
     const key = addressKey(id);
     let count = 0;

@@ -1,4 +1,7 @@
-/** The journals of a `MemoryBroker`: one list of events an agent, sequences over all of them as in one stream. */
+/**
+ * The journals of a `MemoryBroker`: one list of events per agent. All share one sequence, as in a
+ * stream.
+ */
 import type { JournalEntry, StoredEvent } from "../../core/journal/Journal.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
@@ -23,21 +26,24 @@ export class JournalStore {
     this.time = time;
   }
 
-  /** The new event's sequence, or undefined when the agent's last one is not `expectedSeq`. */
+  /**
+   * Returns the new event's sequence; undefined when the agent's last event is not `expectedSeq`.
+   * `expectedSeq` 0 means that the agent has no event.
+   */
   append(id: AgentId, data: Uint8Array, expectedSeq: Sequence): Sequence | undefined {
     if ((this.last(id)?.seq ?? 0) !== expectedSeq) return undefined;
     const key = addressKey(id);
     let journal = this.journals.get(key);
     if (journal === undefined) this.journals.set(key, (journal = { id, events: [] }));
     const seq = ++this.lastSeq as Sequence;
-    // A copy: what is stored does not change with the caller's buffer.
+    // Copied, so that the caller's buffer can change.
     const event = { seq, storedMs: this.time.nowMs(), data: data.slice() };
     journal.events.push(event);
     for (const watcher of this.watchers) watcher({ id, event });
     return seq;
   }
 
-  /** Each event as it is stored; the returned function ends it. */
+  /** Calls `onStored` with each event as it is stored. The returned function ends the watch. */
   watch(onStored: (stored: JournalEvent) => void): () => void {
     this.watchers.add(onStored);
     return () => this.watchers.delete(onStored);
@@ -52,7 +58,7 @@ export class JournalStore {
     return this.journals.get(addressKey(id))?.events ?? [];
   }
 
-  /** Removes the agent's events before this sequence; how many. */
+  /** Removes the agent's events before the sequence. Returns their number. */
   purge(id: AgentId, before: Sequence): number {
     const events = this.journals.get(addressKey(id))?.events ?? [];
     const kept = events.filter(({ seq }) => seq >= before);

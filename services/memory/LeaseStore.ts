@@ -1,7 +1,7 @@
 /**
- * The leases of a `MemoryBroker`. Every change has the next revision; a claim's revision is its
- * epoch, so epochs grow for ever. Expiry is a timer, restarted by each renewal and standing still while the
- * broker is stopped.
+ * The leases of a `MemoryBroker`. Every change takes the next revision. The revision of a claim is
+ * the lease's epoch, so epochs only grow. Expiry is a timer, which each renewal restarts and which
+ * pauses while the broker is stopped.
  */
 import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
@@ -25,7 +25,7 @@ export class LeaseStore {
     this.ttlMs = ttlMs;
   }
 
-  /** Undefined: held. */
+  /** Returns undefined when another lease holds the key. */
   claim(key: string, value: string): Lease | undefined {
     if (this.entries.has(key)) return undefined;
     const lease = { key, value, epoch: (this.revision + 1) as Epoch };
@@ -33,7 +33,7 @@ export class LeaseStore {
     return lease;
   }
 
-  /** False: it is not the key's lease any more. */
+  /** Returns false when the lease no longer holds its key. */
   renew(lease: Lease, value: string): boolean {
     const entry = this.entries.get(lease.key);
     if (entry === undefined || entry.lease.epoch !== lease.epoch) return false;
@@ -46,23 +46,27 @@ export class LeaseStore {
       this.remove(lease.key, { released: true });
   }
 
-  /** Every lease with this value runs out now: its holder is gone, and its time is over. */
+  /** Expires every lease with this value now, as if its holder had died a TTL ago. */
   expire(value: string): void {
     for (const [key, { lease }] of this.entries) if (lease.value === value) this.remove(key);
   }
 
-  /** This very lease is gone, though it is neither released nor over: a broker may lose one that it has acknowledged. */
+  /**
+   * Removes a lease that is neither released nor expired, as a broker may lose one that it has
+   * acknowledged. Returns false when the key has another lease, or none.
+   */
   wipe(key: string, epoch: number): boolean {
     if (this.entries.get(key)?.lease.epoch !== epoch) return false;
     this.remove(key);
     return true;
   }
 
-  /** Live leases with the revision that they have now. */
+  /** The live leases and their latest revisions. */
   live(): ReadonlyArray<{ readonly lease: Lease; readonly revision: number }> {
     return [...this.entries.values()].map(({ lease, revision }) => ({ lease, revision }));
   }
 
+  /** The returned function ends the watch. */
   watch(onChange: (change: LeaseChange) => void): () => void {
     this.watchers.add(onChange);
     return () => this.watchers.delete(onChange);
@@ -81,7 +85,7 @@ export class LeaseStore {
     const entry = { lease, revision: ++this.revision, cancelExpiry: () => undefined };
     this.entries.set(lease.key, entry);
     this.arm(entry);
-    this.tell({ key: lease.key, revision: entry.revision, value: lease.value });
+    this.notify({ key: lease.key, revision: entry.revision, value: lease.value });
   }
 
   private arm(entry: Entry): void {
@@ -91,10 +95,10 @@ export class LeaseStore {
   private remove(key: string, how: Pick<LeaseChange, "released"> = {}): void {
     this.entries.get(key)?.cancelExpiry();
     this.entries.delete(key);
-    this.tell({ key, revision: ++this.revision, value: undefined, ...how });
+    this.notify({ key, revision: ++this.revision, value: undefined, ...how });
   }
 
-  private tell(change: LeaseChange): void {
+  private notify(change: LeaseChange): void {
     for (const watcher of this.watchers) watcher(change);
   }
 }

@@ -1,45 +1,42 @@
 /**
- * A broker in this process: what all hosts and gateways of one test share, as they would share a
- * nats-server. It keeps what is stored; `MemoryJournal`, `MemoryInbox` and the others are views of it, one set for
- * each `connect()`. It refuses what the real one refuses: stale appends, second owners, messages
- * past the payload limit, requests that nobody listens to.
+ * An in-process broker. All hosts and gateways of one test share it, as they would share a
+ * nats-server. It holds the stored data; `MemoryJournal`, `MemoryInbox` and the other adapters are
+ * views of it, one set for each `connect()`. It refuses what nats-server refuses: stale appends,
+ * second owners, messages past the payload limit, requests to subjects without a listener.
  *
- * 1. Time is the given `Time` only; with `VirtualTime` and one seed a run repeats exactly.
- * 2. `stop()` is the broker's death with its disk intact: connections drop, leases' clocks stand still,
- *    deliveries in flight are lost. `start()` brings all of it back; unacked inputs come again.
- * 3. Every operation passes `intercept` first: where a test delays, refuses or loses it.
+ * 1. Its only clock is the given `Time`. With `VirtualTime` and one seed, a run repeats exactly.
+ * 2. `stop()` simulates a crash with the disk intact: connections drop, lease expiry is paused, and
+ *    deliveries in flight are lost. `start()` restores all of it and redelivers unacked inputs.
+ * 3. Every operation awaits `intercept` first. A test delays, refuses or loses operations there.
  */
-import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { SHARDS_DEFAULT } from "../../schemas/Address.ts";
-import { MemoryConnection } from "./MemoryConnection.ts";
 import { BusStore } from "./BusStore.ts";
 import { DeadLetterStore } from "./DeadLetterStore.ts";
 import { InboxStore } from "./InboxStore.ts";
 import { JournalStore } from "./JournalStore.ts";
 import { LeaseStore } from "./LeaseStore.ts";
+import { MemoryConnection, type ConnectedBroker, type Operation } from "./MemoryConnection.ts";
 
-/** As nats-server's default. */
+/** nats-server's default. */
 const PAYLOAD_BYTES_DEFAULT = 1024 * 1024;
+/** The default of `provision`. */
 const LEASE_TTL_MS_DEFAULT = 5_000;
-
-/** One use of the broker: `append`, `publish`, `ack`, `claim`, …, and what it is about. */
-export interface Operation {
-  readonly kind: string;
-  readonly connection: string;
-  readonly key: string;
-}
 
 export interface MemoryBrokerOptions {
   readonly time: TimeShape;
+  /** Default `SHARDS_DEFAULT`. */
   readonly shards?: number;
+  /** Default 5,000. */
   readonly leaseTtlMs?: number;
+  /** Default 1 MiB. */
   readonly payloadBytesMax?: number;
+  /** Default `agents`. */
   readonly namespace?: string;
 }
 
-export class MemoryBroker {
+export class MemoryBroker implements ConnectedBroker {
   readonly time: TimeShape;
   readonly shards: number;
   readonly leaseTtlMs: number;
@@ -52,9 +49,9 @@ export class MemoryBroker {
   readonly snapshots = new Map<string, Uint8Array[]>();
   readonly blobs = new Map<string, Uint8Array>();
   readonly deadLetters = new DeadLetterStore();
-  /** Armed timers, by agent and name: what cancels each. */
+  /** The cancel functions of armed timers, by agent and timer name. */
   readonly timers = new Map<string, () => void>();
-  /** Awaited before each operation; a rejection is the operation's. */
+  /** Awaited before each operation. Its rejection rejects the operation (rule 3). */
   intercept: ((operation: Operation) => void | Promise<void>) | undefined;
   private readonly connections = new Set<MemoryConnection>();
   private up = true;
@@ -75,13 +72,14 @@ export class MemoryBroker {
     return this.up;
   }
 
-  /** A process's connection; `name` shows in operations. */
+  /** Opens a process's connection. `name` appears in its operations. */
   connect(name = `connection-${this.connections.size + 1}`): MemoryConnection {
     const connection = new MemoryConnection(this, name);
     this.connections.add(connection);
     return connection;
   }
 
+  /** Rule 2. */
   stop(): void {
     if (!this.up) return;
     this.up = false;
@@ -96,6 +94,3 @@ export class MemoryBroker {
     for (const connection of this.connections) connection.changed();
   }
 }
-
-export const away = (): BrokerUnavailable =>
-  new BrokerUnavailable({ message: "the connection to the broker is down" });

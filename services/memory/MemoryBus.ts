@@ -1,13 +1,12 @@
 /**
- * The bus in memory: `BusStore` seen through a connection. Messages arrive in a later microtask, in order.
- * Many requests may share one signal, as `CallClient`'s do.
+ * The bus in memory: `BusStore` as one connection uses it. Messages arrive in a later microtask, in
+ * order. Many requests may share one abort signal, as those of `CallClient` do.
  */
 import { AsyncResource } from "node:async_hooks";
 import { setMaxListeners } from "node:events";
 import * as Layer from "effect/Layer";
 import { Bus, type BusReply, type BusShape } from "../../core/bus/Bus.ts";
-import { away } from "./MemoryBroker.ts";
-import type { MemoryConnection } from "./MemoryConnection.ts";
+import { disconnected, type MemoryConnection } from "./MemoryConnection.ts";
 
 export function makeMemoryBus(connection: MemoryConnection): BusShape {
   const { bus, payloadBytesMax, time } = connection.broker;
@@ -18,7 +17,7 @@ export function makeMemoryBus(connection: MemoryConnection): BusShape {
       );
   };
   const subscribe: BusShape["subscribe"] = (subject, handler, options) => {
-    // As from a broker: the listener does not see the ambient context of who publishes.
+    // As with a real broker, the listener does not inherit the publisher's ambient context.
     const outside = new AsyncResource("MemoryBus");
     const remove = bus.add({
       subject,
@@ -33,7 +32,7 @@ export function makeMemoryBus(connection: MemoryConnection): BusShape {
     });
     return async () => {
       remove();
-      // The microtasks of what was on its way are queued already, before this one.
+      // The microtasks of deliveries in flight were queued before this one.
       await Promise.resolve();
     };
   };
@@ -76,7 +75,7 @@ export function makeMemoryBus(connection: MemoryConnection): BusShape {
       });
     },
     flush: async () => {
-      if (!connection.connected) throw away();
+      if (!connection.connected) throw disconnected();
     },
   };
 }

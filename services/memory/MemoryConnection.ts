@@ -1,21 +1,53 @@
 /**
- * One process's connection to a `MemoryBroker`. It can be cut on its own (`disconnect`), as a network
- * partition would, while the broker and the others go on.
+ * One process's connection to a `MemoryBroker`. A test can cut it on its own (`disconnect`), as a
+ * network partition would, while the broker and the other connections continue.
  */
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
-import { away, type MemoryBroker } from "./MemoryBroker.ts";
+import type { BusStore } from "./BusStore.ts";
+import type { DeadLetterStore } from "./DeadLetterStore.ts";
+import type { InboxStore } from "./InboxStore.ts";
+import type { JournalStore } from "./JournalStore.ts";
+import type { LeaseStore } from "./LeaseStore.ts";
 
-/** As the real adapters' first pauses: long enough that virtual time moves. */
+/** As the first pauses of the NATS adapters: long enough that virtual time moves. */
 const RETRY_MS = 50;
 
+/** One operation on the broker. */
+export interface Operation {
+  /** `append`, `publish`, `ack`, `claim`, … */
+  readonly kind: string;
+  /** The name of the connection. */
+  readonly connection: string;
+  /** What the operation is about: an agent's address, a lease's key, a sequence, a blob's name. */
+  readonly key: string;
+}
+
+/** What a connection and the adapters over it need of the broker. `MemoryBroker` provides it. */
+export interface ConnectedBroker {
+  readonly time: TimeShape;
+  readonly running: boolean;
+  readonly intercept: ((operation: Operation) => void | Promise<void>) | undefined;
+  readonly leaseTtlMs: number;
+  readonly payloadBytesMax: number;
+  readonly journal: JournalStore;
+  readonly inbox: InboxStore;
+  readonly leases: LeaseStore;
+  readonly bus: BusStore;
+  readonly snapshots: Map<string, Uint8Array[]>;
+  readonly blobs: Map<string, Uint8Array>;
+  readonly deadLetters: DeadLetterStore;
+  readonly timers: Map<string, () => void>;
+}
+
 export class MemoryConnection {
-  readonly broker: MemoryBroker;
+  readonly broker: ConnectedBroker;
   readonly name: string;
   private linked = true;
   private closed = false;
   private readonly listeners = new Set<(connected: boolean) => void>();
 
-  constructor(broker: MemoryBroker, name: string) {
+  constructor(broker: ConnectedBroker, name: string) {
     this.broker = broker;
     this.name = name;
   }
@@ -28,12 +60,13 @@ export class MemoryConnection {
     return this.linked && !this.closed && this.broker.running;
   }
 
+  /** Calls `f` when the state may have changed. The returned function removes it. */
   onChange(f: (connected: boolean) => void): () => void {
     this.listeners.add(f);
     return () => this.listeners.delete(f);
   }
 
-  /** Cuts this connection: what the broker has for it waits. */
+  /** Cuts this connection until `reconnect`. Stored inputs wait in the broker. */
   disconnect(): void {
     this.linked = false;
     this.changed();
@@ -44,25 +77,29 @@ export class MemoryConnection {
     this.changed();
   }
 
-  /** For good: the process is gone. */
+  /** Closes the connection for good, as the end of its process would. */
   close(): void {
     this.closed = true;
     this.changed();
     this.listeners.clear();
   }
 
+  /** Notifies the listeners. The broker calls it when it starts or stops. */
   changed(): void {
     const { connected } = this;
     for (const f of this.listeners) f(connected);
   }
 
-  /** Passes the interceptor, then asks whether the broker can be reached. Rejects with `BrokerUnavailable`. */
+  /**
+   * Awaits the interceptor, then checks the connection. Rejects with the interceptor's error, or
+   * with `BrokerUnavailable`.
+   */
   async operation(kind: string, key: string): Promise<void> {
     await this.broker.intercept?.({ kind, connection: this.name, key });
-    if (!this.connected) throw away();
+    if (!this.connected) throw disconnected();
   }
 
-  /** The wait between two tries; ends early when `signal` fires. */
+  /** The wait between two attempts; it ends early when `signal` fires. */
   pause(signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const finish = (): void => {
@@ -76,3 +113,7 @@ export class MemoryConnection {
     });
   }
 }
+
+/** The error of an operation on a connection that is down. */
+export const disconnected = (): BrokerUnavailable =>
+  new BrokerUnavailable({ message: "the connection to the broker is down" });

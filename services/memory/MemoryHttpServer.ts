@@ -1,7 +1,7 @@
 /**
- * An HTTP server without sockets: requests and connections are given to it by function call, and go
- * through the handlers as a real server's would. For tests of agents; what is about bytes on a wire
- * (framing, timeouts, backpressure) does not happen here.
+ * An HTTP server without sockets, for tests of agents. Requests and connections are made by
+ * function call and pass through the same handlers as on a real server. Framing, timeouts and
+ * backpressure are not simulated.
  */
 import * as Effect from "effect/Effect";
 import { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
@@ -16,13 +16,13 @@ import {
 import { FAILED } from "../../core/http/responseHead.ts";
 import { MemorySocket, type MemoryPeer } from "./MemorySocket.ts";
 
-/** What a caller of the server gets when nobody listens, as from a real one. */
-const NOBODY: HttpResponse = { status: 503, headers: [], body: "Service Unavailable" };
-/** A port that no socket has. */
+/** The response while no handlers are installed. */
+const NOT_LISTENING: HttpResponse = { status: 503, headers: [], body: "Service Unavailable" };
+/** The reported port; there is no socket. */
 const PORT = 0;
 
 export type MemoryAnswer = HttpResponse & {
-  /** Where the body goes on. */
+  /** The rest of a streamed body. */
   readonly rest?: BodyReader;
 };
 
@@ -35,7 +35,9 @@ export class MemoryHttpServer implements HttpServerShape {
     Effect.acquireRelease(
       Effect.suspend(() => {
         if (this.guard !== undefined)
-          return Effect.fail(new ListenFailed({ port, message: "somebody listens already" }));
+          return Effect.fail(
+            new ListenFailed({ port, message: "a listener is installed already" }),
+          );
         this.guard = new GuardedHandlers(handlers);
         return Effect.succeed({ port: PORT });
       }),
@@ -46,26 +48,27 @@ export class MemoryHttpServer implements HttpServerShape {
         }),
     );
 
+  /** Never rejects; 503 while nothing listens. `rest` is set for a streamed body. */
   request(request: HttpRequest, body: Uint8Array): Promise<MemoryAnswer> {
     const { guard } = this;
-    if (guard === undefined) return Promise.resolve(NOBODY);
+    if (guard === undefined) return Promise.resolve(NOT_LISTENING);
     const limit = guard.limitBody(request);
     if (limit === undefined) return Promise.resolve(FAILED);
     if (body.length > limit)
       return Promise.resolve({ status: 413, headers: [], body: "Payload Too Large" });
     return new Promise((resolve) => {
       let answered = false;
-      const answer = (given: HttpResponse, rest?: BodyReader): void => {
-        const response = guard.answer(request, given, answered);
+      const answer = (produced: HttpResponse, rest?: BodyReader): void => {
+        const response = guard.answer(request, produced, answered);
         answered = true;
-        if (response !== given && rest !== undefined) void cancelBody(rest);
+        if (response !== produced && rest !== undefined) void cancelBody(rest);
         if (response === undefined) return;
-        resolve(response === given && rest !== undefined ? { ...response, rest } : response);
+        resolve(response === produced && rest !== undefined ? { ...response, rest } : response);
       };
       guard.onRequest({
         request,
         body,
-        // Nobody hangs up on a function call.
+        // A function call cannot be aborted by its peer.
         aborted: new AbortController().signal,
         get answered() {
           return answered;
@@ -76,9 +79,9 @@ export class MemoryHttpServer implements HttpServerShape {
     });
   }
 
-  /** A connection, once it is upgraded; or the answer that refuses it. */
+  /** Resolves with the open connection, or with the response that refuses the upgrade. */
   async connect(request: HttpRequest, peer: MemoryPeer): Promise<MemorySocket | HttpResponse> {
-    if (this.guard === undefined) return NOBODY;
+    if (this.guard === undefined) return NOT_LISTENING;
     const decision = await this.guard.onUpgrade(request, new AbortController().signal);
     if (decision._tag === "Refuse") return decision.response;
     const socket = new MemorySocket(peer, decision.open);

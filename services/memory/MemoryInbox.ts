@@ -1,13 +1,14 @@
 /**
- * The inbox in memory: `InboxStore` seen through a connection. Deliveries begin in a later
- * microtask, never inside `publish` or `consume`. After a lost connection the lane is offered everything
- * again and hands on what its host does not hold, as `services/nats/ShardConsumer` does.
+ * The inbox in memory: `InboxStore` as one connection uses it. Deliveries begin in a later
+ * microtask, never inside `publish` or `consume`. After a lost connection a shard's consumer is
+ * offered everything again, and delivers what its host does not hold, as
+ * `services/nats/ShardConsumer` does.
  */
 import * as Layer from "effect/Layer";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { Inbox, LaneTaken, type Delivery, type InboxShape } from "../../core/inbox/Inbox.ts";
 import { addressKey, type Epoch, type Sequence, type ShardId } from "../../schemas/Address.ts";
-import type { StoredInput } from "./InboxStore.ts";
+import type { StoreConsumer, StoredInput } from "./InboxStore.ts";
 import type { MemoryConnection } from "./MemoryConnection.ts";
 
 export function makeMemoryInbox(connection: MemoryConnection): InboxShape {
@@ -29,10 +30,10 @@ export function makeMemoryInbox(connection: MemoryConnection): InboxShape {
     consume: async (shard, handler, { epoch = EPOCH_NONE, signal } = {}) => {
       await connection.operation("consume", String(shard));
       if (signal?.aborted === true)
-        throw new BrokerUnavailable({ message: "given up: the shard is lost" });
-      const lane = new MemoryLane(connection, { shard, epoch }, handler);
-      if (inbox.takeOver(lane)) return lane;
-      await lane.stop();
+        throw new BrokerUnavailable({ message: "given up: the shard was lost" });
+      const consumer = new MemoryShardConsumer(connection, { shard, epoch }, handler);
+      if (inbox.takeOver(consumer)) return consumer;
+      await consumer.stop();
       throw new LaneTaken({ shard });
     },
     get: async (_id, seq) => {
@@ -46,15 +47,16 @@ export function makeMemoryInbox(connection: MemoryConnection): InboxShape {
   };
 }
 
-/** Earlier than every lease's. */
+/** Earlier than the epoch of every lease. */
 const EPOCH_NONE = 0 as Epoch;
 
 interface Held {
   deliveries: number;
-  state: "held" | "putOff" | "acked";
+  /** `due`: the host does not hold the input, and its next offer is delivered. */
+  state: "held" | "due" | "acked";
 }
 
-class MemoryLane {
+class MemoryShardConsumer implements StoreConsumer {
   readonly shard: ShardId;
   readonly epoch: Epoch;
   private readonly connection: MemoryConnection;
@@ -63,11 +65,12 @@ class MemoryLane {
   private readonly offChange: () => void;
   private readonly sending = new Set<Promise<void>>();
   private stopped = false;
+  /** Offers whose delivery has not begun. */
   private offered = 0;
 
   constructor(
     connection: MemoryConnection,
-    { shard, epoch }: Pick<MemoryLane, "shard" | "epoch">,
+    { shard, epoch }: Pick<StoreConsumer, "shard" | "epoch">,
     handler: (delivery: Delivery) => void,
   ) {
     this.connection = connection;
@@ -98,14 +101,14 @@ class MemoryLane {
   async stop(): Promise<void> {
     this.stopped = true;
     this.offChange();
-    await Promise.all(this.sending); // acks given before the stop count
+    await Promise.all(this.sending); // acks that were sent before the stop count
     this.store.leave(this);
   }
 
   private deliver({ id, seq, data }: StoredInput): void {
-    // Offered while the connection was down: offered again when it is back.
+    // An input that was offered while the connection was down is offered again once it is up.
     if (this.stopped || !this.connection.connected || !this.store.owns(this)) return;
-    const entry = this.held.get(seq) ?? { deliveries: 0, state: "putOff" };
+    const entry = this.held.get(seq) ?? { deliveries: 0, state: "due" };
     if (entry.state === "acked") return this.store.ack(this, seq); // the first ack was lost
     if (entry.state === "held") return;
     this.held.set(seq, entry);
@@ -125,13 +128,13 @@ class MemoryLane {
       },
       nak: (delayMs) => {
         if (entry.state !== "held") return;
-        entry.state = "putOff";
+        entry.state = "due";
         this.send("nak", seq, () => this.store.putOff(this, seq, delayMs));
       },
     });
   }
 
-  /** Fire and forget: what can't be sent, or is intercepted with a rejection, is lost. */
+  /** Fire and forget: lost while the connection is down, or when the interceptor rejects. */
   private send(kind: string, seq: Sequence, arrive: () => void): void {
     const sent = this.connection.operation(kind, String(seq)).then(arrive, () => undefined);
     this.sending.add(sent);

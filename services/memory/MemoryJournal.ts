@@ -1,6 +1,6 @@
 /**
- * The journal in memory: `JournalStore` seen through a connection. An append is stored in one step, so
- * it is never ambiguous by itself; one that `intercept` cuts after the fact is a fault hook's doing.
+ * The journal in memory: `JournalStore` as one connection uses it. An append is stored in one step
+ * and is never ambiguous by itself. A test makes one ambiguous with the broker's `intercept`.
  */
 import * as Layer from "effect/Layer";
 import { Journal, type JournalShape } from "../../core/journal/Journal.ts";

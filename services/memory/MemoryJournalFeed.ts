@@ -1,4 +1,7 @@
-/** The feed of stored events in memory: what `JournalStore` tells, kept while the connection is down. */
+/**
+ * The feed of stored events in memory: events of `JournalStore`, queued while the connection is
+ * down.
+ */
 import * as Layer from "effect/Layer";
 import {
   JournalFeed,
@@ -15,10 +18,10 @@ export function makeMemoryJournalFeed(connection: MemoryConnection): JournalFeed
     follow: async (filter, handler, { signal, onFailed }) => {
       await connection.operation("follow", filter.className ?? "");
       const waiting: JournalEvent[] = [];
-      let giving = false;
-      const give = async (): Promise<void> => {
-        if (giving) return;
-        giving = true;
+      let delivering = false;
+      const deliver = async (): Promise<void> => {
+        if (delivering) return;
+        delivering = true;
         try {
           while (waiting.length > 0 && connection.connected && !signal.aborted) {
             const { id, event } = waiting.shift()!;
@@ -28,17 +31,17 @@ export function makeMemoryJournalFeed(connection: MemoryConnection): JournalFeed
           stop();
           onFailed(error);
         } finally {
-          giving = false;
+          delivering = false;
         }
       };
       const offStore = journal.watch((stored) => {
-        if (!isOf(filter, stored.id)) return;
+        if (!matches(filter, stored.id)) return;
         waiting.push(stored);
-        // News travel: never inside the append.
-        queueMicrotask(() => void give());
+        // An event is never delivered inside its append.
+        queueMicrotask(() => void deliver());
       });
       const offChange = connection.onChange((up) => {
-        if (up) void give();
+        if (up) void deliver();
       });
       const stop = (): void => {
         offStore();
@@ -51,7 +54,7 @@ export function makeMemoryJournalFeed(connection: MemoryConnection): JournalFeed
   };
 }
 
-const isOf = (filter: FeedFilter, id: AgentId): boolean =>
+const matches = (filter: FeedFilter, id: AgentId): boolean =>
   filter.className === undefined ||
   (filter.className === id.class && (filter.name === undefined || filter.name === id.name));
 

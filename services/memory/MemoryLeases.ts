@@ -1,6 +1,6 @@
 /**
- * Leases in memory: `LeaseStore` seen through a connection. A watch that was cut off lists again, and tells what has
- * changed meanwhile.
+ * Leases in memory: `LeaseStore` as one connection uses it. A watch lists the leases again after a
+ * lost connection, and reports what has changed meanwhile.
  */
 import * as Layer from "effect/Layer";
 import { Leases, type LeaseChange, type LeasesShape } from "../../core/lease/Leases.ts";
@@ -20,7 +20,7 @@ export function makeMemoryLeases(connection: MemoryConnection): LeasesShape {
       return { _tag: leases.renew(lease, value ?? lease.value) ? "Renewed" : "Lost" };
     },
     release: async (lease) => {
-      // Best effort: a lease that can't be released now expires.
+      // Best effort: a lease that cannot be released now expires.
       await connection.operation("release", lease.key).then(
         () => leases.release(lease),
         () => undefined,
@@ -59,19 +59,19 @@ function watch(
         if (!keys.has(key)) report({ key, value: undefined, revision });
       resolve();
     };
-    let onTheWay = 0;
+    let inFlight = 0;
     const offStore = leases.watch((change) => {
       const { key, value, revision } = change;
       const before = known.get(key);
-      // Most are renewals, of which there is nothing to tell.
-      if (onTheWay === 0 && before !== undefined && before.value === value) {
+      // Most changes are renewals, which are not reported.
+      if (inFlight === 0 && before !== undefined && before.value === value) {
         if (connection.connected) before.revision = revision;
         return;
       }
-      // News travel: a change is never reported inside the call that made it.
-      onTheWay++;
+      // A change is never reported inside the call that made it.
+      inFlight++;
       queueMicrotask(() => {
-        onTheWay--;
+        inFlight--;
         if (connection.connected && !signal.aborted) report(change);
       });
     });

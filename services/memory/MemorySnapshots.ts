@@ -1,4 +1,4 @@
-/** The last few snapshots of each agent, in memory. */
+/** The last `SNAPSHOTS_KEPT` snapshots of each agent, in memory. */
 import * as Layer from "effect/Layer";
 import { Snapshots, SNAPSHOTS_KEPT, type SnapshotsShape } from "../../core/journal/Snapshots.ts";
 import { addressKey } from "../../schemas/Address.ts";

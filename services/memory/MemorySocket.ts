@@ -1,10 +1,10 @@
 /**
- * One WebSocket of a `MemoryHttpServer`, with both its ends: `ServerSocket` for the gateway, and
- * `toServer`, `leave` and `cut` for the peer. Messages arrive in a later microtask, in order.
+ * One WebSocket of a `MemoryHttpServer`. The gateway uses it as a `ServerSocket`; the peer uses
+ * `toServer`, `leave` and `cut`. Messages arrive in a later microtask, in order.
  */
 import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
 
-/** What the other end hears. */
+/** Receives what the server sends. */
 export interface MemoryPeer {
   readonly onMessage: (data: string | Uint8Array) => void;
   /** Once, after the last message. */
@@ -13,20 +13,20 @@ export interface MemoryPeer {
 
 const decoder = new TextDecoder();
 
-/** RFC 6455, 7.4.1: no close frame came. */
-const VANISHED = 1006;
+/** RFC 6455, 7.4.1: the connection ended without a close frame. */
+const ABNORMAL_CLOSURE = 1006;
 
 export class MemorySocket implements ServerSocket {
-  /** Resolves when either end has closed it. */
+  /** Resolves when either end has closed the connection. */
   readonly closed: Promise<void>;
   private readonly peer: MemoryPeer;
   private readonly handlers: SocketHandlers;
   private isClosed = false;
-  private tellClosed: () => void = () => undefined;
+  private resolveClosed: () => void = () => undefined;
 
   constructor(peer: MemoryPeer, open: (socket: ServerSocket) => SocketHandlers) {
     this.peer = peer;
-    this.closed = new Promise((resolve) => (this.tellClosed = resolve));
+    this.closed = new Promise((resolve) => (this.resolveClosed = resolve));
     this.handlers = open(this);
   }
 
@@ -44,21 +44,21 @@ export class MemorySocket implements ServerSocket {
     this.end(code, reason, true);
   }
 
-  /** The peer sends. */
+  /** Sends a message as the peer. */
   toServer(data: string | Uint8Array): void {
     if (this.isClosed) return;
     const copy = typeof data === "string" ? data : data.slice();
     queueMicrotask(() => this.handlers.onMessage(copy));
   }
 
-  /** The peer closes in order. */
+  /** Closes the connection as the peer, with a close frame. */
   leave(code: number, reason: string): void {
     this.end(code, reason, true);
   }
 
-  /** The peer is gone without a word. */
+  /** Ends the connection without a close frame (code 1006), as a lost network would. */
   cut(): void {
-    this.end(VANISHED, "", false);
+    this.end(ABNORMAL_CLOSURE, "", false);
   }
 
   private end(code: number, reason: string, wasClean: boolean): void {
@@ -67,7 +67,7 @@ export class MemorySocket implements ServerSocket {
     queueMicrotask(() => {
       this.peer.onClose(code, reason);
       this.handlers.onClose(code, reason, wasClean);
-      this.tellClosed();
+      this.resolveClosed();
     });
   }
 }

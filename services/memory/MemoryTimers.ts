@@ -1,4 +1,6 @@
-/** Timers in memory: on the broker's clock, into its inbox. They live as long as the broker does. */
+/**
+ * Timers in memory. They run on the broker's clock, publish to its inbox, and outlive connections.
+ */
 import * as Layer from "effect/Layer";
 import { Timers, type TimersShape } from "../../core/schedule/Timers.ts";
 import { addressKey, type AgentId } from "../../schemas/Address.ts";

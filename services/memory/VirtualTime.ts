@@ -1,19 +1,19 @@
 /**
- * Time that a test moves by hand: `await time.advance(ms)` runs what falls due, in order, each with
- * the clocks at its own instant. Nothing here ever looks at the machine's clock.
+ * A clock that a test moves by hand. `await time.advance(ms)` runs the timers that fall due, in
+ * order, each with the clocks at its own instant. The machine's clock is never read.
  *
- * 1. Timers run by due time; equal ones in the order in which they were set.
- * 2. Before the first, between two and after the last, all promise work that can go on does, so a timer
- *    that such work sets within the span runs in the same `advance`.
- * 3. Ids and randomness come from the seed: one seed, one run.
+ * 1. Timers run by due time. Those with equal due times run in the order in which they were set.
+ * 2. Pending promise work runs before the first timer, between two timers and after the last. A
+ *    timer that such work sets within the span therefore runs in the same `advance`.
+ * 3. Ids and random numbers come from the seed, so one seed produces one run.
  */
 import { setImmediate as afterMicrotasks } from "node:timers/promises";
 import * as Layer from "effect/Layer";
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 
-/** 2025-01-01T00:00:00Z: any fixed instant that looks like one. */
+/** 2025-01-01T00:00:00Z. Any fixed instant serves. */
 const START_MS = 1_735_689_600_000;
-/** A loop that sets itself again with no delay would never end. */
+/** Ends an `advance` whose timers set each other without a delay, which would never end. */
 const TIMERS_PER_ADVANCE_MAX = 1_000_000;
 
 interface Timer {
@@ -35,7 +35,7 @@ export class VirtualTime implements TimeShape {
     this.randomState = (options.seed ?? 1) >>> 0;
   }
 
-  // Arrow properties: callers take the functions off the record.
+  // Arrow properties, because callers destructure the functions.
   readonly nowMs = (): number => this.wallOffsetMs + this.elapsedMs;
   readonly monotonicMs = (): number => this.elapsedMs;
   readonly after = (ms: number, f: () => void): (() => void) => {
@@ -47,7 +47,7 @@ export class VirtualTime implements TimeShape {
     const noise = Math.floor(this.random() * 2 ** 32).toString(36);
     return `id-${(++this.ids).toString(36).padStart(8, "0")}-${noise.padStart(7, "0")}`;
   };
-  /** The mulberry32 generator: 32 bits of state are enough for a test. */
+  /** In [0, 1). The mulberry32 generator: 32 bits of state are enough for a test. */
   readonly random = (): number => {
     this.randomState = (this.randomState + 0x6d2b79f5) >>> 0;
     let t = this.randomState;
@@ -56,18 +56,23 @@ export class VirtualTime implements TimeShape {
     return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
   };
 
-  /** Timers that have not run yet. */
+  /** The number of timers that have not run yet. */
   get pending(): number {
     return this.timers.size;
   }
 
-  /** Milliseconds until the next timer is due, 0 for one that is; undefined when there is none. */
+  /**
+   * Milliseconds until the next timer is due, 0 for one that is overdue; undefined without timers.
+   */
   get nextInMs(): number | undefined {
     const next = this.nextTimer();
     return next && Math.max(0, next.dueMs - this.elapsedMs);
   }
 
-  /** Moves both clocks by `ms` and runs what falls due on the way; not further than to where `stop` says. */
+  /**
+   * Moves both clocks by `ms` and runs the timers that fall due. Returns early, with the clocks at
+   * the last timer's instant, when `stop` returns true after a timer.
+   */
   async advance(ms: number, stop?: () => boolean): Promise<void> {
     const endMs = this.elapsedMs + ms;
     await this.settle();
@@ -76,7 +81,7 @@ export class VirtualTime implements TimeShape {
       if (next === undefined || next.dueMs > endMs) break;
       if (ran === TIMERS_PER_ADVANCE_MAX)
         throw new Error(
-          `${ran} timers ran within ${ms} ms: one of them sets itself without a delay`,
+          `${ran} timers ran within ${ms} ms: one of them sets itself again without a delay`,
         );
       this.elapsedMs = Math.max(this.elapsedMs, next.dueMs);
       this.timers.delete(next.order);
@@ -87,12 +92,12 @@ export class VirtualTime implements TimeShape {
     this.elapsedMs = endMs;
   }
 
-  /** Lets all promise work go on that waits for no timer. */
+  /** Runs all promise work that awaits no timer. */
   async settle(): Promise<void> {
     await afterMicrotasks();
   }
 
-  /** Moves the wall clock alone, forwards or back, as an operator or NTP might. */
+  /** Moves only the wall clock, forwards or back, as an operator or NTP might. */
   jump(ms: number): void {
     this.wallOffsetMs += ms;
   }

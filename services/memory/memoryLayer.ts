@@ -1,4 +1,7 @@
-/** All ports of one connection to a `MemoryBroker`, as one layer: what tests provide in `natsLayer`'s place. */
+/**
+ * All ports of one connection to a `MemoryBroker`, as one layer. Tests provide it instead of
+ * `natsLayer`.
+ */
 import * as Layer from "effect/Layer";
 import { Time } from "../../core/time/Time.ts";
 import { layer as blobs } from "./MemoryBlobs.ts";
@@ -12,7 +15,7 @@ import { layer as leases } from "./MemoryLeases.ts";
 import { layer as snapshots } from "./MemorySnapshots.ts";
 import { layer as timers } from "./MemoryTimers.ts";
 
-/** `Time` is the broker's. */
+/** Includes the broker's `Time`. */
 export const memoryLayer = (connection: MemoryConnection) =>
   Layer.mergeAll(
     journal(connection),

@@ -1,7 +1,7 @@
 /**
- * Publishing to a stream with an ack, as fast as one message at a time goes: many may be in
- * flight. Tells what the broker said and nothing more; what an ambiguous outcome means is for
- * `NatsJournal`, `NatsInbox`, `NatsLeases` to find out, each in its own way.
+ * Publishes messages to streams and awaits their acks, many at a time. An outcome is what the
+ * broker replied and nothing more. `NatsJournal`, `NatsInbox` and `NatsLeases` each find out in
+ * their own way what an ambiguous outcome means.
  */
 import type { Msg } from "@nats-io/nats-core";
 import type { Sequence } from "../../schemas/Address.ts";
@@ -9,22 +9,26 @@ import { headers, isNoResponders, type HeaderBlock, type ReplyInbox } from "./Re
 
 export type PublishOutcome =
   | { readonly _tag: "Stored"; readonly seq: Sequence }
-  /** The stream said no; `code` is the server's `err_code`. Nothing was stored. */
+  /** The stream refused the message; `code` is the server's `err_code`. Nothing was stored. */
   | { readonly _tag: "Refused"; readonly code: number; readonly message: string }
-  /** Certainly not stored: not connected, or nobody serves the subject (no leader, no stream). */
+  /** Certainly not stored: not connected, or nothing serves the subject (no leader, no stream). */
   | { readonly _tag: "NotSent"; readonly message: string }
-  /** It may be stored, now or in a moment. */
+  /** The message may be stored, now or a moment later. */
   | { readonly _tag: "Ambiguous"; readonly message: string };
 
-/** A stored message of this stream came first (`WRONG_LAST_SEQUENCE`), or is being stored now (the other). */
+/** The `err_code` of a refused expectation: another message of the subject is stored. */
 export const WRONG_LAST_SEQUENCE = 10071;
+/** The same while the other message is still being stored. */
 export const WRONG_LAST_SEQUENCE_IN_FLIGHT = 10164;
 
 /** A healthy broker acks within milliseconds, one that elects a leader within seconds. */
 const ACK_TIMEOUT_MS = 5_000;
-/** The largest header block that this process writes, with room for the names of later ones. */
+/** Larger than any header block of this release, with room for the headers of later ones. */
 export const HEADER_BYTES_MAX = 1_024;
 
+/**
+ * The header that makes the stream refuse a message unless its subject's last sequence is `seq`.
+ */
 export const expectLast = (seq: number): readonly [string, string] => [
   "Nats-Expected-Last-Subject-Sequence",
   String(seq),
@@ -42,6 +46,7 @@ export class AckPublisher {
     this.replies = replies;
   }
 
+  /** Never rejects. `signal` ends only the wait: the outcome is then ambiguous. */
   publish(
     subject: string,
     data: Uint8Array,
@@ -59,7 +64,7 @@ export class AckPublisher {
           lost: (why) =>
             resolve(
               why === "notSent"
-                ? { _tag: "NotSent", message: "the broker is away" }
+                ? { _tag: "NotSent", message: "the broker is unreachable" }
                 : { _tag: "Ambiguous", message: `no ack from the broker (${why})` },
             ),
         },
@@ -68,12 +73,12 @@ export class AckPublisher {
     });
   }
 
-  /** Sends without an ack: a part of a batch, whose last message is acked for all. */
+  /** Sends a message of an atomic batch. The last message of the batch is acked for all. */
   send(subject: string, data: Uint8Array, block: HeaderBlock): void {
     this.replies.sendOnly(subject, data, block);
   }
 
-  /** As `publish`, iff the subject's last message has this sequence (0: there is none). */
+  /** As `publish`, if and only if the subject's last sequence is `expectedSeq` (0: no message). */
   publishAfter(
     expectedSeq: Sequence,
     subject: string,

@@ -1,6 +1,7 @@
 /**
- * What a lane has handed on and not got back: by sequence, so that a message which comes again
- * after a reconnect (`ShardConsumer`, rule 3) is told from a new one. Makes the deliveries.
+ * The unacked deliveries of a shard's consumer, by sequence. It distinguishes a message that comes
+ * again after a reconnect from a new one (`ShardConsumer`, rule 3), and makes the `Delivery`
+ * objects.
  *
  * It holds one small entry for each unacked message, at most `ACK_PENDING_MAX`, and no payloads.
  */
@@ -12,16 +13,16 @@ import { plain } from "./ReplyInbox.ts";
 import { NANOS_PER_MS } from "./streamConfigs.ts";
 
 interface Entry {
-  /** Where its ack goes: of the latest delivery, by the latest consumer. */
+  /** The ack's subject, of the latest delivery by the latest consumer. */
   reply: string;
   deliveries: number;
-  /** Set while it was put off (nak): when it is due again, by the monotonic clock. */
+  /** Set after a nak: when the message is due again, by the monotonic clock. */
   dueMs: number | undefined;
 }
 
-/** Acks that may still be on their way; older ones were counted long ago. Two generations of these. */
+/** Acks that may still be in flight; older ones were counted long ago. Two generations are kept. */
 const ACKED_KEPT = 8_192;
-/** A put-off message may come again this early by our clock and still counts as due. */
+/** A message that comes this early after a nak, by this clock, counts as due. */
 const DUE_SLACK_MS = 5;
 const encoder = new TextEncoder();
 const ACK = encoder.encode("+ACK");
@@ -31,22 +32,25 @@ export class DeliveryLedger {
   private readonly held = new Map<number, Entry>();
   private acked = new Set<number>();
   private ackedBefore = new Set<number>();
-  /** How many more the broker had for us when it last said so. */
+  /** Messages that the broker had left for the consumer, as of its last report. */
   pending: number | undefined;
 
-  /** Delivered here and not acked: held by the host, or put off. */
+  /** Messages that were delivered here and not acked: the host holds them, or has sent a nak. */
   get unacked(): number {
     return this.held.size;
   }
 
-  /** A delivery to hand on; undefined when the host has it, or is done with it. */
+  /**
+   * Returns the delivery for a message; undefined when the host holds the message already, or has
+   * acked it, or the message has no readable address.
+   */
   take(message: Msg, nats: NatsShape): Delivery | undefined {
     const reply = message.reply ?? "";
     const { seq, deliveries, pending } = readReply(reply);
     this.pending = pending;
     const { client, log } = nats.connection;
     if (this.acked.has(seq) || this.ackedBefore.has(seq)) {
-      client.publish(reply, ACK); // the first one was lost
+      client.publish(reply, ACK); // the first ack was lost
       return undefined;
     }
     const known = this.held.get(seq);
@@ -55,7 +59,7 @@ export class DeliveryLedger {
       if (known.dueMs === undefined) return undefined;
       const leftMs = known.dueMs - performance.now();
       if (leftMs > DUE_SLACK_MS) {
-        client.publish(reply, putOff(leftMs));
+        client.publish(reply, nakAfter(leftMs));
         return undefined;
       }
       known.dueMs = undefined;
@@ -65,7 +69,8 @@ export class DeliveryLedger {
     try {
       id = nats.subjects.addressOf(message.subject);
     } catch (error) {
-      // Not written by this project: nobody can ever take it, and it would come again for ever.
+      // Not written by this project. No agent can ever receive it, and it would come again for
+      // ever.
       log("error", "an inbox message without a readable address is dropped", {
         subject: message.subject,
         seq,
@@ -89,7 +94,7 @@ export class DeliveryLedger {
       nak: (delayMs) => {
         if (this.held.get(seq) !== entry || entry.dueMs !== undefined) return;
         entry.dueMs = performance.now() + delayMs;
-        if (nats.connection.connected()) client.publish(entry.reply, putOff(delayMs));
+        if (nats.connection.connected()) client.publish(entry.reply, nakAfter(delayMs));
       },
     };
   }
@@ -102,15 +107,21 @@ export class DeliveryLedger {
   }
 }
 
-const putOff = (delayMs: number): Uint8Array =>
+const nakAfter = (delayMs: number): Uint8Array =>
   encoder.encode(
     delayMs > 0 ? `-NAK {"delay":${Math.max(1, Math.round(delayMs)) * NANOS_PER_MS}}` : "-NAK",
   );
 
-/** Tokens of `$JS.ACK.<stream>.<consumer>.…` and of the longer form with domain and account. */
+/**
+ * The number of tokens of `$JS.ACK.<stream>.<consumer>.…`. The form with domain and account has
+ * more.
+ */
 const SHORT_TOKENS = 9;
 
-/** After them come the consumer's own sequence, the time, and how many messages are left. */
+/**
+ * Reads an ack subject, whose last tokens are the consumer's sequence, the time and the messages
+ * left.
+ */
 function readReply(reply: string): {
   readonly seq: number;
   readonly deliveries: number;

@@ -1,15 +1,18 @@
 /**
- * Stores timers that are due in their agents' inboxes. The server moves a due timer to a `due` subject of the timers'
- * stream, and the hosts carry it from there to the inbox's stream, which takes no scheduled messages.
+ * Moves due timers to their agents' inboxes. The server moves a due timer to a `due` subject of the
+ * timers' stream. The hosts publish it from there to the inbox's stream, which does not accept
+ * scheduled messages.
  *
- * 1. A due timer is acked only when its input is stored. A crash in between stores it twice, and the second one is
- *    stale: each alarm is checked against its agent's schedules.
- * 2. All hosts share one consumer for each stream group, so nothing has to be handed over with a shard. What a host
- *    pulled and did not store, because it died or is frozen, goes to another one after `ACK_WAIT_MS`.
- * 3. Whoever needs the consumer creates it: a server that restarts forgets it, and its state is nothing to keep,
- *    since the stream is a work queue.
+ * 1. A due timer is acked only after its input is stored. A crash in between stores the input
+ *    twice, and the second one is stale: each alarm is checked against its agent's schedules.
+ * 2. All hosts share one consumer per stream group, so a shard's move needs no handover. Timers
+ *    that a host pulled and did not store, because it died or is frozen, go to another host after
+ *    `ACK_WAIT_MS`.
+ * 3. Each host creates the consumer when it needs it. A restarted server forgets it, and its state
+ *    is expendable, because the stream is a work queue.
  *
- * Runs while the process consumes a lane (`NatsInbox`). Feeds the lanes through the inbox's stream.
+ * Runs while the process consumes a shard (`NatsInbox`). Feeds `ShardConsumer` through the inbox's
+ * stream.
  */
 import type { Msg } from "@nats-io/nats-core";
 import type { StreamPublisher } from "./GroupPublisher.ts";
@@ -19,26 +22,28 @@ import { retryPause } from "./retryPause.ts";
 import { NANOS_PER_MS } from "./streamConfigs.ts";
 
 const CONSUMER = "due-relay";
-/** A lease's default TTL: the timers of a host that died with them wait as long as its agents do. */
+/** A lease's default TTL: the timers that a dead host had pulled wait as long as its agents do. */
 const ACK_WAIT_MS = 5_000;
-/** Timers under way in one pull: one batch of group commit is as large, and a frozen host keeps no more. */
+/**
+ * The timers of one pull: no larger than a group commit needs, and all that a frozen host can hold.
+ */
 const PULL_MESSAGES = 256;
 /**
- * Bounds how long a frozen host is still sent timers, and costs each host one message in this time. No longer than
- * `ACK_WAIT_MS`: what it was sent would be sent to it again.
+ * Bounds how long a frozen host is still sent timers. Each host sends one message in this time. No
+ * longer than `ACK_WAIT_MS`; otherwise the host would be sent the same timers again.
  */
 const PULL_EXPIRES_MS = 5_000;
-/** After it the server has forgotten the pull. */
+/** The server has ended the pull by then. */
 const SILENCE_MAX_MS = PULL_EXPIRES_MS + 2_000;
-/** A timer that can't be stored now is pulled again after this. */
-const PUT_OFF_MS = 250;
+/** A timer that cannot be stored is delivered again after this time. */
+const NAK_DELAY_MS = 250;
 const encoder = new TextEncoder();
 const ACK = encoder.encode("+ACK");
-const NAK = encoder.encode(`-NAK {"delay":${PUT_OFF_MS * NANOS_PER_MS}}`);
+const NAK = encoder.encode(`-NAK {"delay":${NAK_DELAY_MS * NANOS_PER_MS}}`);
 
 export class DueRelay {
   private readonly nats: NatsShape;
-  private lanes = 0;
+  private users = 0;
   private stopping: AbortController | undefined;
 
   constructor(nats: NatsShape) {
@@ -47,13 +52,13 @@ export class DueRelay {
 
   /** Runs until every caller has called the returned function. */
   join(): () => void {
-    this.lanes++;
+    this.users++;
     this.start();
     let joined = true;
     return () => {
       if (!joined) return;
       joined = false;
-      if (--this.lanes > 0) return;
+      if (--this.users > 0) return;
       this.stopping?.abort();
       this.stopping = undefined;
     };
@@ -74,7 +79,7 @@ export class DueRelay {
         for (; !signal.aborted; attempt = 0) await this.pull(stream, group, signal);
       } catch (error) {
         if (signal.aborted || nats.connection.client.isClosed()) return;
-        nats.connection.log("warn", "due timers are asked for again", {
+        nats.connection.log("warn", "the pull of due timers is retried", {
           stream,
           why: String(error),
         });
@@ -83,7 +88,7 @@ export class DueRelay {
     }
   }
 
-  /** Rule 3. Nothing changes where it is there. */
+  /** Rule 3. Has no effect on an existing consumer. */
   private createConsumer(stream: string): Promise<unknown> {
     return this.nats.api.call(`CONSUMER.CREATE.${stream}.${CONSUMER}`, {
       stream_name: stream,
@@ -100,7 +105,7 @@ export class DueRelay {
     });
   }
 
-  /** Resolves when the pull is over; rejects when it was not served. */
+  /** Resolves when the pull is over and its timers are handled; rejects when it was not served. */
   private async pull(stream: string, group: number, signal: AbortSignal): Promise<void> {
     const { connection, inboxPublishers } = this.nats;
     const inbox = connection.newInbox();
@@ -133,7 +138,7 @@ export class DueRelay {
       clearTimeout(silence);
       signal.removeEventListener("abort", onAbort);
       offChange();
-      // The server sends nothing more to a pull that nobody listens to.
+      // The server ends a pull whose reply subject has no subscription.
       subscription.unsubscribe();
     }
   }
@@ -151,7 +156,9 @@ export class DueRelay {
   }
 }
 
-/** Of a pull's last word: undefined when its time is over or it has all it asked for. */
+/**
+ * Returns undefined for a status that ends a pull regularly: it has expired, or nothing was left.
+ */
 function statusError(message: Msg): Error | undefined {
   const code = message.headers?.code;
   return code === 404 || code === 408 ? undefined : new Error(`status ${code}`);

@@ -1,17 +1,20 @@
 /**
- * Group commit, for a server that fsyncs each message before its ack (`sync_interval: always`): what
- * many agents store at the same time goes as one atomic batch, and the server fsyncs a batch once. Each message
- * keeps its subject and its own expected sequence. Where the server does not sync always this would
- * be slower (a batch costs it about 3 ms), so it is off until `GroupCommit` says otherwise.
+ * Group commit, for a server that fsyncs each message before its ack (`sync_interval: always`).
+ * Messages that many agents store at the same time are sent as one atomic batch, which the server
+ * fsyncs once. Each message keeps its subject and its own expected sequence. On a server that does
+ * not fsync each message this would be slower (a batch takes about 3 ms), so it is off until
+ * `GroupCommit` turns it on.
  *
- * 1. At most one batch is under way; what is given meanwhile is the next one. So a batch is as large as
- *    the load makes it, and nothing waits for others on purpose.
- * 2. Few go message by message, without a wait for each other: cheaper than a batch. When more come than go so, those
- *    under way end first, and the rest is a batch. Several streams (`--stream-groups`) fsync side by side, so a batch
- *    has to be worth as many times more.
- * 3. A batch is stored whole or not at all. A refused one is sent again message by message: that
- *    finds the one that is in conflict, and stores the others.
- * 4. A batch whose ack is lost is `Ambiguous` for each of its messages, as a single publish would be.
+ * 1. At most one batch is in flight. Messages that arrive meanwhile form the next one. The load
+ *    therefore sets the size of a batch, and no message waits for others on purpose.
+ * 2. A few messages are sent singly and concurrently, which is cheaper than a batch. When more
+ *    arrive, the singles in flight end first and the rest becomes a batch. Several streams
+ *    (`--stream-groups`) fsync in parallel, so the minimum size of a batch is multiplied by their
+ *    number.
+ * 3. A batch is stored whole or not at all. The messages of a refused batch are sent again singly,
+ *    which finds the one in conflict and stores the others.
+ * 4. A batch whose ack is lost is `Ambiguous` for each of its messages, as a single publish would
+ *    be.
  */
 import { randomUUID } from "node:crypto";
 import type { Sequence } from "../../schemas/Address.ts";
@@ -23,11 +26,13 @@ import {
 } from "./AckPublisher.ts";
 import { headers } from "./ReplyInbox.ts";
 
-/** Below it single messages are faster: a batch takes the server about as long as eight fsyncs. Of one stream. */
+/**
+ * For one stream. A batch takes the server about as long as eight fsyncs; fewer singles are faster.
+ */
 const BATCH_MIN = 8;
-/** The server's own limit of a batch, by default. */
+/** The server's default limit of messages in a batch. */
 const BATCH_MAX = 1_000;
-/** Bounds what one batch makes the server stage. */
+/** Bounds the bytes that the server stages for a batch. */
 const BATCH_BYTES_MAX = 8 * 1024 * 1024;
 
 interface Waiting {
@@ -38,9 +43,9 @@ interface Waiting {
   readonly resolve: (outcome: PublishOutcome) => void;
 }
 
-const GIVEN_UP: PublishOutcome = { _tag: "NotSent", message: "given up before it was sent" };
+const ABORTED: PublishOutcome = { _tag: "NotSent", message: "aborted before it was sent" };
 
-/** Stores messages of one stream, each with its own outcome. */
+/** Publishes messages of one stream, each with its own outcome. As `AckPublisher`. */
 export interface StreamPublisher {
   readonly publish: (
     subject: string,
@@ -50,7 +55,9 @@ export interface StreamPublisher {
   readonly publishAfter: AckPublisher["publishAfter"];
 }
 
-/** Whether a process stores in groups; set when it is known how the server syncs. */
+/**
+ * Whether a process uses group commit. Set once the server's sync setting is known (`durability`).
+ */
 export interface GroupCommit {
   on: boolean;
 }
@@ -60,12 +67,12 @@ export class GroupPublisher implements StreamPublisher {
   private readonly groupCommit: GroupCommit;
   private readonly batchMin: number;
   private waiting: Waiting[] = [];
-  /** Messages under way by themselves. */
+  /** Single messages in flight. */
   private singles = 0;
-  private batchUnderWay = false;
-  private woken = false;
+  private batchInFlight = false;
+  private scheduled = false;
 
-  /** `streams`: how many the server has beside each other, this one included. */
+  /** `streams`: the streams that the server fsyncs in parallel, this one included. */
   constructor(publisher: AckPublisher, groupCommit: GroupCommit, streams = 1) {
     this.publisher = publisher;
     this.groupCommit = groupCommit;
@@ -100,19 +107,19 @@ export class GroupPublisher implements StreamPublisher {
   ): Promise<PublishOutcome> {
     return new Promise((resolve) => {
       this.waiting.push({ subject, data, expectedSeq, signal, resolve });
-      if (this.woken) return;
-      this.woken = true;
-      // What this pass of the event loop still brings is of the same group.
+      if (this.scheduled) return;
+      this.scheduled = true;
+      // Messages of the same pass of the event loop join the same group.
       setImmediate(() => {
-        this.woken = false;
+        this.scheduled = false;
         this.send();
       });
     });
   }
 
-  /** Rules 1 and 2; called when something came, or ended. */
+  /** Rules 1 and 2. Called when a message arrives, and when a send ends. */
   private send(): void {
-    if (this.batchUnderWay || this.waiting.length === 0) return;
+    if (this.batchInFlight || this.waiting.length === 0) return;
     if (this.waiting.length < this.batchMin) {
       while (this.singles < this.batchMin && this.waiting.length > 0)
         void this.sendAlone(this.waiting.shift()!).then(() => this.send());
@@ -120,14 +127,17 @@ export class GroupPublisher implements StreamPublisher {
   }
 
   private async sendGroup(group: readonly Waiting[]): Promise<void> {
-    this.batchUnderWay = true;
+    this.batchInFlight = true;
     const isBatch = group.length >= this.batchMin && (await this.batch(group));
     if (!isBatch) await Promise.all(group.map((item) => this.sendAlone(item)));
-    this.batchUnderWay = false;
+    this.batchInFlight = false;
     this.send();
   }
 
-  /** Messages for one batch. A subject comes once: a batch can't expect what it has itself stored. */
+  /**
+   * Takes the messages of the next batch. It contains a subject with an expected sequence only
+   * once, because a batch cannot expect a message that it stores itself.
+   */
   private takeGroup(): Waiting[] {
     const group: Waiting[] = [];
     const later: Waiting[] = [];
@@ -135,7 +145,7 @@ export class GroupPublisher implements StreamPublisher {
     let bytes = 0;
     for (const item of this.waiting) {
       if (item.signal?.aborted === true) {
-        item.resolve(GIVEN_UP);
+        item.resolve(ABORTED);
         continue;
       }
       const again = item.expectedSeq !== undefined && subjects.has(item.subject);
@@ -152,7 +162,10 @@ export class GroupPublisher implements StreamPublisher {
     return group;
   }
 
-  /** False: refused, and nothing of it is stored. Else every message has its outcome. */
+  /**
+   * Returns false for a refused batch, of which nothing is stored. Otherwise resolves every
+   * message.
+   */
   private async batch(group: readonly Waiting[]): Promise<boolean> {
     const id = randomUUID();
     const last = group.length - 1;
@@ -175,7 +188,7 @@ export class GroupPublisher implements StreamPublisher {
 
   private async sendAlone({ resolve, ...item }: Waiting): Promise<void> {
     const { subject, data, expectedSeq, signal } = item;
-    if (signal?.aborted === true) return resolve(GIVEN_UP);
+    if (signal?.aborted === true) return resolve(ABORTED);
     const options = signal === undefined ? {} : { signal };
     this.singles++;
     const outcome = await (expectedSeq === undefined
@@ -186,7 +199,7 @@ export class GroupPublisher implements StreamPublisher {
   }
 }
 
-/** The server's headers of atomic batches (ADR-50). */
+/** The headers of atomic batches (NATS ADR-50). */
 const batchHeaders = (
   id: string,
   index: number,

@@ -1,6 +1,7 @@
 /**
- * The JetStream API as JSON over `ReplyInbox`: streams, consumers, messages by the leader. The one
- * place where the broker's refusals become errors of ours, by code and never by text.
+ * A client of the JetStream API: JSON over `ReplyInbox`, for streams, consumers, and messages from
+ * a stream's leader. All refusals of the broker become errors of this project here, by code and
+ * never by text.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Msg } from "@nats-io/nats-core";
@@ -8,41 +9,42 @@ import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { isNoResponders, type ReplyInbox } from "./ReplyInbox.ts";
 import * as Data from "effect/Data";
 
-/** `err_code`s of the server that this project decides on. */
+/** The server's `err_code`s that this project handles. */
 export const ApiCode = {
   consumerNotFound: 10014,
   streamsMaxReached: 10027,
   noMessageFound: 10037,
   streamNameInUse: 10058,
   streamNotFound: 10059,
-  /** A message for a subject that has one, in a stream that takes one. */
+  /** The stream accepts one message per subject, and the subject has one. */
   subjectFull: 10077,
   consumerNotUnique: 10100,
   streamMoveInProgress: 10124,
 } as const;
 
-/** The broker understood and said no. */
+/** The broker refused a request. `code`: its `err_code`. */
 export class ApiRefusal extends Data.TaggedError("ApiRefusal")<{
   readonly code: number;
   readonly message: string;
 }> {}
 
-/** A stream's creation in a loaded cluster takes a second or two; everything else milliseconds. */
+/** Creating a stream in a loaded cluster takes a second or two; all other requests milliseconds. */
 const API_TIMEOUT_MS = 5_000;
 /**
- * Of what only asks, or is asked again by its caller: a server that died with the question says nothing, and this is
- * what everybody waits for then, so no longer than a loaded broker needs.
+ * For requests that only read, or that the caller retries. After the death of a server its clients
+ * wait this long for an answer, so it is no longer than a loaded broker needs.
  */
 const RETRIED_TIMEOUT_MS = 2_000;
 const isRetried = (subject: string): boolean =>
   /^\$JS\.API\.(?:CONSUMER|DIRECT|STREAM\.MSG\.GET)\./.test(subject);
-/** Of a cluster whose leader has died: 4 to 10 s, more when it is loaded. */
+/** An election after a leader's death takes 4 to 10 s, longer in a loaded cluster. */
 const ELECTION_MS_MAX = 20_000;
-const AGAIN_MS = 250;
+/** Short compared with an election. */
+const RETRY_MS = 250;
 const encoder = new TextEncoder();
 
-/** Asked, and nobody said anything: a leader that died, or a connection that was lost. */
-class Silence extends BrokerUnavailable {}
+/** A request without an answer: the leader died, or the connection was lost. */
+class NoAnswer extends BrokerUnavailable {}
 
 interface Answer {
   readonly error?: {
@@ -73,8 +75,9 @@ export class JetStreamApi {
   }
 
   /**
-   * As `call`, of `STREAM.INFO`, which only the stream's leader answers: asked again for as long as an election takes. For
-   * what a process has to know before it starts; it would end, and be started again in vain.
+   * Calls `STREAM.INFO`, which only the stream's leader answers, and retries for as long as an
+   * election takes. For facts that a process needs before it starts: without the retries it would
+   * end and be restarted in vain. Rejects as `call` does.
    */
   async streamInfo<A>(stream: string): Promise<A> {
     const untilMs = performance.now() + ELECTION_MS_MAX;
@@ -82,13 +85,13 @@ export class JetStreamApi {
       try {
         return await this.call<A>(`STREAM.INFO.${stream}`);
       } catch (error) {
-        if (!(error instanceof Silence) || performance.now() >= untilMs) throw error;
-        await delay(AGAIN_MS);
+        if (!(error instanceof NoAnswer) || performance.now() >= untilMs) throw error;
+        await delay(RETRY_MS);
       }
     }
   }
 
-  /** One request, one answer, whatever it is made of. Rejects with `BrokerUnavailable`. */
+  /** Sends one request and returns its only answer, undecoded. Rejects with `BrokerUnavailable`. */
   request(subject: string, data: Uint8Array): Promise<Msg> {
     return new Promise((resolve, reject) => {
       this.replies.send(
@@ -101,7 +104,7 @@ export class JetStreamApi {
             else resolve(message);
             return true;
           },
-          lost: (why) => reject(new Silence({ message: `no answer to ${subject} (${why})` })),
+          lost: (why) => reject(new NoAnswer({ message: `no answer to ${subject} (${why})` })),
         },
         { timeoutMs: isRetried(subject) ? RETRIED_TIMEOUT_MS : API_TIMEOUT_MS },
       );
@@ -109,7 +112,9 @@ export class JetStreamApi {
   }
 }
 
-/** Any error of the adapters as the port's: refusals that nobody decided on are "retry later". */
+/**
+ * Converts an adapter's error to the port's. Refusals that no caller handles mean "retry later".
+ */
 export const unavailable = (error: unknown): BrokerUnavailable =>
   error instanceof BrokerUnavailable
     ? error

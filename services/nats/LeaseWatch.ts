@@ -1,16 +1,16 @@
 /**
- * One watch of one bucket of leases: every live lease, then each change, until the signal fires.
+ * Watches one bucket of leases: reports every live lease, then each change, until the signal fires.
  *
  * 1. Each round is a new ordered push consumer that begins with the last message of every key, so
- *    nothing that happened between two rounds is missed: a key that was known and is not there any more is
- *    reported as gone once the round's list is complete and nothing waits behind it. A lease that is renewed while the
- *    list is sent is not in the list, but behind it.
- * 2. A round ends when a message is missing (the consumer numbers them), when heartbeats stay out, or with the
- *    connection. The next one begins when the broker is back.
- * 3. A lease that was not renewed for two TTLs of the stream's own time is gone, whether or not its marker came: the replica
- *    that serves a watch may keep what the others have expired, as one did that had been down or without room. The
- *    time is that of this round's messages: a lease that a round lists is as old as its message, not as young as the round.
- *    In a bucket where nobody renews, time stands still: such a copy is noticed with the next claim or renewal there.
+ *    no change between two rounds is missed. A known key that is absent from a round's list is
+ *    reported as gone once the list is complete and no message waits behind it. A lease that is
+ *    renewed while the list is sent is not in the list, but behind it.
+ * 2. A round ends when a message is missing (the consumer numbers them), when heartbeats are
+ *    missing, or when the connection breaks. The next one begins once the broker is back.
+ * 3. A lease that was not renewed for two TTLs of the stream's own time is gone, even without an
+ *    expiry marker. The replica that serves a watch may keep leases that the others have expired.
+ *    The stream's time is that of the round's messages: a listed lease is as old as its message. In
+ *    a bucket where nobody renews, time stands still until the next claim or renewal there.
  */
 import type { Msg, Subscription } from "@nats-io/nats-core";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
@@ -20,11 +20,11 @@ import type { NatsShape } from "./Nats.ts";
 import { retryPause } from "./retryPause.ts";
 import { NANOS_PER_MS } from "./streamConfigs.ts";
 
-/** Small beside a lease's usual TTL of five seconds, and one message a second costs nothing. */
+/** Short compared with a lease's usual TTL of five seconds; one message a second costs nothing. */
 const HEARTBEAT_MS = 1_000;
-/** Three heartbeats: a change is then at most this late, well within a lease's usual TTL. */
+/** Three heartbeats. A change is at most this late, well within a lease's usual TTL. */
 const SILENCE_MAX_MS = 3_000;
-/** The server removes the consumer of a watcher that is gone. */
+/** The server removes a dead watcher's consumer after this time. */
 const ABANDONED_MS = 60_000;
 
 interface ConsumerInfo {
@@ -45,9 +45,9 @@ export class LeaseWatch {
   private readonly bucket: LeaseBucket;
   private readonly onChange: (change: LeaseChange) => void;
   private readonly signal: AbortSignal;
-  /** Live keys as last heard of. */
+  /** The live leases, by key, as last reported. */
   private readonly known = new Map<string, Known>();
-  /** When the newest message was stored, and the one at which stale leases were last looked for. */
+  /** When the newest message was stored, and the time of the last check for stale leases. */
   private newestMs = 0;
   private lookedMs = 0;
 
@@ -63,7 +63,7 @@ export class LeaseWatch {
     this.signal = signal;
   }
 
-  /** Resolves when every live lease was reported once, or the signal fires; goes on until it fires. */
+  /** Resolves once every live lease was reported, or the signal fires. Continues until it fires. */
   start(): Promise<void> {
     return new Promise((resolve) => {
       void this.run(resolve).finally(resolve);
@@ -94,7 +94,7 @@ export class LeaseWatch {
     this.newestMs = this.lookedMs = 0;
     let expected = 1;
     let left = Infinity;
-    /** Messages behind the last one that came. */
+    /** Messages behind the last one that arrived. */
     let behind = 0;
     const listed = (): void => {
       left = 0;
@@ -103,7 +103,7 @@ export class LeaseWatch {
     };
     const endUnlisted = (): void => {
       if (behind > 0) return;
-      // Gone while nobody looked: after what was known of it, and before any later claim.
+      // Removed between two rounds: after its last known change, and before any later claim.
       for (const key of unlisted) this.report(key, undefined, this.known.get(key)?.revision ?? 0);
       unlisted.clear();
     };
@@ -133,7 +133,7 @@ export class LeaseWatch {
     });
     try {
       const info = await this.createConsumer(inbox);
-      // Some may have come before this answer; `expected` counts them.
+      // Some messages may precede this reply; `expected` counts them.
       left = info.num_pending + info.delivered.consumer_seq - (expected - 1);
       if (left <= 0) listed();
       await round.ended;
@@ -166,7 +166,7 @@ export class LeaseWatch {
     });
   }
 
-  /** Rule 3; once a heartbeat of the stream's time, since every renewal comes by here. */
+  /** Rule 3. Runs once per heartbeat of the stream's time, because every renewal arrives here. */
   private endStale(): void {
     if (this.newestMs - this.lookedMs < HEARTBEAT_MS) return;
     this.lookedMs = this.newestMs;
@@ -181,13 +181,13 @@ export class LeaseWatch {
     const before = this.known.get(key)?.value;
     if (value === undefined) this.known.delete(key);
     else this.known.set(key, { value, revision, storedMs: this.newestMs });
-    // Equal: renewed, or a tombstone of what was gone before.
+    // An equal value is a renewal, or a tombstone of a lease that was gone already.
     if (before !== value)
       this.onChange({ key, revision, value, ...(released ? { released } : {}) });
   }
 }
 
-/** Ends once: by silence, by a lost connection, by the signal, or by `end`. */
+/** One round. Ends once: by silence, a lost connection, the signal, or `end`. */
 class Round {
   readonly ended: Promise<void>;
   readonly end: (why: string) => void;
@@ -219,7 +219,7 @@ class Round {
     this.heardMs = performance.now();
   }
 
-  /** A throw would end the client's reading loop without a word: make it fatal instead. */
+  /** A throw would silently end the client's read loop. It is made fatal instead. */
   guard(f: () => void): void {
     try {
       f();

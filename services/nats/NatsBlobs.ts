@@ -1,11 +1,13 @@
 /**
- * Blobs as chunks and then one entry that makes them the blob, in the layout of the NATS tools' object store
- * (`blobStores` says where). Written by hand because chunks then go many at a time through `AckPublisher` and a lost
- * connection is noticed; the client library waits for each chunk and may wait for ever.
+ * Blobs, each stored as chunks and one entry, in the layout of the NATS tools' object store
+ * (`blobStores` decides where). The client library's object store is not used: it waits for each
+ * chunk, possibly for ever. Here many chunks are in flight through `AckPublisher`, which notices a
+ * lost connection.
  *
- * 1. The entry is stored after all chunks: a blob is whole or not there.
+ * 1. The entry is stored after all chunks, so a blob is complete or absent.
  * 2. The digest in the entry is checked on each read.
- * 3. Chunks of a replaced or refused blob are purged; a crash in between leaves garbage, never a wrong blob.
+ * 3. The chunks of a replaced or removed blob are purged. A crash in between leaves garbage, never
+ *    a wrong blob.
  * 4. Bodies are written once, and only hosts and the operator remove them.
  */
 import { createHash } from "node:crypto";
@@ -31,14 +33,16 @@ import { Nats, type NatsShape } from "./Nats.ts";
 
 /** The object store's usual chunk: small enough for any payload limit in use. */
 const CHUNK_BYTES = 128 * 1024;
-/** 4 MiB on their way: enough to hide the round trip. */
+/** 4 MiB in flight: enough to hide the round trip. */
 const CHUNKS_IN_FLIGHT = 32;
-/** Tries while one is replaced under a reader's hands. */
+/** Attempts to read a blob that is replaced during the read. */
 const READS_MAX = 3;
 
+/** An entry as the NATS tools write it. */
 export interface BlobEntry {
   readonly name: string;
   readonly bucket: string;
+  /** The id of its chunks. */
   readonly nuid: string;
   readonly size: number;
   readonly chunks: number;
@@ -70,7 +74,10 @@ export function makeNatsBlobs(nats: NatsShape): BlobsShape {
   const purge = (store: BlobStore, filter: string): Promise<unknown> =>
     nats.api.call(`STREAM.PURGE.${store.stream}`, { filter });
 
-  /** Message by message, which makes the server write over the bytes: they may be of an agent that is erased later. */
+  /**
+   * Deletes message by message, which makes the server overwrite the bytes: the blob may belong to
+   * an agent that is erased later.
+   */
   const overwrite = async (store: BlobStore, name: string, nuid: string): Promise<void> => {
     const { stream, entryOf, chunksOf } = store;
     for (const subject of [entryOf(name), chunksOf(nuid)])
@@ -102,18 +109,18 @@ export function makeNatsBlobs(nats: NatsShape): BlobsShape {
     entry: BlobEntry,
   ): Promise<Uint8Array | undefined> => {
     const { stream, isWriteOnce, chunksOf } = store;
-    // Gathered, not written into an array of the entry's size: that may be a damaged number.
+    // The chunks are collected first, because the size in the entry may be damaged.
     const chunks = new Map<number, Uint8Array>();
     let bytes = 0;
     for await (const chunk of nats.reader.messages(stream, chunksOf(entry.nuid), { fromSeq: 1 })) {
       const index = isWriteOnce ? indexOf(chunk.subject) : chunks.size;
-      if (index === undefined || (isWriteOnce && index >= entry.chunks)) continue; // somebody else's
+      if (index === undefined || (isWriteOnce && index >= entry.chunks)) continue; // not written by this project
       bytes += chunk.data.length;
       if (bytes > entry.size) return undefined;
       chunks.set(index, chunk.data);
     }
     if (bytes !== entry.size) return undefined;
-    // A write that was tried again may have stored them in another order.
+    // A retried write may have stored them in another order.
     const inOrder = [...chunks].toSorted(([a], [b]) => a - b).map(([, chunk]) => chunk);
     const whole = joinBytes(inOrder);
     return digestOf(createHash("sha256").update(whole).digest()) === entry.digest
@@ -129,7 +136,7 @@ export function makeNatsBlobs(nats: NatsShape): BlobsShape {
       const now = await readEntry(store, name);
       if (now?.nuid === entry.nuid || count === READS_MAX)
         throw new CorruptFrame({ message: `the blob ${name} does not match its digest` });
-      entry = now; // replaced while we read it
+      entry = now; // replaced during the read
     }
     return undefined;
   };
@@ -142,14 +149,14 @@ export function makeNatsBlobs(nats: NatsShape): BlobsShape {
         const before = store.isWriteOnce
           ? undefined
           : await readEntry(store, name).catch((error: unknown) => {
-              if (error instanceof CorruptFrame) return undefined; // it is replaced
+              if (error instanceof CorruptFrame) return undefined; // it is replaced below
               throw error;
             });
         const chunks = await putChunks(store, { name, nuid }, data);
         const digest = digestOf(createHash("sha256").update(data).digest());
         const options = { max_chunk_size: CHUNK_BYTES };
         await writeEntry(store, { name, bucket, nuid, size: data.length, chunks, digest, options });
-        // The blob is there; what is left of the one before it is only garbage.
+        // The blob is stored; chunks that remain of the previous one are only garbage.
         if (before !== undefined)
           await purge(store, store.chunksOf(before.nuid)).catch(() => undefined);
       } catch (error) {
@@ -167,7 +174,7 @@ export function makeNatsBlobs(nats: NatsShape): BlobsShape {
       }
     },
     remove: async (name) => {
-      if (bodyTtlMs(name) !== undefined) return; // it goes by itself
+      if (bodyTtlMs(name) !== undefined) return; // it expires
       const store = storeOf(name);
       try {
         const entry = await readEntry(store, name);
@@ -182,35 +189,40 @@ export function makeNatsBlobs(nats: NatsShape): BlobsShape {
   };
 }
 
-/** Of a body that goes by itself. */
+/** The publish options of a body that expires. */
 function ttlOf(name: string): { readonly headers?: HeaderBlock } {
   const ttlMs = bodyTtlMs(name);
   return ttlMs === undefined ? {} : { headers: headers(["Nats-TTL", `${ttlMs / 1_000}s`]) };
 }
 
-/** What is written once and is there is ours, of an attempt whose ack was lost: nobody else knows the name. */
+/**
+ * A body that exists already is of an earlier attempt whose ack was lost, because no other process
+ * knows its name. Throws `BrokerUnavailable` for any other refusal.
+ */
 function checkStored(store: BlobStore, outcome: PublishOutcome): void {
   if (outcome._tag === "Stored") return;
   const isThere = outcome._tag === "Refused" && outcome.code === ApiCode.subjectFull;
   if (!(store.isWriteOnce && isThere)) throw new BrokerUnavailable({ message: outcome.message });
 }
 
-/** Undefined for what no writer of ours made: `00` is not another chunk 0. */
+/**
+ * Returns undefined for a subject that this project does not write: `00` is not another chunk 0.
+ */
 function indexOf(chunkSubject: string): number | undefined {
   const token = chunkSubject.slice(chunkSubject.lastIndexOf(".") + 1);
   return /^(?:0|[1-9]\d{0,8})$/.test(token) ? Number(token) : undefined;
 }
 
 /**
- * An entry as it is stored, which has no checksum: what in it matters is held against the chunks. Throws `CorruptFrame`, so that what
- * is damaged for good is not asked for again as if the broker were away.
+ * Decodes a stored entry. It has no checksum; its relevant fields are compared with the chunks.
+ * Throws `CorruptFrame`, so that permanent damage is not retried as an unreachable broker would be.
  */
 export function decodeBlobEntry(data: Uint8Array): BlobEntry {
   try {
     const entry = JSON.parse(Buffer.from(data).toString()) as BlobEntry | null;
     if (typeof entry === "object" && typeof entry?.nuid === "string") return entry;
   } catch {
-    // Said below.
+    // Thrown below.
   }
   throw new CorruptFrame({ message: "a blob's entry is damaged" });
 }

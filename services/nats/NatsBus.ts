@@ -1,21 +1,24 @@
 /**
- * The bus over core NATS. Requests go through `ReplyInbox`: one subscription for all answers, and a
- * broken connection ends them at once. While the broker is away, what is published is dropped here:
- * the client would keep it without a bound, and send some of it when nobody waits for it any more.
- * What this process publishes or asks where it alone listens stays in it (`OwnListeners`); what it asks where another does,
- * and answers it, goes with others of the same pass of the event loop (`RequestBatcher`).
+ * The bus over core NATS. Requests use `ReplyInbox`: one subscription receives all replies, and a
+ * broken connection ends them at once. Messages that are published while the broker is unreachable
+ * are dropped here. The client would keep them without a bound, and send some of them when they are
+ * no longer awaited.
  *
- * A process has two addresses for what others send it, each with its own batcher, because whoever is asked learns the
- * address of the asker and may publish there. Calls, which only hosts receive, use `answers`. Everything else uses
- * `callers`: requests to gateways, and the batches of those who call this process. A gateway that batches its calls
- * to a host, or answers its census, can therefore not forge an answer to that host's own calls.
+ * Messages for a subject on which only this process listens stay in it (`InProcessListeners`).
+ * Requests to another process's exclusive listener, and their answers, travel in batches
+ * (`RequestBatcher`).
+ *
+ * A process has two reply addresses, each with its own batcher, because a process that is asked
+ * learns the asker's address and may publish to it. Calls, which only hosts receive, use `answers`.
+ * Everything else uses `callers`: requests to gateways, and the batches of those who call this
+ * process. A gateway can therefore not forge an answer to a host's own call.
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import { Bus, BrokerUnavailable, type BusReply, type BusShape } from "../../core/bus/Bus.ts";
+import { InProcessListeners } from "./InProcessListeners.ts";
 import { Nats, payloadBytesMax, type NatsShape } from "./Nats.ts";
-import { OwnListeners } from "./OwnListeners.ts";
-import { RequestBatcher, type AskedBy } from "./RequestBatcher.ts";
+import { RequestBatcher, type SeparateRequests } from "./RequestBatcher.ts";
 import { isNoResponders, plain, type ReplyInbox } from "./ReplyInbox.ts";
 
 /** A healthy broker answers a ping within milliseconds. */
@@ -31,14 +34,14 @@ export function makeNatsBus(nats: NatsShape): BusShape {
         `${data.length} bytes to ${subject}: the broker's limit is ${bytesMax} bytes a message`,
       );
   };
-  const own = new OwnListeners();
+  const listeners = new InProcessListeners();
   const batcherOf = (inbox: ReplyInbox): RequestBatcher =>
-    new RequestBatcher({ connection, answers: inbox }, (subject) => own.find(subject));
+    new RequestBatcher({ connection, answers: inbox }, (subject) => listeners.find(subject));
   const calls = { inbox: answers, batcher: batcherOf(answers) };
   const rest = { inbox: callers, batcher: batcherOf(callers) };
   const publish: BusShape["publish"] = (subject, data, reply) => {
     checkSize(subject, data);
-    if (own.publish(subject, data, reply)) return;
+    if (listeners.publish(subject, data, reply)) return;
     if (!connection.connected()) return;
     client.publish(subject, data, reply === undefined ? {} : { reply });
   };
@@ -56,8 +59,8 @@ export function makeNatsBus(nats: NatsShape): BusShape {
     },
     subscribe: (subject, handler, options) => {
       const alone = options?.alone === true;
-      const endOwn = alone ? own.add(subject, handler) : undefined;
-      const askedBy: AskedBy = new Map();
+      const removeListener = alone ? listeners.add(subject, handler) : undefined;
+      const separateRequests: SeparateRequests = new Map();
       const subscription = client.subscribe(subject, {
         ...(options?.queue === undefined ? {} : { queue: options.queue }),
         callback: (error, message) => {
@@ -68,9 +71,10 @@ export function makeNatsBus(nats: NatsShape): BusShape {
           try {
             const reply = message.reply === "" ? undefined : message.reply;
             handler({ subject: message.subject, data: plain(message.data), reply });
-            if (alone && reply !== undefined) rest.batcher.asked(subject, reply, askedBy);
+            if (alone && reply !== undefined)
+              rest.batcher.countSeparate(subject, reply, separateRequests);
           } catch (thrown) {
-            // A throw here would end the client's reading loop without a word: make it fatal instead.
+            // A throw here would silently end the client's read loop. It is made fatal instead.
             queueMicrotask(() => {
               throw thrown;
             });
@@ -78,11 +82,11 @@ export function makeNatsBus(nats: NatsShape): BusShape {
         },
       });
       return async () => {
-        endOwn?.();
+        removeListener?.();
         if (subscription.isClosed()) return;
         if (!connection.connected()) return subscription.unsubscribe();
         const drained = subscription.drain();
-        // It would wait for a broker that goes away now; nothing comes from it meanwhile.
+        // The drain would wait for a broker that is lost now; nothing arrives in that case.
         const offChange = connection.onChange(() => subscription.unsubscribe());
         await drained.finally(offChange);
       };
@@ -91,7 +95,8 @@ export function makeNatsBus(nats: NatsShape): BusShape {
       checkSize(subject, data);
       const { timeoutMs, signal } = options;
       const { inbox, batcher } = subjects.isForHosts(subject) ? calls : rest;
-      const answer = own.request(subject, data, options) ?? batcher.request(subject, data, options);
+      const answer =
+        listeners.request(subject, data, options) ?? batcher.request(subject, data, options);
       if (answer !== undefined) return answer;
       return new Promise<BusReply>((resolve) => {
         const answered = (found: Uint8Array | undefined): void =>
@@ -104,8 +109,8 @@ export function makeNatsBus(nats: NatsShape): BusShape {
               answered(isNoResponders(message) ? undefined : plain(message.data));
               return true;
             },
-            // Who answers may know by now that this process takes parcels.
-            inParcel: answered,
+            // The listener may have learned meanwhile that this process accepts batches.
+            batchedReply: answered,
             lost: () => resolve({ _tag: "TimedOut" }),
           },
           signal === undefined ? { timeoutMs } : { timeoutMs, signal },

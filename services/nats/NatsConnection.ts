@@ -1,10 +1,10 @@
 /**
- * The one connection to the broker that all NATS adapters of a process share. Owns: dialling
- * (`login` says as whom), reconnecting for ever, and the news of both. Leaves to `ReplyInbox` what
- * becomes of requests in flight, to `ShardConsumer` and `LeaseWatch` how they heal after a reconnect.
+ * The connection to the broker that all NATS adapters of a process share. Dials (`login` has the
+ * credentials), reconnects for ever, and notifies of both. `ReplyInbox` decides the fate of
+ * requests in flight; `ShardConsumer` and `LeaseWatch` heal themselves after a reconnect.
  *
- * While the broker is away `connected()` is false and nothing may be published: the client would
- * keep it in memory without a bound and send some of it later.
+ * While the broker is unreachable `connected()` is false and nothing may be published. The client
+ * would keep messages in memory without a bound and send some of them later.
  */
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
@@ -18,53 +18,70 @@ import type { LogShape } from "../../core/telemetry/Log.ts";
 import { loginOptions, type NatsLogin } from "./login.ts";
 import { eachPass, gatherWrites, type Writes } from "./gatherWrites.ts";
 
-/** Between two dials of one server: short, because every turn waits for it. */
+/** Between two dials of one server. Short, because every turn waits for it. */
 const RECONNECT_WAIT_MS = 200;
 const RECONNECT_JITTER_MS = 100;
-/** A silent server is given up after two of these: sooner than the operating system would notice. */
+/** A silent server is abandoned after two pings: sooner than the operating system would notice. */
 const PING_INTERVAL_MS = 5_000;
 const PINGS_UNANSWERED_MAX = 2;
-/** One dial: more than a slow TLS handshake needs. */
+/** For one dial: more than a slow TLS handshake needs. */
 const DIAL_TIMEOUT_MS = 5_000;
-/** How long the first connection is tried before the process says that it can't: a composed start
- *  brings the broker up at the same time. */
+/** How long the first connection is attempted. A composed start brings the broker up meanwhile. */
 const CONNECT_TIMEOUT_MS_DEFAULT = 15_000;
 /** 144 bits. */
 const INBOX_TOKEN_BYTES = 18;
-/** A healthy broker answers a ping within milliseconds; a sick one is not waited for at the end. */
+/** A healthy broker answers within milliseconds; closing does not wait for a sick one. */
 const DRAIN_TIMEOUT_MS = 1_000;
 
 export type Log = (level: "info" | "warn" | "error", message: string, fields?: object) => void;
 
 export interface NatsConnectionOptions extends NatsLogin {
-  /** `nats://host:4222`, `tls://…`; user and password, or a token, as `nats://user:password@…`, `nats://token@…`. */
+  /**
+   * One URL or several, also separated by commas: `nats://host:4222`, `tls://…`. Credentials are
+   * `nats://user:password@…` or `nats://token@…`; the first ones found are used for all servers.
+   */
   readonly servers: string | readonly string[];
-  /** Shown by the server's tools. */
+  /** Appears in the server's monitoring. Default `agents`. */
   readonly name?: string;
-  /** Start of the subjects that the broker's answers come to, so that a user can be given its own. Default `_INBOX`. */
+  /**
+   * Start of the subjects of the broker's replies, so that each user can have its own. Default
+   * `_INBOX`.
+   */
   readonly inboxPrefix?: string;
-  /** As `inboxPrefix`, for answers of other processes: only there may they publish. Default `_INBOX`. */
+  /**
+   * As `inboxPrefix`, for the replies of other processes, which may publish only there. Default
+   * `_INBOX`.
+   */
   readonly answerPrefix?: string;
+  /** For the first connection. Default 15,000. */
   readonly connectTimeoutMs?: number;
-  /** Where the layer's news go; left out: Effect's own logger. */
+  /** Receives the layer's log lines. Default: Effect's logger. */
   readonly log?: LogShape;
 }
 
 export interface NatsConnectionShape {
   readonly client: Client;
   readonly writes: Writes;
-  /** A new subject for answers of the broker, or for what it delivers. Nobody else can guess it, or may publish to it. */
+  /**
+   * A new, unguessable subject for replies and deliveries of the broker. Other users have no
+   * permission to publish to it.
+   */
   readonly newInbox: () => string;
-  /** A new subject for answers of other processes, known to those that were asked. */
+  /** A new, unguessable subject for replies of other processes, known to those that were asked. */
   readonly newAnswerInbox: () => string;
   readonly connected: () => boolean;
-  /** Calls `f` with each change. Returns the function that stops it. */
+  /** Calls `f` with each change of `connected`. The returned function removes it. */
   readonly onChange: (f: (connected: boolean) => void) => () => void;
-  /** Resolves when connected, when `signal` fires, or after `timeoutMs`: look at `connected()` then. */
+  /**
+   * Resolves when connected, when `signal` fires, or after `timeoutMs`. Check `connected()` then.
+   */
   readonly untilConnected: (timeoutMs: number, signal?: AbortSignal) => Promise<void>;
   readonly log: Log;
-  /** Calls `f` before the connection closes, and waits for it a little: it still works then. */
+  /**
+   * Calls `f` while the connection is still open, and waits up to a second for it before closing.
+   */
   readonly beforeClose: (f: () => Promise<void>) => void;
+  /** Closes for good; `connected` is false from then on. Does not wait for a sick broker. */
   readonly close: () => Promise<void>;
 }
 
@@ -75,7 +92,7 @@ export async function openConnection(
 ): Promise<NatsConnectionShape> {
   const client = await dial(options);
   const gathered = gatherWrites(client);
-  if (gathered === undefined) log("info", "writes to the broker are not gathered by this client");
+  if (gathered === undefined) log("info", "this client version does not support gathered writes");
   const listeners = new Set<(connected: boolean) => void>();
   const drains: Array<() => Promise<void>> = [];
   let up = true;
@@ -117,14 +134,14 @@ export async function openConnection(
           delay(DRAIN_TIMEOUT_MS, undefined, { ref: false }),
         ]);
       change(false);
-      // Writes that are still gathered go out first.
+      // Gathered writes are sent first.
       await new Promise((resolve) => setImmediate(resolve));
       await client.close();
     },
   };
 }
 
-/** The client's own ids count up from one that is random, so that who was told one knows the next. */
+/** The client's own ids count up from a random one: whoever knows one can compute the next. */
 const unguessable = (prefix = "_INBOX"): string =>
   `${prefix}.${randomBytes(INBOX_TOKEN_BYTES).toString("base64url")}`;
 
@@ -138,8 +155,8 @@ async function dial(options: NatsConnectionOptions): Promise<Client> {
         ...login,
         ...loginOptions(options, tls),
         name: options.name ?? "agents",
-        noEcho: true, // the bus' rule; and each state would come back
-        noAsyncTraces: true, // else each request captures a stack: half of the throughput
+        noEcho: true, // the bus's rule; each published state would come back otherwise
+        noAsyncTraces: true, // a stack trace for each request would halve the throughput
         maxReconnectAttempts: -1,
         reconnectTimeWait: RECONNECT_WAIT_MS,
         reconnectJitter: RECONNECT_JITTER_MS,
@@ -158,7 +175,7 @@ async function dial(options: NatsConnectionOptions): Promise<Client> {
   }
 }
 
-/** The client takes bare `host:port`s and one login for all of them. */
+/** Converts URLs for the client, which expects `host:port`s and one login for all of them. */
 function readServers(given: string | readonly string[]): {
   readonly servers: string[];
   readonly login: { user?: string; pass?: string; token?: string };

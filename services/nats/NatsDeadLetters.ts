@@ -1,6 +1,7 @@
 /**
- * Dead letters in a stream of their own, one subject an agent; a letter's `seq` is its place in the
- * stream. Past the payload limit: a claim (`claimCheck.ts`). What decides (`get`, `remove`) asks the leader.
+ * Dead letters in a stream of their own, one subject per agent. A letter's `seq` is its sequence in
+ * the stream. A letter past the payload limit is a claim check (`claimCheck.ts`). `get` and
+ * `remove` ask the stream's leader, because a letter's absence matters to them.
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
@@ -24,7 +25,7 @@ export function makeNatsDeadLetters(nats: NatsShape, blobs: BlobsShape): DeadLet
       try {
         const big =
           data.length > nats.messageBytesMax ? newClaimCheck("dead", id, data) : undefined;
-        if (big !== undefined) await blobs.put(big.claim.blob, data);
+        if (big !== undefined) await blobs.put(big.check.blob, data);
         const message = big?.frame ?? data;
         const outcome = await nats.publisher.publish(nats.subjects.dead(id), message);
         if (outcome._tag !== "Stored") throw new BrokerUnavailable({ message: outcome.message });
@@ -86,7 +87,7 @@ async function toLetter(
   try {
     return { seq, id, data: await resolveClaimCheck(blobs, data) };
   } catch (error) {
-    // Its bytes are lost: what is left of it can be seen, and removed.
+    // Its bytes are lost. The claim check can still be listed and removed.
     if (error instanceof CorruptFrame) return { seq, id, data };
     throw error;
   }
@@ -99,15 +100,15 @@ async function remove(nats: NatsShape, blobs: BlobsShape, seq: Sequence): Promis
   try {
     await nats.api.call(`STREAM.MSG.DELETE.${dead}`, { seq, no_erase: true });
   } catch (error) {
-    // Removed by somebody else meanwhile.
+    // Another process may have removed it meanwhile.
     const gone =
       error instanceof ApiRefusal && (await nats.reader.byLeader(dead, { seq })) === undefined;
     if (gone) return false;
     throw error;
   }
-  const claim = readClaimCheck(found.data);
-  // A blob that stays behind costs room and nothing else.
-  if (claim !== undefined) await blobs.remove(claim.blob).catch(() => undefined);
+  const check = readClaimCheck(found.data);
+  // A blob that remains only takes up space.
+  if (check !== undefined) await blobs.remove(check.blob).catch(() => undefined);
   return true;
 }
 

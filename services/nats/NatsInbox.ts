@@ -1,9 +1,11 @@
 /**
- * The inbox in a work-queue stream, one subject an agent within its shard's lane. Publishing is
- * here; consuming is `ShardConsumer`. A process that consumes any lane also moves timers that are due (`DueRelay`).
+ * The inbox in a work-queue stream, one subject per agent within its shard. Publishes inputs;
+ * `ShardConsumer` consumes them. A process that consumes any shard also moves due timers
+ * (`DueRelay`).
  *
- * Envelopes past the payload limit are claims (`claimCheck.ts`). The host that has done the input removes its body; what a
- * crash leaves behind is found by `agents erase`, by its name's prefix.
+ * An envelope past the payload limit is a claim check (`claimCheck.ts`). The host that has
+ * processed the input removes its body. `agents erase` finds bodies that a crash leaves behind by
+ * their names' prefix.
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
@@ -19,7 +21,7 @@ import { Nats, type NatsShape } from "./Nats.ts";
 import { retryPause } from "./retryPause.ts";
 import { ShardConsumer } from "./ShardConsumer.ts";
 
-/** Earlier than every lease's. */
+/** Earlier than the epoch of every lease. */
 const EPOCH_NONE = 0 as Epoch;
 
 export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
@@ -32,10 +34,10 @@ export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
       const publisher = nats.inboxPublishers[subjects.groupOfShard(shard)]!;
       if (data.length <= nats.messageBytesMax)
         return publish(nats, publisher, { subject, data, signal });
-      const { claim, frame } = newClaimCheck("inbox", id, data);
+      const { check, frame } = newClaimCheck("inbox", id, data);
       for (let attempt = 0; ; attempt++) {
         try {
-          await blobs.put(claim.blob, data);
+          await blobs.put(check.blob, data);
           return await publish(nats, publisher, { subject, data: frame, signal });
         } catch (error) {
           await retryPause(nats.connection, attempt, signal);
@@ -44,33 +46,34 @@ export function makeNatsInbox(nats: NatsShape, blobs: BlobsShape): InboxShape {
       }
     },
     consume: async (shard, handler, { epoch = EPOCH_NONE, signal } = {}) => {
-      const lane = new ShardConsumer(nats, blobs, { shard, epoch }, handler);
-      let giveUp = (): void => undefined;
-      const givenUp = new Promise<never>((_resolve, reject) => {
-        giveUp = () => reject(new Error("given up: the shard is lost"));
+      const consumer = new ShardConsumer(nats, blobs, { shard, epoch }, handler);
+      let onAbort = (): void => undefined;
+      const aborted = new Promise<never>((_resolve, reject) => {
+        onAbort = () => reject(new Error("given up: the shard was lost"));
       });
-      signal?.addEventListener("abort", giveUp);
-      if (signal?.aborted === true) giveUp();
+      signal?.addEventListener("abort", onAbort);
+      if (signal?.aborted === true) onAbort();
       try {
-        await Promise.race([givenUp, lane.takeOver()]);
+        await Promise.race([aborted, consumer.takeOver()]);
       } catch (error) {
-        await lane.stop();
+        await consumer.stop();
         throw error instanceof LaneTaken ? error : unavailable(error);
       } finally {
-        signal?.removeEventListener("abort", giveUp);
+        signal?.removeEventListener("abort", onAbort);
       }
-      const leave = relay.join();
+      const leaveRelay = relay.join();
       return {
         get caughtUp() {
-          return lane.caughtUp;
+          return consumer.caughtUp;
         },
-        stop: () => lane.stop().finally(leave),
+        stop: () => consumer.stop().finally(leaveRelay),
       };
     },
     get: async (id, seq) => {
       const stream = subjects.streamOf("inbox", subjects.groupOf(id));
       try {
-        // A replica that lags knows nothing of a new message; only the leader may say that it is gone.
+        // A replica that lags lacks new messages. Only the leader can report that a message is
+        // gone.
         const found =
           (await nats.reader.direct(stream, { seq })) ??
           (await nats.reader.byLeader(stream, { seq }));
@@ -111,7 +114,8 @@ async function publish(
   for (let attempt = 0; !signal.aborted; attempt++) {
     const outcome = await publisher.publish(subject, data, { signal });
     if (outcome._tag === "Stored") return outcome;
-    // An ambiguous one may then be stored twice: its key tells the host, as with any repeated webhook.
+    // An ambiguous input may be stored twice. The host recognises it by its key, as any repeated
+    // webhook.
     message = outcome.message;
     await retryPause(nats.connection, attempt, signal);
   }

@@ -1,19 +1,20 @@
 /**
- * The journal in a JetStream stream, one subject an agent. The port's rules, and how they are upheld:
+ * The journal in a JetStream stream, one subject per agent. The port's rules are upheld as follows:
  *
- * 1. Each append carries `Nats-Expected-Last-Subject-Sequence`: the stream refuses all but the first.
- * 2. One event is one message. Past the payload limit its bytes go to the blob store first and a
- *    claim takes its place; a refused append removes the blob again.
- * 3. `read` goes by `StreamReader.messages`: batches from any replica, the end as the leader knows it.
- * 4. After an ambiguous or a refused append the event that came after `expectedSeq` is looked up
- *    and its bytes are compared (each event carries a unique id). That event never changes, so "ours"
- *    and "another's" are final; "none yet" leads to a second append with the same expectation, which the
- *    stream refuses if the first one is stored meanwhile. So an event is never stored twice, and
- *    `Conflict` is said only when ours was not stored. The first event after, not the last: a new
- *    owner may already have written behind ours.
+ * 1. Each append carries `Nats-Expected-Last-Subject-Sequence`. The stream refuses all but the
+ *    first.
+ * 2. One event is one message. The bytes of an event past the payload limit are stored as a blob
+ *    first, and a claim check takes its place. A refused append removes the blob.
+ * 3. `read` uses `StreamReader.batches`: messages from any replica, the end from the leader.
+ * 4. After an ambiguous or refused append, the first event after `expectedSeq` is read and its
+ *    bytes are compared; each event contains a unique id. That event never changes, so a match
+ *    (`Stored`) and a mismatch (`Conflict`) are final. If there is none yet, the append is repeated
+ *    with the same expectation, which the stream refuses if the first one is stored meanwhile. An
+ *    event is therefore never stored twice, and `Conflict` means that it was not stored. The last
+ *    event would not do: a new owner may have appended after it.
  *
- * The lookup and `last` ask the leader: a replica that lags would say "none" of what is stored, and
- * cost an activation (a stale `last`) or a round (a needless retry).
+ * This lookup and `last` ask the leader. A replica that lags would report a stored event as absent,
+ * which would cost an activation (a stale `last`) or a needless retry.
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
@@ -39,7 +40,7 @@ export function makeNatsJournal(nats: NatsShape, blobs: BlobsShape): JournalShap
     append: (id, data, options) =>
       data.length <= nats.messageBytesMax
         ? append(nats, id, data, options)
-        : appendClaimed(nats, blobs, id, data, options),
+        : appendLarge(nats, blobs, id, data, options),
     read: (id, range) => read(nats, blobs, id, range),
     last: async (id) => {
       try {
@@ -70,7 +71,7 @@ interface AppendOptions {
   readonly signal: AbortSignal;
 }
 
-/** Nearly every append is stored by its first try: that one is no more than a publish. */
+/** Nearly every append is stored by the first attempt, which is a plain publish. */
 function append(
   nats: NatsShape,
   id: AgentId,
@@ -93,7 +94,10 @@ function tryAppend(
   return publisher.publishAfter(expectedSeq, nats.subjects.journal(id), data, signal);
 }
 
-/** After `first`, which was not acked as stored, until what became of it is known, or `signal` fires. */
+/**
+ * Continues after `first`, which was not acked as stored, until the outcome is known or `signal`
+ * fires.
+ */
 async function appendAgain(
   nats: NatsShape,
   id: AgentId,
@@ -114,7 +118,10 @@ async function appendAgain(
   }
 }
 
-/** What became of an append that was not acked as stored; undefined: not known, or not stored yet. */
+/**
+ * Determines the outcome of an append that was not acked as stored (rule 4). Returns undefined when
+ * it is unknown, or the event is not stored yet.
+ */
 async function settle(
   nats: NatsShape,
   id: AgentId,
@@ -123,7 +130,8 @@ async function settle(
   outcome: Exclude<PublishOutcome, { _tag: "Stored" }>,
 ): Promise<AppendResult | undefined> {
   const wrongLast = outcome._tag === "Refused" && outcome.code === WRONG_LAST_SEQUENCE;
-  // Not sent, or refused for another reason (no room, an append in flight): try again.
+  // Not sent, or refused for another reason (no space, another append in flight): the caller
+  // retries.
   if (outcome._tag !== "Ambiguous" && !wrongLast) return undefined;
   try {
     const query = { seq: expectedSeq + 1, next_by_subj: nats.subjects.journal(id) };
@@ -132,24 +140,24 @@ async function settle(
       return Buffer.compare(found.data, data) === 0
         ? { _tag: "Stored", seq: found.seq }
         : { _tag: "Conflict" };
-    // Refused, and nothing came after: the event that was expected isn't there at all.
+    // Refused, and no event follows: the expected event does not exist.
     return wrongLast ? { _tag: "Conflict" } : undefined;
   } catch {
-    return undefined; // the broker is away: the append's next try waits for it
+    return undefined; // the broker is unreachable; the next attempt waits for it
   }
 }
 
-async function appendClaimed(
+async function appendLarge(
   nats: NatsShape,
   blobs: BlobsShape,
   id: AgentId,
   data: Uint8Array,
   options: AppendOptions,
 ): Promise<AppendResult> {
-  const { claim, frame } = newClaimCheck("journal", id, data);
+  const { check, frame } = newClaimCheck("journal", id, data);
   for (let attempt = 0; ; attempt++) {
     try {
-      await blobs.put(claim.blob, data);
+      await blobs.put(check.blob, data);
       break;
     } catch (error) {
       await retryPause(nats.connection, attempt, options.signal);
@@ -157,8 +165,8 @@ async function appendClaimed(
     }
   }
   const result = await append(nats, id, frame, options);
-  // A blob that stays behind when this fails costs room and nothing else.
-  if (result._tag === "Conflict") await blobs.remove(claim.blob).catch(() => undefined);
+  // A blob that remains when this fails only takes up space.
+  if (result._tag === "Conflict") await blobs.remove(check.blob).catch(() => undefined);
   return result;
 }
 
@@ -193,7 +201,7 @@ interface SubjectsPage {
   readonly state: { readonly subjects?: Readonly<Record<string, number>> };
 }
 
-/** The server gives subjects sorted, 100,000 a page; each page is one answer. */
+/** The server returns subjects sorted, 100,000 per page; each page is one reply. */
 async function* list(
   nats: NatsShape,
   stream: string,
@@ -210,7 +218,7 @@ async function* list(
     }
     const found = Object.entries(page.state.subjects ?? {});
     for (const [subject, events] of found) {
-      // An agent that came into being between two pages moves the rest by one: seen already.
+      // An agent that was created between two pages shifts the rest by one: listed already.
       if (subject <= after) continue;
       after = subject;
       yield { id: nats.subjects.addressOf(subject), events };

@@ -1,12 +1,13 @@
 /**
- * The feed of stored events, read from the stream itself: by `StreamReader`, from the last one that was
- * given on. A plain subscription to the journal's subjects says when to look; what passes there is not
- * given, for it may be refused yet, has no sequence, and is lost while the connection is down.
+ * The feed of stored events, read from the stream by `StreamReader`, starting after the last
+ * delivered event. A plain subscription to the journal's subjects only triggers a read. Its
+ * messages are not delivered: they may still be refused, have no sequence, and are lost while the
+ * connection is down.
  *
- * No consumer is left behind by a follower that is killed: there is none.
+ * The feed has no JetStream consumer, so a killed follower leaves nothing in the broker.
  *
- * Where journals lie in several streams a follower of many agents reads each, and its handler is given one event at a
- * time from all of them.
+ * A follower of many agents reads all journal streams; its handler receives one event at a time
+ * from all of them.
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
@@ -24,10 +25,14 @@ import { unavailable } from "./JetStreamApi.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
 import { retryPause } from "./retryPause.ts";
 
-/** A message that passes is stored some milliseconds later, or never: looked for this often, doubling. */
-const LOOK_AGAIN_MS = 10;
-/** And this often when nothing passes, for what passed while the connection was down. */
-const LOOK_MS = 1_000;
+/**
+ * A published message is stored milliseconds later, or never. The first retry; the pause doubles.
+ */
+const RETRY_MS = 10;
+/**
+ * Between reads without a trigger, for events that were published while the connection was down.
+ */
+const POLL_MS = 1_000;
 
 export function makeNatsJournalFeed(nats: NatsShape, blobs: BlobsShape): JournalFeedShape {
   return {
@@ -57,7 +62,7 @@ export function makeNatsJournalFeed(nats: NatsShape, blobs: BlobsShape): Journal
   };
 }
 
-/** The next call begins when the one before has ended; none does once `signal` has fired. */
+/** Serialises the calls of `handler`. No call begins once `signal` has fired. */
 function oneByOne(handler: FeedHandler, signal: AbortSignal): FeedHandler {
   let last: Promise<void> = Promise.resolve();
   return (id, event) => {
@@ -82,7 +87,8 @@ class Feed {
   private readonly handler: FeedHandler;
   private readonly signal: AbortSignal;
   private nextSeq = 1;
-  private passed = false;
+  /** A message was published on the subject since the last read began. */
+  private triggered = false;
   private wake: (() => void) | undefined;
 
   constructor(
@@ -98,12 +104,12 @@ class Feed {
     this.signal = signal;
   }
 
-  /** Rejects with `BrokerUnavailable`. */
+  /** Subscribes, and finds the end of the stream. Rejects with `BrokerUnavailable`. */
   async begin(): Promise<void> {
     const { nats, signal } = this;
     const subscription = nats.connection.client.subscribe(this.subject, {
       callback: () => {
-        this.passed = true;
+        this.triggered = true;
         this.wake?.();
       },
     });
@@ -124,27 +130,28 @@ class Feed {
     }
   }
 
+  /** Delivers events until the signal fires. Rejects with the handler's error or `CorruptFrame`. */
   async run(): Promise<void> {
-    let waitMs = LOOK_MS;
+    let waitMs = POLL_MS;
     for (let failures = 0; !this.signal.aborted;) {
-      const passed = this.passed;
-      this.passed = false;
+      const { triggered } = this;
+      this.triggered = false;
       try {
-        const found = await this.giveAll();
+        const found = await this.deliverAll();
         failures = 0;
-        if (found) waitMs = LOOK_MS;
-        else waitMs = passed ? LOOK_AGAIN_MS : Math.min(waitMs * 2, LOOK_MS);
+        if (found) waitMs = POLL_MS;
+        else waitMs = triggered ? RETRY_MS : Math.min(waitMs * 2, POLL_MS);
       } catch (error) {
         if (!(error instanceof BrokerUnavailable)) throw error;
         await retryPause(this.nats.connection, failures++, this.signal);
         continue;
       }
-      if (!this.passed) await this.pause(waitMs);
+      if (!this.triggered) await this.pause(waitMs);
     }
   }
 
-  /** Whether there was any. */
-  private async giveAll(): Promise<boolean> {
+  /** Delivers all stored events. Returns whether there were any. */
+  private async deliverAll(): Promise<boolean> {
     const { nats } = this;
     const from = this.nextSeq;
     const stored = nats.reader.messages(this.stream, this.subject, { fromSeq: from });
@@ -171,7 +178,7 @@ class Feed {
   }
 }
 
-/** All streams, or the one that an agent's journal lies in. */
+/** The stream of the filter's agent, or all streams. */
 const streamsOf = ({ subjects }: NatsShape, filter: FeedFilter): readonly string[] =>
   filter.className !== undefined && filter.name !== undefined
     ? [subjects.streamOf("journal", subjects.groupOf(agentId(filter.className, filter.name)))]

@@ -1,17 +1,20 @@
 /**
- * Leases in key-value buckets (`leaseBuckets`) whose age limit is their TTL. The port's rules, and how they hold:
+ * Leases in key-value buckets (`leaseBuckets`) whose age limit is their TTL. The port's rules are
+ * upheld as follows:
  *
- * 1. Claiming, renewing and releasing each publish with the sequence of the key's last message:
- *    the stream refuses all but one. The current message is asked of the leader.
- * 2. The epoch is the sequence of the claim's message in the stream: it only grows, whatever
+ * 1. Claiming, renewing and releasing each publish with the expected sequence of the key's last
+ *    message. The stream refuses all but one. The current message is read from the leader.
+ * 2. The epoch is the sequence of the claim's message in the stream. It only grows, whatever
  *    expires or is purged in between. Renewals carry it in a header.
  * 3. The age limit removes a lease that is not renewed and leaves a marker, which watchers receive.
- * 4. A key is claimed over nothing, over a marker, or over a release, none of which leaves a marker that could still come and wipe the
- *    claim (`RELEASED`). A lease that is due to expire counts as held until its marker is stored. A renewal that is later than the
- *    TTL can still be wiped after its ack: the watch and the next renewal find it gone.
+ * 4. A claim may replace nothing, a marker, or a release. None of them leads to a later marker that
+ *    could wipe the claim (`RELEASED`). A lease that is due to expire counts as held until its
+ *    marker is stored. A renewal later than the TTL can still be wiped after its ack; the watch and
+ *    the next renewal detect that.
  *
- * Each write carries a unique mark, so that one whose ack was lost is recognised when it is read back.
- * Sequences of renewals are kept here, by key: a lease can be renewed only by the process that claimed it.
+ * Each write carries a unique mark, by which a write whose ack was lost is recognised when it is
+ * read back. The sequences of renewals are kept here, by key: only the process that claimed a lease
+ * can renew it.
  */
 import { randomUUID } from "node:crypto";
 import * as Effect from "effect/Effect";
@@ -34,14 +37,14 @@ import { headers } from "./ReplyInbox.ts";
 import { StallDetector } from "./StallDetector.ts";
 import type { StoredMessage } from "./StreamReading.ts";
 
-/** A write that keeps being overtaken by its own earlier, ambiguous ones. */
+/** Bounds a write that is refused because of earlier, ambiguous writes of its own. */
 const WRITES_MAX = 5;
 const encoder = new TextEncoder();
 const EMPTY = new Uint8Array(0);
 
 export function makeNatsLeases(nats: NatsShape): LeasesShape {
   const buckets = new LeaseBuckets(nats.subjects);
-  /** Last sequence of each lease that was claimed here. */
+  /** The last sequence of each lease that this process has claimed. */
   const held = new Map<string, { readonly epoch: Epoch; revision: Sequence }>();
   const subjectOf = (key: string): string =>
     buckets.of(key).prefix + key.split(".").map(encodeToken).join(".");
@@ -83,7 +86,7 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
         const found = await current(key);
         if (found?.header(LeaseHeader.mark) === mark) seq = found.seq;
         else if (outcome._tag === "Refused") return { _tag: "Held" };
-        // Ambiguous and not there yet: whoever claims again meets it, if it is stored after all.
+        // Ambiguous and not stored yet. If it is stored after all, the next claim finds it.
         else throw new BrokerUnavailable({ message: `the claim of ${key} was not acked` });
       }
       const epoch = seq as Epoch;
@@ -94,7 +97,9 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
     }
   };
 
-  /** Writes over our own lease; `Lost` when it is not ours any more. */
+  /**
+   * Replaces the own lease's message. Returns `Lost` when this process no longer holds the lease.
+   */
   const rewrite = async (
     lease: Lease,
     value: Uint8Array,
@@ -112,7 +117,7 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
         return { _tag: "Renewed" };
       }
       if (outcome._tag === "NotSent") throw new BrokerUnavailable({ message: outcome.message });
-      // An earlier renewal of ours may have been stored without our knowing.
+      // An earlier, ambiguous renewal may have been stored.
       const found = await current(lease.key);
       if (
         found === undefined ||
@@ -154,7 +159,7 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
       }
     },
     release: async (lease) => {
-      // Best effort: a lease that can't be released now expires.
+      // Best effort: a lease that cannot be released now expires.
       await rewrite(lease, EMPTY, [LeaseHeader.operation, RELEASED]).catch(() => undefined);
       if (held.get(lease.key)?.epoch === lease.epoch) held.delete(lease.key);
     },
@@ -174,7 +179,7 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
   };
 }
 
-/** Refused by a leader that is at work, and not for want of one. */
+/** Refused by a working leader because another write came first, not for lack of a leader. */
 const isOvertaken = (outcome: PublishOutcome): boolean =>
   outcome._tag === "Refused" &&
   [WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_IN_FLIGHT].includes(outcome.code);

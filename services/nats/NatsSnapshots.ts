@@ -1,7 +1,8 @@
 /**
- * Snapshots in a stream that keeps the last few of each subject. From `DEFLATE_BYTES_MIN` on they
- * are compressed here, inside a frame `{"enc":"deflate","bytes":n}` (the stream itself is not: see `streamConfigs`); what is
- * still past the payload limit becomes a claim, and its blob is removed when newer ones push it out.
+ * Snapshots in a stream that keeps the last few of each subject. Those of `DEFLATE_BYTES_MIN` and
+ * more are compressed here, inside a frame `{"enc":"deflate","bytes":n}`; the stream itself is not
+ * compressed (`streamConfigs`). A snapshot that is still past the payload limit becomes a claim
+ * check, whose blob is removed when newer snapshots replace it.
  */
 import { promisify } from "node:util";
 import { deflate, inflate } from "node:zlib";
@@ -12,15 +13,15 @@ import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { Snapshots, SNAPSHOTS_KEPT, type SnapshotsShape } from "../../core/journal/Snapshots.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 import { CorruptFrame, decodeFrame, encodeFrame, FRAME_VERSION } from "../../schemas/Frame.ts";
-import { newClaimCheck, readClaimCheck, resolveClaimCheck, type Claim } from "./claimCheck.ts";
+import { newClaimCheck, readClaimCheck, resolveClaimCheck, type ClaimCheck } from "./claimCheck.ts";
 import { unavailable } from "./JetStreamApi.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
 import { plain } from "./ReplyInbox.ts";
 import type { StoredMessage } from "./StreamReading.ts";
 
-/** Smaller ones are sent faster than they are packed. */
+/** A smaller snapshot is sent faster than it is compressed. */
 const DEFLATE_BYTES_MIN = 32 * 1024;
-/** The fastest: pages of a database shrink to a third with it, and little more with the slowest. */
+/** The fastest. Database pages shrink to a third with it, and little more with the slowest. */
 const DEFLATE_LEVEL = 1;
 const deflated = promisify<Uint8Array, { level: number }, Buffer>(deflate);
 const inflated = promisify<Uint8Array, { maxOutputLength: number }, Buffer>(inflate);
@@ -39,23 +40,23 @@ export function makeNatsSnapshots(nats: NatsShape, blobs: BlobsShape): Snapshots
     put: async (id, data) => {
       try {
         const packed = await pack(data);
-        const claims = claimsOf(await stored(id));
+        const checks = claimChecksOf(await stored(id));
         const big =
           packed.length > nats.messageBytesMax ? newClaimCheck("snapshot", id, packed) : undefined;
-        if (big !== undefined) await blobs.put(big.claim.blob, packed);
+        if (big !== undefined) await blobs.put(big.check.blob, packed);
         const message = big?.frame ?? packed;
         const outcome = await nats.publisher.publish(nats.subjects.snapshot(id), message);
         if (outcome._tag !== "Stored") throw new BrokerUnavailable({ message: outcome.message });
-        // A blob that stays behind when this fails costs room and nothing else.
-        for (const claim of claims.slice(0, -(SNAPSHOTS_KEPT - 1)))
-          if (claim !== undefined) await blobs.remove(claim.blob).catch(() => undefined);
+        // A blob that remains when this fails only takes up space.
+        for (const check of checks.slice(0, -(SNAPSHOTS_KEPT - 1)))
+          if (check !== undefined) await blobs.remove(check.blob).catch(() => undefined);
       } catch (error) {
         throw unavailable(error);
       }
     },
     newestFirst: async function* (id) {
       try {
-        // Of any replica: one that lags gives an older one or none, which costs a longer replay.
+        // Any replica may answer. One that lags returns an older snapshot or none: a longer replay.
         const newest = await nats.reader.direct(streamOf(id), {
           last_by_subj: nats.subjects.snapshot(id),
         });
@@ -80,7 +81,7 @@ async function pack(data: Uint8Array): Promise<Uint8Array> {
   return encodeFrame({ enc: "deflate", bytes: data.length }, body);
 }
 
-/** Undefined when it is damaged: the one before it serves. */
+/** Returns undefined for a damaged snapshot; the one before it is used. */
 async function unpack(blobs: BlobsShape, message: Uint8Array): Promise<Uint8Array | undefined> {
   try {
     const data = await resolveClaimCheck(blobs, message);
@@ -99,8 +100,8 @@ const PACKED = encoder.encode(`","enc":`);
 const isPacked = (data: Uint8Array): boolean =>
   Buffer.compare(data.subarray(PACKED_AT, PACKED_AT + PACKED.length), PACKED) === 0;
 
-/** One element a snapshot, oldest first: undefined for one that needs no blob, or is damaged. */
-const claimsOf = (messages: readonly StoredMessage[]): ReadonlyArray<Claim | undefined> =>
+/** One element per snapshot, oldest first; undefined for one without a blob, or a damaged one. */
+const claimChecksOf = (messages: readonly StoredMessage[]): ReadonlyArray<ClaimCheck | undefined> =>
   messages.map((message) => {
     try {
       return readClaimCheck(message.data);

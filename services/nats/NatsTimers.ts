@@ -1,10 +1,12 @@
 /**
- * Timers as JetStream scheduled messages: one subject for each timer. When it is due, the server moves it to a
- * `due` subject of the same stream (measured on 2.15.1: 0-251 ms late, never early), and `DueRelay` stores it in
- * the agent's inbox. Publishing to the subject again replaces the timer; purging the subject disarms it.
+ * Timers as JetStream scheduled messages, one subject per timer. The server moves a due timer to a
+ * `due` subject of the same stream (measured on 2.15.1: 0-251 ms late, never early), and `DueRelay`
+ * stores it in the agent's inbox. Publishing to the subject again replaces the timer; purging the
+ * subject disarms it.
  *
- * The stream is not the inbox's, because a stream with scheduled messages takes rollups too: whoever may publish
- * to it may empty it. Only hosts and the operator publish to this one (`deploy/nats/permissions.conf`).
+ * The inbox has another stream, because one with scheduled messages accepts rollups too, and any
+ * user who may publish to it can then empty it. Only hosts and the operator publish to the timers'
+ * stream (`deploy/nats/permissions.conf`).
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
@@ -26,7 +28,7 @@ export function makeNatsTimers(nats: NatsShape): TimersShape {
           ["Nats-Schedule-Target", subjects.due(shard, id)],
         ),
       });
-      // An ambiguous one may be stored: the caller arms it again, which replaces it.
+      // An ambiguous timer may be stored. The caller arms it again, which replaces it.
       if (outcome._tag !== "Stored") throw new BrokerUnavailable({ message: outcome.message });
     },
     disarm: async (id, name) => {
@@ -41,7 +43,10 @@ export function makeNatsTimers(nats: NatsShape): TimersShape {
   };
 }
 
-/** The server knows no years before 0; all of them are past. A fraction of a millisecond is not early. */
+/**
+ * Clamped at 1970, because the server accepts no years before 0. Rounded up, so as never to be
+ * early.
+ */
 const instant = (ms: number): string => new Date(Math.max(0, Math.ceil(ms))).toISOString();
 
 export const layer: Layer.Layer<Timers, never, Nats> = Layer.effect(

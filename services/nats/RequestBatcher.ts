@@ -1,86 +1,87 @@
 /**
- * What one pass of the event loop asks of another process, and answers it, goes as one message: a parcel. Gateway and host in two
- * processes would else pay the client and the broker twice for each webhook; so a dozen webhooks pay once.
+ * Batches of requests between two processes: the requests that one pass of the event loop sends to
+ * another process, and the answers to them, travel as one message. With gateway and host in two
+ * processes, the client and the broker would otherwise be paid twice for each webhook.
  *
- * A parcel goes to the subject under which the other process takes its answers (`ReplyInbox`), with a last token of its own.
+ * A batch is published to the address of the other process's answers (`ReplyInbox`), with a last
+ * token of its own.
  *
- * 1. Only for subjects on which one process listens alone. It offers parcels to who asks it often; who asks says hello, and
- *    uses them when it is welcome: so both know the format, and may publish to each other. Until then, and whenever in
- *    doubt, a request goes by itself, on its subject.
- * 2. Requests reach the listener in the order in which they were made, parcels or not. Answers come when they come.
- * 3. Where nobody listens any more nothing is delivered, and that is the answer: `NoResponders`, from the process or, when it is
- *    gone, from the broker. What was learned is forgotten then, and when a request is lost, the connection is, or the
- *    listener has moved (`BusShape.moved`): a frozen process would take parcels and not answer them. One that ends answers
- *    what reaches it until the broker knows (`ReplyInbox`, 4).
+ * 1. Batches serve only subjects with one exclusive listener. The listener offers them to a process
+ *    that asks it often. That process answers with a hello, and uses batches once it is welcomed,
+ *    so both sides know the format and may publish to each other. Until then, and whenever in
+ *    doubt, a request is sent separately, to its subject.
+ * 2. Requests reach the listener in the order of the calls, batched or not. Answers come in any
+ *    order.
+ * 3. Where the listener is gone nothing is delivered, and the request ends with `NoResponders`.
+ *    That answer comes from the process or, once it has ended, from the broker. A route is
+ *    forgotten then, and when a request is lost, the connection breaks, or the listener moves
+ *    (`BusShape.moved`): a frozen process would accept batches and never answer. A process that
+ *    ends answers what reaches it until the broker has removed it (`ReplyInbox`, rule 4).
  *
- * Fed by `NatsBus`. Written out with everything else that the pass sends (`gatherWrites`).
+ * Fed by `NatsBus`. Batches are written with everything else that the pass sends (`gatherWrites`).
  */
 import type { Msg } from "@nats-io/nats-core";
 import type { BusMessage, BusReply } from "../../core/bus/Bus.ts";
 import { numberOf, numberText } from "../../core/collections/NumberedTable.ts";
 import { payloadBytesMax, type NatsShape } from "./Nats.ts";
-import { encodeParcel, entryBytesMax, Kind, readParcel, type Entry } from "./batchEntries.ts";
-import {
-  isNoResponders,
-  PARCEL_TOKEN,
-  plain,
-  type SendOptions,
-  type Waiter,
-} from "./ReplyInbox.ts";
+import { encodeBatch, entryBytesMax, Kind, readBatch, type Entry } from "./batchEntries.ts";
+import { BATCH_TOKEN, isNoResponders, plain, type SendOptions, type Waiter } from "./ReplyInbox.ts";
 import { SubjectTable } from "./SubjectTable.ts";
 
-type Find = (subject: string) => ((message: BusMessage) => void) | undefined;
+type FindListener = (subject: string) => ((message: BusMessage) => void) | undefined;
 
-/** A parcel that is larger is sent at once: who is to read it can begin (`gatherWrites`). */
-const PARCEL_BYTES_MAX = 32 * 1024;
-/** More gain nothing from company. */
+/** A batch of this size is sent at once, so that the receiver can begin (`gatherWrites`). */
+const BATCH_BYTES_MAX = 32 * 1024;
+/** A larger request or answer gains nothing from a batch. */
 const ENTRY_BYTES_MAX = 16 * 1024;
-/** Requests by themselves before parcels are offered: command lines ask now and then. */
-const ASKED_MIN = 16;
-/** Then no more often than this: an offer may be declined. */
+/** Separate requests before batches are offered: commands of the CLI ask a few times only. */
+const SEPARATE_REQUESTS_MIN = 16;
+/** The shortest time between two offers to one process, which may not accept them. */
 const OFFER_INTERVAL_MS = 1_000;
 /** Processes that are remembered: more than an installation has at once. */
 const PEERS_MAX = 1_000;
-const NOTHING = new Uint8Array(0);
+const EMPTY = new Uint8Array(0);
 
-/** Another process that takes parcels: it has sent one. */
+/** Another process that accepts batches: it has sent one. */
 interface Peer {
   /** Start of the subjects of its answers, without the last dot. */
   readonly address: string;
+  /** The batch that is being filled. */
   entries: Entry[];
+  /** Sum of the entries' `entryBytesMax`. */
   bytes: number;
   /** The requests among the entries. */
-  asking: Asking[];
-  /** The broker knows nobody of this address. */
+  requests: BatchedRequest[];
+  /** The broker knows no subscription at this address. */
   isGone: boolean;
   isWelcome: boolean;
   saidHello: boolean;
-  /** Patterns that it offered before it said welcome. */
+  /** Patterns that it offered before it sent a welcome. */
   offered: string[];
 }
 
-/** How often each process asked by itself, of one listener: by its address. */
-export type AskedBy = Map<string, { count: number; offeredMs: number }>;
+/** Separate requests to one listener, by the address of the process that sent them. */
+export type SeparateRequests = Map<string, { count: number; offeredMs: number }>;
 
 export class RequestBatcher {
   private readonly nats: Pick<NatsShape, "connection" | "answers">;
-  private readonly find: Find;
+  private readonly findListener: FindListener;
   private readonly bytesMax: number;
   private readonly peers = new Map<string, Peer>();
-  /** Who listens on what, as far as it is known and takes parcels. */
+  /** The known listeners that accept batches, by pattern. */
   private readonly routes = new SubjectTable<Peer>();
-  /** Those with entries. */
+  /** Peers with entries that are not sent yet. */
   private filled: Peer[] = [];
   private readonly wake: () => void;
 
-  /** `find`: who listens alone in this process. */
-  constructor(nats: RequestBatcher["nats"], find: Find) {
+  /** `findListener`: looks up the exclusive listeners of this process. */
+  constructor(nats: RequestBatcher["nats"], findListener: FindListener) {
     const { connection, answers } = nats;
     this.nats = nats;
-    this.find = find;
-    this.bytesMax = Math.min(PARCEL_BYTES_MAX, payloadBytesMax(connection));
+    this.findListener = findListener;
+    this.bytesMax = Math.min(BATCH_BYTES_MAX, payloadBytesMax(connection));
     this.wake = connection.writes.before(() => this.flush());
-    answers.onParcel = (message) => this.receive(message);
+    answers.onBatch = (message) => this.receive(message);
     connection.onChange((up) => {
       if (up) return;
       this.flush();
@@ -89,7 +90,10 @@ export class RequestBatcher {
     });
   }
 
-  /** Undefined: it has to go by itself. All that was to go by parcel before it is on its way then (2). */
+  /**
+   * Returns undefined when the request has to be sent separately. All batches that were being
+   * filled are sent first in that case (rule 2).
+   */
   request(subject: string, data: Uint8Array, options: SendOptions): Promise<BusReply> | undefined {
     const peer = this.routes.find(subject);
     if (peer === undefined || peer.isGone || !this.fits(subject, data)) {
@@ -97,15 +101,18 @@ export class RequestBatcher {
       return undefined;
     }
     return new Promise((resolve) => {
-      const asking = new Asking(this, peer, subject, resolve);
-      const id = this.nats.answers.expect(asking, options);
+      const request = new BatchedRequest(this, peer, subject, resolve);
+      const id = this.nats.answers.expect(request, options);
       if (id === undefined) return;
-      asking.id = id;
-      this.add(peer, { kind: Kind.Request, id, subject, data }, asking);
+      request.id = id;
+      this.add(peer, { kind: Kind.Request, id, subject, data }, request);
     });
   }
 
-  /** `subject`: where an answer is awaited. False: it has to go by itself. */
+  /**
+   * `subject`: the request's reply subject. Returns false when the answer has to be sent
+   * separately.
+   */
   answer(subject: string, data: Uint8Array): boolean {
     if (this.peers.size === 0) return false;
     const address = addressOf(subject);
@@ -117,23 +124,26 @@ export class RequestBatcher {
     return true;
   }
 
-  /** A request came by itself (1). `pattern`: of the listener; `reply`: where its answer is awaited. */
-  asked(pattern: string, reply: string, by: AskedBy): void {
+  /**
+   * Counts a request that came separately, and offers batches to a process that sends many (rule
+   * 1). `pattern`: the listener's; `reply`: the request's reply subject.
+   */
+  countSeparate(pattern: string, reply: string, requests: SeparateRequests): void {
     const address = addressOf(reply);
-    let known = by.get(address);
+    let known = requests.get(address);
     if (known === undefined) {
-      if (by.size >= PEERS_MAX) by.clear();
-      by.set(address, (known = { count: 0, offeredMs: -Infinity }));
+      if (requests.size >= PEERS_MAX) requests.clear();
+      requests.set(address, (known = { count: 0, offeredMs: -Infinity }));
     }
-    if (++known.count < ASKED_MIN) return;
+    if (++known.count < SEPARATE_REQUESTS_MIN) return;
     const nowMs = performance.now();
     if (nowMs - known.offeredMs < OFFER_INTERVAL_MS) return;
     known.offeredMs = nowMs;
     this.publish(
       address,
-      [word(Kind.Offer, 0, pattern)],
-      entryBytesMax(pattern, NOTHING),
-      PARCEL_TOKEN,
+      [emptyEntry(Kind.Offer, 0, pattern)],
+      entryBytesMax(pattern, EMPTY),
+      BATCH_TOKEN,
     );
   }
 
@@ -142,21 +152,24 @@ export class RequestBatcher {
     this.routes.delete(pattern);
   }
 
-  /** Rule 3: who listens on the subject may not be this one any more. */
+  /** Rule 3: forgets that `peer` listens on the subject. */
   distrust(peer: Peer, subject: string): void {
     if (this.routes.find(subject) === peer) this.routes.forget(subject);
   }
 
-  /** The broker says that a parcel reached nobody. `first`: of its requests. */
+  /**
+   * The broker reports that a batch reached no subscription. `first`: the id of its first request.
+   */
   undelivered(peer: Peer, first: number): void {
     peer.isGone = true;
     this.peers.delete(peer.address);
     for (const waiter of this.nats.answers.takeAll(
-      (one) => one instanceof Asking && one.peer === peer && one.first === first,
+      (one) => one instanceof BatchedRequest && one.peer === peer && one.first === first,
     ))
-      waiter.inParcel?.(undefined);
+      waiter.batchedReply?.(undefined);
   }
 
+  /** Sends all batches that are being filled. */
   flush(): void {
     const { filled } = this;
     if (filled.length === 0) return;
@@ -168,30 +181,30 @@ export class RequestBatcher {
     return entryBytesMax(subject, data) <= Math.min(ENTRY_BYTES_MAX, this.bytesMax - 1);
   }
 
-  private add(peer: Peer, entry: Entry, asking?: Asking): void {
+  private add(peer: Peer, entry: Entry, request?: BatchedRequest): void {
     const bytes = entryBytesMax(entry.subject, entry.data);
-    // One is left for the version.
+    // One byte is reserved for the version.
     if (peer.bytes + bytes >= this.bytesMax) this.send(peer);
     else if (peer.entries.length === 0) this.filled.push(peer);
     peer.entries.push(entry);
     peer.bytes += bytes;
-    if (asking !== undefined) peer.asking.push(asking);
+    if (request !== undefined) peer.requests.push(request);
     this.wake();
   }
 
   private send(peer: Peer): void {
-    const { entries, bytes, asking } = peer;
+    const { entries, bytes, requests } = peer;
     if (entries.length === 0) return;
     peer.entries = [];
     peer.bytes = 0;
-    peer.asking = [];
-    const first = asking[0]?.id;
-    if (first !== undefined) for (const one of asking) one.first = first;
+    peer.requests = [];
+    const first = requests[0]?.id;
+    if (first !== undefined) for (const request of requests) request.first = first;
     this.publish(
       peer.address,
       entries,
       bytes,
-      first === undefined ? PARCEL_TOKEN : numberText(first),
+      first === undefined ? BATCH_TOKEN : numberText(first),
     );
   }
 
@@ -203,17 +216,19 @@ export class RequestBatcher {
   ): void {
     const { connection, answers } = this.nats;
     if (connection.client.isClosed()) return;
-    connection.client.publish(`${address}.${PARCEL_TOKEN}`, encodeParcel(entries, bytes), {
+    connection.client.publish(`${address}.${BATCH_TOKEN}`, encodeBatch(entries, bytes), {
       reply: `${answers.address}.${token}`,
     });
   }
 
   private receive({ data, reply = "" }: Msg): void {
-    // The broker's word that an answer has reached nobody: nobody waits for it then.
+    // The broker reports that a batch without requests reached no subscription. Nothing awaits it.
     if (data.length === 0) return;
     const peer = this.peer(addressOf(reply));
-    if (!readParcel(plain(data), (entry) => this.take(peer, entry)))
-      this.nats.connection.log("warn", "a parcel could not be read to its end", { from: reply });
+    if (!readBatch(plain(data), (entry) => this.take(peer, entry)))
+      this.nats.connection.log("warn", "a batch of requests could not be decoded to its end", {
+        from: reply,
+      });
   }
 
   private peer(address: string): Peer {
@@ -228,7 +243,7 @@ export class RequestBatcher {
         address,
         entries: [],
         bytes: 0,
-        asking: [],
+        requests: [],
         isGone: false,
         isWelcome: false,
         saidHello: false,
@@ -242,23 +257,23 @@ export class RequestBatcher {
   private take(peer: Peer, { kind, id, subject, data }: Entry): void {
     switch (kind) {
       case Kind.Request: {
-        const handler = this.find(subject);
+        const handler = this.findListener(subject);
         const reply = `${peer.address}.${numberText(id)}`;
         if (handler !== undefined) return handler({ subject, data, reply });
-        return this.add(peer, word(Kind.Nobody, id));
+        return this.add(peer, emptyEntry(Kind.NoListener, id));
       }
       case Kind.Answer:
-        return this.nats.answers.take(id)?.inParcel?.(data);
-      case Kind.Nobody:
-        return this.nats.answers.take(id)?.inParcel?.(undefined);
+        return this.nats.answers.take(id)?.batchedReply?.(data);
+      case Kind.NoListener:
+        return this.nats.answers.take(id)?.batchedReply?.(undefined);
       case Kind.Offer:
         if (peer.isWelcome) return this.routes.set(subject, peer);
         peer.offered.push(subject);
         if (peer.saidHello) return;
         peer.saidHello = true;
-        return this.add(peer, word(Kind.Hello));
+        return this.add(peer, emptyEntry(Kind.Hello));
       case Kind.Hello:
-        return this.add(peer, word(Kind.Welcome));
+        return this.add(peer, emptyEntry(Kind.Welcome));
       case Kind.Welcome:
         peer.isWelcome = true;
         for (const pattern of peer.offered) this.routes.set(pattern, peer);
@@ -268,48 +283,53 @@ export class RequestBatcher {
 }
 
 /** An entry without data. */
-const word = (kind: number, id = 0, subject = ""): Entry => ({ kind, id, subject, data: NOTHING });
+const emptyEntry = (kind: number, id = 0, subject = ""): Entry => ({
+  kind,
+  id,
+  subject,
+  data: EMPTY,
+});
 
-/** Of the process whose answers come to the subject. */
+/** The address of the process that receives replies on the subject. */
 const addressOf = (subject: string): string => subject.slice(0, subject.lastIndexOf("."));
 
-/** A request that went by parcel. */
-class Asking implements Waiter {
-  private readonly parcels: RequestBatcher;
+/** A request that was sent in a batch. */
+class BatchedRequest implements Waiter {
+  private readonly batcher: RequestBatcher;
   private readonly resolve: (answer: BusReply) => void;
   readonly peer: Peer;
   readonly subject: string;
   id = 0;
-  /** Of its parcel's requests; 0 until that is sent. */
+  /** The id of its batch's first request; 0 until the batch is sent. */
   first = 0;
 
   constructor(
-    parcels: RequestBatcher,
+    batcher: RequestBatcher,
     peer: Peer,
     subject: string,
     resolve: (answer: BusReply) => void,
   ) {
-    this.parcels = parcels;
+    this.batcher = batcher;
     this.peer = peer;
     this.subject = subject;
     this.resolve = resolve;
   }
 
-  /** By itself: it was large, or it is the broker's word on the whole parcel. */
+  /** A separate reply: a large answer, or the broker's report on the whole batch. */
   reply(message: Msg): boolean {
-    if (isNoResponders(message)) this.parcels.undelivered(this.peer, this.first);
-    else this.inParcel(plain(message.data));
+    if (isNoResponders(message)) this.batcher.undelivered(this.peer, this.first);
+    else this.batchedReply(plain(message.data));
     return true;
   }
 
-  inParcel(data: Uint8Array | undefined): void {
+  batchedReply(data: Uint8Array | undefined): void {
     if (data !== undefined) return this.resolve({ _tag: "Reply", data });
-    this.parcels.distrust(this.peer, this.subject);
+    this.batcher.distrust(this.peer, this.subject);
     this.resolve({ _tag: "NoResponders" });
   }
 
   lost(): void {
-    this.parcels.distrust(this.peer, this.subject);
+    this.batcher.distrust(this.peer, this.subject);
     this.resolve({ _tag: "TimedOut" });
   }
 }

@@ -1,23 +1,22 @@
 /**
- * One shard's lane of the inbox while this process consumes it: a pull consumer, its deliveries, and how it
- * heals. Fed by `NatsInbox`, feeds the host's mailboxes.
+ * One shard's consumer: a pull consumer on the shard's inbox, its deliveries, and its healing.
  *
- * 1. Taking over is a new consumer under a new name, after deleting the one before it. Resetting the
- *    old one is not enough: pull requests of a frozen host outlive a reset (measured on 2.15.1), and what
- *    it then pulls is lost to everybody until `ack_wait`. A work queue allows one consumer a subject, so the older
- *    lane can't come back while this one is there (`consumerNotUnique`): it stands by until stopped.
- *    The epoch is part of the name: who meets a consumer of a later one gives way, and deletes those of earlier
- *    ones even while it heals. So a host that comes long after its lease was lost takes nothing, and leaves nothing
- *    that keeps its successor out.
- * 2. Unacked messages stay in the stream, so a new consumer delivers them all, at once and in order.
- * 3. Healing (connection lost, consumer gone, broker silent) is taking over from oneself: what was
- *    lost on the way comes again. What the host still holds comes again too and is not handed on
- *    twice: the lane knows it by its sequence, and knows what it acked or put off.
- * 4. A creation without an answer (a broker that elects) may still be carried out: its name is kept and
- *    deleted before the next one, else our own consumer would pass for another host's, for ever.
- * 5. A delivery whose bytes are a claim is fetched before it is handed on, and what follows waits.
- * 6. Its body is removed once the message is gone from the stream: an ack alone may be lost, and the next owner would find
- *    the input without its body.
+ * 1. Taking over creates a consumer with a new name, after deleting the shard's others. A reset is
+ *    not enough: pull requests of a frozen host outlive it (measured on 2.15.1), and what it then
+ *    pulls is lost until `ack_wait`. A work queue allows one consumer per subject, so the replaced
+ *    owner cannot return (`consumerNotUnique`) and stands by until stopped. The name contains the
+ *    epoch. An owner gives way to a later epoch, and deletes consumers of earlier ones even while
+ *    it heals. A host that comes long after it lost its lease therefore takes nothing and keeps no
+ *    successor out.
+ * 2. Unacked messages stay in the stream; a new consumer delivers them all, at once and in order.
+ * 3. Healing (connection lost, consumer gone, broker silent) takes over from itself, which
+ *    redelivers lost messages. A message that the host still holds, acked or put off is recognised
+ *    by its sequence and not delivered twice.
+ * 4. A creation without an answer (during an election) may still happen. Its name is kept and
+ *    deleted before the next attempt, or this consumer would pass for another host's for ever.
+ * 5. The body of a claim check is fetched before the delivery; later deliveries wait.
+ * 6. The body is removed once the message has left the stream. An ack alone may be lost, and the
+ *    next owner would find the input without its body.
  */
 import type { Msg, Subscription } from "@nats-io/nats-core";
 import { randomUUID } from "node:crypto";
@@ -26,47 +25,51 @@ import type { BlobsShape } from "../../core/journal/Blobs.ts";
 import { LaneTaken, type Delivery } from "../../core/inbox/Inbox.ts";
 import type { Epoch, ShardId } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
-import { claimIn, readClaimCheck, resolveClaimCheck } from "./claimCheck.ts";
+import { findClaimCheck, readClaimCheck, resolveClaimCheck } from "./claimCheck.ts";
 import { ApiCode, ApiRefusal } from "./JetStreamApi.ts";
 import { DeliveryLedger } from "./DeliveryLedger.ts";
 import type { NatsShape } from "./Nats.ts";
 import { retryPause } from "./retryPause.ts";
 import { NANOS_PER_MS } from "./streamConfigs.ts";
 
-/** Nothing waits for it: take-over and healing redeliver at once. It only frees what a bug might leave
- *  unacked for ever, and must be longer than the slowest turn and the longest put-off. */
+/**
+ * Nothing waits for it, because take-over and healing redeliver at once. It only frees what a bug
+ * might leave unacked for ever, and is longer than the slowest turn and the longest nak delay.
+ */
 const ACK_WAIT_MS = 60 * 60 * 1_000;
-/** A slow agent must not stall its shard; past a few in memory the host keeps sequence numbers only. */
+/** A slow agent must not stall its shard. Past a few inputs the host keeps only their sequences. */
 const ACK_PENDING_MAX = 100_000;
+/** Enough to hide the round trip of a pull. */
 const PULL_MESSAGES = 512;
-/** Bounds what the server queues for this connection: past 64 MiB it would cut it. */
+/** Bounds what the server queues for this connection, which it closes past 64 MiB. */
 const PULL_BYTES = 4 * 1024 * 1024;
 const PULL_EXPIRES_MS = 30_000;
-/** One message a lane that has nothing else to say: 64 lanes cost the broker nothing. */
+/** One message per idle consumer: those of 64 shards cost the broker nothing. */
 const HEARTBEAT_MS = 2_000;
 /**
- * Two heartbeats and some. When a server of a cluster dies, the lanes whose consumers it led are silent:
- * this is then what their inputs wait for, so it is no longer than the election that happens meanwhile.
+ * More than two heartbeats. When a server of a cluster dies, the consumers that it led are silent
+ * and their inputs wait this long, so it is no longer than the election that happens meanwhile.
  */
 const SILENCE_MAX_MS = 5_000;
-/** For what hangs on there being nothing to hear: a heartbeat and some. */
-const HEARD_MAX_MS = HEARTBEAT_MS + 500;
-/** How often silence is looked for: adds to it. */
-const LOOK_MS = 500;
-/** How long an overtaken or deleted lane waits, so that whoever takes it over is first. */
+/** Longer silence means that messages may exist that have not arrived: more than a heartbeat. */
+const FRESH_MAX_MS = HEARTBEAT_MS + 500;
+/** How often silence is checked; adds to `SILENCE_MAX_MS`. */
+const CHECK_INTERVAL_MS = 500;
+/** The `retryPause` attempt of a replaced or deleted consumer, so that its successor is first. */
 const STAND_BY_ATTEMPT = 10;
-/** Two hosts that take one lane over at once: each try deletes the other's. */
+/** Two hosts may take a shard over at once; each attempt deletes the other's consumer. */
 const TAKE_OVERS_MAX = 20;
-/** For acks that are on their way to be counted before a stopped lane's consumer is deleted. */
+/** For sent acks to be counted before the consumer is deleted, and how often that is checked. */
 const STOP_DRAIN_MS = 1_000;
 const STOP_POLL_MS = 10;
-/** How long after an ack it is looked whether the message has gone, and how often. */
-const BODY_LOOK_MS = 1_000;
-const BODY_LOOKS = 5;
+/** How long after an ack the stream is checked for the message, and how many times. */
+const BODY_CHECK_MS = 1_000;
+const BODY_CHECKS = 5;
 const RECONNECTED = "reconnected";
-/** Before the epoch in a consumer's name; no id begins like this. */
+/** Precedes the epoch in a consumer's name. No UUID begins like this. */
 const EPOCH_MARK = "epoch";
 
+/** Fed by `NatsInbox`; feeds the host's mailboxes. */
 export class ShardConsumer {
   private readonly nats: NatsShape;
   private readonly blobs: BlobsShape;
@@ -78,14 +81,16 @@ export class ShardConsumer {
   private readonly stopping = new AbortController();
   private readonly offChange: () => void;
   private readonly watchdog: NodeJS.Timeout;
-  private consumer = "";
-  /** Consumers of ours whose creation was not answered: they may come to be, and would keep us out. */
-  private readonly doubtful = new Set<string>();
+  /** The JetStream consumer's name; empty before the first take-over. */
+  private consumerName = "";
+  /** Consumers whose creation was not answered (rule 4). */
+  private readonly unconfirmed = new Set<string>();
   private subscription: Subscription | undefined;
-  private wanted = 0;
-  private heardMs = performance.now();
+  /** Messages that open pulls may still deliver. */
+  private requested = 0;
+  private lastMessageMs = performance.now();
   private healing: Promise<void> | undefined;
-  /** Set while a claim is fetched: deliveries behind it. */
+  /** Set while a body is fetched: the deliveries that wait for it (rule 5). */
   private waiting: Delivery[] | undefined;
 
   constructor(
@@ -105,13 +110,14 @@ export class ShardConsumer {
       if (up) this.heal(RECONNECTED);
     });
     this.watchdog = setInterval(() => {
-      if (performance.now() - this.heardMs > SILENCE_MAX_MS) this.heal("the broker is silent");
-    }, LOOK_MS);
+      if (performance.now() - this.lastMessageMs > SILENCE_MAX_MS)
+        this.heal("the broker is silent");
+    }, CHECK_INTERVAL_MS);
   }
 
   /**
-   * Takes the lane from whoever has it. Rejects with `BrokerUnavailable`, `ApiRefusal` or `LaneTaken`. One that is
-   * stopped meanwhile ends with the request that is out, and leaves no consumer.
+   * Takes the shard over (rule 1). Rejects with `BrokerUnavailable`, `ApiRefusal` or `LaneTaken`.
+   * After `stop` it ends with the request in flight, and leaves no consumer.
    */
   async takeOver(): Promise<void> {
     for (let attempt = 1; !this.stopping.signal.aborted; attempt++) {
@@ -130,29 +136,31 @@ export class ShardConsumer {
     }
   }
 
-  /** A broker that is silent may keep something from us. */
+  /** As `InboxConsumer.caughtUp`. False also while the broker is silent. */
   get caughtUp(): boolean {
-    const isFresh = performance.now() - this.heardMs < HEARD_MAX_MS;
+    const isFresh = performance.now() - this.lastMessageMs < FRESH_MAX_MS;
     return this.ledger.pending === 0 && this.waiting === undefined && isFresh;
   }
 
+  /** As `InboxConsumer.stop`. */
   async stop(): Promise<void> {
     if (this.stopping.signal.aborted) return;
     this.stopping.abort();
     this.offChange();
     clearInterval(this.watchdog);
     await this.healing;
-    if (this.consumer !== "") await this.leave();
+    if (this.consumerName !== "") await this.leave();
   }
 
   private async leave(): Promise<void> {
     try {
       await this.drainAcks();
-      await this.deleteConsumer(this.consumer);
+      await this.deleteConsumer(this.consumerName);
     } catch (error) {
-      if (isNotFound(error)) return; // the next owner has deleted it already
-      // The next owner deletes the consumer anyway; acks that were not counted are redeliveries.
-      this.nats.connection.log("warn", "a lane was left unfinished", {
+      if (isNotFound(error)) return; // deleted by the next owner
+      // The next owner deletes the consumer anyway. Inputs whose acks were not counted are
+      // redelivered.
+      this.nats.connection.log("warn", "a shard's consumer could not be removed", {
         shard: this.shard,
         error: String(error),
       });
@@ -161,13 +169,15 @@ export class ShardConsumer {
     }
   }
 
-  /** Acks are counted by the server in its own time; a consumer deleted before that forgets them.
-   *  What still arrives is counted in the ledger, and handed on to nobody. */
+  /**
+   * Waits until the server has counted the acks that were sent; deleting the consumer earlier would
+   * lose them. Messages that still arrive are recorded in the ledger and not delivered.
+   */
   private async drainAcks(): Promise<void> {
     const deadline = performance.now() + STOP_DRAIN_MS;
     while (performance.now() < deadline) {
       const info = await this.nats.api.call<{ num_ack_pending: number }>(
-        `CONSUMER.INFO.${this.stream}.${this.consumer}`,
+        `CONSUMER.INFO.${this.stream}.${this.consumerName}`,
       );
       if (info.num_ack_pending <= this.ledger.unacked) return;
       await new Promise((resolve) => setTimeout(resolve, STOP_POLL_MS));
@@ -176,7 +186,7 @@ export class ShardConsumer {
 
   private async createConsumer(): Promise<void> {
     const name = `${this.namePrefix}${EPOCH_MARK}${this.epoch}-${randomUUID()}`;
-    this.doubtful.add(name);
+    this.unconfirmed.add(name);
     const config = {
       name,
       durable_name: name,
@@ -186,16 +196,16 @@ export class ShardConsumer {
       ack_wait: ACK_WAIT_MS * NANOS_PER_MS,
       max_deliver: -1,
       max_ack_pending: ACK_PENDING_MAX,
-      // Its state is nothing to keep (rule 2); on disk it is a file written and renamed for each
-      // busy shard ten times a second, a quarter of the broker's work under load.
+      // Its state is expendable (rule 2). On disk it would be a file that is written and renamed
+      // ten times a second for each busy shard: a quarter of the broker's work under load.
       mem_storage: true,
     };
     const created = await this.nats.api.call<{ num_pending: number }>(
       `CONSUMER.CREATE.${this.stream}.${name}`,
       { stream_name: this.stream, action: "create", config },
     );
-    this.doubtful.clear(); // one that is stored late is refused now that this one is there
-    this.consumer = name;
+    this.unconfirmed.clear(); // a late creation is refused now that this consumer exists
+    this.consumerName = name;
     this.subscription?.unsubscribe();
     const inbox = this.nats.connection.newInbox();
     this.subscription = this.nats.connection.client.subscribe(inbox, {
@@ -205,17 +215,17 @@ export class ShardConsumer {
       },
     });
     this.ledger.pending = created.num_pending;
-    this.heardMs = performance.now();
-    this.wanted = 0;
+    this.lastMessageMs = performance.now();
+    this.requested = 0;
     this.pull(inbox);
   }
 
   private pull(inbox: string): void {
     if (this.stopping.signal.aborted) return;
-    const batch = PULL_MESSAGES - this.wanted;
-    this.wanted = PULL_MESSAGES;
+    const batch = PULL_MESSAGES - this.requested;
+    this.requested = PULL_MESSAGES;
     this.nats.connection.client.publish(
-      `$JS.API.CONSUMER.MSG.NEXT.${this.stream}.${this.consumer}`,
+      `$JS.API.CONSUMER.MSG.NEXT.${this.stream}.${this.consumerName}`,
       JSON.stringify({
         batch,
         max_bytes: Math.max(PULL_BYTES, 2 * this.nats.messageBytesMax),
@@ -227,52 +237,52 @@ export class ShardConsumer {
   }
 
   private receive(message: Msg, inbox: string): void {
-    this.heardMs = performance.now();
+    this.lastMessageMs = performance.now();
     if (message.subject === inbox) return this.receiveStatus(message, inbox);
-    this.wanted--;
+    this.requested--;
     const delivery = this.ledger.take(message, this.nats);
-    if (delivery !== undefined) this.handOn(delivery);
-    if (this.wanted <= PULL_MESSAGES / 2) this.pull(inbox);
+    if (delivery !== undefined) this.enqueue(delivery);
+    if (this.requested <= PULL_MESSAGES / 2) this.pull(inbox);
   }
 
   private receiveStatus(message: Msg, inbox: string): void {
     const code = message.headers?.code;
     if (code === 100) return; // a heartbeat
     const left = message.headers?.get("Nats-Pending-Messages") ?? "";
-    // This pull is over (expired, complete, full by bytes, leader changed) and says what is left of
-    // it. One without that says that the consumer is gone, or that nobody serves it.
+    // The pull is over (expired, complete, full by bytes, leader changed); the header has what is
+    // left of it. Without the header, the consumer is gone or nothing serves it.
     if (left === "") return this.heal(`status ${code}`);
-    this.wanted = Math.max(0, this.wanted - Number(left));
-    if (this.wanted <= PULL_MESSAGES / 2) this.pull(inbox);
+    this.requested = Math.max(0, this.requested - Number(left));
+    if (this.requested <= PULL_MESSAGES / 2) this.pull(inbox);
   }
 
-  private handOn(delivery: Delivery): void {
+  private enqueue(delivery: Delivery): void {
     if (this.stopping.signal.aborted) return;
     if (this.waiting !== undefined) this.waiting.push(delivery);
-    else if (readClaimCheck(delivery.data) === undefined) this.give(delivery);
+    else if (readClaimCheck(delivery.data) === undefined) this.deliver(delivery);
     else {
       this.waiting = [delivery];
-      void this.handOnWaiting(this.waiting);
+      void this.deliverWaiting(this.waiting);
     }
   }
 
-  private async handOnWaiting(queue: Delivery[]): Promise<void> {
+  private async deliverWaiting(queue: Delivery[]): Promise<void> {
     for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
-      const data = await this.fetchClaim(next);
+      const data = await this.fetchBody(next);
       if (this.stopping.signal.aborted) return;
-      this.give({ ...next, data, ack: () => this.ackClaimed(next) });
+      this.deliver({ ...next, data, ack: () => this.ackWithBody(next) });
     }
     this.waiting = undefined;
   }
 
   /** Rule 6. */
-  private ackClaimed({ seq, data, ack }: Delivery): void {
+  private ackWithBody({ seq, data, ack }: Delivery): void {
     ack();
-    const claim = claimIn(data);
-    if (claim !== undefined)
-      void this.removeBody(seq, claim.blob).catch((error: unknown) =>
-        this.nats.connection.log("warn", "the body of an input that is done could not be removed", {
-          blob: claim.blob,
+    const check = findClaimCheck(data);
+    if (check !== undefined)
+      void this.removeBody(seq, check.blob).catch((error: unknown) =>
+        this.nats.connection.log("warn", "the body of an acked input could not be removed", {
+          blob: check.blob,
           error: String(error),
         }),
       );
@@ -280,20 +290,20 @@ export class ShardConsumer {
 
   private async removeBody(seq: number, blob: string): Promise<void> {
     const { signal } = this.stopping;
-    for (let look = 0; look < BODY_LOOKS && !signal.aborted; look++) {
-      await delay(BODY_LOOK_MS, undefined, { signal }).catch(() => undefined);
-      if (signal.aborted) return; // it stays, until its agent is erased
+    for (let check = 0; check < BODY_CHECKS && !signal.aborted; check++) {
+      await delay(BODY_CHECK_MS, undefined, { signal }).catch(() => undefined);
+      if (signal.aborted) return; // it stays until its agent is erased
       if ((await this.nats.reader.byLeader(this.stream, { seq })) !== undefined) continue;
       return this.blobs.remove(blob);
     }
   }
 
-  private async fetchClaim(delivery: Delivery): Promise<Uint8Array> {
+  private async fetchBody(delivery: Delivery): Promise<Uint8Array> {
     for (let attempt = 0; !this.stopping.signal.aborted; attempt++) {
       try {
         return await resolveClaimCheck(this.blobs, delivery.data);
       } catch (error) {
-        // The host finds no envelope in a claim's frame and puts the input aside as corrupt.
+        // The host finds no envelope in a claim check and sets the input aside as corrupt.
         if (error instanceof CorruptFrame) break;
         await retryPause(this.nats.connection, attempt, this.stopping.signal);
       }
@@ -301,11 +311,11 @@ export class ShardConsumer {
     return delivery.data;
   }
 
-  private give(delivery: Delivery): void {
+  private deliver(delivery: Delivery): void {
     try {
       this.handler(delivery);
     } catch (error) {
-      // A throw here would end the client's reading loop without a word: make it fatal instead.
+      // A throw here would silently end the client's read loop. It is made fatal instead.
       queueMicrotask(() => {
         throw error;
       });
@@ -313,32 +323,36 @@ export class ShardConsumer {
   }
 
   private heal(why: string): void {
-    // Before its first consumer there is nothing to heal: `takeOver` succeeds, or its caller tries again.
-    const taken = this.consumer !== "";
+    // Before the first consumer there is nothing to heal; the caller of `takeOver` retries.
+    const taken = this.consumerName !== "";
     if (!taken || this.stopping.signal.aborted || this.healing !== undefined) return;
     const level = why === RECONNECTED ? "info" : "warn";
-    this.nats.connection.log(level, "a lane begins again", { shard: this.shard, why });
-    this.healing = this.beginAgain(why === RECONNECTED ? 0 : STAND_BY_ATTEMPT).finally(() => {
+    this.nats.connection.log(level, "a shard's consumer is created again", {
+      shard: this.shard,
+      why,
+    });
+    this.healing = this.recreate(why === RECONNECTED ? 0 : STAND_BY_ATTEMPT).finally(() => {
       this.healing = undefined;
     });
   }
 
-  private async beginAgain(firstAttempt: number): Promise<void> {
+  private async recreate(firstAttempt: number): Promise<void> {
     const { signal } = this.stopping;
     for (let attempt = firstAttempt; !signal.aborted; attempt++) {
       await retryPause(this.nats.connection, attempt, signal);
       try {
-        for (const name of [this.consumer, ...this.doubtful]) await this.deleteConsumer(name);
+        for (const name of [this.consumerName, ...this.unconfirmed])
+          await this.deleteConsumer(name);
         return await this.createConsumer();
       } catch (error) {
         if (!isNotUnique(error)) continue;
-        attempt = STAND_BY_ATTEMPT; // another host has the lane now
-        await this.deleteEarlier().catch(() => undefined); // tried again
+        attempt = STAND_BY_ATTEMPT; // another host consumes the shard now
+        await this.deleteEarlier().catch(() => undefined); // retried
       }
     }
   }
 
-  /** Consumers of owners before us: one that came late, and maybe died before it could give way. */
+  /** Deletes consumers of earlier epochs: a late owner may have died before it gave way. */
   private async deleteEarlier(): Promise<void> {
     for (const name of await this.consumersOfShard())
       if (this.epochOf(name) < this.epoch) await this.deleteConsumer(name);

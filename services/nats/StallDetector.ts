@@ -1,19 +1,20 @@
 /**
- * Notices that the server behind this process's connection answers it and stores nothing, as one does that is cut off from its
- * cluster, and goes to another: the client alone stays while the server answers its pings. Every process writes a
- * lease at least each third of a TTL, so `NatsLeases` feeds this.
+ * Detects a server that answers this process's connection and stores nothing, such as one that is
+ * cut off from its cluster, and reconnects to another server. The client alone would stay, because
+ * the server still answers its pings. Fed by `NatsLeases`: every process writes a lease at least
+ * once per third of a TTL.
  *
- * Where no server stores anything the process goes round them all, which costs nothing that was not broken: it holds no
- * shard then, and no webhook is taken.
+ * Where no server stores anything the process tries them all in turn. This does no further harm: it
+ * holds no shard then, and accepts no webhook.
  */
 import type { NatsConnectionShape } from "./NatsConnection.ts";
 
 /** Longer than a healthy cluster needs to elect a leader (4 to 9 s on nats-server 2.15.1). */
-const STRANDED_MS = 10_000;
+const STALLED_MS = 10_000;
 
 export class StallDetector {
   private readonly connection: NatsConnectionShape;
-  /** Of the first write that was not answered since one was, by the monotonic clock. */
+  /** When the first write since the last answered one failed, by the monotonic clock. */
   private sinceMs: number | undefined;
 
   constructor(connection: NatsConnectionShape) {
@@ -21,7 +22,7 @@ export class StallDetector {
     connection.onChange(() => (this.sinceMs = undefined));
   }
 
-  /** What became of a write to a stream, or of a question to its leader. */
+  /** Reports whether a write to a stream, or a request to its leader, was answered. */
   heard(answered: boolean): void {
     if (answered || !this.connection.connected()) {
       this.sinceMs = undefined;
@@ -29,12 +30,12 @@ export class StallDetector {
     }
     const nowMs = performance.now();
     this.sinceMs ??= nowMs;
-    if (nowMs - this.sinceMs < STRANDED_MS) return;
+    if (nowMs - this.sinceMs < STALLED_MS) return;
     this.sinceMs = undefined;
-    this.connection.log("warn", "the broker's server stores nothing; trying another", {
+    this.connection.log("warn", "the connected server stores nothing; reconnecting to another", {
       server: this.connection.client.getServer(),
     });
-    // Never rejects while the connection is open; a closed one has nothing to go to.
+    // Rejects only for a closed connection, which needs no server.
     void this.connection.client.reconnect().catch(() => undefined);
   }
 }

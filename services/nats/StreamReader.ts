@@ -1,15 +1,15 @@
 /**
- * Reading stored messages without a consumer. Two ways, and when each is right:
+ * Reads stored messages without a consumer, in two ways:
  *
- * - `byLeader` asks the stream's leader: the newest there is. For anything whose absence is decided
- *   on, since in a cluster a replica that lags answers a direct get with "no such message".
- * - `direct` and the batches of `messages` may be served by any replica: fast, and always a prefix
- *   of the truth. What a replica gives is stored; what it does not give means nothing yet.
+ * - `byLeader` asks the stream's leader, which has the newest state. It is used where a message's
+ *   absence matters: a replica that lags answers a direct get with "no such message".
+ * - `direct` and the batches of `messages` may be served by any replica. They are fast, and a
+ *   replica's messages are a prefix of the stream. A message that it lacks may still be stored.
  *
- * `messages` therefore reads in batches and lets the leader have the last word on where the end is.
- * Processes at the edge have no direct gets (`leaderOnly`): their answers are stored bytes, published wherever the asker
- * says, so that who may store bytes could put them into a journal. The leader's answers are JSON.
- * Feeds: `NatsJournal`, `NatsInbox`, `NatsLeases`, `NatsSnapshots`, `NatsBlobs`.
+ * `messages` therefore reads in batches and asks the leader for the end. Processes at the edge may
+ * not use direct gets (`leaderOnly`). The reply to a direct get is the stored bytes, published to a
+ * subject that the requester chooses, so a user who may store bytes could publish them into a
+ * journal. The leader's replies are JSON.
  */
 import type { Sequence } from "../../schemas/Address.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
@@ -26,11 +26,12 @@ import {
 export type MessageQuery =
   | { readonly seq: number }
   | { readonly last_by_subj: string }
-  /** The first of the subject at or after `seq`. */
+  /** The first message of the subject at or after `seq`. */
   | { readonly seq: number; readonly next_by_subj: string };
 
 const encoder = new TextEncoder();
 
+/** Used by `NatsJournal`, `NatsInbox`, `NatsLeases`, `NatsSnapshots` and `NatsBlobs`. */
 export class StreamReader {
   private readonly replies: ReplyInbox;
   private readonly api: JetStreamApi;
@@ -42,7 +43,10 @@ export class StreamReader {
     this.leaderOnly = leaderOnly;
   }
 
-  /** Rejects with `BrokerUnavailable`, or `ApiRefusal` (no such stream). */
+  /**
+   * Returns undefined when there is no such message. Rejects with `BrokerUnavailable` or
+   * `ApiRefusal`.
+   */
   async byLeader(stream: string, query: MessageQuery): Promise<StoredMessage | undefined> {
     try {
       const { message } = await this.api.call<{ message: LeaderMessage }>(
@@ -56,7 +60,7 @@ export class StreamReader {
     }
   }
 
-  /** Undefined: this replica has none. Rejects with `BrokerUnavailable`. */
+  /** Returns undefined when this replica has no such message. Rejects with `BrokerUnavailable`. */
   async direct(stream: string, query: MessageQuery): Promise<StoredMessage | undefined> {
     if (this.leaderOnly) return this.byLeader(stream, query);
     const message = await this.api.request(
@@ -70,7 +74,10 @@ export class StreamReader {
     return new DirectMessage(message, headers);
   }
 
-  /** Messages of a subject (wildcards allowed) in stored order. Rejects with `BrokerUnavailable`. */
+  /**
+   * Messages of a subject (wildcards allowed) in stored order, up to `range.toSeq` or the end as
+   * the leader reports it. Rejects with `BrokerUnavailable` or `ApiRefusal`.
+   */
   async *messages(
     stream: string,
     subject: string,
@@ -80,7 +87,7 @@ export class StreamReader {
       for (const message of batch) yield message;
   }
 
-  /** As `messages`, those at once that have come. */
+  /** As `messages`, in groups that arrived together. No group is empty. */
   async *batches(
     stream: string,
     subject: string,

@@ -1,11 +1,12 @@
 /**
- * One reading of a subject's stored messages by direct gets, from a sequence on, until the replica that answers has no
- * more. Used by `StreamReader`, which lets the leader have the last word.
+ * Reads the stored messages of a subject by batched direct gets, from a sequence on, until the
+ * replica has no more. Used by `StreamReader`, which asks the leader for the end.
  *
- * 1. What has come can be taken while the rest of its batch is under way: who replays works while the server reads.
- * 2. The next batch is asked for when one has ended, unless `BATCH_BYTES` wait to be taken: so two batches are in memory
- *    at most, and less than a server lets a connection fall behind.
- * 3. A message that was lost on the way ends its batch: what came before it is good, the rest is asked for again.
+ * 1. Messages can be taken while the rest of their batch is in flight, so a replay works while the
+ *    server reads.
+ * 2. The next batch is requested when one has ended, unless `BATCH_BYTES` wait to be taken. At most
+ *    two batches are therefore in memory, less than a server lets a connection fall behind.
+ * 3. A lost message ends its batch. The messages before it are kept; the rest is requested again.
  */
 import type { Msg } from "@nats-io/nats-core";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
@@ -13,11 +14,14 @@ import type { Sequence } from "../../schemas/Address.ts";
 import { HeaderText } from "./HeaderText.ts";
 import { isNoResponders, plain, type Lost, type ReplyInbox } from "./ReplyInbox.ts";
 
-/** A server reads on while a batch lasts, and stands still from its end until the next one is asked for. */
+/** Large, because the server idles from the end of a batch until it receives the next request. */
 const BATCH_MESSAGES = 10_000;
-/** Two such are a small part of what a host has, and of the 64 MiB that a server keeps for one connection. */
+/**
+ * Two batches are a small part of a host's memory, and of the 64 MiB that a server keeps per
+ * connection.
+ */
 const BATCH_BYTES = 4 * 1024 * 1024;
-/** From one message of a batch to the next. */
+/** The longest wait from one message of a batch to the next. */
 const BATCH_STALL_MS = 5_000;
 const encoder = new TextEncoder();
 
@@ -26,17 +30,19 @@ export interface StoredMessage {
   readonly seq: Sequence;
   readonly storedMs: number;
   readonly data: Uint8Array;
-  /** Value of a header, undefined when it has none of that name. */
+  /** The value of a header; undefined when there is none with that name. */
   readonly header: (name: string) => string | undefined;
 }
 
+/** Sequences, both inclusive. */
 export interface StreamRange {
   readonly fromSeq: number;
+  /** Default: no limit. */
   readonly toSeq?: number;
 }
 
 export class StreamReading {
-  /** Where it goes on: after the last message that came. */
+  /** The sequence after the last message that arrived. */
   next: number;
   private readonly replies: ReplyInbox;
   private readonly stream: string;
@@ -44,9 +50,9 @@ export class StreamReading {
   private readonly toSeq: number;
   private queue: StoredMessage[] = [];
   private queuedBytes = 0;
-  /** Sequence of the last message of the batch that is under way; 0: none of it has come. */
+  /** The sequence of the last message that arrived of the current batch; 0 before the first. */
   private cursor = 0;
-  /** Forgets the request that is out; undefined: none is. */
+  /** Cancels the request in flight; undefined without one. */
   private forget: (() => void) | undefined;
   private ended = false;
   private failed: BrokerUnavailable | undefined;
@@ -58,17 +64,20 @@ export class StreamReading {
     this.subject = subject;
     this.next = range.fromSeq;
     this.toSeq = range.toSeq ?? Number.MAX_SAFE_INTEGER;
-    this.ask();
+    this.requestBatch();
   }
 
-  /** Those that have come since, at least one; none: there are no more here. Rejects with `BrokerUnavailable`. */
+  /**
+   * Waits for messages that were not taken yet, and returns them. An empty array means that the
+   * replica has no more. Rejects with `BrokerUnavailable`.
+   */
   async take(): Promise<readonly StoredMessage[]> {
     for (;;) {
       if (this.queue.length > 0) {
         const taken = this.queue;
         this.queue = [];
         this.queuedBytes = 0;
-        this.ask();
+        this.requestBatch();
         return taken;
       }
       if (this.failed !== undefined) throw this.failed;
@@ -77,14 +86,14 @@ export class StreamReading {
     }
   }
 
-  /** Nobody takes more. */
+  /** Ends the reading. */
   cancel(): void {
     this.ended = true;
     this.forget?.();
   }
 
   /** Rule 2. */
-  private ask(): void {
+  private requestBatch(): void {
     if (this.next > this.toSeq) this.ended = true;
     if (this.ended || this.failed !== undefined || this.forget !== undefined) return;
     if (this.queuedBytes >= BATCH_BYTES) return;
@@ -111,7 +120,7 @@ export class StreamReading {
     if (!isOver) this.forget = forget;
   }
 
-  /** Says whether it is the batch's last. */
+  /** Returns whether this reply ends the batch. */
   private receive(message: Msg): boolean {
     const headers = HeaderText.of(message);
     const code = headers?.code ?? 0;
@@ -134,7 +143,7 @@ export class StreamReading {
     if (message.seq > this.toSeq) return;
     this.queue.push(message);
     this.queuedBytes += message.data.length;
-    this.told();
+    this.wakeTaker();
   }
 
   private lost(why: Lost): void {
@@ -145,26 +154,28 @@ export class StreamReading {
   private endBatch(isMore: boolean): true {
     this.forget = undefined;
     if (!isMore) this.ended = true;
-    this.ask();
-    this.told();
+    this.requestBatch();
+    this.wakeTaker();
     return true;
   }
 
   private fail(why: string): true {
     this.forget = undefined;
     this.failed = new BrokerUnavailable({ message: `direct get of ${this.stream}: ${why}` });
-    this.told();
+    this.wakeTaker();
     return true;
   }
 
-  private told(): void {
+  private wakeTaker(): void {
     const { wake } = this;
     this.wake = undefined;
     wake?.();
   }
 }
 
-/** A direct get's answer. Its subject and time are read when somebody asks: replay asks for neither. */
+/**
+ * A reply to a direct get. Its subject and time are parsed on demand, because replay needs neither.
+ */
 export class DirectMessage implements StoredMessage {
   readonly seq: Sequence;
   readonly data: Uint8Array;

@@ -1,17 +1,18 @@
 /**
- * Values by subject: exact ones, and patterns that end in `.>`, which are for every subject that goes on from there.
- * Fed by `OwnListeners` and `RequestBatcher`.
+ * A map from subjects to values. A key is an exact subject, or a pattern that ends in `.>` and
+ * matches every subject that begins with the part before it. Used by `InProcessListeners` and
+ * `RequestBatcher`.
  */
 const WILDCARD_END = ".>";
 
 export class SubjectTable<A> {
   private readonly exact = new Map<string, A>();
-  /** By what stands before the wildcard, with its dot. */
+  /** By the part before the wildcard, with its dot. */
   private readonly patterns = new Map<string, A>();
-  /** How many dots the keys of patterns have: subjects are cut there to look them up. */
+  /** The numbers of dots in the keys of `patterns`. Subjects are cut there for a lookup. */
   private readonly depths = new Set<number>();
 
-  /** Throws `TypeError` for a pattern of another form. */
+  /** Replaces an earlier value. Throws `TypeError` for a pattern of another form. */
   set(pattern: string, value: A): void {
     const key = keyOf(pattern);
     if (key === pattern) this.exact.set(key, value);
@@ -21,7 +22,7 @@ export class SubjectTable<A> {
     }
   }
 
-  /** Of this very pattern. */
+  /** The value of exactly this pattern. */
   get(pattern: string): A | undefined {
     const key = keyOf(pattern);
     return (key === pattern ? this.exact : this.patterns).get(key);
@@ -37,8 +38,9 @@ export class SubjectTable<A> {
     this.patterns.clear();
   }
 
+  /** The value for a subject: of the exact key, otherwise of a pattern. */
   find(subject: string): A | undefined {
-    // Not looked up for nothing: a subject that was just put together has to be hashed for it.
+    // An empty map is skipped, because the lookup would hash a newly concatenated subject.
     const exact = this.exact.size === 0 ? undefined : this.exact.get(subject);
     if (exact !== undefined) return exact;
     for (const depth of this.depths) {
@@ -48,7 +50,7 @@ export class SubjectTable<A> {
     return undefined;
   }
 
-  /** Deletes what `find` finds. */
+  /** Deletes the entry that `find` returns. */
   forget(subject: string): void {
     if (this.exact.delete(subject)) return;
     for (const depth of this.depths) if (this.patterns.delete(head(subject, depth))) return;
@@ -58,11 +60,13 @@ export class SubjectTable<A> {
 function keyOf(pattern: string): string {
   const key = pattern.endsWith(WILDCARD_END) ? pattern.slice(0, -1) : pattern;
   if (key.includes("*") || key.includes(">"))
-    throw new TypeError(`who listens alone names a subject, or one that ends in ".>": ${pattern}`);
+    throw new TypeError(
+      `an exclusive listener needs an exact subject, or one that ends in ".>": ${pattern}`,
+    );
   return key;
 }
 
-/** Up to the dot of that number, with it; the whole subject when it has fewer. */
+/** The subject up to and including its `dots`-th dot; the whole subject when it has fewer. */
 function head(subject: string, dots: number): string {
   let at = -1;
   for (let n = 0; n < dots; n++) {

@@ -1,28 +1,30 @@
 /**
- * The content of a parcel (`RequestBatcher`): a version, then entries, each:
+ * The encoding of a batch of requests and answers (`RequestBatcher`): a version byte, then entries.
+ * Each entry is:
  *
  *     u8   kind
- *     u48  id      of the request; 0 for kinds without one
- *     u16  bytes of the subject
- *     u32  bytes of the data
+ *     u48  id of the request; 0 for kinds without one
+ *     u16  length of the subject in bytes
+ *     u32  length of the data in bytes
  *     the subject in UTF-8, the data
  *
- * Numbers are little-endian. A reader passes over kinds that it does not know, and over a whole parcel of another version.
+ * Numbers are little-endian. A reader ignores kinds that it does not know, and ignores a whole
+ * batch of another version.
  */
-/** Written by this release, and the only one that it reads. */
-const PARCEL_VERSION = 1;
+/** The version that this release writes, and the only one that it reads. */
+const BATCH_VERSION = 1;
 
 export const Kind = {
-  /** Somebody awaits an answer with this id. */
+  /** The sender awaits an answer with this id. */
   Request: 1,
   Answer: 2,
-  /** Nobody listens alone here on the subject of the request: nothing was delivered. */
-  Nobody: 3,
-  /** The sender listens alone on the subject, a pattern, and takes parcels. */
+  /** This process has no exclusive listener on the request's subject. Nothing was delivered. */
+  NoListener: 3,
+  /** The sender is the exclusive listener on the subject, a pattern, and accepts batches. */
   Offer: 4,
-  /** Does this arrive? */
+  /** Asks whether batches reach the receiver. */
   Hello: 5,
-  /** It does. */
+  /** Confirms a `Hello`. */
   Welcome: 6,
 } as const;
 
@@ -33,27 +35,27 @@ export interface Entry {
   readonly data: Uint8Array;
 }
 
-/** Of an id: more requests than a process makes in its life. */
+/** Six bytes number more requests than a process makes in its life. */
 const ID_BYTES = 6;
-/** After the kind. */
+/** The id follows the kind. */
 const ID_AT = 1;
 const SUBJECT_LENGTH_AT = ID_AT + ID_BYTES;
 const DATA_LENGTH_AT = SUBJECT_LENGTH_AT + 2;
-/** Of an entry, before its subject. */
+/** Length of an entry before its subject. */
 const HEAD_BYTES = DATA_LENGTH_AT + 4;
-/** Before the first entry. */
+/** Length of the version, before the first entry. */
 const VERSION_BYTES = 1;
-/** UTF-8 bytes that one UTF-16 unit takes at most. */
+/** The most UTF-8 bytes that one UTF-16 code unit takes. */
 const UTF8_BYTES_MAX = 3;
 
-/** Bytes that an entry takes at most. */
+/** An upper bound of an entry's encoded length in bytes. */
 export const entryBytesMax = (subject: string, data: Uint8Array): number =>
   HEAD_BYTES + subject.length * UTF8_BYTES_MAX + data.length;
 
-/** `bytesMax`: the sum of `entryBytesMax`. */
-export function encodeParcel(entries: ReadonlyArray<Entry>, bytesMax: number): Uint8Array {
+/** `bytesMax`: the sum of the entries' `entryBytesMax`. */
+export function encodeBatch(entries: ReadonlyArray<Entry>, bytesMax: number): Uint8Array {
   const out = Buffer.allocUnsafe(VERSION_BYTES + bytesMax);
-  out[0] = PARCEL_VERSION;
+  out[0] = BATCH_VERSION;
   let at = VERSION_BYTES;
   for (const { kind, id, subject, data } of entries) {
     const subjectBytes = subject === "" ? 0 : out.write(subject, at + HEAD_BYTES);
@@ -68,21 +70,24 @@ export function encodeParcel(entries: ReadonlyArray<Entry>, bytesMax: number): U
   return out.subarray(0, at);
 }
 
-/** What can be read, in order; data are views. Says whether that was all of it. */
-export function readParcel(bytes: Uint8Array, take: (entry: Entry) => void): boolean {
-  const parcel = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-  if (parcel[0] !== PARCEL_VERSION) return false;
+/**
+ * Calls `take` with each entry that can be decoded, in order; its data is a view of `bytes`.
+ * Returns whether the whole batch was decoded.
+ */
+export function readBatch(bytes: Uint8Array, take: (entry: Entry) => void): boolean {
+  const batch = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+  if (batch[0] !== BATCH_VERSION) return false;
   let at = VERSION_BYTES;
-  while (at < parcel.length) {
-    if (at + HEAD_BYTES > parcel.length) return false;
+  while (at < batch.length) {
+    if (at + HEAD_BYTES > batch.length) return false;
     const subjectAt = at + HEAD_BYTES;
-    const dataAt = subjectAt + parcel.readUInt16LE(at + SUBJECT_LENGTH_AT);
-    const end = dataAt + parcel.readUInt32LE(at + DATA_LENGTH_AT);
-    if (end > parcel.length) return false;
+    const dataAt = subjectAt + batch.readUInt16LE(at + SUBJECT_LENGTH_AT);
+    const end = dataAt + batch.readUInt32LE(at + DATA_LENGTH_AT);
+    if (end > batch.length) return false;
     take({
-      kind: parcel[at]!,
-      id: parcel.readUIntLE(at + ID_AT, ID_BYTES),
-      subject: parcel.toString("utf8", subjectAt, dataAt),
+      kind: batch[at]!,
+      id: batch.readUIntLE(at + ID_AT, ID_BYTES),
+      subject: batch.toString("utf8", subjectAt, dataAt),
       data: bytes.subarray(dataAt, end),
     });
     at = end;

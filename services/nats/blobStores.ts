@@ -1,19 +1,21 @@
 /**
- * Where a blob lies, by its name. What only hosts write (events, snapshots, dead letters past the payload limit) is in an
- * object store. What gateways and mail processes write too (inputs, bodies of calls and of their answers) is in a stream of
- * its own, so that their users of the broker need no right to change or remove anything that an agent has stored:
+ * Decides by a blob's name where it is stored. Blobs that only hosts write (events, snapshots and
+ * dead letters past the payload limit) are in an object store. Bodies, which gateways and mail
+ * processes write too (inputs, calls and their answers), are in a stream of their own. The broker
+ * users of those processes then need no permission to change or remove anything that an agent has
+ * stored.
  *
- * 1. Bodies are written once: the stream takes one message a subject, refuses the next one, and has no rollups. Who may
- *    publish to it can only add.
- * 2. Bodies of calls and answers go after `BODY_TTL_MS`. Those of inputs are removed by the host that has done the input,
- *    and by `agents erase`.
+ * 1. Bodies are written once. The stream accepts one message per subject, refuses the next, and has
+ *    no rollups. A user with permission to publish to it can only add bodies.
+ * 2. Bodies of calls and answers expire after `BODY_TTL_MS`. Those of inputs are removed by the
+ *    host that has processed the input, and by `agents erase`.
  *
- * Used by `NatsBlobs`, `purgeAgent` and `streamConfigs`.
+ * Used by `NatsBlobs` and `purgeAgent`.
  */
 import { createHash, randomUUID } from "node:crypto";
 import type { Subjects } from "../../schemas/Subjects.ts";
 
-/** Longer than any call is held, with a host's death in it. */
+/** Longer than any call is held, a host's death included. */
 const BODY_TTL_MS = 5 * 60_000;
 const BODY = /^(?:inbox|calls|answers)\//;
 const LASTING_BODY = /^inbox\//;
@@ -23,15 +25,15 @@ export interface BlobStore {
   readonly stream: string;
   /** Rule 1. */
   readonly isWriteOnce: boolean;
-  /** The id that a blob's chunks are found by. */
+  /** The id in the subjects of a blob's chunks. */
   readonly newId: (name: string) => string;
   readonly entryOf: (name: string) => string;
-  /** Where one chunk is stored, and a filter for all of a blob's. */
+  /** The subject of one chunk, and below it a filter for all chunks of a blob. */
   readonly chunkOf: (id: string, index: number) => string;
   readonly chunksOf: (id: string) => string;
 }
 
-/** An object store, as the NATS tools know it. */
+/** The object store, in the layout of the NATS tools. */
 export function objectStore({ bucket }: Subjects): BlobStore {
   const start = `$O.${bucket.blobs}`;
   const chunksOf = (id: string): string => `${start}.C.${id}`;
@@ -45,12 +47,13 @@ export function objectStore({ bucket }: Subjects): BlobStore {
   };
 }
 
+/** The stream of bodies. */
 export function bodyStore({ namespace, stream }: Subjects): BlobStore {
   const start = `${namespace}.body`;
   return {
     stream: stream.bodies,
     isWriteOnce: true,
-    // Of the name, which is never used twice: a write that is tried again meets its own chunks.
+    // Derived from the name, which is used only once: a retried write finds its own chunks.
     newId: (name) => createHash("sha256").update(name).digest("hex"),
     entryOf: (name) => `${start}.entry.${entryToken(name)}`,
     chunkOf: (id, index) => `${start}.chunk.${id}.${index}`,
@@ -58,26 +61,29 @@ export function bodyStore({ namespace, stream }: Subjects): BlobStore {
   };
 }
 
+/** All stores of an installation. */
 export const blobStores = (subjects: Subjects): readonly BlobStore[] => [
   objectStore(subjects),
   bodyStore(subjects),
 ];
 
+/** Whether the blob of this name is in the stream of bodies. */
 export const isBody = (name: string): boolean => BODY.test(name);
 
-/** Undefined: it stays until it is removed. */
+/** Milliseconds after which a blob expires; undefined for one that stays until it is removed. */
 export const bodyTtlMs = (name: string): number | undefined =>
   isBody(name) && !LASTING_BODY.test(name) ? BODY_TTL_MS : undefined;
 
-/** The name that an entry's subject stands for, as it is stored: a long one cut and hashed. */
+/** The name in an entry's subject, as `storedName` returns it. */
 export const blobNameOf = (entrySubject: string): string =>
   Buffer.from(entrySubject.slice(entrySubject.lastIndexOf(".") + 1), "base64url").toString();
 
-/** An entry's subject has to fit into the server's control line (4 KiB by default) in base64. */
+/** An entry's subject, in base64, must fit into the server's control line (4 KiB by default). */
 const NAME_BYTES_MAX = 2_048;
+/** Enough of a long name for a lookup by prefix. */
 const NAME_BYTES_KEPT = 512;
 
-/** Long names (a long agent name in token form) keep their start and are told apart by a hash. */
+/** A long name (of an agent with a long name) is stored as its start and a hash of the whole. */
 export function storedName(name: string): string {
   const bytes = Buffer.from(name);
   if (bytes.length <= NAME_BYTES_MAX) return name;

@@ -1,14 +1,16 @@
 /**
- * What an acknowledgement of this broker is worth, read from the servers themselves: whether each server
- * that holds a copy writes to disk before it acknowledges (`sync_interval: always`), and how many copies there
- * are. Used at a process's start, after each reconnect, and while a server is away; tells the log, `/readyz` and
- * `--require-durable`.
+ * Determines how durable an acknowledged message is: whether each server that holds a copy writes
+ * to disk before it acknowledges (`sync_interval: always`), and the number of copies. Read at a
+ * process's start, after each reconnect, and while a server is away; reported by the log, `/readyz`
+ * and `--require-durable`.
  *
- * The servers' configuration is seen only where they let us (`$SYS.REQ.SERVER.PING.JSZ`, exported to the account:
- * `deploy/nats/accounts.conf`). Where they don't, the answer is "unknown" and never a guess.
+ * The servers report their configuration only with permission (`$SYS.REQ.SERVER.PING.JSZ`, exported
+ * to the account: `deploy/nats/accounts.conf`). Without it the result is "unknown" and never a
+ * guess.
  *
- * A server that is silent where others answer is away. It stores nothing then: every acknowledgement is of the others,
- * a majority of each stream's copies, and worth what they say. What it is worth when it comes back is asked then.
+ * A server that is silent where others answer is away and stores nothing. Acknowledgements then
+ * come from the others, a majority of each stream's copies. The server is asked again once it is
+ * back.
  */
 import * as Data from "effect/Data";
 import type { NatsShape } from "./Nats.ts";
@@ -16,15 +18,17 @@ import { isNoResponders } from "./ReplyInbox.ts";
 
 export type Durability =
   /**
-   * Acknowledged is on disk, on so many servers (a majority of them before the acknowledgement). `away`: names of those that
-   * hold copies and did not answer; they are to be asked again.
+   * Acknowledged messages are on disk on `replicas` servers, on a majority of them before the
+   * acknowledgement. `away`: the servers that hold copies and did not answer. The caller asks them
+   * again.
    */
   | { readonly _tag: "Durable"; readonly replicas: number; readonly away: ReadonlyArray<string> }
-  /** A power failure can lose what was acknowledged. */
+  /** A power failure can lose acknowledged messages. */
   | { readonly _tag: "Weak"; readonly replicas: number; readonly why: string }
+  /** The servers do not report their configuration. */
   | { readonly _tag: "Unknown"; readonly replicas: number; readonly why: string };
 
-/** `--require-durable`, and the broker is not known to be. */
+/** `--require-durable` is set, and the broker is not known to be durable. */
 export class NotDurable extends Data.TaggedError("NotDurable")<{
   readonly message: string;
 }> {}
@@ -48,10 +52,10 @@ export interface ServerAnswer {
   };
 }
 
-type Asked = Pick<NatsShape, "api" | "connection" | "replies" | "subjects">;
+type Broker = Pick<NatsShape, "api" | "connection" | "replies" | "subjects">;
 
 /** Rejects with `BrokerUnavailable` or `ApiRefusal`. */
-export async function readDurability(nats: Asked): Promise<Durability> {
+export async function readDurability(nats: Broker): Promise<Durability> {
   const { subjects, api, connection } = nats;
   const infos = await Promise.all(
     storingStreams(subjects).map((stream) => api.streamInfo<StreamInfo>(stream)),
@@ -64,7 +68,7 @@ export async function readDurability(nats: Asked): Promise<Durability> {
   return judge(holders, await askServers(nats, new Set(holders.flat())), replicas);
 }
 
-/** Names of the streams that keep what agents were told and have done. */
+/** The names of all streams that store agents' data. */
 export const storingStreams = (subjects: NatsShape["subjects"]): ReadonlyArray<string> => [
   ...subjects.streamsOf("inbox"),
   ...subjects.streamsOf("timers"),
@@ -75,7 +79,7 @@ export const storingStreams = (subjects: NatsShape["subjects"]): ReadonlyArray<s
   `OBJ_${subjects.bucket.blobs}`,
 ];
 
-/** One line for people. */
+/** One line for the log and for operators. */
 export function describeDurability(durability: Durability): string {
   const { replicas } = durability;
   const copies = replicas === 1 ? "1 copy: lost with its disk" : `${replicas} copies`;
@@ -94,8 +98,8 @@ const holdersOf = ({ cluster }: StreamInfo): string[] =>
   ) as string[];
 
 /**
- * Pure: what the answers of the servers that hold copies say. `holders`: of each stream. Servers that hold none don't
- * matter.
+ * Evaluates the answers of the servers that hold copies. Pure. `holders`: for each stream, the
+ * servers with a copy; other servers are ignored. `answers`: by server name.
  */
 export function judge(
   holders: ReadonlyArray<ReadonlyArray<string>>,
@@ -125,7 +129,7 @@ export function judge(
 }
 
 function askServers(
-  { replies }: Asked,
+  { replies }: Broker,
   holders: ReadonlySet<string>,
 ): Promise<ReadonlyMap<string, ServerAnswer>> {
   const answers = new Map<string, ServerAnswer>();

@@ -1,19 +1,21 @@
 /**
- * What the client sends, sent for less.
+ * Makes the client's writes to the broker cheaper.
  *
- * 1. One write to the broker for everything that one pass of the event loop wants to send. The client
- *    writes at the end of a microtask: under load that is a system call every few messages here and one
- *    read each there, together a fifth of a webhook's cost. `setImmediate` runs right after what has
- *    arrived is handled, so a lone message waits for nothing.
- * 2. A message's first line comes from Node's pool of buffers. The client encodes it by `TextEncoder`, which makes
- *    memory of its own for each: five times as long, and the collector's to take away.
+ * 1. Everything that one pass of the event loop sends is one write. The client writes at the end of
+ *    a microtask. Under load that is a system call every few messages here and a read for each
+ *    there, together a fifth of a webhook's cost. `setImmediate` runs right after the arrived data
+ *    is handled, so a single message is not delayed.
+ * 2. The first line of a message comes from Node's buffer pool. The client encodes it with
+ *    `TextEncoder`, which allocates memory for each line: this takes five times as long and adds
+ *    work for the garbage collector.
  *
- * Reaches into the client (`@nats-io/nats-core` 3.4), which has no option for it. A client that looks
- * different inside is left as it is: slower, and right.
+ * Both replace internals of the client, which has no option for them. package.json therefore pins
+ * the exact version of `@nats-io/nats-core` (`test/conformance/natsCoreVersion.test.ts`). A client
+ * with different internals is left unchanged: it is slower and still correct.
  */
 import type { NatsConnection as Client } from "@nats-io/nats-core";
 
-/** What is gathered beyond this is written at once: who is to read it can begin. As the client's own limit. */
+/** More is written at once, so that the receiver can begin. The client's own limit is the same. */
 const GATHER_BYTES_MAX = 32 * 1024;
 
 interface Protocol {
@@ -22,13 +24,18 @@ interface Protocol {
   readonly outbound: { readonly size: () => number };
 }
 
-/** Who wants to add something to each write. */
+/** Lets others publish right before each gathered write. */
 export interface Writes {
-  /** `f` is called before each gathered write; what it publishes goes along. The function it gives asks for one. */
+  /**
+   * Calls `f` before each gathered write, which includes what `f` publishes. The returned function
+   * requests a write.
+   */
   readonly before: (f: () => void) => () => void;
 }
 
-/** Undefined: it could not. */
+/**
+ * Changes the client. Returns undefined for one with different internals, which stays unchanged.
+ */
 export function gatherWrites(client: Client): Writes | undefined {
   const { protocol } = client as unknown as { readonly protocol?: Partial<Protocol> };
   if (protocol === undefined || !isProtocol(protocol)) return undefined;
@@ -46,7 +53,7 @@ export function gatherWrites(client: Client): Writes | undefined {
       try {
         for (const fill of fillers) fill();
       } finally {
-        // Whatever happened: else nothing was written any more.
+        // Also after an error; otherwise nothing would be written any more.
         waiting = false;
         flush();
       }
@@ -60,7 +67,9 @@ export function gatherWrites(client: Client): Writes | undefined {
   };
 }
 
-/** The same of a client whose writes are not gathered: after each pass of the event loop that asks for it. */
+/**
+ * `Writes` for a client without gathered writes: `f` runs after each pass that requests a write.
+ */
 export const eachPass: Writes = {
   before: (f) => {
     let waiting = false;

@@ -1,7 +1,7 @@
 /**
- * How a process shows the broker who it is, and how it knows the broker: credentials, nkey, TLS
- * files, as options of the NATS client. Files are read at each dial, so a rotated one is taken at the
- * next reconnect. Used by `NatsConnection`; user and password or a token come in the URL instead.
+ * Translates a process's credentials and TLS files into options of the NATS client. Credential
+ * files are read at each dial, so a rotated one takes effect at the next reconnect. Used by
+ * `NatsConnection`. A user and password, or a token, are part of the URL instead.
  */
 import { readFileSync } from "node:fs";
 import { credsAuthenticator, nkeyAuthenticator, type Authenticator } from "@nats-io/nats-core";
@@ -10,16 +10,19 @@ import type { NodeConnectionOptions } from "@nats-io/transport-node";
 export interface NatsLogin {
   /** A `.creds` file (decentralised authentication). */
   readonly credentialsFile?: string;
-  /** A file with an nkey's seed, `SU…`. */
+  /** A file with the seed of a user's nkey (`SU…`). */
   readonly nkeyFile?: string;
-  /** PEM: authorities that the broker's certificate is checked against; left out: the system's. */
+  /** PEM: the authorities that verify the broker's certificate. Default: those of the system. */
   readonly caFile?: string;
-  /** PEM: this client's own certificate and key, where the broker asks for them. Both or neither. */
+  /** PEM: this client's certificate and key, where the broker requires them. Both or neither. */
   readonly certFile?: string;
   readonly keyFile?: string;
 }
 
-/** `tls`: the URL asks for it. A CA or a certificate asks for it too: a broker without TLS is then refused. */
+/**
+ * `tls`: the URL requires TLS. A CA or a certificate requires it too; a broker without TLS is
+ * refused then.
+ */
 export function loginOptions(login: NatsLogin, tls: boolean): NodeConnectionOptions {
   const { credentialsFile, nkeyFile, caFile, certFile, keyFile } = login;
   const files = {
@@ -45,7 +48,7 @@ function authenticatorOf(
   return undefined;
 }
 
-/** The seed's line: key files may have comments around it. */
+/** Finds the seed's line; key files may contain comments. */
 function readSeed(file: string): string {
   const seed = /^SU[A-Z2-7]{56}$/m.exec(readFileSync(file, "utf8"))?.[0];
   if (seed === undefined) throw new Error(`${file} holds no seed of a user's nkey (SU…)`);

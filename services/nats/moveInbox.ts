@@ -1,13 +1,16 @@
 /**
- * Replaces the inbox's stream of an older release, which held the timers too. Such a stream takes scheduled messages
- * and therefore rollups, by which whoever may publish to it can empty it, and the server refuses to turn them off.
- * Called by `provision`.
+ * Replaces the inbox stream of an older release, which held the timers too. Such a stream accepts
+ * scheduled messages and therefore rollups, with which any user who may publish to it can empty it;
+ * the server refuses to turn them off. Called by `provision`.
  *
- * 1. Nothing is deleted before a copy of it is stored: timers as timers, inputs as due ones, both in the timers'
- *    stream. A run that was cut short is completed by the next one, or by the hosts (`DueRelay`).
- * 2. Hosts must be stopped: what they arm or ack meanwhile would be lost. Live ones are refused.
- * 3. While it runs nothing can be stored in the inbox: gateways hold their requests, or answer 503.
- * 4. Inputs keep their order. What a run that was cut short leaves twice is known by its key.
+ * 1. Nothing is deleted before its copy is stored in the timers' stream: timers as timers, inputs
+ *    as due timers. An interrupted run is completed by the next one, or by the hosts (`DueRelay`).
+ * 2. Hosts must be stopped, because timers they arm and acks they send meanwhile would be lost. The
+ *    move is refused while a host is live.
+ * 3. Nothing can be stored in the inbox during the move. Gateways hold their requests, or answer
+ *    503.
+ * 4. Inputs keep their order. Those that an interrupted run leaves twice are recognised by their
+ *    keys.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
@@ -20,15 +23,19 @@ import { NANOS_PER_MS, type StreamConfig } from "./streamConfigs.ts";
 
 type Broker = Pick<NatsShape, "api" | "publisher" | "reader">;
 
-/** Leases of hosts that were killed just now are over after so many TTLs. */
+/** The leases of hosts that were just killed have expired after this many TTLs. */
 const HOSTS_GONE_TTLS = 2;
-const LOOK_MS = 250;
+/** Short compared with a TTL. */
+const CHECK_INTERVAL_MS = 250;
 /** Enough to hide the round trip. */
 const COPIES_AT_ONCE = 256;
 const SCHEDULE = "Nats-Schedule";
 const TARGET = "Nats-Schedule-Target";
 
-/** Resolves to the name of a live host; undefined once there is none. */
+/**
+ * Returns undefined as soon as no host is live, or a live host's name after two TTLs. Rejects with
+ * `ApiRefusal` or `BrokerUnavailable`.
+ */
 export async function liveHost(broker: Broker, subjects: Subjects): Promise<string | undefined> {
   const bucket = `KV_${subjects.bucket.leases}`;
   const start = `$KV.${subjects.bucket.leases}.host`;
@@ -42,23 +49,23 @@ export async function liveHost(broker: Broker, subjects: Subjects): Promise<stri
     for await (const lease of broker.reader.messages(bucket, `${start}.>`, { fromSeq: 1 }))
       if (isLive(lease)) live = lease.subject.slice(start.length + 1);
     if (live === undefined || performance.now() > deadlineMs) return live;
-    await delay(LOOK_MS);
+    await delay(CHECK_INTERVAL_MS);
   }
 }
 
-/** The first step: nobody stores anything in it from now on, and its subjects are free. */
+/** The first step: the old stream receives no more messages, and its subjects are free. */
 export const retireInbox = (
   { api }: Pick<Broker, "api">,
   { namespace }: Subjects,
   old: StreamConfig,
 ): Promise<unknown> =>
-  // A stream can't be without a subject.
+  // A stream needs a subject.
   api.call(`STREAM.UPDATE.${old.name}`, { ...old, subjects: [`${namespace}.retired.${old.name}`] });
 
 /**
- * `old`: the configuration that was found; `create` makes the stream of that name anew. It is retired, and the group's
- * stream of timers is there.
- * Rejects with `ApiRefusal` or `BrokerUnavailable`: running it again goes on.
+ * Moves one stream group's inbox. `old`: the configuration of its retired stream; `create` creates
+ * the new stream of the same name. The group's stream of timers must exist. Rejects with
+ * `ApiRefusal` or `BrokerUnavailable`; another run continues.
  */
 export async function moveInbox(
   { api, publisher, reader }: Broker,
@@ -70,7 +77,7 @@ export async function moveInbox(
   const timers = subjects.streamOf("timers", group);
   const inboxStart = `${namespace}.inbox.`;
   const dueStart = `${namespace}.due.`;
-  // Timers first: one that fires meanwhile is copied again as an input, and none is missed.
+  // Timers first. One that fires meanwhile is copied again as an input, so that none is missed.
   const armed = reader.messages(old.name, `${namespace}.timer.>`, { fromSeq: 1 });
   await inOrder(armed, (timer) =>
     publisher.publish(timer.subject, timer.data, {
@@ -84,10 +91,10 @@ export async function moveInbox(
   await inOrder(inputs, ({ subject, data }) =>
     publisher.publish(subject.replace(inboxStart, dueStart), data),
   );
-  // Another run may have replaced it meanwhile: the new one is not to be deleted.
+  // Another run may have replaced the stream meanwhile. The new one must not be deleted.
   const { config } = await api.call<{ readonly config: StreamConfig }>(`STREAM.INFO.${old.name}`);
   if (config["allow_msg_schedules"] !== true)
-    throw new BrokerUnavailable({ message: `${old.name} is being replaced by somebody else` });
+    throw new BrokerUnavailable({ message: `${old.name} is being replaced by another process` });
   await api.call(`STREAM.DELETE.${old.name}`);
   await create();
   const due = reader.messages(timers, subjects.dues, { fromSeq: 1 });
@@ -99,7 +106,7 @@ export async function moveInbox(
   for (const seq of moved) await api.call(`STREAM.MSG.DELETE.${timers}`, { seq });
 }
 
-/** Publishes in the order of `messages`. Rejects when one is not known to be stored. */
+/** Publishes in the order of `messages`. Rejects unless each is known to be stored. */
 async function inOrder<A>(
   messages: AsyncIterable<A>,
   publish: (message: A) => Promise<PublishOutcome>,
@@ -109,7 +116,7 @@ async function inOrder<A>(
     for (const outcome of await Promise.all(group))
       if (outcome._tag !== "Stored")
         throw new BrokerUnavailable({
-          message: `the inbox could not be moved: ${outcome.message}; run "agents provision" again to go on`,
+          message: `the inbox could not be moved: ${outcome.message}; run "agents provision" again to continue`,
         });
     group = [];
   };

@@ -1,4 +1,4 @@
-/** All ports over one NATS connection, as one layer: what each `main.ts` provides. */
+/** All ports over one NATS connection, as one layer. Each process provides it at its start. */
 import * as Layer from "effect/Layer";
 import type { Blobs } from "../../core/journal/Blobs.ts";
 import type { BrokerUnavailable, Bus } from "../../core/bus/Bus.ts";
@@ -9,7 +9,7 @@ import type { JournalFeed } from "../../core/journal/JournalFeed.ts";
 import type { Leases } from "../../core/lease/Leases.ts";
 import type { Timers } from "../../core/schedule/Timers.ts";
 import type { Snapshots } from "../../core/journal/Snapshots.ts";
-import { layer as natsCore, type Nats, type OpenError, type OpenOptions } from "./Nats.ts";
+import type { Nats } from "./Nats.ts";
 import { layer as blobs } from "./NatsBlobs.ts";
 import { layer as bus } from "./NatsBus.ts";
 import { layer as connection, type NatsConnectionOptions } from "./NatsConnection.ts";
@@ -20,6 +20,7 @@ import { layer as feed } from "./NatsJournalFeed.ts";
 import { layer as leases } from "./NatsLeases.ts";
 import { layer as snapshots } from "./NatsSnapshots.ts";
 import { layer as timers } from "./NatsTimers.ts";
+import { layer as natsCore, type OpenError, type OpenOptions } from "./openNats.ts";
 
 export interface NatsOptions extends NatsConnectionOptions, OpenOptions {
   /** Default `agents`. */
@@ -29,7 +30,7 @@ export interface NatsOptions extends NatsConnectionOptions, OpenOptions {
 export type Ports =
   Journal | JournalFeed | Inbox | Leases | Snapshots | Blobs | Bus | DeadLetters | Timers;
 
-/** `Nats` is provided too: it knows the number of shards. */
+/** Provides `Nats` too, for the number of shards and group commit. Fails with `OpenError`. */
 export const natsLayer = (
   options: NatsOptions,
 ): Layer.Layer<Ports | Nats, OpenError | BrokerUnavailable> =>

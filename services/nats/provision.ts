@@ -1,13 +1,13 @@
 /**
- * Creates what an installation keeps in the broker, or checks and completes what is there: inbox, timers, journal
- * and snapshots of each stream group, the dead letters, the two buckets of leases, the bucket of blobs, the bodies.
- * Safe to run again, and by several processes at once: a stream that another process creates first is checked like
- * one that was there before.
+ * Creates an installation's streams and buckets, or checks and completes existing ones: inbox,
+ * timers, journal and snapshots of each stream group, dead letters, the two buckets of leases, blobs
+ * and bodies. Several runs, also concurrent ones, are safe: each creation either succeeds, or finds
+ * another's stream and checks it.
  *
- * Consumers are not made here: each shard's is made by the host that takes the shard (`ShardConsumer`).
- * The numbers of shards and of stream groups are written into the first inbox's metadata and never change: they say
- * where an agent's messages lie, and a stream's messages can't be moved to another and keep their sequences,
- * by which journals, snapshots and local images are compared.
+ * Each shard's consumer is created by the host that takes the shard (`ShardConsumer`). The numbers
+ * of shards and of stream groups are stored in the first inbox's metadata and never change. They
+ * determine the stream of an agent's messages; a message that moved to another stream would lose
+ * its sequence, by which journals, snapshots and local images are compared.
  */
 import * as Data from "effect/Data";
 import { SHARDS_DEFAULT } from "../../schemas/Address.ts";
@@ -26,25 +26,28 @@ import type { NatsShape } from "./Nats.ts";
 import { liveHost, moveInbox, retireInbox } from "./moveInbox.ts";
 import { updateStream } from "./updateStream.ts";
 
-/** A dead host's agents move after this long; shorter, and a busy one is taken for dead. */
+/** A dead host's agents move after this time. With a shorter one, a busy host is taken for dead. */
 export const LEASE_TTL_MS_DEFAULT = 5_000;
 
 export interface ProvisionOptions {
-  /** Fixed by the first provisioning; undefined takes what is there, or 64. */
+  /** Fixed by the first provisioning. Undefined: the existing number, or 64. */
   readonly shards?: number;
-  /** Divides the shards. Fixed by the first provisioning; undefined takes what is there, or 1. */
+  /**
+   * A divisor of the shards. Fixed by the first provisioning. Undefined: the existing number, or 1.
+   */
   readonly streamGroups?: number;
-  /** Copies of each stream; undefined leaves what is there, or 1. */
+  /** Replicas of each stream. Undefined: the existing number, or 1. */
   readonly replicas?: number;
-  /** Where the copies lie; undefined leaves them where they are. */
+  /** The placement of the replicas. Undefined leaves it unchanged. */
   readonly placement?: Placement;
-  /** Of new streams only. `memory` is for tests: a restart forgets everything. */
+  /** For new streams only. `memory` is for tests: a restart loses everything. */
   readonly storage?: "file" | "memory";
-  /** Undefined leaves what is there, or 5,000. */
+  /** Milliseconds. Undefined: the existing TTL, or 5,000. */
   readonly leaseTtlMs?: number;
   /**
-   * Whether an older release's inbox may be replaced (`moveInbox`). Only for a process that nobody else does it beside:
-   * `agents provision`, and `agents dev` with a server of its own. The others refuse.
+   * Whether an older release's inbox may be replaced (`moveInbox`). Only for processes that never
+   * run it concurrently: `agents provision`, and `agents dev` with a server of its own. Without it
+   * such an inbox is refused.
    */
   readonly moveInbox?: boolean;
 }
@@ -54,26 +57,28 @@ export interface Installation extends StreamLayout {
   readonly leaseTtlMs: number;
 }
 
-/** Agents were placed by another number of shards: it can't change any more. */
+/** The installation has another number of shards, which cannot change. */
 export class ShardCountMismatch extends Data.TaggedError("ShardCountMismatch")<{
   readonly provisioned: number;
   readonly requested: number;
   readonly message: string;
 }> {}
 
-/** Streams can't be divided so: not by this number of shards, or not any more. */
+/**
+ * The number of stream groups does not divide the shards, or the installation has another number.
+ */
 export class StreamGroupsRefused extends Data.TaggedError("StreamGroupsRefused")<{
   readonly requested: number;
   readonly message: string;
 }> {}
 
-/** The broker holds no installation of this namespace: run `agents provision`. */
+/** The broker has no installation of this namespace: run `agents provision`. */
 export class NotProvisioned extends Data.TaggedError("NotProvisioned")<{
   readonly namespace: string;
   readonly message: string;
 }> {}
 
-/** The broker can't keep the stream as it must be kept; `message` has the server's reason. */
+/** The broker refuses a stream or its settings; `message` contains the server's reason. */
 export class ProvisioningRefused extends Data.TaggedError("ProvisioningRefused")<{
   readonly stream: string;
   readonly code: number;
@@ -84,7 +89,10 @@ interface StreamInfo {
   readonly config: StreamConfig & { readonly metadata?: Readonly<Record<string, string>> };
 }
 
-/** Rejects with `ShardCountMismatch`, `StreamGroupsRefused`, `ProvisioningRefused` or `BrokerUnavailable`. */
+/**
+ * Rejects with `ShardCountMismatch`, `StreamGroupsRefused`, `ProvisioningRefused` or
+ * `BrokerUnavailable`.
+ */
 export async function provision(
   broker: Pick<NatsShape, "api" | "publisher" | "reader">,
   subjects: Subjects,
@@ -95,9 +103,10 @@ export async function provision(
   if (!Number.isInteger(shards) || shards < 1)
     throw new RangeError(`shards must be a whole number above 0, not ${shards}`);
   const streamGroups = options.streamGroups ?? 1;
-  // The first inbox comes first: it says how the installation is divided, which decides whether and how to go on.
+  // The first inbox is first, because its metadata has the layout, which determines all other
+  // steps.
   let layout: StreamLayout = { shards, streamGroups };
-  // Where it is being moved, the timers say the same.
+  // While the inbox is being moved, the timers' stream has the same metadata.
   let before =
     (await info(api, subjects.stream.inbox)) ?? (await info(api, subjects.stream.timers));
   if (before === undefined) {
@@ -113,7 +122,7 @@ export async function provision(
   const laid = subjects.withLayout(layout);
   const leases = await info(api, `KV_${subjects.bucket.leases}`);
   const configs = streamConfigs(laid, choicesOf(options, before?.config, leases?.config));
-  // Looked for at once, since mostly all are there; made one after the other.
+  // Read concurrently, because mostly all exist. Created one after the other.
   const there = await Promise.all(configs.map(({ name }) => info(api, name)));
   const outdated = there.filter((found) => found !== undefined && isOutdated(laid, found.config));
   if (outdated.length > 0) await checkMovable(broker, laid, options);
@@ -135,8 +144,9 @@ export async function provision(
 }
 
 /**
- * Choices that were not made are taken from the streams that exist: a stream that a new release adds is as safe as
- * they are, and gateways' leases live as long as the others (`leases`: the configuration of their bucket).
+ * Choices that were not made are taken from the existing streams, so that a stream which a new
+ * release adds is as safe as the others. Gateways' leases live as long as the others (`leases`: the
+ * configuration of their bucket).
  */
 const choicesOf = (
   { replicas, placement, storage, leaseTtlMs }: ProvisionOptions,
@@ -149,7 +159,7 @@ const choicesOf = (
   placement: placement ?? (found?.["placement"] as Placement | undefined),
 });
 
-/** An inbox that took scheduled messages: the server never turns that off. */
+/** An inbox with scheduled messages, which the server never turns off. */
 const isOutdated = (subjects: Subjects, { name, allow_msg_schedules }: StreamConfig): boolean =>
   allow_msg_schedules === true && subjects.streamsOf("inbox").includes(name);
 
@@ -189,7 +199,7 @@ export async function readInstallation(
 
 const ttlMsOf = (leases: StreamConfig): number => Number(leases["max_age"]) / NANOS_PER_MS;
 
-/** Undefined when it was created as wanted. */
+/** Returns undefined for a stream that was created as wanted; otherwise the existing one. */
 async function createOrFind(
   api: JetStreamApi,
   config: StreamConfig,
@@ -201,7 +211,7 @@ async function createOrFind(
     return undefined;
   } catch (error) {
     if (!(error instanceof ApiRefusal)) throw error;
-    // Somebody else made it between our look and our creation.
+    // Another process created it between the check and the creation.
     const other = error.code === ApiCode.streamNameInUse ? await info(api, config.name) : undefined;
     if (other !== undefined) return other;
     throw refused(config.name, error);
@@ -217,7 +227,7 @@ async function info(api: JetStreamApi, stream: string): Promise<StreamInfo | und
   }
 }
 
-/** Brings a stream of an earlier release, or with other choices, to what is wanted now. */
+/** Updates a stream of an older release, or with other choices, to `wanted`. */
 async function complete(
   api: JetStreamApi,
   wanted: StreamConfig,
@@ -227,7 +237,7 @@ async function complete(
   const kept = new Set(["metadata", "storage"]); // the first provisioning's, for ever
   if (options.replicas === undefined) kept.add("num_replicas");
   if (options.leaseTtlMs === undefined) kept.add("max_age").add("duplicate_window");
-  // Limits that an operator set are theirs.
+  // Limits that an operator has set are kept.
   for (const limit of ["max_msgs", "max_bytes"]) kept.add(limit);
   const changes = Object.entries(wanted).filter(
     ([key, value]) => !kept.has(key) && !same(found[key], value),
@@ -240,7 +250,7 @@ async function complete(
   }
 }
 
-/** The server leaves out what is zero or false. */
+/** The server omits fields that are zero or false. */
 const same = (found: unknown, wanted: unknown): boolean =>
   JSON.stringify(found ?? 0) === JSON.stringify(wanted) || (!found && !wanted);
 

@@ -1,28 +1,31 @@
 /**
- * Removes what the broker keeps of one agent: inputs, timers, events before the one that ended its life, snapshots,
- * dead letters, and the blobs of all of them. Called by `agents erase`, after the agent's life was ended (`endLife`).
+ * Removes an agent's data from the broker: inputs, timers, events before the one that ended its
+ * life, snapshots, dead letters, and the blobs of all of them. Called by `agents erase`, after
+ * `endLife`.
  *
- * 1. Each message is deleted by itself, which makes the server write over its bytes; a purge only forgets where they
- *    were, and their block keeps them until it is rewritten.
- * 2. Inputs that were done are not in the stream any more, but their bytes may be in its blocks. The head of the inbox
- *    is compacted therefore: that drops what lies before the first message that waits. What lies behind an older one,
- *    another agent's input, stays until the server rewrites the block, and `doneInputsGone` is false. The same
- *    goes, unseen by us, for snapshots that newer ones have pushed out, and for timers that fired, which hold no more
- *    than the agent's name and a schedule's id.
- * 3. Blobs are found by the claims in the messages, and by their names' prefix: those of inputs that are done have no
- *    message any more. A name is cut and hashed past 512 bytes: of agents with names that long only the claimed ones are found.
+ * 1. Each message is deleted singly, which makes the server overwrite its bytes. A purge only drops
+ *    the reference, and the bytes stay in their block until it is rewritten.
+ * 2. Processed inputs have left the stream, but their bytes may remain in its blocks. Compacting
+ *    the head of the inbox removes those before its first waiting message. Bytes behind an older
+ *    waiting input, of another agent, stay until the server rewrites the block; `doneInputsGone` is
+ *    then false. The same happens, undetected, to snapshots that newer ones have replaced, and to
+ *    fired timers, which contain only the agent's name and a schedule's id.
+ * 3. Blobs are found by the claim checks in the messages, and by their names' prefix, because
+ *    processed inputs have no message. Long names are stored cut to 512 bytes and hashed. Of agents
+ *    with names that long, only blobs with a claim check are found.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { shardOf } from "../../schemas/Address.ts";
-import { CLAIM_AREAS, claimIn, claimPrefix } from "./claimCheck.ts";
+import { CLAIM_CHECK_AREAS, findClaimCheck, claimCheckPrefix } from "./claimCheck.ts";
 import { ApiRefusal } from "./JetStreamApi.ts";
 import type { NatsShape } from "./Nats.ts";
 import { blobNameOf, blobStores, type BlobStore } from "./blobStores.ts";
 import { decodeBlobEntry } from "./NatsBlobs.ts";
 
-/** Deletions under way: enough to hide the round trip, few enough that others' writes go between. */
+/** Deletions in flight: enough to hide the round trip, and few enough not to delay other writes. */
 const DELETIONS_AT_ONCE = 16;
 
+/** The numbers of removed messages and blobs. */
 export interface Purged {
   readonly inputs: number;
   readonly timers: number;
@@ -35,8 +38,9 @@ export interface Purged {
 }
 
 /**
- * Rejects with `BrokerUnavailable`, `ApiRefusal` (the user may not delete), doing it again goes on; or with `CorruptFrame`: a blob's
- * entry is damaged, and where its bytes lie is not known.
+ * `keepEventsFrom`: the first event that stays. Rejects with `BrokerUnavailable` or `ApiRefusal`
+ * (the user may not delete), after which another run continues; or with `CorruptFrame` when a
+ * blob's entry is damaged, so that its chunks cannot be found.
  */
 export async function purgeAgent(
   nats: NatsShape,
@@ -64,7 +68,9 @@ export async function purgeAgent(
   return { inputs, timers, events, snapshots, deadLetters, blobs, doneInputsGone };
 }
 
-/** Nothing that waits for the agent comes to it any more; `claimed` gets the blobs that then belong to nothing. */
+/**
+ * Removes the agent's waiting inputs and timers. Adds the blobs that they stood for to `claimed`.
+ */
 export async function purgeInputs(
   nats: NatsShape,
   id: AgentId,
@@ -77,7 +83,7 @@ export async function purgeInputs(
     const stream = subjects.streamOf(which, group);
     return eraseMessages(nats, { stream, subject, ...(claimed === undefined ? {} : { claimed }) });
   };
-  // In the order in which a timer moves on, so that none is missed.
+  // In the order in which a timer moves, so that none is missed.
   const armed = await erase("timers", subjects.timers(shard, id));
   const due = await erase("timers", subjects.due(shard, id));
   return { timers: armed + due, inputs: await erase("inbox", subjects.inbox(shard, id)) };
@@ -86,9 +92,9 @@ export async function purgeInputs(
 interface Messages {
   readonly stream: string;
   readonly subject: string;
-  /** The last one that goes; undefined: all. */
+  /** The last sequence to erase; undefined for all. */
   readonly toSeq?: number | undefined;
-  /** Gets the names of blobs that they stood for. */
+  /** Receives the names of the messages' blobs. */
   readonly claimed?: Set<string>;
 }
 
@@ -101,7 +107,7 @@ async function eraseMessages(
   let count = 0;
   let group: Array<Promise<void>> = [];
   for await (const { seq, data } of nats.reader.messages(stream, subject, range)) {
-    const blob = claimIn(data)?.blob; // a damaged one's is found by prefix
+    const blob = findClaimCheck(data)?.blob; // the blob of a damaged claim check is found by its prefix
     if (blob !== undefined) claimed?.add(blob);
     group.push(deleteMessage(nats, stream, seq));
     count++;
@@ -117,7 +123,7 @@ async function deleteMessage(nats: NatsShape, stream: string, seq: Sequence): Pr
   try {
     await nats.api.call(`STREAM.MSG.DELETE.${stream}`, { seq });
   } catch (error) {
-    // Done and acked meanwhile, or deleted by another run of the same.
+    // Acked meanwhile, or deleted by another run.
     if (error instanceof ApiRefusal && (await nats.reader.byLeader(stream, { seq })) === undefined)
       return;
     throw error;
@@ -140,7 +146,7 @@ async function eraseFrom(
   id: AgentId,
   claimed: ReadonlySet<string>,
 ): Promise<number> {
-  const prefixes = CLAIM_AREAS.map((area) => claimPrefix(area, id));
+  const prefixes = CLAIM_CHECK_AREAS.map((area) => claimCheckPrefix(area, id));
   const entries = new Set([...claimed].map(entryOf));
   for await (const subject of subjectsOf(nats, stream, entryOf("*")))
     if (prefixes.some((prefix) => blobNameOf(subject).startsWith(prefix))) entries.add(subject);
@@ -155,7 +161,7 @@ async function eraseFrom(
   return count;
 }
 
-/** Names of the subjects that match, 100,000 a page. */
+/** The subjects that match the filter; the server returns 100,000 per page. */
 async function* subjectsOf(
   nats: NatsShape,
   stream: string,
@@ -175,7 +181,10 @@ async function* subjectsOf(
   }
 }
 
-/** Rule 2. What is stored meanwhile has a higher sequence and stays. Gives the first sequence. */
+/**
+ * Rule 2. Messages that are stored meanwhile have higher sequences and stay. Returns the first
+ * sequence.
+ */
 async function compactHead(nats: NatsShape, stream: string): Promise<number> {
   const { first_seq: seq } = await stateOf(nats, stream);
   if (seq > 1) await nats.api.call(`STREAM.PURGE.${stream}`, { seq });

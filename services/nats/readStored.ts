@@ -1,18 +1,20 @@
 /**
- * Everything that the inboxes and the journals of an installation hold, of all agents, stream after stream: for
- * `agents backup`. Each stream is read up to where it ends when its reading begins, so it ends although others write.
+ * Reads all messages in the inboxes or the journals of an installation, stream by stream, for
+ * `agents backup`. A stream is read up to its end at the start of the reading, so the reading ends
+ * although others write.
  *
- * What a claim stands for is fetched. Where that is lost the claim itself is given, which decodes as no input and no
- * event: whoever reads the copy finds the same damage as whoever reads the original.
+ * The bytes of claim checks are fetched. Where a blob is lost, the claim check itself is returned.
+ * It decodes neither as an input nor as an event, so a reader of the backup finds the same damage
+ * as a reader of the original.
  */
 import type { BlobsShape } from "../../core/journal/Blobs.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import type { BackupEntry } from "../../schemas/BackupFile.ts";
-import { claimIn, resolveClaimCheck } from "./claimCheck.ts";
+import { findClaimCheck, resolveClaimCheck } from "./claimCheck.ts";
 import { unavailable } from "./JetStreamApi.ts";
 import type { NatsShape } from "./Nats.ts";
 
-/** Rejects with `BrokerUnavailable`. */
+/** Yields in stored order within each stream. Rejects with `BrokerUnavailable`. */
 export async function* readStored(
   nats: NatsShape,
   blobs: BlobsShape,
@@ -33,10 +35,10 @@ export async function* readStored(
         range,
       )) {
         const data = await bytesOf(blobs, stored);
-        // An input that was done since it was read is in the journal, and its body is gone.
+        // An input that was processed since it was read is in the journal, and its body is gone.
         const isDone =
           data === stored &&
-          claimIn(stored) !== undefined &&
+          findClaimCheck(stored) !== undefined &&
           what === "inbox" &&
           (await reader.byLeader(stream, { seq })) === undefined;
         if (!isDone) yield { id: subjects.addressOf(at), seq, storedMs, data };

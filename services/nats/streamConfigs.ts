@@ -1,6 +1,6 @@
 /**
- * What each stream of an installation looks like, and why. Read by `provision`; nothing else sets
- * a stream's configuration.
+ * The configuration of each stream of an installation, with its reasons. Read by `provision`;
+ * nothing else configures streams.
  */
 import { SNAPSHOTS_KEPT } from "../../core/journal/Snapshots.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
@@ -22,14 +22,17 @@ export interface Placement {
 export type StreamConfig = { readonly name: string } & Readonly<Record<string, unknown>>;
 
 export const NANOS_PER_MS = 1_000_000;
-/** Where the number of shards is written: metadata of the first inbox. */
+/** The metadata key of the number of shards, in every inbox and timers' stream. */
 export const SHARDS_KEY = "agents.shards";
-/** And that of stream groups; absent in installations that are older than groups, which have one. */
+/** The same for stream groups. Absent in installations older than groups, which have one. */
 export const STREAM_GROUPS_KEY = "agents.stream-groups";
-/** Expiry markers tell those who watch, at once; who was away lists again, so a minute is plenty. */
+/**
+ * Watchers receive expiry markers at once, and one that was cut off lists again: a minute is
+ * plenty.
+ */
 const MARKER_TTL_MS = 60_000;
 
-/** The first is the first group's inbox, whose metadata say how the installation is divided. */
+/** The first element is the first group's inbox, whose metadata has the layout. */
 export function streamConfigs(subjects: Subjects, choices: StreamChoices): readonly StreamConfig[] {
   const { namespace, stream, bucket, layout } = subjects;
   const common = {
@@ -53,10 +56,11 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       name: subjects.streamOf("inbox", group),
       subjects: subjects.subjectsOf("inbox", group),
       retention: "workqueue",
-      // Whatever limit an operator may set: a full inbox refuses, it never forgets what was acknowledged.
+      // If an operator sets a limit, a full inbox refuses messages and never drops acknowledged
+      // ones.
       discard: "new",
-      // Gateways publish here, and one message with `Nats-Rollup: all` would empty the stream. Scheduled
-      // messages would turn rollups on, so they have a stream of their own.
+      // Gateways publish here, and one message with `Nats-Rollup: all` would empty the stream.
+      // Scheduled messages would turn rollups on, so they have a stream of their own.
       allow_rollup_hdrs: false,
       allow_msg_schedules: false,
       // Group commit (`GroupPublisher`).
@@ -68,10 +72,12 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       name: subjects.streamOf("timers", group),
       subjects: subjects.subjectsOf("timers", group),
       retention: "workqueue",
-      // The server refuses scheduled messages where new ones are discarded; there is no limit that could bite.
+      // The server refuses scheduled messages with `discard: new`. There is no limit that could
+      // drop any.
       discard: "old",
       allow_msg_schedules: true,
-      // Also here: an inbox that is replaced is away for a moment (`moveInbox`).
+      // Stored here too, because an inbox that is being replaced is absent for a moment
+      // (`moveInbox`).
       metadata,
     })),
     ...subjects.groups.map((group) => ({
@@ -79,7 +85,7 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       name: subjects.streamOf("journal", group),
       subjects: subjects.subjectsOf("journal", group),
       retention: "limits",
-      // Whatever limit an operator may set: a full journal refuses, it never forgets.
+      // If an operator sets a limit, a full journal refuses events and never drops any.
       discard: "new",
       allow_atomic: true,
     })),
@@ -98,10 +104,11 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       retention: "limits",
       discard: "new",
     },
-    // Gateways' leases apart (`leaseBuckets`): the server refuses expiry markers without rollups.
+    // Gateways' leases are apart (`leaseBuckets`): the server refuses expiry markers without rollups.
     ...[bucket.leases, bucket.gateways].map((leases) => ({
-      // A key-value bucket, as the NATS tools know it. Its age limit is the leases' TTL: each renewal is
-      // a new message and starts it again, while a TTL of the message itself would be lost by an update.
+      // A key-value bucket in the layout of the NATS tools. Its age limit is the leases' TTL: each
+      // renewal is a new message and restarts it, while an update would lose a TTL of the message
+      // itself.
       ...common,
       name: `KV_${leases}`,
       subjects: [`$KV.${leases}.>`],
@@ -113,11 +120,11 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       max_age: choices.leaseTtlMs * NANOS_PER_MS,
       allow_msg_ttl: true,
       subject_delete_marker_ttl: MARKER_TTL_MS * NANOS_PER_MS,
-      // An age limit shorter than this window is refused.
+      // The server refuses an age limit shorter than this window.
       duplicate_window: Math.min(choices.leaseTtlMs, 120_000) * NANOS_PER_MS,
     })),
     {
-      // An object store, as the NATS tools know it.
+      // An object store in the layout of the NATS tools.
       ...common,
       name: `OBJ_${bucket.blobs}`,
       subjects: [`$O.${bucket.blobs}.C.>`, `$O.${bucket.blobs}.M.>`],
@@ -126,7 +133,8 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       allow_rollup_hdrs: true,
     },
     {
-      // Written once (`blobStores`): gateways publish here, and may neither replace nor remove anything.
+      // Written once (`blobStores`). Gateways publish here, and may neither replace nor remove
+      // anything.
       ...common,
       name: stream.bodies,
       subjects: [`${namespace}.body.>`],

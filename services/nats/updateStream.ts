@@ -1,13 +1,16 @@
 /**
- * Changes a stream's configuration, in the steps that the server takes: it refuses to move a stream and to change
- * the number of its copies in one update, so each is done and awaited by itself. Used by `provision`.
+ * Changes a stream's configuration in the steps that the server accepts. It refuses to move a
+ * stream and to change its number of replicas in one update, so each is a separate step that is
+ * awaited. Used by `provision`.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { ApiCode, ApiRefusal, type JetStreamApi } from "./JetStreamApi.ts";
 import type { StreamConfig } from "./streamConfigs.ts";
 
-/** A stream of many gigabytes is copied over the network meanwhile; running again goes on from there. */
+/**
+ * A stream of many gigabytes is copied over the network. A second run continues after a timeout.
+ */
 const SETTLE_TIMEOUT_MS = 10 * 60_000;
 const LOOK_MS = 100;
 
@@ -19,7 +22,9 @@ interface ClusterInfo {
   };
 }
 
-/** `changes` are of `found`'s fields. Rejects with `ApiRefusal` or `BrokerUnavailable`. */
+/**
+ * Applies `changes` to the configuration `found`. Rejects with `ApiRefusal` or `BrokerUnavailable`.
+ */
 export async function updateStream(
   api: JetStreamApi,
   found: StreamConfig,
@@ -30,7 +35,7 @@ export async function updateStream(
   if (placement !== undefined && replicas !== undefined) {
     const grows = Number(replicas) > Number(found["num_replicas"] ?? 1);
     const [move, scale] = [{ placement }, { num_replicas: replicas }];
-    // The new place has room for all copies, the old one perhaps for one only.
+    // The new placement has room for all replicas, the old one perhaps for a single one.
     steps.push(...(grows ? [move, scale] : [scale, move]));
     if (Object.keys(rest).length > 0) steps.push(rest);
   } else steps.push(changes);
@@ -42,7 +47,10 @@ export async function updateStream(
   }
 }
 
-/** Right after an update the stream may look settled: a move shows a moment later, and by this refusal. */
+/**
+ * Retries while the stream moves. Right after an update it may still look settled; the move shows a
+ * moment later, by this refusal.
+ */
 async function update(api: JetStreamApi, config: StreamConfig): Promise<void> {
   const deadlineMs = performance.now() + SETTLE_TIMEOUT_MS;
   for (;;) {
@@ -57,11 +65,11 @@ async function update(api: JetStreamApi, config: StreamConfig): Promise<void> {
   }
 }
 
-/** Resolves when the stream has a leader and exactly its copies, all of them current. */
+/** Resolves when the stream has a leader and exactly its replicas, all of them current. */
 async function settled(api: JetStreamApi, stream: string): Promise<void> {
   const deadlineMs = performance.now() + SETTLE_TIMEOUT_MS;
   for (;;) {
-    // Between two leaders nobody answers.
+    // Nothing answers during an election.
     const info = await api.call<ClusterInfo>(`STREAM.INFO.${stream}`).catch((error: unknown) => {
       if (error instanceof BrokerUnavailable) return undefined;
       throw error;
@@ -69,7 +77,7 @@ async function settled(api: JetStreamApi, stream: string): Promise<void> {
     if (info !== undefined && isSettled(info)) return;
     if (performance.now() > deadlineMs)
       throw new BrokerUnavailable({
-        message: `${stream} is still being moved; run "agents provision" again later to go on`,
+        message: `${stream} is still being moved; run "agents provision" again later to continue`,
       });
     await delay(LOOK_MS);
   }

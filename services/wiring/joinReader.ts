@@ -18,7 +18,7 @@ import { Leases } from "../../core/lease/Leases.ts";
 import { Timers } from "../../core/schedule/Timers.ts";
 import { Snapshots } from "../../core/journal/Snapshots.ts";
 import type { BackupEntry } from "../../schemas/BackupFile.ts";
-import { awayCopies } from "../nats/awayCopies.ts";
+import { findLaggingServers } from "../nats/findLaggingServers.ts";
 import { unavailable } from "../nats/JetStreamApi.ts";
 import { Nats } from "../nats/Nats.ts";
 import { natsLayer } from "../nats/natsLayer.ts";
@@ -73,7 +73,7 @@ export async function openReader(target: Target): Promise<ReadPorts> {
             : readStored(nats, blobs, part === "inputs" ? "inbox" : "journal"),
         purgeInputs: (id) => purgeInputs(nats, id),
         purge: (id, options) => purgeAgent(nats, id, options),
-        awayCopies: () => awayCopies(nats),
+        awayCopies: () => findLaggingServers(nats),
         tellErased: (id, ids) => tellErased(hosts, id, ids),
       } satisfies Omit<ReadPorts, "close">;
     });

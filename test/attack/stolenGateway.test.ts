@@ -10,8 +10,9 @@ import { numberText } from "../../core/collections/NumberedTable.ts";
 import { agentId, shardOf } from "../../schemas/Address.ts";
 import { decodeMessage, encodeMessage, type Call, type CallReply } from "../../schemas/Call.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
-import { encodeParcel, entryBytesMax, Kind, readParcel } from "../../services/nats/batchEntries.ts";
-import { openNats, type NatsShape } from "../../services/nats/Nats.ts";
+import { encodeBatch, entryBytesMax, Kind, readBatch } from "../../services/nats/batchEntries.ts";
+import type { NatsShape } from "../../services/nats/Nats.ts";
+import { openNats } from "../../services/nats/openNats.ts";
 import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
 import { makeNatsBus } from "../../services/nats/NatsBus.ts";
 import { openConnection, type NatsConnectionShape } from "../../services/nats/NatsConnection.ts";
@@ -102,7 +103,7 @@ describe("answers to a host's calls", () => {
         const data = encoder.encode("forged");
         const answer = { kind: Kind.Answer, id: number, subject: "", data };
         thief.publish(`${address}.${numberText(number)}`, data);
-        thief.publish(`${address}.-`, encodeParcel([answer], entryBytesMax("", data)), {
+        thief.publish(`${address}.-`, encodeBatch([answer], entryBytesMax("", data)), {
           reply: "thief.-",
         });
       }
@@ -119,7 +120,7 @@ describe("answers to a host's calls", () => {
     thief.subscribe(`${mine}.*`, {
       callback: (_error, { data, reply, subject }) => {
         learn(reply);
-        if (subject.endsWith(".-")) readParcel(plain(data), ({ kind }) => void said.push(kind));
+        if (subject.endsWith(".-")) readBatch(plain(data), ({ kind }) => void said.push(kind));
       },
     });
     // The host's: it listens on its shard, asks the gateway for its sockets, and calls another host.
@@ -134,7 +135,7 @@ describe("answers to a host's calls", () => {
     const hello = { kind: Kind.Hello, id: 0, subject: "", data: new Uint8Array(0) };
     for (const address of learned)
       if (address !== "")
-        thief.publish(`${address}.-`, encodeParcel([hello], entryBytesMax("", hello.data)), {
+        thief.publish(`${address}.-`, encodeBatch([hello], entryBytesMax("", hello.data)), {
           reply: `${mine}.-`,
         });
     await pollUntil("the welcome", () => said.includes(Kind.Welcome));

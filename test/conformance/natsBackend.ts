@@ -1,6 +1,6 @@
 /** The NATS adapters as a conformance backend, on a nats-server of its own. */
 import { Subjects } from "../../schemas/Subjects.ts";
-import { openNats } from "../../services/nats/Nats.ts";
+import { openNats } from "../../services/nats/openNats.ts";
 import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
 import { makeNatsBus } from "../../services/nats/NatsBus.ts";
 import { openConnection, type NatsConnectionShape } from "../../services/nats/NatsConnection.ts";

@@ -4,7 +4,8 @@ import { agentId, shardOf, type AgentId, type ShardId } from "../../schemas/Addr
 import { decodeFrame } from "../../schemas/Frame.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import type { StreamPublisher } from "../../services/nats/GroupPublisher.ts";
-import { openNats, type NatsShape } from "../../services/nats/Nats.ts";
+import type { NatsShape } from "../../services/nats/Nats.ts";
+import { openNats } from "../../services/nats/openNats.ts";
 import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
 import { openConnection, type NatsConnectionShape } from "../../services/nats/NatsConnection.ts";
 import { makeNatsInbox } from "../../services/nats/NatsInbox.ts";

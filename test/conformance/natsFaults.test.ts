@@ -5,7 +5,7 @@ import type { AppendResult } from "../../core/journal/Journal.ts";
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import { decodeFrame } from "../../schemas/Frame.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
-import { openNats } from "../../services/nats/Nats.ts";
+import { openNats } from "../../services/nats/openNats.ts";
 import { openConnection } from "../../services/nats/NatsConnection.ts";
 import { faultyLink, type FaultyLink } from "./FaultyLink.ts";
 import { LARGE_BYTES, message, newAgent, newShard, patient, type Ports } from "./Backend.ts";

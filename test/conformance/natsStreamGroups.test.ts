@@ -5,7 +5,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { agentId, shardOf, type Sequence, type ShardId } from "../../schemas/Address.ts";
 import { Subjects, type GroupedStream } from "../../schemas/Subjects.ts";
-import { openNats, type NatsShape } from "../../services/nats/Nats.ts";
+import type { NatsShape } from "../../services/nats/Nats.ts";
+import { openNats } from "../../services/nats/openNats.ts";
 import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
 import { openConnection, type NatsConnectionShape } from "../../services/nats/NatsConnection.ts";
 import { makeNatsInbox } from "../../services/nats/NatsInbox.ts";

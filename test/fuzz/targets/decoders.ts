@@ -19,7 +19,7 @@ import { readClaimCheck } from "../../../services/nats/claimCheck.ts";
 import { HeaderText } from "../../../services/nats/HeaderText.ts";
 import { isLive, leaseOf } from "../../../services/nats/leaseMessage.ts";
 import { decodeBlobEntry } from "../../../services/nats/NatsBlobs.ts";
-import { encodeParcel, readParcel } from "../../../services/nats/batchEntries.ts";
+import { encodeBatch, readBatch } from "../../../services/nats/batchEntries.ts";
 import { USUAL } from "../../schemas/usualHead.ts";
 import { Broken, choose, partsOf, pure, joined, type FuzzTarget } from "../Target.ts";
 
@@ -86,10 +86,10 @@ const readDelta: Decode = (bytes) => {
 
 function readEntries(bytes: Uint8Array): void {
   let total = 0;
-  readParcel(bytes, ({ data, subject }) => void (total += data.length + subject.length));
-  if (total > 3 * bytes.length) throw new Broken("a parcel's entries are more than its bytes");
+  readBatch(bytes, ({ data, subject }) => void (total += data.length + subject.length));
+  if (total > 3 * bytes.length) throw new Broken("a batch's entries are more than its bytes");
 }
-const PARCEL = encodeParcel([{ kind: 1, id: 7, subject: "a.b", data: BODY }, { kind: 2, id: 8, subject: "", data: BODY }], 200); // prettier-ignore
+const BATCH = encodeBatch([{ kind: 1, id: 7, subject: "a.b", data: BODY }, { kind: 2, id: 8, subject: "", data: BODY }], 200); // prettier-ignore
 
 /** Subject, header block and value of a lease's message. */
 function readLease(bytes: Uint8Array): void {
@@ -119,7 +119,7 @@ export const decoderTargets: ReadonlyArray<FuzzTarget> = [
   ]), // prettier-ignore
   decoders("broker", [
     [encodeMessage({ kind: "taken" }, BODY), decodeMessage],
-    [PARCEL, readEntries],
+    [BATCH, readEntries],
     [LEASE, readLease],
     [encodeFrame({ claim: { blob: "b", bytes: 1 } }), readClaimCheck],
     [Buffer.from('{"name":"n","nuid":"x","size":1}'), decodeBlobEntry],

@@ -1,13 +1,15 @@
 /**
- * What this process publishes or asks on a subject where it alone listens: it stays in it. Gateway and host
- * in one process, and agents of one host that call each other, need no broker for that, and no round trip.
+ * In-process delivery on the bus. A message for a subject on which only this process listens never
+ * reaches the broker: a gateway and a host in one process, and agents of one host that call each
+ * other, save the round trip.
  *
- * 1. A message is handed over in a later microtask, in the order of the calls.
- * 2. The listener does not inherit the ambient context of who calls: it would see the calling agent as its own.
- * 3. A request ends once: with the first answer, at its timeout or at its signal. The connection to the
- *    broker has no part in it.
- * 4. One interval looks at timeouts and signals, only while something is awaited: a timer and a listener for each
- *    request would cost a tenth of it.
+ * 1. A message is delivered in a later microtask, in the order of the calls.
+ * 2. The listener does not inherit the caller's ambient context. It would take the calling agent
+ *    for its own.
+ * 3. A request ends exactly once: with the first answer, at its timeout, or when its signal fires.
+ *    The state of the broker connection does not affect it.
+ * 4. One interval checks timeouts and signals, only while a request is pending. A timer and an
+ *    abort listener for each request would cost a tenth of the throughput.
  *
  * Fed by `NatsBus`. A subject is exact, or ends in `.>`.
  */
@@ -18,24 +20,29 @@ import { SubjectTable } from "./SubjectTable.ts";
 
 type Handler = (message: BusMessage) => void;
 
-/** Of the subjects that answers to such requests go to; no broker ever sees one. */
+/** Start of the reply subjects of in-process requests. No broker ever receives one. */
 const ANSWER_PREFIX = "\u0000answer.";
-/** Timeouts and signals are noticed this late at most; nobody times anything by them. */
+/**
+ * The greatest delay with which timeouts and signals are noticed; no caller needs more precision.
+ */
 const SWEEP_MS = 25;
 
-interface Waiter {
+interface PendingRequest {
   readonly resolve: (answer: BusReply) => void;
   readonly deadlineMs: number;
   readonly signal: AbortSignal | undefined;
 }
 
-export class OwnListeners {
+export class InProcessListeners {
   private readonly handlers = new SubjectTable<Handler>();
-  /** By what follows `ANSWER_PREFIX` in the subject of the answer. */
-  private readonly waiting = new NumberedTable<Waiter>();
+  /** By the part of the reply subject after `ANSWER_PREFIX`. */
+  private readonly pending = new NumberedTable<PendingRequest>();
   private sweeper: NodeJS.Timeout | undefined;
 
-  /** The returned function ends it; a later listener on the same subject stays. */
+  /**
+   * Replaces an earlier listener on the same pattern. The returned function removes this listener
+   * and leaves one that has replaced it.
+   */
   add(pattern: string, handler: Handler): () => void {
     const outside = AsyncLocalStorage.snapshot();
     const detached: Handler = (message) => outside(handler, message);
@@ -45,12 +52,14 @@ export class OwnListeners {
     };
   }
 
-  /** Who listens alone on it here; not in the ambient context of who calls it. */
+  /**
+   * The exclusive listener on the subject in this process; rule 2 holds for the returned function.
+   */
   find(subject: string): Handler | undefined {
     return this.handlers.find(subject);
   }
 
-  /** Says whether it was taken: by a listener, or as the answer to a request. */
+  /** Returns whether a listener, or a pending request, took the message. */
   publish(subject: string, data: Uint8Array, reply: string | undefined): boolean {
     if (subject.startsWith(ANSWER_PREFIX)) {
       this.finish(numberOf(subject.slice(ANSWER_PREFIX.length)), { _tag: "Reply", data });
@@ -62,7 +71,7 @@ export class OwnListeners {
     return true;
   }
 
-  /** Undefined: nobody here listens alone. */
+  /** Returns undefined when this process has no exclusive listener on the subject. */
   request(
     subject: string,
     data: Uint8Array,
@@ -72,27 +81,27 @@ export class OwnListeners {
     if (handler === undefined) return undefined;
     if (signal?.aborted === true) return Promise.resolve({ _tag: "TimedOut" });
     return new Promise((resolve) => {
-      const id = this.waiting.next();
+      const id = this.pending.next();
       const reply = ANSWER_PREFIX + numberText(id);
-      this.waiting.set(id, { resolve, signal, deadlineMs: performance.now() + timeoutMs });
+      this.pending.set(id, { resolve, signal, deadlineMs: performance.now() + timeoutMs });
       this.sweeper ??= setInterval(() => this.sweep(), SWEEP_MS);
       queueMicrotask(() => handler({ subject, data, reply }));
     });
   }
 
   private finish(id: number, answer: BusReply): void {
-    this.waiting.take(id)?.resolve(answer);
+    this.pending.take(id)?.resolve(answer);
   }
 
   /** Rule 4. */
   private sweep(): void {
-    if (this.waiting.size === 0) {
+    if (this.pending.size === 0) {
       clearInterval(this.sweeper);
       this.sweeper = undefined;
       return;
     }
     const nowMs = performance.now();
-    for (const [id, { deadlineMs, signal }] of this.waiting.entries())
+    for (const [id, { deadlineMs, signal }] of this.pending.entries())
       if (signal?.aborted === true || deadlineMs <= nowMs) this.finish(id, { _tag: "TimedOut" });
   }
 }

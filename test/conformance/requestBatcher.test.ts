@@ -3,12 +3,12 @@ import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { BusReply } from "../../core/bus/Bus.ts";
 import { makeNatsBus } from "../../services/nats/NatsBus.ts";
-import { openNats } from "../../services/nats/Nats.ts";
+import { openNats } from "../../services/nats/openNats.ts";
 import { openConnection, type NatsConnectionShape } from "../../services/nats/NatsConnection.ts";
 import {
-  encodeParcel,
+  encodeBatch,
   entryBytesMax,
-  readParcel,
+  readBatch,
   type Entry,
 } from "../../services/nats/batchEntries.ts";
 import type { ShardId } from "../../schemas/Address.ts";
@@ -22,7 +22,7 @@ const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 const told = (reply: BusReply): string =>
   reply._tag === "Reply" ? new TextDecoder().decode(reply.data) : reply._tag;
 
-describe("parcels", () => {
+describe("batches of requests", () => {
   let server: TestNats;
   const connections: NatsConnectionShape[] = [];
   beforeAll(async () => {
@@ -67,9 +67,9 @@ describe("parcels", () => {
   };
   const ask = ({ bus }: Process, subject: string, text: string, timeoutMs = 5_000) =>
     bus.request(subject, bytes(text), { timeoutMs }).then(told);
-  /** Asks until parcels are in use: a pass's requests are one message then. */
+  /** Asks until batches are in use: a pass's requests are one message then. */
   const introduce = (from: Process, subject: string) =>
-    pollUntil("parcels", async () => {
+    pollUntil("batches", async () => {
       from.published.length = 0;
       await Promise.all([ask(from, subject, "x"), ask(from, subject, "x")]);
       return from.published.length === 1 || { done: false, saw: from.published };
@@ -129,7 +129,7 @@ describe("parcels", () => {
     await second.close();
   });
 
-  test("a process that is gone: its parcels reach nobody, each request is told so at once", async () => {
+  test("a process that is gone: its batches reach nobody, each request is told so at once", async () => {
     const [host, next, gateway] = [await open(), await open(), await open()];
     await echo(host, "gone.>");
     await echo(host, "gone-too.>");
@@ -224,32 +224,32 @@ describe("parcels", () => {
   });
 });
 
-describe("a parcel's entries", () => {
+describe("a batch's entries", () => {
   const entry = fc.record({
     kind: fc.integer({ min: 0, max: 255 }),
     id: fc.integer({ min: 0, max: 2 ** 48 - 1 }),
     subject: fc.string({ maxLength: 40, unit: "binary" }),
     data: fc.uint8Array({ maxLength: 300 }),
   });
-  const parcelOf = (entries: ReadonlyArray<Entry>) =>
-    encodeParcel(
+  const batchOf = (entries: ReadonlyArray<Entry>) =>
+    encodeBatch(
       entries,
       entries.reduce((sum, { subject, data }) => sum + entryBytesMax(subject, data), 0),
     );
-  const read = (parcel: Uint8Array) => {
+  const read = (batch: Uint8Array) => {
     const entries: Entry[] = [];
     return {
-      whole: readParcel(parcel, (one) => entries.push({ ...one, data: Uint8Array.from(one.data) })),
+      whole: readBatch(batch, (one) => entries.push({ ...one, data: Uint8Array.from(one.data) })),
       entries,
     };
   };
 
-  test("are read as they were written, and of a damaged parcel no more than was", () => {
+  test("are read as they were written, and of a damaged batch no more than was", () => {
     fc.assert(
       fc.property(fc.array(entry, { maxLength: 8 }), fc.nat(), (entries, cut) => {
-        const parcel = parcelOf(entries);
-        expect(read(parcel)).toEqual({ whole: true, entries });
-        const part = read(parcel.subarray(0, cut % parcel.length));
+        const batch = batchOf(entries);
+        expect(read(batch)).toEqual({ whole: true, entries });
+        const part = read(batch.subarray(0, cut % batch.length));
         expect(part.entries).toEqual(entries.slice(0, part.entries.length));
         expect(part.entries.length).toBeLessThan(entries.length + 1);
       }),
@@ -257,9 +257,9 @@ describe("a parcel's entries", () => {
   });
 
   test("any bytes are read without a throw, another version not at all", () => {
-    fc.assert(fc.property(fc.uint8Array({ maxLength: 200 }), (parcel) => void read(parcel)));
-    const parcel = parcelOf([{ kind: 1, id: 1, subject: "x", data: bytes("x") }]);
-    parcel[0] = 2;
-    expect(read(parcel)).toEqual({ whole: false, entries: [] });
+    fc.assert(fc.property(fc.uint8Array({ maxLength: 200 }), (batch) => void read(batch)));
+    const batch = batchOf([{ kind: 1, id: 1, subject: "x", data: bytes("x") }]);
+    batch[0] = 2;
+    expect(read(batch)).toEqual({ whole: false, entries: [] });
   });
 });
