@@ -49,6 +49,10 @@ Example:
     );
 }
 
+/**
+ * Throws `CliError` where the folder is not empty. `--json` prints `{folder, time, inputs, events,
+ * letters}`, the last three as counts.
+ */
 export async function backup(
   ports: ReadPorts,
   terminal: Terminal,

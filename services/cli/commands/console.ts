@@ -109,6 +109,10 @@ Examples:
     );
 }
 
+/**
+ * Serves until a signal. Throws `CliError` for a token that is too short; rejects with
+ * `ListenFailed`.
+ */
 export async function console(
   ports: ReadPorts,
   joins: Pick<Joins, "serveConsole"> & { readonly time: TimeShape },

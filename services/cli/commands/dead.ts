@@ -99,6 +99,9 @@ function readIds(text: string, before: ReadonlyArray<number> = []): ReadonlyArra
   return [...before, option.readWhole(text, 1, Number.MAX_SAFE_INTEGER)];
 }
 
+/**
+ * Prints the dead letters of one class, or of all where `className` is undefined, the oldest first.
+ */
 export async function deadList(
   { deadLetters, journal }: ReadPorts,
   terminal: Terminal,
@@ -117,6 +120,7 @@ export async function deadList(
   terminal.err(count === 0 ? "No dead letters." : some);
 }
 
+/** Prints letters with headers and body. Throws `CliError` where one does not exist. */
 export const deadShow = (ports: ReadPorts, terminal: Terminal, options: DeadOptions) =>
   each(ports, options, async (letter) => {
     const line = read(letter);
@@ -130,6 +134,10 @@ export const deadShow = (ports: ReadPorts, terminal: Terminal, options: DeadOpti
     if (bodyBase64 !== undefined) terminal.out(`\n(base64) ${bodyBase64}`);
   });
 
+/**
+ * Stores the inputs in the inbox again and removes their letters. Throws `CliError` where a letter
+ * does not exist, can't be read, or its input can't be stored.
+ */
 export const deadRedrive = (ports: ReadPorts, terminal: Terminal, options: DeadOptions) =>
   each(ports, options, async (letter) => {
     const { seq, id } = letter;
@@ -150,6 +158,7 @@ export const deadRedrive = (ports: ReadPorts, terminal: Terminal, options: DeadO
     else terminal.out(`${seq}  ${id.class} ${id.name}: in the inbox again`);
   });
 
+/** Removes letters for good. Throws `CliError` where one does not exist. */
 export const deadDrop = (ports: ReadPorts, terminal: Terminal, options: DeadOptions) =>
   each(ports, options, async ({ seq, id }) => {
     await ports.deadLetters.remove(seq);

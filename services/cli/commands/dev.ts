@@ -63,6 +63,10 @@ The data is found again at the next start. Webhook secrets come from the environ
   for (const each of option.writeLimits()) command.addOption(each);
 }
 
+/**
+ * Resolves when the server has stopped after a signal. Rejects with `CliError` where another dev
+ * server uses the data folder, and with what fails the start.
+ */
 export async function dev(
   joins: Joins,
   terminal: Terminal,

@@ -90,6 +90,10 @@ Examples:
     );
 }
 
+/**
+ * Throws `CliError` without `yes`, where there is nothing of the agent, where a server with copies
+ * is away (rule 3), and where the agent lives again (rule 4).
+ */
 export async function erase(
   ports: ReadPorts,
   terminal: Terminal,

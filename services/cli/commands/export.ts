@@ -48,6 +48,7 @@ Example:
     );
 }
 
+/** Throws `CliError` where there is no such agent, or its journal is damaged. */
 export async function exportAgent(
   { journal }: ReadPorts,
   terminal: Terminal,

@@ -86,6 +86,10 @@ Examples:
     );
 }
 
+/**
+ * Throws `CliError` where the first agent had no event at the point, its journal is damaged, or an
+ * agent of the new name exists.
+ */
 export async function fork(
   ports: ReadPorts,
   terminal: Terminal,

@@ -78,6 +78,7 @@ Examples:
     );
 }
 
+/** Prints turns, the oldest first. Throws `CliError` where there is no such agent. */
 export async function history(
   ports: ReadPorts,
   terminal: Terminal,

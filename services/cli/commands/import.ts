@@ -75,6 +75,7 @@ Examples:
     );
 }
 
+/** Throws `CliError` where the file can't be read or is damaged, or the agent exists. */
 export async function importAgent(
   ports: ReadPorts,
   terminal: Terminal,

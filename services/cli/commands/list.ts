@@ -67,6 +67,10 @@ Examples:
     );
 }
 
+/**
+ * Prints the agents of one class, or of all where `className` is undefined. No agents is not an
+ * error.
+ */
 export async function list(
   ports: ReadPorts,
   terminal: Terminal,

@@ -119,6 +119,10 @@ Examples:
     );
 }
 
+/**
+ * Throws `CliError` where there is no such agent, the module has no such class, or any result
+ * differs or fails.
+ */
 export async function rerun(
   ports: ReadPorts,
   terminal: Terminal,

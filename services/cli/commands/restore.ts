@@ -66,6 +66,10 @@ Examples:
     );
 }
 
+/**
+ * Throws `CliError` where the backup is damaged, the installation has agents or a host, or a write
+ * fails.
+ */
 export async function restore(
   ports: ReadPorts,
   terminal: Terminal,

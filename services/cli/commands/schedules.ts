@@ -61,6 +61,7 @@ Examples:
     );
 }
 
+/** Throws `CliError` where there is no such agent at that point. */
 export const schedules = (
   ports: ReadPorts,
   terminal: Terminal,

@@ -82,6 +82,7 @@ Examples:
     );
 }
 
+/** Resolves at a signal or after `limit` lines. Rejects when the feed fails. */
 export async function tail(
   ports: ReadPorts,
   terminal: Terminal,
