@@ -1,6 +1,7 @@
 /**
- * The command line: lists the commands by group, parses one command line and runs it. Each command's
- * options, help and body are in `commands/`. What commands need from the system is passed as `Joins`.
+ * The command line: lists the commands by group, parses one command line and runs it. Each
+ * command's options, help and body are in `commands/`. What commands need from the system is passed
+ * as `Joins`.
  */
 import { Command, CommanderError } from "commander";
 import type { Joins } from "../wiring/Joins.ts";

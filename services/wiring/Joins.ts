@@ -1,6 +1,6 @@
 /**
- * What the command line needs from the rest of the system, as ports: `main.ts` joins them with the
- * adapters, tests with doubles. Nothing here knows NATS, SQLite or sockets.
+ * The ports through which the command line uses the rest of the system. `main.ts` implements them
+ * with the adapters, tests with doubles. Nothing here depends on NATS, SQLite or sockets.
  */
 import type { CallClient } from "../../core/call/CallClient.ts";
 import type { ConsoleSource } from "../../core/console/ConsoleSource.ts";
@@ -26,14 +26,14 @@ import type { WorkerProcess } from "../workers/WorkerProcess.ts";
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 
 export interface LogOptions {
-  /** What is below is dropped. */
+  /** Less severe lines are dropped. */
   readonly level: (typeof LOG_LEVELS)[number];
   readonly format: "text" | "json";
-  /** Shown in each line. */
+  /** Added to each line. */
   readonly fields?: LogFields;
 }
 
-/** Who we are to the broker, beside what its URL says; paths are absolute. */
+/** The login to the broker, beside what its URL contains. Paths are absolute. */
 export interface BrokerLogin {
   readonly credentialsFile?: string;
   readonly nkeyFile?: string;
@@ -42,7 +42,7 @@ export interface BrokerLogin {
   readonly keyFile?: string;
 }
 
-/** A broker and the installation on it. */
+/** A broker and an installation on it. */
 export interface Target {
   readonly natsUrl: string;
   readonly login?: BrokerLogin | undefined;
@@ -50,8 +50,8 @@ export interface Target {
 }
 
 /**
- * What commands that look at agents, or act on them from outside, need. `databases` are throw-away
- * copies: nothing that is done to one stays.
+ * What the commands need that read agents or act on them from outside. `databases` are temporary
+ * copies: changes to them are not stored.
  */
 export interface ReadPorts {
   readonly journal: JournalShape;
@@ -65,15 +65,26 @@ export interface ReadPorts {
   readonly leases: Pick<LeasesShape, "list">;
   readonly shards: number;
   readonly namespace: string;
-  /** Everything of a kind that the installation holds, of all agents. Rejects with `BrokerUnavailable`. */
+  /**
+   * Everything of one kind that the installation stores, for all agents. Rejects with
+   * `BrokerUnavailable`.
+   */
   readonly stored: (part: BackupPart) => AsyncIterable<BackupEntry>;
   /** Removes what waits for an agent: inputs and timers. */
   readonly purgeInputs: (id: AgentId) => Promise<Pick<Purged, "inputs" | "timers">>;
-  /** Removes what is stored of an agent, of its journal only what is before `keepEventsFrom`; after `endLife`. */
+  /**
+   * Removes everything stored of an agent. Of its journal only events before `keepEventsFrom` are
+   * removed. Called after `endLife`.
+   */
   readonly purge: (id: AgentId, options: { readonly keepEventsFrom: Sequence }) => Promise<Purged>;
-  /** Servers that hold copies and are away or behind: what is removed now may stay in their files. */
+  /**
+   * Servers that hold copies and are away or behind. What is removed now may stay in their files.
+   */
   readonly awayCopies: () => Promise<ReadonlyArray<string>>;
-  /** Has every host remove its local files of an agent; gives those of `hosts` that did in time. */
+  /**
+   * Has every host remove its local files of an agent. Resolves to those of `hosts` that did so in
+   * time.
+   */
   readonly tellErased: (
     id: AgentId,
     hosts: ReadonlyArray<string>,
@@ -81,7 +92,10 @@ export interface ReadPorts {
   readonly close: () => Promise<void>;
 }
 
-/** For one message of `journal` or `inbox`: a broker that is slower to store it is away. */
+/**
+ * The time limit for storing one message of `journal` or `inbox`. A broker that takes longer is
+ * away.
+ */
 export const STORE_TIMEOUT_MS = 30_000;
 
 /** How many of each were removed. */
@@ -92,7 +106,9 @@ export interface Purged {
   readonly snapshots: number;
   readonly deadLetters: number;
   readonly blobs: number;
-  /** False: the broker's files still have bytes of inputs that were done, until it rewrites them. */
+  /**
+   * False: the broker's files still contain bytes of inputs that were done, until it rewrites them.
+   */
   readonly doneInputsGone: boolean;
 }
 
@@ -101,109 +117,121 @@ export interface ProvisionSettings {
   readonly streamGroups?: number | undefined;
   readonly replicas: number | undefined;
   readonly leaseTtlMs: number | undefined;
-  /** Where the copies lie: a cluster's name, and tags that each server must have. */
+  /** Where the copies are placed: a cluster's name, and tags that each server must have. */
   readonly placementCluster?: string | undefined;
   readonly placementTags?: ReadonlyArray<string> | undefined;
 }
 
-/** Not 25, which needs rights: the port that mail servers for testing use. */
+/** Not 25, which needs privileges: the port that mail servers for testing use. */
 export const SMTP_PORT_DEFAULT = 2525;
 
-/** Mail in (`mail`, `dev`) and out (every process that runs a module's code). */
+/** Incoming mail (`mail`, `dev`) and outgoing mail (every process that runs a module's code). */
 export interface MailSettings {
-  /** 0: any free one; undefined: `dev` listens where its module takes mail. */
+  /** 0: any free port. Undefined: `dev` listens where its module takes mail. */
   readonly port: number | undefined;
-  /** `smtp://` or `smtps://`; undefined: nothing can be sent. */
+  /** `smtp://` or `smtps://`. Undefined: no mail can be sent. */
   readonly relayUrl: string | undefined;
-  /** PEM; with it STARTTLS is offered. */
+  /** PEM. Where it is set, STARTTLS is offered. */
   readonly tls: { readonly cert: string; readonly key: string } | undefined;
-  /** With it only who knows it may send. */
+  /** Where it is set, only callers with this login may send. */
   readonly auth: { readonly user: string; readonly password: string } | undefined;
   readonly messageBytesMax: number | undefined;
   readonly messagesPerPeerPerMinute: number | undefined;
 }
 
-/** What a gateway refuses with 429, connections and sockets that it closes, what it stores first; undefined: the default. */
+/**
+ * A gateway's limits: what it answers with 429, which connections and sockets it closes, and
+ * whether it stores first. Undefined: the default.
+ */
 export interface GatewayLimits {
   readonly connectionsMax: number | undefined;
   readonly perAddress: number | undefined;
   readonly perEntity: number | undefined;
-  /** A second of one socket; 0: no limit. */
+  /** Per second of one socket; 0: no limit. */
   readonly framesPerSocket: number | undefined;
   readonly bytesPerSocket: number | undefined;
   readonly trustedProxies: number | undefined;
   readonly storeFirst: boolean | undefined;
 }
 
-/** What is known before the module is loaded, and enough to find or start the broker. */
+/** The settings that are known before the module is loaded: enough to find or start the broker. */
 export type BrokerSettings = Pick<ProcessSettings, "natsUrl" | "dataFolder" | "log" | "progress">;
 
-/** Everything that a process is told from outside. */
+/** All settings of a process. */
 export interface ProcessSettings {
   readonly role: "dev" | "gateway" | "host" | "mail";
   readonly module: LoadedModule;
   /** Secrets and settings for verifiers and agents. */
   readonly env: Readonly<Record<string, unknown>>;
-  /** Undefined in `dev`: a server of its own, as a child process with its data in `dataFolder`. */
+  /**
+   * Undefined in `dev`: the process starts a server of its own as a child process, with its data in
+   * `dataFolder`.
+   */
   readonly natsUrl: string | undefined;
   readonly natsLogin?: BrokerLogin | undefined;
   readonly namespace: string;
-  /** Absolute; exists. */
+  /** Absolute; the folder exists. */
   readonly dataFolder: string;
-  /** Where the gateway listens; a host ignores both. */
+  /** Where the gateway listens. A host ignores both. */
   readonly hostname: string;
   readonly port: number;
-  /** The gateway is one of several on the port. */
+  /** The gateway shares the port with others. */
   readonly portShared?: boolean;
-  /** `https://hooks.example.com`: how callers see the gateway, where a proxy is in front of it. */
+  /**
+   * The gateway's URL as callers see it where a proxy is in front of it, e.g.
+   * `https://hooks.example.com`.
+   */
   readonly publicUrl: string | undefined;
   readonly mail: MailSettings;
   readonly requireDurable: boolean;
-  /** A gateway's: hosts and origins that it was told (`docs/guides/access.md`). */
+  /** For a gateway: the configured hosts and origins (`docs/guides/access.md`). */
   readonly access?: {
     readonly allowedHosts: ReadonlyArray<string> | undefined;
     readonly allowedOrigins: ReadonlyArray<string> | undefined;
   };
-  /** A gateway's. */
+  /** For a gateway. */
   readonly limits?: GatewayLimits;
-  /** A host's: MCP servers may be on this machine. Always so in `dev`. */
+  /** For a host: MCP servers may be on this machine. Always true in `dev`. */
   readonly mcpAllowLoopback?: boolean;
-  /** `auto`: where the broker says that it syncs always. */
+  /** `auto`: on where the broker reports that it syncs always. */
   readonly groupCommit: "auto" | "on" | "off";
-  /** What the agents of so many hosts may take together (undefined: half of what there is): past three quarters of its part, a host lets the longest idle leave sooner. */
+  /**
+   * The memory that the agents of `processes` hosts may use together. Undefined: half of the
+   * machine's. Past three quarters of its share, a host hibernates the longest idle agents sooner.
+   */
   readonly memory?: { readonly bytesMax: number | undefined; readonly processes: number };
-  /** A host's: the most that any class may write. */
+  /** For a host: upper limits for what any class may write. */
   readonly writeLimits?: WriteLimitOptions;
   readonly provision: ProvisionSettings;
   readonly log: LogShape;
   readonly metrics: MetricsShape;
-  /** One line on what takes longer than a second, e.g. a download. */
+  /** Receives one line about each step that takes longer than a second, e.g. a download. */
   readonly progress: (line: string) => void;
 }
 
 export interface RunningProcess {
-  /** Port the gateway listens on; undefined for a host. */
+  /** The port on which the gateway listens; undefined for a host. */
   readonly port: number | undefined;
-  /** Port for mail; undefined where none is taken. */
+  /** The port for mail; undefined where the process takes none. */
   readonly smtpPort?: number | undefined;
   readonly natsUrl: string;
   /** For people, e.g. `2.14.5, own child process, data in .agents/nats`. */
   readonly natsSummary: string;
   readonly readiness: () => Readiness;
-  /** Runs new code from the next turn on; sockets stay open. */
+  /** Runs new code from the next turn on. Sockets stay open. */
   readonly reload: (module: LoadedModule) => Promise<void>;
-  /** Graceful: finishes turns, hands over, closes. */
+  /** Stops in order: finishes turns, hands over, closes. */
   readonly stop: () => Promise<void>;
-  /** Rejects when the process can't go on; never resolves otherwise. */
+  /** Rejects when the process can't go on; never resolves. */
   readonly failed: Promise<never>;
 }
 
 export interface ConsoleSettings {
   readonly hostname: string;
-  /** 0: any free one. */
+  /** 0: any free port. */
   readonly port: number;
   readonly token: string;
-  /** The name that a proxy in front of it is asked for. */
+  /** The host name that callers use where a proxy is in front of the console. */
   readonly publicHost: string | undefined;
   readonly time: TimeShape;
   readonly log: LogShape;
@@ -223,24 +251,25 @@ export interface Joins {
     source: ConsoleSource,
     settings: ConsoleSettings,
   ) => Promise<ServedConsole>;
-  /** Resolves to lines for people: what was created, what was there. */
+  /** Resolves to lines for people: what was created and what existed. */
   readonly provision: (target: Target, settings: ProvisionSettings) => Promise<readonly string[]>;
   /**
-   * The first half of a start, before the module is loaded: the broker comes up meanwhile. What `Begun.start` needs
-   * is imported here, for once a module was loaded each import passes its hooks, at several times the cost.
+   * The first half of a start, which runs before the module is loaded, so that the broker starts
+   * meanwhile. What `Begun.start` needs is also imported here: after a module was loaded, each
+   * import passes its hooks and takes several times as long.
    */
   readonly begin: (settings: BrokerSettings) => Promise<Begun>;
-  /** How past events are run again on a module's code. */
+  /** Resolves to a function that runs past events again on a module's code. */
   readonly rerunOn: (code: {
     readonly module: LoadedModule;
     readonly env: Readonly<Record<string, unknown>>;
   }) => Promise<RerunEvent>;
-  /** This program once more, with a channel to it. */
+  /** Starts this program again, with a channel to it. */
   readonly startWorker: (args: ReadonlyArray<string>) => WorkerProcess;
 }
 
 export interface Begun {
   readonly start: (settings: ProcessSettings) => Promise<RunningProcess>;
-  /** Instead of `start`: stops what was begun. */
+  /** Called instead of `start`: stops what was begun. */
   readonly abandon: () => Promise<void>;
 }

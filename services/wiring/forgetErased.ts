@@ -1,7 +1,8 @@
 /**
- * A host's look through its local cache at its start: files of agents that were erased while it was away are removed.
- * One agent at a time and in no hurry, for each is a question to the broker. Used by `joinProcess`; what is erased
- * while the host runs is told to it (`services/host/serveErasures`).
+ * Checks a host's local cache when the host starts, and removes files of agents that were erased
+ * while it was away. The agents are checked one at a time with pauses, because each check is a
+ * request to the broker. Used by `joinProcess`. While the host runs, `services/host/serveErasures`
+ * receives erasures.
  */
 import type { DatabasesShape } from "../../core/database/Databases.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
@@ -10,7 +11,7 @@ import type { TimeShape } from "../../core/time/Time.ts";
 import { bareEnd } from "../../core/journal/endLife.ts";
 import { addressKey, type AgentId } from "../../schemas/Address.ts";
 
-/** 100,000 files take a quarter of an hour, and the broker does not notice. */
+/** 100,000 files take a quarter of an hour, at no noticeable load for the broker. */
 const PAUSE_MS = 10;
 
 export interface ForgetErasedPorts {
@@ -20,7 +21,10 @@ export interface ForgetErasedPorts {
   readonly log: Pick<LogShape, "info" | "warn">;
 }
 
-/** Resolves when all were looked at, or `signal` fires. Never rejects: what it misses is found at the next start. */
+/**
+ * Resolves when all files were checked, or when `signal` fires. Never rejects: the next start finds
+ * what this one misses.
+ */
 export async function forgetErased(
   { journal, databases, time, log }: ForgetErasedPorts,
   cached: AsyncIterable<AgentId>,
@@ -31,7 +35,7 @@ export async function forgetErased(
       if (signal.aborted) return;
       const last = await journal.last(id);
       if (last !== undefined && bareEnd(last) !== undefined) {
-        // Throws when it lives here again: then its files are of its new life.
+        // Throws when the agent lives here again: the files then belong to its new life.
         databases.discard(id);
         log.info("local files of an agent that was erased are removed", { agent: addressKey(id) });
       }

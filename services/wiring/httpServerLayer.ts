@@ -1,6 +1,7 @@
 /**
- * Chooses the gateway's HTTP server: uWebSockets.js, several times faster, or node:http, which runs
- * everywhere. The processes' main files call it; `auto` never fails, `uws` fails where it can't load.
+ * Chooses the gateway's HTTP server: uWebSockets.js, which is several times faster, or node:http,
+ * which runs everywhere. The joins of processes and of the console call it. `auto` never fails;
+ * `uws` fails where it can't be loaded.
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
@@ -10,7 +11,7 @@ import { loadUws } from "../uws/loadUws.ts";
 
 export type HttpServerChoice = "auto" | "uws" | "node";
 
-/** Imported when it is chosen: it brings `ws` along, which a process on uWebSockets.js never uses. */
+/** Imported only when chosen: it loads `ws`, which a process on uWebSockets.js never uses. */
 const nodeServerLayer = Layer.unwrap(
   Effect.map(
     Effect.promise(() => import("../nodeHttp/NodeServer.ts")),

@@ -1,8 +1,9 @@
 /**
- * The broker of a serving process: the one that was named, or a nats-server of our own as a child process (`dev`).
- * A file of its own, with little to import: the server comes up while the rest of the process is still being loaded.
+ * Opens the broker of a serving process: the one that was named, or a nats-server of its own as a
+ * child process (`dev`). It is a separate file with few imports, so that the server starts while
+ * the rest of the process is still being loaded.
  *
- * `main.ts` calls it before anything else of a start; `joinProcess` connects to what it gives, and stops it last.
+ * `main.ts` calls it first of all. `joinProcess` connects to the result, and stops it last.
  */
 import { join } from "node:path";
 import * as Effect from "effect/Effect";
@@ -17,7 +18,7 @@ export interface OpenBroker {
   readonly url: string;
   /** For people. */
   readonly summary: string;
-  /** Ends a server of our own in order; one that was named is left alone. */
+  /** Stops a server of our own in order. Does nothing for a broker that was named. */
   readonly stop: () => Promise<void>;
 }
 
@@ -49,5 +50,5 @@ const startOwn = ({ dataFolder, log, progress }: BrokerSettings) =>
     };
   });
 
-/** A URL as it may be shown: without user, password or token. */
+/** The URL without user, password or token. */
 const withoutSecrets = (url: string): string => url.replace(/\/\/[^@/,]*@/g, "//");

@@ -1,6 +1,6 @@
 /**
- * Joins the console with the HTTP server that this machine has, for `agents console`. `main` hands it on; what is shown
- * comes from the reading commands.
+ * Joins the console with this machine's HTTP server for `agents console`. `main` passes it on. The
+ * data comes from the reading commands.
  */
 import * as Effect from "effect/Effect";
 import * as Exit from "effect/Exit";
@@ -13,7 +13,7 @@ import { HTTP_BOUNDS_DEFAULT } from "../gateway/runGateway.ts";
 import { httpServerLayer } from "./httpServerLayer.ts";
 import type { ConsoleSettings, ServedConsole } from "./Joins.ts";
 
-/** Operators, not the public. */
+/** The console serves operators, not the public. */
 const CONNECTIONS_MAX = 256;
 
 /** Rejects with `ListenFailed`. */

@@ -1,4 +1,4 @@
-/** Joins the limits of the command line with the gateway's bounds. */
+/** Turns the limits of the command line into the gateway's bounds. */
 import type { Rate } from "../gateway/RateLimit.ts";
 import type { RunGatewayOptions } from "../gateway/runGateway.ts";
 import {
@@ -9,9 +9,12 @@ import {
 } from "../gateway/SocketRates.ts";
 import type { GatewayLimits } from "./Joins.ts";
 
-/** Others take over from it: callers that are slow to use a connection again should not lose what they ask on it. */
+/** Other gateways take over. A caller that reuses a connection late should not lose its request. */
 const LULL_MS = 2_000;
-/** Callers come in bursts: a page's requests, a provider's batch. So many seconds' worth at once. */
+/**
+ * Callers send bursts: a page's requests, a provider's batch. A burst may use this many seconds'
+ * worth at once.
+ */
 const BURST_SECONDS = 5;
 
 export function gatewayBounds(

@@ -1,6 +1,6 @@
 /**
- * Joins mail with its adapters for `joinProcess`: the relay that every process may send through, and
- * the SMTP listener.
+ * Joins mail with its adapters for `joinProcess`: the relay that every process may send through,
+ * and the SMTP listener.
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
@@ -23,7 +23,10 @@ export function mailLayers({ mail, env }: ProcessSettings) {
   return Layer.merge(listenerLayer, smtpRelayLayer(mail.relayUrl ?? (named || undefined)));
 }
 
-/** The mail bindings of a module's code, as `bindEnv` takes them: storing mail for agents, and sending. */
+/**
+ * The mail bindings of a module's code, as `bindEnv` takes them: storing mail for agents, and
+ * sending.
+ */
 export const mailOfEnv = Effect.gen(function* () {
   const time = yield* Time;
   const transport = yield* MailTransport;
@@ -43,7 +46,8 @@ export const serveMail = (settings: ProcessSettings, module: () => MailModule) =
     const inDev = role === "dev" && (mail.port !== undefined || handlesMail(settings.module));
     if (role !== "mail" && !inDev) return undefined;
     const { messageBytesMax, messagesPerPeerPerMinute, tls } = mail;
-    // `dev` has no certificate. For `agents mail` the command line has checked that a login has one.
+    // `dev` has no certificate. For `agents mail` the command line has checked that a login has
+    // one.
     const auth = role === "mail" ? mail.auth : undefined;
     const { port } = yield* runMail({
       hostname,

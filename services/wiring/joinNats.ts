@@ -1,6 +1,6 @@
 /**
- * Joins commands with the NATS adapters: the options of a process's connection, and the look at the
- * broker before a process serves. Used by `joinProcess` and `joinReader`.
+ * The options of a process's connection to NATS, and the check of the broker's durability before a
+ * process serves. Used by `joinProcess` and `joinReader`.
  */
 import * as Effect from "effect/Effect";
 import type { LogShape } from "../../core/telemetry/Log.ts";
@@ -17,7 +17,10 @@ import type { NatsOptions } from "../nats/natsLayer.ts";
 import type { ProvisionOptions } from "../nats/provision.ts";
 import type { ProvisionSettings, Target } from "./Joins.ts";
 
-/** `role` names the connection, and starts the subjects of its answers: a user of its own hears only those. */
+/**
+ * `role` is part of the connection's name and of the subjects of its answers, so that a broker user
+ * for one role can receive only those.
+ */
 export const natsOptions = (
   { natsUrl, login, namespace }: Target,
   role: string,
@@ -48,18 +51,24 @@ export function provisionOptions(settings: ProvisionSettings): ProvisionOptions 
 export interface PreflightOptions {
   /** `--require-durable`. */
   readonly required: boolean;
-  /** The server is our own child: of a laptop, where nobody asked for durability. */
+  /**
+   * The server is our own child process on a developer's machine, where durability is not expected.
+   */
   readonly own: boolean;
   readonly log: LogShape;
   readonly time: Pick<TimeShape, "after">;
 }
 
-/** A server that was away is asked so long after: often enough to tell soon that it came back weaker than it was. */
+/**
+ * The pause before a server that was away is checked again: short enough to notice soon when it
+ * comes back less durable.
+ */
 const AWAY_MS = 30_000;
 
 /**
- * Looks at the broker's durability now, after each reconnect, and again while a server is away; logs what it sees. The
- * returned function says what was seen last. Fails with `NotDurable` or `BrokerUnavailable`.
+ * Checks and logs the broker's durability now, after each reconnect, and repeatedly while a server
+ * is away. The returned function returns the latest result. Fails with `NotDurable` or
+ * `BrokerUnavailable`.
  */
 export const preflight = (nats: NatsShape, { required, own, log, time }: PreflightOptions) =>
   Effect.gen(function* () {
@@ -86,7 +95,7 @@ export const preflight = (nats: NatsShape, { required, own, log, time }: Preflig
             seen = found;
             if (changed) tell();
           },
-          // What can't be read now is asked again at the next reconnect; until then the last answer stands.
+          // After a failed read the last result stands until the next reconnect.
           () => undefined,
         )
         .finally(waitForAway);

@@ -1,6 +1,7 @@
 /**
  * Joins a serving process with its adapters: the broker (`joinBroker`), the ports over it, then a
- * gateway, a host, or both in one (`dev`). `main.ts` hands `startProcess` to the commands.
+ * gateway, a host, or both in one process (`dev`), or the mail listener. `main.ts` passes
+ * `startProcess` to the commands.
  */
 import { chmodSync, mkdirSync } from "node:fs";
 import { hostname } from "node:os";
@@ -54,7 +55,10 @@ import type { ProcessSettings, RunningProcess } from "./Joins.ts";
 import { openBroker, type OpenBroker } from "./joinBroker.ts";
 import { readinessOf } from "./readiness.ts";
 
-/** Hosts of one data folder at a time: more would share two cores hundreds of times. */
+/**
+ * Hosts on one data folder at a time. It guards against a loop that starts hosts: this many would
+ * share a few cores.
+ */
 const HOSTS_PER_FOLDER_MAX = 256;
 
 /** Rejects with a tagged error whose message is for people. */
@@ -87,7 +91,7 @@ const start = (settings: ProcessSettings, opening: Promise<OpenBroker>) =>
     return yield* Effect.provide(serveRoles(settings, broker), context);
   });
 
-/** Files of agents that were erased while this host was away go, in the background. */
+/** Removes files of agents that were erased while this host was away, in the background. */
 const lookThrough = (folder: string) =>
   Effect.gen(function* () {
     const ports = {
@@ -104,7 +108,7 @@ const lookThrough = (folder: string) =>
     void forgetErased(ports, cachedAgents(folder, startMs), stopped.signal);
   });
 
-/** A folder of this host's own for its local images: two hosts never share one. */
+/** Claims a folder for this host's local images: two hosts never share one. */
 const hostFolder = (dataFolder: string) =>
   Effect.map(
     Effect.acquireRelease(
@@ -112,7 +116,7 @@ const hostFolder = (dataFolder: string) =>
         for (let n = 0; n < HOSTS_PER_FOLDER_MAX; n++) {
           const folder = join(dataFolder, "hosts", String(n));
           mkdirSync(folder, { recursive: true, mode: 0o700 });
-          chmodSync(folder, 0o700); // an older release made it for all to read
+          chmodSync(folder, 0o700); // an older release made it readable for all
           const lock = await lockDataFolder(folder).catch((error: unknown) => {
             if (error instanceof DataFolderInUse) return undefined;
             throw error;
@@ -135,7 +139,7 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
       leaderOnly: role === "gateway" || role === "mail",
       provision: {
         ...provisionOptions(settings.provision),
-        moveInbox: settings.natsUrl === undefined, // a server of its own
+        moveInbox: settings.natsUrl === undefined, // the broker is this process's own
       },
     }),
     sqliteDatabases({ folder }),
@@ -174,7 +178,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
       shards,
       caller: callingAgent,
     });
-    // Runs after gateway and host have stopped: what they still had to tell was told, or never will be.
+    // Runs after gateway and host have stopped, when no call needs the client any more.
     yield* Effect.addFinalizer(() => Effect.sync(() => calls.close()));
     const mailing = yield* mailOfEnv;
     let code = codeOf(settings.module, settings.env, calls, mailing);
@@ -239,12 +243,12 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
         code = codeOf(module, settings.env, calls, mailing);
         await host?.recycle();
       },
-      // A process that can't go on exits by its own defects; nothing here gives up for good.
+      // A process that can't go on exits through its own defects, so this never rejects.
       failed: new Promise<never>(() => undefined),
     };
   });
 
-/** What gateway, host and mail take from a module. */
+/** What gateway, host and mail use of a module. */
 function codeOf(
   module: LoadedModule,
   variables: Readonly<Record<string, unknown>>,
@@ -254,7 +258,7 @@ function codeOf(
   const gated = gatedCalls(calls);
   const env = bindEnv(variables, module.agents, () => gated, mailing);
   return {
-    // The mark on a class says that it is one of ours: `readModule` has checked it.
+    // The mark on a class shows that it is a subclass of `Agent`: `readModule` has checked it.
     host: { agents: module.agents as ReadonlyMap<string, AgentClassType>, env },
     gateway: gatewayModule(module, env),
     mail: mailModule(module, env),

@@ -1,6 +1,7 @@
 /**
- * Joins the commands that look, act from outside or provision with their adapters: a connection, ports,
- * throw-away databases. `main` hands them on; `joinNats` has what they share with `joinProcess`.
+ * Joins the commands that read, act from outside or provision with their adapters: a connection,
+ * ports, temporary databases. `main` passes them on; `joinNats` has what they share with
+ * `joinProcess`.
  */
 import * as Effect from "effect/Effect";
 import * as Exit from "effect/Exit";
@@ -86,14 +87,17 @@ export async function openReader(target: Target): Promise<ReadPorts> {
 
 const divided = (groups: number): string => (groups === 1 ? "" : ` in ${groups} stream groups`);
 
-/** When a letter was stored is in its own head. */
+/** `storedMs` is 0: a letter's head contains the time when it was stored. */
 async function* letters({
   list,
 }: Pick<DeadLettersShape, "list">): AsyncGenerator<BackupEntry, void, void> {
   for await (const letter of list()) yield { ...letter, storedMs: 0 };
 }
 
-/** Creates or completes the installation. Rejects with `ShardCountMismatch`, `StreamGroupsRefused`, `ProvisioningRefused` or `BrokerUnavailable`. */
+/**
+ * Creates or completes the installation and returns lines for people. Rejects with
+ * `ShardCountMismatch`, `StreamGroupsRefused`, `ProvisioningRefused` or `BrokerUnavailable`.
+ */
 export async function provisionTarget(
   target: Target,
   settings: ProvisionSettings,

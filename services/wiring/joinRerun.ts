@@ -1,6 +1,6 @@
 /**
- * Joins `agents rerun` with the harness that tests of agents use: a module, and how to run a past event on it. Imported
- * when the command needs it.
+ * Joins `agents rerun` with the harness for tests of agents, which runs a past event on a module's
+ * code. Imported when the command needs it.
  */
 import type { RerunEvent } from "../../core/journal/Rerun.ts";
 import { rerunEvent, type RerunCode } from "../testing/rerunEvent.ts";

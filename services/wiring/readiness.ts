@@ -1,26 +1,28 @@
 /**
- * What `/readyz` says of a gateway, a host, or both in one. A load balancer takes whoever is not ready out, so what is
- * not the process's own fault must not count: while a host is dead, all gateways know shards without a host, and all
- * of them still store webhooks and keep sockets; not ready, each would be taken out and nobody would. So a gateway
- * waits for a shard's host only before its first: gateways of a new installation are started with its hosts. That holds
- * also where no shard has a host: what is stored then is done later, and what is refused may never come again. A host, which no
- * load balancer asks, is not ready while any shard is without one.
+ * Decides the answer of `/readyz` for a gateway, a host, or both in one process. A load balancer
+ * removes a process that is not ready, so a fault outside the process must not count: while a host
+ * is dead, every gateway sees shards without a host, and still stores webhooks and keeps sockets.
+ * If that made it not ready, all gateways would be removed at once. A gateway therefore waits only
+ * until each shard has had a host for the first time, because a new installation starts gateways
+ * and hosts together. It stays ready even while no shard has a host: stored webhooks run later,
+ * refused ones may never come again. A host, which no load balancer asks, is not ready while any
+ * shard is without an owner.
  */
 import { UNOWNED_TTLS_MAX } from "../../core/lease/UnownedShards.ts";
 import type { Readiness } from "../admin/AdminServer.ts";
 
-/** As one process sees them; both `Host` and `Gateway` count them so. */
+/** As one process sees them. `Host` and `Gateway` both count them this way. */
 export interface ShardCounts {
   /** Shards without an owner. */
   readonly shardsUnowned: number;
-  /** Those of them that have had none for longer than `UNOWNED_TTLS_MAX` TTLs. */
+  /** Shards that have had no owner for longer than `UNOWNED_TTLS_MAX` TTLs. */
   readonly shardsOverdue: number;
 }
 
 export interface ReadinessFacts {
-  /** To the broker. */
+  /** True while the process is connected to the broker. */
   readonly connected: boolean;
-  /** `ready`: the host has its share of the shards. Undefined: a gateway alone. */
+  /** `ready`: the host owns its share of the shards. Undefined: a gateway alone. */
   readonly host: (ShardCounts & { readonly ready: boolean }) | undefined;
   /** Undefined: a host alone. */
   readonly gateway: (ShardCounts & { readonly shardsEverOwned: number }) | undefined;

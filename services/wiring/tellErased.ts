@@ -1,6 +1,7 @@
 /**
- * Tells every host that an agent was erased, so that each removes its local files of it, and waits for their answers.
- * `services/host/serveErasures` answers. Used by `joinReader`, for `agents erase`.
+ * Notifies every host that an agent was erased, so that each removes its local files of the agent,
+ * and waits for the answers. `services/host/serveErasures` answers. Used by `joinReader`, for
+ * `agents erase`.
  */
 import type { BusShape } from "../../core/bus/Bus.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
@@ -15,11 +16,11 @@ export interface TellErasedPorts {
   readonly bus: Pick<BusShape, "subscribe" | "publish">;
   readonly time: Pick<TimeShape, "after">;
   readonly subjects: Subjects;
-  /** A subject that nobody else listens on. */
+  /** Returns a subject on which nobody else listens. */
   readonly newInbox: () => string;
 }
 
-/** Those of `hosts` that have answered in time. */
+/** Resolves to those of `hosts` that have answered in time. */
 export async function tellErased(
   { bus, time, subjects, newInbox }: TellErasedPorts,
   id: AgentId,
@@ -30,7 +31,7 @@ export async function tellErased(
   let done = (): void => undefined;
   const answered = new Promise<void>((resolve) => (done = resolve));
   const end = bus.subscribe(inbox, ({ data }) => {
-    if (data.length === 0) return; // the broker's word that no host listens
+    if (data.length === 0) return; // the broker reports that no host listens
     told.add(decodeMessage<ErasureReply>(data).head.host);
     if (hosts.every((host) => told.has(host))) done();
   });

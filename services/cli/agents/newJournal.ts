@@ -40,9 +40,9 @@ export async function storeEvent(
   if (result._tag === "Stored") return result.seq;
   const why =
     result._tag === "Conflict"
-      ? "something came for it and woke it meanwhile: keep its senders off"
+      ? "an input arrived and activated it meanwhile: stop its senders"
       : result.message;
   throw failed(
-    `${addressKey(id)} is here in part only; ${why}. Remove it ("agents erase") and do this again.`,
+    `${addressKey(id)} is stored only in part: ${why}. Remove it ("agents erase") and run this again.`,
   );
 }

@@ -1,10 +1,13 @@
 /**
- * `agents backup <folder>`: every agent, what waits for them, and the dead letters, while the installation runs.
+ * `agents backup <folder>`: saves every agent, the inputs that wait for them, and the dead letters,
+ * while the installation runs.
  *
- * 1. Inputs first, then journals: one that was stored before the backup began is waiting in it or done in it, or both,
- *    and then it is known by its key. Dead letters last: one is there before the journal says that its input is dead.
- * 2. Each agent is as it was at some commit after the beginning; two agents may be of different moments.
- * 3. What can be made again is not in it: snapshots, local images, timers, leases.
+ * 1. Inputs are saved first, then journals. An input that was stored before the backup began is
+ *    then waiting in the backup, done in it, or both; in the last case its key identifies it. Dead
+ *    letters are saved last: a letter exists before the journal says that its input is dead.
+ * 2. Each agent is saved as of some commit after the beginning. Two agents may be saved as of
+ *    different moments.
+ * 3. What can be rebuilt is not saved: snapshots, local images, timers, leases.
  */
 import { resolve } from "node:path";
 import type { Command } from "commander";
@@ -46,6 +49,10 @@ Example:
     );
 }
 
+/**
+ * Throws `CliError` where the folder is not empty. `--json` prints `{folder, time, inputs, events,
+ * letters}`, the last three as counts.
+ */
 export async function backup(
   ports: ReadPorts,
   terminal: Terminal,

@@ -1,6 +1,6 @@
 /**
- * `agents call <class> <name> <method> [json…]`: one call of a public method, as a stub makes it, by
- * whichever host owns the agent.
+ * `agents call <class> <name> <method> [json…]`: calls a public method as a stub does. The host
+ * that owns the agent runs it.
  */
 import { Option, type Command } from "commander";
 import { AgentUnreachable } from "../../../core/call/CallClient.ts";
@@ -24,7 +24,7 @@ export interface CallOptions {
   readonly className: string;
   readonly name: string;
   readonly method: string;
-  /** Each is JSON text. */
+  /** JSON texts. */
   readonly args: ReadonlyArray<string>;
   readonly json: boolean;
   readonly timeoutMs: number;
@@ -80,6 +80,10 @@ Examples:
     );
 }
 
+/**
+ * Prints the result as JSON. Throws `CliError` for arguments that are not JSON, where no host
+ * answers in time, and with the error that the method throws.
+ */
 export async function call(
   ports: ReadPorts,
   terminal: Terminal,
@@ -105,7 +109,9 @@ export async function call(
   else terminal.out(JSON.stringify(reply.value, undefined, 2));
 }
 
-/** Strict: what "12" and "null" mean must not depend on what happens to be JSON. */
+/**
+ * Strict, so that the meaning of "12" and "null" does not depend on what happens to be valid JSON.
+ */
 function readArgument(text: string, index: number): unknown {
   try {
     return JSON.parse(text) as unknown;

@@ -1,6 +1,6 @@
 /**
- * `agents console`: the operator's page and API on a port of their own, behind a token. What it shows is what the
- * reading commands print with `--json`.
+ * `agents console`: serves the operator's page and API on a port of their own, behind a token. The
+ * console shows what the reading commands print with `--json`.
  */
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -23,17 +23,17 @@ import { schedules } from "./schedules.ts";
 import { sql } from "./sql.ts";
 import { state } from "./state.ts";
 
-/** Bytes of a token that is made up: nobody guesses it. */
+/** Bytes of a generated token: too many to guess. */
 const TOKEN_BYTES = 24;
-/** Characters of one that is given. */
+/** Least characters of a token that the operator sets. */
 const TOKEN_MIN = 16;
 
 export interface ConsoleOptions {
   readonly hostname: string;
   readonly port: number;
-  /** The name that a proxy in front of it is asked for. */
+  /** The host name that callers use where a proxy is in front of the console. */
   readonly publicHost: string | undefined;
-  /** Undefined: one is made up, for this run. */
+  /** Undefined: a token is generated for this run. */
   readonly token: string | undefined;
   readonly log: LogShape;
 }
@@ -47,7 +47,7 @@ interface Given extends GivenTarget {
   readonly publicHost?: string;
 }
 
-/** Beside the gateway's default. */
+/** Next to the gateway's default. */
 const CONSOLE_PORT_DEFAULT = 8790;
 
 export function addConsole(program: Command, context: CommandContext): void {
@@ -109,6 +109,10 @@ Examples:
     );
 }
 
+/**
+ * Serves until a signal. Throws `CliError` for a token that is too short; rejects with
+ * `ListenFailed`.
+ */
 export async function console(
   ports: ReadPorts,
   joins: Pick<Joins, "serveConsole"> & { readonly time: TimeShape },
@@ -124,7 +128,8 @@ export async function console(
   const signals = stopSignals(joins.time);
   try {
     const url = `http://${hostname.includes(":") ? `[${hostname}]` : hostname}:${server.port}`;
-    // A token that was given is known; one that was made up is nowhere else. Browsers keep a fragment to themselves.
+    // A configured token is known to the operator; a generated one is printed nowhere else.
+    // Browsers do not send a URL's fragment.
     const open = given.token === undefined ? `${url}/#token=${token}` : `${url}/#token=…`;
     terminal.err(`The console serves on ${open}`);
     await signals.stopped;
@@ -135,8 +140,9 @@ export async function console(
 }
 
 /**
- * The token of the environment or of a file; undefined: neither is given. There is no option for the token
- * itself: every user of a machine can read the command lines of its processes. Throws `CliError`.
+ * Returns the token from the environment or from a file, or undefined where neither is set. No
+ * option takes the token itself, because every user of a machine can read the command lines of its
+ * processes. Throws `CliError`.
  */
 export function givenToken(
   { env, cwd }: Pick<Terminal, "env" | "cwd">,
@@ -146,7 +152,8 @@ export function givenToken(
     throw usage(
       "--token is not taken: every user of this machine could read it in the list of processes. Give the token in a file (--token-file <file>) or in the environment (AGENTS_CONSOLE_TOKEN), or none: one is made up and printed.",
     );
-  // Set to nothing, as a compose file does with what its .env leaves out, is not set.
+  // An empty variable counts as unset: a compose file sets variables that its .env leaves out to
+  // nothing.
   const value = env["AGENTS_CONSOLE_TOKEN"] || undefined;
   const file = options.tokenFile || undefined;
   if (file === undefined) return value;
@@ -159,7 +166,7 @@ export function givenToken(
   }
 }
 
-/** The reading commands, asked for JSON and read. */
+/** Runs the reading commands with `--json` and parses what they print. */
 function sourceOf(ports: ReadPorts, terminal: Terminal): ConsoleSource {
   const lines = async (run: (capture: Terminal) => Promise<void>): Promise<unknown[]> => {
     const found: unknown[] = [];

@@ -1,7 +1,7 @@
 /**
- * `agents dead list|show|redrive|drop`: the inputs that exhausted their attempts, for an operator to
- * decide. A redrive stores the input in the inbox again and only then removes the letter: at worst it is
- * done twice by hand, and runs once.
+ * `agents dead list|show|redrive|drop`: dead letters, the inputs that exhausted their attempts, for
+ * an operator to decide on. A redrive stores the input in the inbox again and removes the letter
+ * only after that. If it fails in between, the operator repeats it, and the input still runs once.
  */
 import { InvalidArgumentError, type Command } from "commander";
 import type { StoredDeadLetter } from "../../../core/dead/DeadLetters.ts";
@@ -31,13 +31,13 @@ export interface DeadLetterLine {
   readonly id: number;
   readonly class: string;
   readonly name: string;
-  /** ISO 8601, when it was given up. */
+  /** ISO 8601: when the input was dead-lettered. */
   readonly time?: string;
   readonly reason?: string;
   readonly host?: string;
-  /** What came in; `list` leaves headers and body out. */
+  /** The input. `list` leaves headers and body out. */
   readonly cause?: Cause;
-  /** Why it can't be read; then it can only be dropped. */
+  /** Why the letter can't be read. Such a letter can only be dropped. */
   readonly unreadable?: string;
 }
 
@@ -99,6 +99,9 @@ function readIds(text: string, before: ReadonlyArray<number> = []): ReadonlyArra
   return [...before, option.readWhole(text, 1, Number.MAX_SAFE_INTEGER)];
 }
 
+/**
+ * Prints the dead letters of one class, or of all where `className` is undefined, the oldest first.
+ */
 export async function deadList(
   { deadLetters, journal }: ReadPorts,
   terminal: Terminal,
@@ -117,6 +120,7 @@ export async function deadList(
   terminal.err(count === 0 ? "No dead letters." : some);
 }
 
+/** Prints letters with headers and body. Throws `CliError` where one does not exist. */
 export const deadShow = (ports: ReadPorts, terminal: Terminal, options: DeadOptions) =>
   each(ports, options, async (letter) => {
     const line = read(letter);
@@ -130,6 +134,10 @@ export const deadShow = (ports: ReadPorts, terminal: Terminal, options: DeadOpti
     if (bodyBase64 !== undefined) terminal.out(`\n(base64) ${bodyBase64}`);
   });
 
+/**
+ * Stores the inputs in the inbox again and removes their letters. Throws `CliError` where a letter
+ * does not exist, can't be read, or its input can't be stored.
+ */
 export const deadRedrive = (ports: ReadPorts, terminal: Terminal, options: DeadOptions) =>
   each(ports, options, async (letter) => {
     const { seq, id } = letter;
@@ -150,6 +158,7 @@ export const deadRedrive = (ports: ReadPorts, terminal: Terminal, options: DeadO
     else terminal.out(`${seq}  ${id.class} ${id.name}: in the inbox again`);
   });
 
+/** Removes letters for good. Throws `CliError` where one does not exist. */
 export const deadDrop = (ports: ReadPorts, terminal: Terminal, options: DeadOptions) =>
   each(ports, options, async ({ seq, id }) => {
     await ports.deadLetters.remove(seq);
@@ -158,7 +167,10 @@ export const deadDrop = (ports: ReadPorts, terminal: Terminal, options: DeadOpti
     else terminal.out(`${seq}  ${id.class} ${id.name}: dropped`);
   });
 
-/** Does it for each that there is; what is wrong with some is told when all had their turn. */
+/**
+ * Calls `use` for each letter that exists. Throws after the last one where any could not be found
+ * or failed.
+ */
 async function each(
   { deadLetters }: ReadPorts,
   { ids }: DeadOptions,

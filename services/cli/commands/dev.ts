@@ -63,6 +63,10 @@ The data is found again at the next start. Webhook secrets come from the environ
   for (const each of option.writeLimits()) command.addOption(each);
 }
 
+/**
+ * Resolves when the server has stopped after a signal. Rejects with `CliError` where another dev
+ * server uses the data folder, and with what fails the start.
+ */
 export async function dev(
   joins: Joins,
   terminal: Terminal,
@@ -111,10 +115,10 @@ export async function dev(
   terminal.out(`Stopped. The data stays in ${shownPath(terminal.cwd, dataFolder)}.`);
 }
 
-/** A live server's admin port answers at once; a process that only has its old number does not. */
+/** A running server's admin port answers at once. Another process with the same pid does not. */
 const PROBE_TIMEOUT_MS = 1_000;
 
-/** Two on one data folder would be two brokers on the same files. */
+/** Two dev servers on one data folder would start two brokers on the same files. */
 async function refuseSecond(terminal: Terminal, dataFolder: string): Promise<void> {
   const found = findDev(dataFolder);
   if (found._tag !== "Running") return;
@@ -131,7 +135,7 @@ async function refuseSecond(terminal: Terminal, dataFolder: string): Promise<voi
   );
 }
 
-/** Loads again after each change, one load at a time, the last change last. */
+/** Loads the module again after each change: one load at a time, the last change last. */
 function keepLoaded(
   joins: Pick<Joins, "time">,
   terminal: Terminal,
@@ -141,7 +145,7 @@ function keepLoaded(
   let loading = Promise.resolve();
   const watch = watchModule({
     files: module.files,
-    // Between the first load and here a second may have passed, in which somebody saved.
+    // A second may have passed since the first load, in which a file was saved.
     sinceMs: performance.timeOrigin,
     time: joins.time,
     onChange: (changed) => {
@@ -168,7 +172,7 @@ function keepLoaded(
   return watch;
 }
 
-/** An address that a browser understands. */
+/** An address that a browser can open. */
 const printable = (hostname: string): string =>
   hostname === "0.0.0.0" || hostname === "::"
     ? "localhost"

@@ -1,14 +1,18 @@
 /**
- * `agents erase <class> <name> --yes`: no byte of what an agent was told or has kept stays in streams, snapshots, blobs
- * or the hosts' files.
+ * `agents erase <class> <name> --yes`: removes every byte of an agent's inputs and data from
+ * streams, snapshots, blobs and the hosts' files.
  *
- * 1. Its inputs go first, so that nothing of them runs again; then its life is ended, by the host that owns it, or here
- *    where no host runs; then everything that is stored goes.
- * 2. What stays is that end: one event without content. It fences off hosts that were frozen meanwhile (`endLife`).
- * 3. A nats-server that is away while messages are removed may keep their bytes for good, and nothing that is done later
- *    from here reaches them. So it is asked for first.
- * 4. An agent that somebody goes on writing to lives again at once. That is tried again a few times, and then said.
- * 5. Its sub-agents go after it, and those below them; those that were deleted too, whose history is there still.
+ * 1. The inputs are removed first, so that none of them runs again. Then the agent's life is ended:
+ *    by the host that owns it, or here where no host runs. Then everything that is stored is
+ *    removed.
+ * 2. One event without content stays: the end. It fences off hosts that were frozen meanwhile
+ *    (`endLife`).
+ * 3. A nats-server that is away while messages are removed may keep their bytes for good, and no
+ *    later command reaches them. The command therefore checks for such servers first.
+ * 4. An agent that receives further inputs lives again at once. The removal is repeated a few
+ *    times, and then reported as incomplete.
+ * 5. The sub-agents of every level are erased after it, including deleted ones, whose history still
+ *    exists.
  */
 import type { Command } from "commander";
 import { AgentUnreachable } from "../../../core/call/CallClient.ts";
@@ -31,7 +35,7 @@ import type { Terminal } from "../terminal/Terminal.ts";
 
 /** Longer than a host takes to die and another to take over. */
 const END_TIMEOUT_MS = 30_000;
-/** An input that was on its way is gone after the first; the rest are new ones. */
+/** The first round also removes an input that was on its way. Later rounds see only new ones. */
 const ROUNDS_MAX = 3;
 const BEFORE_ALL = 0 as Sequence;
 
@@ -39,7 +43,7 @@ export interface EraseOptions {
   readonly className: string;
   readonly name: string;
   readonly yes: boolean;
-  /** Rule 3: to do it all the same. */
+  /** Rule 3: erase although a server is away. */
   readonly whileAway: boolean;
   readonly json: boolean;
 }
@@ -86,6 +90,10 @@ Examples:
     );
 }
 
+/**
+ * Throws `CliError` without `yes`, where there is nothing of the agent, where a server with copies
+ * is away (rule 3), and where the agent lives again (rule 4).
+ */
 export async function erase(
   ports: ReadPorts,
   terminal: Terminal,
@@ -115,14 +123,14 @@ export async function erase(
     );
 }
 
-/** Rule 5. No subject is theirs alone: all agents are looked at. */
+/** Rule 5. Sub-agents have no subject of their own, so all agents are listed. */
 async function subAgentsOf(ports: ReadPorts, id: AgentId): Promise<AgentId[]> {
   const found: AgentId[] = [];
   for await (const entry of ports.journal.list()) if (isBelow(entry.id, id)) found.push(entry.id);
   return found;
 }
 
-/** True when it lives again (rule 4). */
+/** Returns true when the agent lives again (rule 4). */
 async function eraseOne(
   ports: ReadPorts,
   terminal: Terminal,

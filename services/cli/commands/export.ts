@@ -1,6 +1,7 @@
 /**
- * `agents export <class> <name>`: an agent's whole journal as JSON lines (`schemas/AgentFile`), for `agents import`.
- * Everything else of the agent is made of it: state, SQL, schedules, queue, history. The running agent is not asked.
+ * `agents export <class> <name>`: prints an agent's whole journal as JSON lines
+ * (`schemas/AgentFile`), for `agents import`. Everything else of the agent is rebuilt from it:
+ * state, SQL, schedules, queue, history. The running agent is not involved.
  */
 import type { Command } from "commander";
 import type { TimeShape } from "../../../core/time/Time.ts";
@@ -21,7 +22,7 @@ import {
 import { failed } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
-/** Of a stream: they count from 1. */
+/** A stream's sequences begin at 1. */
 const FIRST = 1 as Sequence;
 
 export function addExport(program: Command, context: CommandContext): void {
@@ -47,6 +48,7 @@ Example:
     );
 }
 
+/** Throws `CliError` where there is no such agent, or its journal is damaged. */
 export async function exportAgent(
   { journal }: ReadPorts,
   terminal: Terminal,
@@ -58,7 +60,7 @@ export async function exportAgent(
   let events = 0;
   try {
     for await (const event of journal.read(id, { fromSeq: FIRST })) {
-      decodeEvent(event.data); // a copy of what is damaged would be found out too late
+      decodeEvent(event.data); // fails now instead of at the import where the event is damaged
       terminal.out(agentFileEvent(event));
       events++;
     }

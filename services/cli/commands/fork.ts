@@ -1,10 +1,13 @@
 /**
- * `agents fork <class> <name> <new name> [--at]`: a second agent that is what the first was at a point of its history,
- * and goes its own way from there. Nothing but its journal is written; the first is not asked and not touched.
+ * `agents fork <class> <name> <new name> [--at]`: makes a second agent from a point of an agent's
+ * history. The two are independent from there on. Only the new agent's journal is written; the
+ * first agent is not involved.
  *
- * 1. The part of the journal is read whole before the first event is written: one that is damaged changes nothing.
- * 2. An agent of the new name is never written over.
- * 3. As after `agents import`, its schedules are armed again and what waits in its queue goes on: both agents do it.
+ * 1. The part of the journal is read whole before the first event is written: a damaged one changes
+ *    nothing.
+ * 2. An existing agent of the new name is never overwritten.
+ * 3. As after `agents import`, the schedules are armed again and queued items run: both agents run
+ *    them.
  */
 import type { Command } from "commander";
 import { checkNothingIsMissing } from "../../../core/journal/rebuildAgent.ts";
@@ -39,7 +42,7 @@ export interface ForkOptions {
   readonly json: boolean;
 }
 
-/** Of a stream: they count from 1; what comes before the first. */
+/** A stream's sequences begin at 1; 0 stands for no event. */
 const FIRST = 1 as Sequence;
 const NONE = 0 as Sequence;
 
@@ -83,6 +86,10 @@ Examples:
     );
 }
 
+/**
+ * Throws `CliError` where the first agent had no event at the point, its journal is damaged, or an
+ * agent of the new name exists.
+ */
 export async function fork(
   ports: ReadPorts,
   terminal: Terminal,
@@ -111,7 +118,7 @@ export async function fork(
     );
 }
 
-/** Rule 1. The sequence of the last event to take. Throws `CliError`. */
+/** Rule 1. Returns the sequence of the last event to copy. Throws `CliError`. */
 async function check({ journal }: ReadPorts, id: AgentId, point: Point): Promise<Sequence> {
   let last: { readonly seq: Sequence; readonly kind: JournalHead["kind"] } | undefined;
   const range = {

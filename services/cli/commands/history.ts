@@ -1,5 +1,5 @@
 /**
- * `agents history <class> <name>`: what happened to an agent and why, turn by turn, from its journal
+ * `agents history <class> <name>`: prints an agent's turns with their causes, from its journal
  * alone (`core/journal/historyLines`).
  */
 import { Option, type Command } from "commander";
@@ -24,9 +24,9 @@ export interface HistoryOptions {
   readonly className: string;
   readonly name: string;
   readonly json: boolean;
-  /** Only the last so many lines. */
+  /** Print only this many lines, the last ones. */
   readonly limit: number | undefined;
-  /** Only events from this sequence on. */
+  /** Print only events from this sequence on. */
   readonly fromSeq: number | undefined;
 }
 
@@ -78,6 +78,7 @@ Examples:
     );
 }
 
+/** Prints turns, the oldest first. Throws `CliError` where there is no such agent. */
 export async function history(
   ports: ReadPorts,
   terminal: Terminal,
@@ -88,7 +89,7 @@ export async function history(
     terminal.out(options.json ? JSON.stringify(line) : describeLine(line));
   const kept: HistoryLine[] = [];
   let state: string | undefined;
-  // From the first event, whatever is shown: states are written as changes of the one before.
+  // Always read from the first event: states are stored as changes of the previous one.
   for await (const stored of ports.journal.read(id, { fromSeq: 1 as Sequence })) {
     const told = historyLines(stored.seq, decodeEvent(stored.data).head, state);
     state = told.state;
@@ -101,10 +102,10 @@ export async function history(
   for (const line of kept) print(line);
 }
 
-/** Characters of a state or a statement that are shown; `--json` has all. */
+/** Characters of a state or a statement that are shown; `--json` prints all. */
 const SHOWN_MAX = 200;
 
-/** A line and what belongs to it, for people; `agents tail` has it too. */
+/** A turn with its details, for people. `agents tail` also uses it. */
 export function describeLine(line: HistoryLine): string {
   const { cause } = line;
   const what = [cause.kind, cause.provider, cause.type].filter((part) => part !== undefined);

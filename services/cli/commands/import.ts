@@ -1,11 +1,14 @@
 /**
- * `agents import <file> [--as <name>]`: the agent of a file of `agents export`, in this installation. Nothing but its
- * journal is written, so it is the same agent: state, SQL, queue, schedules and history are what replay gives.
+ * `agents import <file> [--as <name>]`: makes the agent of a file of `agents export` in this
+ * installation. Only its journal is written; state, SQL, queue, schedules and history follow from
+ * it by replay.
  *
- * 1. The file is read whole before the first event is written: one that is damaged or cut off changes nothing.
- * 2. Each event expects the one before, so an agent that is there is never written over; one that was erased may
- *    come back.
- * 3. Its schedules' timers are armed in the broker, and one input wakes it: what waits in its queue goes on.
+ * 1. The file is read whole before the first event is written: one that is damaged or cut off
+ *    changes nothing.
+ * 2. Each event expects the one before it, so that an existing agent is never overwritten. An agent
+ *    that was erased may come back.
+ * 3. The timers of its schedules are armed in the broker, and one input activates it, so that
+ *    queued items run.
  */
 import { createReadStream } from "node:fs";
 import { resolve } from "node:path";
@@ -34,7 +37,7 @@ const ADVICE = 'Import it under another name (--as), or erase it first ("agents 
 
 export interface ImportOptions {
   readonly file: string;
-  /** Another name; undefined: the one in the file. */
+  /** Another name; undefined: the name in the file. */
   readonly name: string | undefined;
   readonly json: boolean;
 }
@@ -72,6 +75,7 @@ Examples:
     );
 }
 
+/** Throws `CliError` where the file can't be read or is damaged, or the agent exists. */
 export async function importAgent(
   ports: ReadPorts,
   terminal: Terminal,

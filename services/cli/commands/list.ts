@@ -1,6 +1,6 @@
 /**
- * `agents list [class]`: which agents exist, how long their journals are, who runs them now.
- * Streams: an installation may hold a million.
+ * `agents list [class]`: prints which agents exist, the length of their journals, and which hosts
+ * run them. The list is streamed: an installation may have a million agents.
  */
 import type { Command } from "commander";
 import type { JournalEntry, StoredEvent } from "../../../core/journal/Journal.ts";
@@ -19,16 +19,18 @@ import {
 } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
-/** Last events asked for at once: hides the broker's round trip without loading it. */
+/**
+ * Requests for last events in flight: enough to hide the broker's round trip without loading it.
+ */
 const LOOKUPS_MAX = 32;
 
-/** One line of `--json`. `owner`: the host that holds the agent's shard now. */
+/** One line of `--json`. `owner` is the host that owns the agent's shard now. */
 export interface ListedAgent {
   readonly class: string;
   readonly name: string;
   readonly events: number;
   readonly lastSeq: number;
-  /** ISO 8601, when the last event was written. */
+  /** ISO 8601: when the last event was written. */
   readonly time: string;
   readonly owner?: string;
 }
@@ -36,9 +38,9 @@ export interface ListedAgent {
 export interface ListOptions {
   readonly className: string | undefined;
   readonly json: boolean;
-  /** Only those whose names begin so. */
+  /** Only agents whose names begin with this. */
   readonly prefix?: string;
-  /** No more than so many. */
+  /** At most this many agents. */
   readonly limit?: number;
 }
 
@@ -65,6 +67,10 @@ Examples:
     );
 }
 
+/**
+ * Prints the agents of one class, or of all where `className` is undefined. No agents is not an
+ * error.
+ */
 export async function list(
   ports: ReadPorts,
   terminal: Terminal,
@@ -106,7 +112,7 @@ async function* listed(
   }
 }
 
-/** Undefined when the journal went away since it was listed. */
+/** Returns undefined when the journal was removed after it was listed. */
 async function describe(
   ports: ReadPorts,
   { id, events }: JournalEntry,
@@ -125,7 +131,10 @@ async function describe(
   };
 }
 
-/** Of one that is damaged, which `agents history` tells, when the broker stored it. */
+/**
+ * The time of the event. For a damaged event, which `agents history` reports, the time when the
+ * broker stored it.
+ */
 function timeOf({ data, storedMs }: StoredEvent): number {
   try {
     return decodeEvent(data).head.time;

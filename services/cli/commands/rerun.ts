@@ -1,10 +1,12 @@
 /**
- * `agents rerun <class> <name> [module]`: what other code makes of an agent's past. Each webhook that it had is run
- * again by itself, on the agent as it was then and in memory, and what comes out is compared with what is recorded.
+ * `agents rerun <class> <name> [module]`: runs the webhooks of an agent's past on other code and
+ * reports what differs. Each webhook runs by itself in memory, on the agent as it was then, and the
+ * result is compared with the recorded one.
  *
- * 1. Each event stands alone: where the code goes another way once, the next begins as it really was.
- * 2. What can't be run again is named, and why (`pastWebhooks`).
- * 3. The agent is not asked and not touched. Exit code 1 when anything goes another way: for a pipeline.
+ * 1. Each event stands alone. Where the code's result differs once, the next event still begins
+ *    from the recorded state.
+ * 2. Events that can't be run again are listed with the reason (`pastWebhooks`).
+ * 3. The running agent is not involved. The exit code is 1 when any result differs, for pipelines.
  */
 import { Option, type Command } from "commander";
 import type { AgentDatabase } from "../../../core/database/Databases.ts";
@@ -34,10 +36,10 @@ export interface RerunOptions {
   readonly className: string;
   readonly name: string;
   readonly module: string | undefined;
-  /** Sequences, both included; undefined: the first, the last. */
+  /** Sequences, both included. Undefined: the first, and the last. */
   readonly from: number | undefined;
   readonly to: number | undefined;
-  /** Of these, so many webhooks, the latest. */
+  /** At most this many events with webhooks, the latest. */
   readonly last: number;
   readonly json: boolean;
 }
@@ -47,7 +49,7 @@ interface Told {
   readonly time: string;
   readonly inputs: ReadonlyArray<string>;
   readonly outcome: "same" | "differs" | "fails" | "skipped";
-  /** Why it was skipped, or how it failed. */
+  /** Why the event was skipped, or how it failed. */
   readonly why?: string;
   readonly differences?: ReadonlyArray<string>;
   readonly sends?: Rerun["sends"];
@@ -117,6 +119,10 @@ Examples:
     );
 }
 
+/**
+ * Throws `CliError` where there is no such agent, the module has no such class, or any result
+ * differs or fails.
+ */
 export async function rerun(
   ports: ReadPorts,
   terminal: Terminal,
@@ -149,7 +155,7 @@ function checkHasClass(module: LoadedModule, id: AgentId, file: string): void {
   throw failed(`${file} exports no agent class ${id.class}; it has ${classes || "none"}`);
 }
 
-/** Sequences of the events that end a webhook's turn. */
+/** Returns the sequences of the events that end a webhook's turn. */
 async function webhooksOf(
   { journal }: ReadPorts,
   id: AgentId,
@@ -168,7 +174,7 @@ async function webhooksOf(
   return seqs;
 }
 
-/** A database of those bytes, for as long as `look` takes. */
+/** Opens a database with the bytes of `image` for the duration of `look`. */
 async function withDatabase<A>(
   { databases }: ReadPorts,
   id: AgentId,
@@ -201,7 +207,7 @@ async function outcomeOf(
   run: RerunEvent,
   past: PastEvent,
   recorded: ComparedAgent & {
-    /** Where it began. */
+    /** The database before the event. */
     readonly began: AgentDatabase;
     readonly errors: ReadonlyArray<string>;
   },

@@ -1,11 +1,13 @@
 /**
- * `agents restore <folder>`: a backup's agents in an installation that is provisioned, empty and without hosts; of
- * whatever shards, stream groups and namespace.
+ * `agents restore <folder>`: makes a backup's agents in an installation that is provisioned, empty
+ * and without hosts. Its shards, stream groups and namespace may differ from those of the backup.
  *
- * 1. The backup is read whole before anything is written: one that is damaged or cut off changes nothing.
- * 2. Journals come first, each agent's in order, then dead letters, then inputs that wait: no input can be done by a
- *    host before its agent is whole. Hosts are refused for the same reason.
- * 3. What agents have scheduled is armed, and those with schedules or queue items are woken.
+ * 1. The backup is read whole before anything is written: one that is damaged or cut off changes
+ *    nothing.
+ * 2. Journals are written first, each agent's in order, then dead letters, then waiting inputs: no
+ *    host can run an input before its agent is complete. Hosts are refused for the same reason.
+ * 3. The timers of the agents' schedules are armed, and agents with schedules or queue items are
+ *    activated.
  */
 import { resolve } from "node:path";
 import type { Command } from "commander";
@@ -27,7 +29,10 @@ import { addTargetOptions, withPorts, type GivenTarget } from "../options/target
 import { CliError, failed } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
-/** Lines read ahead: their agents' writes go side by side, and enough to hide the round trip. */
+/**
+ * Lines read ahead. Different agents' events are written concurrently; this many hide the round
+ * trip.
+ */
 const BATCH_LINES = 256;
 const FIRST_EPOCH = 0 as Epoch;
 
@@ -61,6 +66,10 @@ Examples:
     );
 }
 
+/**
+ * Throws `CliError` where the backup is damaged, the installation has agents or a host, or a write
+ * fails.
+ */
 export async function restore(
   ports: ReadPorts,
   terminal: Terminal,
@@ -124,7 +133,7 @@ async function refuseUnlessEmpty({ journal, leases }: ReadPorts): Promise<void> 
 
 interface Stored {
   readonly agents: number;
-  /** Those that have had schedules or queue items. */
+  /** Agents that have had schedules or queue items. */
   readonly busy: ReadonlyMap<string, AgentId>;
   readonly damaged: number;
 }
@@ -154,7 +163,10 @@ async function storeEvents(ports: ReadPorts, path: string): Promise<Stored> {
   return { agents: seqs.size, busy, damaged };
 }
 
-/** Undefined for one that is damaged: it is stored as it is, and its agent is in quarantine here as it was there. */
+/**
+ * Returns undefined for a damaged event: it is stored unchanged, and its agent is quarantined here
+ * as it was before.
+ */
 function readEvent(id: AgentId, data: Uint8Array): { data: Uint8Array; busy: boolean } | undefined {
   try {
     const { head } = decodeEvent(data);

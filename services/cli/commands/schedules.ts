@@ -1,6 +1,6 @@
 /**
- * `agents schedules <class> <name> [--at …]`: an agent's schedules, the next first, from its table as
- * the journal rebuilds it. What the table says is what will run.
+ * `agents schedules <class> <name> [--at …]`: prints an agent's schedules, the next first, from its
+ * table as rebuilt from the journal. The table determines what will run.
  */
 import type { Command } from "commander";
 import { dueOf } from "../../../core/schedule/dueTimes.ts";
@@ -61,6 +61,7 @@ Examples:
     );
 }
 
+/** Throws `CliError` where there is no such agent at that point. */
 export const schedules = (
   ports: ReadPorts,
   terminal: Terminal,

@@ -1,7 +1,7 @@
 /**
- * `agents sql <class> <name> "<query>" [--at …]`: asks an agent's database, now or at any point of
- * its history. It runs on a copy rebuilt from the journal, so a statement that writes is refused: its
- * effect would be lost without a word.
+ * `agents sql <class> <name> "<query>" [--at …]`: queries an agent's database, now or at any point
+ * of its history. The query runs on a copy rebuilt from the journal. A statement that writes is
+ * refused, because its effect would be lost silently.
  */
 import type { Command } from "commander";
 import type { SqlResult, SqlValue } from "../../../core/database/Databases.ts";
@@ -55,7 +55,10 @@ Examples:
     );
 }
 
-/** `--json` prints an array of rows, objects by column; blobs are base64, integers past 2^53 are strings. */
+/**
+ * `--json` prints an array of rows, objects by column. Blobs are base64, integers past 2^53
+ * strings.
+ */
 export const sql = (ports: ReadPorts, terminal: Terminal, options: SqlOptions): Promise<void> =>
   withAgentAt(ports, options, (_id, { database }) => {
     let result: SqlResult;
@@ -89,7 +92,7 @@ function printable(value: SqlValue): Printable {
   return Number.isSafeInteger(number) ? number : value.toString();
 }
 
-/** Characters of a cell that are shown; `--json` has all. */
+/** Characters of a cell that are shown; `--json` prints all. */
 const CELL_MAX = 60;
 
 function table(
@@ -110,7 +113,7 @@ function table(
 }
 
 function cell(value: Printable): string {
-  // A line break or an escape sequence in a cell would break the table, or the terminal.
+  // A line break or an escape sequence in a cell would break the table or the terminal.
   const text = value === null ? "NULL" : String(value).replace(/[\p{Cc}]+/gu, " ");
   return text.length > CELL_MAX ? text.slice(0, CELL_MAX - 1) + "…" : text;
 }

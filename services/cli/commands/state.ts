@@ -1,6 +1,7 @@
 /**
- * `agents state <class> <name> [--at …]`: an agent's state, now or at any point of its history,
- * rebuilt from its journal. The state alone for people, an object around it with `--json`.
+ * `agents state <class> <name> [--at …]`: prints an agent's state, now or at any point of its
+ * history, rebuilt from its journal. For people it prints the state alone, with `--json` an object
+ * around it.
  */
 import type { Command } from "commander";
 import type { ReadPorts } from "../../wiring/Joins.ts";
@@ -53,7 +54,9 @@ Examples:
     );
 }
 
-/** `--json` prints `{class, name, seq, time, state}`; `state` is null also when it was never set. */
+/**
+ * `--json` prints `{class, name, seq, time, state}`; `state` is also null when it was never set.
+ */
 export const state = (ports: ReadPorts, terminal: Terminal, options: StateOptions): Promise<void> =>
   withAgentAt(ports, options, (id, agent) => {
     const time = new Date(agent.time).toISOString();

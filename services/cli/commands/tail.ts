@@ -1,9 +1,9 @@
 /**
- * `agents tail [class] [name]`: turns as they are committed, until Ctrl-C. Follows the journal itself, so
- * what is printed is stored, in order, and nothing is missing.
+ * `agents tail [class] [name]`: prints turns as they are committed, until Ctrl-C. It follows the
+ * journal itself, so that what it prints is stored, in order and complete.
  *
- * An event holds its state as a change of the one before: that is remembered per agent, and rebuilt from
- * the journal for an agent that is met in the middle of its life.
+ * An event stores its state as a change of the previous one. The last state is therefore remembered
+ * for each agent. For an agent first seen in the middle of its life it is rebuilt from the journal.
  */
 import { Option, type Command } from "commander";
 import { historyLines, needsStateBefore } from "../../../core/journal/historyLines.ts";
@@ -29,14 +29,14 @@ import { stopSignals } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 import { describeLine } from "./history.ts";
 
-/** Agents whose state is remembered; that of others is rebuilt when they turn up again. */
+/** Agents whose state is remembered. The state of others is rebuilt when they appear again. */
 const STATES_MAX = 1_000;
 
 export interface TailOptions {
   readonly className: string | undefined;
   readonly name: string | undefined;
   readonly json: boolean;
-  /** End after so many lines; undefined: at a signal only. */
+  /** Stop after this many lines. Undefined: only at a signal. */
   readonly limit: number | undefined;
   readonly time: Pick<TimeShape, "monotonicMs">;
 }
@@ -82,6 +82,7 @@ Examples:
     );
 }
 
+/** Resolves at a signal or after `limit` lines. Rejects when the feed fails. */
 export async function tail(
   ports: ReadPorts,
   terminal: Terminal,
@@ -139,7 +140,7 @@ class States {
     const before =
       known || !needsStateBefore(head) ? this.known.get(key) : await this.before(id, seq);
     const { lines, state } = historyLines(seq, head, before);
-    // An event that says nothing of the state leaves one that is not known unknown.
+    // An unknown state stays unknown after an event that does not contain it.
     if (known || head.turns.some((turn) => turn.state !== undefined)) this.remember(key, state);
     return lines;
   }

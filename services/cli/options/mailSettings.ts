@@ -1,5 +1,6 @@
 /**
- * Reads and checks the options of mail: PEM files, the relay's URL, credentials that belong together.
+ * Reads and checks the options of mail: PEM files, the relay's URL, credentials that belong
+ * together.
  */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";

@@ -17,6 +17,10 @@ export interface RoleHelp {
   readonly description: string;
 }
 
+/**
+ * Adds the command to the program. The summary is one line in the list of commands; the description
+ * is shown in the command's own help.
+ */
 export function roleCommand(
   program: Command,
   context: CommandContext,

@@ -1,6 +1,7 @@
 /**
  * What every command that works on a running installation has in common: the options that select
- * the installation, the help of its arguments, and a connection that is open while the command runs.
+ * the installation, the help of its arguments, and a connection that is open while the command
+ * runs.
  */
 import { resolve } from "node:path";
 import type { Command } from "commander";

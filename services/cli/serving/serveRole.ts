@@ -18,6 +18,10 @@ export interface ServingOptions extends Omit<ProcessSettings, "module" | "env" |
   readonly worker?: number | undefined;
 }
 
+/**
+ * Resolves when the process has stopped after a signal. Rejects with `CliError` where `worker` is
+ * set but no parent started this process, and with what fails the start.
+ */
 export async function serveRole(
   joins: Joins,
   terminal: Terminal,
