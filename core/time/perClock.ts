@@ -1,10 +1,13 @@
 /**
- * What all agents of a process share, by the clock that they share: a simulation has several
- * processes in one.
+ * Singletons for each clock. All agents of a process share a clock, and with it such a singleton. A
+ * simulation runs several processes in one, each with its own clock.
  */
 import type { TimeShape } from "./Time.ts";
 
-/** Made for each clock once, when it is first asked for; it goes with its clock. */
+/**
+ * Returns a function that makes one value for each clock, on first use. It is released with its
+ * clock.
+ */
 export function perClock<A>(make: (time: TimeShape) => A): (time: TimeShape) => A {
   const made = new WeakMap<TimeShape, { readonly value: A }>();
   return (time) => {

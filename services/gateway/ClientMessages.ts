@@ -66,7 +66,7 @@ export interface SocketOwner<S extends ClientSocket> {
   readonly onCloseDelivered: (socket: S) => void;
   /** The agent cannot be reached, or rule 6 applies. */
   readonly onUnreachable: (socket: S, error: unknown) => void;
-  /** Rule 5: the socket is to be closed; the agent then receives its close as any other. */
+  /** Rule 5: closes the socket, whose close the agent then receives like any other. */
   readonly onPoisonMessage: (socket: S, error: CallLost) => void;
 }
 

@@ -136,7 +136,7 @@ export class PendingWebhook {
     const { blobs, log } = services;
     const send = (whole: Body): void => this.respond(sendable(answer, whole, log, id));
     if (duplicateOf !== undefined)
-      log.info(`a webhook came again; first applied at seq ${duplicateOf}`, { status });
+      log.info(`a webhook was repeated; first applied at seq ${duplicateOf}`, { status });
     if (blob === undefined) return send(body);
     blobs.get(blob).then(
       (whole) => {

@@ -127,7 +127,7 @@ export class SocketTable {
     // it.
     if (entry.round !== this.round) void this.resume(entry);
     const meter = this.rates.open(address);
-    /** Rule 4. */
+    // Rule 4.
     const withinRate = (bytes: number): boolean => {
       const reason = meter.take(bytes);
       if (reason !== undefined) this.closeOverRate(entry, reason);
@@ -259,7 +259,7 @@ export class SocketTable {
   }
 
   private closeOverRate(entry: Entry, reason: string): void {
-    this.services.log.warn("a client sent too much; its socket is closed", {
+    this.services.log.warn("a client exceeded its rate; its socket is closed", {
       ...entry.id,
       why: reason,
     });
@@ -276,7 +276,7 @@ export class SocketTable {
   }
 
   private onPoisonMessage({ socket }: Entry, error: CallLost): void {
-    this.services.log.warn("a message may have ended two hosts; its socket is closed", {
+    this.services.log.warn("two hosts were lost while they had a message; its socket is closed", {
       error: error.message,
     });
     socket?.close(1011, "The agent's host was lost twice while it had this socket's message");

@@ -103,7 +103,7 @@ export class WebhookEndpoint {
       cancelDeadline();
       this.guard(webhook, () => this.verify(webhook));
     };
-    // What is missing at the deadline makes `verify` fail, with a verdict that says so.
+    // If the preparation is not finished by the deadline, the verdict of `verify` says so.
     const cancelDeadline = this.timeouts.after(route.deadlineMs, verifyOnce);
     void prepared.then(verifyOnce, verifyOnce);
   }

@@ -41,7 +41,10 @@ export async function answerRequest(
   const response = await routed(services, request);
   if (!isUpgradeResponse(response)) return answerWith(services, request, response);
   // The module made an upgrade of the request: the caller itself did not ask for a socket.
-  services.log.warn("the module's fetch answered with an upgrade what is none", whereOf(request));
+  services.log.warn(
+    "the module's fetch answered a plain request with an upgrade",
+    whereOf(request),
+  );
   return UPGRADE_REQUIRED;
 }
 

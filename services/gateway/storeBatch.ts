@@ -67,21 +67,21 @@ export async function storeBatch(batch: Batch, ports: BatchPorts): Promise<Plain
   const { agents, refusals } = eventsByAgent(batch, ports.id);
   const [first] = refusals;
   if (first !== undefined) {
-    ports.log.warn("events of a webhook's batch name no agent and are passed over", {
+    ports.log.warn("events of a webhook's batch name no agent and are skipped", {
       route: batch.route.path,
       events: refusals.length,
       of: batch.items.length,
       why: first.body,
     });
-    if (agents.length === 0) return first; // 3
+    if (agents.length === 0) return first; // rule 3
   }
   const counts = agents.map(({ key, envelopes }) => [key, envelopes.length] as const);
-  const waitSeconds = ports.limit?.takeAll(counts) ?? 0; // 4
+  const waitSeconds = ports.limit?.takeAll(counts) ?? 0; // rule 4
   if (waitSeconds > 0) return tooManyEvents(waitSeconds);
   const queue = agents.values();
   const workers = Math.min(AGENTS_AT_ONCE, agents.length);
   const stored = await Promise.all(Array.from({ length: workers }, () => storeFrom(queue, ports)));
-  return stored.every(Boolean) ? BATCH_STORED : UNAVAILABLE; // 1
+  return stored.every(Boolean) ? BATCH_STORED : UNAVAILABLE; // rule 1
 }
 
 function eventsByAgent(
@@ -133,7 +133,7 @@ async function storeFrom(
   for (let next = queue.next(); next.done !== true; next = queue.next()) {
     const { id, envelopes } = next.value;
     for (const envelope of envelopes) {
-      // 2
+      // Rule 2.
       const result = await inbox.publish(id, envelope, { signal });
       if (result._tag === "Stored") continue;
       log.error("an event of a webhook's batch could not be stored", {

@@ -101,7 +101,7 @@ function refuse({ rest, ...response }: GatewayAnswer): UpgradeDecision {
   return { _tag: "Refuse", response };
 }
 
-/** Read by nobody: the caller has gone. */
+/** A placeholder: the caller has gone. */
 const CALLER_GONE: UpgradeDecision = {
   _tag: "Refuse",
   response: plain(503, "Service Unavailable"),
