@@ -17,7 +17,9 @@ import { BlockedAddress, type AddressGuard } from "./addressGuard.ts";
 
 /** Room for images and files as base64. Anything larger belongs behind a link. */
 const ANSWER_BYTES_MAX = 16 * 1024 * 1024;
-/** How long a request whose answer never ends holds a connection, even when nobody waits for it. */
+/**
+ * How long a request whose answer never ends holds a connection, even when no caller waits for it.
+ */
 export const REQUEST_LIFE_MS = 900_000;
 /**
  * Shorter than servers keep an idle connection (5 s by default in Node), so that no request uses a

@@ -29,7 +29,7 @@ export class PageFile {
   private frozen: PageLayer | undefined;
   /** Rule 3. */
   failure: unknown;
-  /** Number of writes so far. Tells whether a statement wrote. */
+  /** Number of writes so far. A change of it shows that a statement wrote. */
   writes = 0;
   /** A write that needs more uncommitted memory than this makes its statement fail. */
   uncommittedBytesMax = Infinity;

@@ -4,7 +4,7 @@
  * test's. The test itself, its runner and everything else in the process keep the machine's.
  * SQLite's clock follows, because it reads `Date`.
  *
- * 1. The ambient context tells whose code runs. Outside of a turn each global works as before.
+ * 1. The ambient context identifies whose code runs. Outside of a turn each global works as before.
  * 2. Installed once, while any harness is open; the last harness to close removes them.
  *
  * Not covered: code that bypasses the globals (`node:timers`, `performance.now`,
