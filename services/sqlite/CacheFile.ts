@@ -2,7 +2,8 @@
  * One agent's file in the local cache: the pages in order, then the meta, which states that the
  * pages are complete, then the meta's length (u32, little-endian). The meta is a `Frame`:
  *
- *     {"v":1,"crc":"…","class":…,"name":…,"seq":…,"pages":…,"core":bytes of it}\n crc32 of each page (u32, little-endian) · core
+ *     {"v":1,"crc":"…","class":…,"name":…,"seq":…,"pages":…,"core":bytes of it}\n
+ *     crc32 of each page (u32, little-endian) · core
  *
  * 1. The length is set to zero before the first write to the pages, and the meta is written last,
  *    at close. A meta therefore stands only behind pages that match it. The exceptions are a

@@ -69,4 +69,5 @@ export const CLOCK_FILES: Readonly<Record<string, string>> = {
  * installation in the user's own test is what it is for.
  */
 export const isJoin = (path: string): boolean =>
-  /^services\/[^/]+\/main\.ts$/.test(path) || /^services\/(?:wiring|testing)\/join\w+\.ts$/.test(path);
+  /^services\/[^/]+\/main\.ts$/.test(path) ||
+  /^services\/(?:wiring|testing)\/join\w+\.ts$/.test(path);
