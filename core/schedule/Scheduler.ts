@@ -16,7 +16,7 @@ import type { CronShape } from "./Cron.ts";
 import type { ScheduleCall } from "./Schedule.ts";
 import { SCHEDULE_TABLE, ScheduleTable, toSchedule, type ScheduleRow } from "./ScheduleTable.ts";
 import type { TimersShape } from "./Timers.ts";
-import { slicesOf } from "../time/Slices.ts";
+import { slicesOf } from "../time/TimeSlices.ts";
 import { AlarmCover } from "./AlarmCover.ts";
 import { Alarms, keyOf, readKey } from "./Alarms.ts";
 import { methodOf } from "../queue/methodOf.ts";

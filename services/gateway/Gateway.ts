@@ -11,8 +11,9 @@ import * as Effect from "effect/Effect";
 import type * as Scope from "effect/Scope";
 import type { Exchange, HttpHandlers, HttpRequest } from "../../core/http/HttpServer.ts";
 import { pathOf } from "../../core/http/requestHead.ts";
-import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";
+import type { LeaseChange } from "../../core/lease/Leases.ts";
 import { LeaseView, shardOfKey } from "../../core/lease/LeaseView.ts";
+import { OwnLease } from "../../core/lease/OwnLease.ts";
 import { UnownedShards } from "../../core/lease/UnownedShards.ts";
 import type { RouteMatch } from "../../core/webhook/RouteTable.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
@@ -38,15 +39,23 @@ export class Gateway {
   private readonly addressLimit: RateLimit | undefined;
   private lastRouted: HttpRequest | undefined;
   private lastMatch: RouteMatch | undefined;
-  private lease: Lease | undefined;
-  private renewal: Promise<void> | undefined;
+  private readonly ownLease: OwnLease;
   private cancelRenewal: (() => void) | undefined;
 
   private constructor(services: GatewayServices) {
     this.services = services;
     this.sockets = new SocketTable(services);
     this.webhooks = new WebhookEndpoint(services);
-    const { config, time } = services;
+    const { config, time, leases, log } = services;
+    this.ownLease = new OwnLease({
+      leases,
+      log,
+      key: `gateway.${config.gatewayId}`,
+      value: config.gatewayId,
+      // Rule 1. Hosts that started while there was no lease have not asked this gateway for its
+      // sockets. Not awaited: hosts may take long, and the lease would expire meanwhile.
+      onClaimed: () => void this.sockets.resumeAll(),
+    });
     this.unowned = new UnownedShards(config.shards, time.monotonicMs());
     const { addressRate } = config;
     this.addressLimit = addressRate === undefined ? undefined : new RateLimit(addressRate, time);
@@ -67,7 +76,7 @@ export class Gateway {
       Effect.promise(async () => {
         const gateway = new Gateway(services);
         await services.leases.watch((c) => gateway.changed(c), gateway.watching.signal);
-        await gateway.renew();
+        await gateway.ownLease.renew();
         gateway.renewLater();
         return gateway;
       }),
@@ -76,7 +85,7 @@ export class Gateway {
   }
 
   get connected(): boolean {
-    return this.services.bus.connected() && this.lease !== undefined;
+    return this.services.bus.connected() && this.ownLease.isHeld;
   }
 
   /** Number of shards that have no owner now. */
@@ -163,37 +172,16 @@ export class Gateway {
 
   private changed(change: LeaseChange): void {
     const { key, value } = change;
-    const { config, calls, time } = this.services;
+    const { calls, time } = this.services;
     const before = this.view.heard(change);
     // Rule 2.
     calls.leaseChanged(change, before);
-    // Rule 1, without delay: hosts have received this change too.
-    if (value === undefined && key === `gateway.${config.gatewayId}`) void this.renew();
+    // Rule 1. At once: hosts are notified of the lease's end too.
+    if (value === undefined && key === this.ownLease.key) void this.ownLease.renew();
     const shard = shardOfKey(key);
     if (shard === undefined) return;
     this.unowned.note(shard, value !== undefined, time.monotonicMs());
     if (value !== undefined) this.everOwned.add(key);
-  }
-
-  /** Rule 1. Single-flight: a second claim would find the lease of the first. */
-  private renew(): Promise<void> {
-    return (this.renewal ??= this.renewOnce().finally(() => (this.renewal = undefined)));
-  }
-
-  private async renewOnce(): Promise<void> {
-    const { leases, config, log } = this.services;
-    try {
-      if (this.lease && (await leases.renew(this.lease))._tag === "Renewed") return;
-      this.lease = undefined;
-      const claim = await leases.claim(`gateway.${config.gatewayId}`, config.gatewayId);
-      if (claim._tag !== "Claimed") return;
-      this.lease = claim.lease;
-      // After every claim: hosts that started while there was no lease have not asked this gateway.
-      // Not awaited: hosts may be slow, and the lease would expire meanwhile.
-      void this.sockets.resumeAll();
-    } catch (error) {
-      log.warn("the gateway's lease could not be renewed", { error: String(error) });
-    }
   }
 
   private renewLater(): void {
@@ -201,7 +189,7 @@ export class Gateway {
     if (this.watching.signal.aborted) return;
     this.cancelRenewal = time.after(
       leases.ttlMs / 3,
-      () => void this.renew().then(() => this.renewLater()),
+      () => void this.ownLease.renew().then(() => this.renewLater()),
     );
   }
 
@@ -209,6 +197,6 @@ export class Gateway {
     this.watching.abort();
     this.cancelRenewal?.();
     for (const close of this.closers) close();
-    if (this.lease) await this.services.leases.release(this.lease).catch(() => undefined);
+    await this.ownLease.release();
   }
 }

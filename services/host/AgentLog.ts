@@ -1,7 +1,7 @@
 /**
- * The host's log with an agent's class and name in each line. Its four functions are made when they are asked for:
- * an agent in memory that logs nothing keeps none, and code that takes one apart (`const { info } = this.log`)
- * gets a function that works.
+ * The host's log with an agent's class and name added to each line. Each of its four functions is
+ * made when it is read: an agent in memory that logs nothing keeps none, and a function that user
+ * code takes out (`const { info } = this.log`) works without its object.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";

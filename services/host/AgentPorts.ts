@@ -1,9 +1,11 @@
 /**
- * What one agent in memory asks of its host: what it is made of, where its commits and outputs go, what its mailbox
- * reads and answers with. Methods of one small object instead of closures: a host has thousands of agents in
- * memory, and the forty functions that each would get otherwise outweigh the agent.
+ * The ports of one agent in memory: what the agent is made of, where its commits and outputs go,
+ * and where its mailbox reads and answers. They are methods of one small object rather than
+ * closures: a host has thousands of agents in memory, and some forty functions each would outweigh
+ * the agent.
  *
- * Made by `activate`; what it is told goes on to `AgentKeeper`, which decides whether the agent stays.
+ * Made by `activate`. Notifications go on to the `AgentSupervisor`, which decides whether the agent
+ * stays in memory.
  */
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import type { GatewayMessage, InputAnswer } from "../../schemas/Call.ts";
@@ -27,25 +29,30 @@ import { deadLetter } from "./deadLetter.ts";
 import type { HostServices } from "./HostServices.ts";
 import { sendAnswer } from "./sendAnswer.ts";
 
-/** Who keeps the agent in memory. */
-export interface AgentKeeper {
-  /** Before `onStart`: the agent's open sockets. */
-  readonly prepare: (agent: ActiveAgent) => void;
+/** Keeps one agent in memory and is notified of what ends its stay. Implemented by `AgentSlot`. */
+export interface AgentSupervisor {
+  /** Adds the agent's open sockets to it. Called before `onStart`. */
+  readonly restoreSockets: (agent: ActiveAgent) => void;
+  /** An event of `bytes` is stored and applied. */
   readonly onCommitted: (agent: ActiveAgent, bytes: number) => void;
+  /** An append was not stored. The agent must not run on. */
   readonly onFailed: (
     agent: ActiveAgent,
     outcome: AppendResult["_tag"] | "Defect",
     error: unknown,
   ) => void;
+  /** `ctx.abort()` was called. The agent in memory is discarded. */
   readonly onAbort: (reason: string) => void;
+  /** `turn` destroyed the agent: its end is stored. */
   readonly onDestroyed: (agent: ActiveAgent, turn: Turn) => void;
 }
 
+/** One period in which this host owns the agent's shard, from a claim of its lease to its loss. */
 export interface Ownership {
   readonly epoch: Epoch;
   /** Fires when the shard is lost or the host stops. */
   readonly signal: AbortSignal;
-  /** As `CommitterHost`. */
+  /** As `CommitterHost.isStillOurs`. */
   readonly isStillOurs: () => true | Promise<boolean>;
 }
 
@@ -58,8 +65,8 @@ export class AgentPorts
   readonly env: unknown;
   readonly log: AgentLog;
   private readonly services: HostServices;
-  private readonly owner: Ownership;
-  private readonly home: AgentKeeper;
+  private readonly ownership: Ownership;
+  private readonly supervisor: AgentSupervisor;
   /** Set by `makeCommitter`, which the agent's constructor calls. */
   private agent!: ActiveAgent;
   private madeLimits: WriteLimits | undefined;
@@ -69,17 +76,18 @@ export class AgentPorts
     { image, database }: Pick<Rebuilt, "image" | "database">,
     own: {
       readonly agentClass: AgentClassType;
-      readonly owner: Ownership;
-      readonly home: AgentKeeper;
+      readonly ownership: Ownership;
+      readonly supervisor: AgentSupervisor;
     },
   ) {
     this.services = services;
     this.image = image;
     this.database = database;
     this.agentClass = own.agentClass;
-    this.owner = own.owner;
-    this.home = own.home;
-    // Of the code that the agent's class is of: the module may be replaced while the agent is in memory.
+    this.ownership = own.ownership;
+    this.supervisor = own.supervisor;
+    // The same module's as the agent's class: the module may be replaced while the agent is in
+    // memory.
     this.env = services.module().env;
     this.log = new AgentLog(services.log, image.id);
   }
@@ -110,7 +118,7 @@ export class AgentPorts
   get outlet(): AgentOutlet {
     return this;
   }
-  /** Made for each that asks: few agents have jobs. */
+  /** Made anew at each read, because few agents have jobs. */
   get jobs(): SchedulerPorts {
     const { services } = this;
     const { inbox, timers, cron } = services;
@@ -118,7 +126,7 @@ export class AgentPorts
       inbox,
       timers,
       cron,
-      signal: this.owner.signal,
+      signal: this.ownership.signal,
       deadLetter: (input, reason) => deadLetter(services, this.image.id, { seq: 0, reason, input }),
     };
   }
@@ -138,11 +146,11 @@ export class AgentPorts
   }
 
   onAbort(reason: string): void {
-    this.home.onAbort(reason);
+    this.supervisor.onAbort(reason);
   }
 
   onDestroyed(turn: Turn): void {
-    this.home.onDestroyed(this.agent, turn);
+    this.supervisor.onDestroyed(this.agent, turn);
   }
 
   // AgentOutlet
@@ -161,14 +169,14 @@ export class AgentPorts
     return this.services.config.hostId;
   }
   get epoch(): Epoch {
-    return this.owner.epoch;
+    return this.ownership.epoch;
   }
 
   append(data: Uint8Array, expectedSeq: Sequence): Promise<AppendResult> {
     const { journal, metrics } = this.services;
-    const { signal } = this.owner;
+    const { signal } = this.ownership;
     return journal.append(this.image.id, data, { expectedSeq, signal }).then((result) => {
-      // Counted here: by the time that it is known the committer may have been abandoned.
+      // Counted here, because the committer may have been abandoned by now.
       if (result._tag === "Conflict") metrics.refusedAppends();
       return result;
     });
@@ -179,11 +187,11 @@ export class AgentPorts
   }
 
   isStillOurs(): true | Promise<boolean> {
-    return this.owner.isStillOurs();
+    return this.ownership.isStillOurs();
   }
 
   storeInput(data: Uint8Array): Promise<Sequence> {
-    return storeInput(this.services.inbox, this.image.id, data, this.owner.signal);
+    return storeInput(this.services.inbox, this.image.id, data, this.ownership.signal);
   }
 
   takeTriggers() {
@@ -192,11 +200,11 @@ export class AgentPorts
 
   onCommitted(bytes: number): void {
     this.limits.committed(bytes);
-    this.home.onCommitted(this.agent, bytes);
+    this.supervisor.onCommitted(this.agent, bytes);
   }
 
   onFailed(outcome: AppendResult["_tag"] | "Defect", error: unknown): void {
-    this.home.onFailed(this.agent, outcome, error);
+    this.supervisor.onFailed(this.agent, outcome, error);
   }
 
   // MailboxHost

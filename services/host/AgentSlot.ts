@@ -1,12 +1,12 @@
 /**
- * One agent's place on the host that owns its shard, while it has anything here: it activates the agent
- * when something comes for it, feeds it, snapshots it, and lets it go.
+ * One agent's slot on the host that owns its shard, for as long as anything of the agent is here:
+ * activates the agent when something arrives for it, feeds it, snapshots it and hibernates it.
  *
- * 1. At most one activation and one `ActiveAgent` at a time.
- * 2. An input delivered and not acked is never forgotten: when the agent is discarded while the shard is
- *    still ours, its inputs are begun again on a fresh one, in stored order.
+ * 1. At most one activation and one `ActiveAgent` exist at a time.
+ * 2. An input that was delivered and not acked is never forgotten. When the agent is discarded
+ *    while the shard is still owned, its inputs begin again on a fresh agent, in stored order.
  * 3. A damaged journal quarantines the agent: nothing runs and nothing is acked until an operator
- *    acts; its inputs stay stored and other agents are not touched (I12).
+ *    acts. Its inputs stay stored, and other agents are not affected (I12).
  *
  * Owned by `Shard`.
  */
@@ -24,48 +24,50 @@ import { DirectInput, type DirectEnd } from "../../core/input/DirectInput.ts";
 import { handleCall } from "../../core/runtime/handleCall.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import { Mailbox } from "../../core/input/Mailbox.ts";
-import type { InputHandle } from "../../core/inbox/Inbox.ts";
 import { abortFamily } from "../../core/runtime/subAgentCalls.ts";
+import type { TimeSlices } from "../../core/time/TimeSlices.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { activate } from "./activate.ts";
-import type { AgentKeeper, Ownership } from "./AgentPorts.ts";
+import type { AgentSupervisor, Ownership } from "./AgentPorts.ts";
 import { EndedSockets } from "./EndedSockets.ts";
 import { eraseAgent } from "./eraseAgent.ts";
 import type { HostServices } from "./HostServices.ts";
 import type { MakeRoom } from "./makeRoom.ts";
-import { hibernateAgent, type LeavingAgent } from "./hibernateAgent.ts";
+import { hibernateAgent, type HibernatingAgent } from "./hibernateAgent.ts";
+import { OutstandingInputs } from "./OutstandingInputs.ts";
 import { UnknownAgentClass } from "./slotErrors.ts";
 import { SnapshotPolicy } from "./SnapshotPolicy.ts";
 import { SparseMap } from "../../core/collections/sparse.ts";
 
-/** Wait before a failed activation is tried again for inputs that wait, at first and at most. */
+/** Delay before a failed activation is retried for waiting inputs: the first, and the longest. */
 const REACTIVATE_MS_MIN = 200;
 const REACTIVATE_MS_MAX = 30_000;
 
-/** Inputs kept with their bytes while an agent starts; the rest are read again. */
-const EARLY_MAX = 16;
-/** How often a leaving agent is looked at. */
+/** How often an agent that is to leave memory is checked for being idle. */
 const IDLE_POLL_MS = 5;
-/** An agent busier than this on new code's arrival keeps the old until it rests. */
+/**
+ * An agent that is busy for longer than this after new code arrives keeps the old code until it is
+ * idle.
+ */
 const RECYCLE_WAIT_MS = 5_000;
 const { hibernateAfterSeconds: HIBERNATE_S } = AGENT_STATIC_OPTIONS_DEFAULT;
 
-export interface SlotOwner extends Ownership {
+/** What all slots of a shard share. */
+export interface SlotContext extends Ownership {
   readonly services: HostServices;
-  /** Of others, before an agent wakes. */
+  /** Called before an agent wakes. Default: memory is not checked. */
   readonly makeRoom?: MakeRoom | undefined;
 }
 
-type Live = LeavingAgent & { readonly mailbox: Mailbox };
+/** An agent in memory, and what the slot keeps for it. */
+type Live = HibernatingAgent & { readonly mailbox: Mailbox };
 
-export class AgentSlot implements AgentKeeper {
+export class AgentSlot implements AgentSupervisor {
   readonly id: AgentId;
-  private readonly owner: SlotOwner;
+  private readonly context: SlotContext;
   private live: Live | undefined;
   private activating: Promise<Live> | undefined;
-  private readonly outstanding = new SparseMap<number, InputHandle>();
-  /** Bytes of the first inputs that came before the agent had started, by sequence. */
-  private readonly early = new SparseMap<number, Uint8Array>();
+  private readonly outstanding = new OutstandingInputs();
   /** Sockets of the agent while it is not in memory, by `socketKey`. */
   readonly sockets = new SparseMap<string, SocketInfo>();
   private readonly ended = new EndedSockets((key) => {
@@ -73,24 +75,24 @@ export class AgentSlot implements AgentKeeper {
     this.live?.agent.sockets.delete(key);
   });
   private quarantined: string | undefined;
-  /** Nothing starts meanwhile: it would come to life on what is about to go. */
+  /** No activation begins meanwhile: it would read what is about to be removed. */
   private erasing = false;
   private failures = 0;
-  /** The last agent was thrown out of memory: one of its inputs may be why, and would be again. */
+  /** The last agent was evicted. One of its inputs may be the cause, and would cause it again. */
   private suspicious = false;
   private cancelRetry: (() => void) | undefined;
 
-  constructor(id: AgentId, owner: SlotOwner) {
+  constructor(id: AgentId, context: SlotContext) {
     this.id = id;
-    this.owner = owner;
+    this.context = context;
   }
 
-  /** In memory, or undefined. */
+  /** The agent while it is in memory; otherwise undefined. */
   get agent(): ActiveAgent | undefined {
     return this.live?.agent;
   }
 
-  /** Nothing is here: the shard may forget the slot. */
+  /** True when the slot holds nothing: the shard may remove it. */
   get empty(): boolean {
     return (
       this.live === undefined &&
@@ -104,41 +106,25 @@ export class AgentSlot implements AgentKeeper {
   }
 
   deliver(delivery: Delivery): void {
-    const handle: InputHandle = {
-      id: delivery.id,
-      seq: delivery.seq,
-      deliveries: delivery.deliveries,
-      ack: () => {
-        this.outstanding.delete(delivery.seq);
-        delivery.ack();
-      },
-      nak: (delayMs) => {
-        this.outstanding.delete(delivery.seq);
-        delivery.nak(delayMs);
-      },
-    };
-    if (this.outstanding.has(delivery.seq)) {
-      // Delivered again while we hold it (a broker restart): the handle is renewed, it runs once.
-      this.outstanding.set(delivery.seq, handle);
-      return;
-    }
-    this.outstanding.set(delivery.seq, handle);
-    if (this.live !== undefined) this.live.mailbox.deliver(handle, delivery.data);
-    else {
-      // Kept for the start, so that what wakes an agent is not read twice.
-      if (this.early.size < EARLY_MAX) this.early.set(delivery.seq, delivery.data);
-      this.wake();
-    }
+    const handle = this.outstanding.add(delivery);
+    if (handle === undefined) return;
+    if (this.live !== undefined) return this.live.mailbox.deliver(handle, delivery.data);
+    this.outstanding.keepBytes(delivery);
+    this.wake();
   }
 
-  /** Answers a call. Rejects with what makes it impossible here and now. Not `async`: each is one call more to wait for. */
+  /**
+   * Answers a call. Rejects with `AgentDiscarded`, `BrokerUnavailable`, `CorruptFrame`
+   * (quarantined), `UnknownAgentClass`, or what the user's code throws. Not `async`, to save a
+   * promise per call.
+   */
   call(call: Call, body: Uint8Array): Promise<CallAnswer> {
     if (call.kind === "erase") return this.erase();
     if (call.kind === "abort") return Promise.resolve(abortFamily(this.agent, call.reason));
-    if (call.kind === "input") return this.give(call.head, body);
+    if (call.kind === "input") return this.runDirect(call.head, body);
     if (call.kind === "resume") this.ended.resumed(call.socket);
     if (call.kind !== "message" && call.kind !== "close") return this.answer(call, body);
-    const { time } = this.owner.services;
+    const { time } = this.context.services;
     return this.ended.ask(call, time.monotonicMs(), () => this.answer(call, body));
   }
 
@@ -147,23 +133,25 @@ export class AgentSlot implements AgentKeeper {
     return handleCall(live.agent, call, body);
   }
 
-  private give(head: InboxHead, body: Uint8Array): Promise<DirectEnd> {
-    // Stored ones wait for it to start.
+  private runDirect(head: InboxHead, body: Uint8Array): Promise<DirectEnd> {
+    // Stored inputs wait for the agent to start, and run before this one.
     if (this.cancelRetry !== undefined) return Promise.resolve({ reply: { kind: "notHere" } });
     const input = new DirectInput(this.id, { head, body });
     if (this.live !== undefined) return this.live.mailbox.give(input);
     return this.activate(undefined, false).then(({ mailbox }) => mailbox.give(input));
   }
 
-  /** Of `agents erase`: the sequence that `endLife` gives. Who calls meanwhile is asked to try again. */
+  /**
+   * For `agents erase`. Answers with the sequence that `endLife` returns. A caller that arrives
+   * meanwhile is asked to retry.
+   */
   private async erase(): Promise<CallAnswer> {
-    const { services, epoch, signal } = this.owner;
+    const { services, epoch, signal } = this.context;
     this.erasing = true;
     try {
       await this.activating?.catch(() => undefined);
-      for (const handle of this.outstanding.values()) handle.ack();
-      this.early.clear();
-      if (this.live !== undefined) this.dropped(this.live.agent);
+      this.outstanding.ackAll();
+      if (this.live !== undefined) this.evict(this.live.agent);
       else services.databases.discard(this.id);
       const sockets = [...this.sockets.values()];
       this.sockets.clear();
@@ -177,23 +165,26 @@ export class AgentSlot implements AgentKeeper {
     }
   }
 
-  /** Sockets that a census found; the agent in memory learns of them too. */
+  /** Adds a socket that a census found, also to the agent in memory. */
   addSocket(info: SocketInfo): void {
     this.ended.resumed(info);
     const { live } = this;
-    // What its agent left here is newer than what its gateway knows.
+    // What the agent left here at hibernation is newer than what the gateway knows.
     if (live === undefined && this.sockets.has(socketKey(info))) return;
     if (live === undefined) this.sockets.set(socketKey(info), info);
     else live.agent.sockets.meet(info);
   }
 
-  /** Every socket of a gateway that is gone. */
+  /** The agent's sockets at one gateway. */
   socketsOf(gateway: string): ReadonlyArray<SocketInfo> {
     const all = this.live?.agent.sockets.infos() ?? [...this.sockets.values()];
     return all.filter((info) => info.gateway === gateway);
   }
 
-  /** Leaves memory if it is idle, as long as its class says or `idleLimitMs`. True: left. */
+  /**
+   * Hibernates the agent if it has been idle for as long as its class says, or for `idleLimitMs` if
+   * that is shorter. Returns whether the agent left memory.
+   */
   hibernate(nowMs: number, idleLimitMs = Infinity): boolean {
     this.ended.forget(nowMs);
     const { live } = this;
@@ -201,33 +192,36 @@ export class AgentSlot implements AgentKeeper {
     const { hibernate = true, hibernateAfterSeconds: afterS = HIBERNATE_S } = live.agent.options;
     const afterMs = Math.min(afterS * 1000, idleLimitMs);
     if (!hibernate || nowMs - live.agent.lastActiveMs < afterMs) return false;
-    this.leave(live);
+    this.hibernateNow(live);
     return true;
   }
 
-  /** Takes what has not begun back, waits for what has, and then for `mayLeave`. */
-  async drain(mayLeave: () => Promise<void>): Promise<void> {
+  /** Stops inputs that have not begun, waits for those that have, and then hibernates the agent. */
+  async drain(slices: Pick<TimeSlices, "yield">): Promise<void> {
     this.cancelRetry?.();
     this.live?.mailbox.stop();
     this.live?.agent.rest();
-    const { time } = this.owner.services;
+    const { time } = this.context.services;
     for (;;) {
       while (this.live !== undefined && !(this.live.agent.idle && this.live.mailbox.idle))
         await new Promise<void>((resolve) => time.after(IDLE_POLL_MS, resolve));
       if (this.live === undefined) return;
-      await mayLeave();
-      if (this.live?.agent.idle && this.live.mailbox.idle) return this.leave(this.live);
+      await slices.yield();
+      if (this.live?.agent.idle && this.live.mailbox.idle) return this.hibernateNow(this.live);
     }
   }
 
-  /** Leaves memory as soon as it is idle, and comes back on the module's new code when something waits. */
+  /**
+   * Hibernates the agent as soon as it is idle, and wakes it on the module's new code if inputs
+   * wait.
+   */
   async recycle(): Promise<void> {
-    const { time } = this.owner.services;
+    const { time } = this.context.services;
     const endMs = time.monotonicMs() + RECYCLE_WAIT_MS;
     const { live } = this;
     while (live !== undefined && this.live === live && time.monotonicMs() < endMs) {
       if (live.agent.idle && live.mailbox.idle) {
-        this.leave(live);
+        this.hibernateNow(live);
         if (this.outstanding.size > 0) this.wake();
         return;
       }
@@ -235,34 +229,35 @@ export class AgentSlot implements AgentKeeper {
     }
   }
 
-  /** The shard is lost: nothing leaves any more. */
+  /** The shard is lost: nothing is sent or acked any more. */
   discard(): void {
     this.cancelRetry?.();
     this.live?.agent.discard();
     this.live = undefined;
     this.outstanding.clear();
-    this.early.clear();
   }
 
-  private leave(live: Live): void {
+  private hibernateNow(live: Live): void {
     const { agent } = live;
     for (const [key, info] of agent.sockets.records({ inOrder: true })) this.sockets.set(key, info);
     this.suspicious = false;
-    hibernateAgent(this.owner.services, live);
+    hibernateAgent(this.context.services, live);
     this.live = undefined;
-    this.owner.services.metrics.hibernations();
+    this.context.services.metrics.hibernations();
   }
 
-  /** Activates for the inputs that wait; failures are retried with backoff, for as long as they wait. */
+  /**
+   * Activates the agent for waiting inputs. Failures are retried with backoff while inputs wait.
+   */
   private wake(): void {
     if (this.live !== undefined || this.activating !== undefined || this.cancelRetry !== undefined)
       return;
-    // `activate` sees to its failure.
+    // `activate` handles its failure.
     this.activate(undefined, false).catch(() => undefined);
   }
 
   private wakeFailed(error: unknown): void {
-    const { services, signal } = this.owner;
+    const { services, signal } = this.context;
     if (signal.aborted || this.quarantined !== undefined || this.outstanding.size === 0) return;
     if (this.cancelRetry !== undefined) return;
     const delayMs = Math.min(REACTIVATE_MS_MIN * 2 ** this.failures++, REACTIVATE_MS_MAX);
@@ -284,14 +279,14 @@ export class AgentSlot implements AgentKeeper {
     return (this.activating ??= this.start(props, urgent).then(
       (live) => {
         this.activating = undefined;
-        // Thrown out by its first input already.
-        if (this.live === undefined && !this.owner.signal.aborted && this.outstanding.size > 0)
+        // Its first input has evicted it already.
+        if (this.live === undefined && !this.context.signal.aborted && this.outstanding.size > 0)
           this.wake();
         return live;
       },
       (error: unknown) => {
         this.activating = undefined;
-        // Inputs may have come while a call was what started it.
+        // Inputs may have arrived while a call was starting the agent.
         this.wakeFailed(error);
         throw error;
       },
@@ -299,14 +294,14 @@ export class AgentSlot implements AgentKeeper {
   }
 
   private async start(props: unknown, urgent: boolean): Promise<Live> {
-    const { services, signal } = this.owner;
+    const { services, signal } = this.context;
     const agentClass = services.module().agents.get(this.id.class);
     if (agentClass === undefined) throw new UnknownAgentClass(this.id.class);
     try {
-      const { agent, seat, replayed, cameBack } = await activate(services, this.id, {
-        owner: this.owner,
-        home: this,
-        makeRoom: this.owner.makeRoom,
+      const { agent, ports, replayed, cameBack } = await activate(services, this.id, {
+        ownership: this.context,
+        supervisor: this,
+        makeRoom: this.context.makeRoom,
         agentClass,
         props,
         urgent,
@@ -320,14 +315,12 @@ export class AgentSlot implements AgentKeeper {
       this.failures = 0;
       const live: Live = {
         agent,
-        mailbox: new Mailbox(agent, seat, { suspicious: this.suspicious }),
+        mailbox: new Mailbox(agent, ports, { suspicious: this.suspicious }),
         snapshots: new SnapshotPolicy(agent, services),
         cameBack,
       };
       this.live = live;
-      for (const handle of this.outstanding.values())
-        live.mailbox.deliver(handle, this.early.get(handle.seq));
-      this.early.clear();
+      this.outstanding.deliverTo(live.mailbox);
       agent.lanes.start();
       return live;
     } catch (error) {
@@ -336,61 +329,61 @@ export class AgentSlot implements AgentKeeper {
     }
   }
 
-  // AgentKeeper
+  // AgentSupervisor
 
-  prepare(agent: ActiveAgent): void {
+  restoreSockets(agent: ActiveAgent): void {
     for (const info of this.sockets.values()) agent.sockets.resume(info);
   }
 
   onCommitted(agent: ActiveAgent, bytes: number): void {
-    this.owner.services.metrics.commits(bytes);
+    this.context.services.metrics.commits(bytes);
     if (this.live?.agent === agent) this.live.snapshots.committed(bytes);
   }
 
   onFailed(agent: ActiveAgent, outcome: AppendResult["_tag"] | "Defect", error: unknown): void {
-    this.owner.services.log.warn("an append was not stored; the agent is thrown away", {
+    this.context.services.log.warn("an append was not stored; the agent is discarded", {
       ...this.id,
       outcome,
       error: error instanceof Error ? error.stack : error,
     });
-    // A defect of ours is met again by whoever runs the same again: no call is.
+    // A defect of the runtime would recur on a retry, so calls are not retried.
     if (outcome === "Defect") agent.abort("its commit failed");
-    else this.dropped(agent);
+    else this.evict(agent);
   }
 
   onAbort(reason: string): void {
-    this.owner.services.log.warn("an agent was aborted", { ...this.id, reason });
-    if (this.live !== undefined) this.dropped(this.live.agent);
+    this.context.services.log.warn("an agent was aborted", { ...this.id, reason });
+    if (this.live !== undefined) this.evict(this.live.agent);
   }
 
   onDestroyed(agent: ActiveAgent, turn: Turn): void {
-    // The input that did it is done, and is answered by the agent that it destroyed; a copy of one that was not stored at
-    // first has a handle of its own.
+    // The input that destroyed the agent is done, and the destroyed agent answers it. A stored copy
+    // of a direct input has a handle of its own.
     if (turn.cause.seq !== undefined && !turn.direct) this.outstanding.delete(turn.cause.seq);
-    this.dropped(agent);
+    this.evict(agent);
     this.suspicious = false;
   }
 
-  /** The agent in memory is gone, the shard may still be ours: rule 2. */
-  private dropped(agent: ActiveAgent): void {
+  /** Removes the agent from memory without a snapshot. The shard may still be owned: rule 2. */
+  private evict(agent: ActiveAgent): void {
     const { live } = this;
     agent.discard();
-    this.owner.services.databases.discard(this.id);
+    this.context.services.databases.discard(this.id);
     if (live?.agent !== agent) return;
-    // What destroyed the agent still answers.
+    // A destroyed agent's mailbox still answers the input that destroyed it.
     if (agent.destroyed) live.mailbox.stop();
     else live.mailbox.abandon();
     for (const [key, info] of agent.sockets.records({ inOrder: false }))
       this.sockets.set(key, info);
     this.live = undefined;
     this.suspicious = true;
-    if (!this.owner.signal.aborted && this.outstanding.size > 0) this.wake();
+    if (!this.context.signal.aborted && this.outstanding.size > 0) this.wake();
   }
 
   private quarantine(error: CorruptFrame | UnknownVersion): void {
     this.quarantined = error.message;
-    this.owner.services.metrics.quarantines();
-    this.owner.services.log.error(
+    this.context.services.metrics.quarantines();
+    this.context.services.log.error(
       "an agent's journal can't be read; the agent is quarantined, its inputs stay stored",
       { ...this.id, error: error.message },
     );

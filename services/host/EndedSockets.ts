@@ -1,14 +1,17 @@
 /**
- * Sockets that are over for an agent: closed, or ended by a message that aborted it. A gateway whose answer was lost asks
- * again, and is told the same: `onClose` does not run twice, and what aborted an agent does not run again.
+ * The ended sockets of an agent: sockets that were closed, or that sent a message that aborted it.
+ * A gateway whose answer was lost asks again and receives the same answer. `onClose` does not run
+ * twice, and a message that aborted an agent does not run again.
  *
- * 1. A close counts from when it is asked, for `onClose` may take longer than a gateway waits before it asks again.
- * 2. A socket that its gateway tells of anew is not over: the gateway was taken for dead.
- * 3. A message of a socket that was closed is not answered with its close, which would say that it was taken: the host itself
- *    closes sockets of a gateway that it takes for dead, and the gateway learns by this message that it did.
- * 4. Lost with the shard: the next owner is asked as if nothing had been done.
+ * 1. A close is recorded when it is requested, because `onClose` may take longer than a gateway
+ *    waits before it asks again.
+ * 2. A socket that its gateway reports anew has not ended: the gateway was taken for dead.
+ * 3. A message of a closed socket is not answered with the close, which would say that the message
+ *    was accepted. The host itself closes the sockets of a gateway that it takes for dead, and the
+ *    gateway learns of it from the answer to this message.
+ * 4. The record is lost with the shard: the next owner runs the call as if nothing had been done.
  *
- * Owned by `AgentSlot`, while it has anything here.
+ * Owned by `AgentSlot`.
  */
 import { AgentAborted } from "../../core/errors/errors.ts";
 import { socketKey } from "../../core/runtime/AgentSockets.ts";
@@ -16,9 +19,9 @@ import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import { SparseMap } from "../../core/collections/sparse.ts";
 import type { Call } from "../../schemas/Call.ts";
 
-/** A gateway asks again for two minutes, after at most one without an answer. */
+/** A gateway repeats a call for two minutes, and waits at most one minute for an answer. */
 const KEPT_MS = 90_000;
-/** Of one agent, oldest forgotten first: a crowd that leaves at once must not fill the memory. */
+/** Per agent, the oldest forgotten first: a crowd that leaves at once must not fill the memory. */
 const KEPT_MAX = 1_000;
 
 type SocketCall = Extract<Call, { readonly kind: "message" | "close" }>;
@@ -34,7 +37,10 @@ export class EndedSockets {
   private readonly ended = new SparseMap<string, Ended>();
   private readonly onAborted: (key: string) => void;
 
-  /** `onAborted`: its gateway closes the socket of this `socketKey`, and tells nobody. */
+  /**
+   * `onAborted` receives the `socketKey` of a socket whose message aborted the agent. Its gateway
+   * closes that socket without a further call.
+   */
   constructor(onAborted: (key: string) => void) {
     this.onAborted = onAborted;
   }
@@ -43,7 +49,10 @@ export class EndedSockets {
     return this.ended.size === 0;
   }
 
-  /** What was answered when the socket ended; else what `answer` gives, kept if it ends the socket. */
+  /**
+   * Returns the answer that ended the socket, if it has ended. Otherwise returns what `answer`
+   * does, and keeps that if it ends the socket. Rejects as `answer` does.
+   */
   async ask(
     call: SocketCall,
     nowMs: number,
@@ -54,20 +63,20 @@ export class EndedSockets {
     // Rule 3.
     if (ended !== undefined && (call.kind === "close" || ended.by === "message"))
       return ended.answer;
-    const given = answer();
+    const answered = answer();
     // Rule 1.
-    if (call.kind === "close") this.keep(key, { by: "close", answer: given }, nowMs);
+    if (call.kind === "close") this.keep(key, { by: "close", answer: answered }, nowMs);
     let isOver = false;
     try {
-      const { reply } = await given;
+      const { reply } = await answered;
       isOver = call.kind === "close" && reply.kind === "taken";
     } catch (error) {
       isOver = error instanceof AgentAborted;
       if (isOver) this.onAborted(key);
     }
-    if (isOver) this.keep(key, { by: call.kind, answer: given }, nowMs);
-    else if (this.ended.get(key)?.answer === given) this.ended.delete(key);
-    return given;
+    if (isOver) this.keep(key, { by: call.kind, answer: answered }, nowMs);
+    else if (this.ended.get(key)?.answer === answered) this.ended.delete(key);
+    return answered;
   }
 
   /** Rule 2. */
@@ -75,7 +84,7 @@ export class EndedSockets {
     this.ended.delete(socketKey(socket));
   }
 
-  /** Those that nobody asks about any more. */
+  /** Removes the records that no gateway asks about any more. `nowMs` is monotonic. */
   forget(nowMs: number): void {
     for (const [key, { untilMs }] of this.ended) {
       if (untilMs > nowMs) return;

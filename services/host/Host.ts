@@ -1,26 +1,29 @@
 /**
- * The host process's heart: which shards it owns. Claims leases up to its fair share, renews them,
- * hands the excess over when a host joins, takes over when one is gone, and gives all back when it
- * stops. Agents run in `Shard` and `AgentSlot`.
+ * The shards that a host process owns. Claims leases up to the host's fair share, renews them,
+ * hands the excess over when a host joins, takes over when one is gone, and releases all of them
+ * when the host stops. Agents run in `Shard` and `AgentSlot`.
  *
- * 1. A shard's agents run here only between a claim and its loss, and only one `Shard` per claim.
- * 2. Every lease is renewed at a third of its TTL; one whose renewal fails or is late past the margin is
- *    treated as lost by the local clock, before its expiry can be seen by anyone else.
- * 3. Fair share: what `fairShare` says; nobody keeps two more than another has.
- * 4. A host that stops gives its own lease up first: others take each of its shards as it is released.
- *    It claims nothing from then on, and what it was claiming it gives back.
- * 5. Who owns a shard is never remembered: it follows from the leases that this host has claimed and not lost (`owned`) and from what
- *    the watch says (`view`), by `shardOwner`. A shard without a live lease is offered again with the watch's news of
- *    its end, and with each renewal, whatever the order in which acks, renewals and news arrive. The watch names nobody for a lease that
- *    was not renewed for two TTLs, so no shard is without an offer for longer.
+ * 1. A shard's agents run here only between a claim and its loss, with one `Shard` per claim.
+ * 2. Every lease is renewed at a third of its TTL. A lease whose renewal fails, or is late past the
+ *    margin, counts as lost by the local clock, before any other process can see it expire.
+ * 3. `fairShare` decides how many shards a host aims for. At rest no host has two more than
+ *    another.
+ * 4. A host that stops releases its own lease first: others take each of its shards as soon as it
+ *    is released. From then on it claims nothing, and releases what it was claiming.
+ * 5. A shard's owner is never stored. `shardOwner` derives it from the leases that this host has
+ *    claimed and not lost (`owned`) and from what the watch reports (`view`). A shard without a
+ *    live lease is up for a claim when the watch reports its end and at each renewal, in whatever
+ *    order acks, renewals and reports arrive. The watch reports no holder for a lease that was not
+ *    renewed for two TTLs, so no shard stays unclaimed for longer.
  */
 import * as Effect from "effect/Effect";
 import type * as Scope from "effect/Scope";
 import type { ShardId } from "../../schemas/Address.ts";
-import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";
+import type { LeaseChange } from "../../core/lease/Leases.ts";
 import { keyOfShard, LeaseView, shardOfKey, shardOwner } from "../../core/lease/LeaseView.ts";
+import { OwnLease } from "../../core/lease/OwnLease.ts";
 import { UnownedShards } from "../../core/lease/UnownedShards.ts";
-import { Breather } from "./Breather.ts";
+import { TimeSlices } from "../../core/time/TimeSlices.ts";
 import { fairShare } from "./fairShare.ts";
 import type { HostServices } from "./HostServices.ts";
 import { idleLimitMs } from "./idleLimit.ts";
@@ -28,45 +31,56 @@ import { serveErasures } from "./serveErasures.ts";
 import { serveStateRequests } from "./serveStateRequests.ts";
 import { LEASE_MARGIN, Shard } from "./Shard.ts";
 
-/** Agents leave memory at most this much later than they may. */
+/** An agent leaves memory at most this much later than its class allows. */
 const SWEEP_MS_DEFAULT = 1000;
-/** 5,000 agents a second, which is more than one process wakes, take 40 MB in this time. */
-const MEMORY_LOOK_MS = 100;
-/** A healthy broker takes a snapshot in milliseconds; the shards have their next owners already. */
+/** In this time 5,000 agents a second, more than one process wakes, take 40 MB. */
+const MEMORY_CHECK_MS = 100;
+/**
+ * A healthy broker stores a snapshot in milliseconds. The shards already have their next owners.
+ */
 const SNAPSHOTS_WAIT_MS = 2_000;
-/** Shards started at once: each is five requests to the broker, one after the other; a dead host's come all at once. */
+/**
+ * Shards started at once. Each start is five requests to the broker in sequence, and a dead host's
+ * shards become free all at once.
+ */
 const CLAIMS_AT_ONCE = 32;
-/** Shards handed over at once while the host goes on: one that has a slow turn must not keep the others. */
+/** Shards handed over at once by a running host: a slow turn in one must not hold up the others. */
 const HAND_OVERS_AT_ONCE = 8;
 
 export class Host {
   private readonly services: HostServices;
-  /** Rule 5: claimed here, and not lost. */
+  /** Claimed here and not lost (rule 5). */
   private readonly owned = new Map<ShardId, Shard>();
-  /** Those of `owned` that are being handed over. */
+  /** The shards of `owned` that are being handed over. */
   private readonly leaving = new Map<ShardId, Promise<void>>();
-  /** Rule 5: written by the watch alone. */
+  /** Written by the watch alone (rule 5). */
   private readonly view = new LeaseView();
-  /** Free by what is known here, and not to be had. Asked for again with the next renewal, or when the watch has news of them. */
+  /**
+   * Shards that look free and whose claim was refused. They are claimed again at the next renewal,
+   * or when the watch reports a change of them.
+   */
   private readonly refused = new Set<ShardId>();
   private readonly unowned: UnownedShards;
-  private hostLease: Lease | undefined;
-  private hostRenewal: Promise<void> | undefined;
+  private readonly ownLease: OwnLease;
   private stopping = false;
-  /** Shards that are being claimed, and those of them that are being started. */
+  /** Shards that are being claimed, or were claimed and are being started. */
   private readonly claiming = new Map<ShardId, Promise<void>>();
   private sweeping: Promise<void> | undefined;
   private readonly timers = new Set<() => void>();
   private readonly watching = new AbortController();
-  private readonly breather: Breather;
+  /** For hibernation and hand-over, of all shards. */
+  private readonly slices: TimeSlices;
 
   private constructor(services: HostServices) {
     this.services = services;
-    this.breather = new Breather(services.time);
-    this.unowned = new UnownedShards(services.config.shards, services.time.monotonicMs());
+    const { config, leases, log, time } = services;
+    this.slices = new TimeSlices(time);
+    this.unowned = new UnownedShards(config.shards, time.monotonicMs());
+    const { hostId } = config;
+    this.ownLease = new OwnLease({ leases, log, key: `host.${hostId}`, value: hostId });
   }
 
-  /** Runs until the scope closes; then hands everything over within the drain timeout. */
+  /** Runs until the scope closes, then hands every shard over within the drain timeout. */
   static make(services: HostServices): Effect.Effect<Host, never, Scope.Scope> {
     return Effect.acquireRelease(
       Effect.promise(async () => {
@@ -88,24 +102,24 @@ export class Host {
     return count;
   }
 
-  /** Owns its fair share, or everything there is to own. */
+  /** True when the host holds its own lease and every shard has an owner. */
   get ready(): boolean {
-    return this.hostLease !== undefined && this.shardsUnowned === 0;
+    return this.ownLease.isHeld && this.shardsUnowned === 0;
   }
 
-  /** Shards that nobody owns, as far as this host knows. */
+  /** Number of shards without an owner, as far as this host knows. */
   get shardsUnowned(): number {
     this.owners();
     return this.unowned.count;
   }
 
-  /** Those of them that have had no owner for longer than a take-over takes. */
+  /** Number of shards that have had no owner for longer than a take-over takes. */
   get shardsOverdue(): number {
     this.owners();
     return this.unowned.overdue(this.services.time.monotonicMs(), this.services.leases.ttlMs);
   }
 
-  /** The module was replaced: agents go on with its classes from their next turn. */
+  /** Called when the module was replaced: agents use its classes from their next activation. */
   async recycle(): Promise<void> {
     await Promise.all([...this.owned.values()].map((shard) => shard.recycle()));
   }
@@ -115,13 +129,13 @@ export class Host {
     await leases.watch((change) => this.changed(change), this.watching.signal);
     this.timers.add(serveStateRequests(this.services));
     this.timers.add(serveErasures(this.services));
-    this.timers.add(bus.onReconnected(() => this.tellStates()));
+    this.timers.add(bus.onReconnected(() => this.resendStates()));
     await this.renewAll();
     this.every(leases.ttlMs / 3, () => this.renewAll());
     this.every(config.sweepMs ?? SWEEP_MS_DEFAULT, () => this.sweep());
     const { memoryInUse } = this.services;
     if (memoryInUse !== undefined)
-      this.every(MEMORY_LOOK_MS, async () => {
+      this.every(MEMORY_CHECK_MS, async () => {
         if (idleLimitMs(memoryInUse()) < Infinity) await this.sweep();
       });
     this.services.log.info("host started", {
@@ -132,15 +146,15 @@ export class Host {
     this.balance();
   }
 
-  /** What was on its way to gateways when the connection broke is lost. */
-  private tellStates(): void {
-    for (const shard of this.owned.values()) shard.tellStates();
+  /** Frames that were on their way to gateways when the connection broke are lost. */
+  private resendStates(): void {
+    for (const shard of this.owned.values()) shard.resendStates();
   }
 
-  /** One at a time. */
+  /** One sweep runs at a time; a call during one joins it. */
   private sweep(): Promise<void> {
     const all = async (): Promise<void> => {
-      for (const shard of this.owned.values()) await shard.sweep(this.breather);
+      for (const shard of this.owned.values()) await shard.sweep(this.slices);
     };
     return (this.sweeping ??= all().finally(() => (this.sweeping = undefined)));
   }
@@ -149,11 +163,11 @@ export class Host {
     this.stopping = true;
     const { log, config } = this.services;
     // Rule 4.
-    await this.releaseHost();
+    await this.ownLease.release();
     await this.handAllOver();
     await Promise.all(this.claiming.values());
     await this.handAllOver();
-    await this.snapshotsStored();
+    await this.awaitSnapshots();
     this.watching.abort();
     for (const cancel of this.timers) cancel();
     log.info("host stopped", { host: config.hostId });
@@ -163,8 +177,11 @@ export class Host {
     await Promise.all([...this.owned.keys()].map((shard) => this.handOver(shard)));
   }
 
-  /** Agents that left have snapshots on their way; without them the next owner replays more, no worse. */
-  private async snapshotsStored(): Promise<void> {
+  /**
+   * Waits for the snapshots of agents that left memory. Without them the next owner replays more
+   * events, and loses nothing.
+   */
+  private async awaitSnapshots(): Promise<void> {
     const { storing, time } = this.services;
     if (storing.size === 0) return;
     let cancel = (): void => undefined;
@@ -175,7 +192,7 @@ export class Host {
 
   private every(ms: number, f: () => Promise<void>): void {
     const failed = (error: unknown): void =>
-      this.services.log.error("a host's regular work failed; it goes on", {
+      this.services.log.error("a periodic task of the host failed; it runs again", {
         error: error instanceof Error ? error.stack : String(error),
       });
     let cancel = (): void => undefined;
@@ -198,49 +215,24 @@ export class Host {
       for (const shard of this.owned.values()) shard.gatewayGone(key.slice("gateway.".length));
     const shard = shardOfKey(key);
     const own = shard === undefined ? undefined : this.owned.get(shard);
-    // Somebody else's claim, or the end of ours: the watch may know before our renewal does.
+    // Another host's claim, or the end of our lease. The watch may report it before our renewal
+    // fails.
     if (own !== undefined && this.ownerOf(own.shard) !== config.hostId) this.lose(own, "taken");
-    // The same of this host's own lease, which is missed by all others.
-    if (value === undefined && key === `host.${config.hostId}` && !this.stopping)
-      void this.renewHost().then(() => this.balance());
+    // The end of this host's own lease: without it the others take its share.
+    if (value === undefined && key === this.ownLease.key && !this.stopping)
+      void this.ownLease.renew().then(() => this.balance());
     if (value === before) return;
     if (shard !== undefined) this.refused.delete(shard);
     this.balance();
   }
 
   private async renewAll(): Promise<void> {
-    await Promise.all([this.renewHost(), ...[...this.owned.values()].map((s) => this.renew(s))]);
-    // Whoever held them may have been gone already, as the watch had said before: then nothing more is heard of it.
+    const renewals = [...this.owned.values()].map((shard) => this.renew(shard));
+    await Promise.all([this.ownLease.renew(), ...renewals]);
+    // Their holder may have been gone, and reported so, before the claim was refused. Then the
+    // watch reports nothing more of it.
     this.refused.clear();
     this.balance();
-  }
-
-  /** One at a time: a second claim would find the first one's lease. */
-  private renewHost(): Promise<void> {
-    return (this.hostRenewal ??= this.renewHostOnce().finally(
-      () => (this.hostRenewal = undefined),
-    ));
-  }
-
-  private async renewHostOnce(): Promise<void> {
-    const { leases, config, log } = this.services;
-    try {
-      if (this.hostLease && (await leases.renew(this.hostLease))._tag === "Renewed") return;
-      this.hostLease = undefined;
-      if (this.stopping) return;
-      const claim = await leases.claim(`host.${config.hostId}`, config.hostId);
-      this.hostLease = claim._tag === "Claimed" ? claim.lease : undefined;
-      if (this.stopping) await this.releaseHost();
-    } catch (error) {
-      log.warn("the host's own lease could not be renewed", { error: String(error) });
-    }
-  }
-
-  /** One that can't be released now runs out by itself. */
-  private async releaseHost(): Promise<void> {
-    const lease = this.hostLease;
-    this.hostLease = undefined;
-    if (lease) await this.services.leases.release(lease).catch(() => undefined);
   }
 
   private async renew(shard: Shard): Promise<void> {
@@ -251,12 +243,12 @@ export class Host {
       if (result._tag === "Lost") this.lose(shard, "lost");
       else shard.validUntilMs = startMs + leases.ttlMs * (1 - LEASE_MARGIN);
     } catch (error) {
-      // The broker is away: rule 2 decides by the clock.
+      // The broker is unreachable: the clock decides (rule 2).
       if (time.monotonicMs() >= shard.validUntilMs) this.lose(shard, String(error));
     }
   }
 
-  /** Nothing where it is lost already: the shard may have been claimed again since. */
+  /** Does nothing when `shard` was lost before: the shard may have been claimed again since. */
   private lose(shard: Shard, why: string): void {
     if (this.owned.get(shard.shard) !== shard) return;
     this.owned.delete(shard.shard);
@@ -266,13 +258,13 @@ export class Host {
 
   // Balance
 
-  /** Rule 5. */
+  /** The host that owns the shard, or undefined when it is free (rule 5). */
   private ownerOf(shard: ShardId, lease = this.owned.get(shard)?.lease): string | undefined {
     const { hostId } = this.services.config;
     return shardOwner({ self: hostId, lease, watched: this.view.ofShard(shard) });
   }
 
-  /** Of each shard, by its number. */
+  /** The owner of each shard, by its number. */
   private owners(): ReadonlyArray<string | undefined> {
     const { time, config } = this.services;
     const nowMs = time.monotonicMs();
@@ -293,10 +285,13 @@ export class Host {
     return fairShare({ shards, self: hostId, hosts: this.view.live("host."), holders });
   }
 
-  /** Begins what brings this host nearer to its share; called again whenever something has changed. */
+  /**
+   * Begins the claims and hand-overs that bring this host nearer to its share. Called on every
+   * change.
+   */
   private balance(): void {
     const owners = this.owners();
-    if (this.stopping || this.hostLease === undefined) return;
+    if (this.stopping || !this.ownLease.isHeld) return;
     const staying = [...this.owned.keys()].filter((shard) => !this.leaving.has(shard));
     const share = this.share(owners);
     const excess = Math.min(staying.length - share, HAND_OVERS_AT_ONCE - this.leaving.size);
@@ -311,7 +306,7 @@ export class Host {
       CLAIMS_AT_ONCE - this.claiming.size,
       free.length,
     );
-    // From a random place on, so that hosts that start together seldom ask for the same shard.
+    // Starts at a random shard, so that hosts that start together seldom claim the same one.
     const from = Math.floor(this.services.time.random() * free.length);
     for (let n = 0; n < wanted; n++) this.beginClaim(free[(from + n) % free.length]!);
   }
@@ -323,7 +318,7 @@ export class Host {
         this.balance();
       },
       (error: unknown) => {
-        // Tried again with the next renewal, or when something changes.
+        // Claimed again at the next renewal or change.
         this.claiming.delete(shard);
         this.services.log.warn("a shard could not be claimed; trying again", {
           shard,
@@ -341,7 +336,7 @@ export class Host {
     if (claim._tag === "Held") return void this.refused.add(shard);
     // Rule 4.
     if (this.stopping) return leases.release(claim.lease);
-    // The watch may be quicker than the ack, and know that this lease is over.
+    // The watch may report the end of this lease before the ack of its claim arrives.
     if (this.ownerOf(shard, claim.lease) !== config.hostId) {
       log.warn("a claimed shard was lost before its claim was acked", { shard });
       this.refused.add(shard);
@@ -365,7 +360,10 @@ export class Host {
     }
   }
 
-  /** Resolves when the shard is another's to take; one hand-over of it at a time. Never rejects. */
+  /**
+   * Resolves when the shard's lease is released. A call during a hand-over of the shard joins it.
+   * Never rejects.
+   */
   private handOver(shard: ShardId): Promise<void> {
     const owned = this.owned.get(shard);
     if (owned === undefined) return Promise.resolve();
@@ -378,7 +376,7 @@ export class Host {
   }
 
   private async leave(owned: Shard): Promise<void> {
-    await owned.handOver(this.breather).catch((error: unknown) => {
+    await owned.handOver(this.slices).catch((error: unknown) => {
       const { log } = this.services;
       log.warn("a shard was not handed over in order", {
         shard: owned.shard,
@@ -387,7 +385,7 @@ export class Host {
       owned.drop();
     });
     if (this.owned.get(owned.shard) === owned) this.owned.delete(owned.shard);
-    // When the release can't be stored the lease runs out by itself.
+    // A lease whose release cannot be stored expires.
     await this.services.leases.release(owned.lease).catch(() => undefined);
   }
 }

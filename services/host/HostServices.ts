@@ -1,6 +1,6 @@
 /**
- * Everything a host stands on, as one record: the ports, the module's classes, and the host's bounds.
- * `main.ts` and `cli/dev.ts` build it from layers; tests from memory adapters.
+ * Everything that a host depends on, as one record: the ports, the module's classes, and the host's
+ * limits. `runHost` builds it from the layers of a process; tests build it from memory adapters.
  */
 import * as Effect from "effect/Effect";
 import * as Option from "effect/Option";
@@ -25,7 +25,7 @@ import { McpClients, type McpClientsShape } from "../../core/mcp/McpClients.ts";
 import { Snapshots, type SnapshotsShape } from "../../core/journal/Snapshots.ts";
 import { Cron, type CronShape } from "../../core/schedule/Cron.ts";
 import { Timers, type TimersShape } from "../../core/schedule/Timers.ts";
-import { slicesOf } from "../../core/time/Slices.ts";
+import { slicesOf } from "../../core/time/TimeSlices.ts";
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { Unbegun } from "../../core/input/Unbegun.ts";
@@ -34,33 +34,37 @@ import type { Subjects } from "../../schemas/Subjects.ts";
 import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { PrioritySemaphore } from "./PrioritySemaphore.ts";
 
-/** Enough to keep the broker busy: each is a few round trips, and holds a batch of events at most. */
+/**
+ * Enough to keep the broker busy: a rebuild is a few round trips and holds at most a batch of
+ * events.
+ */
 const REBUILDS_MAX = 128;
 
 export interface HostConfig {
-  /** Unique for the process's life; in leases, events and logs. */
+  /** Unique per process life. Stands in leases, events and logs. */
   readonly hostId: string;
   readonly subjects: Subjects;
-  /** As provisioned. */
+  /** Number of shards, as provisioned. */
   readonly shards: number;
-  /** How long a stopping host waits for its turns. */
+  /** How long a stopping host waits for running turns. */
   readonly drainTimeoutMs: number;
-  /** How often idle agents are looked for; default a second. */
+  /** How often idle agents are looked for. Default 1000. */
   readonly sweepMs?: number;
-  /** The most that any class gets. */
+  /** Upper limits for every class. */
   readonly writeLimits?: WriteLimitOptions;
 }
 
-/** What a module gives a host. A function: `agents dev` replaces the module while the host runs. */
+/** The part of a module that a host uses. */
 export interface HostModule {
   readonly agents: ReadonlyMap<string, AgentClassType>;
   readonly env: unknown;
 }
 
 export interface HostServices {
-  /** Of agents whose class sets no other. */
+  /** For agents whose class sets none. */
   readonly observability: Observability;
   readonly config: HostConfig;
+  /** A function, because `agents dev` replaces the module while the host runs. */
   readonly module: () => HostModule;
   readonly metrics: Pick<
     AgentMetrics,
@@ -86,26 +90,26 @@ export interface HostServices {
   readonly timers: TimersShape;
   readonly cron: CronShape;
   readonly outgoing: OutgoingShape;
-  /** What agents here call others by: told of owners that are lost. */
+  /** The client by which agents here call others. It is notified of lease changes. */
   readonly calls?: Pick<CallClient, "leaseChanged" | "serveInputs">;
-  /** Absent where a process is joined without one. */
+  /** Absent in a process without MCP clients. */
   readonly mcp?: McpClientsShape;
-  /** Absent: no relay, nothing is sent. */
+  /** Absent without a relay: no mail is sent. */
   readonly mail?: MailTransportShape;
-  /** Snapshots on their way; a host that stops waits for them, for a moment. */
+  /** Snapshots that are being stored. A stopping host waits up to two seconds for them. */
   readonly storing: Set<Promise<void>>;
-  /** Attempts that were announced here and have not begun. */
+  /** Announced attempts that have not begun. */
   readonly unbegun: Unbegun;
-  /** Agents that are being rebuilt pass it. */
+  /** Bounds how many agents are rebuilt at once. */
   readonly rebuilds: PrioritySemaphore;
   readonly time: TimeShape;
   readonly ambient: AmbientShape;
   readonly log: LogShape;
-  /** Share of the process's memory that is in use, 0 to 1 and past it. Absent: never looked at. */
+  /** Share of the process's memory in use: 1 is full, and it may exceed 1. Absent: not measured. */
   readonly memoryInUse?: () => number;
 }
 
-/** The ports from the context, beside what the process decides. */
+/** Completes what the process decides with the ports from the context. */
 export const hostServices = (
   own: Pick<
     HostServices,

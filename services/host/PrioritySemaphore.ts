@@ -1,28 +1,29 @@
 /**
- * Lets so many through at once and makes the others wait: callers first, then in order of arrival. A host that
- * takes over a deep inbox wakes every agent in it; all at once they would fill its memory, and the
- * broker's answers would come too late for all of them. Nor may those that need no broker keep the process busy
- * without a pause (`Slices`).
+ * A semaphore with two priorities: urgent work runs first, then the rest in order of arrival. A
+ * host that takes over a deep inbox wakes every agent in it. All at once they would fill its
+ * memory, and the broker's answers would arrive too late for all of them. Work that needs no broker
+ * still pauses between slices of time (`TimeSlices`).
  */
-import type { Slices } from "../../core/time/Slices.ts";
+import type { TimeSlices } from "../../core/time/TimeSlices.ts";
 
 export class PrioritySemaphore {
-  private readonly slices: Pick<Slices, "turn">;
-  private readonly max: number;
-  private inside = 0;
+  private readonly slices: Pick<TimeSlices, "turn">;
+  private readonly permits: number;
+  private used = 0;
   private readonly urgent: Array<() => void> = [];
   private readonly patient: Array<() => void> = [];
-  /** First of `patient` that still waits: shifting tens of thousands one by one would be quadratic. */
+  /** Index of the first waiter of `patient`: shifting tens of thousands one by one is quadratic. */
   private next = 0;
 
-  constructor(max: number, slices: Pick<Slices, "turn">) {
-    this.max = max;
+  /** At most `permits` pieces of work run at once. */
+  constructor(permits: number, slices: Pick<TimeSlices, "turn">) {
+    this.permits = permits;
     this.slices = slices;
   }
 
-  /** Runs `f` when it is its turn. */
-  async pass<A>(urgent: boolean, f: () => Promise<A>): Promise<A> {
-    if (this.inside < this.max) this.inside++;
+  /** Runs `f` once a permit is free. Settles as `f` does. */
+  async run<A>(urgent: boolean, f: () => Promise<A>): Promise<A> {
+    if (this.used < this.permits) this.used++;
     else await new Promise<void>((resolve) => (urgent ? this.urgent : this.patient).push(resolve));
     try {
       const turn = this.slices.turn();
@@ -30,8 +31,8 @@ export class PrioritySemaphore {
       return await f();
     } finally {
       const waiter = this.urgent.shift() ?? this.takePatient();
-      // Its place is handed on, so that nobody slips in between.
-      if (waiter === undefined) this.inside--;
+      // The permit passes to the waiter directly, so that no new caller takes it first.
+      if (waiter === undefined) this.used--;
       else waiter();
     }
   }

@@ -1,16 +1,19 @@
 /**
- * One shard that this host owns: its lane of the inbox, its calls, its agents. Phases: claimed
- * (`Host`, before) → start (census, calls, consumer) → hand-over or loss (here).
+ * One shard that this host owns: its share of the inbox, its calls and its agents. The phases are
+ * the claim (`Host`), then start (census, calls, inbox consumer), then hand-over or loss (both
+ * here).
  *
- * 1. Calls are answered only while the lease is known to be held, by the local monotonic clock with a
- *    margin; in the margin, before anyone else can have the shard, the host says `notHere`. Past it
- *    (frozen, cut off) it says so `late`: the next owner may hear the same call, and run it. So too of a call that
- *    had begun on an agent that was then discarded: what it did may be stored.
- * 2. On loss nothing leaves any more: agents are discarded, nothing is acked.
- * 3. On hand-over turns finish, calls are answered, images are kept, and the lease is released last. A call whose turn
- *    does not end in time is answered all the same: `late`.
- * 4. A durable input that comes as a call (`DirectInput`) is taken only when every stored one has been handed on: who was
- *    told that an input is stored, and sends the next, has them run in that order.
+ * 1. Calls are answered only while the lease is certainly held, by the local monotonic clock minus
+ *    a margin. Within the margin, before another host can have the shard, the host answers
+ *    `notHere`. Past the lease's end (the process was frozen or cut off) it answers `notHere` with
+ *    `late`: the next owner may have received the same call and run it. The same answer is sent for
+ *    a call that had begun on an agent that was then discarded, because its effects may be stored.
+ * 2. On loss nothing is sent or acked any more: agents are discarded.
+ * 3. On hand-over turns finish, calls are answered, images are stored, and the lease is released
+ *    last. A call whose turn does not end in time is answered `late`.
+ * 4. A durable input that arrives as a call (`DirectInput`) is accepted only when every stored
+ *    input was delivered. A sender that was told that one input is stored, and then sends the next,
+ *    has them run in that order.
  */
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
@@ -30,21 +33,27 @@ import { LinkedList } from "../../core/collections/LinkedList.ts";
 import { encodeError } from "../../core/call/remoteError.ts";
 import type { Delivery, InboxConsumer } from "../../core/inbox/Inbox.ts";
 import type { Lease } from "../../core/lease/Leases.ts";
+import type { TimeSlices } from "../../core/time/TimeSlices.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
-import { AgentSlot } from "./AgentSlot.ts";
-import type { Breather } from "./Breather.ts";
+import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
-import { roomMaker, type MakeRoom } from "./makeRoom.ts";
+import { roomMaker } from "./makeRoom.ts";
 import { idleLimitMs } from "./idleLimit.ts";
 import { isTransient } from "./slotErrors.ts";
 
-/** The shard starts without a gateway that does not answer the census in this time. */
+/** A gateway that does not answer the census in this time does not hold up the shard's start. */
 const CENSUS_TIMEOUT_MS = 1000;
-/** And asks it again so often, for a socket that never speaks is not heard of otherwise; longer than any lease, and then it is gone. */
+/**
+ * How often such a gateway is asked again: nothing else reports a socket that never sends. Longer
+ * than any lease, so a gateway that never answers is gone by then.
+ */
 const CENSUS_RETRIES_MAX = 60;
-/** Part of the TTL by which a lease counts as lost before it expires: clocks' rates and delays. */
+/**
+ * Part of the TTL by which a lease counts as lost before it expires: clocks drift, acks are
+ * delayed.
+ */
 export const LEASE_MARGIN = 0.2;
-/** How often a shard that is handed over looks whether its last calls are answered. */
+/** How often a shard checks whether its last calls are answered, or its lease is renewed. */
 const ANSWERED_POLL_MS = 5;
 
 const encoder = new TextEncoder();
@@ -52,26 +61,32 @@ const encoder = new TextEncoder();
 export class Shard {
   readonly shard: ShardId;
   readonly lease: Lease;
-  /** Monotonic; the lease is surely ours until then. */
+  /** Monotonic milliseconds; the lease is certainly held until then. */
   validUntilMs: number;
   private readonly services: HostServices;
   private readonly slots = new Map<string, AgentSlot>();
   private readonly lost = new AbortController();
-  private readonly makeRoom: MakeRoom;
+  private readonly slotContext: SlotContext;
   private consumer: InboxConsumer | undefined;
   private unsubscribe: (() => Promise<void>) | undefined;
   private unserve: (() => void) | undefined;
-  /** Calls that were taken and not answered yet. */
+  /** Calls that were accepted and not answered yet. */
   private answering = 0;
-  /** Tell their callers that nobody will. */
+  /** One per unanswered call: answers its caller when the shard is lost. */
   private readonly interrupts = new LinkedList<() => void>();
 
   constructor(services: HostServices, shard: ShardId, lease: Lease, validUntilMs: number) {
     this.services = services;
-    this.makeRoom = roomMaker(services, this.slots, () => this.isHeld);
     this.shard = shard;
     this.lease = lease;
     this.validUntilMs = validUntilMs;
+    this.slotContext = {
+      services,
+      epoch: lease.epoch,
+      signal: this.lost.signal,
+      isStillOurs: () => this.isHeld || this.awaitIsHeld(),
+      makeRoom: roomMaker(services, this.slots, () => this.isHeld),
+    };
   }
 
   get agentsActive(): number {
@@ -80,19 +95,23 @@ export class Shard {
     return count;
   }
 
-  /** Rejects with `BrokerUnavailable` or `LaneTaken`; the caller then gives the shard up. */
+  /** Rejects with `BrokerUnavailable` or `LaneTaken`; the caller then releases the shard. */
   async start(gateways: ReadonlyArray<string>): Promise<void> {
     const { bus, calls, inbox, config } = this.services;
     await Promise.all(gateways.map((gateway) => this.census(gateway)));
-    // Lost meanwhile: who subscribed now would say `notHere` for good, to calls that the next owner runs, and is not heard.
+    // The shard was lost meanwhile. A subscription from now on would answer `notHere` to calls that
+    // the next owner runs, and nothing would end it.
     if (this.lost.signal.aborted) return;
-    // Alone: another host that listens still has lost its lease, and says `notHere` (rule 1).
+    // Alone: another host that is still subscribed has lost its lease, and answers `notHere` (rule
+    // 1).
     this.unsubscribe = bus.subscribe(
       config.subjects.callsOfShard(this.shard),
       (message) => this.receive(message),
       { alone: true },
     );
-    this.unserve = calls?.serveInputs(this.shard, (id, head, body) => this.take(id, head, body));
+    this.unserve = calls?.serveInputs(this.shard, (id, head, body) =>
+      this.runDirect(id, head, body),
+    );
     const { epoch } = this.lease;
     const onDelivery = (delivery: Delivery): void => {
       if (!this.lost.signal.aborted) this.slot(delivery.id).deliver(delivery);
@@ -102,27 +121,28 @@ export class Shard {
     if (this.lost.signal.aborted) await this.consumer.stop();
   }
 
-  /** Rule 2. */
+  /** The shard is lost (rule 2), or handed over. */
   drop(): void {
     this.lost.abort();
     this.unserve?.();
     void this.unsubscribe?.();
-    // Before the lease is released, if it is: callers are told nothing else (`Gateway.changed`).
+    // Before the lease is released, if it is: nothing else notifies the callers
+    // (`Gateway.changed`).
     for (const interrupt of this.interrupts.drain()) interrupt();
     for (const slot of this.slots.values()) slot.discard();
     this.slots.clear();
-    // Its failure changes nothing: what is not acked goes to the next owner.
+    // A failure here changes nothing: what is not acked is delivered to the next owner.
     this.consumer?.stop().catch(() => undefined);
   }
 
-  /** Rule 3, up to the release of the lease, which is the host's. */
-  async handOver(breather: Breather): Promise<void> {
+  /** Rule 3, up to the release of the lease, which `Host` does. */
+  async handOver(slices: Pick<TimeSlices, "yield">): Promise<void> {
     const { time, config, log } = this.services;
     this.unserve?.();
-    // A call that is on its way to us reaches nobody else: it is still taken.
+    // A call that is on its way to this host reaches no other: it is still accepted.
     await this.unsubscribe?.();
     await this.consumer?.stop().catch(() => undefined);
-    const drained = this.drain(breather);
+    const drained = this.drain(slices);
     let cancel: (() => void) | undefined;
     const late = new Promise<"late">((resolve) => {
       cancel = time.after(config.drainTimeoutMs, () => resolve("late"));
@@ -132,47 +152,46 @@ export class Shard {
         shard: this.shard,
       });
     cancel?.();
-    // Also what a start that is not through yet has begun since.
+    // Also ends what an unfinished start has begun since.
     this.drop();
   }
 
-  /** Resolves when no turn runs, every call that was taken is answered, and no agent is in memory. */
-  private async drain(breather: Breather): Promise<void> {
+  /** Resolves when no turn runs, every accepted call is answered, and no agent is in memory. */
+  private async drain(slices: Pick<TimeSlices, "yield">): Promise<void> {
     for (;;) {
-      await Promise.all(
-        [...this.slots.values()].map((slot) => slot.drain(() => breather.breathe())),
-      );
+      await Promise.all([...this.slots.values()].map((slot) => slot.drain(slices)));
       if (this.answering === 0) return;
       await new Promise<void>((resolve) => this.services.time.after(ANSWERED_POLL_MS, resolve));
     }
   }
 
-  /** Lets idle agents leave memory, sooner when it is full; forgets empty slots. */
-  async sweep(breather: Breather): Promise<void> {
+  /** Hibernates idle agents, sooner when memory is full; removes empty slots. */
+  async sweep(slices: Pick<TimeSlices, "yield">): Promise<void> {
     const { time, memoryInUse } = this.services;
     const limitMs = (): number =>
       memoryInUse === undefined ? Infinity : idleLimitMs(memoryInUse());
     let idleMs = limitMs();
     for (const [key, slot] of this.slots) {
-      await breather.breathe();
-      // Rule 2, before the loss is known: who was frozen would store an image of what may be erased by now.
+      await slices.yield();
+      // Rule 2, before the loss is known: a host that was frozen would store an image of an agent
+      // that may have been erased.
       if (!this.isHeld) return;
       if (slot.hibernate(time.monotonicMs(), idleMs)) idleMs = limitMs();
       if (slot.empty) this.slots.delete(key);
     }
   }
 
-  /** To the clients of every agent in memory: frames were lost. */
-  tellStates(): void {
+  /** Sends its state to the clients of every agent in memory, after frames were lost. */
+  resendStates(): void {
     for (const slot of this.slots.values()) slot.agent?.sockets.tellState();
   }
 
-  /** New code: every agent leaves memory as soon as it can. */
+  /** Called for new code: every agent leaves memory as soon as it can. */
   async recycle(): Promise<void> {
     await Promise.all([...this.slots.values()].map((slot) => slot.recycle()));
   }
 
-  /** A gateway is gone with its sockets: each is closed as a peer that vanished. */
+  /** A gateway is gone with its sockets: each is closed with 1006, as for a peer that vanished. */
   gatewayGone(gateway: string): void {
     for (const slot of this.slots.values())
       for (const { sid } of slot.socketsOf(gateway))
@@ -190,13 +209,7 @@ export class Shard {
     const key = addressKey(id);
     let slot = this.slots.get(key);
     if (slot === undefined) {
-      slot = new AgentSlot(id, {
-        services: this.services,
-        epoch: this.lease.epoch,
-        signal: this.lost.signal,
-        isStillOurs: () => this.isHeld || this.isStillOurs(),
-        makeRoom: this.makeRoom,
-      });
+      slot = new AgentSlot(id, this.slotContext);
       this.slots.set(key, slot);
     }
     return slot;
@@ -204,13 +217,13 @@ export class Shard {
 
   private receive(message: BusMessage): void {
     const { reply } = message;
-    const tell = (answer: CallAnswer): Promise<void> | undefined =>
+    const respond = (answer: CallAnswer): Promise<void> | undefined =>
       reply === undefined ? undefined : this.respond(reply, answer);
-    this.track(() => this.answer(message), tell);
+    this.track(() => this.answer(message), respond);
   }
 
-  /** From a gateway of this process, without a message. */
-  private take(id: AgentId, head: InboxHead, body: Uint8Array): Promise<CallAnswer> {
+  /** Runs an input from a gateway of this process, without a message over the bus. */
+  private runDirect(id: AgentId, head: InboxHead, body: Uint8Array): Promise<CallAnswer> {
     return new Promise((resolve) =>
       this.track(
         () => this.run(id, { kind: "input", head }, body),
@@ -222,33 +235,33 @@ export class Shard {
     );
   }
 
-  /** Counts a call until it is answered, and answers it should the shard be lost first. */
+  /** Counts a call until it is answered. Answers it `late` if the shard is lost first. */
   private track(
     run: () => Promise<CallAnswer>,
-    tellCaller: (answer: CallAnswer) => Promise<void> | undefined,
+    respond: (answer: CallAnswer) => Promise<void> | undefined,
   ): void {
     let answered = false;
     const failed = (error: unknown): void =>
       this.services.log.error("a call failed", { error: String(error) });
-    const tell = (answer: CallAnswer): Promise<void> | undefined => {
+    const respondOnce = (answer: CallAnswer): Promise<void> | undefined => {
       if (answered) return undefined;
       answered = true;
       try {
-        return tellCaller(answer)?.catch(failed);
+        return respond(answer)?.catch(failed);
       } catch (error) {
         failed(error);
         return undefined;
       }
     };
-    const interrupt = this.interrupts.add(() => void tell(this.notHere({ begun: true })));
+    const interrupt = this.interrupts.add(() => void respondOnce(this.notHere({ begun: true })));
     const over = (): void => {
       this.answering--;
       interrupt.leave();
     };
     const end = (answer: CallAnswer): void => {
-      const told = tell(answer);
-      if (told === undefined) over();
-      else void told.then(over);
+      const sent = respondOnce(answer);
+      if (sent === undefined) over();
+      else void sent.then(over);
     };
     this.answering++;
     run().then(end, (error: unknown) => {
@@ -267,7 +280,7 @@ export class Shard {
     const { blobs, log } = this.services;
     // Rule 1.
     if (!this.isHeld || this.lost.signal.aborted) return this.notHere();
-    // Not before those that were stored before it (rule 4).
+    // Rule 4.
     if (call.kind === "input" && this.consumer?.caughtUp !== true) return this.notHere();
     try {
       const blob = "blob" in call ? call.blob : undefined;
@@ -277,8 +290,9 @@ export class Shard {
       const whole = blob === undefined ? body : await blobs.get(blob);
       if (whole === undefined) throw new Error("the body of a call is gone");
       const answer = await this.slot(id).call(call, whole);
-      // Done, and not ours to tell any more: the caller decides whether to ask the next owner.
-      const isOurs = this.isHeld || (await this.isStillOurs());
+      // The call is done, but the lease may be lost: the caller decides whether to ask the next
+      // owner.
+      const isOurs = this.isHeld || (await this.awaitIsHeld());
       return isOurs ? answer : this.notHere({ begun: true });
     } catch (error) {
       if (error instanceof CallInterrupted) return this.notHere({ begun: true });
@@ -288,7 +302,10 @@ export class Shard {
     }
   }
 
-  /** Rule 1. Silence would do for the caller's safety, and have it wait where nobody else hears the call. */
+  /**
+   * Rule 1. No answer at all would be as safe, but the caller would wait, because no other host
+   * receives the call.
+   */
   private notHere({ begun = false } = {}): CallAnswer {
     const { time, leases } = this.services;
     const isLate = begun || time.monotonicMs() >= this.validUntilMs + leases.ttlMs * LEASE_MARGIN;
@@ -296,10 +313,10 @@ export class Shard {
   }
 
   /**
-   * Rule 1. A stalled process may find its lease late and still its own: then nobody else answers, and the
-   * caller, who sees no change of owners, would wait in vain. So its next renewal decides, or its loss.
+   * Rule 1. A stalled process may be past the margin and still own the lease. Then no other host
+   * answers, and the caller sees no change of owner. So the next renewal decides, or the loss.
    */
-  private async isStillOurs(): Promise<boolean> {
+  private async awaitIsHeld(): Promise<boolean> {
     const { time } = this.services;
     while (!this.isHeld) {
       if (this.lost.signal.aborted) return false;
@@ -308,7 +325,7 @@ export class Shard {
     return true;
   }
 
-  /** Surely, by the local clock. */
+  /** Whether the lease is certainly held, by the local clock. */
   private get isHeld(): boolean {
     return this.services.time.monotonicMs() < this.validUntilMs;
   }
@@ -317,7 +334,7 @@ export class Shard {
     const { bus, blobs, time } = this.services;
     const bytes = typeof body === "string" ? encoder.encode(body) : body;
     const data = encodeMessage(reply, bytes);
-    // Nothing that is sent to a new socket may overtake the word that there is one.
+    // Nothing that is sent to a new socket may overtake the reply that opens it.
     const send = reply.kind === "connected" ? bus.publish : bus.answer;
     if (data.length <= bus.payloadBytesMax) return send(subject, data);
     if (!hasBody(reply) || bytes === undefined) {
@@ -362,7 +379,10 @@ export class Shard {
 const hasBody = ({ kind }: CallReply): boolean =>
   kind === "response" || kind === "piece" || kind === "done" || kind === "forward";
 
-/** A stub's call and `getAgentByName` are made by code of the installation, which may know what failed. */
+/**
+ * Calls of stubs and `getAgentByName`. They are made by code of the installation, which may see the
+ * error.
+ */
 const isOfCode = ({ kind }: Call): boolean =>
   kind === "rpc" || kind === "state" || kind === "child";
 const HIDDEN = { name: "Error", message: "Internal Server Error" };

@@ -1,15 +1,19 @@
 /**
- * When an agent is snapshotted: off the turn's path, so that activation stays short. A snapshot costs
- * its own size, so it is due when the journal since the last one outweighs it.
+ * Decides when an agent is snapshotted, and stores the snapshot off the turn's path. Snapshots keep
+ * activation short. A snapshot costs its own size, so one is due when the journal since the last
+ * one outweighs it.
  */
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { HostServices } from "./HostServices.ts";
 
-/** Journal bytes since the last snapshot, below which none is due for their size. */
+/** Below this many journal bytes since the last snapshot, none is due for size. */
 const BYTES_MIN = 1024 * 1024;
-/** Events since the last snapshot: replaying as many takes about 20 ms. */
+/** From this many events since the last snapshot one is due: replaying them takes about 20 ms. */
 const EVENTS_MAX = 1000;
-/** At hibernation fewer than this are left to replay: cheaper than a snapshot of every agent touched once. */
+/**
+ * With fewer events than this, hibernation takes no snapshot: replaying them is cheaper than a
+ * snapshot of every agent that was used once.
+ */
 const EVENTS_AT_REST = 32;
 
 export class SnapshotPolicy {
@@ -23,6 +27,7 @@ export class SnapshotPolicy {
     this.services = services;
   }
 
+  /** An event of `bytes` is stored and applied: begins a snapshot if one is due. */
   committed(bytes: number): void {
     const { image } = this.agent;
     image.eventsSince++;
@@ -34,13 +39,14 @@ export class SnapshotPolicy {
     if (due && !this.writing) this.write();
   }
 
-  /** Never throws: who leaves memory leaves it, and its host looks at the next. */
+  /** Never throws, so that a failed snapshot does not stop hibernation. */
   beforeHibernation(): void {
     if (this.agent.image.eventsSince < EVENTS_AT_REST || this.writing) return;
     try {
       this.write();
     } catch (error) {
-      // Its pages can't be read from a disk that fails. The journal has it all, and the cache goes with the database.
+      // A failing disk cannot read the pages. The journal holds every event, and the cache is
+      // removed with the database.
       const { log } = this.services;
       log.warn("a snapshot could not be taken", { ...this.agent.id, error: String(error) });
     }
@@ -48,7 +54,7 @@ export class SnapshotPolicy {
 
   private write(): void {
     const { agent, services } = this;
-    // Taken now, in one go: image and pages are those of the same event.
+    // Taken synchronously, so that image and pages are those of the same event.
     const data = agent.image.encode(agent.database.image());
     agent.image.eventsSince = 0;
     agent.image.bytesSince = 0;
@@ -58,7 +64,7 @@ export class SnapshotPolicy {
       .put(agent.id, data)
       .then(() => services.metrics.snapshots())
       .catch((error: unknown) =>
-        // The journal has it all: the next one comes when it is due again.
+        // The journal holds every event. The next snapshot is taken when one is due again.
         services.log.warn("a snapshot could not be stored", { ...agent.id, error: String(error) }),
       )
       .finally(() => {

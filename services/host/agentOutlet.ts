@@ -1,18 +1,21 @@
-/** Where agents' outputs leave the host: frames to gateways, committed states to whoever listens. */
+/**
+ * Sends the outputs of agents from the host: frames to gateways, committed states to subscribers.
+ */
 import type { AgentId } from "../../schemas/Address.ts";
 import { encodeMessage, type GatewayMessage } from "../../schemas/Call.ts";
 import type { AgentOutlet } from "../../core/turn/AgentOutlet.ts";
 import type { HostServices } from "./HostServices.ts";
 
-/** Of one part, what its own head and the frame around it may take. */
+/** Space in each part for its head and the frame around it. */
 const PART_HEAD_BYTES = 256;
 
-/** Without an agent in memory. */
+/** The outlet of a host, for use without an agent in memory. */
 export const agentOutlet = (services: HostServices): AgentOutlet => ({
   toGateway: (gateway, message, body) => sendToGateway(services, gateway, message, body),
   publishState: (id, seq, timeMs, state) => publishState(services, id, seq, timeMs, state),
 });
 
+/** Sends a message to a gateway, in parts when it is larger than the broker's limit. */
 export function sendToGateway(
   { bus, config, time }: HostServices,
   gateway: string,
@@ -30,6 +33,10 @@ export function sendToGateway(
   }
 }
 
+/**
+ * Publishes a committed state, as JSON text; undefined for none. A state above the broker's limit
+ * is not published.
+ */
 export function publishState(
   { bus, config }: HostServices,
   id: AgentId,
@@ -37,13 +44,13 @@ export function publishState(
   timeMs: number,
   state: string | undefined,
 ): void {
-  // From the pool: `TextEncoder` makes memory of its own for each, which takes five times as long.
+  // From the buffer pool: `TextEncoder` allocates each time, which takes five times as long.
   const data = Buffer.from(stateMessage(id, seq, timeMs, state));
-  // Followers of a state this large read it by `agents state`; the log would not help them.
+  // Subscribers read a state this large with `agents state`; a log line would not help them.
   if (data.length <= bus.payloadBytesMax) bus.publish(config.subjects.state(id), data);
 }
 
-/** The message on a state subject, and the answer to a request there; `state` is JSON text. */
+/** The message on a state subject, and the reply to a request there. `state` is JSON text. */
 export const stateMessage = (
   id: { readonly class: string; readonly name: string },
   seq: number,

@@ -1,4 +1,6 @@
-/** Puts an input that exhausted its attempts among the dead letters, with why. Rejects with `BrokerUnavailable`. */
+/**
+ * Stores an input that exhausted its attempts as a dead letter. Rejects with `BrokerUnavailable`.
+ */
 import type { AgentId } from "../../schemas/Address.ts";
 import { encodeDeadLetter } from "../../schemas/DeadLetter.ts";
 import type { HostServices } from "./HostServices.ts";
@@ -7,7 +9,7 @@ export async function deadLetter(
   services: HostServices,
   id: AgentId,
   letter: {
-    /** Inbox sequence; 0 for a job, which the agent keeps itself. */
+    /** Inbox sequence; 0 for a job, which is stored in the agent's own database. */
     readonly seq: number;
     readonly reason: string;
     /** An `InboxEnvelope` frame. */

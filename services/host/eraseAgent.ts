@@ -1,7 +1,7 @@
 /**
- * The end of an agent that `agents erase` removes, on the host that owns it. `AgentSlot` has thrown it out of memory
- * before, with its inputs and local files, and lets nothing begin until this is through. What is stored of it is
- * removed by whoever asked, after this.
+ * Ends the life of an agent for `agents erase`, on the host that owns it. Before this, `AgentSlot`
+ * evicts the agent from memory with its inputs and local files; until this ends, it starts nothing.
+ * After this, the caller removes what is stored of the agent.
  */
 import type { AgentId, Epoch } from "../../schemas/Address.ts";
 import type { SocketInfo } from "../../schemas/Call.ts";
@@ -16,7 +16,7 @@ export interface EraseOptions {
   readonly sockets: Iterable<SocketInfo>;
 }
 
-/** The journal's sequence then. Rejects as `endLife` does. */
+/** Returns the sequence of the agent's last event. Rejects as `endLife` does. */
 export async function eraseAgent(
   services: HostServices,
   id: AgentId,
@@ -26,7 +26,7 @@ export async function eraseAgent(
   const outlet = agentOutlet(services);
   closeAll(sockets, outlet);
   const seq = await endLife(id, { journal, time, epoch, signal, host: config.hostId });
-  // A snapshot that is on its way would come after what is there was removed.
+  // A snapshot that is being stored would arrive after the stored ones were removed.
   await Promise.all(storing);
   outlet.publishState(id, seq, time.nowMs(), undefined);
   return seq;

@@ -1,12 +1,12 @@
 /**
- * Which share of the shards one host aims for, decided from what it sees of the leases. Pure; asked by
- * `Host` whenever something changed. Every host decides for itself, so the rule must lead all of them to
- * the same end whatever the order in which they look.
+ * The share of the shards that one host aims for, decided from what it knows of the leases. Pure;
+ * called by `Host` on every change. Every host decides for itself, so the rule must lead all of
+ * them to the same distribution, in whatever order they decide.
  *
  * 1. At rest no host has more than one shard more than another: with `n` hosts each has
- *    `floor(shards / n)`, and `shards mod n` of them one more.
- * 2. Who has one more keeps it, so that nothing moves that need not: only where too many have one, those
- *    whose names come last give theirs up.
+ *    `floor(shards / n)`, and `shards mod n` of them have one more.
+ * 2. A host that has one more keeps it, so that no shard moves without need. When too many hosts
+ *    have one more, those whose names sort last hand theirs over.
  */
 
 export interface ShareView {
@@ -14,11 +14,11 @@ export interface ShareView {
   readonly self: string;
   /** Every live host, with or without shards; `self` counts whether or not it is among them. */
   readonly hosts: Iterable<string>;
-  /** Holder of each shard that has one; a host that is not live counts for nothing. */
+  /** The holder of each shard that has one. Holders that are not live are ignored. */
   readonly holders: Iterable<string>;
 }
 
-/** How many shards `self` should have now: those above it it hands over, those below it it claims. */
+/** How many shards `self` should own now. It hands over the excess, or claims what is missing. */
 export function fairShare({ shards, self, hosts, holders }: ShareView): number {
   const counts = new Map<string, number>([[self, 0]]);
   for (const host of hosts) counts.set(host, 0);

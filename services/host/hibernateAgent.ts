@@ -1,31 +1,34 @@
 /**
- * The end of an agent's time in memory: its snapshot, its clean local files. A disk that fails costs the files and nothing else:
- * the journal has all of it. Called by `AgentSlot`, for an agent that rests.
+ * Hibernation, the last phase of an agent's life on a host: takes a snapshot where one is due, and
+ * leaves clean local files. A failing disk costs the files and nothing else, because the journal
+ * holds every event. Called by `AgentSlot` for an idle agent.
  */
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { HostServices } from "./HostServices.ts";
 import type { SnapshotPolicy } from "./SnapshotPolicy.ts";
 
-export interface LeavingAgent {
+export interface HibernatingAgent {
   readonly agent: ActiveAgent;
   readonly snapshots: SnapshotPolicy;
-  /** It had a past when it woke: it will be woken again. */
+  /** As `Activated.cameBack`: an agent that was woken before is likely to be woken again. */
   readonly cameBack: boolean;
 }
 
+/** Never throws. The agent is retired afterwards, or discarded where its files failed. */
 export function hibernateAgent(
   { log, databases }: Pick<HostServices, "log" | "databases">,
-  { agent, snapshots, cameBack }: LeavingAgent,
+  { agent, snapshots, cameBack }: HibernatingAgent,
 ): void {
   const { id, seq, pages } = agent.image;
   try {
     snapshots.beforeHibernation();
     agent.retire();
-    // Many are touched once, and without a database a few events bring them back: they are not worth a file.
+    // Many agents are used once. Without a database a few events rebuild them, so no file is
+    // written.
     if (pages === 0 && !cameBack) agent.database.close();
     else agent.database.close({ seq, core: agent.image.encode() });
   } catch (error) {
-    log.error("an agent's local files failed as it left memory; they are not used again", {
+    log.error("an agent's local files failed at hibernation; they are not used again", {
       ...id,
       error: String(error),
     });

@@ -1,14 +1,15 @@
 /**
- * How long an idle agent may stay in memory when memory runs short, whatever its class says (but `hibernate: false`): the
- * fuller, the shorter, so that the longest idle leave first and nobody does while there is room.
+ * The longest time that an idle agent stays in memory while memory runs short, whatever its class
+ * says (except `hibernate: false`). The limit shrinks as memory fills, so the agents that were idle
+ * longest leave first, and none leaves while there is room.
  */
 
-/** Below it there is room. */
+/** Up to this share of memory there is room, and no limit. */
 const FULL_FROM = 0.75;
-/** As the default of `hibernateAfterSeconds`: a class that asks for more gets that while there is room. */
+/** The default of `hibernateAfterSeconds`. A longer time of a class holds while there is room. */
 const IDLE_MS_MAX = 30_000;
 
-/** Milliseconds; `inUse` as `HostServices.memoryInUse`. */
+/** Returns milliseconds; Infinity for no limit. `inUse` is as `HostServices.memoryInUse`. */
 export function idleLimitMs(inUse: number): number {
   if (inUse <= FULL_FROM) return Infinity;
   return IDLE_MS_MAX * Math.max(0, (1 - inUse) / (1 - FULL_FROM));

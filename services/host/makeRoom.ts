@@ -1,48 +1,58 @@
 /**
- * Room for an agent that is about to wake while its host's memory is full: others of its shard leave first. Sweeps take what
- * time is left over, so agents that wake faster than these let others go would fill any memory; here who wakes pays. Where
- * nobody may leave yet, who has only inputs waits a little: a flood of them is in mid-turn. Calls never wait, for an agent
- * that is in mid-turn may have made them.
+ * Back-pressure on waking agents while the host's memory is full: other agents of the shard
+ * hibernate first. Sweeps run in the time that is left over, so agents that wake faster than sweeps
+ * hibernate others would fill any memory. Here the waking agent does the work.
+ *
+ * When no other agent may hibernate yet, an agent that wakes for stored inputs waits a little,
+ * since a flood of them is in mid-turn. Calls never wait: an agent in mid-turn may have made them.
  */
-import type { AgentSlot } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
 import { idleLimitMs } from "./idleLimit.ts";
 
-/** More than comes, so that memory empties. */
-const LEAVE_MAX = 2;
-/** Most of them may be busy, or never hibernate: whoever wakes does not look at all. */
-const ASKED_MAX = 16;
-/** Between two looks: a few turns end in it. */
+/** More than the one that wakes, so that memory empties. */
+const HIBERNATIONS_MAX = 2;
+/** Most agents may be busy or never hibernate; a waking agent does not try all of them. */
+const TRIED_MAX = 16;
+/** Between two attempts: a few turns end in this time. */
 const PAUSE_MS = 5;
-/** Then it wakes all the same: memory that nobody leaves must not keep everybody out. */
+/** After this the agent wakes anyway: memory that does not empty must not keep every agent out. */
 const WAIT_MS_MAX = 200;
 
-/** Undefined: at once. */
+/** An agent's slot, as far as it can free memory. */
+export interface Hibernating {
+  /** As `AgentSlot.hibernate`: true when the agent left memory. */
+  hibernate(nowMs: number, idleLimitMs: number): boolean;
+}
+
+/**
+ * Called before an agent wakes. `waits`: it may wait for room. Undefined when it may wake at once;
+ * otherwise the promise resolves when it may.
+ */
 export type MakeRoom = (waits: boolean) => Promise<void> | undefined;
 
 /**
- * A function to call before an agent wakes: `slots` are asked in turn, the longest here first. None leaves while the shard is
- * not surely ours: it would store an image of what may be erased by now.
+ * Makes the function for one shard. `slots` are tried in turn, the oldest first. While `isOurs` is
+ * false no agent hibernates: it would store an image of an agent that may have been erased.
  */
 export function roomMaker(
   { time, memoryInUse }: Pick<HostServices, "time" | "memoryInUse">,
-  slots: ReadonlyMap<string, AgentSlot>,
+  slots: ReadonlyMap<string, Hibernating>,
   isOurs: () => boolean,
 ): MakeRoom {
   if (memoryInUse === undefined) return () => undefined;
-  // Goes on with what is added meanwhile, at the map's end.
+  // Slots that are added meanwhile come last.
   let turn = slots.values();
-  const next = (): AgentSlot | undefined => {
+  const next = (): Hibernating | undefined => {
     const { value } = turn.next();
     if (value === undefined) turn = slots.values();
     return value;
   };
   const isFull = (): boolean => {
-    let leave = LEAVE_MAX;
-    let asked = 0;
+    let hibernated = 0;
+    let tried = 0;
     while (memoryInUse() >= 1 && isOurs()) {
-      if (leave === 0 || asked++ === ASKED_MAX) return true;
-      if (next()?.hibernate(time.monotonicMs(), idleLimitMs(1)) === true) leave--;
+      if (hibernated === HIBERNATIONS_MAX || tried++ === TRIED_MAX) return true;
+      if (next()?.hibernate(time.monotonicMs(), idleLimitMs(1)) === true) hibernated++;
     }
     return false;
   };

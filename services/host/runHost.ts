@@ -1,6 +1,6 @@
 /**
- * A host in a scope: the ports from the context, a module, an id; claims its shards and runs agents
- * until the scope closes. Used by `agents host`, `agents dev` and tests, which differ only in layers.
+ * Runs a host in a scope, with the ports from the context: claims shards and runs agents until the
+ * scope closes. Used by `agents host`, `agents dev` and tests, which differ only in their layers.
  */
 import * as Effect from "effect/Effect";
 import { SILENT, type Observability } from "../../core/telemetry/observability.ts";
@@ -11,7 +11,7 @@ import type { Subjects } from "../../schemas/Subjects.ts";
 import { Host } from "./Host.ts";
 import { hostServices, type HostModule } from "./HostServices.ts";
 
-/** Longer than most handlers; what is not done by then runs again on the next host. */
+/** Longer than most handlers run. A turn that does not end by then runs again on the next host. */
 export const DRAIN_TIMEOUT_MS_DEFAULT = 10_000;
 
 export interface RunHostOptions {
@@ -20,12 +20,15 @@ export interface RunHostOptions {
   readonly shards: number;
   readonly module: () => HostModule;
   readonly metrics: AgentMetrics;
-  /** What its agents call others by. */
+  /** The client by which agents here call others. Default: they call none. */
   readonly calls?: CallClient;
-  /** Default: nobody is told. */
+  /** Default: no events are emitted. */
   readonly observability?: Observability;
+  /** As `HostConfig`. Default 10 seconds. */
   readonly drainTimeoutMs?: number;
+  /** As `HostConfig`. */
   readonly sweepMs?: number;
+  /** As `HostConfig`. */
   readonly writeLimits?: WriteLimitOptions | undefined;
   /** As `HostServices`. */
   readonly memoryInUse?: () => number;

@@ -1,4 +1,7 @@
-/** Answers a durable input to the gateway that waits for it; a large body goes by the blob store. */
+/**
+ * Sends the answer to a durable input to the gateway that waits for it; a large body goes through
+ * the blob store.
+ */
 import { ANSWER_BLOBS, encodeMessage, type InputAnswer } from "../../schemas/Call.ts";
 import type { HostServices } from "./HostServices.ts";
 
@@ -17,7 +20,7 @@ export function sendAnswer(
   const blob = `${ANSWER_BLOBS}${time.id()}`;
   blobs.put(blob, bytes).then(
     () => bus.publish(subject, encodeMessage({ ...answer, blob })),
-    // The input is done and acked: the gateway answers 202 at its deadline.
+    // The input is done and acked. Without an answer the gateway responds 202 at its deadline.
     (error: unknown) => log.warn("an answer could not be stored", { error: String(error) }),
   );
 }

@@ -1,7 +1,7 @@
 /**
- * When an agent is erased, every host forgets the local files that it may have of it, also one that owned it long ago.
- * The agent's owner has ended its life before (`AgentSlot.erase`); this is for the others, and answers with the host's
- * id, so that `agents erase` can say who was told.
+ * Removes an erased agent's local files on every host, including one that owned the agent long ago.
+ * The agent's owner has ended its life before (`AgentSlot.erase`). The reply is the host's id, so
+ * that `agents erase` can report which hosts were notified.
  */
 import { addressKey } from "../../schemas/Address.ts";
 import { encodeMessage, type ErasureReply } from "../../schemas/Call.ts";
@@ -16,7 +16,8 @@ export function serveErasures({ bus, config, databases, log }: HostServices): ()
       databases.discard(id);
       log.info("local files of an erased agent are removed", { agent: addressKey(id) });
     } catch (error) {
-      // It lives here, again: its files are of the life that began after the erasure.
+      // The agent is in memory here again: its files belong to the life that began after the
+      // erasure.
       log.debug("an erased agent is in memory again", { subject, error: String(error) });
     }
     if (reply !== undefined) bus.publish(reply, encodeMessage<ErasureReply>({ host: hostId }));

@@ -1,14 +1,15 @@
 /**
- * A request on an agent's state subject gives its current state. State subjects name no shard, so
- * one host of the group takes the request and asks the owner; committed states that pass by on the
- * same subject have no reply and are ignored. What is wrong with a request is answered in `error`.
+ * Serves requests on agents' state subjects with the current state. State subjects name no shard,
+ * so one host of the group receives the request and asks the owner. Committed states on the same
+ * subject have no reply subject and are ignored. An invalid request is answered with an `error`
+ * field.
  */
 import { InvalidAddress, shardOf, type AgentId } from "../../schemas/Address.ts";
 import { decodeMessage, encodeMessage, type CallReply } from "../../schemas/Call.ts";
 import { stateMessage } from "./agentOutlet.ts";
 import type { HostServices } from "./HostServices.ts";
 
-/** The owner has this long; a follower asks again. */
+/** How long the owner may take; the requester repeats its request. */
 const STATE_TIMEOUT_MS = 2000;
 
 /** Serves until the returned function is called. */

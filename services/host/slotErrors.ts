@@ -1,8 +1,11 @@
-/** Why an agent can't be asked on this host now (`AgentSlot`), and which of those are worth another try (`Shard`). */
+/**
+ * The error of an unknown class (`AgentSlot`), and which errors of a slot are worth a retry
+ * (`Shard`).
+ */
 import { AgentDiscarded } from "../../core/errors/errors.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 
-/** No class of that name is in this host's module. */
+/** This host's module has no class of that name. */
 export class UnknownAgentClass extends Error {
   override readonly name = "UnknownAgentClass";
   constructor(className: string) {
@@ -10,6 +13,6 @@ export class UnknownAgentClass extends Error {
   }
 }
 
-/** Is it worth asking another host, or this one again? */
+/** Whether a retry, on this host or on another, may succeed. */
 export const isTransient = (error: unknown): boolean =>
   error instanceof AgentDiscarded || error instanceof BrokerUnavailable;

@@ -1,6 +1,6 @@
 /**
- * The MCP client port (`core/mcp/McpClients`) on the official SDK. The SDK is loaded when the first server is
- * connected to: a process whose agents use none never has it in memory.
+ * The MCP client port (`core/mcp/McpClients`) on the official SDK. The SDK is loaded for the first
+ * connection, so a process whose agents use no MCP server never has it in memory.
  */
 import * as Layer from "effect/Layer";
 import type { LogShape } from "../../core/telemetry/Log.ts";
@@ -10,13 +10,13 @@ import { addressGuard, refusal } from "./addressGuard.ts";
 import { guardedFetch, type FetchLike, type GuardedFetch, type Wire } from "./guardedFetch.ts";
 
 export interface McpClientsOptions {
-  /** Servers may be on this machine: who may name one then reaches every port of it. */
+  /** Servers may be on this machine. Whoever may name a server can then reach every port of it. */
   readonly allowLoopback: boolean;
-  /** Told why a server can't be connected to; its client is not. */
+  /** Receives the reason why a server can't be connected to, which the client does not. */
   readonly log: LogShape;
-  /** In the place of the guarded one, for tests that play the servers; the guard of URLs stays. */
+  /** Replaces the guarded `fetch`, for tests that play the servers. URLs are still checked. */
   readonly fetch?: FetchLike;
-  /** Told when the SDK begins to be loaded: work of the machine's time. */
+  /** Called when loading of the SDK begins, which takes the machine's time. */
   readonly onLoad?: (loading: Promise<unknown>) => void;
 }
 

@@ -1,8 +1,8 @@
 /**
- * Which addresses an MCP server may have, and be at (`core/mcp/McpClients`, rule 1): those of the public
- * internet. This machine's own are allowed where the operator says so (`agents dev`, `--mcp-allow-loopback`), and
- * then only for a server that is itself named by one, so that no server from outside can send us there by a
- * redirect or an OAuth address.
+ * Decides which addresses an MCP server may have (`core/mcp/McpClients`, rule 1): those of the
+ * public internet. Addresses of this machine are allowed if the operator says so (`agents dev`,
+ * `--mcp-allow-loopback`), and only for a server whose own URL names this machine. No outside
+ * server can then reach this machine through a redirect or an OAuth address.
  */
 import { lookup, type LookupAddress } from "node:dns";
 import { BlockList, isIP, isIPv4, type LookupFunction } from "node:net";
@@ -20,7 +20,7 @@ const bareHost = (url: URL): string => url.hostname.replace(/^\[|\]$/g, "").repl
 const namesLoopback = (url: URL): boolean =>
   /(?:^|\.)localhost$/i.test(bareHost(url)) || isLoopback(bareHost(url));
 
-/** An address that may not be connected to. */
+/** The address may not be connected to. */
 export class BlockedAddress extends Error {
   constructor(what: string) {
     super(`Blocked URL: ${what}`);
@@ -28,19 +28,20 @@ export class BlockedAddress extends Error {
 }
 
 export interface AddressGuard {
-  /** Throws `BlockedAddress`: what can be said before the name is resolved. */
+  /** Throws `BlockedAddress` for what is known before the name is resolved. */
   readonly check: (url: URL) => void;
-  /** Resolves to allowed addresses only. */
+  /** A look-up that fails unless every address is allowed. */
   readonly lookup: LookupFunction;
+  /** Whether an IP address is allowed. */
   readonly allows: (address: string) => boolean;
 }
 
 export interface GuardOptions {
-  /** Servers may be on this machine. */
+  /** As `McpClientsOptions`. */
   readonly allowLoopback: boolean;
 }
 
-/** Why it may not be a server's URL, as far as that can be said without resolving it. */
+/** Why `href` may not be a server's URL, without resolving it. Undefined when it may be. */
 export function refusal(href: string, options: GuardOptions): string | undefined {
   if (!URL.canParse(href)) return "it is no URL";
   const url = new URL(href);
@@ -55,7 +56,7 @@ export function refusal(href: string, options: GuardOptions): string | undefined
   }
 }
 
-/** For everything that is sent for the server at `server`. */
+/** The guard for all requests made on behalf of `server`. */
 export function addressGuard(server: URL, { allowLoopback }: GuardOptions): AddressGuard {
   const local = allowLoopback && namesLoopback(server);
   const allows = (address: string): boolean =>

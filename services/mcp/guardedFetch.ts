@@ -1,12 +1,13 @@
 /**
- * `fetch` on node:http for MCP: to allowed addresses only, and with bounded answers.
+ * `fetch` on node:http for MCP, to allowed addresses only and with bounded answers.
  *
- * 1. Every request's URL is checked, the addresses that its name resolves to, and the peer that was really
- *    connected to, before a byte is sent.
- * 2. Redirects are not followed: the caller sees them, and what it follows comes here again.
- * 3. An answer is at most `ANSWER_BYTES_MAX`; a stream of events may go on, but not one event of it.
+ * 1. Before a byte is sent, the request's URL is checked, then the addresses that its name resolves
+ *    to, then the address of the actual peer.
+ * 2. Redirects are not followed: the caller receives them, and following one is a request of its
+ *    own.
+ * 3. An answer is at most `ANSWER_BYTES_MAX`. An event stream may be longer, but no single event.
  *
- * Answers are asked for uncompressed: so their bound is one of memory too.
+ * Answers are requested uncompressed, so that the bound holds for memory too.
  */
 import * as http from "node:http";
 import * as https from "node:https";
@@ -14,13 +15,18 @@ import type { Socket } from "node:net";
 import { Readable } from "node:stream";
 import { BlockedAddress, type AddressGuard } from "./addressGuard.ts";
 
-/** Tools answer with images and files as base64; more than this belongs behind a link. */
+/** Room for images and files as base64. Anything larger belongs behind a link. */
 const ANSWER_BYTES_MAX = 16 * 1024 * 1024;
-/** A request whose answer never ends holds a connection this long, whoever has stopped waiting for it. */
+/**
+ * How long a request whose answer never ends holds a connection, even when no caller waits for it.
+ */
 export const REQUEST_LIFE_MS = 900_000;
-/** Shorter than servers keep an idle connection (5 s by default in Node): none is used that they are about to close. */
+/**
+ * Shorter than servers keep an idle connection (5 s by default in Node), so that no request uses a
+ * connection that the server is about to close.
+ */
 const IDLE_MS = 2_000;
-/** Requests at a time to one server; more wait for one of them. */
+/** Concurrent requests to one server; further requests wait. */
 const SOCKETS_MAX = 64;
 
 const BODILESS = new Set([204, 205, 304]);
@@ -29,21 +35,21 @@ export type FetchLike = (url: string | URL, init?: RequestInit) => Promise<Respo
 
 export interface GuardedFetch {
   readonly fetch: FetchLike;
-  /** Cuts everything that is going on. */
+  /** Aborts all running requests. */
   readonly close: () => void;
 }
 
-/** For everything sent to one server; `broken` is told of a stream that was cut for its size. */
+/** Opens a `fetch` for one server. `broken` is as for `guardedFetch`. */
 type OpenFetch = (server: string, broken: (message: string) => void) => GuardedFetch;
 
-/** What `McpClientsLayer` provides for all connections. */
+/** Provided by `McpClientsLayer` for all connections. */
 export interface Wire {
   readonly open: OpenFetch;
-  /** For the log: why it could not be connected to. */
+  /** Logs why a server could not be connected to. */
   readonly unreachable: (server: string, why: string) => void;
 }
 
-/** `broken` is told when a stream of events is cut for its size: nobody else would be. */
+/** `broken` is called when an event stream is cut for its size; nothing else reports that. */
 export function guardedFetch(
   guard: AddressGuard,
   broken: (message: string) => void = () => undefined,
@@ -103,7 +109,7 @@ export function guardedFetch(
   };
 }
 
-/** A kept connection was checked when it was made, and is checked again. */
+/** Calls `then` once the peer's address is known. A kept connection is checked again. */
 function whenConnected(socket: Socket, secure: boolean, then: () => void): void {
   if (socket.connecting || socket.remoteAddress === undefined)
     socket.once(secure ? "secureConnect" : "connect", then);
@@ -146,14 +152,15 @@ function toResponse(answer: http.IncomingMessage, broken: (message: string) => v
   return new Response(body, init);
 }
 
-/** Rule 3. */
+/** The answer's body. Throws past the bound (rule 3). */
 async function* bounded(
   answer: http.IncomingMessage,
   broken: ((message: string) => void) | undefined,
 ): AsyncGenerator<Uint8Array> {
   let bytes = 0;
   for await (const chunk of answer as AsyncIterable<Buffer>) {
-    // An event ends with an empty line; a cut between its two line ends counts as none, which only lengthens it.
+    // An event ends with an empty line. If its two line breaks arrive in separate chunks, the event
+    // counts as continuing, so the bound is only reached sooner.
     const end = broken ? Math.max(chunk.lastIndexOf("\n\n"), chunk.lastIndexOf("\r\n\r\n")) : -1;
     bytes = end < 0 ? bytes + chunk.length : chunk.length - end;
     if (bytes > ANSWER_BYTES_MAX) {

@@ -1,13 +1,14 @@
 /**
- * One connection to an MCP server by the official SDK's client. Loaded when the first is made
+ * One connection to an MCP server by the official SDK's client. Loaded for the first connection
  * (`McpClientsLayer`).
  *
- * `auto` is streamable HTTP, and the older SSE transport where a server answers that with a status that says
- * that it does not know it. A connection whose stream breaks is closed: what waits on it is told why, and the
- * manager makes a new one.
+ * `auto` tries streamable HTTP, then the older SSE transport if the server's status says that it
+ * does not support the first. A connection whose stream breaks is closed: pending requests are
+ * rejected with the reason, and the manager makes a new connection.
  *
- * Until a server has answered in the protocol, every failure has one text (`UNREACHABLE`): who may name servers
- * must not learn which ports of the network are open. The log has the cause.
+ * Until a server has answered in the protocol, every failure has the same text (`UNREACHABLE`): a
+ * caller who may name servers must not learn which ports of the network are open. The log has the
+ * cause.
  */
 import {
   Client,
@@ -38,18 +39,24 @@ import { isUnauthorized, requestFailed } from "./sdkErrors.ts";
 
 type Transport = StreamableHTTPClientTransport | SSEClientTransport;
 type TransportType = McpConnection["transport"];
-/** A closed port, a port of another protocol, a web page, a blocked address, no answer in time: all the same. */
+/**
+ * The text for a closed port, another protocol, a web page, a blocked address and a timeout alike.
+ */
 const UNREACHABLE = "No MCP server can be reached there";
 
-/** What a call takes at most when nobody says: the protocol's usual minute. */
+/** The default timeout of a call: the protocol's usual minute. */
 const REQUEST_TIMEOUT_MS = 60_000;
-/** Pages of one list: thousands of entries; a server that never ends its list is cut there. */
+/** Pages read of one list, which are thousands of entries. An endless list is cut here. */
 const LIST_PAGES_MAX = 50;
-/** A server that does not answer the end of a session in time is left with it. */
+/** How long a server may take to answer the end of a session; then the session is left open. */
 const CLOSE_TIMEOUT_MS = 2_000;
-/** Statuses by which a server of the older transport answers a POST to its stream's URL (the specification's list, and what frameworks use for it). */
+/**
+ * Statuses with which a server of the older transport answers a POST to its stream's URL: the
+ * specification's list, and what frameworks use instead.
+ */
 const NOT_STREAMABLE = new Set([400, 404, 405, 406, 415, 501]);
 
+/** Connects to a server. Never rejects: a failure is a result. */
 export async function connect(options: McpConnectOptions, wire: Wire): Promise<McpConnectResult> {
   const types: TransportType[] =
     options.transport === "auto" ? ["streamable-http", "sse"] : [options.transport];
@@ -83,18 +90,18 @@ async function connectBy(
   const client = makeClient(options);
   // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the SDK has properties, no events
   client.onerror = (error) => {
-    // Its events would come from a new session, which nobody has opened.
+    // The SDK would reconnect to a new session, which was never initialized.
     if (live && type === "sse" && SseError.isInstance(error)) lost(`The server's stream ended: ${error.message}`); // prettier-ignore
   };
   // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the SDK has properties, no events
   client.onclose = () => {
-    // Before that it is the SDK that closes it, and says why.
+    // Before it is live, the SDK closes it and `connect` rejects with the reason.
     if (live) lost("The connection was closed");
   };
   const timeout = new Promise<never>((_resolve, reject) => {
-    const give = (): void => reject(new Error("The server did not answer in time"));
-    if (options.signal.aborted) give();
-    options.signal.addEventListener("abort", give, { once: true });
+    const expire = (): void => reject(new Error("The server did not answer in time"));
+    if (options.signal.aborted) expire();
+    options.signal.addEventListener("abort", expire, { once: true });
   });
   try {
     await Promise.race([client.connect(transport, { timeout: REQUEST_TIMEOUT_MS }), timeout]);
@@ -116,7 +123,7 @@ async function connectBy(
   }
 }
 
-/** Exchanges the code that came with a callback. */
+/** Exchanges the authorization code of a callback. Never rejects: a failure is a result. */
 export async function finishAuth(
   target: McpTarget,
   callback: URLSearchParams,
@@ -139,7 +146,10 @@ export async function finishAuth(
   }
 }
 
-/** What an authorization server says in its protocol; the SDK has `server_error` for what is none, with its body. */
+/**
+ * The OAuth error code of an authorization server; undefined when it answered with none. The SDK
+ * reports such an answer as `server_error`, with its body.
+ */
 const oauthCode = (error: unknown): string | undefined =>
   OAuthError.isInstance(error) && OAUTH_CODE.test(error.code) && error.code !== "server_error"
     ? `OAuth: ${error.code}`
@@ -153,8 +163,8 @@ function makeTransport(type: TransportType, target: McpTarget, { fetch }: Guarde
     fetch,
     requestInit: { headers: { ...headers } },
     skipIssuerMetadataValidation,
-    // Without a way back for the user there is nothing to begin. The shapes agree; the SDK's is narrower
-    // about the JSON that goes through it, which it makes and reads itself.
+    // Without a redirect URL the user cannot return, so no authorization begins. The shapes agree:
+    // the SDK's type is narrower only about JSON that the SDK itself writes and reads.
     ...(auth.redirectUrl === undefined
       ? {}
       : { authProvider: auth as unknown as OAuthClientProvider }),
@@ -186,7 +196,7 @@ interface ConnectionParts {
   readonly guarded: GuardedFetch;
   /** Why the connection broke, if it did. */
   readonly why: () => string | undefined;
-  /** It is closed on purpose. */
+  /** Marks the connection as closed on purpose. */
   readonly end: () => void;
 }
 
@@ -244,7 +254,7 @@ async function list(
   }
 }
 
-/** Servers with resources need not know of templates; that is no failure. */
+/** Returns none for a server that supports resources but not templates. */
 async function listTemplates(client: Client, options: object): Promise<ReadonlyArray<unknown>> {
   try {
     return (await client.listResourceTemplates(undefined, options)).resourceTemplates;
@@ -253,7 +263,7 @@ async function listTemplates(client: Client, options: object): Promise<ReadonlyA
     throw error;
   }
 }
-/** JSON-RPC's code. */
+/** JSON-RPC's code for an unknown method. */
 const METHOD_NOT_FOUND = -32601;
 
 function limits({ timeout = REQUEST_TIMEOUT_MS, signal, onprogress }: McpRequestOptions) {

@@ -1,4 +1,6 @@
-/** The SDK's errors as the port's, by class and code. The text is the server's or the SDK's, for people. */
+/**
+ * Maps the SDK's errors to the port's, by class and code. The text is the server's or the SDK's.
+ */
 import {
   OAuthError,
   ProtocolError,
@@ -11,17 +13,17 @@ import { McpRequestFailed, type McpConnection } from "../../core/mcp/McpClients.
 import { BlockedAddress } from "./addressGuard.ts";
 
 /**
- * How servers say that they do not know a session: 404 by the specification, 400 by many, the protocol's
- * reference server among them. Either way the request was not looked at.
+ * Statuses for an unknown session: 404 by the specification, 400 by many servers, among them the
+ * protocol's reference server. In both cases the request was not processed.
  */
 const NO_SESSION = new Set([400, 404]);
 
-/** The server wants a user's consent, and the provider was told where that is given. */
+/** The server requires a user's consent, and the provider has the URL for it. */
 export const isUnauthorized = (error: unknown): boolean =>
   UnauthorizedError.isInstance(error) ||
   (SdkHttpError.isInstance(error) && error.code === SdkErrorCode.ClientHttpAuthentication);
 
-/** `transport`, where a session was begun: it may be gone. */
+/** Maps an error of a request. `transport` is given once a session exists, which may be lost. */
 export function requestFailed(
   error: unknown,
   transport?: McpConnection["transport"],
@@ -51,7 +53,7 @@ export function requestFailed(
 function messageOf(error: unknown): string {
   if (OAuthError.isInstance(error)) return `OAuth: ${error.code}: ${error.message}`;
   if (!(error instanceof Error)) return String(error);
-  // Errors of connecting to several addresses have no message of their own.
+  // A failed connection to several addresses has no message of its own.
   if (error instanceof AggregateError && error.message === "") return error.errors.map(messageOf).join("; "); // prettier-ignore
   return error.message || error.name;
 }

@@ -1,11 +1,11 @@
 /**
- * The per-user cache of fetched nats-server binaries. Owns where it is and what its files are called,
- * and that several processes may look and put at once:
+ * The per-user cache of downloaded nats-server binaries: its folder, its file names, and its use by
+ * several processes at once.
  *
- * 1. A file appears under its final name only by a rename, complete and checked; it is never written
- *    in place.
+ * 1. A file appears under its final name only by a rename, complete and checked. It is never
+ *    written in place.
  * 2. Each writer works in a folder of its own, on the same disk as the final place.
- * 3. What is found is run and asked for its version before it is trusted.
+ * 3. A binary that is found is run and asked for its version before it is trusted.
  */
 import {
   chmodSync,
@@ -20,11 +20,11 @@ import { join } from "node:path";
 import { checkBinary, type PlaceAnswer, type Search } from "./Search.ts";
 import { versionText, type ServerVersion } from "./ServerVersion.ts";
 
-/** Longer than any fetch may take: such a folder's writer was killed. */
+/** Longer than any download may take. The writer of an older folder was killed. */
 const ABANDONED_MS = 3_600_000;
 const WORK_PREFIX = ".fetch-";
 
-/** `$XDG_CACHE_HOME` or the platform's own place, and below it `agents/nats-server`. */
+/** `agents/nats-server` in `$XDG_CACHE_HOME`, or in the platform's own cache folder. */
 export function cacheFolderOf(
   env: NodeJS.ProcessEnv,
   platform: NodeJS.Platform,
@@ -35,12 +35,12 @@ export function cacheFolderOf(
   let base = join(homeFolder, ".cache");
   if (platform === "darwin") base = join(homeFolder, "Library", "Caches");
   if (platform === "win32") base = local || join(homeFolder, "AppData", "Local");
-  // By its definition a relative one is to be ignored.
+  // The XDG specification says to ignore a relative path.
   if (xdg?.startsWith("/") === true) base = xdg;
   return join(base, "agents", "nats-server");
 }
 
-/** The newest binary in the cache that runs here and is new enough. */
+/** Finds the newest binary in the cache that runs here and is new enough. */
 export async function cachedBinary(search: Search): Promise<PlaceAnswer> {
   let names: string[];
   try {
@@ -66,8 +66,8 @@ export async function cachedBinary(search: Search): Promise<PlaceAnswer> {
 }
 
 /**
- * Gives `work` an empty folder inside the cache and removes it afterwards, and what killed writers
- * left behind. Throws when the cache cannot be written.
+ * Runs `work` with an empty folder inside the cache, which is removed afterwards. Also removes the
+ * folders of killed writers. Rejects when the cache cannot be written.
  */
 export async function withWorkFolder<A>(
   search: Search,
@@ -85,7 +85,7 @@ export async function withWorkFolder<A>(
   }
 }
 
-/** Checks the binary at `from` (inside a work folder) and moves it to its place in the cache. */
+/** Checks the binary at `from`, inside a work folder, and moves it to its place in the cache. */
 export async function putIntoCache(search: Search, from: string): Promise<PlaceAnswer> {
   chmodSync(from, 0o755);
   const check = await checkBinary(from, search.signal);
@@ -94,13 +94,13 @@ export async function putIntoCache(search: Search, from: string): Promise<PlaceA
   try {
     renameSync(from, path);
   } catch (error) {
-    // Windows replaces no file that is being run: another process's, then, and as good as ours.
+    // Windows does not replace a file that is being run. The existing file is then as good.
     if ((await checkBinary(path, search.signal)).kind === "bad") throw error;
   }
   return { kind: "found", path, version: versionText(check.version) };
 }
 
-/** The platform is in the name because home folders are shared between machines. */
+/** The name contains the platform, because machines may share a home folder. */
 function fileName(search: Search, version: ServerVersion): string {
   return `nats-server-${version.major}.${version.minor}.${version.patch}${fileSuffix(search)}`;
 }
@@ -114,6 +114,6 @@ function removeIfAbandoned(folder: string): void {
     if (Date.now() - statSync(folder).mtimeMs < ABANDONED_MS) return;
     rmSync(folder, { recursive: true, force: true });
   } catch {
-    // Its writer, or another cleaner, has just removed it.
+    // The writer or another process has just removed it.
   }
 }

@@ -1,11 +1,11 @@
 /**
- * At most one process of ours on one data folder: two nats-servers would destroy each other's streams,
- * two hosts each other's images. Owns the lock file, which names its holder and the nats-server that
- * the holder runs, if it runs one.
+ * Ensures that at most one process uses a data folder: two nats-servers would destroy each other's
+ * streams, two hosts each other's images. Owns the lock file, which names its holder and the
+ * nats-server that the holder runs, if it runs one.
  *
- * 1. A lock is held iff its file names a process that still lives (pid and start time).
- * 2. A dead holder's lock is taken over; its file is first renamed away, which only one taker can do.
- * 3. Before a taken-over folder is used, the dead holder's server is waited for, and killed if its
+ * 1. A lock is held if and only if its file names a process that is alive (pid and start time).
+ * 2. A dead holder's lock is taken over. Its file is first renamed, which only one process can do.
+ * 3. Before a taken-over folder is used, the dead holder's server must end. It is killed if its
  *    watchdog does not end it in time.
  */
 import { randomUUID } from "node:crypto";
@@ -14,7 +14,7 @@ import { join } from "node:path";
 import * as Data from "effect/Data";
 import { identityOf, stillLives, type ProcessIdentity } from "./ProcessIdentity.ts";
 
-/** Another living process holds this folder. */
+/** Another process that is alive holds this folder. */
 export class DataFolderInUse extends Data.TaggedError("DataFolderInUse")<{
   readonly folder: string;
   /** Undefined if the lock file can be neither read nor moved. */
@@ -33,25 +33,29 @@ export class DataFolderInUse extends Data.TaggedError("DataFolderInUse")<{
 
 export interface LockContent {
   readonly holder: ProcessIdentity;
-  /** The server's process, once it has been started. */
+  /** The server's process, once it was started. */
   readonly server?: ProcessIdentity;
+  /** The server's port. */
   readonly port?: number;
 }
 
 export interface DataFolderLock {
-  /** Notes the server that now runs on the folder, for whoever comes after us. */
+  /** Records the server that now runs on the folder, for the next holder. */
   readonly note: (server: { readonly pid: number; readonly port: number }) => void;
-  /** Gives the folder up: only when the server has ended. */
+  /** Releases the folder. Call it only after the server has ended. */
   readonly release: () => void;
 }
 
-/** Longer than the watchdog's grace for the server: normally it is the one that ends it. */
+/** Longer than the watchdog's grace period, because normally the watchdog ends the server. */
 const ORPHAN_TIMEOUT_MS = 8_000;
 const POLL_MS = 50;
-/** Each further attempt means that another taker came in between. */
+/** A further attempt is needed only when another process took the lock in between. */
 const ATTEMPTS_MAX = 10;
 
-/** `folder` must exist. Rejects with `DataFolderInUse`; takes seconds only after a crash. */
+/**
+ * Locks `folder`, which must exist. Rejects with `DataFolderInUse`. Takes seconds only after a
+ * crash.
+ */
 export async function lockDataFolder(folder: string): Promise<DataFolderLock> {
   const lockFile = lockFileOf(folder);
   const holder = identityOf(process.pid) ?? { pid: process.pid, startedAt: "" };
@@ -62,7 +66,7 @@ export async function lockDataFolder(folder: string): Promise<DataFolderLock> {
     if (isHeld || attempt >= ATTEMPTS_MAX) {
       throw new DataFolderInUse({ folder, pid: seen?.holder.pid, lockFile });
     }
-    await takeAway(lockFile, seen);
+    await removeDeadLock(lockFile, seen);
   }
   return {
     note: ({ pid, port }) => {
@@ -73,28 +77,28 @@ export async function lockDataFolder(folder: string): Promise<DataFolderLock> {
   };
 }
 
-/** The living holder's lock and server; undefined if nobody holds the folder. */
+/** The lock's content; undefined if no live process holds the folder. */
 export function runningOn(folder: string): LockContent | undefined {
   const content = readLock(folder);
   return content !== undefined && stillLives(content.holder) ? content : undefined;
 }
 
-/** Ends what a dead holder's lock speaks of, then moves the lock out of the way (invariants 2, 3). */
-async function takeAway(lockFile: string, seen: LockContent | undefined): Promise<void> {
+/** Ends the server of a dead holder, then moves its lock away (rules 2 and 3). */
+async function removeDeadLock(lockFile: string, seen: LockContent | undefined): Promise<void> {
   if (seen?.server !== undefined) await endOrphan(seen.server);
   const aside = `${lockFile}.${randomUUID()}`;
   try {
     renameSync(lockFile, aside);
   } catch {
-    return; // another taker was first, or the file is gone: the next attempt shows which
+    return; // another process was first, or the file is gone: the next attempt shows which
   }
   const moved = parse(readFileSync(aside, "utf8"));
   if (moved !== undefined && stillLives(moved.holder)) {
-    // Between our look and the rename another taker made it his: his it stays.
+    // Another process took the lock between the read and the rename. It keeps the lock.
     try {
       linkSync(aside, lockFile);
     } catch {
-      // A third taker has made one meanwhile. The server's fixed port decides between the two.
+      // A third process has taken the lock meanwhile. The server's fixed port decides between them.
     }
   }
   rmSync(aside, { force: true });
@@ -122,11 +126,11 @@ function readLock(folder: string): LockContent | undefined {
   try {
     return parse(readFileSync(lockFileOf(folder), "utf8"));
   } catch {
-    return undefined; // no such file: nobody's
+    return undefined; // no such file: the folder is free
   }
 }
 
-/** Undefined if it is no lock of ours: then nobody is named who could hold it. */
+/** Undefined if the text is not a lock's content: then it names no holder. */
 function parse(text: string): LockContent | undefined {
   try {
     const content = JSON.parse(text) as Partial<LockContent>;
@@ -138,7 +142,9 @@ function parse(text: string): LockContent | undefined {
   }
 }
 
-/** Appears complete or not at all: written aside, then linked, which fails if one is there. */
+/**
+ * Creates the file complete or not at all: it is written aside, then linked. False if one exists.
+ */
 function tryCreate(lockFile: string, content: LockContent): boolean {
   const aside = writeAside(lockFile, content);
   try {
@@ -146,7 +152,7 @@ function tryCreate(lockFile: string, content: LockContent): boolean {
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
-    // A disk without hard links (exFAT, some shared folders): exclusive creation is nearly as good.
+    // A disk without hard links (exFAT, some shared folders): exclusive creation is nearly as safe.
     return createExclusively(lockFile, content);
   } finally {
     rmSync(aside, { force: true });

@@ -1,14 +1,15 @@
 /**
- * The nats-server of a laptop: a supervised child process on a data folder of ours. Owns its
- * configuration, its port, its log, and that it runs as long as the scope is open and not longer.
- * Servers that others run (`--nats`, `NATS_URL`) are not its business; `findNatsServer` gives it the
- * binary, `cli/dev.ts` opens and closes it.
+ * The nats-server of a laptop: a supervised child process on a data folder of its own. Owns its
+ * configuration, port and log, and runs it exactly as long as the scope is open. Servers that
+ * others run (`--nats`, `NATS_URL`) are used elsewhere. `findNatsServer` provides the binary;
+ * `agents dev` opens and closes the server.
  *
- * 1. One server at a time on a folder: the folder is locked first and given up last.
- * 2. If it dies it is started again on the same port and store, with growing pauses, and the log says
- *    so: clients just reconnect.
- * 3. It never outlives us: the scope's end stops it in order; if we are killed, the watchdog does.
- * 4. A folder keeps its port, so that what was configured against it still fits the next time.
+ * 1. One server runs on a folder at a time: the folder is locked first and released last.
+ * 2. A server that dies is started again on the same port and store, with growing pauses. Each
+ *    restart is logged, and clients reconnect.
+ * 3. The server never outlives this process. The scope's end stops it; if this process is killed,
+ *    the watchdog stops it.
+ * 4. A folder keeps its port, so that clients configured for it still work the next time.
  */
 import { randomBytes } from "node:crypto";
 import { chmodSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
@@ -32,11 +33,16 @@ import { startWatchdog, type Watchdog } from "./Watchdog.ts";
 export interface NatsServerOptions {
   /** From `findNatsServer`. */
   readonly binary: string;
-  /** Ours alone; made if it is not there. */
+  /** Used by this server only. Created when absent. */
   readonly folder: string;
-  /** Must be free, else the start fails. Default: the folder's own, chosen free at its first start. */
+  /**
+   * Must be free, or the start fails. Default: the folder's own port, chosen at its first start.
+   */
   readonly port?: number | undefined;
-  /** Each message is on the disk before its ack: safe against power loss, slower. Default: false. */
+  /**
+   * Syncs each message to the disk before its ack: safe against power loss, but slower. Default
+   * false.
+   */
   readonly syncAlways?: boolean | undefined;
 }
 
@@ -45,7 +51,7 @@ export interface NatsServerShape {
   readonly url: string;
   readonly port: number;
   readonly logFile: string;
-  /** Of the run that is on now, or was last. */
+  /** Process id of the current or last run; undefined if it could not be started. */
   readonly pid: () => number | undefined;
 }
 
@@ -53,21 +59,23 @@ export class NatsServer extends Context.Service<NatsServer, NatsServerShape>()(
   "agents/services/natsServer/NatsServer",
 ) {}
 
-/** A store of many gigabytes is read through before the server greets anybody. */
+/** The server reads its whole store, perhaps many gigabytes, before it greets clients. */
 const READY_TIMEOUT_MS = 60_000;
-/** It has to flush its stores; past this, what it acked is in the system's hands anyway. */
+/**
+ * Time to flush the stores. After it, acked messages are in the operating system's cache anyway.
+ */
 const STOP_GRACE_MS = 10_000;
 const RESTART_PAUSE_MIN_MS = 100;
-/** Retried without end: nothing works without it, and each failure is logged. */
+/** Restarts have no limit: nothing works without the server, and each failure is logged. */
 const RESTART_PAUSE_MAX_MS = 5_000;
-/** A server that lived this long did not die of its start. */
+/** After a run of this length the pauses start small again: the start was not the cause. */
 const HEALTHY_AFTER_MS = 10_000;
-/** Months of a laptop's log; the one before is kept beside it. */
+/** Months of a laptop's log. The previous file is kept beside it. */
 const LOG_BYTES_MAX = 10 * 1024 * 1024;
-/** Somebody can take a free port between our choice and the server's listening; not this often. */
+/** Another program may take the chosen port before the server listens, but not this often. */
 const PORT_ATTEMPTS_MAX = 5;
 
-/** Succeeds when the server serves; it then runs until the scope closes. */
+/** Succeeds when the server serves. The server then runs until the scope closes. */
 export const startNatsServer = (
   options: NatsServerOptions,
 ): Effect.Effect<NatsServerShape, DataFolderInUse | ServerDidNotStart, Scope.Scope | Log> =>
@@ -95,7 +103,9 @@ export const startNatsServer = (
     };
   });
 
-/** The URL of the server that another living process runs on this folder; undefined if none does. */
+/**
+ * The URL of the server that another live process runs on this folder; undefined if there is none.
+ */
 export function urlOfRunning(folder: string): string | undefined {
   const port = runningOn(resolve(folder))?.port;
   return port === undefined ? undefined : `nats://127.0.0.1:${port}`;
@@ -105,7 +115,7 @@ const lockFolder = (folder: string): Effect.Effect<DataFolderLock, DataFolderInU
   Effect.tryPromise({
     try: async () => {
       mkdirSync(folder, { recursive: true, mode: 0o700 });
-      chmodSync(folder, 0o700); // an older release made it for all to read
+      chmodSync(folder, 0o700); // an older release created it readable by all users
       return lockDataFolder(folder);
     },
     catch: (error) => error,
@@ -116,10 +126,10 @@ const lockFolder = (folder: string): Effect.Effect<DataFolderLock, DataFolderInU
   );
 
 interface Runner {
-  /** Spawns a server on this port; it is `current` from the same tick on. */
+  /** Spawns a server on this port. It is the current server from the same tick on. */
   readonly spawn: (port: number) => ServerProcess;
   readonly pid: () => number | undefined;
-  /** Resolves with how, when the current one has ended. */
+  /** Resolves when the current server has ended, with how it ended. */
   readonly ended: () => Promise<string>;
   readonly stop: () => Promise<void>;
 }
@@ -158,7 +168,7 @@ function makeRunner(
   };
 }
 
-/** The first start decides the port; its failure is the caller's to report. */
+/** The first start, which decides the port. A failure is the caller's to report. */
 const firstStart = (
   options: NatsServerOptions,
   folder: string,
@@ -185,7 +195,7 @@ const firstStart = (
     return port;
   });
 
-/** Runs until interrupted: waits for the server's end and starts it again (invariant 2). */
+/** Runs until interrupted: waits for the server's end and starts it again (rule 2). */
 const supervise = (runner: Runner, port: number, log: LogShape): Effect.Effect<never> =>
   Effect.gen(function* () {
     let pauseMs = RESTART_PAUSE_MIN_MS;
@@ -206,7 +216,7 @@ const supervise = (runner: Runner, port: number, log: LogShape): Effect.Effect<n
     }
   });
 
-/** Waits until it serves; one that does not in time is ended. */
+/** Waits until the server serves. A server that does not serve in time is stopped. */
 const serve = (server: ServerProcess): Effect.Effect<void, ServerDidNotStart> =>
   Effect.tryPromise({
     try: () => server.serves(READY_TIMEOUT_MS),

@@ -1,21 +1,21 @@
 /**
- * Names a process beyond its pid, which the system gives again to others: by pid and start time.
- * `DataFolderLock` writes it into files that outlive us, and asks later whether that very process
- * still lives.
+ * Identifies a process by its pid and start time, because the system reuses pids. `DataFolderLock`
+ * writes the identity to files that outlive this process, and checks later whether that very
+ * process is still alive.
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 
 export interface ProcessIdentity {
   readonly pid: number;
-  /** Opaque: only equality means anything. Empty where the platform does not tell cheaply. */
+  /** Opaque: only equality is meaningful. Empty where the platform has no cheap way to read it. */
   readonly startedAt: string;
 }
 
-/** `ps` answers in milliseconds; a machine where it hangs has other troubles. */
+/** `ps` answers in milliseconds; this bounds a machine where it hangs. */
 const PS_TIMEOUT_MS = 5_000;
 
-/** Undefined if no such process lives now (one that has ended and awaits its parent does not). */
+/** Undefined if no such process is alive. A zombie is not alive. */
 export function identityOf(pid: number): ProcessIdentity | undefined {
   if (!isAlive(pid)) return undefined;
   if (process.platform === "linux") return linuxIdentity(pid);
@@ -26,11 +26,11 @@ export function identityOf(pid: number): ProcessIdentity | undefined {
     const started = execFileSync("ps", args, { encoding: "utf8", timeout: PS_TIMEOUT_MS, env });
     return { pid, startedAt: started.trim() };
   } catch {
-    return undefined; // it ended between the two questions
+    return undefined; // it ended between the two calls
   }
 }
 
-/** True if that very process still lives. */
+/** True if that very process is still alive. */
 export function stillLives(identity: ProcessIdentity): boolean {
   return identityOf(identity.pid)?.startedAt === identity.startedAt;
 }
@@ -40,12 +40,14 @@ function isAlive(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // EPERM: somebody else's process, and so it lives.
+    // EPERM: the process exists and belongs to another user.
     return (error as NodeJS.ErrnoException).code === "EPERM";
   }
 }
 
-/** Start times count from the boot, so the boot is part of it: the file may be from before. */
+/**
+ * Start times count from the boot, so the identity contains the boot's id: files outlive a boot.
+ */
 function linuxIdentity(pid: number): ProcessIdentity | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
@@ -56,6 +58,6 @@ function linuxIdentity(pid: number): ProcessIdentity | undefined {
     const boot = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
     return state === "Z" || state === "X" ? undefined : { pid, startedAt: `${boot}/${ticks}` };
   } catch {
-    return undefined; // it ended between the two questions
+    return undefined; // it ended between the two calls
   }
 }

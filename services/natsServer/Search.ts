@@ -1,7 +1,7 @@
 /**
- * What the places where a nats-server is looked for share: what they are given and how they answer.
- * `findNatsServer` asks them in order; each is one file: `pathBinary`, `BinaryCache`, `githubRelease`,
- * `debianPackage`.
+ * The interface of the places where a nats-server is looked for: their input and their answers.
+ * `findNatsServer` tries them in order. Each is one file: `pathBinary`, `BinaryCache`,
+ * `githubRelease`, `debianPackage`.
  */
 import { runProgram } from "./runProgram.ts";
 import {
@@ -12,19 +12,19 @@ import {
   type ServerVersion,
 } from "./ServerVersion.ts";
 
-/** The machine that is searched: a test hands in one that it made up. */
+/** The machine that is searched. A test provides its own. */
 export interface Search {
   readonly env: NodeJS.ProcessEnv;
   readonly platform: NodeJS.Platform;
   /** As in `process.arch`. */
   readonly arch: string;
-  /** Where `os-release` and `apt/` are: `/etc`. */
+  /** The folder of `os-release` and `apt/`: `/etc`. */
   readonly etcFolder: string;
-  /** Of this user, for what was fetched once. */
+  /** This user's cache of downloaded binaries. */
   readonly cacheFolder: string;
-  /** Below it `v2.14.5/<file>`. */
+  /** The base URL of releases, for example of `v2.14.5/<file>`. */
   readonly releaseUrl: string;
-  /** A line for people, before and after what may take more than a second. */
+  /** Receives a readable line before and after work that may take more than a second. */
   readonly progress: (line: string) => void;
   readonly signal: AbortSignal;
 }
@@ -37,10 +37,10 @@ export type BinaryCheck =
   | { readonly kind: "good"; readonly version: ServerVersion }
   | { readonly kind: "bad"; readonly why: string };
 
-/** Printing a version takes milliseconds; a binary on a cold network disk takes a little longer. */
+/** Printing a version takes milliseconds, or a little longer from a cold network disk. */
 const VERSION_TIMEOUT_MS = 10_000;
 
-/** Runs `path --version`: `bad` says whether it does not run, is not nats-server, or is too old. */
+/** Runs `path --version`. `bad` when it does not run, is not nats-server, or is too old. */
 export async function checkBinary(path: string, signal: AbortSignal): Promise<BinaryCheck> {
   const end = await runProgram(path, ["--version"], { timeoutMs: VERSION_TIMEOUT_MS, signal });
   if (end.kind === "failed") return { kind: "bad", why: `it does not run: ${end.why}` };

@@ -1,29 +1,29 @@
 /**
- * The configuration file of the nats-server that we start ourselves. Owns its text; `NatsServer`
- * (a laptop) and the test kit write it out and start the server with it. Servers that others run are
+ * The text of the configuration file for a nats-server that this package starts: `NatsServer` (a
+ * laptop) and the test kit write it and start the server with it. Servers that others run are
  * configured by others.
  */
 
 export interface ServerConfig {
-  /** Shown in the server's greeting: by it we know that the one that answers is ours. */
+  /** Part of the server's greeting, by which `ServerProcess` recognizes its own server. */
   readonly serverName: string;
   readonly port: number;
-  /** JetStream's files; the server makes the folder. */
+  /** Folder of JetStream's files, which the server creates. */
   readonly storeDir: string;
   readonly maxPayloadBytes: number;
-  /** Each stored message is fsynced before its ack: safe against power loss, and slower. */
+  /** Each stored message is fsynced before its ack: safe against power loss, but slower. */
   readonly syncAlways: boolean;
-  /** More lines in the server's own syntax, at the top level. */
+  /** Further top-level lines in the server's own syntax. */
   readonly extra?: string | undefined;
 }
 
 /**
- * Also the most that the server takes without a warning. Events and bodies larger than a message go
- * to the object store; the fewer have to, the fewer round trips.
+ * The largest limit that the server accepts without a warning. Events and bodies larger than a
+ * message go to the object store, which costs round trips.
  */
 export const MAX_PAYLOAD_BYTES_DEFAULT = 8 * 1024 * 1024;
 
-/** The file's text. It listens on 127.0.0.1 only: this server asks nobody who they are. */
+/** The file's text. The server listens on 127.0.0.1 only, because it has no authentication. */
 export function serverConfigText(config: ServerConfig): string {
   return [
     "# Generated: changes are lost at the next start.",
@@ -39,7 +39,7 @@ export function serverConfigText(config: ServerConfig): string {
   ].join("\n");
 }
 
-/** The server's strings know JSON's escapes for quotes and backslashes, all that a path needs. */
+/** The server's strings use JSON's escapes for quotes and backslashes, which suffice for a path. */
 function quoted(text: string): string {
   return JSON.stringify(text);
 }

@@ -1,11 +1,10 @@
 /**
- * One run of a nats-server child process, from its start to its end. Owns starting it (in a session
- * of its own, its output appended to a log file), knowing when it really serves, and ending it. Leaves
- * to `NatsServer` and the test kit which binary and configuration, who guards it (`Watchdog`), and what
- * to do when it dies.
+ * One run of a nats-server child process. Owns starting it (in its own session, with its output
+ * appended to a log file), detecting when it serves, and ending it. `NatsServer` and the test kit
+ * choose the binary and the configuration, guard the process (`Watchdog`), and react to its death.
  *
- * It is in its own session so that a Ctrl-C reaches us and not it: hosts hand over through it while
- * they stop.
+ * The process has its own session so that Ctrl-C reaches only this process: hosts need the server
+ * for their hand-over while they stop.
  */
 import { spawn } from "node:child_process";
 import { closeSync, openSync, readFileSync } from "node:fs";
@@ -16,27 +15,32 @@ import { lastLines } from "./runProgram.ts";
 export interface ServerProcessOptions {
   readonly binary: string;
   readonly configFile: string;
-  /** Appended to, and read back for the reason if the server does not come up. */
+  /** The output is appended to it, and read from it for the reason of a failed start. */
   readonly logFile: string;
   readonly port: number;
-  /** As in the configuration: by it we know that what answers on the port is this server. */
+  /** As in the configuration. Identifies this server among others that may listen on the port. */
   readonly serverName: string;
 }
 
 export interface ServerProcess {
-  /** Undefined if it could not even be started; `exited` then says why. */
+  /** Undefined if the process could not be started; `exited` then has the reason. */
   readonly pid: number | undefined;
-  /** Resolves when the process has ended, with how, in words; never rejects. */
+  /** Resolves when the process has ended, with a description of how. Never rejects. */
   readonly exited: Promise<string>;
-  /** Sends a signal; false if it has already ended. */
+  /** Sends a signal. False if the process has already ended. */
   readonly signal: (signal: NodeJS.Signals) => boolean;
-  /** SIGTERM, SIGKILL after `graceMs`; resolves when it has ended. Fine after its end. */
+  /** Sends SIGTERM, then SIGKILL after `graceMs`. Resolves when the process has ended. */
   readonly stop: (graceMs: number) => Promise<void>;
-  /** Resolves once it greets clients; after its end or `timeoutMs` it rejects, `ServerDidNotStart`. */
+  /**
+   * Resolves once it greets clients. Rejects with `ServerDidNotStart` at its end or after
+   * `timeoutMs`.
+   */
   readonly serves: (timeoutMs: number) => Promise<void>;
 }
 
-/** The server process ended or stayed silent before it served; `why` has the end of its log. */
+/**
+ * The server process ended, or did not greet clients in time. `why` contains the end of its log.
+ */
 export class ServerDidNotStart extends Data.TaggedError("ServerDidNotStart")<{
   readonly binary: string;
   readonly why: string;
@@ -47,14 +51,16 @@ export class ServerDidNotStart extends Data.TaggedError("ServerDidNotStart")<{
   }
 }
 
-/** Local and cheap to ask: short enough that nobody waits for it. */
+/** A local connection is cheap, so this is short. */
 const POLL_MS = 20;
-/** One answer to one connection; a frozen or foreign listener must not use up the whole deadline. */
+/** Limit of one connection: a frozen or foreign listener must not use up the whole deadline. */
 const GREETING_TIMEOUT_MS = 1_000;
-/** The reason is nearly always in its last two lines. */
+/** The reason is nearly always in the last two lines. */
 const LOG_LINES_SHOWN = 3;
 
-/** Returns at once: the process may not serve yet (`serves`), or may already have failed. */
+/**
+ * Starts the process and returns at once: it may not serve yet (`serves`), or have failed already.
+ */
 export function spawnServer(options: ServerProcessOptions): ServerProcess {
   const log = openSync(options.logFile, "a", 0o600);
   const child = spawn(options.binary, ["-c", options.configFile], {
@@ -63,7 +69,7 @@ export function spawnServer(options: ServerProcessOptions): ServerProcess {
     windowsHide: true,
   });
   closeSync(log);
-  child.unref(); // what keeps us alive is our own affair, not that a server runs
+  child.unref(); // a running server must not keep this process alive
 
   let ended: string | undefined;
   const exited = new Promise<string>((resolve) => {

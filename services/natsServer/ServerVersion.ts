@@ -1,24 +1,26 @@
 /**
- * Which nats-server versions the system runs on. Owns reading the version from what the binary
- * prints and the rule of what is new enough; `findNatsServer` asks it about every candidate.
+ * The nats-server versions that the system supports: parses the version that a binary prints, and
+ * decides whether it is new enough. `findNatsServer` checks every candidate with it.
  *
- * Scheduled messages, batch publishing and consumer reset, on which timers and take-over stand, are
- * whole and free of known loss in two release lines: 2.12 from 2.12.14, and everything from 2.14.4.
- * (There is no 2.13 line.)
+ * Timers and take-over depend on scheduled messages, batch publishing and consumer reset. These are
+ * complete and free of known loss in two release lines: 2.12 from 2.12.14, and everything from
+ * 2.14.4. (There is no 2.13 line.)
  */
 
 export interface ServerVersion {
   readonly major: number;
   readonly minor: number;
   readonly patch: number;
-  /** True for `-RC.1`, `-beta` and so on: comes before the release of the same number. */
+  /** True for `-RC.1`, `-beta` and so on, which precede the release of the same number. */
   readonly isPrerelease: boolean;
 }
 
-/** For people: what `isNewEnough` asks for. */
+/** The rule of `isNewEnough`, for messages. */
 export const NEEDED_VERSION_TEXT = "2.12.14 or newer in the 2.12 line, or 2.14.4 or newer";
 
-/** Takes what `nats-server --version` prints (`nats-server: v2.14.5`); undefined if that isn't it. */
+/**
+ * Parses the output of `nats-server --version` (`nats-server: v2.14.5`); undefined for other text.
+ */
 export function parseVersion(printed: string): ServerVersion | undefined {
   const match = /nats-server: v?(\d+)\.(\d+)\.(\d+)(-[0-9A-Za-z.-]+)?/.exec(printed);
   if (match === null) return undefined;

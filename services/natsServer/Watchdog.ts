@@ -1,12 +1,12 @@
 /**
- * Kills a process when we are gone, however we went: a helper of its own session that reads a pipe
- * whose only writer is us. The kernel closes the pipe even after `kill -9`, and the helper then ends
- * what it was last told to guard: SIGTERM, and SIGKILL if that did not do within a few seconds.
+ * Kills a process when this process is gone, however it ended. A helper in its own session reads a
+ * pipe whose only writer is this process. The kernel closes the pipe even after `kill -9`, and the
+ * helper then ends the process that it guards: SIGTERM, then SIGKILL after a few seconds.
  *
- * Node cannot ask the kernel for this (`PR_SET_PDEATHSIG`), and exit handlers do not run on SIGKILL.
- * A shell is the helper where there is one, as it costs 1 MB and a Node process 40; Windows has none.
- *
- * `ServerProcess` feeds it each server's pid before anything else can happen to that server.
+ * Node cannot ask the kernel for this (`PR_SET_PDEATHSIG`), and exit handlers do not run on
+ * SIGKILL. The helper is a shell where there is one, since a shell takes 1 MB and a Node process
+ * 40. Windows has none. `ServerProcess`'s owner passes each server's pid as soon as the server is
+ * spawned.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import type { Socket } from "node:net";
@@ -14,21 +14,21 @@ import type { Socket } from "node:net";
 export type WatchdogKind = "shell" | "node";
 
 export interface Watchdog {
-  /** Ends this process when we are gone, instead of the one guarded before. */
+  /** Guards the process with this pid, instead of the one guarded before. */
   readonly guard: (pid: number) => void;
-  /** Guards nothing and ends the helper: call when the guarded process has ended. */
+  /** Stops guarding and ends the helper. Call it when the guarded process has ended. */
   readonly release: () => void;
-  /** The helper's own process, for tests. Changes if the helper had to be started again. */
+  /** The helper's own pid, for tests. Changes when the helper is restarted. */
   readonly pid: () => number | undefined;
 }
 
-/** A helper that dies is started again; one that keeps dying is a broken machine. */
+/** A helper that dies is restarted. One that keeps dying means a broken machine. */
 const RESTARTS_MAX = 5;
 
 /** No process has this pid. */
 const NOTHING = 0;
 
-// One number a line: the pid to guard from now on. End of input: its guardian is gone.
+// Each line is the pid to guard from now on. The end of input means that the writer is gone.
 const SHELL_SCRIPT = `
 trap '' HUP INT TERM
 pid=${NOTHING}
@@ -54,7 +54,7 @@ process.stdin.on("close", () => {
 });
 `;
 
-/** `kind` is for tests; the platform's own is right everywhere else. */
+/** Starts a helper. `kind` is for tests; the default fits the platform. */
 export function startWatchdog(
   kind: WatchdogKind = process.platform === "win32" ? "node" : "shell",
 ): Watchdog {
@@ -63,7 +63,7 @@ export function startWatchdog(
   let restarts = 0;
   let helper: ChildProcess | undefined;
 
-  const tell = (): void => {
+  const send = (): void => {
     helper?.stdin?.write(`${guarded}\n`);
   };
   const start = (): void => {
@@ -75,7 +75,7 @@ export function startWatchdog(
       if (released || helper !== child || restarts >= RESTARTS_MAX) return;
       restarts += 1;
       start();
-      tell();
+      send();
     });
   };
   start();
@@ -83,12 +83,12 @@ export function startWatchdog(
   return {
     guard: (pid) => {
       guarded = pid;
-      tell();
+      send();
     },
     release: () => {
       released = true;
       guarded = NOTHING;
-      tell();
+      send();
       helper?.stdin?.end();
     },
     pid: () => helper?.pid,
@@ -100,9 +100,9 @@ function spawnHelper(kind: WatchdogKind): ChildProcess {
     kind === "shell" ? ["/bin/sh", ["-c", SHELL_SCRIPT]] : [process.execPath, ["-e", NODE_SCRIPT]];
   const child = spawn(program, args, {
     stdio: ["pipe", "ignore", "ignore"],
-    detached: true, // a session of its own: neither Ctrl-C nor a closed terminal reaches it
+    detached: true, // its own session: neither Ctrl-C nor a closed terminal reaches it
     windowsHide: true,
-    cwd: process.platform === "win32" ? process.cwd() : "/", // holds no folder busy
+    cwd: process.platform === "win32" ? process.cwd() : "/", // keeps no folder in use
     env: kind === "shell" ? { PATH: process.env["PATH"] ?? "/usr/bin:/bin" } : process.env,
   });
   child.unref();

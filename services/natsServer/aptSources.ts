@@ -1,26 +1,26 @@
 /**
- * Reads the machine's own package sources, to know which mirror it uses and which keys it trusts for
- * it. Pure: `debianPackage` hands in the texts. Both forms are read, one-line (`*.list`) and deb822
- * (`*.sources`); formats: sources.list(5).
+ * Parses the machine's package sources, to find its mirror and the keys that it trusts for it.
+ * Pure: `debianPackage` reads the files. Parses both formats, one-line (`*.list`) and deb822
+ * (`*.sources`); see sources.list(5).
  */
 
 export interface AptSource {
   readonly uri: string;
   readonly suites: readonly string[];
-  /** Keyring files, comma-separated; undefined if the entry names none or carries its key inline. */
+  /** Keyring files, comma-separated; undefined if the entry names none or has its key inline. */
   readonly signedBy: string | undefined;
 }
 
-/** Which distribution a machine is, and under which name its archive has the machine's own suite. */
+/** A machine's distribution, and the name of its own suite in the archive. */
 export interface Distribution {
   readonly kind: "debian" | "ubuntu";
   readonly codename: string;
 }
 
-/** What apt can fetch from without asking for a disc; it also knows `tor+`, `mirror+` and the like. */
+/** Schemes that apt fetches from without a disc, including `tor+`, `mirror+` and the like. */
 const FETCHABLE = /^(?:[a-z0-9+]*https?|mirror[a-z0-9+]*|ftp|file|copy):/;
 
-/** Entries of a `*.list` file that offer binary packages. A line that is not understood is left out. */
+/** Entries of a `*.list` file that offer binary packages. Lines that do not parse are skipped. */
 export function parseOneLineSources(text: string): AptSource[] {
   return text.split("\n").flatMap((line) => {
     const match = /^\s*deb\s+(?:\[([^\]]*)\]\s*)?(\S+)\s+(\S+)/.exec(line.replace(/#.*/, ""));
@@ -36,7 +36,7 @@ export function parseDeb822Sources(text: string): AptSource[] {
   const withoutComments = text.replaceAll("\r", "").replaceAll(/^#.*\n?/gm, "");
   return withoutComments.split(/\n\s*\n/).flatMap((stanza) => {
     const fields = new Map<string, string>();
-    // A line that starts with a space goes on with the field before it.
+    // A line that starts with a space continues the previous field.
     for (const field of stanza.split(/\n(?![ \t])/)) {
       const colon = field.indexOf(":");
       if (colon > 0) fields.set(field.slice(0, colon).toLowerCase(), field.slice(colon + 1));
@@ -61,7 +61,7 @@ export function parseDeb822Sources(text: string): AptSource[] {
   });
 }
 
-/** Takes the text of `os-release`; undefined if the machine is neither Debian, Ubuntu nor built on one. */
+/** Parses `os-release`. Undefined if the machine is neither Debian, Ubuntu nor derived from one. */
 export function parseDistribution(osRelease: string): Distribution | undefined {
   const value = (name: string): string | undefined =>
     new RegExp(`^${name}=["']?([^"'\\n]*)`, "m").exec(osRelease)?.[1];
@@ -76,13 +76,16 @@ export function parseDistribution(osRelease: string): Distribution | undefined {
   return undefined;
 }
 
-/** The entry of the distribution's main archive: not its security archive, not another vendor's. */
+/**
+ * The entry of the distribution's main archive, rather than its security archive or another
+ * vendor's.
+ */
 export function mainArchive(
   sources: readonly AptSource[],
   distribution: Distribution,
 ): AptSource | undefined {
   const names = new Set([distribution.codename, ...ALIASES[distribution.kind]]);
-  // The security archive has a name of its own on Debian, and on Ubuntu always `-security`.
+  // The security archive's suite has another name on Debian, and ends with `-security` on Ubuntu.
   return sources.find((source) => source.suites.some((suite) => names.has(suite)));
 }
 

@@ -1,10 +1,10 @@
 /**
- * The nats-server package of the distribution's next suite, for Debian and Ubuntu machines that reach
- * their package mirror and not GitHub. The binary alone is taken out of the package: nothing is
- * installed, no root is needed, and the machine's own lists and settings stay as they are.
+ * The nats-server package of the distribution's next suite, for Debian and Ubuntu machines that
+ * reach their package mirror but not GitHub. Only the binary is extracted: nothing is installed, no
+ * root is needed, and the machine's own lists and settings are not changed.
  *
- * apt does the fetching, and so the checking of signatures and digests, with a private configuration:
- * one source line (the machine's own mirror and keys, another suite), and private folders.
+ * apt fetches the package and checks its signatures and digests, with a private configuration: one
+ * source line (the machine's own mirror and keys, another suite) and private folders.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,26 +20,29 @@ import { putIntoCache, withWorkFolder } from "./BinaryCache.ts";
 import { lastLines, runProgram } from "./runProgram.ts";
 import type { PlaceAnswer, Search } from "./Search.ts";
 
-/** The lists are some 10 MB, the package 5: far less on any network worth waiting for. */
+/** The lists are some 10 MB and the package 5 MB, which take far less on a usable network. */
 const APT_TIMEOUT_MS = 120_000;
-/** apt's own, for one connection: an unreachable mirror is given up soon. */
+/** apt's limit for one connection, so that an unreachable mirror fails soon. */
 const CONNECT_TIMEOUT_S = 10;
 const APT_VERSION_TIMEOUT_MS = 10_000;
 const UNPACK_TIMEOUT_MS = 60_000;
 
 /**
- * Newest enough first. Debian 14 (`forky`) has 2.15 and will keep it; `testing` and `sid` serve the
- * years after it and mirrors without it. Ubuntu has a fixed name for the series in the making.
+ * The suites to try, in order. Debian 14 (`forky`) has 2.15 and will keep it; `testing` and `sid`
+ * are for later years and for mirrors without it. `devel` is Ubuntu's name of the series in
+ * development.
  */
 const SUITES = { debian: ["forky", "testing", "sid"], ubuntu: ["devel"] } as const;
 const COMPONENT = { debian: "main", ubuntu: "universe" } as const;
-/** For entries that name no keys; without the file, apt falls back to the keys it always trusts. */
+/**
+ * Used for entries that name no keys. Without the file, apt uses the keys that it always trusts.
+ */
 const KEYRING = {
   debian: "/usr/share/keyrings/debian-archive-keyring.gpg",
   ubuntu: "/usr/share/keyrings/ubuntu-archive-keyring.gpg",
 } as const;
 
-/** Never rejects for what apt, the mirror or the disk did: that is `failed`. */
+/** Fetches the package. Failures of apt, the mirror or the disk are `failed`, never a rejection. */
 export async function debianPackage(search: Search): Promise<PlaceAnswer> {
   const distribution = parseDistribution(readText(join(search.etcFolder, "os-release")));
   if (search.platform !== "linux" || distribution === undefined) {
@@ -100,12 +103,14 @@ function fromSuite(search: Search, line: string): Promise<PlaceAnswer> {
 function sourceLine(distribution: Distribution, source: AptSource, suite: string): string {
   const fallback = KEYRING[distribution.kind];
   const keys = source.signedBy ?? (existsSync(fallback) ? fallback : undefined);
-  // Packages only: machines may be set up to fetch icons and command names for every source.
+  // Only packages: a machine may be configured to fetch icons and command names for every source.
   const options = ["target=Packages", ...(keys === undefined ? [] : [`signed-by=${keys}`])];
   return `deb [${options.join(" ")}] ${source.uri} ${suite} ${COMPONENT[distribution.kind]}`;
 }
 
-/** A file for `apt-get -c`, which is read after the machine's own: proxies stay, these settings win. */
+/**
+ * Writes a file for `apt-get -c`, read after the machine's own: proxies stay, these settings win.
+ */
 function writeAptConfig(folder: string, line: string): string {
   mkdirSync(join(folder, "state", "lists", "partial"), { recursive: true });
   mkdirSync(join(folder, "cache", "archives", "partial"), { recursive: true });
@@ -119,7 +124,7 @@ function writeAptConfig(folder: string, line: string): string {
     "Dir::State": join(folder, "state"),
     "Dir::State::Lists": join(folder, "state", "lists"),
     "Dir::Cache": join(folder, "cache"),
-    // Run by root, apt would become a user who may not enter the folder.
+    // Run by root, apt would switch to a user without access to the folder.
     "APT::Sandbox::User": "",
     "APT::Get::AllowUnauthenticated": "false",
     "Acquire::AllowInsecureRepositories": "false",
@@ -128,10 +133,10 @@ function writeAptConfig(folder: string, line: string): string {
     "Acquire::Retries": "1",
     "Acquire::http::Timeout": String(CONNECT_TIMEOUT_S),
     "Acquire::https::Timeout": String(CONNECT_TIMEOUT_S),
-    // Without it, a mirror that cannot be reached is only a warning of `update`.
+    // Without it, an unreachable mirror is only a warning of `update`.
     "APT::Update::Error-Mode": "any",
   };
-  // Hooks would clean the machine's caches; a default release would be missing from our one source.
+  // Hooks would clean the machine's caches, and the one source lacks a default release.
   const cleared = [
     "APT::Update::Pre-Invoke",
     "APT::Update::Post-Invoke",
@@ -157,7 +162,7 @@ function machineSources(etcFolder: string): AptSource[] {
   ];
 }
 
-/** Empty if there is no such file: a machine may have either form of sources, or no apt at all. */
+/** Empty if there is no such file: a machine may have either format of sources, or no apt. */
 function readText(file: string): string {
   try {
     return readFileSync(file, "utf8");

@@ -1,11 +1,11 @@
 /**
- * Finds a nats-server binary that is new enough, so that nobody has to install one first. Owns the
- * order of the places and the error that lists what was tried; each place is a file of its own:
+ * Finds a nats-server binary that is new enough, so that a user need not install one first. Owns
+ * the order of the places and the error that lists what was tried. Each place is a file of its own:
  *
- *   `NATS_SERVER` → PATH → the user's cache → the official release → the distribution's next suite
+ * `NATS_SERVER` → PATH → the user's cache → the official release → the distribution's next suite
  *
- * `NATS_SERVER` is an order, not a hint: if it does not work, nothing else is tried. A server that
- * already runs elsewhere (`--nats`, `NATS_URL`) is not looked for here. Feeds `NatsServer`, `cli/dev.ts`
+ * `NATS_SERVER` is an order, not a hint: if that binary does not work, nothing else is tried.
+ * Running servers (`--nats`, `NATS_URL`) are not looked for here. Feeds `NatsServer`, `agents dev`
  * and the test kit.
  */
 import { homedir } from "node:os";
@@ -29,15 +29,17 @@ export interface FoundServer {
 }
 
 export interface FindOptions {
-  /** Its `NATS_SERVER`, `PATH` and cache folder variables are read; default: this process's. */
+  /**
+   * Provides `NATS_SERVER`, `PATH` and the variables of the cache folder. Default: this process's.
+   */
   readonly env?: NodeJS.ProcessEnv;
-  /** Gets a line for people where it takes more than a second; default: nobody is told. */
+  /** Receives a readable line about work that takes more than a second. Default: none. */
   readonly onProgress?: (line: string) => void;
-  /** What differs from the machine that this runs on: for tests and for mirrors of the releases. */
+  /** Differences from the actual machine, for tests and for mirrors of the releases. */
   readonly machine?: Partial<Omit<Search, "env" | "progress" | "signal">>;
 }
 
-/** `NATS_SERVER` names something that does not run, is no nats-server, or is too old. */
+/** `NATS_SERVER` names a file that does not run, is not nats-server, or is too old. */
 export class NatsServerUnusable extends Data.TaggedError("NatsServerUnusable")<{
   readonly path: string;
   readonly why: string;
@@ -50,7 +52,7 @@ export class NatsServerUnusable extends Data.TaggedError("NatsServerUnusable")<{
   }
 }
 
-/** No place had a binary; `tried` says in order what each one answered. */
+/** No place had a usable binary. `tried` lists the places and their reasons, in order. */
 export class NatsServerNotFound extends Data.TaggedError("NatsServerNotFound")<{
   readonly tried: readonly { readonly place: ServerSource; readonly why: string }[];
 }> {
@@ -64,7 +66,7 @@ export class NatsServerNotFound extends Data.TaggedError("NatsServerNotFound")<{
   }
 }
 
-/** Fetches one into the cache if it has to. Interrupting it stops a download. */
+/** Finds a binary, and downloads one into the cache if needed. Interrupting it stops a download. */
 export const findNatsServer = (
   options: FindOptions = {},
 ): Effect.Effect<FoundServer, NatsServerUnusable | NatsServerNotFound> =>
@@ -85,7 +87,7 @@ const PLACES: readonly (readonly [ServerSource, (search: Search) => Promise<Plac
   ["the distribution's next suite", debianPackage],
 ];
 
-/** Those that take long enough to be spoken of while they are asked. */
+/** The places that take long enough to report progress. */
 const FETCHING: ReadonlySet<ServerSource> = new Set<ServerSource>([
   "the official release",
   "the distribution's next suite",

@@ -1,9 +1,10 @@
 /**
- * The official release from GitHub: downloaded, its digest checked before anything reads it, unpacked
- * into the cache. Digests of the common platforms are pinned here; those of the others come from the
- * release's own SHA256SUMS, so for them the trust ends at GitHub.
+ * Fetches the official release from GitHub: downloads it, checks its digest before anything reads
+ * it, and unpacks it into the cache. Digests of the common platforms are pinned here. Those of the
+ * others come from the release's own SHA256SUMS, so for them GitHub is trusted.
  *
- * Patience is short where nothing comes, so that an offline machine moves on, and long where it does.
+ * Timeouts are short while nothing arrives, so that an offline machine moves on, and long
+ * otherwise.
  */
 import { createHash } from "node:crypto";
 import { createWriteStream } from "node:fs";
@@ -21,16 +22,16 @@ const PINNED_SHA256: Readonly<Record<string, string>> = {
   "linux-arm64": "673a98d3faa79dde3f9ebf16d6dfac36a5f694e7ad2015e4954dd7939c85cd4c",
 };
 
-/** From asking to the first byte, redirects included: a live network takes one second. */
+/** From the request to the first byte, redirects included. A working network takes one second. */
 const ANSWER_TIMEOUT_MS = 5_000;
-/** Between two pieces of a body: past it the line is dead. */
+/** Between two chunks of a body. After it the connection counts as dead. */
 const STALL_TIMEOUT_MS = 15_000;
-/** Releases are about 8 MiB; far above it, something else is being sent. */
+/** Releases are about 8 MiB. A far larger body is something else. */
 const DOWNLOAD_BYTES_MAX = 64 * 1024 * 1024;
 const SUMS_BYTES_MAX = 64 * 1024;
 const UNPACK_TIMEOUT_MS = 60_000;
 
-/** Node's names of platforms and processors → those in the release's file names. */
+/** Maps Node's names of platforms and processors to those in the release's file names. */
 const OS_NAMES: Readonly<Record<string, string>> = { win32: "windows" };
 const ARCH_NAMES: Readonly<Record<string, string>> = {
   x64: "amd64",
@@ -39,7 +40,10 @@ const ARCH_NAMES: Readonly<Record<string, string>> = {
   ppc64: "ppc64le",
 };
 
-/** Never rejects for what the network, the archive or the disk did: that is `failed`. */
+/**
+ * Fetches the release. Failures of the network, the archive or the disk are `failed`, never a
+ * rejection.
+ */
 export async function githubRelease(search: Search): Promise<PlaceAnswer> {
   const os = OS_NAMES[search.platform] ?? search.platform;
   const target = `${os}-${ARCH_NAMES[search.arch] ?? search.arch}`;
@@ -60,7 +64,7 @@ export async function githubRelease(search: Search): Promise<PlaceAnswer> {
       }
       const member = `${folderName}/${binaryName(search.platform)}`;
       const end = await runProgram("tar", ["-xzf", archiveName, member], {
-        cwd: folder, // a Windows path after -f would be taken for a host name by some tars
+        cwd: folder, // some tars read a Windows path after -f as a host name
         timeoutMs: UNPACK_TIMEOUT_MS,
         signal: search.signal,
       });
@@ -73,7 +77,7 @@ export async function githubRelease(search: Search): Promise<PlaceAnswer> {
   }
 }
 
-/** Writes what `url` gives to `file` and returns its sha256 in hex. */
+/** Downloads `url` to `file` and returns its sha256 in hex. */
 async function download(search: Search, url: string, file: string): Promise<string> {
   const hash = createHash("sha256");
   await pipeline(async function* () {
@@ -97,7 +101,7 @@ async function listedSha256(search: Search, archiveName: string): Promise<string
   return undefined;
 }
 
-/** What `url` gives, piece by piece; throws when it is silent or goes on for too long. */
+/** The chunks of the body at `url`. Throws when it stalls or exceeds `bytesMax`. */
 async function* bodyOf(
   search: Search,
   url: string,
@@ -128,7 +132,7 @@ async function* bodyOf(
   }
 }
 
-/** fetch hides what happened ("fetch failed") in a chain of causes: the innermost says it. */
+/** The innermost cause's message: `fetch` itself only reports "fetch failed". */
 function reasonOf(error: unknown): string {
   let inner = error;
   while (inner instanceof Error && inner.cause instanceof Error) inner = inner.cause;

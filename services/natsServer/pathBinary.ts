@@ -1,6 +1,6 @@
 /**
- * The `nats-server` that the machine has: the first on PATH that is new enough. Older ones in front
- * of it are passed over, as they may belong to something else that needs them.
+ * Finds the machine's own `nats-server`: the first on PATH that is new enough. Older ones before it
+ * are skipped, as other programs may need them.
  */
 import { accessSync, constants, statSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { binaryName, checkBinary, type PlaceAnswer, type Search } from "./Search
 import { versionText } from "./ServerVersion.ts";
 
 export async function pathBinary(search: Search): Promise<PlaceAnswer> {
-  // Windows spells it `Path`, and a copied environment has lost Node's indifference to case.
+  // Windows names it `Path`, and a copied environment is case-sensitive, unlike Node's own.
   const folders = search.env["PATH"] ?? search.env["Path"] ?? "";
   const reasons: string[] = [];
   for (const folder of folders.split(search.platform === "win32" ? ";" : ":")) {
@@ -29,6 +29,6 @@ function isProgram(path: string): boolean {
     accessSync(path, constants.X_OK);
     return statSync(path).isFile();
   } catch {
-    return false; // not there, or not ours to run: both mean to look further
+    return false; // absent or not executable: the search continues
   }
 }

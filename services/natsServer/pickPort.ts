@@ -1,19 +1,22 @@
 /**
- * Picks a TCP port on 127.0.0.1 that nobody listens on now, for a server that will keep it.
+ * Picks a TCP port on 127.0.0.1 that no program listens on, for a server that keeps it.
  *
- * Not by listening on port 0: that gives a port of the range from which outgoing connections take
- * theirs. While the server is down, a client that reconnects to such a port can be given that very
- * port as its own, connects to itself, and the server can then never come back on it.
+ * Listening on port 0 would return a port of the ephemeral range, from which outgoing connections
+ * take theirs. While the server is down, a client that reconnects to such a port may be assigned
+ * that very port as its own. It then connects to itself, and the server can never listen there
+ * again.
  */
 import { createServer } from "node:net";
 
-/** Below every common ephemeral range (Linux from 32768, others from 49152), above registered ones. */
+/**
+ * Below every common ephemeral range (Linux from 32768, others from 49152), above registered ones.
+ */
 const PORT_MIN = 20_000;
 const PORT_MAX = 32_000;
-/** So many taken ports in a row at random means that the machine has none. */
+/** After this many taken ports, chosen at random, the machine has none free. */
 const ATTEMPTS_MAX = 200;
 
-/** Somebody else may still take the port before its user listens: on failure pick again. */
+/** Another program may take the port before the caller listens; the caller then picks again. */
 export async function pickPort(): Promise<number> {
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
     const port = PORT_MIN + Math.floor(Math.random() * (PORT_MAX - PORT_MIN));

@@ -1,7 +1,7 @@
 /**
- * Runs a short-lived program to its end and says how it ended, as a value: it never rejects. Bounded
- * in time and in what it keeps of the output, because the finder runs binaries that it knows nothing
- * about. The long-lived server itself is `ServerProcess`'s business.
+ * Runs a short-lived program to its end and returns how it ended, as a value. Bounds its time and
+ * the output that is kept, because the finder runs binaries that it knows nothing about. The
+ * long-lived server itself is a `ServerProcess`.
  */
 import { spawn } from "node:child_process";
 
@@ -21,12 +21,13 @@ export interface ProgramOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Enough for any version line, digest list or apt complaint; more is dropped from the front. */
+/** Enough for a version line, a digest list or apt's errors. Older output is dropped. */
 const OUTPUT_CHARS_MAX = 64 * 1024;
 
 /**
- * `exited` means a normal end with any code; a program that cannot be started, is killed by a signal
- * or takes longer than `timeoutMs` (it is then killed) is `failed`, with the reason in words.
+ * Never rejects. `exited` is a normal end with any code. A program that cannot be started, is
+ * killed by a signal or takes longer than `timeoutMs` (it is then killed) is `failed`, with the
+ * reason.
  */
 export function runProgram(
   program: string,
@@ -49,7 +50,7 @@ export function runProgram(
     };
     const giveUp = (why: string): void => {
       child.kill("SIGKILL");
-      // Its own children may keep the pipes open; they are of no more interest.
+      // Its own children may keep the pipes open.
       child.stdout.destroy();
       child.stderr.destroy();
       end({ kind: "failed", why });
@@ -75,7 +76,7 @@ export function runProgram(
   });
 }
 
-/** The last `lines` lines that say anything, on one line: for the reason in an error. */
+/** The last `lines` non-empty lines, joined into one, for the reason of an error. */
 export function lastLines(text: string, lines: number): string {
   return text
     .split("\n")

@@ -1,4 +1,4 @@
-/** The ambient-context port on AsyncLocalStorage; and `getCurrentAgent()`, which reads it. */
+/** The ambient-context port on AsyncLocalStorage, and `getCurrentAgent()`, which reads it. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import * as Layer from "effect/Layer";
 import { Ambient, type AmbientShape } from "../../core/turn/Ambient.ts";
@@ -9,7 +9,7 @@ import type { AgentEmail } from "../../core/mail/AgentEmail.ts";
 import { webhookOf, type CurrentWebhook } from "../../core/input/webhookOf.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 
-// One store for the process: user code asks for the current agent without holding anything of ours.
+// One store per process, because user code asks for the current agent without a handle.
 const storage = new AsyncLocalStorage<Turn>();
 
 export const asyncAmbient: AmbientShape = {
@@ -19,29 +19,34 @@ export const asyncAmbient: AmbientShape = {
 
 export const asyncAmbientLayer = Layer.succeed(Ambient, asyncAmbient);
 
-/** The agent that the running code is of, for calls that it makes (`CallClient`). */
+/**
+ * The agent whose code is running, for calls that it makes (`CallClient`). Undefined outside a
+ * turn.
+ */
 export const callingAgent = (): ActiveAgent | undefined => {
   const owner = storage.getStore()?.owner;
   return owner instanceof ActiveAgent ? owner : undefined;
 };
 
-/** Which agent the running code belongs to, and in whose context (`protocol.md` §6.6). */
+/** The agent whose code is running, and what it runs for. */
 export interface CurrentAgent<A = Agent<unknown>> {
   readonly agent: A | undefined;
   readonly connection: Connection | undefined;
   readonly request: Request | undefined;
   readonly email: AgentEmail | undefined;
-  /** Set in the turn of a webhook, and nowhere else. */
+  /** Set in the turn of a webhook only. */
   readonly webhook: CurrentWebhook | undefined;
-  /** Which run of a durable input this is, from 1: past 1, an earlier one failed or its host died. */
+  /**
+   * Number of this run of a durable input, from 1. Above 1, an earlier run failed or its host died.
+   */
   readonly attempt: number;
 }
 
-/** Every field is undefined (`attempt` 1) outside of a turn. `A` is what the caller knows, unchecked. */
+/** Outside of a turn every field is undefined, and `attempt` is 1. The type `A` is not checked. */
 export function getCurrentAgent<A extends object = Agent<unknown>>(): CurrentAgent<A> {
   const turn = storage.getStore();
   return {
-    // The caller's word: it wrote the class whose code is running.
+    // Not checked: the caller wrote the class whose code is running.
     agent: callingAgent()?.agent as object as A | undefined,
     connection: turn?.connection,
     request: turn?.request,

@@ -1,12 +1,15 @@
-/** The machine's clock, timers and randomness as `core/time/Time`: what processes run on. */
+/** The machine's clock, timers and randomness as `core/time/Time`. Used by every process. */
 import { randomFillSync } from "node:crypto";
 import * as Layer from "effect/Layer";
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 
-/** Node runs longer timers at once; a longer wait is made of several. */
+/** Node runs a longer timer at once, so a longer wait is made of several timers. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 const ID_BYTES = 16;
-/** Random bytes are fetched for this many ids at once: one at a time, fetching is most of an id's cost. */
+/**
+ * Random bytes are fetched for this many ids at once: fetched singly, they are most of an id's
+ * cost.
+ */
 const IDS_AT_ONCE = 256;
 
 function idMaker(): () => string {

@@ -1,10 +1,11 @@
 /**
  * Outgoing webhooks on node:http and node:https (`core/outgoing/Outgoing`).
  *
- * 1. Every address that the host's name resolves to must be public, and only those are connected to: the
- *    check is within the connection's own look-up, so that no second look-up can answer otherwise.
- * 2. Nothing is written before the connection's real peer has been checked too.
- * 3. A connection is used once: a kept one would have been checked for another call.
+ * 1. Every address that the host's name resolves to must be public, and only those addresses are
+ *    connected to. The check is part of the connection's own look-up, so no second look-up can
+ *    return other addresses.
+ * 2. Nothing is written before the address of the connection's actual peer has been checked too.
+ * 3. A connection is used once: a kept connection would have been checked for another call.
  */
 import { createHmac } from "node:crypto";
 import { lookup, type LookupAddress, type LookupAllOptions } from "node:dns";
@@ -20,13 +21,13 @@ import {
 } from "../../core/outgoing/Outgoing.ts";
 import { isPublicAddress } from "./PublicAddress.ts";
 
-/** A name or an address that may not be called. */
+/** A name or an address that webhooks may not be sent to. */
 class NotPublic extends Error {}
 
 const notPublic = (host: string): NotPublic =>
   new NotPublic(`${host} is not an address of the public internet (allowPrivate would allow it)`);
 
-/** What says where a name leads and whom it may reach; tests have their own. */
+/** Resolves names and decides which addresses are public. Tests provide their own. */
 export interface Resolver {
   readonly lookup: (
     hostname: string,
@@ -36,7 +37,7 @@ export interface Resolver {
   readonly isPublic: (address: string) => boolean;
 }
 
-/** Rule 1. */
+/** A look-up that fails unless every address is public (rule 1). */
 const publicLookup =
   ({ isPublic, ...resolver }: Resolver): LookupFunction =>
   (hostname, options, callback) => {
@@ -58,6 +59,7 @@ function refusal({ hostname }: URL): string | undefined {
     : undefined;
 }
 
+/** The adapter with a resolver. */
 export function outgoingBy(resolver: Resolver): OutgoingShape {
   return {
     refusal,
@@ -93,7 +95,7 @@ function post(resolver: Resolver, url: URL, request: OutgoingRequest): Promise<O
     });
     sent.once("response", (response) => {
       resolve({ _tag: "Answered", status: response.statusCode ?? 0 });
-      // Only the status is of interest; a body without end must not hold the connection.
+      // Only the status is used, and an endless body must not hold the connection.
       sent.destroy();
     });
     sent.on("error", (error: NodeJS.ErrnoException) => {

@@ -1,7 +1,8 @@
 /**
- * The log of a process: one JSON object a line, or on a terminal a line for people. To standard error,
- * so that what a command prints stays clean for scripts. What would control a terminal is escaped; a line feed in
- * a text line is followed by spaces, so that no field looks like a line of its own.
+ * The log of a process: one JSON object per line, or a readable line on a terminal. Written to
+ * standard error, so that a command's own output stays clean for scripts. Control characters are
+ * escaped. A line feed in a text line is followed by spaces, so that no field looks like a line of
+ * its own.
  */
 import * as Layer from "effect/Layer";
 import { printable } from "../../core/telemetry/printable.ts";
@@ -13,12 +14,13 @@ export type LogLevel = "debug" | "info" | "warn" | "error";
 const LEVELS: ReadonlyArray<LogLevel> = ["debug", "info", "warn", "error"];
 
 export interface ProcessLogOptions {
-  /** Lines below it are dropped. Default `info`. */
+  /** Lines below this level are dropped. Default `info`. */
   readonly level?: LogLevel;
-  /** Default: `text` on a terminal, else `json`. */
+  /** Default: `text` on a terminal, otherwise `json`. */
   readonly format?: "json" | "text";
-  /** Shown in each line. */
+  /** Added to each line. */
   readonly fields?: LogFields;
+  /** Default: standard error. `line` ends with a line feed. */
   readonly write?: (line: string) => void;
   readonly time?: TimeShape;
 }
@@ -34,9 +36,9 @@ export function processLog(options: ProcessLogOptions = {}): LogShape {
   const from = LEVELS.indexOf(level);
   const at =
     (name: LogLevel, rank: number) =>
-    (message: string, told: LogFields = {}): void => {
+    (message: string, own: LogFields = {}): void => {
       if (rank < from) return;
-      const fields = { ...always, ...told };
+      const fields = { ...always, ...own };
       const iso = new Date(time.nowMs()).toISOString();
       const line =
         format === "json"
@@ -54,7 +56,7 @@ function jsonLine(time: string, level: LogLevel, message: string, fields: LogFie
   try {
     return JSON.stringify({ time, level, message, ...fields }) + "\n";
   } catch {
-    // A field that JSON can't carry must not cost the line.
+    // A field that JSON can't represent must not lose the line.
     return JSON.stringify({ time, level, message, fields: String(fields) }) + "\n";
   }
 }

@@ -1,7 +1,8 @@
 /**
- * Which IP addresses are of the public internet: what a server that calls URLs of strangers may reach.
- * After IANA's special-purpose registries; metadata services (169.254.169.254, fd00:ec2::254) are within
- * them. An IPv4 address in IPv6 clothes is judged by what it wears.
+ * Decides which IP addresses belong to the public internet: the addresses that a server may reach
+ * when it calls URLs of strangers. Based on IANA's special-purpose registries, which include
+ * metadata services (169.254.169.254, fd00:ec2::254). An IPv4 address embedded in an IPv6 address
+ * is judged as that IPv4 address.
  */
 import { BlockList, isIP, isIPv4 } from "node:net";
 
@@ -26,7 +27,7 @@ for (const [network, prefix] of [
   // prettier-ignore
   special.addSubnet(network, prefix, "ipv4");
 
-/** All of unicast IPv6 that is given out; within it what is not: protocol assignments, documentation, 6to4. */
+/** All allocated unicast IPv6. Excluded from it: protocol assignments, documentation, 6to4. */
 const global6 = new BlockList();
 global6.addSubnet("2000::", 3, "ipv6");
 for (const [network, prefix] of [
@@ -38,13 +39,13 @@ for (const [network, prefix] of [
   // prettier-ignore
   special.addSubnet(network, prefix, "ipv6");
 
-/** NAT64's well-known prefix: its last 32 bits are the IPv4 address that is meant. */
+/** NAT64's well-known prefix: the last 32 bits of an address are the IPv4 destination. */
 const nat64 = new BlockList();
 nat64.addSubnet("64:ff9b::", 96, "ipv6");
 const mapped = new BlockList();
 mapped.addSubnet("::ffff:0:0", 96, "ipv6");
 
-/** False also for what is no address. */
+/** False also for text that is no IP address. IPv6 may have brackets or a zone. */
 export function isPublicAddress(address: string): boolean {
   const bare = address.replace(/^\[|\]$|%.*$/g, "");
   if (isIP(bare) === 0) return false;
@@ -54,7 +55,7 @@ export function isPublicAddress(address: string): boolean {
   return global6.check(bare, "ipv6") && !special.check(bare, "ipv6");
 }
 
-/** The last 32 bits of an IPv6 address, as IPv4 is written. */
+/** The last 32 bits of an IPv6 address, in IPv4 notation. */
 function lastFourBytes(address: string): string {
   const dotted = /(\d+\.\d+\.\d+\.\d+)$/.exec(address)?.[1];
   if (dotted !== undefined) return dotted;

@@ -1,13 +1,14 @@
 /**
- * The `fetch` that agent code makes waits for the commits before it: a call to the outside must not
- * tell of a write that a crash could still undo (the output gate, for what the runtime does not send).
+ * Makes the `fetch` of agent code wait for the commits before it: a request to the outside must not
+ * depend on a write that a crash could still undo. This is the output gate for what the runtime
+ * does not send itself.
  */
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { asyncAmbient } from "./AsyncAmbient.ts";
 
 const GATED = Symbol.for("agents.gatedFetch");
 
-/** Replaces the global `fetch`, once per process; outside of a turn it is the platform's own. */
+/** Replaces the global `fetch`, once per process. Outside of a turn requests do not wait. */
 export function installGatedFetch(): void {
   const plain = globalThis.fetch;
   if (GATED in plain) return;

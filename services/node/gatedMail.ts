@@ -1,14 +1,15 @@
 /**
- * Mail that leaves agent code past its lane waits for the commits before it, like its `fetch` (`gatedFetch`): what
- * `env.EMAIL.send` tells the world, and what `routeAgentEmail` gives to another agent.
+ * Makes mail that agent code sends without the mail lane wait for the commits before it, as its
+ * `fetch` does (`gatedFetch`): mail of `env.EMAIL.send`, and mail that `routeAgentEmail` passes to
+ * another agent.
  */
 import type { MailDrop } from "../../core/mail/mailDrop.ts";
 import type { MailTransportShape } from "../../core/mail/MailTransport.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { asyncAmbient } from "./AsyncAmbient.ts";
 
-/** Outside of a turn there is nothing to wait for. */
-async function commits(): Promise<void> {
+/** Resolves when the current turn's commits are stored. At once outside of a turn. */
+async function priorCommits(): Promise<void> {
   const owner = asyncAmbient.current()?.owner;
   if (owner instanceof ActiveAgent) await owner.flush();
 }
@@ -16,15 +17,15 @@ async function commits(): Promise<void> {
 export const gatedDrop =
   (drop: MailDrop): MailDrop =>
   async (id, mail) => {
-    await commits();
+    await priorCommits();
     return drop(id, mail);
   };
 
-/** For `env.EMAIL` only: the lane itself waits for its commit in its own way. */
+/** For `env.EMAIL` only: the mail lane waits for its commit itself. */
 export const gatedTransport = (transport: MailTransportShape): MailTransportShape => ({
   configured: transport.configured,
   send: async (mail) => {
-    await commits();
+    await priorCommits();
     return transport.send(mail);
   },
 });

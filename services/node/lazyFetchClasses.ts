@@ -1,8 +1,8 @@
 /**
- * Puts lazy requests and responses in the place of the platform's, once per process: `new Response(…)`
- * in an agent's code makes one that is built as far as it is looked at, and `fetch` and
- * `new Request(…)` are given the real request behind a lazy one. Classes derived from the
- * platform's, and everything unusual, are made by the platform's.
+ * Replaces the platform's `Request` and `Response` with lazy ones, once per process.
+ * `new Response(…)` in an agent's code makes an object whose parts are built when they are read;
+ * `fetch` and `new Request(…)` receive the platform's request behind a lazy one. Subclasses of the
+ * platform's classes, and unusual arguments, use the platform's own.
  */
 import { LazyRequest } from "../../core/http/LazyRequest.ts";
 import { LazyResponse } from "../../core/http/LazyResponse.ts";

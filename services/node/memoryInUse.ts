@@ -1,27 +1,34 @@
 /**
- * How much of its memory a process has in use, by its own books: what V8 has allocated, pages, SQLite's heap. Not by the
- * kernel's, where what was freed for reuse still counts as taken. Joined with a host by `cli/joinProcess`.
+ * Measures how much of its memory a process uses, as its allocators count it: V8's heap, pages and
+ * SQLite's heap. The kernel's count is not used, because it includes memory that was freed for
+ * reuse. Read by a host (`HostServices.memoryInUse`).
  */
 import { totalmem } from "node:os";
 import { getHeapStatistics } from "node:v8";
 
-/** Part of the machine's (or container's) memory for agents: the broker, the gateway and the kernel's cache have the rest. */
+/**
+ * Part of the machine's (or container's) memory for agents. The rest is for the broker, the gateway
+ * and the kernel's cache.
+ */
 const SHARE = 0.5;
-/** Part of V8's limit that may be in use: nearer to it, it does little but collect garbage, and at it the process ends. */
+/**
+ * Part of V8's limit that may be in use. Nearer to the limit V8 mostly collects garbage, and at the
+ * limit the process ends.
+ */
 const HEAP_SHARE = 0.75;
 
-/** Bytes that agents may take on this machine, where nobody says. */
+/** The default of the bytes that agents may use on this machine. */
 export function memoryDefault(): number {
   const constrained = process.constrainedMemory();
-  // Without a control group it is 0, or what a 64-bit counter holds.
+  // Without a control group it is 0, or the largest 64-bit number.
   const bytes = constrained > 0 ? Math.min(constrained, totalmem()) : totalmem();
   return Math.floor(bytes * SHARE);
 }
 
-/** 0: none; 1: all of `bytesMax`, or of what V8 can hold. */
+/** Returns a function for the share in use: 0 is none, 1 is all of `bytesMax` or of V8's limit. */
 export function memoryInUse(options: {
   readonly bytesMax: number;
-  /** What V8 does not know of. */
+  /** Bytes outside of V8's heap: pages, and SQLite's heap. */
   readonly databaseBytes: () => number;
 }): () => number {
   const { bytesMax, databaseBytes } = options;

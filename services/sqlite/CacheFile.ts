@@ -1,16 +1,18 @@
 /**
- * One agent's file in the local cache: the pages in order, and behind the last of them what says that they are whole, and
- * its length (u32, little-endian), with which the file ends. That meta is a `Frame`:
+ * One agent's file in the local cache: the pages in order, then the meta, which states that the
+ * pages are complete, then the meta's length (u32, little-endian). The meta is a `Frame`:
  *
- *     {"v":1,"crc":"…","class":…,"name":…,"seq":…,"pages":…,"core":bytes of it}\n crc32 of each page (u32, little-endian) · core
+ *     {"v":1,"crc":"…","class":…,"name":…,"seq":…,"pages":…,"core":bytes of it}\n
+ *     crc32 of each page (u32, little-endian) · core
  *
- * 1. The length is made zero before the first write to the pages, and the meta written last, at close. So there is a
- *    meta only behind pages that match it, but for a failing disk or a crash of the machine: those are found by the
- *    frame's checksum, or by that of each page when it is read.
- * 2. The file is a shortcut and never the truth: nothing is fsynced, and whoever finds it damaged throws it away and
- *    replays.
- * 3. One file, written in place: agents that come and go are many, and to make, rename or remove a file costs more than
- *    to write it.
+ * 1. The length is set to zero before the first write to the pages, and the meta is written last,
+ *    at close. A meta therefore stands only behind pages that match it. The exceptions are a
+ *    failing disk and a crash of the machine; the frame's checksum finds those, or a page's when it
+ *    is read.
+ * 2. The file is a shortcut and never the truth. Nothing is fsynced, and a damaged file is removed
+ *    and the journal replayed.
+ * 3. It is one file, written in place: agents wake and hibernate often, and creating, renaming or
+ *    removing a file costs more than writing it.
  *
  * Fed by `PageImage`.
  */
@@ -26,9 +28,12 @@ import { PAGE_SIZE } from "./PagePool.ts";
 /** Ending of a cache file's name. */
 export const CACHE_ENDING = ".image";
 
-/** Of the meta's length. */
+/** Size of the field that holds the meta's length. */
 const LENGTH_BYTES = 4;
-/** Read at once from the file's end: the meta of a small database, which most are, and its length. */
+/**
+ * Read at once from the file's end. Holds the meta of a small database, as most are, and its
+ * length.
+ */
 const TAIL_BYTES = 4096;
 
 export interface CacheMeta {
@@ -42,9 +47,9 @@ export class CacheFile {
   private readonly id: AgentId;
   private readonly path: string;
   private readonly files: OpenFiles;
-  /** Whether a meta may be there; it must not while the pages change. */
+  /** Whether the file may have a meta. It must have none while the pages change. */
   private metaLeft = true;
-  /** Of the meta that is there and matches the pages, where there is one. */
+  /** The meta that stands in the file and matches the pages, if there is one. */
   private clean: { readonly seq: Sequence; readonly pages: number } | undefined;
 
   /** `path` is without the ending. */
@@ -54,38 +59,38 @@ export class CacheFile {
     this.files = files;
   }
 
-  /** Undefined when there is none that can be trusted; never throws. */
+  /** The meta; undefined when there is none that can be trusted. Never throws. */
   readMeta(): CacheMeta | undefined {
     try {
       const fd = this.files.use(this.path, { make: false });
       const meta = fd === undefined ? undefined : decodeMeta(this.id, readTail(fd));
       this.clean = meta && { seq: meta.seq, pages: meta.crcs.length };
-      // Who looks through the folder may remove it: then the first write makes another.
+      // `cachedAgents` may remove the file. The first write then creates another.
       if (meta === undefined) this.release();
       return meta;
     } catch {
-      // Cut off, another release's or another agent's: the caller replays, which is always right.
+      // Truncated, or another release's or agent's: the caller replays, which is always correct.
       this.release();
       return undefined;
     }
   }
 
-  /** Fills `into` with the pages from `page` on. Throws when they are not all there. */
+  /** Fills `into` with the pages from `page` on. Throws when the file ends before. */
   read(page: number, into: Uint8Array): void {
     readAll(this.files.use(this.path), into, (page - 1) * PAGE_SIZE);
   }
 
-  /** Writes pages that follow each other, the first being `page`. Throws when the disk does. */
+  /** Writes consecutive pages from `page` on. Throws the disk's error. */
   write(page: number, bytes: Uint8Array): void {
     const fd = this.files.use(this.path);
     this.dropMeta(fd);
     writeAll(fd, bytes, (page - 1) * PAGE_SIZE);
   }
 
-  /** Rule 1. Throws when the disk does. */
+  /** Writes the meta, which makes the file complete (rule 1). Throws the disk's error. */
   writeMeta(meta: CacheMeta): void {
     const pages = meta.crcs.length;
-    // An agent that woke and committed nothing: what lies there says the same.
+    // The agent woke and committed nothing: the file has this meta already.
     if (this.clean?.seq === meta.seq && this.clean.pages === pages) return;
     const fd = this.files.use(this.path);
     this.dropMeta(fd);
@@ -96,12 +101,12 @@ export class CacheFile {
     this.metaLeft = true;
   }
 
-  /** Lets go of the descriptor. */
+  /** Closes the descriptor. */
   release(): void {
     this.files.close(this.path);
   }
 
-  /** Leaves nothing. */
+  /** Removes the file. */
   remove(): void {
     this.clean = undefined;
     this.metaLeft = false;
@@ -119,7 +124,10 @@ export class CacheFile {
   }
 }
 
-/** The agent of a cache file, by its own word; undefined where it says nothing that can be read. Throws when the disk does. */
+/**
+ * The agent that a cache file names; undefined when it has no readable meta. Throws the disk's
+ * error.
+ */
 export function idOfCache(path: string): AgentId | undefined {
   const fd = openSync(path, "r");
   try {
@@ -140,7 +148,7 @@ export function idOfCache(path: string): AgentId | undefined {
   }
 }
 
-/** The meta's frame, from the end of the file; undefined where there can be none. */
+/** The meta's frame, from the end of the file; undefined when there is none. */
 function readTail(fd: number): { readonly frame: Uint8Array; readonly pages: number } | undefined {
   const { size } = fstatSync(fd);
   if (size < LENGTH_BYTES) return undefined;
@@ -173,7 +181,7 @@ function writeAll(fd: number, bytes: Uint8Array, position: number): void {
   while (at < bytes.length) at += writeSync(fd, bytes, at, bytes.length - at, position + at);
 }
 
-/** The frame and its length: what follows the pages. */
+/** The bytes behind the pages: the frame and its length. */
 function encodeMeta(id: AgentId, { seq, core, crcs }: CacheMeta): Uint8Array {
   const body = new Uint8Array(crcs.length * 4 + core.length);
   const view = new DataView(body.buffer);

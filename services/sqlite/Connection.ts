@@ -1,14 +1,14 @@
 /**
  * One SQLite connection over a `PageFile`: settings, prepared statements, queries, transactions.
  *
- * Settings, and why: `journal_mode` MEMORY, since rollback is all that a journal is for here (the page
- * file keeps uncommitted pages apart, so nothing half-written is ever committed); `synchronous` OFF,
- * durability being the journal event's; `locking_mode` EXCLUSIVE, nobody else opens it; no lookaside,
- * 48 KB that a thousand idle agents would each hold; a page cache that grows page by page. As in Durable
- * Objects, foreign keys are enforced. Schemas are not trusted, and the file's internals are read-only.
+ * Settings, and why: `journal_mode` MEMORY, because SQLite's journal only serves rollback (the page
+ * file keeps uncommitted pages apart, so nothing half-written is committed); `synchronous` OFF,
+ * because the journal event makes a write durable; `locking_mode` EXCLUSIVE, because nothing else
+ * opens the file; no lookaside, because a thousand idle agents would hold 48 KB each; a page cache
+ * that grows page by page. Foreign keys are enforced, as in Durable Objects. Schemas are untrusted.
  *
- * Temporary tables live in memory and go with the agent when it hibernates; so do settings made by PRAGMA. A
- * connection that closes sooner, for room (`OpenConnections`), says what the next one has to begin with.
+ * Temporary tables and PRAGMA settings last until the agent hibernates. A connection that is closed
+ * sooner, for room (`OpenConnections`), passes its settings on to the next one.
  */
 import type { SqlResult, SqlValue } from "../../core/database/Databases.ts";
 import { IMAGE_BYTES_MAX } from "../../schemas/PageDelta.ts";
@@ -29,13 +29,18 @@ const PREPARE_PERSISTENT = 1;
 /** `sqlite3_db_status`: page cache, schema, statements, in bytes. */
 const STATUS_MEMORY = [1, 2, 3];
 
-/** Pages in SQLite's cache, 256 KiB: past it a read costs a copy from the page file. */
+/** Pages in SQLite's cache, 256 KiB. A read past it costs a copy from the page file. */
 const CACHE_PAGES = 64;
-/** Statements kept prepared: by count, for lookups; by heap, because a wide one takes 10 KB. */
+/**
+ * Limits of the statements kept prepared: their number, and their heap, as a wide one takes 10 KB.
+ */
 const STATEMENTS_MAX = 64;
 const STATEMENT_BYTES_MAX = 96 * 1024;
 
-/** A cache of two pages takes no block in advance; page 1 is then read, and later pages come one by one. */
+/**
+ * Run on each new connection. With a cache of two pages SQLite allocates no block in advance. Page
+ * 1 is then read, and later pages are allocated one by one.
+ */
 const SETTINGS = [
   `PRAGMA page_size = ${PAGE_SIZE}`,
   "PRAGMA locking_mode = EXCLUSIVE",
@@ -48,12 +53,12 @@ const SETTINGS = [
   `PRAGMA cache_size = ${CACHE_PAGES}`,
 ].join(";");
 
-/** SQLite's own words would send people to look at their disks. */
-const MOST = ` (an agent's database holds at most ${IMAGE_BYTES_MAX / 2 ** 20} MiB: delete rows, or spread them over more agents)`;
+/** Added to SQLite's message, which alone would have people check their disks. */
+const FULL_HINT = ` (an agent's database holds at most ${IMAGE_BYTES_MAX / 2 ** 20} MiB: delete rows, or spread them over more agents)`;
 
-/** What a connection has that the database has not. */
+/** State of a connection that is not stored in the database. */
 export interface ConnectionSettings {
-  /** By PRAGMA, in the order they were set. */
+  /** Values by PRAGMA, in the order in which they were set. */
   readonly pragmas: ReadonlyMap<string, string>;
   readonly lastInsertRowid: bigint;
 }
@@ -63,18 +68,22 @@ export class Connection {
   private readonly file: PageFile;
   private readonly name: string;
   private readonly db: number;
-  /** By SQL text, the longest unused first. */
+  /** Prepared statements by SQL text. */
   private readonly statements = new Map<string, Statement>();
   private statementBytes = 0;
-  /** Of kept statements. */
+  /** Counts the uses of kept statements. */
   private uses = 0;
   private depth = 0;
-  /** SQLite rolled the transaction back by itself (ON CONFLICT ROLLBACK, RAISE(ROLLBACK), a full disk). */
+  /**
+   * SQLite itself rolled the transaction back (ON CONFLICT ROLLBACK, RAISE(ROLLBACK), a full disk).
+   */
   private rolledBack = false;
   private hasTemporary = false;
   private pragmas: Map<string, string> | undefined;
 
-  /** `settings`: of the connection before this one. */
+  /**
+   * `settings` are those of the previous connection. Throws `SqliteError` or the page file's error.
+   */
   constructor(engine: Engine, file: PageFile, settings?: ConnectionSettings) {
     this.engine = engine;
     this.file = file;
@@ -96,7 +105,7 @@ export class Connection {
     try {
       this.begin(settings);
     } catch (error) {
-      // No room, or a page that can't be read: whoever tries again begins anew.
+      // No room, or an unreadable page. The next attempt opens a new connection.
       this.close();
       throw error;
     }
@@ -115,7 +124,8 @@ export class Connection {
     for (let rest = sql; rest.length > 0;) {
       const { statement, tail, lasts } = this.prepare(rest);
       if (statement !== undefined) {
-        // What lasts is prepared each time, so that it is seen each time.
+        // A statement with a lasting effect is prepared each time, so that the effect is recorded
+        // each time.
         const whole = first && tail.length === 0 && !lasts;
         if (whole) this.keep(sql, statement);
         try {
@@ -170,7 +180,7 @@ export class Connection {
     }
   }
 
-  /** Bytes of heap: page cache, schema, statements. */
+  /** Bytes of SQLite's heap: page cache, schema, statements. */
   get memoryBytes(): number {
     const { engine } = this;
     let bytes = 0;
@@ -183,12 +193,12 @@ export class Connection {
     return bytes;
   }
 
-  /** Nothing is lost if it closes now and the next one begins with `settings`. */
+  /** True when nothing is lost if it closes now and the next one begins with `settings`. */
   get mayClose(): boolean {
     return this.depth === 0 && !this.hasTemporary;
   }
 
-  /** Undefined: as every connection begins. */
+  /** Undefined when they are those that every connection begins with. */
   get settings(): ConnectionSettings | undefined {
     const lastInsertRowid = this.engine.exports.sqlite3_last_insert_rowid(this.db);
     if (this.pragmas === undefined && lastInsertRowid === 0n) return undefined;
@@ -231,12 +241,13 @@ export class Connection {
       if (this.depth > 0 && this.autocommit) this.rolledBack = true;
       throw error;
     }
-    // `sqlite3_changes` keeps the count of an earlier statement when this one is not of its kind.
+    // `sqlite3_changes` keeps an earlier statement's count when this one inserts, updates and
+    // deletes nothing.
     const counted = !statement.readonly && exports.sqlite3_total_changes(this.db) !== before;
     return {
       columns: statement.columns(),
       rows,
-      // SQLite calls PRAGMA optimize read-only, which may write statistics.
+      // SQLite reports PRAGMA optimize as read-only, but it may write statistics.
       wrote: !statement.readonly || this.file.writes !== writes,
       rowsWritten: counted ? exports.sqlite3_changes(this.db) : 0,
     };
@@ -265,7 +276,7 @@ export class Connection {
       const at = engine.readInt(out);
       const end = engine.readInt(out + 4);
       const tail = engine.readText(end, text.at + text.length - end);
-      // What is left after the last statement is usually a line's end.
+      // The text after the last statement is usually a line break.
       return {
         statement: at === 0 ? undefined : new Statement(engine, at),
         tail: tail.trimStart(),
@@ -276,9 +287,10 @@ export class Connection {
     }
   }
 
+  /** Records a lasting effect. Returns whether there is one. */
   private note(lasting: Lasting | undefined): boolean {
     if (lasting?.kind === "temporary") this.hasTemporary = true;
-    // Set again, it goes to the end.
+    // A setting that is set again moves to the end.
     else if (lasting?.kind === "setting") {
       this.pragmas ??= new Map();
       this.pragmas.delete(lasting.name);
@@ -294,10 +306,10 @@ export class Connection {
     if (this.statements.size > STATEMENTS_MAX) this.evict();
   }
 
-  /** Drops the longest unused, never the last one. */
+  /** Finalizes the least recently used statements, and always keeps one. */
   private evict(): void {
-    const longestUnused = [...this.statements].toSorted(([, a], [, b]) => a.used - b.used);
-    for (const [sql, statement] of longestUnused) {
+    const leastRecent = [...this.statements].toSorted(([, a], [, b]) => a.used - b.used);
+    for (const [sql, statement] of leastRecent) {
       const fits =
         this.statements.size <= STATEMENTS_MAX && this.statementBytes <= STATEMENT_BYTES_MAX;
       if (fits || this.statements.size === 1) return;
@@ -307,7 +319,7 @@ export class Connection {
     }
   }
 
-  /** Our own SQL. */
+  /** Runs SQL of the runtime, past the authorizer. */
   private control(sql: string): void {
     const { engine } = this;
     engine.internal = true;
@@ -320,7 +332,7 @@ export class Connection {
     }
   }
 
-  /** What went wrong below SQLite comes before what SQLite made of it. */
+  /** The error of a result code. An error below SQLite takes precedence over SQLite's own. */
   private failure(code: number): unknown {
     if (this.file.failure !== undefined) return this.file.failure;
     const { engine } = this;
@@ -328,7 +340,7 @@ export class Connection {
       return new SqliteError(engine.refused, code);
     const message = engine.readCString(engine.exports.sqlite3_errmsg(this.db));
     const hasNoPages = (code & 0xff) === RESULT_FULL && !this.file.overflowed;
-    return new SqliteError(hasNoPages ? message + MOST : message, code);
+    return new SqliteError(hasNoPages ? message + FULL_HINT : message, code);
   }
 }
 

@@ -1,10 +1,10 @@
 /**
- * The SQLite engine: one WebAssembly instance a process, used by its raw exports (the package's
- * wrappers convert every argument, which costs more than most calls do).
+ * The SQLite engine: one WebAssembly instance per process, used by its raw exports. The package's
+ * wrappers convert every argument, which costs more than most calls do.
  *
- * Owns the heap's views, scratch memory for arguments, and the two callbacks that SQLite has into
- * us: the page VFS and the authorizer, installed once for all databases. `Connection` and
- * `Statement` are its users; nothing else touches the heap.
+ * Owns the views of the heap, scratch memory for arguments, and SQLite's two callbacks: the page
+ * VFS and the authorizer, both installed once for all databases. Used by `Connection` and
+ * `Statement`; nothing else reads or writes the heap.
  */
 import init, { type Sqlite3Static } from "@sqlite.org/sqlite-wasm";
 import type { EngineExports } from "./EngineExports.ts";
@@ -15,9 +15,9 @@ import { installPageVfs } from "./pageVfs.ts";
 export const SQLITE_OK = 0;
 const SQLITE_DENY = 1;
 
-/** Scratch for statements and parameters; what does not fit is allocated for the call. */
+/** Scratch for statements and parameters; larger ones are allocated for the call. */
 const SCRATCH_BYTES = 64 * 1024;
-/** UTF-8 takes at most this many bytes for a UTF-16 unit. */
+/** UTF-8 takes at most this many bytes per UTF-16 unit. */
 const UTF8_BYTES_PER_UNIT = 3;
 
 export class Engine {
@@ -26,13 +26,15 @@ export class Engine {
   readonly vfsName: number;
   /** Function pointer for `sqlite3_set_authorizer`. */
   readonly authorizer: number;
-  /** What the authorizer said about the statement that was refused last. */
+  /** The authorizer's message for the last refused statement. */
   refused: string | undefined;
-  /** What the statements prepared since this was cleared leave in their connection. */
+  /** The lasting effect of the statements prepared since this was cleared. */
   lasting: Lasting | undefined;
-  /** Ours: the authorizer lets everything pass. */
+  /** SQL of the runtime is being prepared: the authorizer allows everything. */
   internal = false;
-  /** A statement runs: SQL that SQLite itself prepares now (VACUUM, FTS5) may do more than a user's. */
+  /**
+   * A statement runs: SQL that SQLite itself prepares now (VACUUM, FTS5) may do more than user SQL.
+   */
   stepping = false;
 
   private readonly memory: WebAssembly.Memory;
@@ -60,20 +62,20 @@ export class Engine {
     ) as unknown as number;
   }
 
-  /** The heap as it is now: it moves when it grows, so it is asked for after every call that may allocate. */
+  /** The heap. It moves when it grows, so callers read this after every call that may allocate. */
   get bytes(): Buffer {
     if (this.heap.buffer !== this.memory.buffer) this.heap = Buffer.from(this.memory.buffer);
     return this.heap;
   }
 
-  /** Bytes that SQLite has allocated, of all databases. */
+  /** Bytes that SQLite has allocated for all databases. */
   get memoryUsed(): number {
     const at = this.status;
     this.exports.sqlite3_status64(0, at, at + 8, 0);
     return Number(this.bytes.readBigInt64LE(at));
   }
 
-  /** Lets SQLite open `file` under the name that is returned. */
+  /** Registers `file` and returns the name under which SQLite opens it. */
   addFile(file: PageFile): string {
     const name = `agent-${this.nextName++}`;
     this.files.set(name, file);
@@ -98,7 +100,7 @@ export class Engine {
     return bytes.toString("utf8", at, bytes.indexOf(0, at));
   }
 
-  /** Writes text and a NUL, until `release`. */
+  /** Writes text and a NUL to memory that is valid until `release`. `length` is without the NUL. */
   putText(text: string): { readonly at: number; readonly length: number } {
     const at = this.put(text.length * UTF8_BYTES_PER_UNIT + 1);
     const length = this.bytes.write(text, at, "utf8");
@@ -112,7 +114,7 @@ export class Engine {
     return at;
   }
 
-  /** Memory until `release`, divisible by 8. */
+  /** Returns memory that is valid until `release`, aligned to 8 bytes. */
   put(bytes: number): number {
     const size = (bytes + 7) & ~7;
     if (this.scratchUsed + size <= SCRATCH_BYTES) {
@@ -125,7 +127,7 @@ export class Engine {
     return at;
   }
 
-  /** Frees everything that was put since the last call. */
+  /** Frees all memory that was put since the last call. */
   release(): void {
     this.scratchUsed = 0;
     while (this.allocated.length > 0) this.exports.sqlite3_free(this.allocated.pop()!);
@@ -154,9 +156,10 @@ export class Engine {
   }
 }
 
-/** One heap serves all databases of the process, whatever the number of layers: it never shrinks, and loading takes a while. */
+/** One engine serves all layers of the process: its heap never shrinks, and loading is slow. */
 let loaded: Promise<Engine> | undefined;
 
+/** Loads the engine at the first call; later calls return the same one. */
 export function loadEngine(): Promise<Engine> {
   return (loaded ??= init().then((sqlite3) => new Engine(sqlite3)));
 }

@@ -1,6 +1,6 @@
 /**
- * The engine's raw exports that we call, typed: pointers and ints are numbers, 64-bit ints bigints.
- * A pointer that SQLite takes "or null" is 0. See sqlite.org/c3ref for what each does.
+ * Types of the engine's raw exports in use: pointers and ints are numbers, 64-bit ints are bigints,
+ * and a null pointer is 0. sqlite.org/c3ref documents each function.
  */
 export interface EngineExports {
   readonly sqlite3_malloc: (bytes: number) => number;

@@ -1,10 +1,10 @@
 /**
- * What the databases of one layer share: the engine, the page pool, the delta writer, the open files and connections, and
- * whose cache files are in use. Makes an agent's page file when its database first needs one, and keeps the pages that the
- * runtime's own tables begin with.
+ * The resources that the databases of one layer share: the engine, the page pool, the delta writer,
+ * open files and connections, and which agents' cache files are in use. Makes an agent's page file
+ * when its database first needs one, and keeps the initial pages of the runtime's own tables.
  *
- * An agent that is open already and opened again gets a second database in memory only: two never share
- * files. Made by `sqliteDatabases`; used by `SqliteDatabase`.
+ * When an agent that is open is opened again, the second database is in memory only: two databases
+ * never share files. Made by `sqliteDatabases`; used by `SqliteDatabase`.
  */
 import {
   addressKey,
@@ -23,7 +23,7 @@ import { PageFile } from "./PageFile.ts";
 import { PageImage } from "./PageImage.ts";
 import { PAGE_SIZE, PagePool } from "./PagePool.ts";
 
-/** Whose pages belong to no agent. */
+/** The owner of pages that belong to no agent. */
 const NOBODY: AgentId = { class: "" as AgentClass, name: "" as AgentName };
 
 export class ImageStore {
@@ -34,12 +34,12 @@ export class ImageStore {
   private readonly files = new OpenFiles();
   private readonly pool = new PagePool();
   private readonly writer = new PageDeltaWriter(PAGE_SIZE);
-  /** Names of agents whose files are in use, by class: so that none of them costs a key of its own. */
+  /** Names of agents whose files are in use, by class, which saves a key string per agent. */
   private readonly inUse = new Map<string, Set<string>>();
 
-  /** By the statement that made them of an empty database. */
-  private readonly made = new Map<string, Uint8Array>();
-  /** Agents whose file could be neither written nor removed: what it says may be of before. */
+  /** Pages by the statement that creates them in an empty database. */
+  private readonly initialPages = new Map<string, Uint8Array>();
+  /** Agents whose file could be neither written nor removed: its content may be outdated. */
   private readonly distrusted = new Set<string>();
 
   constructor(
@@ -57,7 +57,7 @@ export class ImageStore {
     return this.inUse.get(id.class)?.has(id.name) === true;
   }
 
-  /** Takes the agent's files; false when there are none, or they are in use. */
+  /** Reserves the agent's file. False when the layer has no folder or the file is in use. */
   take(id: AgentId): boolean {
     if (this.folder === undefined || this.isInUse(id)) return false;
     const names = this.inUse.get(id.class);
@@ -66,27 +66,29 @@ export class ImageStore {
     return true;
   }
 
+  /** Ends the reservation of `take`. */
   free(id: AgentId): void {
     this.inUse.get(id.class)?.delete(id.name);
   }
 
-  /** A file is there as it was left, or gone; or the disk refused either. */
+  /** Records whether an agent's file was written or removed as intended, or the disk refused. */
   filed(id: AgentId, { trusted }: { readonly trusted: boolean }): void {
     if (!trusted) this.distrusted.add(addressKey(id));
     else if (this.distrusted.size > 0) this.distrusted.delete(addressKey(id));
   }
 
+  /** Whether the content of the agent's file may be used. */
   trusts(id: AgentId): boolean {
     return this.distrusted.size === 0 || !this.distrusted.has(addressKey(id));
   }
 
-  /** Undefined without a folder. */
+  /** The agent's cache file; undefined without a folder. */
   cacheOf(id: AgentId): CacheFile | undefined {
     const { folder } = this;
     return folder === undefined ? undefined : new CacheFile(id, cachePath(folder, id), this.files);
   }
 
-  /** `crcs`: of the pages in a clean cache file, page 1 first. */
+  /** Makes a page file. `crcs` are those of the pages in a clean cache file, page 1 first. */
   pageFile(id: AgentId, cache: CacheFile | undefined, crcs?: Uint32Array): PageFile {
     const { pool, writer, residentBytesMax } = this;
     const image = new PageImage({
@@ -99,9 +101,9 @@ export class ImageStore {
     return new PageFile(image, pool, writer);
   }
 
-  /** Of an empty database after `ddl`: SQLite takes some 100 µs to make them. */
+  /** The pages of an empty database after `ddl`. Kept, because SQLite takes 100 µs to make them. */
   pagesOf(ddl: string): Uint8Array {
-    let pages = this.made.get(ddl);
+    let pages = this.initialPages.get(ddl);
     if (pages === undefined) {
       const file = this.pageFile(NOBODY, undefined);
       const connection = new Connection(this.engine, file);
@@ -113,12 +115,12 @@ export class ImageStore {
         connection.close();
         file.abandon();
       }
-      this.made.set(ddl, pages);
+      this.initialPages.set(ddl, pages);
     }
     return pages;
   }
 
-  /** Pages, and SQLite's heap, which is all layers'. */
+  /** Bytes of this layer's pages and of SQLite's heap, which all layers share. */
   get memoryBytes(): number {
     return this.pool.used * PAGE_SIZE + this.engine.memoryUsed;
   }

@@ -1,34 +1,40 @@
 /**
- * Which databases of a layer have SQLite open, and which of them close it when SQLite's heap fills up.
+ * The open SQLite connections of a layer. Closes some of them when SQLite's heap fills up.
  *
- * All of a process share one heap of at most 2 GiB (WebAssembly's, as the engine is built), and an open
- * connection takes some 43 KB of it: 45,000 agents in memory filled it. A database whose connection is
- * closed loses nothing: its pages are the page file's, and its next query opens it again.
+ * All databases of a process share one heap of at most 2 GiB (WebAssembly, as the engine is built).
+ * An open connection takes some 43 KB of it, so 45,000 agents in memory filled it. A database loses
+ * nothing when its connection closes: the page file holds its pages, and its next query reconnects.
  *
- * The longest unused go first, about: each is asked in turn, and passed over once if it was used since it
- * was last asked (the CLOCK algorithm), so that a query pays a flag and not a place in a list.
+ * Eviction is the CLOCK algorithm, which approximates least recently used: each database is tried
+ * in turn, and skipped once if it was used since its last try. A query then costs a flag, not a
+ * move in a list.
  */
 import type { Engine } from "./Engine.ts";
 
-/** Half of what there can be: the rest is for what the open ones still take (256 KiB of pages each, at most), and for large queries. */
+/**
+ * Half of the heap. The rest is for the growth of open connections (at most 256 KiB of pages each)
+ * and for large queries.
+ */
 export const SQLITE_HEAP_BYTES_MAX = 1024 ** 3;
-/** How many more queries until the heap is looked at again: open connections grow by what they read. */
-const QUERIES_A_LOOK = 256;
-/** Asked at a time, of whom few close: no query pays for all of them. */
-const ASKED_AT_ONCE = 64;
+/**
+ * The heap is checked once in this many queries, because open connections grow by what they read.
+ */
+const QUERIES_PER_CHECK = 256;
+/** Connections tried at a time, so that no query pays for all of them. */
+const TRIED_AT_ONCE = 64;
 
 /** A database with an open connection. */
 export interface OpenDatabase {
-  /** Set by each query; cleared here. */
+  /** Set by each query and cleared by `OpenConnections`. */
   usedSince: boolean;
-  /** Closes the connection, if nothing would be lost by it. */
-  rest(): boolean;
+  /** Closes the connection if nothing is lost by it. Returns whether it closed. */
+  disconnectIfIdle(): boolean;
 }
 
 export class OpenConnections {
   private readonly engine: Engine;
   private readonly heapBytesMax: number;
-  /** The longest unasked first. */
+  /** In the order of their last try, the oldest first. */
   private readonly open = new Set<OpenDatabase>();
   private queries = 0;
 
@@ -46,21 +52,23 @@ export class OpenConnections {
     this.open.delete(database);
   }
 
-  /** A query is about to run; may close others' connections, never that of `database`. */
+  /**
+   * Called before each query. May close connections of other databases, never that of `database`.
+   */
   used(database: OpenDatabase): void {
     database.usedSince = true;
-    if (++this.queries >= QUERIES_A_LOOK) this.makeRoom();
+    if (++this.queries >= QUERIES_PER_CHECK) this.makeRoom();
   }
 
-  /** Before a connection is opened, too. */
+  /** Closes connections while the heap is too full. Also called before a connection is opened. */
   makeRoom(): void {
     this.queries = 0;
-    // A set iterates in the order of insertion, and who is asked goes to the end.
-    let left = Math.min(this.open.size, ASKED_AT_ONCE);
+    // A set iterates in insertion order, and a database that was tried moves to the end.
+    let left = Math.min(this.open.size, TRIED_AT_ONCE);
     for (const database of this.open) {
       if (left-- === 0 || this.engine.memoryUsed <= this.heapBytesMax) return;
       this.open.delete(database);
-      if (database.usedSince || !database.rest()) this.open.add(database);
+      if (database.usedSince || !database.disconnectIfIdle()) this.open.add(database);
       database.usedSince = false;
     }
   }

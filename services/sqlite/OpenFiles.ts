@@ -1,17 +1,20 @@
 /**
- * File descriptors of the cache's page files: opened when they are needed, at most `OPEN_FILES_MAX` at
- * a time whatever the number of agents, the longest unused closed first.
+ * The file descriptors of the local cache, opened on demand. At most `OPEN_FILES_MAX` are open at a
+ * time, whatever the number of agents; the least recently used is closed first.
  */
 import { closeSync, constants, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 
-/** Well below the usual limit of 1,024 a process; sockets and the broker need theirs. */
+/** Well below the usual limit of 1,024 per process; sockets and the broker need descriptors too. */
 const OPEN_FILES_MAX = 128;
 
 export class OpenFiles {
   private readonly open = new Map<string, number>();
 
-  /** A descriptor for reading and writing, valid until the next call; the file is made when absent, or undefined given. */
+  /**
+   * Returns a descriptor for reading and writing, valid until the next call. An absent file is
+   * created; with `make: false` undefined is returned for it. Throws the disk's error.
+   */
   use(path: string, options?: { readonly make: true }): number;
   use(path: string, options: { readonly make: false }): number | undefined;
   use(path: string, { make } = { make: true }): number | undefined {
@@ -28,7 +31,7 @@ export class OpenFiles {
     return fd;
   }
 
-  /** Nothing happens when it is not open. */
+  /** Does nothing when the file is not open. */
   close(path: string): void {
     const fd = this.open.get(path);
     if (fd === undefined) return;

@@ -1,17 +1,17 @@
 /**
- * The file that SQLite sees: layers of written pages over the committed image.
+ * The file that SQLite reads and writes: layers of written pages over the committed image.
  *
- *     transaction   writes inside `transaction()`, until its end
+ *     transaction   writes inside `transaction()`, until it ends
  *     overlay       writes since the last freeze
  *     frozen        the delta in flight, until `committed()`
  *     image         committed pages
  *
- * 1. A layer is never changed by the ones above it, so what lies below the overlay is the pre-image of
- *    each of its pages, and `freeze` compares without copies, looking at written pages only.
- * 2. A freeze in the middle of a transaction takes what was written before it (its layer stays apart),
- *    so a delta never holds half a transaction.
- * 3. An error is kept in `failure` and told to SQLite as an I/O error: no exception may cross the
- *    engine's stack. Whoever called SQLite throws it.
+ * 1. A layer is never changed by the layers above it. The content below the overlay is therefore
+ *    the pre-image of each of its pages, and `freeze` compares written pages only, without copies.
+ * 2. A freeze during a transaction takes what was written before the transaction, whose layer is
+ *    separate. A delta never holds half a transaction.
+ * 3. An error is kept in `failure` and reported to SQLite as an I/O error, because no exception may
+ *    cross the engine's stack. The caller of SQLite throws it.
  *
  * Fed by `pageVfs` (reads, writes) and `SqliteDatabase` (freeze, commit).
  */
@@ -29,11 +29,11 @@ export class PageFile {
   private frozen: PageLayer | undefined;
   /** Rule 3. */
   failure: unknown;
-  /** Writes so far: whether a statement was one. */
+  /** Number of writes so far. A change of it shows that a statement wrote. */
   writes = 0;
-  /** A page more than this makes its statement fail. */
+  /** A write that needs more uncommitted memory than this makes its statement fail. */
   uncommittedBytesMax = Infinity;
-  /** One did. What SQLite writes from then on undoes the statement. */
+  /** A write was refused for it. What SQLite writes from then on undoes the statement. */
   overflowed = false;
 
   constructor(image: PageImage, pool: PagePool, writer: PageDeltaWriter) {
@@ -42,7 +42,7 @@ export class PageFile {
     this.writer = writer;
   }
 
-  /** Pages, as SQLite sees them. */
+  /** Size of the database as SQLite sees it, in pages. */
   get count(): number {
     return (this.transaction ?? this.overlay ?? this.frozen ?? this.image).count;
   }
@@ -59,7 +59,7 @@ export class PageFile {
     );
   }
 
-  /** Copies bytes from `offset` on into `into`, zeros past the end; false when the end was passed. */
+  /** Copies bytes from `offset` on to `into`; zeros past the end. False when the end was passed. */
   read(into: Uint8Array, to: number, length: number, offset: number): boolean {
     let at = 0;
     while (at < length) {
@@ -73,7 +73,7 @@ export class PageFile {
     return offset + length <= this.count * PAGE_SIZE;
   }
 
-  /** False: refused by `uncommittedBytesMax`. */
+  /** False when the write was refused by `uncommittedBytesMax`. */
   write(from: Uint8Array, start: number, length: number, offset: number): boolean {
     if (this.uncommittedBytesMax < Infinity && !this.overflowed && this.isFullFor(offset)) {
       this.overflowed = true;
@@ -106,7 +106,7 @@ export class PageFile {
     const layer = this.transaction;
     this.transaction = undefined;
     if (layer === undefined) return;
-    // As long as before is not enough: what was cut off and grew again reads as zeros.
+    // An equal length is not enough: pages that were truncated and grew again read as zeros.
     const isSame =
       layer.slots.size === 0 && layer.kept === this.count && layer.count === this.count;
     if (!keep || isSame) layer.drop();
@@ -114,7 +114,7 @@ export class PageFile {
     else this.overlay.merge(layer);
   }
 
-  /** The delta of the overlay, which is then in flight; undefined when no byte changed. */
+  /** Returns the delta of the overlay, which is then in flight. Undefined when no byte changed. */
   freeze(): { readonly delta: Uint8Array; readonly pages: number } | undefined {
     if (this.frozen !== undefined) throw new Error("freeze: a delta is in flight already");
     const layer = this.overlay;
@@ -126,7 +126,7 @@ export class PageFile {
       const before = page <= layer.kept ? image.view(page) : pool.zeros;
       if (writer.add(page, before, pool.view(slot))) continue;
       layer.slots.delete(page);
-      pool.give(slot);
+      pool.free(slot);
     }
     this.overlay = undefined;
     if (layer.slots.size === 0 && layer.kept === image.count && layer.count === image.count)
@@ -142,7 +142,7 @@ export class PageFile {
     this.frozen = undefined;
   }
 
-  /** Drops everything that is not committed. */
+  /** Discards everything that is not committed. */
   abandon(): void {
     for (const layer of [this.transaction, this.overlay, this.frozen]) layer?.drop();
     this.transaction = this.overlay = this.frozen = undefined;
@@ -170,7 +170,9 @@ export class PageFile {
     );
   }
 
-  /** The page in the top layer; its old content is there only when not `whole`. */
+  /**
+   * The page in the top layer. Without its old content if `whole`: the caller overwrites all of it.
+   */
   private writable(page: number, whole: boolean): PageView {
     const layer = this.top();
     const known = layer.slots.get(page);

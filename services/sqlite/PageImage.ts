@@ -1,13 +1,13 @@
 /**
- * The committed image of one database: pages that a journal event holds, and no others. Recent ones
- * are in memory, the rest in the agent's cache file; without a file all are in memory.
+ * The committed image of one database: the pages that journal events hold, and no others. Recent
+ * pages are in memory, the rest in the agent's cache file. Without a file all are in memory.
  *
- * 1. A page in memory is newer than the file's; a page in the file has its checksum here, and every
- *    read of it is verified. A page in neither was never written: zeros.
- * 2. Past `residentBytesMax` the pages longest unchanged move to the file. A disk that refuses
- *    costs memory, not the agent: they stay, and the next commit tries again.
+ * 1. A page in memory is newer than the file's. A page in the file has its checksum here, and every
+ *    read of it is verified. A page in neither was never written and reads as zeros.
+ * 2. Past `residentBytesMax` the pages that were unchanged longest move to the file. If the disk
+ *    refuses, they stay in memory and the next commit tries again; the agent continues.
  *
- * Clean pages are not kept here: SQLite's own cache, one layer up, holds those that are read often.
+ * Clean pages are not kept here: SQLite's own cache, one layer up, holds pages that are read often.
  * Fed by `PageFile` (`apply`, `merge`); feeds reads, pre-images, snapshots and the local cache.
  */
 import { crc32 } from "node:zlib";
@@ -24,14 +24,19 @@ import type { CacheFile } from "./CacheFile.ts";
 import type { PageLayer } from "./PageLayer.ts";
 import { PAGE_SIZE, pageBytes, type PagePool, type Slot } from "./PagePool.ts";
 
-/** Memory for committed pages that are not in the file, an agent. Small databases never touch the disk before they close. */
+/**
+ * Memory per agent for committed pages that are not in the file. Small databases do not use the
+ * disk before they close.
+ */
 export const RESIDENT_BYTES_MAX = 256 * 1024;
-/** Share of the resident pages that moves to the file at a time: several writes in one. */
+/**
+ * Share of the resident pages that moves to the file at a time, so that one write holds several.
+ */
 const SPILL_SHARE = 0.25;
-/** Pages a read or write of many at once: 1 MiB. */
+/** Pages per read or write of many: 1 MiB. */
 const RUN_PAGES = 256;
 
-/** A page in memory. `changed`: when, by a count of changes. */
+/** A page in memory. `changed` is the count of changes at its last change. */
 interface Resident {
   slot: Slot;
   changed: number;
@@ -42,13 +47,18 @@ export class PageImage {
   private readonly pool: PagePool;
   private readonly file: CacheFile | undefined;
   private readonly residentMax: number;
-  /** Pages newer than the file's. In no order of use: a map whose entries move to its end gets a new table every few moves. */
+  /**
+   * Pages newer than the file's. Not ordered by use: a map whose entries move to its end is
+   * rehashed every few moves.
+   */
   private readonly resident = new Map<number, Resident>();
   private changes = 0;
-  /** By page: its checksum in the file. Only where `inFile` says so. */
+  /** Checksums, by page, of the pages in the file; valid where `inFile` is 1. */
   private crcs = new Uint32Array(0);
   private inFile = new Uint8Array(0);
   private pageCount = 0;
+  /** The disk's last error. */
+  private refused: unknown;
 
   constructor(options: {
     readonly id: AgentId;
@@ -69,7 +79,7 @@ export class PageImage {
     this.inFile.fill(1, 1, crcs.length + 1);
   }
 
-  /** Pages of the image. */
+  /** Size of the image, in pages. */
   get count(): number {
     return this.pageCount;
   }
@@ -78,7 +88,7 @@ export class PageImage {
     return this.resident.size * PAGE_SIZE + this.crcs.length * 5;
   }
 
-  /** The page, until the next call. Throws `LocalImageCorrupt`. */
+  /** The page, valid until the next call. Throws `LocalImageCorrupt`. */
   view(page: number): PageView {
     const known = this.resident.get(page);
     if (known !== undefined) return this.pool.view(known.slot);
@@ -88,7 +98,7 @@ export class PageImage {
     return scratch;
   }
 
-  /** Makes a layer's pages the image's; the layer is of no use then. */
+  /** Moves a layer's pages into the image. The layer must not be used afterwards. */
   merge(layer: PageLayer): void {
     this.resize(layer.kept);
     this.resize(layer.count);
@@ -96,7 +106,7 @@ export class PageImage {
     this.spill();
   }
 
-  /** Applies a delta. Throws `CorruptFrame`, with nothing changed, or `LocalImageCorrupt`. */
+  /** Applies a delta. Throws `LocalImageCorrupt`, or `CorruptFrame` with nothing changed. */
   apply(bytes: Uint8Array): void {
     const delta = decodePageDelta(bytes);
     if (delta.pageSize !== PAGE_SIZE)
@@ -114,14 +124,14 @@ export class PageImage {
         view = this.writable(page);
       }
       const to = view.at + offset;
-      // A short loop beats the view that `set` needs.
+      // A short loop is faster than making the view that `set` needs.
       if (length <= 16) for (let i = 0; i < length; i++) view.bytes[to + i] = bytes[from + i]!;
       else view.bytes.set(bytes.subarray(from, from + length), to);
     });
     this.spill();
   }
 
-  /** Replaces everything. Throws `CorruptFrame` when it is not whole pages. */
+  /** Replaces the image. Throws `CorruptFrame` when `image` is not whole pages, or too large. */
   replace(image: Uint8Array): void {
     if (image.length % PAGE_SIZE !== 0 || image.length > IMAGE_BYTES_MAX)
       throw new CorruptFrame({ message: `an image of ${image.length} bytes is not a database's` });
@@ -142,7 +152,7 @@ export class PageImage {
     }
   }
 
-  /** A copy, page 1 to the last. Throws `LocalImageCorrupt`. */
+  /** Returns a copy of all pages, page 1 first. Throws `LocalImageCorrupt`. */
   copy(): Uint8Array {
     const image = new Uint8Array(this.pageCount * PAGE_SIZE);
     for (let page = 1; page <= this.pageCount;) {
@@ -156,7 +166,7 @@ export class PageImage {
     return image;
   }
 
-  /** Writes what the file lacks, and the meta: a clean local cache. Throws when the disk does. */
+  /** Completes the local cache: writes the missing pages and the meta. Throws the disk's error. */
   save(seq: Sequence, core: Uint8Array): void {
     const { file } = this;
     if (file === undefined) return;
@@ -168,7 +178,7 @@ export class PageImage {
     file.release();
   }
 
-  /** Gives the memory back. The files are the caller's to keep or remove. */
+  /** Frees the memory. The caller keeps or removes the file. */
   drop(): void {
     this.resize(0);
     this.crcs = new Uint32Array(0);
@@ -180,14 +190,14 @@ export class PageImage {
     const changed = ++this.changes;
     if (known === undefined) this.resident.set(page, { slot, changed });
     else {
-      this.pool.give(known.slot);
+      this.pool.free(known.slot);
       known.slot = slot;
       known.changed = changed;
     }
     this.inFile[page] = 0;
   }
 
-  /** The page in memory, to be changed in place. */
+  /** The page in memory, for changes in place. */
   private writable(page: number): PageView {
     const known = this.resident.get(page);
     if (known !== undefined) {
@@ -206,7 +216,7 @@ export class PageImage {
     if (count < this.pageCount) {
       for (const [page, { slot }] of this.resident)
         if (page > count) {
-          this.pool.give(slot);
+          this.pool.free(slot);
           this.resident.delete(page);
         }
       this.inFile.fill(0, count + 1, this.pageCount + 1);
@@ -231,7 +241,7 @@ export class PageImage {
     this.writePages(pages.toSorted((a, b) => a - b));
   }
 
-  /** Writes ascending pages to the file, neighbours together; false when the disk refused. */
+  /** Writes ascending pages to the file, consecutive ones together. False when the disk refused. */
   private writePages(pages: ReadonlyArray<number>): boolean {
     let from = 0;
     while (from < pages.length) {
@@ -246,14 +256,12 @@ export class PageImage {
     return true;
   }
 
-  private refused: unknown;
-
   private writeRun(first: number, run: Uint8Array): boolean {
     if (this.file === undefined) return false;
     try {
       this.file.write(first, run);
     } catch (error) {
-      // Rule 2. The caller that must know (`save`) throws it on.
+      // Rule 2. `save`, which must report it, throws it.
       this.refused = error;
       return false;
     }
@@ -263,7 +271,7 @@ export class PageImage {
       this.inFile[page] = 1;
       const known = this.resident.get(page);
       if (known === undefined) continue;
-      this.pool.give(known.slot);
+      this.pool.free(known.slot);
       this.resident.delete(page);
     }
     return true;

@@ -1,9 +1,9 @@
 /**
  * Pages written over an image: the writes of an open transaction, those since the last freeze, or
- * the frozen ones. A page that a layer does not hold shows through from below, up to `kept`; past
- * that, what lay below was truncated and reads as zeros until it is written again.
+ * the frozen ones. Up to page `kept`, a page that the layer does not hold is read from the layer
+ * below. Past `kept` the layer below was truncated, and pages read as zeros until they are written.
  *
- * Pages count from 1, as in SQLite. Fed by `PageFile`; merged downwards or dropped as a whole.
+ * Pages count from 1, as in SQLite. Fed by `PageFile`; merged into the layer below, or dropped.
  */
 import type { PageView } from "../../schemas/PageDelta.ts";
 import { PAGE_SIZE, type PagePool, type Slot } from "./PagePool.ts";
@@ -13,7 +13,7 @@ export class PageLayer {
   readonly slots = new Map<number, Slot>();
   /** Size of the database as this layer shows it, in pages. */
   count: number;
-  /** How many pages of what lies below still show through. */
+  /** Number of pages of the layer below that are still visible. */
   kept: number;
 
   constructor(pool: PagePool, below: number) {
@@ -22,24 +22,24 @@ export class PageLayer {
     this.kept = below;
   }
 
-  /** The page as this layer shows it; undefined when it shows through from below. */
+  /** The page as this layer shows it; undefined when it is read from the layer below. */
   find(page: number): PageView | undefined {
     const slot = this.slots.get(page);
     if (slot !== undefined) return this.pool.view(slot);
     return page > this.kept ? this.pool.zeros : undefined;
   }
 
-  /** Numbers of the pages that it holds, ascending: SQLite nearly always writes them so. */
+  /** Numbers of the pages in this layer, ascending. SQLite nearly always writes in this order. */
   pages(): ReadonlyArray<number> {
     const pages = [...this.slots.keys()];
     const ascend = pages.every((page, n) => n === 0 || pages[n - 1]! < page);
     return ascend ? pages : pages.toSorted((a, b) => a - b);
   }
 
-  /** Takes over the slot. */
+  /** Sets a page. The layer owns the slot from then on. */
   put(page: number, slot: Slot): void {
     const old = this.slots.get(page);
-    if (old !== undefined) this.pool.give(old);
+    if (old !== undefined) this.pool.free(old);
     this.slots.set(page, slot);
     if (page > this.count) this.count = page;
   }
@@ -48,14 +48,16 @@ export class PageLayer {
     if (count < this.count)
       for (const [page, slot] of this.slots)
         if (page > count) {
-          this.pool.give(slot);
+          this.pool.free(slot);
           this.slots.delete(page);
         }
     this.count = count;
     this.kept = Math.min(this.kept, count);
   }
 
-  /** Puts an upper layer's pages into this one; the upper is of no use then. */
+  /**
+   * Moves the pages of the layer above into this one. The upper layer must not be used afterwards.
+   */
   merge(upper: PageLayer): void {
     if (upper.kept < this.count) this.truncate(upper.kept);
     for (const [page, slot] of upper.slots) this.put(page, slot);
@@ -63,7 +65,7 @@ export class PageLayer {
   }
 
   drop(): void {
-    for (const slot of this.slots.values()) this.pool.give(slot);
+    for (const slot of this.slots.values()) this.pool.free(slot);
     this.slots.clear();
   }
 

@@ -1,19 +1,19 @@
 /**
- * Memory for pages: 4 KiB slots in slabs, given out by number and given back by hand.
+ * A slab allocator for pages: 4 KiB slots, identified by number, taken and freed explicitly.
  *
- * A buffer of its own for each page costs a quarter more memory and makes the garbage collector
- * walk every page of every agent; a slot costs neither. A slab whose slots are all free is dropped,
- * so what a large transaction took is returned. Feeds `PageLayer` and `PageImage`; one per process layer.
+ * A buffer per page would cost a quarter more memory and make the garbage collector walk every page
+ * of every agent. A slab whose slots are all free is dropped, so the memory of a large transaction
+ * is returned. Feeds `PageLayer` and `PageImage`; there is one per layer of a process.
  */
 import type { PageView } from "../../schemas/PageDelta.ts";
 
-/** SQLite's usual page size; also the filesystem's block. The engine sets it before the first table. */
+/** SQLite's default page size and the usual block of filesystems. Set before the first table. */
 export const PAGE_SIZE = 4096;
 
 /** A page's place in the pool. */
 export type Slot = number;
 
-/** Pages a slab: 256 KiB, small enough that one page that stays wastes little. */
+/** Pages per slab: 256 KiB, small enough that one remaining page wastes little. */
 const SLAB_PAGES = 64;
 const SLAB_SHIFT = 6;
 
@@ -25,16 +25,16 @@ interface Slab {
 
 export class PagePool {
   private readonly slabs: (Slab | undefined)[] = [];
-  /** Numbers of the slabs that have room; the last is filled first. */
+  /** Numbers of the slabs with free slots; the last is filled first. */
   private roomy: number[] = [];
-  /** Pages that were taken and not given back: none when every database is closed. */
+  /** Number of slots in use: 0 when every database is closed. */
   used = 0;
   /** A page of zeros, for what was never written. */
   readonly zeros: PageView = viewOf(new ArrayBuffer(PAGE_SIZE));
-  /** A page for whoever needs one until its next call. */
+  /** A page of temporary memory, valid until the next use. */
   readonly scratch: PageView = viewOf(new ArrayBuffer(PAGE_SIZE));
 
-  /** A slot with any content. */
+  /** Takes a slot. Its content is undefined. */
   take(): Slot {
     this.used++;
     const number = this.roomy.at(-1) ?? this.addSlab();
@@ -44,13 +44,15 @@ export class PagePool {
     return (number << SLAB_SHIFT) | slot;
   }
 
-  give(slot: Slot): void {
+  /** Frees a slot that was taken. */
+  free(slot: Slot): void {
     this.used--;
     const number = slot >> SLAB_SHIFT;
     const slab = this.slabs[number]!;
     slab.free.push(slot & (SLAB_PAGES - 1));
     if (slab.free.length === 1) this.roomy.push(number);
-    // The last is kept: a single page that comes and goes must not cost a slab each time.
+    // The last slab is kept, so that a single page taken and freed in turn does not allocate each
+    // time.
     else if (slab.free.length === SLAB_PAGES && this.roomy.at(-1) !== number) this.dropSlab(number);
   }
 

@@ -1,12 +1,13 @@
 /**
- * `AgentDatabase` on sqlite-wasm: joins the committed image, the page file over it, the connection
- * (opened at the first `query` or `transaction`, and again after a rest) and the agent's cache file.
+ * The `AgentDatabase` on sqlite-wasm. Joins the committed image, the page file over it, the agent's
+ * cache file and the connection, which is opened by the first `query` or `transaction`, and again
+ * after `OpenConnections` closed it.
  *
- * None of these is made before it holds something: of thousands of agents in memory most have no SQL, and
- * theirs is this object only.
+ * Each part is made when it is first needed: most of thousands of agents in memory use no SQL and
+ * have this object only.
  *
- * After `LocalImageCorrupt` every call throws it again: pages already read may be in SQLite's cache
- * beside others that can't be, so there is nothing to go on with. Made by `sqliteDatabases`.
+ * After `LocalImageCorrupt` every call throws it again: SQLite's cache may hold pages that were
+ * read before beside pages that cannot be read. Made by `sqliteDatabases`.
  */
 import type { AgentDatabase, SqlResult, SqlValue } from "../../core/database/Databases.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
@@ -21,21 +22,21 @@ export class SqliteDatabase implements AgentDatabase, OpenDatabase {
   private readonly store: ImageStore;
   private readonly id: AgentId;
   private readonly ownsFiles: boolean;
-  /** Undefined: the image is empty and nothing was written. */
+  /** Undefined while the image is empty and nothing was written. */
   private file: PageFile | undefined;
   private cache: CacheFile | undefined;
   private connection: Connection | undefined;
-  /** Of the connection that was closed while the database rested. */
+  /** Settings of the connection that was closed for room, for the next one. */
   private settings: ConnectionSettings | undefined;
   private closed = false;
   usedSince = false;
 
-  /** `made`: where the cache has an image. */
+  /** `own.made` is given when the cache has an image. */
   constructor(
     store: ImageStore,
     id: AgentId,
     own: {
-      /** The cache files are this one's, until it is closed. */
+      /** This database has the agent's cache file to itself until it is closed. */
       readonly ownsFiles: boolean;
       readonly made?: { readonly file: PageFile; readonly cache: CacheFile | undefined };
     },
@@ -73,7 +74,7 @@ export class SqliteDatabase implements AgentDatabase, OpenDatabase {
   }
 
   set uncommittedBytesMax(bytesMax: number) {
-    // Most agents have no SQL, and no page file.
+    // Most agents use no SQL and have no page file.
     if (this.file === undefined && bytesMax === Infinity) return;
     const file = this.pages();
     file.uncommittedBytesMax = bytesMax;
@@ -137,8 +138,9 @@ export class SqliteDatabase implements AgentDatabase, OpenDatabase {
       else this.files()?.remove();
       if (this.ownsFiles) this.store.filed(this.id, { trusted: true });
     } catch {
-      // The disk refused. A cache is only a shortcut: the next activation replays instead. What is
-      // left has no meta, or an older one whose pages did not change: true once, and not the last word.
+      // The disk refused. The next activation replays the journal instead. The file that is left
+      // has no meta, or an older one whose pages did not change: a correct image, but not the
+      // latest.
       this.cache?.release();
       this.store.filed(this.id, { trusted: false });
     }
@@ -146,8 +148,11 @@ export class SqliteDatabase implements AgentDatabase, OpenDatabase {
     if (this.ownsFiles) this.store.free(this.id);
   }
 
-  /** As `OpenDatabase.rest`. What is written and not committed is part of a turn that runs: it may ask what it changed. */
-  rest(): boolean {
+  /**
+   * As `OpenDatabase`. Uncommitted writes belong to a running turn, which may still ask the
+   * connection what it changed.
+   */
+  disconnectIfIdle(): boolean {
     const { connection } = this;
     if (connection === undefined || !connection.mayClose || this.dirty) return false;
     this.settings = connection.settings;

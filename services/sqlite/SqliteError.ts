@@ -1,6 +1,6 @@
 /**
- * An error of SQLite as it is: its message, and its extended result code
- * (sqlite.org/rescode.html; `resultCode & 255` is the primary one).
+ * An error of SQLite with SQLite's own message and extended result code (sqlite.org/rescode.html;
+ * `resultCode & 255` is the primary code).
  */
 export class SqliteError extends Error {
   override readonly name = "SqliteError";
@@ -12,13 +12,13 @@ export class SqliteError extends Error {
   }
 }
 
-/** SQLITE_FULL: the database has all the pages that it may have. */
+/** SQLITE_FULL: the database has its maximum of pages. */
 export const RESULT_FULL = 13;
-/** SQLITE_AUTH: the authorizer refused it. */
+/** SQLITE_AUTH: the authorizer refused the statement. */
 export const RESULT_AUTH = 23;
-/** SQLITE_RANGE: the number of parameters is wrong. */
+/** SQLITE_RANGE: wrong number of parameters. */
 export const RESULT_RANGE = 25;
-/** SQLITE_MISMATCH: a value has no type that SQLite knows. */
+/** SQLITE_MISMATCH: a value has a type that SQLite does not store. */
 export const RESULT_MISMATCH = 20;
-/** SQLITE_ABORT_ROLLBACK: the transaction was rolled back under it. */
+/** SQLITE_ABORT_ROLLBACK: the transaction of the statement was rolled back. */
 export const RESULT_ABORT_ROLLBACK = 4 | (2 << 8);

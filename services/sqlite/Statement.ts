@@ -1,10 +1,11 @@
 /**
- * One prepared statement: binds, steps to the end, and is always reset before it returns, so no
- * statement is left open across an error or a commit.
+ * One prepared statement. A run binds the parameters, steps to the end, and always resets before it
+ * returns, so no statement is left open across an error or a commit.
  *
- * Values: integers come back as JavaScript numbers, so those beyond 2^53 lose their last digits
- * (select such a column as text to keep them). An integral number within 2^53 binds as INTEGER, any other as
- * REAL; a bigint as INTEGER; a boolean as 0 or 1. Blobs are copies, both ways.
+ * Integers are returned as JavaScript numbers, so those beyond 2^53 lose their last digits;
+ * selecting such a column as text keeps them. A number that is an integer within 2^53 binds as
+ * INTEGER, any other number as REAL, a bigint as INTEGER, a boolean as 0 or 1. Blobs are copied in
+ * both directions.
  */
 import type { SqlValue } from "../../core/database/Databases.ts";
 import type { Engine } from "./Engine.ts";
@@ -16,19 +17,19 @@ const INTEGER = 1;
 const FLOAT = 2;
 const TEXT = 3;
 const BLOB = 4;
-/** `sqlite3_stmt_status`: times it was prepared again (the schema changed); bytes of heap. */
+/** `sqlite3_stmt_status`: number of re-preparations (the schema changed); bytes of heap. */
 const STATUS_REPREPARE = 5;
 const STATUS_MEMUSED = 99;
-/** The bound memory stays until the statement is reset: SQLite need not copy it. */
+/** The bound memory is valid until the statement is reset, so SQLite need not copy it. */
 const STATIC = 0;
 const INT32_MAX = 2 ** 31 - 1;
 const INT64_MAX = 2n ** 63n - 1n;
 
 export class Statement {
   readonly readonly: boolean;
-  /** Heap that it takes. */
+  /** Bytes of SQLite's heap. */
   readonly bytes: number;
-  /** When it was last asked for, by its connection's count. */
+  /** Its connection's count of uses at the last use. */
   used = 0;
   private readonly engine: Engine;
   private readonly at: number;
@@ -45,7 +46,10 @@ export class Statement {
     this.bytes = exports.sqlite3_stmt_status(at, STATUS_MEMUSED, 0);
   }
 
-  /** Runs it to the end; `fail` makes the error of a code that is neither a row nor the end. */
+  /**
+   * Runs the statement to its end and returns the rows. Throws what `fail` returns for an error
+   * code, or `SqliteError` for parameters that do not bind.
+   */
   run(params: ReadonlyArray<SqlValue | boolean>, fail: (code: number) => unknown): SqlValue[][] {
     const { engine, at } = this;
     const { exports } = engine;
@@ -89,7 +93,7 @@ export class Statement {
   private row(): SqlValue[] {
     const { engine, at } = this;
     const { exports } = engine;
-    // Asked each time: a schema change between preparing and the first step may change it.
+    // Read at each row: a schema change between preparing and the first step may change it.
     const count = exports.sqlite3_column_count(at);
     const row: SqlValue[] = [];
     for (let i = 0; i < count; i++) {

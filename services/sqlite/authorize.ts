@@ -1,10 +1,10 @@
 /**
- * What an agent's SQL may not do, decided purely: SQLite's authorizer asks for each action of a
- * statement when it is prepared. Refused is what would break the page file under it (how the file is laid
- * out, journaled and locked), other files, limits that all agents share, and transactions by hand.
+ * The rules for what an agent's SQL may do. Pure: SQLite's authorizer asks for each action of a
+ * statement when it is prepared. Refused are changes of the file's layout, journal and locks,
+ * access to other files, changes of limits that all agents share, and transactions in SQL.
  */
 
-/** Action codes of SQLite that matter here. */
+/** Action codes of SQLite's authorizer. */
 const INSERT = 18;
 const PRAGMA = 19;
 const TRANSACTION = 22;
@@ -12,10 +12,13 @@ const ATTACH = 24;
 const DETACH = 25;
 const SAVEPOINT = 32;
 
-/** As the authorizer calls them: the second where TEMP was said, the first where `temp.` was. */
+/**
+ * The authorizer's names of a schema table: the second for `CREATE TEMP`, the first for
+ * `temp.name`.
+ */
 const SCHEMA_TABLES = new Set(["sqlite_master", "sqlite_temp_master"]);
 
-/** Pragmas whose argument is a setting of the connection, and not of the file or of one statement. */
+/** Pragmas whose argument sets the connection, rather than the file or one statement. */
 const CONNECTION_SETTINGS = new Set([
   "analysis_limit",
   "automatic_index",
@@ -30,7 +33,7 @@ const CONNECTION_SETTINGS = new Set([
   "secure_delete",
 ]);
 
-/** Pragmas that may be given an argument. Without one, all only tell. */
+/** Pragmas that accept an argument. Without one, every pragma only reads. */
 const PRAGMAS_WITH_ARGUMENT = new Set([
   ...CONNECTION_SETTINGS,
   "application_id",
@@ -52,9 +55,9 @@ const PRAGMAS_WITH_ARGUMENT = new Set([
 ]);
 
 /**
- * Why the action is refused, in words for the author of the SQL; undefined when it is allowed.
- * `nested`: SQLite prepares it itself while a statement runs. VACUUM copies through an attached temporary
- * database (a file without a name) and begins its own transaction.
+ * Returns why the action is refused, as a message for the author of the SQL, or undefined when it
+ * is allowed. `nested`: SQLite itself prepares it while a statement runs. VACUUM copies through an
+ * attached temporary database (a file without a name) and begins its own transaction.
  */
 export function refusal(
   action: number,
@@ -85,19 +88,20 @@ export function refusal(
   }
 }
 
-/** What a statement leaves in its connection, and not in the database: lost when that closes, unless it is made again. */
+/** A statement's effect on its connection rather than the database. It ends with the connection. */
 export type Lasting =
   | { readonly kind: "temporary" }
   | { readonly kind: "setting"; readonly name: string; readonly value: string };
 
-/** Of one action that is allowed; undefined for all that leave nothing. */
+/** The lasting effect of one allowed action; undefined for none. */
 export function lasting(
   action: number,
   first: () => string,
   second: (() => string) | undefined,
   database: (() => string) | undefined,
 ): Lasting | undefined {
-  // Whatever is made in the temporary database (tables, views, triggers, also virtual ones) is written to its schema.
+  // Everything created in the temporary database (tables, also virtual ones, views, triggers) is an
+  // insert into its schema table.
   if (action === INSERT)
     return SCHEMA_TABLES.has(first()) && database?.() === "temp"
       ? { kind: "temporary" }

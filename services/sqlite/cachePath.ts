@@ -1,25 +1,28 @@
 /**
- * Where an agent's cache files lie: `<folder>/<class>/<two hex digits>/<name>`, without an ending. The digits
- * spread names over 256 folders, since one folder of a million entries is slow on most filesystems.
+ * The path of an agent's cache file: `<folder>/<class>/<two hex digits>/<name>`, without an ending.
+ * The digits spread names over 256 folders, because a folder of a million entries is slow on most
+ * filesystems.
  *
- * A name is written as its token, which people can read. Past the disk's limit of a name it is its SHA-256; and
- * where it has capitals, a part of that follows, because some disks take "A" and "a" for one file.
+ * A name is written as its token, which is readable. A name longer than a file name may be is
+ * written as its SHA-256. A part of the SHA-256 is added to a name with capitals, because some
+ * disks treat "A" and "a" as one file.
  */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { encodeToken, fnv1a32, type AgentId } from "../../schemas/Address.ts";
 
-/** Filesystems take 255 bytes; the endings need some. */
+/** Filesystems allow 255 bytes, of which the endings need some. */
 const FILE_NAME_MAX = 200;
-/** 64 bits: two names that differ in capitals only will not share them. */
+/** 64 bits, so that two names that differ only in capitals do not collide. */
 const CAPITALS_HASH_DIGITS = 16;
 
+/** The path without an ending. */
 export function cachePath(folder: string, id: AgentId): string {
   const shard = (fnv1a32(id.name) & 0xff).toString(16).padStart(2, "0");
   return join(folder, folderOf(id.class), shard, fileName(id.name));
 }
 
-/** Of the classes of a module: a few, each asked for with every agent that wakes. */
+/** Folder names by class. A module has few classes, and each activation needs one. */
 const folders = new Map<string, string>();
 
 function folderOf(className: string): string {
@@ -32,7 +35,7 @@ function fileName(value: string): string {
   const token = encodeToken(value);
   const hash = (): string => createHash("sha256").update(token).digest("hex");
   if (token.length > FILE_NAME_MAX) return `~${hash()}`;
-  // The hex digits of an escape are always capitals, so they tell nothing apart.
+  // The hex digits of an escape are always capitals, so they are ignored.
   return /[A-Z]/.test(token.replace(/=../g, ""))
     ? `${token}~${hash().slice(0, CAPITALS_HASH_DIGITS)}`
     : token;

@@ -1,6 +1,7 @@
 /**
- * Which agents have files in a local cache folder (`cachePath`), read from the files themselves. For a host that was
- * away while agents were erased, and looks through what it has: so nothing that can't be named may stay.
+ * Lists the agents that have files in a local cache folder (`cachePath`), read from the files. Used
+ * by a host that was away while agents were erased. Old files that name no agent are removed,
+ * because no erasure would find them.
  */
 import { opendir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -8,8 +9,9 @@ import type { AgentId } from "../../schemas/Address.ts";
 import { CACHE_ENDING, idOfCache } from "./CacheFile.ts";
 
 /**
- * In no particular order; a folder that is not there holds none. Files last written before `startMs` (Unix time) that say
- * of no agent are what a dead process left: nobody will use them, and they are removed.
+ * Yields the agents, in no particular order; none when the folder does not exist. A file that was
+ * last written before `startMs` (milliseconds since the epoch) and names no agent was left by a
+ * dead process, and is removed.
  */
 export async function* cachedAgents(
   folder: string,
@@ -26,7 +28,7 @@ export async function* cachedAgents(
   }
 }
 
-/** An agent that is awake has written to its file since: only then it says of no agent. */
+/** The file of an agent in memory may also name no agent, but was written since. */
 const isOlder = async (path: string, thanMs: number): Promise<boolean> => {
   const found = await stat(path).catch(() => undefined);
   return found !== undefined && found.mtimeMs < thanMs;

@@ -1,4 +1,4 @@
-/** Names an image for comparison: two databases are the same iff these are. */
+/** The hash of a database's image. Two databases are equal if and only if their hashes are. */
 import { createHash } from "node:crypto";
 
 /** SHA-256 of an image (`AgentDatabase.image()`), lower-case hex. */

@@ -1,10 +1,10 @@
 /**
- * The SQLite VFS whose files are `PageFile`s. Installed once; each database is a name in the engine's
- * table, and an open file knows its `PageFile` by a number in its `sqlite3_file`.
+ * The SQLite VFS whose files are `PageFile`s. Installed once. Each database is a name in the
+ * engine's table, and an open file refers to its `PageFile` by a number in its `sqlite3_file`.
  *
- * Only databases are opened here: rollback journals and temporary files live in the heap
- * (`journal_mode` MEMORY, `temp_store` MEMORY). Durability is the journal event's, so syncs and
- * locks mean nothing. No exception crosses the engine's stack (`PageFile`, rule 3).
+ * Only databases are opened through it: rollback journals and temporary files are in the heap
+ * (`journal_mode` MEMORY, `temp_store` MEMORY). The journal event makes writes durable, so syncs
+ * and locks do nothing. No exception crosses the engine's stack (`PageFile`, rule 3).
  */
 import { randomFillSync } from "node:crypto";
 import type { Sqlite3Static } from "@sqlite.org/sqlite-wasm";
@@ -19,23 +19,23 @@ const IOERR_READ = 10 | (1 << 8);
 const IOERR_SHORT_READ = 10 | (2 << 8);
 const IOERR_WRITE = 10 | (3 << 8);
 const IOERR_TRUNCATE = 10 | (6 << 8);
-/** Writing one byte changes no other: SQLite need not journal neighbours. */
+/** Writing one byte changes no other, so SQLite need not journal neighbouring bytes. */
 const POWERSAFE_OVERWRITE = 0x1000;
 const NAME = "agent-pages";
-/** Longer than any name we give. */
+/** Longer than any name that the engine assigns. */
 const PATH_BYTES_MAX = 64;
-/** `sqlite3_file`: the methods' pointer, then the number of the open file. */
+/** Size of `sqlite3_file`: the pointer to the methods, then the number of the open file. */
 const FILE_BYTES = 8;
 /** Milliseconds from the beginning of the Julian period to 1970. */
 const JULIAN_EPOCH_MS = 210_866_760_000_000;
 
-/** The heap: `bytes` is asked for at each use, because it moves. */
+/** The engine's heap. `bytes` is read at each use, because the heap moves. */
 interface Heap {
   readonly bytes: Buffer;
   readonly readCString: (at: number) => string;
 }
 
-/** Returns the name of the VFS, as a C string. */
+/** Installs the VFS. Returns its name, as a C string. */
 export function installPageVfs(
   sqlite3: Sqlite3Static,
   heap: Heap,
@@ -147,7 +147,7 @@ export function installPageVfs(
   vfs.$zName = name;
   sqlite3.vfs.installVfs({
     io: { struct: io, methods: ioMethods as never },
-    // The default too: what SQLite asks of "the" VFS (random seeds) comes from the machine's generator.
+    // Also the default VFS, from which SQLite takes random seeds: these are then the machine's.
     vfs: { struct: vfs, methods: vfsMethods as never, asDefault: true },
   });
   return Number(name);

@@ -1,9 +1,10 @@
 /**
- * The `Databases` adapter on sqlite-wasm. One engine a process; one page pool, delta writer and set of
- * open files a layer (`ImageStore`). With a folder, images are cached in it between activations and large ones
- * live in it; without one everything is in memory (tests, and tools that only read).
+ * The `Databases` adapter on sqlite-wasm. A process has one engine; each layer has one page pool,
+ * delta writer and set of open files (`ImageStore`). With a folder, images are cached in it between
+ * activations, and large ones are stored in it while open. Without a folder everything is in
+ * memory, for tests and for tools that only read.
  *
- * When the layer's scope closes, descriptors are closed and what is still open is dropped.
+ * When the layer's scope closes, descriptors are closed and open databases are dropped.
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
@@ -18,15 +19,17 @@ import { RESIDENT_BYTES_MAX } from "./PageImage.ts";
 import { SqliteDatabase } from "./SqliteDatabase.ts";
 
 export interface SqliteDatabasesOptions {
-  /** The local cache; made when absent. Undefined: no cache. */
+  /** Folder of the local cache, created when absent. Undefined: no cache. */
   readonly folder: string | undefined;
   /** Memory for committed pages of one agent before they move to its file. Default 256 KiB. */
   readonly residentBytesMax?: number;
-  /** SQLite's heap, past which connections that rest are closed. Default 1 GiB, of the 2 that there are. */
+  /**
+   * Size of SQLite's heap past which idle connections are closed. Default 1 GiB, of at most 2 GiB.
+   */
   readonly heapBytesMax?: number;
 }
 
-/** The adapter as a plain object, and how to end it. Rejects only if the engine can't be loaded. */
+/** The adapter as a plain object, and its end. Rejects only if the engine can't be loaded. */
 export async function openSqliteDatabases({
   folder,
   residentBytesMax = RESIDENT_BYTES_MAX,
@@ -66,7 +69,7 @@ const databasesOf = (store: ImageStore): DatabasesShape => ({
       store.cacheOf(id)?.remove();
       store.filed(id, { trusted: true });
     } catch {
-      // As when a database is closed: it stays, and is not believed.
+      // As when a database is closed: the file stays, and is not trusted.
       store.filed(id, { trusted: false });
     }
   },

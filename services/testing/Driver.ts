@@ -1,40 +1,47 @@
 /**
- * Moves virtual time while a test waits for something: a webhook's answer, a call's result, the end of
- * a span of time. One at a time, so that two that wait at once do not move it twice.
+ * Moves virtual time while a test waits for something: a webhook's answer, a call's result, or the
+ * end of a span of time. One loop moves time, so two concurrent waits do not move it twice.
  *
- * 1. Before time moves, all promise work that can go on does. So a run depends on the seed and on what
- *    the test does, in which order, and on nothing else.
- * 2. Agents' code may wait for the real world too (a file, a promise of the test's). While a turn is
+ * 1. Before time moves, all promise work that can run does. A run therefore depends only on the
+ *    seed and on the test's steps and their order.
+ * 2. Agent code may also wait for the real world (a file, a promise of the test). While a turn is
  *    open, each new piece of activity gives it `GRACE_MS` of the machine's time before virtual time
- *    goes on; nothing that needs none waits.
- * 3. What is waited for and does not come within `PATIENCE_MS` of virtual time is an error that says what
- *    is open.
+ *    moves. Work that needs no machine time does not wait.
+ * 3. A wait that does not end within `PATIENCE_MS` of virtual time rejects with an error that lists
+ *    what is open.
  */
 import { setImmediate as loopTurn, setTimeout as machineSleep } from "node:timers/promises";
 
-/** Enough for a file or a local computation; little enough that a test's hundred waits don't show. */
+/**
+ * Enough for a file or a local computation, and too short to notice in a test of a hundred waits.
+ */
 const GRACE_MS = 10;
 const GRACE_STEP_MS = 1;
-/** For what is mostly real work, and outside of any turn: hashing, parsing. It ends as soon as that is done. */
+/**
+ * For work that is mostly real and outside of any turn, such as hashing and parsing. The wait ends
+ * as soon as the work does.
+ */
 export const REAL_WORK_GRACE_MS = 2_000;
-/** Longer than all attempts of an input, and than any deadline of a call or a request. */
+/** Longer than all attempts of an input take, and than any deadline of a call or a request. */
 const PATIENCE_MS = 15 * 60_000;
 
+/** Virtual time, as the driver moves it. */
 export interface MovableTime {
   readonly monotonicMs: () => number;
   readonly nextInMs: number | undefined;
   readonly advance: (ms: number, stop?: () => boolean) => Promise<void>;
 }
 
+/** The installation, as the driver observes it. */
 export interface DriverHost {
   readonly time: MovableTime;
-  /** Grows with each turn that begins or ends and each use of the broker. */
+  /** A count that grows with each turn that begins or ends and each use of the broker. */
   readonly activity: () => number;
-  /** Work of the machine's that time is to wait for, however long it takes; told of once. */
+  /** Work in machine time that virtual time waits for without a limit. Each is returned once. */
   readonly takeLoading?: () => Promise<unknown> | undefined;
-  /** What is open now, in words; empty when nothing is. */
+  /** Descriptions of the open work; empty when there is none. */
   readonly open: () => ReadonlyArray<string>;
-  /** False: there is no host, and what is open stays so. */
+  /** False when no host runs, so that open work stays open. */
   readonly isAlive: () => boolean;
 }
 
@@ -50,7 +57,7 @@ interface Wait {
 export class Driver {
   private readonly host: DriverHost;
   private readonly waits = new Set<Wait>();
-  /** Spans that the test asked for, in order: their ends on the steady clock come as they begin. */
+  /** Spans of time that the test asked for, in order. `endMs` is set when a span begins. */
   private readonly spans: Array<{ readonly ms: number; endMs?: number; resolve: () => void }> = [];
   private readonly alone: Array<() => Promise<void>> = [];
   private running = false;
@@ -60,7 +67,7 @@ export class Driver {
     this.host = host;
   }
 
-  /** Resolves when `done()`, moving time as far as it takes (rule 3). */
+  /** Moves time until `done()` returns true. Rejects by rule 3. */
   until(what: string, done: () => boolean, graceMs = GRACE_MS): Promise<void> {
     return new Promise((resolve, reject) => {
       const endMs = this.host.time.monotonicMs() + PATIENCE_MS;
@@ -69,7 +76,7 @@ export class Driver {
     });
   }
 
-  /** The same for a promise: its outcome, when it has one. */
+  /** Moves time until `promise` settles, and settles as it does. Rejects by rule 3. */
   async settle<A>(what: string, promise: Promise<A>, graceMs = GRACE_MS): Promise<A> {
     let over = false;
     const end = (): void => void (over = true);
@@ -78,18 +85,18 @@ export class Driver {
     return promise;
   }
 
-  /** Resolves when all work is done that waits for no time. */
+  /** Resolves when all work is done that does not wait for time. */
   quiet(): Promise<void> {
     return this.until("quiet", () => true);
   }
 
-  /** Resolves when everything that was given to agents is done, retries included; at once without a host. */
+  /** Resolves when all inputs of agents are done, retries included; at once without a host. */
   settled(): Promise<void> {
     const { open, isAlive } = this.host;
     return this.until("the end of what was begun", () => !isAlive() || open().length === 0);
   }
 
-  /** Runs `f` while time stands still, but for what `f` itself moves. */
+  /** Runs `f` while nothing else moves time. */
   exclusive(f: () => Promise<void>): Promise<void> {
     return new Promise((resolve, reject) => {
       this.alone.push(() => f().then(resolve, reject));
@@ -97,13 +104,13 @@ export class Driver {
     });
   }
 
-  /** The test is over: what somebody left waiting neither comes nor fails. */
+  /** Ends the test: pending waits neither resolve nor reject. */
   end(): void {
     this.waits.clear();
     this.spans.length = 0;
   }
 
-  /** Resolves when `ms` have passed and all that fell due in them has run. */
+  /** Resolves when `ms` of virtual time have passed and everything due in them has run. */
   advance(ms: number): Promise<void> {
     return new Promise((resolve) => {
       this.spans.push({ ms, resolve });
@@ -116,7 +123,7 @@ export class Driver {
     this.running = true;
     while (this.waits.size > 0 || this.spans.length > 0 || this.alone.length > 0) {
       await this.rest();
-      if (this.tellDone()) continue;
+      if (this.resolveDone()) continue;
       const alone = this.alone.shift();
       if (alone === undefined) await this.step();
       else await alone();
@@ -139,7 +146,7 @@ export class Driver {
     this.seenActivity = activity();
     const graceMs = Math.max(GRACE_MS, ...[...this.waits].map((wait) => wait.graceMs));
     for (let ms = 0; ms < graceMs; ms += GRACE_STEP_MS) {
-      // Several turns of the loop cost less than a millisecond, and most needs no more.
+      // Turns of the event loop take less than a millisecond, and most work needs no more.
       await loopTurn();
       if (activity() !== this.seenActivity || this.someDone()) return;
       await machineSleep(GRACE_STEP_MS);
@@ -152,18 +159,19 @@ export class Driver {
     return false;
   }
 
-  private tellDone(): boolean {
-    let told = false;
+  /** Resolves the waits that are done. Returns whether there was one. */
+  private resolveDone(): boolean {
+    let resolved = false;
     for (const wait of this.waits) {
       if (!wait.done()) continue;
       this.waits.delete(wait);
       wait.resolve();
-      told = true;
+      resolved = true;
     }
-    return told;
+    return resolved;
   }
 
-  /** To the next timer, or in the span that is on to where something happens, or to its end. */
+  /** Moves time to the next timer, or within the current span to the next activity or its end. */
   private async step(): Promise<void> {
     const { time, activity } = this.host;
     const nowMs = time.monotonicMs();
@@ -171,7 +179,7 @@ export class Driver {
     const nextMs = nowMs + (time.nextInMs ?? Infinity);
     if (span !== undefined) {
       span.endMs ??= nowMs + span.ms;
-      // In one go for as long as nothing happens: a month has many timers and few events.
+      // In one step while nothing happens: a month has many timers and few events.
       const before = activity();
       await time.advance(
         span.endMs - nowMs,
@@ -183,7 +191,7 @@ export class Driver {
       return;
     }
     const late = [...this.waits].filter((wait) => wait.endMs < nextMs);
-    if (late.length > 0 && (await this.lastMoment())) return;
+    if (late.length > 0 && (await this.lastGrace())) return;
     for (const wait of late) {
       this.waits.delete(wait);
       wait.reject(new Error(this.explain(wait.what, nextMs === Infinity)));
@@ -191,8 +199,11 @@ export class Driver {
     if (this.waits.size > 0) await time.advance(nextMs - nowMs);
   }
 
-  /** Before something is given up: real work on a busy machine may just need longer. Did anything happen? */
-  private async lastMoment(): Promise<boolean> {
+  /**
+   * A last grace before waits are rejected, for real work on a busy machine. Returns whether
+   * anything happened.
+   */
+  private async lastGrace(): Promise<boolean> {
     const before = this.host.activity();
     for (let ms = 0; ms < REAL_WORK_GRACE_MS; ms += GRACE_STEP_MS) {
       await machineSleep(GRACE_STEP_MS);

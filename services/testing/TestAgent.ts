@@ -1,7 +1,7 @@
 /**
- * A handle on one agent under test: what a stub has (its methods, `fetch`), and a look at what is stored
- * of it. The looks rebuild the agent from its journal, apart from the one that runs: what they show would
- * survive a crash.
+ * A handle on one agent under test: the methods and `fetch` of its stub, and functions that read
+ * what is stored of it. These rebuild the agent from its journal, apart from the running one: what
+ * they return would survive a crash.
  */
 import { makeStub, type CallClientSource } from "../../core/namespace/AgentNamespace.ts";
 import type { AgentStub } from "../../core/namespace/AgentStub.ts";
@@ -22,32 +22,33 @@ import type { Driver } from "./Driver.ts";
 import type { Sent } from "./TestOutgoing.ts";
 
 export interface AgentLooks<State> {
-  /** Its plain stub: where a method of the agent has the name of one of these. */
+  /** The plain stub, for a method of the agent that has the name of one of these. */
   readonly stub: AgentStub<unknown>;
-  /** Its state; undefined while it was never set. */
+  /** The stored state; undefined when it was never set. */
   readonly state: () => Promise<State | undefined>;
-  /** Rows of a query that reads. */
+  /** Returns the rows of a query that reads. Rejects for a query that writes. */
   readonly sql: <Row = Record<string, SqlValue>>(
     query: string,
     ...params: ReadonlyArray<SqlValue | boolean>
   ) => Promise<ReadonlyArray<Row>>;
-  /** Its journal: what came in and what changed, turn by turn, the oldest first. */
+  /** The journal, turn by turn: inputs and changes, the oldest first. */
   readonly events: () => Promise<ReadonlyArray<HistoryLine>>;
-  /** The next first. */
+  /** The stored schedules, the next first. */
   readonly schedules: () => Promise<ReadonlyArray<Schedule>>;
-  /** Items that wait, the next first. */
+  /** The waiting items, the next first. */
   readonly queue: () => Promise<ReadonlyArray<QueueItem>>;
-  /** Outgoing webhooks and fetches of its own, each attempt, the oldest first. */
+  /** Every attempt of an outgoing webhook, mail or `fetch` of the agent, the oldest first. */
   readonly sends: () => ReadonlyArray<Sent>;
+  /** The agent's dead letters, the oldest first. */
   readonly deadLetters: () => Promise<ReadonlyArray<TestDeadLetter>>;
-  /** Is it in memory now? False while it hibernates, and after a crash. */
+  /** Whether the agent is in memory. False while it hibernates, and after a crash. */
   readonly isActive: () => boolean;
 }
 
-/** Names of `A` that the looks hide are called by `stub`. */
+/** Methods of `A` whose names are those of `AgentLooks` are called through `stub`. */
 export type TestAgent<A> = AgentLooks<StateOf<A>> & Omit<AgentStub<A>, keyof AgentLooks<unknown>>;
 
-/** `Agent<Env, State>`'s State. */
+/** The State of an `Agent<Env, State>`. */
 export type StateOf<A> = A extends { readonly initialState: infer State } ? State : unknown;
 
 export interface TestAgentParts {
@@ -92,9 +93,9 @@ function looksOf(parts: TestAgentParts): AgentLooks<unknown> {
       const lines: HistoryLine[] = [];
       let state: string | undefined;
       for await (const { seq, data } of sources.journal.read(id, { fromSeq: 1 as Sequence })) {
-        const told = historyLines(seq, decodeEvent(data).head, state);
-        state = told.state;
-        lines.push(...told.lines);
+        const history = historyLines(seq, decodeEvent(data).head, state);
+        state = history.state;
+        lines.push(...history.lines);
       }
       return lines;
     },
@@ -112,7 +113,7 @@ function looksOf(parts: TestAgentParts): AgentLooks<unknown> {
   };
 }
 
-/** Time moves while its calls wait. */
+/** A stub whose calls move time while they wait. */
 function drivenStub(driver: Driver, stub: AgentStub<unknown>, key: string): AgentStub<unknown> {
   return new Proxy(stub, {
     get: (target, name) => {

@@ -1,9 +1,9 @@
 /**
- * `testAgents(…)`: an installation for one test, in this process, in memory and in virtual time. Requests,
- * signed webhooks and connections go in through the gateway's own code, agents run on a host as they do in
- * production, and time moves when the test says so (`advance`) or waits for an answer.
+ * `testAgents(…)`: an installation for one test, in this process, in memory and in virtual time.
+ * Requests, signed webhooks and connections pass through the gateway's own code, and agents run on
+ * a host as in production. Time moves when the test says so (`advance`) or waits for an answer.
  *
- * One seed and one order of steps give one run, agents' ids, times and journals included.
+ * One seed and one order of steps produce one run, including agents' ids, times and journals.
  */
 import type { CallClientSource } from "../../core/namespace/AgentNamespace.ts";
 import type { BodyReader, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
@@ -28,23 +28,26 @@ import { TestOutgoing, type OutgoingHandler, type Sent } from "./TestOutgoing.ts
 export interface TestAgentsOptions {
   /** The agent classes. */
   readonly agents?: ReadonlyArray<AgentConstructor>;
-  /** Declared routes, as in the module's default export. */
+  /** Webhook routes, as in the module's default export. */
   readonly webhooks?: ReadonlyArray<WebhookRoute>;
-  /** The module's own routing; default: `routeAgentRequest`, then 404. */
+  /** The module's own routing. Default: `routeAgentRequest`, then 404. */
   readonly fetch?: NonNullable<LoadedModule["fetch"]>;
-  /** The module's handler of mail, or its routes. */
+  /** The module's mail handler or mail routes. */
   readonly email?: NonNullable<LoadedModule["email"]> | ReadonlyArray<EmailEntry>;
-  /** A whole module in the place of the four above: `import * as server from "./server.ts"`. */
+  /** A whole module instead of the four above: `import * as server from "./server.ts"`. */
   readonly module?: object;
   /** Secrets and settings, for verifiers and agents. */
   readonly env?: Readonly<Record<string, unknown>>;
-  /** Of ids and of everything random. Default 1. */
+  /** Seed of ids and of all randomness. Default 1. */
   readonly seed?: number;
-  /** When it begins. Default 2025-01-01T00:00:00Z. */
+  /** Virtual time at the start. Default 2025-01-01T00:00:00Z. */
   readonly now?: Date | string | number;
-  /** How callers see the gateway. Default `http://localhost`. */
+  /** The gateway's public URL. Default `http://localhost`. */
   readonly url?: string;
-  /** Answers what agents send out. Default: webhooks get 200, a `fetch` fails. */
+  /**
+   * Answers the requests and mail that agents send. Default: webhooks and mail receive 200, a
+   * `fetch` fails.
+   */
   readonly outgoing?: OutgoingHandler;
 }
 
@@ -55,19 +58,21 @@ export interface LogLine {
 }
 
 export interface ConnectOptions {
-  /** The connection's id; made up unless given. */
+  /** The connection's id. Default: a generated one. */
   readonly id?: string;
   readonly query?: Readonly<Record<string, string>>;
   readonly headers?: HeadersInit;
 }
 
 const URL_DEFAULT = "http://localhost";
-/** What a lost host's leases take to run out, as long as production's do. */
+/** How long a lost host's leases take to expire, as in production. */
 const TAKE_OVER_MS = 5_000;
-/** Statuses whose response has no body by definition; `Response` refuses one. */
+/** Statuses without a body, for which `Response` refuses one. */
 const BODILESS = new Set([101, 204, 205, 304]);
 
-/** Throws what is wrong with the classes or routes, as the command line says it. */
+/**
+ * Starts an installation. Rejects for invalid classes or routes, with the command line's message.
+ */
 export async function testAgents(options: TestAgentsOptions): Promise<TestAgents> {
   const module = readModule(exportsOf(options), "the test's module");
   const url = (options.url ?? URL_DEFAULT).replace(/\/$/, "");
@@ -93,11 +98,14 @@ interface TestAgentsParts {
 }
 
 export class TestAgents {
-  /** What the gateway and the host logged. */
+  /** The lines that the gateway and the host logged. */
   readonly logs: ReadonlyArray<LogLine>;
-  /** The gateway's own, as `fetch` handlers get it: settings, and a binding for each class. */
+  /**
+   * The gateway's environment, as `fetch` handlers receive it: settings, and a binding for each
+   * class.
+   */
   readonly env: Readonly<Record<string, unknown>>;
-  /** `sign` of `agents/webhooks`, at the test's time and with ids of its seed. */
+  /** `sign` of `agents/webhooks`, at the test's time and with ids from its seed. */
   readonly sign: typeof sign;
   private readonly parts: TestAgentsParts;
   private readonly driver: Driver;
@@ -119,17 +127,23 @@ export class TestAgents {
 
   // Time
 
-  /** The test's time. */
+  /** The current virtual time. */
   get now(): Date {
     return new Date(this.parts.installation.time.nowMs());
   }
 
-  /** Lets so much time pass, and all that falls due in it run: `advance("3 days")`. */
+  /**
+   * Moves virtual time and runs everything that falls due in it: `advance("3 days")`. Rejects with
+   * `TypeError` for an invalid duration.
+   */
   async advance(duration: Duration): Promise<void> {
     return this.driver.advance(parseDuration(duration));
   }
 
-  /** Resolves when everything that was begun is done: messages, webhooks, queue items, with all their retries. */
+  /**
+   * Resolves when all work that has begun is done: messages, webhooks and queue items, with all
+   * their retries.
+   */
   settled(): Promise<void> {
     return this.driver.settled();
   }
@@ -137,8 +151,9 @@ export class TestAgents {
   // In
 
   /**
-   * Delivers a webhook: `await test.webhook("/webhooks/github", body, test.sign.github(body, secret))`.
-   * An object is sent as JSON; then sign that same text. Resolves with what the provider would see.
+   * Delivers a webhook:
+   * `await test.webhook("/webhooks/github", body, test.sign.github(body, secret))`. An object is
+   * sent as JSON; sign that same text. Resolves with the response that the provider receives.
    */
   webhook(
     path: string,
@@ -152,7 +167,7 @@ export class TestAgents {
     return this.fetch(path, { method: "POST", headers: all, body: sent });
   }
 
-  /** Any request to the gateway; a path is taken from its URL. */
+  /** Sends a request to the gateway. A path is relative to the gateway's URL. */
   async fetch(input: Request | string | URL, init?: RequestInit): Promise<Response> {
     const { installation, url } = this.parts;
     const request = new Request(input instanceof Request ? input : new URL(input, url), init);
@@ -167,8 +182,8 @@ export class TestAgents {
   }
 
   /**
-   * Delivers a mail to the module's `email`: `await test.email({ from, to, subject, text })`, or `raw`. Resolves
-   * with what SMTP would say; what agents answer is in `sends()` once it is `settled()`.
+   * Delivers a mail to the module's `email`: `await test.email({ from, to, subject, text })`, or
+   * `raw`. Resolves with the SMTP reply. Agents' answers are in `sends()` after `settled()`.
    */
   async email(given: TestEmail): Promise<EmailAnswer> {
     const { installation } = this.parts;
@@ -177,7 +192,9 @@ export class TestAgents {
     return answerOf(await this.driver.settle(what, installation.mail(message), REAL_WORK_GRACE_MS));
   }
 
-  /** A client of an agent, connected and with the agent's first frames. Rejects when it is refused. */
+  /**
+   * Connects a client to an agent. Resolves after the agent's first frames; rejects when refused.
+   */
   async connect<A extends AgentConstructor>(
     agent: A,
     name: string,
@@ -208,7 +225,9 @@ export class TestAgents {
 
   // Looking
 
-  /** A stub of an agent, and what is stored of it. It comes into being with its first input. */
+  /**
+   * A handle on an agent: its stub, and what is stored of it. The first input creates the agent.
+   */
   agent<A extends AgentConstructor>(agent: A, name: string): TestAgent<InstanceType<A>> {
     const { installation } = this.parts;
     const { broker, databases } = installation;
@@ -228,23 +247,26 @@ export class TestAgents {
     });
   }
 
-  /** Everything that agents sent out, the oldest first. */
+  /** All requests and mail that agents sent, the oldest first. */
   sends(): ReadonlyArray<Sent> {
     return [...this.parts.outgoing.sent];
   }
 
-  /** Every agent's dead letters, the oldest first. */
+  /** The dead letters of all agents, the oldest first. */
   async deadLetters(): Promise<ReadonlyArray<TestDeadLetter>> {
     await this.driver.quiet();
     return this.parts.installation.broker.deadLetters.all().map(readDeadLetter);
   }
 
-  /** From now on, what agents send out is answered so. */
+  /** Replaces the handler that answers what agents send. */
   answerOutgoing(handler: OutgoingHandler): void {
     this.parts.outgoing.handler = handler;
   }
 
-  /** As `agents dead redrive`: the input runs again, with all its attempts. Resolves when it is done. */
+  /**
+   * As `agents dead redrive`: the input runs again, with all its attempts. Resolves when it is
+   * done; rejects when there is no such dead letter.
+   */
   async redrive(letter: Pick<TestDeadLetter, "id">): Promise<void> {
     const { broker } = this.parts.installation;
     const seq = letter.id as Sequence;
@@ -258,7 +280,7 @@ export class TestAgents {
   // Faults
 
   /**
-   * The host is lost, now, whatever its agents are in the middle of: memory is gone, and what is stored
+   * Loses the host at once, whatever its agents are doing: memory is lost, and what is stored
    * stays. Until `revive`, webhooks are stored and clients wait.
    */
   async crash(): Promise<void> {
@@ -267,8 +289,8 @@ export class TestAgents {
   }
 
   /**
-   * The host is lost at the next commit, of one agent or of any: before its event is stored, or after,
-   * when nothing that depends on it has left. Resolves when that has happened.
+   * Loses the host at the next commit, of one agent or of any: before its event is stored, or after
+   * it is stored and before any output of it is sent. Resolves when that has happened.
    */
   crashAt(point: CrashPoint, agent?: { readonly name: string }, name?: string): Promise<void> {
     const key =
@@ -276,7 +298,7 @@ export class TestAgents {
     return this.parts.installation.crashAt(point, key);
   }
 
-  /** Another host takes over; so much time passes as leases take to run out. */
+  /** Another host takes over, after the time in which leases expire. Rejects while a host runs. */
   async revive(): Promise<void> {
     const { installation } = this.parts;
     if (installation.alive) throw new Error("a host runs: nothing has crashed");
@@ -284,7 +306,7 @@ export class TestAgents {
     await this.driver.exclusive(() => installation.revive());
   }
 
-  /** Ends it all. What is left waiting stays so. Also by `await using`. */
+  /** Ends the installation. Pending waits do not settle. Also called by `await using`. */
   close(): Promise<void> {
     return this.end();
   }
@@ -331,14 +353,14 @@ function requestOf(method: string, href: string, given: Headers): HttpRequest {
 
 function toResponse({ status, headers, body }: HttpResponse, rest?: BodyReader): Response {
   const whole = BODILESS.has(status) ? null : (body as string | Uint8Array<ArrayBuffer>);
-  const content = rest === undefined ? whole : goingOn(body, rest);
+  const content = rest === undefined ? whole : streamOf(body, rest);
   return new Response(content, {
     status,
     headers: headers.map(([name, value]): [string, string] => [name, value]),
   });
 }
 
-const goingOn = (begin: string | Uint8Array, rest: BodyReader): ReadableStream<Uint8Array> =>
+const streamOf = (begin: string | Uint8Array, rest: BodyReader): ReadableStream<Uint8Array> =>
   new ReadableStream({
     start: (controller) =>
       controller.enqueue(typeof begin === "string" ? new TextEncoder().encode(begin) : begin),
@@ -350,7 +372,7 @@ const goingOn = (begin: string | Uint8Array, rest: BodyReader): ReadableStream<U
     cancel: (reason) => rest.cancel(reason),
   });
 
-/** Provider's signatures hold the time: they are made at the test's, and not at the machine's. */
+/** Providers' signatures contain the time, so they are made at the test's time. */
 function signAt(time: { readonly nowMs: () => number; readonly id: () => string }): typeof sign {
   const at =
     (signer: Sign): Sign =>

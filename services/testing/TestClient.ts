@@ -1,12 +1,12 @@
 /**
- * A client of an agent under test: a WebSocket connection through the gateway, and the protocol's frames
- * by name. It keeps every frame that it got.
+ * A client of an agent under test: a WebSocket connection through the gateway, with the protocol's
+ * frames by name. It keeps every frame that it received.
  */
 import type { Driver } from "./Driver.ts";
 
 type Data = string | Uint8Array;
 
-/** The connection's own end. */
+/** The client's end of the connection. */
 export interface ClientSocket {
   readonly toServer: (data: Data) => void;
   readonly leave: (code: number, reason: string) => void;
@@ -18,7 +18,7 @@ export interface Closed {
   readonly reason: string;
 }
 
-/** RFC 6455, 7.4.1: all is well. */
+/** RFC 6455, 7.4.1: normal closure. */
 const NORMAL = 1000;
 
 interface RpcFrame {
@@ -31,9 +31,9 @@ interface RpcFrame {
 }
 
 export class TestClient<State = unknown> {
-  /** Every frame so far, from the first: parsed where it is JSON, bytes where it was binary. */
+  /** Every frame so far, in order: parsed if it is JSON, bytes if it was binary. */
   readonly frames: unknown[] = [];
-  /** Set once it is closed, by either end. */
+  /** Set once either end has closed the connection. */
   closed: Closed | undefined;
   private readonly driver: Driver;
   private readonly newId: () => string;
@@ -44,7 +44,7 @@ export class TestClient<State = unknown> {
     this.newId = newId;
   }
 
-  /** The peer of the socket; frames may come before `opened`. */
+  /** The peer of the socket. Frames may arrive before `opened`. */
   readonly peer = {
     onMessage: (data: Data): void => void this.frames.push(parse(data)),
     onClose: (code: number, reason: string): void => void (this.closed = { code, reason }),
@@ -54,19 +54,19 @@ export class TestClient<State = unknown> {
     this.socket = socket;
   }
 
-  /** The last state that it was sent; undefined before the first. */
+  /** The last state that the agent sent; undefined before the first. */
   get state(): State | undefined {
     const frame = this.ofType("cf_agent_state").at(-1);
     return frame?.["state"] as State | undefined;
   }
 
-  /** Whom the server says this is; undefined where the agent does not say. */
+  /** The agent that the server names; undefined if the agent's class does not send it. */
   get identity(): { readonly agent: string; readonly name: string } | undefined {
     const frame = this.ofType("cf_agent_identity").at(-1);
     return frame && { agent: String(frame["agent"]), name: String(frame["name"]) };
   }
 
-  /** Frames that are no part of the protocol: what the agent itself sent and broadcast. */
+  /** Frames outside of the protocol: what the agent itself sent and broadcast. */
   get messages(): ReadonlyArray<unknown> {
     return this.frames.filter((frame) => !isProtocol(frame));
   }
@@ -76,13 +76,19 @@ export class TestClient<State = unknown> {
     return this.frames.filter(isRecord).filter((frame) => frame["type"] === type);
   }
 
-  /** Text and bytes as they are, anything else as JSON. What it leads to: `await test.settled()`. */
+  /**
+   * Sends text and bytes as they are, anything else as JSON. `await test.settled()` waits for the
+   * effects.
+   */
   send(data: unknown): void {
     const raw = typeof data === "string" || data instanceof Uint8Array;
     this.open().toServer(raw ? data : JSON.stringify(data));
   }
 
-  /** As a client's `setState`. Resolves when the agent has taken or refused it. */
+  /**
+   * As a client's `setState`. Resolves when the agent has accepted the state; rejects when it
+   * refused.
+   */
   async setState(state: State): Promise<void> {
     const before = this.ofType("cf_agent_state_error").length;
     this.send({ type: "cf_agent_state", state });
@@ -96,7 +102,7 @@ export class TestClient<State = unknown> {
     return (await this.stream<A>(method, ...args)).result;
   }
 
-  /** The same of one that streams: its chunks, and what it ended with. */
+  /** As `call`, for a method that streams: resolves with its chunks and its final result. */
   async stream<A = unknown>(
     method: string,
     ...args: ReadonlyArray<unknown>
@@ -119,19 +125,19 @@ export class TestClient<State = unknown> {
     return { chunks, result: reply.result as A };
   }
 
-  /** Resolves with the first frame for which it holds, one that is here already included. */
+  /** Resolves with the first frame that matches, including frames received before. */
   async waitFor(matches: (frame: unknown) => boolean): Promise<unknown> {
     await this.driver.until("a frame that matches", () => this.frames.some(matches));
     return this.frames.find(matches);
   }
 
-  /** Closes in order. Resolves when the agent knows. */
+  /** Closes the connection. Resolves when the agent has handled the close. */
   async close(code = NORMAL, reason = ""): Promise<void> {
     this.open().leave(code, reason);
     await this.driver.settled();
   }
 
-  /** The connection is gone without a word: the agent sees 1006. */
+  /** Breaks the connection without a close frame: the agent sees code 1006. */
   async cut(): Promise<void> {
     this.open().cut();
     await this.driver.settled();

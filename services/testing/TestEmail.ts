@@ -1,4 +1,4 @@
-/** A mail as a test writes it, and what SMTP would say to it. Used by `TestAgents`. */
+/** A mail as a test writes it, and its SMTP reply. Used by `TestAgents`. */
 import type { IncomingMessage, MailAnswer } from "../../core/mail/MailServer.ts";
 
 export interface TestEmail {
@@ -6,9 +6,9 @@ export interface TestEmail {
   readonly to: string | ReadonlyArray<string>;
   readonly subject?: string;
   readonly text?: string;
-  /** Further headers, or others in the place of those that are made up. */
+  /** Further headers, or replacements of the generated ones. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** The whole message; then only `from` and `to` count beside it, as the envelope. */
+  /** The whole message. Beside it only `from` and `to` are used, as the envelope. */
   readonly raw?: string | Uint8Array;
 }
 
@@ -25,7 +25,7 @@ export const answerOf = (answer: MailAnswer): EmailAnswer => ({
   message: answer._tag === "Accepted" ? "OK" : `${answer.code} ${answer.message}`,
 });
 
-/** Message-ID and Date are of the test's seed and time. */
+/** Builds the message. Message-ID and Date come from the test's seed and time. */
 export function messageOf(
   given: TestEmail,
   time: { readonly nowMs: () => number; readonly id: () => string },

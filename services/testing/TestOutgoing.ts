@@ -1,6 +1,6 @@
 /**
- * What agents under test send out: webhooks (`this.sendWebhook`), mail and their own `fetch`. Nothing leaves the
- * process; each is kept, and answered by the test's handler.
+ * Records what agents under test send: webhooks (`this.sendWebhook`), mail and their own `fetch`.
+ * Nothing leaves the process; the test's handler answers each.
  */
 import type { OutgoingShape } from "../../core/outgoing/Outgoing.ts";
 import { asyncAmbient } from "../node/AsyncAmbient.ts";
@@ -9,27 +9,30 @@ import type { MailTransportShape, OutgoingMail } from "../../core/mail/MailTrans
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 
-/** One request that left an agent: each attempt is one. */
+/** One request or mail that an agent sent; each attempt is one. */
 export interface Sent {
   readonly kind: "webhook" | "fetch" | "email";
-  /** Who sent it. */
+  /** The agent that sent it. */
   readonly agent: { readonly class: string; readonly name: string };
   readonly url: string;
   readonly method: string;
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** Of an email: what goes to the relay. Its `url` is `mailto:`, its `json` the same. */
+  /**
+   * For an email: what the relay receives. Its `url` begins with `mailto:`, and `json` is the same
+   * mail.
+   */
   readonly mail?: OutgoingMail;
-  /** The body as JSON; undefined where it is none. */
+  /** The body parsed as JSON; undefined if it is not JSON. */
   readonly json: unknown;
   /** Virtual time, milliseconds since the epoch. */
   readonly timeMs: number;
-  /** What it was answered; undefined while it waits, or when the handler threw. */
+  /** The status of the answer; undefined while it is pending, or when the handler threw. */
   status: number | undefined;
 }
 
-/** Plays the world outside. What it throws is a connection that failed. */
+/** Plays the outside world. An error that it throws is a failed connection. */
 export type OutgoingHandler = (request: Request) => Response | Promise<Response>;
 
 export class TestOutgoing {
@@ -42,7 +45,7 @@ export class TestOutgoing {
     this.handler = handler;
   }
 
-  /** The port, for hosts. The guard against private addresses is the real one, as far as it needs no DNS. */
+  /** The port, for hosts. The guard against private addresses is the real one, except for DNS. */
   readonly port: OutgoingShape = {
     refusal: nodeOutgoing.refusal,
     hmacSha256: nodeOutgoing.hmacSha256,
@@ -51,7 +54,7 @@ export class TestOutgoing {
       if (message !== undefined) return { _tag: "Refused", message };
       const request = new Request(url, { method: "POST", headers, body });
       try {
-        // Most receivers just take it: a test says so only when its own does not.
+        // Most receivers accept a webhook, so that is the default.
         const response = await this.answer("webhook", request, () => new Response("OK"));
         return { _tag: "Answered", status: response.status };
       } catch (error) {
@@ -60,7 +63,7 @@ export class TestOutgoing {
     },
   };
 
-  /** The relay: what an agent mails is answered by status, as SMTP's codes: 4xx may come again, 5xx may not. */
+  /** The relay. The handler's status is treated as an SMTP code: 4xx is retried, 5xx is final. */
   readonly relay: MailTransportShape = {
     configured: true,
     send: async (mail) => {
@@ -75,7 +78,7 @@ export class TestOutgoing {
     },
   };
 
-  /** An agent's own `fetch`. */
+  /** Answers an agent's own `fetch`. Rejects without a handler. */
   fetch(request: Request): Promise<Response> {
     return this.answer("fetch", request, () => {
       throw new TypeError(
@@ -110,7 +113,7 @@ export class TestOutgoing {
   }
 }
 
-/** SMTP's codes from here on are for good. */
+/** SMTP codes from here on are permanent failures. */
 const FINAL_CODES_MIN = 500;
 
 function senderOf(): AgentId {

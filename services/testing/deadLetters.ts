@@ -1,4 +1,4 @@
-/** Dead letters as a test reads them. */
+/** Reads stored dead letters for tests. */
 import type { StoredDeadLetter } from "../../core/dead/DeadLetters.ts";
 import { causeOfEnvelope } from "../../core/journal/causeOf.ts";
 import type { Sequence } from "../../schemas/Address.ts";
@@ -7,17 +7,17 @@ import { decodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
 
 export interface TestDeadLetter {
-  /** For `redrive`. */
+  /** Identifies the letter for `redrive`. */
   readonly id: number;
   readonly agent: { readonly class: string; readonly name: string };
   /** The last attempt's error. */
   readonly reason: string;
   readonly timeMs: number;
-  /** What came in: kind, id, type, headers, body. */
+  /** The input: kind, id, type, headers, body. */
   readonly cause: Cause;
 }
 
-/** Throws `CorruptFrame` for an input that can't be read. */
+/** Decodes a dead letter. Throws `CorruptFrame` for an input that can't be read. */
 export function readDeadLetter({ seq, id, data }: StoredDeadLetter): TestDeadLetter {
   const { head, input } = decodeDeadLetter(data);
   const envelope = decodeEnvelope(input);

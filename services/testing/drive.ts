@@ -1,6 +1,6 @@
 /**
- * What moves an installation in memory (`joinMemory`): its driver, which knows what is open, and the globals of its agents'
- * code. For `TestAgents` and `rerunEvent`.
+ * Joins an installation in memory (`joinMemory`) with its driver, which knows what is open, and
+ * with the globals of its agents' code. Used by `TestAgents` and `rerunEvent`.
  */
 import { addressKey } from "../../schemas/Address.ts";
 import { Driver } from "./Driver.ts";
@@ -10,7 +10,7 @@ import { joinWorld } from "./virtualGlobals.ts";
 
 export interface Driven {
   readonly driver: Driver;
-  /** Ends it all. What is left waiting stays so. */
+  /** Ends the installation. Pending waits do not settle. */
   readonly close: () => Promise<void>;
 }
 
@@ -38,7 +38,7 @@ export function drive(installation: MemoryInstallation, outgoing: TestOutgoing):
   };
 }
 
-/** A line for each kind of work that is not done. */
+/** One line for each kind of unfinished work. */
 function openWork({ broker, calls, agents }: MemoryInstallation): ReadonlyArray<string> {
   const { depth } = broker.inbox;
   const { calling } = calls;

@@ -1,6 +1,6 @@
 /**
- * `agents/testing`: test your agents in memory, in virtual time, without a server. Works with any test
- * runner; `docs/guides/testing.md` shows how.
+ * `agents/testing`: test your agents in memory, in virtual time, without a server. Works with any
+ * test runner; `docs/guides/testing.md` shows how.
  */
 export {
   testAgents,

@@ -1,12 +1,12 @@
 /**
- * Joins a gateway and hosts with the adapters in memory: a whole installation in the test's own process,
- * in virtual time, without a server or a socket. The parts are those of `agents dev`; only the adapters
- * differ. `TestAgents` drives it.
+ * Joins a gateway and hosts with the in-memory adapters: a whole installation in the test's own
+ * process, in virtual time, without a server or a socket. The parts are those of `agents dev`; only
+ * the adapters differ. Driven by `TestAgents`.
  *
- * 1. A crash takes a host's connection and everything in its memory at one instant. Its leases stay until
- *    they run out; what the broker stores stays for good.
- * 2. Leases are long, so that days of virtual time are not spent renewing them; one of a host that is
- *    gone runs out when the next one starts.
+ * 1. A crash loses a host's connection and everything in its memory at one instant. Its leases stay
+ *    until they expire, and what the broker stores stays for good.
+ * 2. Leases are long, so that days of virtual time are not spent renewing them. The leases of a
+ *    lost host expire when the next host starts.
  */
 import * as Effect from "effect/Effect";
 import * as Exit from "effect/Exit";
@@ -53,19 +53,20 @@ import { gatedCalls } from "../node/gatedCalls.ts";
 import { genericObservability } from "../observability/index.ts";
 import { openSqliteDatabases, sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
 
-/** One is enough: shards are about several hosts. */
+/** One is enough, because shards only divide agents among hosts. */
 const SHARDS = 1;
 /** Rule 2. */
 const LEASE_TTL_MS = 86_400_000;
-/** Idle agents are looked for this often: a month of virtual time is then nothing to wait for. */
+/** Sweeps are rare, so that a month of virtual time passes quickly. */
 const SWEEP_MS = 30_000;
-/** What a host that is stopped in order waits for its turns. */
+/** How long a stopping host waits for its turns. */
 const DRAIN_TIMEOUT_MS = 1_000;
 
-/** The test's own connection, by which it looks at what is stored. */
+/** The test's own connection, which reads what is stored. */
 const READER = "test";
 const GATEWAY = "gateway";
 
+/** Where in a commit the host is lost: before its event is stored, or right after. */
 export type CrashPoint = "before commit" | "after commit";
 
 export interface JoinOptions {
@@ -75,7 +76,7 @@ export interface JoinOptions {
   readonly startMs: number | undefined;
   readonly publicUrl: string;
   readonly log: LogShape;
-  /** Where webhooks go, and mail. */
+  /** Receives webhooks and mail. */
   readonly outgoing: (time: VirtualTime) => {
     readonly port: OutgoingShape;
     readonly relay: MailTransportShape;
@@ -86,11 +87,12 @@ interface RunningHost {
   readonly id: string;
   readonly connection: MemoryConnection;
   readonly scope: Scope.Closeable;
-  /** Those that were ever in its memory; some are gone. */
+  /** Agents that were ever in its memory; some have left it. */
   readonly agents: Set<ActiveAgent>;
   alive: boolean;
 }
 
+/** Starts a gateway and a first host. */
 export async function joinMemory(options: JoinOptions) {
   const { module, publicUrl } = options;
   const time = new VirtualTime({
@@ -106,10 +108,10 @@ export async function joinMemory(options: JoinOptions) {
   let activity = 0;
   let loading: Promise<unknown> | undefined;
   const mcp = makeMcpClients({
-    // Nothing leaves a test: its handler plays every server.
+    // Nothing leaves a test, because its handler plays every server.
     allowLoopback: true,
     log: options.log,
-    // Asked at each request: in an agent's turn it is the test's.
+    // Read at each request: within an agent's turn it is the test's.
     fetch: (url, init) => globalThis.fetch(url, init),
     onLoad: (begun) => (loading = begun),
   });
@@ -117,9 +119,9 @@ export async function joinMemory(options: JoinOptions) {
   let host: RunningHost | undefined;
   const dead = new WeakSet<ActiveAgent>();
   broker.intercept = ({ kind, connection }) => {
-    // Leases are renewed whether anything happens or not, and looking on is nothing that happens.
+    // Renewals of leases and the test's own reads are no activity.
     if (kind === "renew" || connection === READER) return;
-    // Nor what a lost host still tries.
+    // Requests of a lost host are no activity either.
     if (connection === GATEWAY || (host?.alive !== false && connection === host?.id)) activity++;
   };
 
@@ -159,7 +161,7 @@ export async function joinMemory(options: JoinOptions) {
       gatewayId: GATEWAY,
       subjects,
       shards: SHARDS,
-      // Nothing listens: a test may ask by any name.
+      // No socket is opened, so a test may use any host name.
       hostname: "0.0.0.0",
       port: 0,
       publicUrl,
@@ -196,7 +198,7 @@ export async function joinMemory(options: JoinOptions) {
         subjects,
         shards: SHARDS,
         module: () => ({
-          // The mark on a class says that it is one of ours: `readModule` has checked it.
+          // `readModule` has checked that these are agent classes.
           agents: module.agents as ReadonlyMap<string, AgentClassType>,
           env,
         }),
@@ -230,7 +232,7 @@ export async function joinMemory(options: JoinOptions) {
       agent.discard();
     }
     own.agents.clear();
-    // What is left of it ends by itself, and reaches nobody.
+    // The rest of it ends by itself, without a connection.
     void closeScope(own.scope);
   };
 
@@ -253,7 +255,7 @@ export async function joinMemory(options: JoinOptions) {
     calls: gateway.calls,
     databases: reading.databases,
     activity: () => activity,
-    /** Code that is being loaded: time waits for it. */
+    /** Code that is being loaded, which virtual time waits for. Returned once. */
     takeLoading: (): Promise<unknown> | undefined => {
       const begun = loading;
       loading = undefined;
@@ -272,7 +274,7 @@ export async function joinMemory(options: JoinOptions) {
       return [...host!.agents];
     },
     request: (...args: Parameters<MemoryHttpServer["request"]>) => http.request(...args),
-    /** Past SMTP: what it would say of the message. */
+    /** Delivers a message without SMTP. Resolves with the answer that SMTP would carry. */
     mail: async (message: IncomingMessage): Promise<MailAnswer> => {
       const handlers = mailModule(module, gateway.env);
       const unknown = message.to.find((address) => !handlers.mayKnow(address));
@@ -308,12 +310,12 @@ export async function joinMemory(options: JoinOptions) {
             return before?.(operation);
           };
       }),
-    /** Moves time as far as it takes. */
+    /** Expires the lost host's leases and starts the next host. Moves time as far as that takes. */
     revive: async (): Promise<void> => {
       broker.leases.expire(host!.id);
       await startHost();
     },
-    /** In order. Moves time as far as that takes. */
+    /** Stops the gateway, then the host. Moves time as far as that takes. */
     close: async (): Promise<void> => {
       let closed = false;
       const all = (async () => {
@@ -327,7 +329,7 @@ export async function joinMemory(options: JoinOptions) {
   };
 }
 
-/** Knows how many of its calls are not answered yet. */
+/** A call client that counts its unanswered calls. */
 class CountingCalls extends CallClient {
   calling = 0;
 

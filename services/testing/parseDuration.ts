@@ -1,9 +1,11 @@
-/** Spans of virtual time as people write them: `250`, `"90 s"`, `"3 days"`, `"1h 30m"`. Pure. */
+/**
+ * Parses spans of virtual time as people write them: `250`, `"90 s"`, `"3 days"`, `"1h 30m"`. Pure.
+ */
 
-/** Milliseconds, or a number and a unit, several of them in a row. */
+/** Milliseconds, or one or more pairs of a number and a unit. */
 export type Duration = number | string;
 
-/** Milliseconds of a second; the other units are multiples of it. */
+/** Milliseconds per second; the other units are multiples of it. */
 const SECOND_MS = 1000;
 const UNITS_MS: Readonly<Record<string, number>> = {
   ms: 1, millisecond: 1, milliseconds: 1,
@@ -16,7 +18,7 @@ const UNITS_MS: Readonly<Record<string, number>> = {
 
 const PART = /(\d+(?:\.\d+)?)\s*([a-z]+)/gi;
 
-/** Milliseconds. Throws `TypeError` for what is no span of time, a negative one included. */
+/** Returns milliseconds. Throws `TypeError` for an invalid or negative duration. */
 export function parseDuration(duration: Duration): number {
   if (typeof duration === "number" && duration >= 0 && Number.isFinite(duration)) return duration;
   if (typeof duration === "string" && duration.replace(PART, "").trim() === "") {

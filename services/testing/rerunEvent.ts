@@ -1,11 +1,12 @@
 /**
- * A past event on other code, in an installation in memory of its own (`joinMemory`), at the time at which it came.
+ * Runs a past event again on other code, in an in-memory installation of its own (`joinMemory`), at
+ * the event's original time.
  *
- * 1. The agent begins as it was: the snapshot, and behind it the event before, which the journal has to end with.
- *    Sequences are those of the new journal.
- * 2. Time moves until everything is done, retries included. What counts is the agent at the event that ended its last
- *    input; what it queued and scheduled may have run since.
- * 3. Nothing leaves: what it sends is kept and told.
+ * 1. The agent starts as it was: from the snapshot, and the event before, with which the new
+ *    journal begins. Sequences are those of the new journal.
+ * 2. Time moves until everything is done, retries included. The result is the agent at the event
+ *    that ended its last input; what it queued and scheduled may have run since.
+ * 3. Nothing leaves the process: what the agent sends is recorded and returned.
  */
 import type { PastEvent, Rerun } from "../../core/journal/Rerun.ts";
 import { transplant } from "../../core/journal/transplant.ts";
@@ -25,7 +26,7 @@ export interface RerunCode {
   readonly env: Readonly<Record<string, unknown>>;
 }
 
-/** Of a stream: they count from 1. */
+/** The first sequence of a stream. */
 const FIRST = 1 as Sequence;
 const SILENT: LogShape = {
   debug: () => undefined,
@@ -34,6 +35,7 @@ const SILENT: LogShape = {
   error: () => undefined,
 };
 
+/** Rejects when an input does not end, and as `joinMemory` does. */
 export async function rerunEvent({ module, env }: RerunCode, past: PastEvent): Promise<Rerun> {
   const { id, inputs } = past;
   const [first] = inputs;

@@ -1,12 +1,13 @@
 /**
- * Globals of the code of agents under test, and of no other code: in their turns `Date`, `setTimeout`,
- * `setInterval`, `Math.random`, `crypto.randomUUID` and `fetch` are the test's. The test itself, its runner
- * and everything else in the process keep the machine's. SQLite's clock follows, for it asks `Date`.
+ * Virtual globals for the code of agents under test, and for no other code. In agents' turns
+ * `Date`, `setTimeout`, `setInterval`, `Math.random`, `crypto.randomUUID` and `fetch` are the
+ * test's. The test itself, its runner and everything else in the process keep the machine's.
+ * SQLite's clock follows, because it reads `Date`.
  *
- * 1. Whose code runs is asked of the ambient context; outside of a turn each does what it did before.
- * 2. Installed once, for as long as any harness is open, and taken out again by the last.
+ * 1. The ambient context identifies whose code runs. Outside of a turn each global works as before.
+ * 2. Installed once, while any harness is open; the last harness to close removes them.
  *
- * Not covered: what asks the machine past the globals (`node:timers`, `performance.now`,
+ * Not covered: code that bypasses the globals (`node:timers`, `performance.now`,
  * `crypto.getRandomValues`, SQLite's `random()`).
  */
 import { AsyncResource } from "node:async_hooks";
@@ -14,10 +15,10 @@ import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { asyncAmbient } from "../node/AsyncAmbient.ts";
 
-/** What a harness gives to the code of its agents. */
+/** What a harness provides to the code of its agents. */
 export interface World {
   readonly time: TimeShape;
-  /** Crashed with its host: nothing of it goes on. */
+  /** The agent's host has crashed: its timers do not fire. */
   readonly isDead: (agent: ActiveAgent) => boolean;
   readonly fetch: (request: Request) => Promise<Response>;
 }
@@ -25,7 +26,7 @@ export interface World {
 const worlds = new Map<TimeShape, World>();
 let restore: (() => void) | undefined;
 
-/** Until the returned function is called. */
+/** Adds a harness, until the returned function is called. */
 export function joinWorld(world: World): () => void {
   restore ??= install();
   worlds.set(world.time, world);
@@ -60,7 +61,10 @@ function install(): () => void {
   };
 }
 
-/** What was replaced again meanwhile (a runner's fake timers) is left to whoever did it. */
+/**
+ * Replaces a property. The returned function restores it, unless something else (a runner's fake
+ * timers) has replaced it since.
+ */
 function replace<T extends object, K extends keyof T>(
   on: T,
   key: K,
@@ -94,7 +98,7 @@ const virtualDate = (plain: DateConstructor): DateConstructor => {
 
 type SetTimer = typeof setTimeout & typeof setInterval;
 
-/** Timers of agents: of virtual time, and gone with the host that they ran on. */
+/** Agents' timers run in virtual time and end with their host. */
 function virtualTimer<T extends typeof setTimeout | typeof setInterval>(
   plain: T,
   repeats: boolean,
@@ -104,12 +108,12 @@ function virtualTimer<T extends typeof setTimeout | typeof setInterval>(
     if (here === undefined || typeof f !== "function") return (plain as SetTimer)(f, ms, ...args);
     return new VirtualTimer(here.world, here.agent, {
       run: AsyncResource.bind(() => f(...args)),
-      // As the platform: nothing is quicker than a millisecond, and so no loop stands still.
+      // As on the platform, a timer takes at least a millisecond, so a loop of timers moves time.
       ms: Math.max(1, Number(ms) || 0),
       repeats,
     });
   };
-  // `util.promisify(setTimeout)` and the like find theirs.
+  // Copies the platform's properties, for `util.promisify(setTimeout)` and the like.
   return Object.assign(set, plain) as unknown as T;
 }
 
@@ -127,7 +131,7 @@ interface TimerParts {
   readonly repeats: boolean;
 }
 
-/** Stands for Node's `Timeout`. */
+/** Takes the place of Node's `Timeout`. */
 class VirtualTimer {
   private readonly world: World;
   private readonly agent: ActiveAgent;
@@ -171,7 +175,7 @@ class VirtualTimer {
   }
 }
 
-/** Behind the output gate, like the `fetch` of a process that serves. */
+/** Waits for the output gate, as the `fetch` of a serving process does. */
 const virtualFetch = (plain: typeof fetch): typeof fetch =>
   Object.assign(async (...args: Parameters<typeof fetch>): Promise<Response> => {
     const here = current();
@@ -181,7 +185,7 @@ const virtualFetch = (plain: typeof fetch): typeof fetch =>
     return here.world.fetch(request);
   }, plain);
 
-/** Version 4, from the seed. */
+/** A version 4 UUID from the seed. */
 const virtualUuid = (plain: Crypto["randomUUID"]): Crypto["randomUUID"] =>
   function (this: Crypto) {
     const time = current()?.world.time;

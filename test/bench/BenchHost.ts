@@ -111,11 +111,11 @@ export async function openBenchHost({ syncAlways }: BenchOptions): Promise<Bench
   );
   const wake: BenchHost["wake"] = async (id, sources) => {
     const { agent } = await activate(sources, id, {
-      owner: { epoch: EPOCH, signal: new AbortController().signal, isStillOurs: () => true },
+      ownership: { epoch: EPOCH, signal: new AbortController().signal, isStillOurs: () => true },
       agentClass: RecordingAgent,
       props: undefined,
-      home: {
-        prepare: () => undefined,
+      supervisor: {
+        restoreSockets: () => undefined,
         onCommitted: () => undefined,
         onFailed: (_agent, outcome, error) => {
           throw new BenchFailed(

@@ -4,7 +4,7 @@ import { expect, test, vi } from "vitest";
 import { agentId, shardOf, type Epoch } from "../../schemas/Address.ts";
 import { encodeMessage } from "../../schemas/Call.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
-import { Breather } from "../../services/host/Breather.ts";
+import { TimeSlices } from "../../core/time/TimeSlices.ts";
 import { Host } from "../../services/host/Host.ts";
 import { Shard } from "../../services/host/Shard.ts";
 import type { HostServices } from "../../services/host/HostServices.ts";
@@ -85,7 +85,7 @@ test("a shard that is handed over while it starts listens to nothing afterwards"
   const started = shard.start(["gateway"]);
   // One piece from the broker brings both: the census's answer, and what makes the host give the shard away.
   answer({ _tag: "Reply", data: encodeMessage({ sockets: [] }) });
-  await Promise.all([started, shard.handOver(new Breather(time))]);
+  await Promise.all([started, shard.handOver(new TimeSlices(time))]);
   const asked = bus.request(subjects.call(number, id), encodeMessage({ kind: "state" }), {
     timeoutMs: TTL_MS,
   });

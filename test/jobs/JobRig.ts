@@ -15,7 +15,7 @@ import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { noMetrics } from "../../core/telemetry/Metrics.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { layer as cronLayer } from "../../services/cronParser/CronParser.ts";
-import { Breather } from "../../services/host/Breather.ts";
+import { TimeSlices } from "../../core/time/TimeSlices.ts";
 import { hostServices } from "../../services/host/HostServices.ts";
 import { Shard } from "../../services/host/Shard.ts";
 import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
@@ -117,7 +117,7 @@ export class JobRig {
 
   /** In order, as when a host is replaced. */
   async handOver(): Promise<void> {
-    const gone = this.shard?.handOver(new Breather(this.time));
+    const gone = this.shard?.handOver(new TimeSlices(this.time));
     this.shard = undefined;
     if (gone !== undefined) await this.finished(gone);
     this.connection?.close();
@@ -131,7 +131,7 @@ export class JobRig {
 
   /** Who may leave memory does. */
   async sweep(): Promise<void> {
-    const swept = this.shard?.sweep(new Breather(this.time));
+    const swept = this.shard?.sweep(new TimeSlices(this.time));
     if (swept !== undefined) await this.finished(swept);
   }
 

@@ -193,7 +193,7 @@ it("memory of a large transaction is given back", () => {
   const pool = new PagePool();
   const slots = Array.from({ length: 1000 }, () => pool.take());
   expect(new Set(slots).size).toBe(1000);
-  for (const slot of slots) pool.give(slot);
+  for (const slot of slots) pool.free(slot);
   expect(pool.used).toBe(0);
   // One slab stays for the next page; the slots of dropped ones are not given out twice.
   const again = Array.from({ length: 1000 }, () => pool.take());

@@ -1,9 +1,15 @@
-/** What falls due at one instant runs in slices: alone at once, in great numbers with pauses in which everything else has its turn. */
+/**
+ * Work that arrives in great numbers runs in slices, with pauses in which everything else runs;
+ * work that arrives alone runs at once.
+ */
 import { expect, test } from "vitest";
-import { Slices, slicesOf } from "../../core/time/Slices.ts";
+import { slicesOf, TimeSlices } from "../../core/time/TimeSlices.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 
-/** A clock that stands still but for what the test lets things cost; timers run when they are told to. */
+/**
+ * A clock that stands still but for what the test lets things cost; timers run when they are told
+ * to.
+ */
 function standingClock() {
   let nowMs = 1_000;
   const timers: Array<() => void> = [];
@@ -31,7 +37,7 @@ function standingClock() {
 
 test("alone it runs at once, without a timer, however long the one before took", () => {
   const clock = standingClock();
-  const slices = new Slices(clock.time);
+  const slices = new TimeSlices(clock.time);
   for (const costMs of [1, 50, 500]) {
     let ran = false;
     slices.run(() => {
@@ -48,7 +54,7 @@ test("alone it runs at once, without a timer, however long the one before took",
 
 test("a hundred of a millisecond each run in order, ten in a slice", async () => {
   const clock = standingClock();
-  const slices = new Slices(clock.time);
+  const slices = new TimeSlices(clock.time);
   const ran: number[] = [];
   for (let n = 0; n < 100; n++)
     slices.run(() => {
@@ -66,7 +72,7 @@ test("a hundred of a millisecond each run in order, ten in a slice", async () =>
 
 test("what begins with a promise counts with what it does first", async () => {
   const clock = standingClock();
-  const slices = new Slices(clock.time);
+  const slices = new TimeSlices(clock.time);
   let begun = 0;
   const begin = async (): Promise<void> => {
     const turn = slices.turn();
@@ -86,7 +92,7 @@ test("what begins with a promise counts with what it does first", async () => {
 
 test("one that takes longer than a slice is alone in it, and those that come meanwhile wait behind those that wait", async () => {
   const clock = standingClock();
-  const slices = new Slices(clock.time);
+  const slices = new TimeSlices(clock.time);
   const ran: string[] = [];
   const add = (name: string, ms: number) =>
     slices.run(() => {
@@ -106,7 +112,7 @@ test("one that takes longer than a slice is alone in it, and those that come mea
 
 test("one that begins others has them run after those that wait", async () => {
   const clock = standingClock();
-  const slices = new Slices(clock.time);
+  const slices = new TimeSlices(clock.time);
   const ran: string[] = [];
   const note = (name: string) => () => {
     clock.spend(10);
@@ -126,4 +132,51 @@ test("a process has one for its clock", () => {
   const { time } = standingClock();
   expect(slicesOf(time)).toBe(slicesOf(time));
   expect(slicesOf(standingClock().time)).not.toBe(slicesOf(time));
+});
+
+test("one long piece of work pauses whenever a slice is used up, whatever the length of its steps", async () => {
+  for (const [stepMs, stepsASlice] of [
+    [1, 10],
+    [4, 3],
+    [50, 1],
+  ] as const) {
+    const clock = standingClock();
+    const slices = new TimeSlices(clock.time);
+    let steps = 0;
+    const work = async (): Promise<void> => {
+      for (let n = 0; n < 30; n++) {
+        await slices.yield();
+        clock.spend(stepMs);
+        steps++;
+      }
+    };
+    const done = work();
+    expect(steps).toBe(0);
+    const upTo: number[] = [];
+    while (steps < 30) {
+      await clock.pass();
+      upTo.push(steps);
+    }
+    await done;
+    expect(upTo).toEqual(Array.from(upTo, (_, n) => stepsASlice * (n + 1)));
+  }
+});
+
+test("several long pieces of work share a slice, step by step", async () => {
+  const clock = standingClock();
+  const slices = new TimeSlices(clock.time);
+  const ran: string[] = [];
+  const work = async (name: string): Promise<void> => {
+    for (let n = 0; n < 4; n++) {
+      await slices.yield();
+      clock.spend(3);
+      ran.push(name);
+    }
+  };
+  const both = Promise.all([work("a"), work("b")]);
+  await clock.pass();
+  expect(ran.join("")).toBe("abab");
+  while (ran.length < 8) await clock.pass();
+  await both;
+  expect(ran.join("")).toBe("abababab");
 });

@@ -1,0 +1,73 @@
+/**
+ * The inputs of one agent that were delivered and not acked, in stored order. They outlive the
+ * agent in memory: when it is discarded, they begin again on the next one (`AgentSlot`, rule 2).
+ */
+import { SparseMap } from "../../core/collections/sparse.ts";
+import type { Delivery } from "../../core/inbox/Inbox.ts";
+import type { InputHandle, Mailbox } from "../../core/input/Mailbox.ts";
+
+/** Inputs kept with their bytes while an agent starts; the others are read again. */
+const EARLY_MAX = 16;
+
+export class OutstandingInputs {
+  private readonly handles = new SparseMap<number, InputHandle>();
+  /** Bytes of the first inputs that arrived before the agent had started, by sequence. */
+  private readonly early = new SparseMap<number, Uint8Array>();
+
+  get size(): number {
+    return this.handles.size;
+  }
+
+  /**
+   * Returns the handle to run the input by. Undefined for an input that is outstanding already,
+   * which a broker restart delivers again: its handle is replaced, and it runs once.
+   */
+  add(delivery: Delivery): InputHandle | undefined {
+    const { id, seq, deliveries } = delivery;
+    const handle: InputHandle = {
+      id,
+      seq,
+      deliveries,
+      ack: () => {
+        this.handles.delete(seq);
+        delivery.ack();
+      },
+      nak: (delayMs) => {
+        this.handles.delete(seq);
+        delivery.nak(delayMs);
+      },
+    };
+    const isKnown = this.handles.has(seq);
+    this.handles.set(seq, handle);
+    return isKnown ? undefined : handle;
+  }
+
+  /**
+   * Keeps the bytes until the agent has started, so that the input that wakes it is not read twice.
+   */
+  keepBytes({ seq, data }: Pick<Delivery, "seq" | "data">): void {
+    if (this.early.size < EARLY_MAX) this.early.set(seq, data);
+  }
+
+  /** Delivers all of them to the mailbox of an agent that has just started. */
+  deliverTo(mailbox: Mailbox): void {
+    for (const handle of this.handles.values()) mailbox.deliver(handle, this.early.get(handle.seq));
+    this.early.clear();
+  }
+
+  /** Forgets an input whose handle is settled by another way. */
+  delete(seq: number): void {
+    this.handles.delete(seq);
+  }
+
+  ackAll(): void {
+    for (const handle of this.handles.values()) handle.ack();
+    this.early.clear();
+  }
+
+  /** Forgets all of them, neither acked nor nacked. */
+  clear(): void {
+    this.handles.clear();
+    this.early.clear();
+  }
+}
