@@ -10,7 +10,8 @@
  * 3. A lease that was not renewed for two TTLs of the stream's own time is gone, whether or not its marker came: the replica
  *    that serves a watch may keep what the others have expired, as one did that had been down or without room. The
  *    time is that of this round's messages: a lease that a round lists is as old as its message, not as young as the round.
- *    In a bucket where nobody renews, time stands still: such a copy is noticed with the next claim or renewal there.
+ *    In a bucket where nobody renews, time stands still: such a copy is noticed with the next claim
+ *    or renewal there.
  */
 import type { Msg, Subscription } from "@nats-io/nats-core";
 import type { LeaseChange } from "../../core/lease/Leases.ts";

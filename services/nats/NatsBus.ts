@@ -5,10 +5,11 @@
  * What this process publishes or asks where it alone listens stays in it (`OwnListeners`); what it asks where another does,
  * and answers it, goes with others of the same pass of the event loop (`RequestBatcher`).
  *
- * A process has two addresses for what others send it, each with its own batcher, because whoever is asked learns the
- * address of the asker and may publish there. Calls, which only hosts receive, use `answers`. Everything else uses
- * `callers`: requests to gateways, and the batches of those who call this process. A gateway that batches its calls
- * to a host, or answers its census, can therefore not forge an answer to that host's own calls.
+ * A process has two addresses for what others send it, each with its own batcher, because whoever
+ * is asked learns the address of the asker and may publish there. Calls, which only hosts receive,
+ * use `answers`. Everything else uses `callers`: requests to gateways, and the batches of those who
+ * call this process. A gateway that batches its calls to a host, or answers its census, can
+ * therefore not forge an answer to that host's own calls.
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";

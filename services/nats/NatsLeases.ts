@@ -1,5 +1,6 @@
 /**
- * Leases in key-value buckets (`leaseBuckets`) whose age limit is their TTL. The port's rules, and how they hold:
+ * Leases in key-value buckets (`leaseBuckets`) whose age limit is their TTL. The port's rules, and
+ * how they hold:
  *
  * 1. Claiming, renewing and releasing each publish with the sequence of the key's last message:
  *    the stream refuses all but one. The current message is asked of the leader.

@@ -1,9 +1,10 @@
 /**
- * Answers that this process awaits, through one wildcard subscription with integer ids. There are three: for the
- * broker's answers (acks of publishes, the JetStream API), for hosts' answers to calls, and for all other answers on the
- * bus. Whoever is asked on the bus learns the address that it answers to, and may publish there. Nobody can forge an
- * ack at the first, and no gateway learns the second (`NatsBus`). The client's own request keeps a timer and several
- * promises for each; that costs 40 % of the publishing rate.
+ * Answers that this process awaits, through one wildcard subscription with integer ids. There are
+ * three: for the broker's answers (acks of publishes, the JetStream API), for hosts' answers to
+ * calls, and for all other answers on the bus. Whoever is asked on the bus learns the address that it
+ * answers to, and may publish there. Nobody can forge an ack at the first, and no gateway learns the
+ * second (`NatsBus`). The client's own request keeps a timer and several promises for each; that
+ * costs 40 % of the publishing rate.
  *
  * 1. Each request ends exactly once: by `reply` returning true, by `lost`, or by its cancel function.
  * 2. What is in flight when the connection breaks is lost at once, not at its timeout.

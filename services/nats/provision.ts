@@ -1,8 +1,8 @@
 /**
- * Creates what an installation keeps in the broker, or checks and completes what is there: inbox, timers, journal
- * and snapshots of each stream group, the dead letters, the two buckets of leases, the bucket of blobs, the bodies.
- * Safe to run again, and by several processes at once: a stream that another process creates first is checked like
- * one that was there before.
+ * Creates what an installation keeps in the broker, or checks and completes what is there: inbox,
+ * timers, journal and snapshots of each stream group, the dead letters, the two buckets of leases,
+ * the bucket of blobs, the bodies. Safe to run again, and by several processes at once: a stream
+ * that another process creates first is checked like one that was there before.
  *
  * Consumers are not made here: each shard's is made by the host that takes the shard (`ShardConsumer`).
  * The numbers of shards and of stream groups are written into the first inbox's metadata and never change: they say
@@ -135,8 +135,9 @@ export async function provision(
 }
 
 /**
- * Choices that were not made are taken from the streams that exist: a stream that a new release adds is as safe as
- * they are, and gateways' leases live as long as the others (`leases`: the configuration of their bucket).
+ * Choices that were not made are taken from the streams that exist: a stream that a new release adds
+ * is as safe as they are, and gateways' leases live as long as the others (`leases`: the
+ * configuration of the others' bucket).
  */
 const choicesOf = (
   { replicas, placement, storage, leaseTtlMs }: ProvisionOptions,
