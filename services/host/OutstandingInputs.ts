@@ -3,8 +3,8 @@
  * agent in memory: when it is discarded, they begin again on the next one (`AgentSlot`, rule 2).
  */
 import { SparseMap } from "../../core/collections/sparse.ts";
-import type { Delivery } from "../../core/inbox/Inbox.ts";
-import type { InputHandle, Mailbox } from "../../core/input/Mailbox.ts";
+import type { Delivery, InputHandle } from "../../core/inbox/Inbox.ts";
+import type { Mailbox } from "../../core/input/Mailbox.ts";
 
 /** Inputs kept with their bytes while an agent starts; the others are read again. */
 const EARLY_MAX = 16;

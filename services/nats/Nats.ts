@@ -22,7 +22,7 @@ export interface NatsShape {
   readonly answers: ReplyInbox;
   /**
    * Answers to everything else, and batches with those who call this process. Gateways learn its
-   * address, and may publish there: what they send can't end a call, whose answer comes to `answers`.
+   * address and may publish there. They can't end a call, whose answer comes to `answers`.
    */
   readonly callers: ReplyInbox;
   readonly publisher: AckPublisher;

@@ -1,12 +1,13 @@
 /**
- * The two key-value buckets of leases, and which keys lie in which. Read by `NatsLeases` and `streamConfigs`.
+ * The two key-value buckets of leases, and which keys lie in which. Used by `NatsLeases` and
+ * `LeaseWatch`; `streamConfigs` has their settings.
  *
- * A bucket with expiry markers always takes rollups, so whoever may publish one of its keys can empty it. Gateways
- * face strangers. Their leases therefore lie in a bucket of their own, and a stolen gateway login can't touch the
- * leases of shards and hosts.
+ * A bucket with expiry markers always takes rollups, so whoever may publish one of its keys can
+ * empty it. Gateways face strangers. Their leases therefore lie in a bucket of their own, and a
+ * stolen gateway login can't publish to the bucket of shards and hosts.
  *
- * Gateways of older releases keep their lease in the first bucket. It is still read for them, and nothing writes a
- * gateway's lease there any more. From the second bucket only gateways' keys are taken.
+ * Gateways of older releases keep their lease in the first bucket. It is still read for them, and
+ * this release writes no gateway's lease there. From the second bucket only gateways' keys are read.
  */
 import type { Subjects } from "../../schemas/Subjects.ts";
 

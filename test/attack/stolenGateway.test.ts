@@ -1,7 +1,7 @@
 /**
- * A gateway's login in the wrong hands, on the bus: its user sends what it likes to hosts, and learns
- * every address that a host answers it from. No host reads an agent's stored bytes for it, and no
- * call of a host is answered by it.
+ * A gateway's login in the wrong hands, on the bus: its user sends anything to hosts, and learns
+ * every address that a host sends to it from. No host reads an agent's stored bytes for it, and it
+ * can't answer a host's calls.
  */
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
