@@ -1,17 +1,13 @@
 /**
  * The bus over core NATS. Requests use `ReplyInbox`: one subscription receives all replies, and a
  * broken connection ends them at once. Messages that are published while the broker is unreachable
- * are dropped here. The client would keep them without a bound, and send some of them when they are
- * no longer awaited.
- *
- * Messages for a subject on which only this process listens stay in it (`InProcessListeners`).
- * Requests to another process's exclusive listener, and their answers, travel in batches
- * (`RequestBatcher`).
+ * are dropped: the client would keep them without a bound. Messages for a subject on which only this
+ * process listens stay in it (`InProcessListeners`). Requests to another process's exclusive
+ * listener, and their answers, travel in batches (`RequestBatcher`).
  *
  * A process has two reply addresses, each with its own batcher, because a process that is asked
- * learns the asker's address and may publish to it. Calls, which only hosts receive, use `answers`.
- * Everything else uses `callers`: requests to gateways, and the batches of those who call this
- * process. A gateway can therefore not forge an answer to a host's own call.
+ * learns the asker's address. Calls, which only hosts receive, use `answers`; all else uses
+ * `callers`. A gateway can therefore not forge an answer to a host's own call.
  */
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";

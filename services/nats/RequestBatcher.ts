@@ -16,7 +16,7 @@
  *    That answer comes from the process or, once it has ended, from the broker. A route is
  *    forgotten then, and when a request is lost, the connection breaks, or the listener moves
  *    (`BusShape.moved`): a frozen process would accept batches and never answer. A process that
- *    ends answers what reaches it until the broker has removed it (`ReplyInbox`, rule 4).
+ *    ends answers what reaches it until the broker has removed its subscription (`ReplyInbox`).
  *
  * Fed by `NatsBus`. Batches are written with everything else that the pass sends (`gatherWrites`).
  */
