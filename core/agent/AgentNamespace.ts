@@ -1,5 +1,5 @@
 /**
- * `env.RepoAgent`: the binding of an agent class, and the stubs it gives. A stub forwards HTTP requests
+ * `env.RepoAgent`: the binding of an agent class, and its stubs. A stub forwards HTTP requests
  * (`fetch`) and calls the agent's public methods (`protocol.md` §1, `interface.md` §4).
  */
 import { agentId, type AgentId } from "../../schemas/Address.ts";
@@ -24,28 +24,36 @@ const STUB_DEADLINE_MS = 60_000;
 /** Methods that HTTP defines as safe to repeat. */
 const REPEATABLE = new Set(["GET", "HEAD", "OPTIONS"]);
 
+/** The id of an agent within a binding. */
 export type AgentNamespaceId = AgentInstanceId;
 
+/** Options of a stub. */
 export interface StubOptions {
-  /** Given to `onStart` when this call is what starts the agent. */
+  /** Passed to `onStart` when a call of this stub starts the agent. JSON. */
   readonly props?: unknown;
-  /** Where the reference's platform places an agent; accepted, and means nothing here. */
+  /** Accepted for apps written for the reference, and ignored. */
   readonly locationHint?: string;
+  /** Accepted for apps written for the reference, and ignored. */
   readonly jurisdiction?: string;
-  /** The reference's; calls here always wait for an agent that is on the move. */
+  /** Accepted and ignored: calls always wait for an agent that moves between hosts. */
   readonly routingRetry?: unknown;
 }
 
-/** Methods of the base class that a stub may call: those that make sense from outside. */
+/** Methods of the base class that a stub can call. */
 export type PublicOfBase = "setState" | "broadcast" | "destroy";
 
 /**
- * A handle on one agent: `fetch`, and every public method of its class as an async function. Arguments and
- * results are JSON (`core/call/wireValue`); what a method throws arrives with name, message and cause.
+ * A handle on one agent: `fetch`, and every public method of its class as an async function.
+ * Arguments and results are JSON (`core/call/wireValue`). A call rejects with the method's error
+ * (name, message and cause), with `TypeError` for an argument that is not JSON, and with
+ * `AgentUnreachable` when no host answers within 60 s.
  */
 export type AgentStub<A = unknown> = {
+  /** The agent's name. */
   readonly name: string;
+  /** The agent's id. */
   readonly id: AgentNamespaceId;
+  /** Forwards a request to the agent's `onRequest`. Rejects with `AgentUnreachable`. */
   fetch(request: Request | string | URL, init?: RequestInit): Promise<Response>;
 } & {
   readonly [
@@ -59,10 +67,15 @@ export type AgentStub<A = unknown> = {
     : never;
 };
 
-/** Makes a stub's calls; the gateway's or the host's. Resolved late: a binding exists before its process runs. */
+/**
+ * Makes a stub's calls; the gateway's or the host's. Resolved late: a binding exists before its
+ * process runs.
+ */
 export type CallClientSource = () => Pick<CallClient, "call">;
 
+/** The binding of one agent class, in `env` under the name of the class. */
 export class AgentNamespace<A = unknown> {
+  /** Name of the agent class. */
   readonly className: string;
   readonly #client: CallClientSource;
   readonly #mail: MailDrop | undefined;
@@ -73,36 +86,49 @@ export class AgentNamespace<A = unknown> {
     this.#mail = mail;
   }
 
-  /** What makes its calls. Not a method: users' code holds the binding. */
+  /**
+   * The source of its calls. Static, so that users' code, which holds the binding, does not see it.
+   */
   static callsOf(namespace: AgentNamespace): CallClientSource {
     return namespace.#client;
   }
 
-  /** Throws `InvalidAddress` for an empty name, one past 1,024 bytes, and one that begins with "/", as sub-agents' do. */
+  /**
+   * The id of the agent with this name. Throws `InvalidAddress` for an empty name, one longer than
+   * 1,024 bytes of UTF-8, and one that begins with "/", which is the form of sub-agents' names.
+   */
   idFromName(name: string): AgentNamespaceId {
     return instanceId(this.#idOf(name));
   }
 
+  /** A stub for the agent with this id. Does not start the agent. Throws `InvalidAddress`. */
   get(id: AgentNamespaceId, options: StubOptions = {}): AgentStub<A> {
     return makeStub<A>(this.#client, this.#idOf(id.name), options);
   }
 
+  /** A stub for the agent with this name. Does not start the agent. Throws `InvalidAddress`. */
   getByName(name: string, options: StubOptions = {}): AgentStub<A> {
     return this.get(this.idFromName(name), options);
   }
 
-  /** For `routeAgentEmail`: resolves when the message is in the agent's inbox. Rejects with `MailNotStored` or `InvalidAddress`. */
+  /**
+   * For `routeAgentEmail`: resolves when the message is in the agent's inbox. Rejects with
+   * `MailNotStored` or `InvalidAddress`.
+   */
   async takeMail(
     name: string,
     mail: MailInput,
     { isSigned = false }: { readonly isSigned?: boolean } = {},
   ): Promise<void> {
     if (this.#mail === undefined) throw new Error("This process was joined without mail");
-    // An address that this installation has signed is its own word, a sub-agent's too.
+    // An address that this installation signed is trusted, even that of a sub-agent.
     return this.#mail(isSigned ? agentId(this.className, name) : this.#idOf(name), mail);
   }
 
-  /** Waits until the agent is started (`onStart` has finished). Rejects with what `onStart` threw. */
+  /**
+   * Starts the agent and waits until `onStart` has finished. Rejects with the error of `onStart`,
+   * `InvalidAddress` or `AgentUnreachable`.
+   */
   async start(name: string, props?: unknown): Promise<void> {
     const id = this.#idOf(name);
     const options = { deadlineMs: STUB_DEADLINE_MS, repeatable: true };
@@ -117,8 +143,9 @@ export class AgentNamespace<A = unknown> {
 }
 
 /**
- * A handle on the agent `name` of a binding, once it is started.
- * Rejects with `InvalidAddress`, `AgentUnreachable`, or an error of `onStart`.
+ * Starts the agent `name` of a binding and resolves to a stub for it. Rejects with
+ * `InvalidAddress`, `AgentUnreachable`, the error of `onStart`, or `TypeError` for a value that is
+ * not a binding.
  */
 export async function getAgentByName<A = unknown>(
   namespace: AgentNamespace<A>,
@@ -133,23 +160,23 @@ export async function getAgentByName<A = unknown>(
   return namespace.getByName(name, options);
 }
 
-/** Names that are looked up on any object (by `await`, by loggers): never remote methods. */
+/** Names that `await` and loggers look up on any object. They are never remote methods. */
 const NOT_REMOTE = new Set<PropertyKey>(["then", "catch", "finally", "toJSON", "constructor"]);
 
-/** Whom a stub is for, and how it calls: for what is built on a stub that a user holds. */
+/** The target of a stub, for code that is built on a stub that a user holds. */
 interface StubTarget {
   readonly client: CallClientSource;
   readonly id: AgentId;
 }
 const TARGET = Symbol("target");
 
-/** Undefined for what is no stub. */
+/** The target of a stub; undefined for any other value. */
 export const stubTarget = (stub: unknown): StubTarget | undefined =>
   typeof stub === "object" && stub !== null
     ? (stub as { readonly [TARGET]?: StubTarget })[TARGET]
     : undefined;
 
-/** A sub-agent's too: by its address, and not by a name that a user gave. */
+/** A stub for any address, a sub-agent's included. */
 export function makeStub<A>(
   client: CallClientSource,
   id: AgentId,
@@ -196,7 +223,7 @@ export function makeStub<A>(
   });
 }
 
-/** How many sub-agents deep a request may go: far deeper than an address can. */
+/** The most sub-agents that a request can pass; an address can't name as many. */
 const FORWARDS_MAX = 64;
 
 const bodyOf = async (request: Request): Promise<Uint8Array | undefined> =>
@@ -208,7 +235,10 @@ interface Fetched {
   readonly given: { readonly props?: unknown };
 }
 
-/** A request, passed on to the sub-agent that its URL names; `from`: who answered. Props are for the first. */
+/**
+ * Sends a request, and passes it on to the sub-agent that its URL names. `from` is the agent that
+ * answered. Props are for the first.
+ */
 async function fetchFrom(
   client: CallClientSource,
   first: AgentId,
@@ -219,7 +249,7 @@ async function fetchFrom(
   let headers: HeaderPairs = [...request.headers];
   let sent = body;
   let props = given;
-  // One request may end so many hosts, wherever on its way.
+  // Shared over all forwards, so that one request crashes a bounded number of hosts.
   const tries = new CallTries();
   for (let forwards = 0; forwards < FORWARDS_MAX; forwards++) {
     const call = { kind: "fetch", id: request.headers.get("x-request-id") ?? "stub", method, url, headers, ...props } as const; // prettier-ignore
@@ -242,7 +272,7 @@ async function fetchFrom(
   throw new Error(`${REDACTION.url(request.url)} goes on from sub-agent to sub-agent`);
 }
 
-/** As `fetchFrom`. The gateway takes it from here; on a host there is no socket to take. */
+/** As `fetchFrom`, for an upgrade. The gateway then connects the socket; a host has none. */
 async function upgrade(
   client: CallClientSource,
   first: AgentId,
@@ -303,7 +333,7 @@ function toResponse(
   return new Response(new ReadableStream({ ...source, start }, { highWaterMark: 0 }), init);
 }
 
-/** The rest of a body that the agent is still making; pulled as it is read. */
+/** The rest of a body that the agent still produces; pulled as it is read. */
 function pulled(
   client: Pick<CallClient, "call">,
   id: AgentId,
