@@ -2,8 +2,8 @@
  * An agent's address: `(class, name)`, its shard, and the token codec.
  *
  * One codec serves subjects, KV keys and file names: every UTF-8 byte outside `[A-Za-z0-9_-]` is
- * written `=XX` (upper-case hex), so any name fits in one subject token and decodes exactly.
- * Feeds: `Subjects`, the adapters, the gateway's routing.
+ * written as `=XX` (upper-case hex), so any name fits in one subject token and decodes exactly.
+ * Used by `Subjects`, the adapters and the gateway's routing.
  */
 import * as Brand from "effect/Brand";
 import * as Data from "effect/Data";
@@ -13,9 +13,9 @@ export { camelCaseToKebabCase } from "./kebabCase.ts";
 export type AgentClass = string & Brand.Brand<"AgentClass">;
 export type AgentName = string & Brand.Brand<"AgentName">;
 export type ShardId = number & Brand.Brand<"ShardId">;
-/** Position in a stream, counted from 1; 0 means "nothing yet". */
+/** Position in a stream, from 1; 0 means that the stream has no message yet. */
 export type Sequence = number & Brand.Brand<"Sequence">;
-/** Number of a shard's ownership: strictly increasing for a shard, over all hosts. */
+/** Number of a shard's ownership. Strictly increasing for a shard, across all hosts. */
 export type Epoch = number & Brand.Brand<"Epoch">;
 
 export interface AgentId {
@@ -23,9 +23,9 @@ export interface AgentId {
   readonly name: AgentName;
 }
 
-/** UTF-8 bytes; the limit of `protocol.md` (names). */
+/** Longest name in bytes of UTF-8; the limit of `protocol.md` (names). */
 export const AGENT_NAME_BYTES_MAX = 1024;
-/** Shards of a new installation; fixed at provisioning and stored with the stream. */
+/** Shards of a new installation. Fixed at provisioning and stored with the stream. */
 export const SHARDS_DEFAULT = 64;
 
 /** The class or the name of an agent can't be used; `message` says why and is safe to show. */
@@ -76,7 +76,9 @@ export function encodeToken(value: string): string {
   return out;
 }
 
-/** The string that `encodeToken` was given. Throws `InvalidAddress` for a token it never writes. */
+/**
+ * The string that `encodeToken` encoded. Throws `InvalidAddress` for a token that it never writes.
+ */
 export function decodeToken(token: string): string {
   if (SAFE.test(token)) return token;
   if (!/^(?:[A-Za-z0-9_-]|=[0-9A-F]{2})+$/.test(token))
@@ -105,6 +107,8 @@ export function fnv1a32(value: string, seed = 0x811c9dc5): number {
   return hash >>> 0;
 }
 
-/** The shard that owns an agent: `fnv1a32(class NUL name) mod shards`. Part of the stored format. */
+/**
+ * The shard that owns an agent: `fnv1a32(class NUL name) mod shards`. Part of the stored format.
+ */
 export const shardOf = (id: AgentId, shards: number): ShardId =>
   (fnv1a32(id.name, fnv1a32(id.class + "\0")) % shards) as ShardId;

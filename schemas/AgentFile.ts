@@ -1,12 +1,13 @@
 /**
- * One agent as a file of JSON lines, as `agents export` writes and `agents import` reads it:
+ * One agent as a file of JSON lines, which `agents export` writes and `agents import` reads:
  *
  *     {"format":"agents.agent","v":1,"class":…,"name":…,"time":when it was written, ISO 8601}
  *     {"seq":…,"stored":milliseconds since the epoch,"event":"the journal event's frame, base64"}   … one a line, oldest first
  *     {"end":true,"events":how many}
  *
- * An event's frame is whole: what lies in the blob store in an installation lies in the line. The last line says that
- * the file is complete; each frame's checksum, that its event is. A reader of another `v` refuses.
+ * An event's frame is whole: content of the blob store is in the line. The last line proves that
+ * the file is complete; each frame's checksum proves that its event is. A reader refuses another
+ * `v`.
  */
 import { agentId, InvalidAddress, type AgentId } from "./Address.ts";
 import { fromBase64, toBase64 } from "./base64.ts";
@@ -16,7 +17,7 @@ const FORMAT = "agents.agent";
 export const AGENT_FILE_VERSION = 1;
 
 export interface AgentFileEvent {
-  /** Where it lay in the journal that it comes from; rises from line to line. */
+  /** Sequence in the exported journal. Increases from line to line. */
   readonly seq: number;
   readonly storedMs: number;
   readonly data: Uint8Array;
@@ -49,7 +50,7 @@ export function readAgentFileHead(line: string): AgentId {
       message: `the file is of version ${version}; this release reads ${AGENT_FILE_VERSION}`,
     });
   try {
-    // What is no text is no address either.
+    // A value that is not text becomes an invalid address.
     return agentId(
       typeof className === "string" ? className : "",
       typeof name === "string" ? name : "",
@@ -60,14 +61,14 @@ export function readAgentFileHead(line: string): AgentId {
   }
 }
 
-/** Lines after the first, in order. Throws `CorruptFrame` where they are not as they were written. */
+/** Reads the lines after the first, in order. Throws `CorruptFrame` for a damaged line. */
 export class AgentFileReader {
   private line = 1;
   private events = 0;
   private seq = 0;
   private ended = false;
 
-  /** Undefined for the last line. */
+  /** The event of a line; undefined for the last line. */
   read(text: string): AgentFileEvent | undefined {
     this.line++;
     if (this.ended) throw this.corrupt("follows the last one");
@@ -87,7 +88,7 @@ export class AgentFileReader {
     return { seq, storedMs: stored, data: fromBase64(event) };
   }
 
-  /** Call it after the last line. */
+  /** Call it after the last line. Throws `CorruptFrame` when the end is missing. */
   finish(): void {
     if (!this.ended)
       throw new CorruptFrame({ message: `the file is cut off after line ${this.line}` });
@@ -103,7 +104,7 @@ function parse(text: string, line: number): Record<string, unknown> {
     const value: unknown = JSON.parse(text);
     if (typeof value === "object" && value !== null) return value as Record<string, unknown>;
   } catch {
-    // Said below.
+    // Reported below.
   }
   throw new CorruptFrame({ message: `line ${line} is not a line of JSON` });
 }

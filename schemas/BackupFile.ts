@@ -1,14 +1,15 @@
 /**
- * A backup of a whole installation, as `agents backup` writes and `agents restore` reads it: a folder with three files
- * of JSON lines, gzipped, and a manifest that is written last, so that there is one beside whole files only.
+ * A backup of a whole installation, which `agents backup` writes and `agents restore` reads: a
+ * folder with three gzipped files of JSON lines and a manifest. The manifest is written last, so it
+ * exists only beside complete files.
  *
  *     manifest.json     {"format":"agents.backup","v":1,"namespace":…,"time":ISO 8601,"inputs":…,"events":…,"letters":…}
  *     inputs.jsonl.gz   {"class":…,"name":…,"seq":…,"stored":milliseconds,"data":"the stored frame, base64"}   … one a line
  *     events.jsonl.gz   the same of every journal, each agent's oldest first
  *     letters.jsonl.gz  the same of the dead letters
  *
- * Frames are whole: what lies in the blob store in an installation lies in the line. `inputs`, `events` and `letters` of
- * the manifest are the numbers of lines. A reader of another `v` refuses.
+ * Frames are whole: content of the blob store is in the line. `inputs`, `events` and `letters` of
+ * the manifest are numbers of lines. A reader refuses another `v`.
  */
 import { agentId, type AgentId } from "./Address.ts";
 import { fromBase64, toBase64 } from "./base64.ts";
@@ -17,13 +18,15 @@ import { CorruptFrame, UnknownVersion } from "./Frame.ts";
 const FORMAT = "agents.backup";
 export const BACKUP_VERSION = 1;
 
-/** Written in this order: an input that is done meanwhile is in the journal, and known there by its key. */
+/**
+ * Written in this order: an input that completes meanwhile is in the journal, which has its key.
+ */
 export const BACKUP_PARTS = ["inputs", "events", "letters"] as const;
 export type BackupPart = (typeof BACKUP_PARTS)[number];
 
 export interface BackupManifest extends Readonly<Record<BackupPart, number>> {
   readonly namespace: string;
-  /** When it began, ISO 8601. */
+  /** Start of the backup, ISO 8601. */
   readonly time: string;
 }
 
@@ -56,7 +59,7 @@ export function decodeManifest(text: string): BackupManifest {
     typeof events !== "number" ||
     typeof letters !== "number"
   )
-    throw new CorruptFrame({ message: "manifest.json lacks what it should say" });
+    throw new CorruptFrame({ message: "manifest.json lacks a field" });
   return { namespace, time, inputs, events, letters };
 }
 
@@ -93,7 +96,7 @@ function parse(text: string): Record<string, unknown> {
     const value: unknown = JSON.parse(text);
     if (typeof value === "object" && value !== null) return value as Record<string, unknown>;
   } catch {
-    // Said below.
+    // Reported below.
   }
   throw new CorruptFrame({ message: "a line of the backup is not JSON" });
 }

@@ -1,13 +1,13 @@
 /**
- * What gateways and hosts say to each other over the bus (core NATS). Each message is a `Frame`.
+ * The messages between gateways and hosts over the bus (core NATS). Each message is a `Frame`.
  *
- * A *call* goes to `Subjects.call(shard, id)` as a request; the host that owns the shard answers with
- * one `CallReply`. No responders means that nobody owns the shard just now: the caller holds and
- * retries within its own deadline. A *gateway message* goes to `Subjects.gateway(id, "frame")`: frames
- * for sockets, in order. An *answer* to a durable input goes to the subject in its envelope.
+ * A *call* is a request to `Subjects.call(shard, id)`; the host that owns the shard answers with
+ * one `CallReply`. No responders means that no host owns the shard at the moment: the caller waits
+ * and retries within its own deadline. A *gateway message* on `Subjects.gateway(id, "frame")` is a
+ * frame for sockets, in order. An *answer* to a durable input goes to the subject in its envelope.
  *
- * These are plain types, not decoded by schema: both ends are this release's own processes, `Frame`
- * has checked version and checksum, and the socket relay is a hot path.
+ * These types are not decoded by schema: both ends are processes of this release, `Frame` has
+ * checked version and checksum, and the socket relay is a hot path.
  */
 import { decodeFrame, encodeFrame } from "./Frame.ts";
 import type { InboxHead } from "./InboxEnvelope.ts";
@@ -19,19 +19,25 @@ export const ANSWER_BLOBS = "answers/";
 
 export type HeaderPairs = ReadonlyArray<readonly [string, string]>;
 
-/** One socket as its gateway knows it: everything a host needs to know about it again. */
+/** One socket as its gateway knows it: all that a host needs to take it over. */
 export interface SocketInfo {
   readonly gateway: string;
   /** Unique for the gateway's life. */
   readonly sid: string;
-  /** The connection's id (`_pk`, or made by the gateway); need not be unique. */
+  /** The connection's id: `_pk`, or an id from the gateway. Not necessarily unique. */
   readonly id: string;
   /** The upgrade request. */
   readonly url: string;
   readonly headers: HeaderPairs;
-  /** Set by the host after `connect`; survives hibernation and hosts. Opaque to the gateway but for `protocol`. */
+  /**
+   * Set by the host after `connect`; survives hibernation and moves. The gateway reads only
+   * `protocol`.
+   */
   readonly attachment?: SocketAttachment;
-  /** Number of the first message of its client that is not known to be taken; absent: ask its gateway. */
+  /**
+   * Number of the first message of its client that is not known to be accepted. Absent: only the
+   * gateway knows.
+   */
   readonly next?: number;
 }
 
@@ -41,11 +47,17 @@ export interface SocketAttachment {
   readonly readonly: boolean;
   /** False: protocol frames (identity, state, MCP servers) are not sent to this socket. */
   readonly protocol: boolean;
-  /** The agent's life that it belongs to: the sequence of its last `destroyed` event; absent for its first. */
+  /**
+   * The agent's life that it belongs to: the sequence of the last `destroyed` event. Absent: the
+   * first life.
+   */
   readonly life?: number;
 }
 
-/** An error as it crosses the wire: what the other side's code can catch. No stack: it is of this side. */
+/**
+ * An error on the wire, which the other side's code can catch. Without the stack, which is
+ * internal.
+ */
 export interface RemoteError {
   readonly name: string;
   readonly message: string;
@@ -53,7 +65,10 @@ export interface RemoteError {
 }
 export type RemoteCause = { readonly error: RemoteError } | { readonly value: unknown };
 
-/** `suspect`: its host was lost while it was out, so it may be what ended it (`core/input/Suspects`). An older host ignores this. */
+/**
+ * `suspect`: its host was lost while the call was pending, possibly because of it
+ * (`core/input/Suspects`). Older hosts ignore this.
+ */
 export type Call = CallHead & { readonly suspect?: true };
 
 type CallHead =
@@ -63,14 +78,17 @@ type CallHead =
       readonly method: string;
       readonly url: string;
       readonly headers: HeaderPairs;
-      /** Props for `onStart`, given to `routeAgentRequest` or `getAgentByName`; the edge strips any that a client sends. */
+      /**
+       * Props for `onStart`, from `routeAgentRequest` or `getAgentByName`. The gateway removes any
+       * that a client sends.
+       */
       readonly props?: unknown;
-      /** The body lies in the blob store (it is past the bus's payload limit). */
+      /** Key of the body in the blob store, for a body past the bus's payload limit. */
       readonly blob?: string;
     }
   /**
-   * Whether this upgrade is for the agent itself, or for a sub-agent that its URL names: answered `taken`, or as a `fetch` of it is
-   * (`core/runtime/subAgentCalls`).
+   * Asks whether this upgrade is for the agent itself or for a sub-agent that its URL names.
+   * Answered `taken`, or as a `fetch` (`core/turn/subAgentCalls`).
    */
   | {
       readonly kind: "gate";
@@ -80,18 +98,21 @@ type CallHead =
       readonly headers: HeaderPairs;
       readonly props?: unknown;
     }
-  /** `readonly`: so it is unless the agent's `shouldConnectionBeReadonly` decides otherwise. */
+  /** `readonly`: the default, which the agent's `shouldConnectionBeReadonly` can override. */
   | {
       readonly kind: "connect";
       readonly socket: SocketInfo;
       readonly props?: unknown;
       readonly readonly?: true;
     }
-  /** Tells a host that took over (or woke) about a socket that is already open; answered `taken`. */
+  /**
+   * Informs a host that took over or woke about a socket that is already open. Answered `taken`.
+   */
   | { readonly kind: "resume"; readonly socket: SocketInfo }
   /**
-   * The frame's body is the message. `text`: it was a text message. `number`: the client's first is 1; it is taken only
-   * in its turn, and not again by the agent that has taken it. Absent: a gateway of before, which sends one at a time.
+   * The frame's body is the message. `text`: it was a text message. `number`: counts the client's
+   * messages from 1; the agent accepts each number once and in order. Absent: an older gateway,
+   * which sends one message at a time.
    */
   | {
       readonly kind: "message";
@@ -116,30 +137,39 @@ type CallHead =
       readonly args: ReadonlyArray<unknown>;
       readonly props?: unknown;
     }
-  /** The next piece of a response's body (`stream` of a `response`); `cancel`: no more is wanted. */
+  /**
+   * Requests the next piece of a response's body (`stream` of a `response`). `cancel`: ends the
+   * body.
+   */
   | { readonly kind: "pull"; readonly stream: string; readonly cancel?: true }
   /**
-   * A durable input that is not stored (`core/input/DirectInput`); the body is its own. Answered `done` or `stored`; whoever
-   * hears anything else, or nothing, stores it in the inbox.
+   * A durable input that is not stored (`core/input/DirectInput`), with its own body. Answered
+   * `done` or `stored`. After any other reply, or none, the caller stores it in the inbox.
    */
   | { readonly kind: "input"; readonly head: InboxHead }
-  /** Ends its life without running any of its code, and drops what waits for it; answered by a `result`, the journal's sequence (`endLife`). */
+  /**
+   * Erases the agent without running its code, and drops its waiting inputs. Answered `result` with
+   * the journal's sequence (`endLife`).
+   */
   | { readonly kind: "erase" }
-  /** About one of its sub-agents: it is asked for, or has destroyed itself; answered by a `result`. */
+  /** A sub-agent is requested, or has destroyed itself. Answered `result`. */
   | {
       readonly kind: "child";
       readonly op: "add" | "forget";
       readonly className: string;
       readonly name: string;
     }
-  /** Its parent deletes it; answered by a `result` when that is stored. */
+  /** The parent deletes this agent. Answered `result` once that is stored. */
   | { readonly kind: "end" }
-  /** Throws it out of memory, if it is there, with what it has not stored; answered `taken`. */
+  /**
+   * Discards the agent in memory, if it is there, with all that it has not stored. Answered
+   * `taken`.
+   */
   | { readonly kind: "abort"; readonly reason: string }
-  /** Its current state; starts it, with `props`, when it is not in memory. */
+  /** Requests the current state. Starts the agent, with `props`, when it is not in memory. */
   | { readonly kind: "state"; readonly props?: unknown };
 
-/** Those that the agent itself answers. */
+/** The calls that the agent itself answers. */
 export type AgentCall = Exclude<Call, { readonly kind: "erase" | "input" | "abort" }>;
 
 export type CallReply =
@@ -148,12 +178,12 @@ export type CallReply =
       readonly status: number;
       readonly headers: HeaderPairs;
       readonly blob?: string;
-      /** The body goes on: `pull` it by this id. */
+      /** The body continues: `pull` it by this id. */
       readonly stream?: string;
     }
   /**
-   * The request is another agent's: to be asked of that one with this URL, and, where they are given, with this method and
-   * these headers and the reply's body in place of its own.
+   * The request is for another agent: the caller sends it there with this URL and, where present,
+   * with this method, these headers and the reply's body.
    */
   | {
       readonly kind: "forward";
@@ -164,42 +194,52 @@ export type CallReply =
       readonly blob?: string;
     }
   /**
-   * A piece of a body; empty when there was nothing for a while: pull again. `end`: there is no more, `whole`
-   * or because the agent's stream failed, or is gone with its host.
+   * A piece of a body; empty after a while without data: pull again. `end`: the last piece, because
+   * the body is `whole`, the agent's stream `failed`, or it is `gone` with its host.
    */
   | {
       readonly kind: "piece";
       readonly end?: "whole" | "failed" | "gone";
       readonly blob?: string;
     }
-  /** The socket is accepted. Frames that were sent to it before this reply come first. `close` follows them. */
+  /**
+   * The socket is accepted. Frames that were sent to it before this reply come first, then `close`.
+   */
   | {
       readonly kind: "connected";
       readonly attachment: SocketAttachment;
       readonly close?: { readonly code: number; readonly reason: string };
     }
   /**
-   * The message or the close has been taken; nothing more will be said about it. `next`: so have all
-   * messages of the socket below this number.
+   * The message or the close is accepted; no further reply follows. `next`: all messages of the
+   * socket below this number are accepted too.
    */
   | { readonly kind: "taken"; readonly next?: number }
-  /** The host does not know this socket, or another message was next: send `resume` with all about it, then the message again. */
+  /**
+   * The host does not know this socket, or expects another message: send `resume`, then the message
+   * again.
+   */
   | { readonly kind: "unknownSocket" }
-  /** The input is applied, and that is stored; the body is its response's. The rest as in `InputAnswer`. */
+  /**
+   * The input is applied and stored. The body is that of its response; other fields are as in
+   * `InputAnswer`.
+   */
   | ({ readonly kind: "done" } & Omit<InputAnswer, "id">)
-  /** The input lies in the inbox: its answer comes to its envelope's reply subject. */
+  /** The input is in the inbox. Its answer goes to the reply subject of its envelope. */
   | { readonly kind: "stored" }
   | { readonly kind: "result"; readonly value?: unknown }
   | ({ readonly kind: "error" } & RemoteError)
-  /** `seq` and `time` of the last event, 0 when there is none. */
+  /** `seq` and `time` of the last event; 0 without one. */
   | {
       readonly kind: "state";
       readonly seq: number;
       readonly time: number;
       readonly state?: unknown;
     }
-  /** Not handled here and now (no lease, starting, stopping): nothing was done; try again. */
-  /** `late`: from one whose lease has run out, or of a call that had begun. It may be done, or be done elsewhere. */
+  /**
+   * Not handled by this host now (no lease, starting, stopping). Nothing was done: retry. `late`:
+   * the lease has expired or the call had begun, so it may be done, here or elsewhere.
+   */
   | { readonly kind: "notHere"; readonly late?: true };
 
 /** Host to gateway. Bodies are socket payloads. */
@@ -217,7 +257,7 @@ export type GatewayMessage =
       readonly text: boolean;
       readonly protocol: boolean;
     }
-  /** `forget`: the agent is not told of the close; it knows nothing of this socket. */
+  /** `forget`: the agent does not know this socket and is not notified of the close. */
   | {
       readonly op: "close";
       readonly sid: string;
@@ -226,8 +266,8 @@ export type GatewayMessage =
       readonly forget?: true;
     }
   /**
-   * `begin`: the connect sequence starts. From here on the socket takes part in casts; frames of an
-   * earlier attempt to connect it (its host was lost) are forgotten.
+   * `begin`: the connect sequence starts. From now on the socket receives casts; frames of an
+   * earlier attempt to connect it, whose host was lost, are dropped.
    */
   | {
       readonly op: "attach";
@@ -247,20 +287,23 @@ export interface InputAnswer {
   readonly id: string;
   readonly status: number;
   readonly headers: HeaderPairs;
-  /** Set when the input had been applied before: the journal sequence it was first applied at. */
+  /** The journal sequence at which the input was first applied. Absent: it was not a duplicate. */
   readonly duplicateOf?: number;
   readonly blob?: string;
 }
 
-/** A host asks every gateway for the sockets of a shard's agents (on `census`); each answers `CensusReply`. */
+/**
+ * A host's request to every gateway, on `census`, for the sockets of a shard's agents. Answered
+ * `CensusReply`.
+ */
 export interface CensusRequest {
   readonly shard: number;
-  /** `next` of the reply before; absent for the first page. */
+  /** `next` of the previous reply; absent for the first page. */
   readonly cursor?: string;
 }
 export interface CensusReply {
   readonly gateway: string;
-  /** Present when there are more. */
+  /** Cursor of the next page. Absent: this is the last one. */
   readonly next?: string;
   readonly sockets: ReadonlyArray<{
     readonly agent: readonly [string, string];
@@ -268,7 +311,7 @@ export interface CensusReply {
   }>;
 }
 
-/** Every host's answer on `Subjects.erasure`: it has no local files of the agent any more. */
+/** Every host's answer on `Subjects.erasure`: its local files of the agent are deleted. */
 export interface ErasureReply {
   readonly host: string;
 }
@@ -276,7 +319,9 @@ export interface ErasureReply {
 export const encodeMessage = <A extends object>(head: A, body?: Uint8Array): Uint8Array =>
   encodeFrame(head, body);
 
-/** The head is trusted to be an `A`: see the header. Throws `CorruptFrame` or `UnknownVersion`. */
+/**
+ * Trusts the head to be an `A`, as the header explains. Throws `CorruptFrame` or `UnknownVersion`.
+ */
 export function decodeMessage<A>(bytes: Uint8Array): {
   readonly head: A;
   readonly body: Uint8Array;

@@ -1,5 +1,5 @@
 /**
- * A dead letter: why an input will not run again by itself, and the input as it was stored. A `Frame`
+ * A dead letter: an input that is no longer retried, as it was stored, and the reason. A `Frame`
  * whose body is the input's own frame (`InboxEnvelope`).
  */
 import * as Schema from "effect/Schema";
@@ -7,7 +7,7 @@ import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
 
 export const DeadLetterHead = Schema.Struct({
   agent: Schema.Tuple([Schema.String, Schema.String]),
-  /** Its sequence in the inbox. */
+  /** The input's sequence in the inbox. */
   seq: Schema.Number,
   reason: Schema.String,
   host: Schema.String,

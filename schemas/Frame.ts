@@ -3,17 +3,17 @@
  *
  *     {"v":1,"crc":"xxxxxxxx",…rest of one JSON object…}\n…bytes…
  *
- * One line of JSON that any tool can read, then raw bytes (page deltas, a request body). `v` and
- * `crc` have fixed places: `crc` is the CRC-32 (IEEE, 8 lower-case hex digits) of everything that
- * follows its closing quote, so a flipped bit or a cut tail is always found (invariant I12).
- * A reader of an unknown `v` refuses (`UnknownVersion`); it never guesses.
+ * The frame is one line of JSON that any tool can read, followed by raw bytes (page deltas, a
+ * request body). `v` and `crc` have fixed places. `crc` is the CRC-32 (IEEE, 8 lower-case hex
+ * digits) of all that follows its closing quote, so a flipped bit or a missing tail is always found
+ * (invariant I12). A reader refuses an unknown `v` (`UnknownVersion`).
  */
 import * as Data from "effect/Data";
 import { crc32 } from "./crc32.ts";
 
 export const FRAME_VERSION = 1;
 
-/** The bytes are not a frame, or not the frame that was written. */
+/** The bytes are not a frame, or differ from the frame that was written. */
 export class CorruptFrame extends Data.TaggedError("CorruptFrame")<{ readonly message: string }> {}
 /** Written by a newer release: upgrade this process to read it. */
 export class UnknownVersion extends Data.TaggedError("UnknownVersion")<{
@@ -22,9 +22,9 @@ export class UnknownVersion extends Data.TaggedError("UnknownVersion")<{
 }> {}
 
 export interface Frame {
-  /** The JSON object, without `v` and `crc`. Its shape is the caller's schema to check. */
+  /** The JSON object, without `v` and `crc`. The caller checks its shape with a schema. */
   readonly head: Readonly<Record<string, unknown>>;
-  /** What follows the JSON line; empty when nothing does. A view, not a copy. */
+  /** The bytes after the JSON line; can be empty. A view, not a copy. */
   readonly body: Uint8Array;
 }
 
@@ -35,11 +35,11 @@ const NEWLINE = 0x0a;
 const PREFIX = `{"v":${FRAME_VERSION},"crc":"`;
 const CRC_AT = PREFIX.length;
 const REST_AT = CRC_AT + 8;
-/** What comes before the head's first key, with a place for the checksum. */
+/** The text before the head's first key, with a placeholder for the checksum. */
 const START_TEXT = `${PREFIX}00000000",`;
 const START = encoder.encode(START_TEXT);
 
-/** `head` is serialised as it is: plain JSON with at least one key, none named `v` or `crc`. */
+/** Encodes a frame. `head` is plain JSON with at least one key, none of them `v` or `crc`. */
 export function encodeFrame(head: object, body: Uint8Array = EMPTY): Uint8Array {
   return encodeFrameJson(JSON.stringify(head), body);
 }
@@ -52,15 +52,15 @@ export function encodeFrameJson(json: string, body: Uint8Array = EMPTY): Uint8Ar
   return out;
 }
 
-/** Room for some fifty usual frames; a frame that is kept keeps all of it, so no larger. */
+/** Holds some fifty usual frames. Not larger, since a retained frame retains its whole slab. */
 const SLAB_BYTES = 64 * 1024;
-/** UTF-8 bytes that one UTF-16 unit takes at most. */
+/** The most UTF-8 bytes of one UTF-16 unit. */
 const UTF8_BYTES_MAX = 3;
 
 /**
- * Memory for frames, cut from slabs. A hot path: four frames a webhook, and an array buffer of its own
- * for each costs more than writing it (measured: 4.6 µs a frame, 2.2 from a slab). No byte is
- * given out twice, so this state is nobody's but the allocator's.
+ * Memory for frames, allocated from slabs. A hot path: a webhook writes four frames, and a separate
+ * array buffer for each costs more than writing it (measured: 4.6 µs a frame, 2.2 from a slab). No
+ * byte is allocated twice, so callers share no state.
  */
 class Slabs {
   private slab = EMPTY;
@@ -76,7 +76,8 @@ class Slabs {
       this.used = 0;
     }
     const start = this.used;
-    // Its brace where the start's comma goes: the text is encoded as it is, and not put together once more before.
+    // The JSON's brace takes the place of the start's comma, which avoids a second concatenation of
+    // the text.
     const at = start + START.length - 1;
     const { written } = encoder.encodeInto(json, this.slab.subarray(at));
     this.slab.set(START, start);
@@ -116,12 +117,12 @@ export function decodeFrame(bytes: Uint8Array): Frame {
     throw new CorruptFrame({
       message: `checksum ${found} of ${bytes.length} bytes, written ${written}`,
     });
-  // What follows `crc`'s closing quote and comma: cheaper than to parse both and take them out again.
+  // Parses what follows `crc` and its comma: cheaper than parsing `v` and `crc` and deleting them.
   let head: Record<string, unknown>;
   try {
     head = JSON.parse(`{${line.slice(REST_AT + 2)}`) as Record<string, unknown>;
   } catch {
-    // The checksum is right: whoever wrote it wrote no frame.
+    // The checksum is correct, so the writer did not write a frame.
     throw new CorruptFrame({ message: "the frame's first line is not JSON" });
   }
   return { head, body: bytes.subarray(end + 1) };

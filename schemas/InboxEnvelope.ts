@@ -1,9 +1,9 @@
 /**
- * One durable input, as it lies in the inbox: a `Frame` whose head is the envelope and whose body
- * is the input's raw bytes (a webhook's body exactly as it was signed).
+ * One durable input, as it is stored in the inbox: a `Frame` whose head is the envelope and whose
+ * body is the input's raw bytes (a webhook's body exactly as it was signed).
  *
- * Written by the gateway (and later by timers, mail and workflows), read by the host. An
- * envelope past the broker's payload limit is the inbox adapter's to store elsewhere (claim check).
+ * Written by gateways, timers, mail and workflows; read by the host. The inbox adapter stores an
+ * envelope past the broker's payload limit elsewhere (claim check).
  */
 import * as Schema from "effect/Schema";
 import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
@@ -11,23 +11,33 @@ import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
 const Headers = Schema.Record(Schema.String, Schema.String);
 
 export const InboxHead = Schema.Struct({
-  /** Dedup key, unique for the agent: `<provider>:<provider's id>`, or `gen:<uuid>` where there is none. */
+  /**
+   * Dedup key, unique for the agent: `<provider>:<provider's id>`, or `gen:<uuid>` without such an
+   * id.
+   */
   key: Schema.String,
-  /** Further keys under which this input counts as seen (a body hash, where the route asks for the replay guard). */
+  /**
+   * Further keys under which this input counts as seen: a body hash, where the verifier has
+   * `replayGuard`.
+   */
   alsoKeys: Schema.optionalKey(Schema.Array(Schema.String)),
   /**
-   * `redrive`: a job from the dead letters that an operator wants again; `type` is its callback, the
-   * body its payload as JSON. `queue` and `schedule` are triggers only: the agent's tables say what runs.
+   * `redrive`: a job from the dead letters that an operator runs again. Its `type` is the callback,
+   * its body the payload as JSON. `queue` and `schedule` are triggers only: the agent's tables have
+   * the job.
    */
   kind: Schema.Literals(["webhook", "queue", "schedule", "mail", "workflow", "redrive"]),
-  /** Of a `redrive`: what the job was, and the key that it ran under. */
+  /** For a `redrive`: the kind of the job, and the key under which it ran. */
   job: Schema.optionalKey(
     Schema.Struct({ kind: Schema.Literals(["queue", "schedule"]), key: Schema.String }),
   ),
-  /** When the gateway took it, milliseconds since the epoch. */
+  /** When the gateway accepted it, milliseconds since the epoch. */
   time: Schema.Number,
   provider: Schema.optionalKey(Schema.String),
-  /** Path of a webhook's route as the module declares it. Absent: another kind, or an older release stored it. */
+  /**
+   * Path of a webhook's route, as declared. Absent for other kinds, and in inputs of older
+   * releases.
+   */
   route: Schema.optionalKey(Schema.String),
   /** False: the webhook's route is `unsigned()`. Absent: its signature was verified. */
   verified: Schema.optionalKey(Schema.Boolean),
@@ -37,9 +47,12 @@ export const InboxHead = Schema.Struct({
   /** The full URL as the caller saw it. */
   url: Schema.optionalKey(Schema.String),
   headers: Schema.optionalKey(Headers),
-  /** Of a `webhook`: the entity as it was sent, where `slug` made the agent's name of it. */
+  /** For a `webhook`: the entity as it was sent, where `slug` converted it to the agent's name. */
   entity: Schema.optionalKey(Schema.String),
-  /** Of a `mail`: its envelope's sender (empty for a bounce) and recipient, and whether it came by a signed reply. */
+  /**
+   * For a `mail`: sender (empty for a bounce) and recipient of its envelope, and whether it is a
+   * signed reply.
+   */
   mail: Schema.optionalKey(
     Schema.Struct({
       from: Schema.String,
@@ -47,7 +60,7 @@ export const InboxHead = Schema.Struct({
       secureRouted: Schema.optionalKey(Schema.Boolean),
     }),
   ),
-  /** Core subject on which somebody waits for the agent's answer, and the id to answer under. */
+  /** Core subject on which the gateway waits for the agent's answer, and the id of the answer. */
   reply: Schema.optionalKey(Schema.Struct({ subject: Schema.String, id: Schema.String })),
 });
 export type InboxHead = typeof InboxHead.Type;
@@ -73,8 +86,9 @@ export function decodeEnvelope(bytes: Uint8Array): InboxEnvelope {
 }
 
 /**
- * The schema by hand, for the per-input path (the schema takes ten times as long): true only for what the
- * schema accepts and leaves as it is. Whatever is false goes to the schema, which decides. By test.
+ * The schema of a webhook's head by hand, for the path of every input: the schema takes ten times
+ * as long. True only for a head that the schema accepts unchanged, by test. After false the schema
+ * decides.
  */
 export function isPlainHead(head: Readonly<Record<string, unknown>>): head is InboxHead {
   let known = 0;

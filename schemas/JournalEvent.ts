@@ -1,40 +1,43 @@
 /**
- * One event of an agent's journal: what came in, what changed, who did it. A `Frame` whose body is
- * the SQLite page delta (`PageDelta`), empty when no page changed. The journal alone rebuilds the
- * agent and shows a person why.
+ * One event of an agent's journal: the input, the change, and the host that wrote it. A `Frame`
+ * whose body is the SQLite page delta (`PageDelta`), empty when no page changed. The journal alone
+ * suffices to rebuild the agent and to explain its state to a person.
  *
- * Layout of the head: see `JournalHead`. One event is one commit. It usually holds one turn; turns
+ * `JournalHead` describes the head. One event is one commit. It usually contains one turn; turns
  * that ended while an earlier commit was in flight share the next event (group commit), in the
- * order of their last write. Applying an event means applying its turns in order, then its delta:
- * `core/journal/applyEvent.ts`, live and in replay.
+ * order of their last write. `core/journal/applyEvent.ts` applies an event, live and in replay: its
+ * turns in order, then its delta.
  */
 import * as Schema from "effect/Schema";
 import { CorruptFrame, decodeFrame, encodeFrame } from "./Frame.ts";
 import { plainCheck } from "./plainCheck.ts";
 
-/** What began a turn. Bodies are kept as text where they are UTF-8, else as base64. */
+/** The input that began a turn. Bodies are stored as text where they are UTF-8, else as base64. */
 export const Cause = Schema.Struct({
   kind: Schema.Literals([
     "webhook", "request", "connect", "message", "close", "rpc", "queue", "schedule", "mail",
     "workflow", "start", "background",
   ]), // prettier-ignore
-  /** Dedup key of a durable input; request or connection id of another. */
+  /** Dedup key of a durable input; request or connection id of any other. */
   id: Schema.optionalKey(Schema.String),
-  /** Inbox sequence of a durable input; absent for one that was never stored but by this event. */
+  /** Inbox sequence of a durable input; absent for an input that only this event stores. */
   seq: Schema.optionalKey(Schema.Number),
-  /** 1 for the first run; absent means 1. */
+  /** Number of the run, from 1. Absent: 1. */
   attempt: Schema.optionalKey(Schema.Number),
-  /** When the gateway took it, milliseconds since the epoch. */
+  /** When the gateway accepted it, milliseconds since the epoch. */
   time: Schema.optionalKey(Schema.Number),
   provider: Schema.optionalKey(Schema.String),
-  /** Of a webhook, as in its envelope (`InboxHead`). */
+  /** For a webhook, as in its envelope (`InboxHead`); so are the next fields. */
   route: Schema.optionalKey(Schema.String),
   verified: Schema.optionalKey(Schema.Boolean),
   type: Schema.optionalKey(Schema.String),
   method: Schema.optionalKey(Schema.String),
   url: Schema.optionalKey(Schema.String),
   headers: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)),
-  /** Of a webhook: the entity that `slug` made the agent's name of. The first is the one that the agent is made for. */
+  /**
+   * For a webhook: the entity that `slug` converted to the agent's name. The agent belongs to the
+   * first one.
+   */
   entity: Schema.optionalKey(Schema.String),
   body: Schema.optionalKey(Schema.String),
   bodyBase64: Schema.optionalKey(Schema.String),
@@ -42,9 +45,9 @@ export const Cause = Schema.Struct({
 export type Cause = typeof Cause.Type;
 
 /**
- * A change of `state`, against the JSON text of the state before:
- * `set` is the whole new value; `splice` keeps `[0]` UTF-16 units of the start and `[1]` of the end
- * of the old text and puts `[2]` between; `clear` makes it unset.
+ * A change of `state`, relative to the JSON text of the previous state. `set` is the whole new
+ * value. `splice` keeps `[0]` UTF-16 units of the start and `[1]` of the end of the old text, with
+ * `[2]` between them. `clear` unsets the state.
  */
 export const StateChange = Schema.Union([
   Schema.Struct({ set: Schema.Unknown }),
@@ -56,37 +59,43 @@ export type StateChange = typeof StateChange.Type;
 export const TurnRecord = Schema.Struct({
   cause: Cause,
   state: Schema.optionalKey(StateChange),
-  /** The SQL that wrote, for people; values not included. Replay never runs it. */
+  /** The SQL statements that wrote, without values. For people; replay never runs them. */
   sql: Schema.optionalKey(Schema.Array(Schema.String)),
-  /** Keys of inputs that are done with this event: they never run again. */
+  /** Keys of inputs that this event completes. They never run again. */
   done: Schema.optionalKey(Schema.Array(Schema.String)),
-  /** The turn goes on: its input is begun, not done. */
+  /** The turn continues: its input is begun and not done. */
   begun: Schema.optionalKey(Schema.Literal(true)),
-  /** The input exhausted its attempts and lies in the dead letters: it does not run again by itself. */
+  /**
+   * The input exhausted its attempts and is a dead letter. It runs again only when an operator
+   * redrives it.
+   */
   dead: Schema.optionalKey(Schema.Literal(true)),
-  /** The turn ended by an error that the agent did not suppress; its message. */
+  /** Message of the error that ended the turn and that the agent did not suppress. */
   error: Schema.optionalKey(Schema.String),
 });
 export type TurnRecord = typeof TurnRecord.Type;
 
 export const JournalHead = Schema.Struct({
-  /** Unique for this event; tells a stored append whose ack was lost from somebody else's. */
+  /** Unique for this event. Distinguishes an append whose ack was lost from another writer's. */
   id: Schema.String,
-  /** `[class, name]`: an event found under another subject is corrupt. */
+  /** `[class, name]`. An event under another subject is corrupt. */
   agent: Schema.Tuple([Schema.String, Schema.String]),
   kind: Schema.Literals(["turns", "claimed", "destroyed"]),
   host: Schema.String,
-  /** The shard's epoch under which it was written; never decreases along a journal. */
+  /** The shard's epoch at the time of writing. Never decreases along a journal. */
   epoch: Schema.Number,
   /** When the host wrote it, milliseconds since the epoch. */
   time: Schema.Number,
   turns: Schema.Array(TurnRecord),
   /**
-   * The agent's event before this one, by sequence; 0 for the first. A reader that has another before it misses
-   * some. Absent in events of early releases, and in those that came from another journal.
+   * Sequence of the agent's previous event; 0 for the first. A reader whose previous event is
+   * another one has missed some. Absent in events of early releases and in imported ones.
    */
   after: Schema.optionalKey(Schema.Number),
-  /** Present iff the body holds a page delta: the database's size after it, in pages. */
+  /**
+   * Size of the database after the page delta, in pages. Present if and only if the body is a
+   * delta.
+   */
   pages: Schema.optionalKey(Schema.Number),
   /** Schedules and queue items that this event added (whole rows) and removed (ids). */
   schedules: Schema.optionalKey(
@@ -114,7 +123,7 @@ export const encodeEvent = (head: JournalHead, delta?: Uint8Array): Uint8Array =
   encodeFrame(head, delta);
 
 const decodeHead = Schema.decodeUnknownResult(JournalHead);
-/** For replay: true where decoding would change nothing. */
+/** For replay: true where decoding would return the value unchanged. */
 export const isPlainJournalHead = plainCheck(JournalHead);
 
 /** Throws `CorruptFrame` or `UnknownVersion`. */

@@ -1,11 +1,11 @@
 /**
  * The change of a database from one commit to the next: the changed byte ranges of changed pages.
- * It is the body of a journal event; the event's frame carries its checksum. Layout, version 1:
+ * It is the body of a journal event, whose frame contains its checksum. Layout, version 1:
  *
  *     u8      version
  *     u8      log2 of the page size (9 to 16)
  *     varint  pagesBefore   size of the database that it applies to
- *     varint  pagesKept     first pages of it that stay; the others are dropped before anything else
+ *     varint  pagesKept     first pages of it that stay; the others are dropped first
  *     varint  pages         size after it; pages that were not kept begin as zeros
  *     varint  changed       how many pages follow, in ascending order, each:
  *       varint  number - number of the page before it (the first: its number; pages count from 1)
@@ -14,44 +14,53 @@
  *         varint  length - 1
  *         bytes   the new content
  *
- * A varint is unsigned LEB128 of at most 5 bytes. `PageDeltaWriter` compares pre-image and page by
- * two 32-bit words a step, which beats one BigInt word (0.8 against 0.9 µs for 4 KiB, Node 20), and passes over
- * what is equal by eight (of pages that no cache holds, 1.8 to 1.2 µs).
- * Every bound is checked before a reader is given anything, so a damaged delta changes nothing.
+ * A varint is unsigned LEB128 of at most 5 bytes. `PageDeltaWriter` compares two 32-bit words a
+ * step, which is faster than one BigInt word (0.8 against 0.9 µs for 4 KiB, Node 20), and skips
+ * equal words by eight (1.2 instead of 1.8 µs for pages that no CPU cache holds). Every bound is
+ * checked before a reader receives anything, so a damaged delta changes nothing.
  */
 import { CorruptFrame, UnknownVersion } from "./Frame.ts";
 
 export const PAGE_DELTA_VERSION = 1;
-/** Bytes of the largest database: an image must fit in one buffer, and a delta's count be refused before it is allocated. */
+/**
+ * Bytes of the largest database. An image must fit in one buffer, and a larger count is refused
+ * before allocation.
+ */
 export const IMAGE_BYTES_MAX = 2 ** 30;
 
-/** SQLite's limits of a page size. */
+/** SQLite's limits for a page size. */
 const PAGE_SIZE_LOG2_MIN = 9;
 const PAGE_SIZE_LOG2_MAX = 16;
-/** Bytes of two words, the step of the comparison: ranges closer than this are one. */
+/** Bytes of two words, the step of the comparison. Ranges that are closer become one. */
 const STEP = 8;
-/** What is equal is passed over so many words at a time; no page has a rest. */
+/** Words that are skipped at a time where they are equal. Divides the words of every page size. */
 const SKIP_WORDS = 8;
-/** Five counts of at most 5 bytes and two bytes before them. */
+/** Five varints of at most 5 bytes, and two bytes before them. */
 const HEAD_BYTES_MAX = 27;
 
-/** Where a page lies: `words` and `bytes` are views of one buffer, `at` a byte offset divisible by 4. */
+/**
+ * A page in memory: `words` and `bytes` are views of one buffer, `at` is a byte offset divisible by
+ * 4.
+ */
 export interface PageView {
   readonly bytes: Uint8Array;
   readonly words: Int32Array;
   readonly at: number;
 }
 
-/** A delta that was checked whole (`decodePageDelta`). A class: an object made of spreads and closures costs 2 µs. */
+/**
+ * A delta that is completely checked (`decodePageDelta`). A class, since an object of spreads and
+ * closures costs 2 µs.
+ */
 export class PageDelta {
   private readonly bytes: Uint8Array;
-  /** Where its pages begin. */
+  /** Offset of its first page. */
   private readonly bodyAt: number;
   readonly pageSize: number;
   readonly pagesBefore: number;
   readonly pagesKept: number;
   readonly pages: number;
-  /** How many pages have changed ranges. */
+  /** Number of pages with changed ranges. */
   readonly changed: number;
 
   /** Throws as `decodePageDelta`. */
@@ -70,7 +79,10 @@ export class PageDelta {
     walk(reader, this, ignore);
   }
 
-  /** Calls `write` for each range, in order: `length` bytes of the delta from `from` go to `offset` in `page`. */
+  /**
+   * Calls `write` for each range, in order: `length` bytes of the delta from `from` go to `offset`
+   * in `page`.
+   */
   forEach(write: WriteRange): void {
     walk(new Reader(this.bytes, this.bodyAt), this, write);
   }
@@ -78,7 +90,7 @@ export class PageDelta {
 
 export type WriteRange = (page: number, offset: number, from: number, length: number) => void;
 
-/** Encodes deltas, one after the other: `begin`, `add` for each page in ascending order, `finish`. */
+/** Encodes one delta after another: `begin`, `add` for each page in ascending order, `finish`. */
 export class PageDeltaWriter {
   private readonly pageSize: number;
   private readonly head = new Uint8Array(HEAD_BYTES_MAX);
@@ -97,7 +109,9 @@ export class PageDeltaWriter {
     this.changed = 0;
   }
 
-  /** Adds what differs in `page` from `before` to `after`; false when nothing does. */
+  /**
+   * Adds the differences of `page` between `before` and `after`. Returns false when there are none.
+   */
   add(page: number, before: PageView, after: PageView): boolean {
     const { pageSize } = this;
     // At worst every second step differs: 8 bytes and 4 of range head for 16 of page.
@@ -131,7 +145,7 @@ export class PageDeltaWriter {
     return true;
   }
 
-  /** The delta: nobody else's bytes. */
+  /** The delta, as a copy that the caller owns. */
   finish(counts: Pick<PageDelta, "pagesBefore" | "pagesKept" | "pages">): Uint8Array {
     const { head } = this;
     head[0] = PAGE_DELTA_VERSION;
@@ -149,7 +163,7 @@ export class PageDeltaWriter {
 
   private beginPage(page: number): void {
     this.size = putVarint(this.body, this.size, page - this.lastPage);
-    // Two bytes for the number of ranges, which is known at the end (at most 4,096 for 64 KiB).
+    // Reserves two bytes for the number of ranges, known at the end (at most 4,096 for 64 KiB).
     this.size += 2;
   }
 
@@ -213,14 +227,17 @@ export function decodePageDelta(bytes: Uint8Array): PageDelta {
   return new PageDelta(bytes, 1 << log2);
 }
 
-/** The numbers of the pages that a delta changes, counted from 1, for people. Throws as `decodePageDelta`. */
+/** Numbers of the pages that a delta changes, from 1, for people. Throws as `decodePageDelta`. */
 export function changedPages(bytes: Uint8Array): number[] {
   const pages = new Set<number>();
   decodePageDelta(bytes).forEach((page) => pages.add(page));
   return [...pages];
 }
 
-/** The image after a delta, as a new buffer: replay in its plainest form. Throws as `decodePageDelta`. */
+/**
+ * The image after a delta, as a new buffer: the simplest form of replay. Throws as
+ * `decodePageDelta`.
+ */
 export function applyPageDelta(image: Uint8Array, bytes: Uint8Array): Uint8Array {
   const delta = decodePageDelta(bytes);
   const { pageSize } = delta;
@@ -233,7 +250,7 @@ export function applyPageDelta(image: Uint8Array, bytes: Uint8Array): Uint8Array
   return next;
 }
 
-/** A delta fits only the image that it was made from. Throws `CorruptFrame`. */
+/** Throws `CorruptFrame` for an image of another size than the one that the delta was made from. */
 export function checkPagesBefore(delta: PageDelta, pages: number): void {
   if (delta.pagesBefore !== pages)
     throw corrupt(`it applies to ${delta.pagesBefore} pages, and there are ${pages}`);
@@ -288,7 +305,7 @@ class Reader {
     throw corrupt(`${what}: the number is too long`);
   }
 
-  /** Passes over `length` bytes; returns where they begin. */
+  /** Skips `length` bytes and returns their offset. */
   skip(length: number): number {
     const from = this.at;
     this.at += length;
@@ -305,7 +322,7 @@ class Reader {
 const equalTwo = (a: Int32Array, i: number, b: Int32Array, j: number): boolean =>
   ((a[i]! ^ b[j]!) | (a[i + 1]! ^ b[j + 1]!)) === 0;
 
-/** `SKIP_WORDS` of them. Spelled out: calls of `equalTwo` branch after each. */
+/** Compares `SKIP_WORDS` words. Spelled out, since each call of `equalTwo` would branch. */
 const equalEight = (a: Int32Array, i: number, b: Int32Array, j: number): boolean =>
   ((a[i]! ^ b[j]!) |
     (a[i + 1]! ^ b[j + 1]!) |

@@ -1,32 +1,36 @@
 /**
- * An agent up to one journal sequence: everything that replaying `1..seq` gives. A `Frame` whose
- * body is the SQLite image (page 1 to the last, empty when the agent has no database).
+ * An agent at one journal sequence: the result of replaying `1..seq`. A `Frame` whose body is the
+ * SQLite image (page 1 to the last, empty when the agent has no database).
  *
- * The same layout is the local cache's `core` part (with an empty body: the pages lie beside it).
+ * The `core` part of the local cache has the same layout with an empty body: its pages are stored
+ * beside it.
  */
 import * as Schema from "effect/Schema";
 import { CorruptFrame, decodeFrame, encodeFrame, encodeFrameJson } from "./Frame.ts";
 
 export const SnapshotHead = Schema.Struct({
   agent: Schema.Tuple([Schema.String, Schema.String]),
-  /** Sequence of the last journal event that is in it. */
+  /** Sequence of the last journal event in it. */
   seq: Schema.Number,
   /** Epoch of that event. */
   epoch: Schema.Number,
   time: Schema.Number,
-  /** Absent when the state was never set. */
+  /** Absent while the state was never set. */
   state: Schema.optionalKey(Schema.Unknown),
   /** The done set, oldest first: `[key, time in ms, journal seq]`. */
   done: Schema.Array(Schema.Tuple([Schema.String, Schema.Number, Schema.Number])),
   /** Inputs begun and not done: `[key, attempts so far, inbox sequence]`. */
   begun: Schema.Array(Schema.Tuple([Schema.String, Schema.Number, Schema.Number])),
-  /** Sequence of the last `destroyed` event; absent while there was none. */
+  /** Sequence of the last `destroyed` event. Absent: none. */
   life: Schema.optionalKey(Schema.Number),
-  /** The entity that the agent was made for (`Cause`); absent where none is known. */
+  /** The entity that the agent belongs to (`Cause`). Absent: none is known. */
   entity: Schema.optionalKey(Schema.String),
   /** Pages in the image. */
   pages: Schema.Number,
-  /** Of a local cache's core: journal events since the last snapshot, and their bytes; absent: none. */
+  /**
+   * For a local cache's core: number and bytes of journal events since the last snapshot. Absent:
+   * none.
+   */
   since: Schema.optionalKey(Schema.Tuple([Schema.Number, Schema.Number])),
 });
 export type SnapshotHead = typeof SnapshotHead.Type;
@@ -36,7 +40,10 @@ export interface Snapshot {
   readonly image: Uint8Array;
 }
 
-/** `stateText`: the state as JSON text, for a head without it. A large one is not parsed to be written again. */
+/**
+ * `stateText` is the state as JSON text, for a head without it: a large state need not be parsed
+ * first.
+ */
 export const encodeSnapshot = (
   head: SnapshotHead,
   image?: Uint8Array,

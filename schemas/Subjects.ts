@@ -1,11 +1,12 @@
 /**
- * Every subject and stream name of an installation, from its namespace (default `agents`) and the number of its
- * stream groups. The table is in `docs/internals/streams-and-formats.md`; the token codec is `Address`. Nothing else in the project
- * spells a subject.
+ * Every subject and stream name of an installation, from its namespace (default `agents`) and the
+ * number of its stream groups. `docs/architecture.md` has the table; `Address` has the token codec.
+ * No other file spells a subject.
  *
- * Stream groups: inbox, timers, journal and snapshots are one stream each, or several, shard by shard: shard `s` lies in
- * group `s mod groups`. The first group's streams have the plain names, those of group `n` end in `_n`. With several,
- * the subjects of journal and snapshots begin with the shard, so that the groups' subjects are disjoint.
+ * Stream groups: inbox, timers, journal and snapshots are one stream each, or several. Shard `s`
+ * belongs to group `s mod groups`. The first group's streams have the plain names; those of group
+ * `n` end in `_n`. With several groups, the subjects of journal and snapshots begin with the shard,
+ * so that the groups' subjects are disjoint.
  */
 import {
   agentId,
@@ -19,20 +20,20 @@ import {
 
 export const NAMESPACE_DEFAULT = "agents";
 
-/** How an installation is divided; written down by its first provisioning, fixed since. */
+/** The division of an installation, fixed and stored by its first provisioning. */
 export interface StreamLayout {
   readonly shards: number;
   /** Divides `shards`. */
   readonly streamGroups: number;
 }
 
-/** The streams that exist once in each group. */
+/** The streams that exist once per group. */
 export type GroupedStream = "inbox" | "timers" | "journal" | "snapshots";
 
-/** First tokens, after the namespace, of the subjects that each stream takes. */
+/** First tokens, after the namespace, of each stream's subjects. */
 const KINDS: Readonly<Record<GroupedStream, ReadonlyArray<string>>> = {
   inbox: ["inbox"],
-  // A scheduled message can only be sent on to a subject of its own stream.
+  // A scheduled message can only be delivered to a subject of its own stream.
   timers: ["timer", "due"],
   journal: ["journal"],
   snapshots: ["snapshot"],
@@ -41,7 +42,7 @@ const KINDS: Readonly<Record<GroupedStream, ReadonlyArray<string>>> = {
 export class Subjects {
   readonly namespace: string;
   readonly layout: StreamLayout;
-  /** The first group's, and the only ones where there is one group. */
+  /** Names of the first group's streams. */
   readonly stream: {
     readonly inbox: string;
     readonly timers: string;
@@ -59,8 +60,9 @@ export class Subjects {
   };
 
   /**
-   * `namespace` is `[A-Za-z0-9_-]+`; anything else is a `RangeError`. The layout matters to those who name
-   * streams, journals or snapshots: the broker's adapter, which reads it from the installation.
+   * Throws `RangeError` for a namespace other than `[A-Za-z0-9_-]+`. Only names of streams,
+   * journals and snapshots depend on the layout: the broker's adapter reads it from the
+   * installation.
    */
   constructor(
     namespace: string = NAMESPACE_DEFAULT,
@@ -87,7 +89,7 @@ export class Subjects {
     };
   }
 
-  /** The same installation's, once its layout is known. */
+  /** The names of the same installation with its actual layout. */
   withLayout(layout: StreamLayout): Subjects {
     return new Subjects(this.namespace, layout);
   }
@@ -96,11 +98,11 @@ export class Subjects {
   streamOf(which: GroupedStream, group: number): string {
     return group === 0 ? this.stream[which] : `${this.stream[which]}_${group}`;
   }
-  /** One name a group. */
+  /** The stream's name in each group. */
   streamsOf(which: GroupedStream): readonly string[] {
     return this.groups.map((group) => this.streamOf(which, group));
   }
-  /** 0, 1, … */
+  /** Numbers of the groups: 0, 1, … */
   get groups(): readonly number[] {
     return Array.from({ length: this.layout.streamGroups }, (_, group) => group);
   }
@@ -111,7 +113,7 @@ export class Subjects {
     const { shards, streamGroups } = this.layout;
     return streamGroups === 1 ? 0 : this.groupOfShard(shardOf(id, shards));
   }
-  /** What the streams of one group take. */
+  /** Subjects of one group's stream. */
   subjectsOf(which: GroupedStream, group: number): readonly string[] {
     const starts = KINDS[which].map((kind) => `${this.namespace}.${kind}`);
     const { shards, streamGroups } = this.layout;
@@ -132,14 +134,14 @@ export class Subjects {
   timer(shard: ShardId, id: AgentId, timer: string): string {
     return `${this.namespace}.timer.${shard}.${this.tail(id)}.${encodeToken(timer)}`;
   }
-  /** Where an agent's timers go when they are due, until they are in its inbox. */
+  /** Subject of an agent's due timers, until they are in its inbox. */
   due(shard: ShardId, id: AgentId): string {
     return `${this.namespace}.due.${shard}.${this.tail(id)}`;
   }
   get dues(): string {
     return `${this.namespace}.due.>`;
   }
-  /** The inbox subject that a message on a `due` subject is for. */
+  /** The inbox subject for a message on a `due` subject. */
   inboxOfDue(due: string): string {
     return `${this.namespace}.inbox.${due.slice(this.dues.length - 1)}`;
   }
@@ -167,7 +169,7 @@ export class Subjects {
   deadOf(className?: string): string {
     return `${this.namespace}.dead.${className === undefined ? "" : encodeToken(className) + "."}>`;
   }
-  /** Request and reply between gateways (or hosts) and the host that owns the agent. */
+  /** Requests of gateways and hosts to the host that owns the agent. */
   call(shard: ShardId, id: AgentId): string {
     return `${this.namespace}.call.${shard}.${this.tail(id)}`;
   }
@@ -178,11 +180,11 @@ export class Subjects {
   callsOfShard(shard: ShardId): string {
     return `${this.namespace}.call.${shard}.>`;
   }
-  /** Committed states, and the request for the current one. */
+  /** Committed states, and requests for the current one. */
   state(id: AgentId): string {
     return `${this.namespace}.state.${this.tail(id)}`;
   }
-  /** Tells every host that the agent is erased. */
+  /** Notifies every host that the agent is erased. */
   erasure(id: AgentId): string {
     return `${this.namespace}.erase.${this.tail(id)}`;
   }
@@ -194,7 +196,9 @@ export class Subjects {
     return `${this.namespace}.gateway.${encodeToken(gateway)}.${topic}`;
   }
 
-  /** The address in the last two tokens of an inbox, call, journal, snapshot, dead or state subject. */
+  /**
+   * The address in the last two tokens of an inbox, call, journal, snapshot, dead or state subject.
+   */
   addressOf(subject: string): AgentId {
     const last = subject.lastIndexOf(".");
     const before = subject.lastIndexOf(".", last - 1);
@@ -204,7 +208,7 @@ export class Subjects {
     );
   }
 
-  /** Installations of one group have none: they are older than groups. */
+  /** Empty with one group: such installations can be older than groups. */
   private shardToken(id: AgentId): string {
     const { shards, streamGroups } = this.layout;
     return streamGroups === 1 ? "" : `${shardOf(id, shards)}.`;

@@ -1,14 +1,18 @@
 /**
- * What agents and workflow instances tell each other: the body of an inbox envelope of kind `workflow`, as
- * JSON. The envelope's key is stable for one signal, so that it applies once however often it is delivered.
+ * The messages between agents and workflow instances: the body of an inbox envelope of kind
+ * `workflow`, as JSON. The envelope's key is stable for one signal, so a signal is applied once
+ * however often it is delivered.
  *
- * To an instance: `start`, `event`. To an agent: `callback`, `state`. Written by `core/workflow/SignalLane`,
- * read by `core/input/runWorkflowSignal`.
+ * To an instance: `start`, `event`. To an agent: `callback`, `state`. Written by
+ * `core/workflow/SignalLane`, read by `core/input/runWorkflowSignal`.
  */
 import * as Schema from "effect/Schema";
 import { CorruptFrame } from "./Frame.ts";
 
-/** Begins an instance. `agent` is who started it: its class and name; absent when that was no agent. */
+/**
+ * Starts an instance. `agent` is the class and name of the agent that started it; absent for
+ * another starter.
+ */
 const Start = Schema.Struct({
   kind: Schema.Literal("start"),
   workflowName: Schema.String,
@@ -26,7 +30,7 @@ const Event = Schema.Struct({
   time: Schema.Number,
 });
 
-/** What an instance reports; `value` is the progress, the result, the error's text or the event. */
+/** A report of an instance. `value` is the progress, the result, the error's text or the event. */
 const Callback = Schema.Struct({
   kind: Schema.Literal("callback"),
   type: Schema.Literals(["progress", "complete", "error", "event"]),
@@ -36,7 +40,7 @@ const Callback = Schema.Struct({
   value: Schema.optionalKey(Schema.Unknown),
 });
 
-/** A change of the agent's state. */
+/** A change of the agent's state by an instance. */
 const State = Schema.Struct({
   kind: Schema.Literal("state"),
   change: Schema.Literals(["set", "merge", "reset"]),

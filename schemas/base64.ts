@@ -1,9 +1,9 @@
 /**
- * Bytes as base64 text and back, by what every JavaScript runtime has. For the files that carry stored frames
- * (`AgentFile`, `BackupFile`); nothing hot.
+ * Converts bytes to base64 text and back with `btoa` and `atob`, which every JavaScript runtime
+ * has. For the files that contain stored frames (`AgentFile`, `BackupFile`). Not for hot paths.
  */
 
-/** Characters of one call: more arguments than this overflow the stack. */
+/** Characters per call. More arguments could overflow the stack. */
 const SLICE = 8_192;
 
 export function toBase64(bytes: Uint8Array): string {
@@ -13,7 +13,7 @@ export function toBase64(bytes: Uint8Array): string {
   return btoa(binary);
 }
 
-/** Text that is not base64 gives no bytes: damage, which the frame's checksum finds. */
+/** Returns no bytes for text that is not base64; the frame's checksum then reports the damage. */
 export function fromBase64(text: string): Uint8Array {
   try {
     return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));

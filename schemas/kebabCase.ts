@@ -1,11 +1,11 @@
 /**
- * How a class name is written in URLs and identity frames. A file of its own, without imports, because
+ * The form of a class name in URLs and identity frames. A separate file without imports, since
  * servers and browsers share it.
  */
 
 /**
- * Class name to kebab case, as the reference writes it in URLs and identity frames
- * (`protocol.md` §1): an all-capitals name is lowered; else each capital starts a word.
+ * Converts a class name to kebab case, as the reference does (`protocol.md` §1): a name in capitals
+ * is lowered; in any other name each capital starts a word.
  */
 export function camelCaseToKebabCase(value: string): string {
   if (value === value.toUpperCase() && value !== value.toLowerCase())

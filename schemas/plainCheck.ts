@@ -1,10 +1,12 @@
 /**
- * A fast check made from a schema: whether a value that JSON gave is exactly what the schema describes, with nothing to
- * strip, to default or to transform. Decoding by the schema takes five times as long as all else that reading an event
- * costs, so replay asks this first (`JournalEvent.decodeEvent`) and the schema only where the answer is false.
+ * Compiles a fast check from a schema: whether a value from JSON is exactly what the schema
+ * describes, with nothing to strip, default or transform. Decoding by the schema takes five times
+ * as long as the rest of reading an event, so replay tries this check first
+ * (`JournalEvent.decodeEvent`) and uses the schema only where it returns false.
  *
- * True only for what the schema accepts and returns as it is. False says nothing: the schema decides, and explains.
- * A kind of schema that is not known here, or one with checks or a transformation, is a `TypeError` when it is compiled.
+ * True only for a value that the schema accepts and returns unchanged. After false the schema
+ * decides. An unknown kind of schema, or one with checks or a transformation, throws a `TypeError`
+ * on compilation.
  */
 import type * as Schema from "effect/Schema";
 import type * as AST from "effect/SchemaAST";
@@ -16,7 +18,7 @@ interface Field {
   readonly required: boolean;
 }
 
-/** Compiles the check; call it once for a schema. */
+/** Compiles the check. Call it once per schema. */
 export function plainCheck<S extends Schema.Top>(
   schema: S,
 ): (value: unknown) => value is S["Type"] {

@@ -10,6 +10,7 @@ import { instanceId, type AgentInstanceId } from "../namespace/instanceId.ts";
 /** The runtime behind a context. A context that was not made by the runtime is a `TypeError`. */
 export const runtimeOf = (ctx: AgentContext): AgentRuntime => AgentContext.runtimeOf(ctx);
 
+/** The context of one instance, as `this.ctx`. Made by the runtime only. */
 export class AgentContext {
   readonly #runtime: AgentRuntime;
   #id: AgentInstanceId | undefined;
@@ -29,27 +30,30 @@ export class AgentContext {
     );
   }
 
+  /** The agent's id: its name, and a text that is unique over all classes. */
   get id(): AgentInstanceId {
     return (this.#id ??= instanceId(this.#runtime.id));
   }
 
+  /** The agent's SQLite database and its key-value calls. */
   get storage(): AgentStorage {
     return (this.#storage ??= new AgentStorage(this.#runtime));
   }
 
-  /** Keeps the agent in memory until `promise` settles. Its rejection is logged, nothing else. */
+  /**
+   * Keeps the agent in memory until `promise` settles. A rejection is logged and otherwise ignored.
+   */
   waitUntil(promise: Promise<unknown>): void {
     runtimeOf(this).waitUntil(promise);
   }
 
-  /** Runs `f` while every other input of this agent waits. Rejects as `f` does. */
+  /** Runs `f` while every other input of this agent waits. Settles as `f` does. */
   blockConcurrencyWhile<A>(f: () => Promise<A>): Promise<A> {
     return runtimeOf(this).blockConcurrencyWhile(f);
   }
 
   /**
-   * Throws the agent out of memory; what was not yet stored is lost. The next input starts it
-   * afresh.
+   * Discards the agent in memory with everything not yet stored. The next input starts it again.
    */
   abort(reason?: string): void {
     runtimeOf(this).abort(reason ?? "abort() was called");

@@ -1,6 +1,6 @@
 /**
- * The part of `Agent` that runs work of its own across crashes: fibers (`protocol.md` §5). Between
- * `AgentMcp` and `AgentSubAgents` in the chain of classes; they are run by `core/fiber/Fibers`.
+ * The part of `Agent` that runs fibers: work that survives crashes (`protocol.md` §5). Between
+ * `AgentMcp` and `AgentSubAgents` in the chain of classes; `core/fiber/Fibers` runs them.
  */
 import {
   RECOVER_FIBERS,
@@ -19,6 +19,7 @@ import { runtimeOf } from "./AgentContext.ts";
 import { AgentMcp } from "./AgentMcp.ts";
 import { classOptions } from "./AgentStaticOptions.ts";
 
+/** See `Agent`. */
 export class AgentFibers extends AgentMcp {
   #made: Fibers | undefined;
 
@@ -30,18 +31,20 @@ export class AgentFibers extends AgentMcp {
   }
 
   /**
-   * Runs `f`, known to be on: when its host ends in the middle, `onFiberRecovered` is called with
-   * what it stashed, within `keepAliveIntervalMs` on the agent's next host. What was written before
-   * is stored when `f` begins. Settles as `f` does.
+   * Runs `f` as a recorded fiber. When its host ends meanwhile, the agent's next host calls
+   * `onFiberRecovered` with its last stash, within `keepAliveIntervalMs`. Writes made before are
+   * stored when `f` begins. Settles as `f` does. Rejects with `TypeError` without a name.
    */
   async runFiber<A>(name: string, f: FiberFunction<A>): Promise<A> {
     return this.#fibers.run(assertName(name), f);
   }
 
   /**
-   * Accepts work, durable with this turn, and runs it behind it. Calls with the same key or id get
-   * the first one's record. It is kept, also when it has ended, until `deleteFibers`. What `f`
-   * gives is dropped; what it throws is in the record.
+   * Accepts a fiber, durable with this turn, and runs it after the turn. A call with the key or id
+   * of an earlier one resolves to that one's record. The record is kept after the fiber has ended,
+   * until `deleteFibers`. The result of `f` is dropped; its error is in the record. Rejects with
+   * `TypeError` without a name, and with an `Error` for a blank id or key, or for an id and a key
+   * of different fibers.
    */
   async startFiber(
     name: string,
@@ -62,46 +65,52 @@ export class AgentFibers extends AgentMcp {
     return { ...toInspection(row), accepted: before === undefined };
   }
 
+  /** The record of a fiber of `startFiber`; null without one. */
   async inspectFiber(fiberId: string): Promise<FiberInspection | null> {
     return inspectionOf(this.#fibers.table.get(fiberId));
   }
+  /** The record of the fiber with this idempotency key; null without one. */
   async inspectFiberByKey(idempotencyKey: string): Promise<FiberInspection | null> {
     return inspectionOf(this.#fibers.table.getByKey(idempotencyKey));
   }
 
-  /** Of `startFiber`, newest first. */
+  /** Records of fibers of `startFiber`, newest first. */
   async listFibers(options: ListFibersOptions = {}): Promise<FiberInspection[]> {
     return this.#fibers.table.list(options).map(toInspection);
   }
 
-  /** Aborts `context.signal`, and the record says `aborted` at once. Whether it had not ended. */
+  /**
+   * Aborts a fiber's `context.signal`; its record becomes `aborted` at once. Resolves to false when
+   * it had ended.
+   */
   async cancelFiber(fiberId: string, reason?: string): Promise<boolean> {
     return this.#fibers.cancel(fiberId, reason);
   }
+  /** `cancelFiber`, by idempotency key. Resolves to false without such a fiber too. */
   async cancelFiberByKey(idempotencyKey: string, reason?: string): Promise<boolean> {
     const row = this.#fibers.table.getByKey(idempotencyKey);
     return row !== undefined && this.#fibers.cancel(row.id, reason);
   }
 
-  /** Says what became of one that was interrupted. Whether it was. */
+  /** Sets the outcome of an interrupted fiber. Resolves to whether the fiber was interrupted. */
   async resolveFiber(fiberId: string, result: FiberRecoveryResult): Promise<boolean> {
     return this.#fibers.resolve(fiberId, result);
   }
 
-  /** Records of those that have ended; how many went. */
+  /** Deletes records of ended fibers. Resolves to their number. */
   async deleteFibers(options: DeleteFibersOptions = {}): Promise<number> {
     return this.#fibers.table.delete(options);
   }
 
   /**
-   * Replaces what the fiber whose function this is called in has stashed. JSON; a value that is not
-   * throws a `TypeError`. Throws outside of a fiber.
+   * Replaces the stash of the fiber whose function makes this call. Throws `TypeError` for a value
+   * that is not JSON, and an `Error` outside of a fiber.
    */
   stash(data: unknown): void {
     this.#fibers.stash(data);
   }
 
-  /** The alarm of fibers that are on (`Fibers`, rule 2). */
+  /** For the runtime: the alarm of running fibers (`Fibers`, rule 2). */
   _checkFibers(): void {
     this.#fibers.check();
   }
@@ -109,10 +118,11 @@ export class AgentFibers extends AgentMcp {
   // A hook, for subclasses.
 
   /**
-   * A fiber of before was interrupted; called before `onStart`. Begin it again from
-   * `context.snapshot`, or not. One of `startFiber` becomes what this gives, else stays
-   * `interrupted`; when this throws it becomes `error`. One of `runFiber` is over when this
-   * returns, and comes again when it throws, until it is as old as `fiberRecoveryMaxAgeMs`.
+   * Hook: a fiber was interrupted; called before `onStart`. It can start again from
+   * `context.snapshot`. A fiber of `startFiber` takes the returned status, stays `interrupted`
+   * without one, and becomes `error` when this throws. A fiber of `runFiber` is done when this
+   * returns; when this throws, it is called again until the fiber is as old as
+   * `fiberRecoveryMaxAgeMs`. Default: logs a warning.
    */
   onFiberRecovered({
     name,
@@ -124,7 +134,7 @@ export class AgentFibers extends AgentMcp {
     );
   }
 
-  /** The runtime's entry, before `onStart`. */
+  /** For the runtime, before `onStart`. */
   [RECOVER_FIBERS](): Promise<void> {
     return this.#fibers.recoverFirst();
   }

@@ -1,7 +1,7 @@
 /**
- * The part of `Agent` that makes things happen later: schedules, the queue, `retry()`, outgoing
- * webhooks (`interface.md` §4.2-§4.6, `protocol.md` §6.3-§6.5). A base class only so that `Agent`
- * stays readable; users never name it. Everything durable is done by the runtime behind `ctx`.
+ * The part of `Agent` for later work: schedules, the queue, `retry()`, outgoing webhooks
+ * (`interface.md` §4.2-§4.6, `protocol.md` §6.3-§6.5). Users never name this base class; it keeps
+ * `Agent` readable. The runtime behind `ctx` does everything durable.
  */
 import {
   readInterval,
@@ -21,21 +21,33 @@ import { FIBER_ALARM } from "../fiber/Fiber.ts";
 import { runtimeOf, type AgentContext } from "./AgentContext.ts";
 import { classOptions } from "./AgentStaticOptions.ts";
 
+/** A filter of schedules: those that meet all given criteria. */
 export interface ScheduleCriteria {
+  /** The schedule's id. */
   readonly id?: string;
+  /** The kind of schedule. */
   readonly type?: ScheduleType;
+  /** The next due time, both ends included. */
   readonly timeRange?: { readonly start?: Date; readonly end?: Date };
 }
 
+/** Options of `retry`. */
 export interface RetryCallOptions extends RetryOptions {
-  /** False stops retrying at once; `nextAttempt` is 1-based. */
+  /**
+   * Returns false to stop retrying. `nextAttempt` counts from 1. Default: every error is retried.
+   */
   readonly shouldRetry?: (error: unknown, nextAttempt: number) => boolean;
 }
 
 /** Keys that tell an options object of `queue` from retry options given in its place. */
 const RETRY_KEYS = ["maxAttempts", "baseDelayMs", "maxDelayMs"];
 
+/** See `Agent`. */
 export class AgentJobs {
+  /**
+   * The context of this instance: its id and storage, `waitUntil`, `blockConcurrencyWhile`,
+   * `abort`.
+   */
   readonly ctx: AgentContext;
 
   constructor(ctx: AgentContext) {
@@ -43,12 +55,36 @@ export class AgentJobs {
   }
 
   /**
-   * Calls a method later: `schedule("method", { time | delayInSeconds | cron | intervalSeconds,
-   * payload?, retry? })` gives the id; `schedule(when, "method", payload?, options?)`, the
-   * reference's shape, gives the schedule. Throws for an unknown method, a bad cron expression, a
-   * time that is none.
+   * Calls a method later, durable with this turn. `options` has exactly one of `time`,
+   * `delayInSeconds`, `cron` and `intervalSeconds`. Resolves to the schedule's id. Rejects for an
+   * unknown method, a bad cron expression or an invalid time, with a message that says which.
    */
   schedule<T = unknown>(callback: string, options: ScheduleOptions<T>): Promise<string>;
+  /** The reference's shape: calls a method once, at a time. Resolves to the schedule. */
+  schedule<T = unknown>(
+    time: Date,
+    callback: string,
+    payload?: T,
+    options?: ScheduleSettings,
+  ): Promise<Schedule<T>>;
+  /** Calls a method once, after a delay in seconds; fractions count. Resolves to the schedule. */
+  schedule<T = unknown>(
+    delaySeconds: number,
+    callback: string,
+    payload?: T,
+    options?: ScheduleSettings,
+  ): Promise<Schedule<T>>;
+  /**
+   * Calls a method by a cron expression, in UTC unless `options.timezone` says otherwise. Resolves
+   * to the schedule.
+   */
+  schedule<T = unknown>(
+    cron: string,
+    callback: string,
+    payload?: T,
+    options?: ScheduleSettings,
+  ): Promise<Schedule<T>>;
+  /** Any of the three: a time, a delay in seconds, or a cron expression. */
   schedule<T = unknown>(
     when: Date | number | string,
     callback: string,
@@ -61,7 +97,11 @@ export class AgentJobs {
     return call.shape === "interface" ? row.id : toSchedule(row);
   }
 
-  /** Calls a method at a fixed interval, counted from the end of each run. At most 30 days. */
+  /**
+   * Calls a method at a fixed interval in seconds, counted from the end of each run: more than 0,
+   * at most 2,592,000 (30 days). Resolves to the schedule. Rejects with `RangeError` for another
+   * interval, and for an unknown method.
+   */
   async scheduleEvery<T = unknown>(
     intervalSeconds: number,
     callback: string,
@@ -75,9 +115,9 @@ export class AgentJobs {
   }
 
   /**
-   * Schedules what `agents/schedule` made of free text, by the variant that fits. The callback's
-   * payload is the description unless `settings` has another. The id; null when the text says no
-   * time.
+   * Schedules the result of `agents/schedule` for free text. The callback's payload is the
+   * description unless `settings` has another. Resolves to the schedule's id, or to null when the
+   * text contains no time. Rejects with `RangeError` for an invalid date, and as `schedule` does.
    */
   async scheduleFrom(
     result: NaturalSchedule,
@@ -88,6 +128,7 @@ export class AgentJobs {
     return call === undefined ? null : runtimeOf(this.ctx).scheduler.add(call).id;
   }
 
+  /** The schedule with this id; undefined without one. */
   getSchedule<T = unknown>(id: string): Schedule<T> | undefined {
     const row = runtimeOf(this.ctx).scheduler.table.get(id);
     return row === undefined || row.callback === FIBER_ALARM
@@ -95,6 +136,7 @@ export class AgentJobs {
       : (toSchedule(row) as Schedule<T>);
   }
 
+  /** The schedules that meet the criteria; all without criteria. */
   getSchedules<T = unknown>(criteria: ScheduleCriteria = {}): Array<Schedule<T>> {
     const { id, type, timeRange } = criteria;
     const from = timeRange?.start === undefined ? -Infinity : timeRange.start.getTime() / 1000;
@@ -112,23 +154,29 @@ export class AgentJobs {
       );
   }
 
+  /** `getSchedule`, as a promise. */
   async getScheduleById<T = unknown>(id: string): Promise<Schedule<T> | undefined> {
     return this.getSchedule<T>(id);
   }
 
+  /** `getSchedules`, as a promise. */
   async listSchedules<T = unknown>(criteria: ScheduleCriteria = {}): Promise<Array<Schedule<T>>> {
     return this.getSchedules<T>(criteria);
   }
 
-  /** Whether there was one. Once this turn is stored its callback does not start any more. */
+  /**
+   * Cancels a schedule: its callback does not start once this turn is stored. Resolves to whether
+   * it existed.
+   */
   async cancelSchedule(id: string): Promise<boolean> {
     return runtimeOf(this.ctx).scheduler.cancel(id);
   }
 
   /**
-   * Calls a method as soon as possible, after this turn: durable, first in first out, one at a
-   * time. `options` are retry options, or `{ retry?, id? }`. Resolves to the item's id, never
-   * waiting for the callback.
+   * Calls a method as soon as possible after this turn: durable, first in first out, one at a time.
+   * `options` are retry options, or `{ retry?, id? }`; `id` is random unless given. Resolves to the
+   * item's id without waiting for the callback. Rejects for an unknown method and for a payload
+   * that is not JSON.
    */
   async queue<T = unknown>(
     callback: string,
@@ -141,30 +189,33 @@ export class AgentJobs {
     return runtimeOf(this.ctx).queue.push(callback, payload, settings);
   }
 
-  /** Whether it was there, waiting or running. */
+  /** Removes a queue item. Resolves to whether it existed, waiting or running. */
   async dequeue(id: string): Promise<boolean> {
     return runtimeOf(this.ctx).queue.remove("id = ?", id) > 0;
   }
+  /** Removes all queue items. Resolves to their number. */
   async dequeueAll(): Promise<number> {
     return runtimeOf(this.ctx).queue.remove("1");
   }
+  /** Removes the queue items of one method. Resolves to their number. */
   async dequeueAllByCallback(callback: string): Promise<number> {
     return runtimeOf(this.ctx).queue.remove("callback = ?", callback);
   }
+  /** The queue item with this id; undefined without one. */
   async getQueue<T = unknown>(id: string): Promise<QueueItem<T> | undefined> {
     return runtimeOf(this.ctx).queue.get(id) as QueueItem<T> | undefined;
   }
-  /** Items whose payload has `value` under `key`. */
+  /** The queue items whose payload has `value` under `key`. */
   async getQueues<T = unknown>(key: string, value: unknown): Promise<Array<QueueItem<T>>> {
     return [...runtimeOf(this.ctx).queue.matching(key, value)] as Array<QueueItem<T>>;
   }
 
   /**
-   * Sends `body` as JSON by POST once this turn is stored, retried by the policy, in the order of
-   * the calls: durable, never waiting for the answer. What fails for good goes to `onError` (its
-   * message holds the status) and to the dead letters. Resolves to the `Idempotency-Key`. Rejects
-   * with `TypeError` for what can't be sent, and for an address that is not public unless
-   * `allowPrivate`.
+   * Sends `body` as JSON by POST once this turn is stored: durable, retried by the policy, in the
+   * order of the calls. Resolves to the `Idempotency-Key` without waiting for the answer. A request
+   * that fails for good goes to `onError`, as an `OutgoingWebhookFailed` whose message contains the
+   * status, and to the dead letters. Rejects with `TypeError` for a body or URL that can't be sent,
+   * and for an address that is not public unless `allowPrivate`.
    */
   async sendWebhook(
     url: string | URL,
@@ -175,9 +226,10 @@ export class AgentJobs {
   }
 
   /**
-   * Calls `f(attempt)` (from 1) until it succeeds, waiting `random · min(base · 2^n, max)` after
-   * failed attempt n. Rejects with the last error when the attempts are spent or `shouldRetry` says
-   * no. In memory only: for what must survive, `queue`.
+   * Calls `f(attempt)`, with attempts counted from 1, until it succeeds, waiting `random · min(base
+   * · 2^n, max)` after failed attempt n. Rejects with the last error when the attempts are spent or
+   * `shouldRetry` returns false, and with an `Error` for options out of range. In memory only: work
+   * that must survive a crash belongs into `queue`.
    */
   async retry<T>(f: (attempt: number) => Promise<T>, options: RetryCallOptions = {}): Promise<T> {
     const { shouldRetry, ...given } = options;

@@ -1,7 +1,7 @@
 /**
- * The part of `Agent` that gets and sends mail (`interface.md` §4.3, §6.2, `protocol.md` §8): `onEmail`,
- * `replyToEmail`, `sendEmail`. Between `AgentWorkflows` and `Agent` in the chain of classes. What
- * is sent waits in the agent (`core/outgoing/MailLane`) until a relay has it.
+ * The part of `Agent` that receives and sends mail (`interface.md` §6.6, `protocol.md` §8):
+ * `onEmail`, `replyToEmail`, `sendEmail`. Between `AgentWorkflows` and `Agent` in the chain of
+ * classes. Outgoing mail waits in the agent (`core/mail/MailLane`) until a relay accepts it.
  */
 import { camelCaseToKebabCase } from "../../schemas/Address.ts";
 import type { AgentEmail } from "../mail/AgentEmail.ts";
@@ -19,33 +19,41 @@ import { EmailBinding, type SentEmail } from "../mail/EmailBinding.ts";
 import { AgentWorkflows } from "./AgentWorkflows.ts";
 import { runtimeOf } from "./AgentContext.ts";
 
-/** Anything that sends mail: `env.EMAIL`, or an object of one's own. */
+/** A sender of mail: `env.EMAIL`, or the app's own object. */
 export interface SendsEmail {
   send(message: EmailContent): Promise<unknown>;
 }
 
+/** Options of `sendEmail`: the message, and how it is sent. */
 export interface SendEmailOptions extends EmailContent, SendingOptions {
-  /** `this.env.EMAIL`: the message waits in the agent. Any other: its `send` is called, once. */
+  /**
+   * `this.env.EMAIL`: the message waits in the agent and is retried. Any other: its `send` is
+   * called once.
+   */
   readonly binding: SendsEmail | undefined;
-  /** Signs the agent's headers, so that a reply that keeps them comes home. */
+  /**
+   * Signs the agent's headers, so that a reply that keeps them reaches this agent. Default:
+   * unsigned.
+   */
   readonly secret?: string | null | undefined;
 }
 
 const MS_PER_SECOND = 1000;
 
+/** See `Agent`. */
 export class AgentMail extends AgentWorkflows {
   /**
-   * A mail that was routed here; its own turn, run again when it throws. Without it mail is logged
-   * and dropped.
+   * Hook: a mail that was routed to this agent, in a turn of its own that is retried when it
+   * throws. Without it, mail is logged and dropped.
    */
   onEmail?(email: AgentEmail): void | Promise<void>;
 
   /**
-   * Answers a mail once this turn is stored: from the address that it came to, to its sender, in
-   * its thread. Undefined, and nothing is sent, where the mail is a bounce or an automatic message:
-   * two machines would write to each other for ever. Rejects with `TypeError` for what can't be
-   * sent and for a mail that came by a signed reply when `secret` is left out (null says that it is
-   * meant); with `EmailRefused` without a relay.
+   * Answers a mail once this turn is stored: from the address that it was sent to, to its sender,
+   * in its thread. Resolves to undefined and sends nothing when the mail is a bounce or an
+   * automatic message, since two machines would answer each other forever. Rejects with `TypeError`
+   * for a reply that can't be sent, and for a mail that came by a signed reply when `secret` is
+   * absent (null sends it unsigned). Rejects with `EmailRefused` without a relay.
    */
   async replyToEmail(email: AgentEmail, options: ReplyOptions): Promise<SentEmail | undefined> {
     const runtime = runtimeOf(this.ctx);
@@ -66,8 +74,9 @@ export class AgentMail extends AgentWorkflows {
   }
 
   /**
-   * Sends a mail once this turn is stored, retried while the relay can't be reached. Rejects with
-   * `TypeError` for what can't be sent, or without `binding`; with `EmailRefused` without a relay.
+   * Sends a mail once this turn is stored, retried while the relay can't be reached. Resolves to
+   * its message id. Rejects with `TypeError` for a mail that can't be sent and without `binding`,
+   * and with `EmailRefused` without a relay.
    */
   async sendEmail(options: SendEmailOptions): Promise<SentEmail> {
     const runtime = runtimeOf(this.ctx);
@@ -84,7 +93,7 @@ export class AgentMail extends AgentWorkflows {
       runtime.emit("email:send", told);
       return { messageId };
     }
-    // What it does is not ours to undo: everything before it is stored first.
+    // A foreign binding's effect can't be undone, so everything before it is stored first.
     await runtime.flush();
     const sent = (await binding.send({ ...content, headers })) as Partial<SentEmail> | undefined;
     runtime.emit("email:send", told);

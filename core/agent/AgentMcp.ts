@@ -1,6 +1,6 @@
 /**
- * The part of `Agent` that uses other systems' tools: MCP servers (`protocol.md` §9). Between
- * `AgentMail` and `AgentFibers` in the chain of classes; the servers themselves are `this.mcp`.
+ * The part of `Agent` that uses MCP servers (`protocol.md` §9). Between `AgentMail` and
+ * `AgentFibers` in the chain of classes; the servers themselves are `this.mcp`.
  */
 import { agentPath, ownName } from "../../schemas/AgentPath.ts";
 import { buildAgentPath, isRoutableRoot } from "../namespace/subAgentPaths.ts";
@@ -12,37 +12,42 @@ import { runtimeOf } from "./AgentContext.ts";
 import { AgentMail } from "./AgentMail.ts";
 import { classOptions } from "./AgentStaticOptions.ts";
 
+/** Options of `addMcpServer`. `client`, `transport` and `retry` are those of `registerServer`. */
 export interface AddMcpServerOptions extends Pick<
   RegisterServerOptions,
   "client" | "transport" | "retry"
 > {
-  /** A stable id (`normalizeServerId` of it); else one is made. */
+  /** A stable id, normalized by `normalizeServerId`. Default: generated. */
   readonly id?: string;
-  /** Origin that OAuth sends users back to; default: that of the request or connection at hand. */
+  /** Origin to which OAuth redirects users. Default: that of the current request or connection. */
   readonly callbackHost?: string;
   /**
-   * Path there; the author routes it to the agent. Default:
+   * Path of that redirect, which the app routes to the agent. Default:
    * `{agentsPrefix}/{class}/{name}/callback`.
    */
   readonly callbackPath?: string;
-  /** Default `agents`. */
+  /** First segments of the default callback path. Default `agents`. */
   readonly agentsPrefix?: string;
 }
 
+/** `authenticating`: the user has to open `authUrl` to authorize the connection. */
 export type AddMcpServerResult =
   | { readonly id: string; readonly state: "ready" }
   | { readonly id: string; readonly state: "authenticating"; readonly authUrl: string };
 
+/** See `Agent`. */
 export class AgentMcp extends AgentMail {
-  /** The agent's MCP servers. */
+  /** The agent's MCP servers: their connections, tools, prompts and resources. */
   get mcp(): MCPClientManager {
     return runtimeOf(this.ctx).mcp;
   }
 
   /**
-   * Adds an MCP server over HTTP, connects, and asks for what it offers; one of the same name and
-   * URL is used again. `authenticating`: the user has to open `authUrl`. Rejects when that fails;
-   * the server stays stored. `(name, url, callbackHost, agentsPrefix, options)` is the older shape.
+   * Adds an MCP server over HTTP, connects to it and lists its tools, prompts and resources. A
+   * server of the same name and URL is reused. Resolves to `authenticating` when the user has to
+   * open `authUrl` first. Rejects with `TypeError` for a bad URL, and with an `Error` when the id
+   * is taken or the connection fails; the server then stays stored. `(name, url, callbackHost,
+   * agentsPrefix, options)` is the older shape.
    */
   async addMcpServer(
     name: string,
@@ -67,7 +72,7 @@ export class AgentMcp extends AgentMail {
     const taken =
       wanted !== undefined && wanted !== same?.id && mcp.find(({ id }) => id === wanted);
     if (taken) throw new Error(`The MCP server id "${wanted}" is taken by "${taken.row.name}" at ${taken.row.server_url}`); // prettier-ignore
-    // One id for one server: what was added without a stable id gets it now.
+    // One id per server: a server that was added without a stable id receives it now.
     if (same !== undefined && wanted !== undefined && same.id !== wanted) await mcp.renameServer(same.id, wanted); // prettier-ignore
     const id = wanted ?? same?.id ?? mcp.newId();
     const known = mcp.find((row) => row.id === id);
@@ -93,17 +98,20 @@ export class AgentMcp extends AgentMail {
     throw new Error(`The MCP server "${name}" does not say what it offers: ${found?.error ?? "the connection is gone"}`); // prettier-ignore
   }
 
-  /** Forgets a server, with its tokens. */
+  /** Disconnects a server and deletes it with its tokens. */
   async removeMcpServer(id: string): Promise<void> {
     await this.mcp.removeServer(id);
   }
 
-  /** The servers, their states, and everything that they offer: what clients are told. */
+  /**
+   * The servers, their states, and their tools, prompts and resources: the content of the clients'
+   * frame.
+   */
   getMcpServers(): McpServersState {
     return this.mcp.getMcpServers();
   }
 
-  /** What keeps an authorization's secrets; override it to change how OAuth is done. */
+  /** Returns the store of an authorization's secrets. Override it to change how OAuth is done. */
   createMcpOAuthProvider(callbackUrl: string): OAuthProvider {
     const { id, time } = runtimeOf(this.ctx);
     return new StoredOAuthProvider(this.ctx.storage, {
@@ -113,7 +121,7 @@ export class AgentMcp extends AgentMail {
     });
   }
 
-  /** Empty where nobody can be sent back. */
+  /** Empty where no redirect can reach the agent. */
   #callbackUrl({
     callbackHost,
     callbackPath,
@@ -124,12 +132,12 @@ export class AgentMcp extends AgentMail {
     const host = callbackHost ?? (here === undefined ? undefined : originOf(here));
     if (host === undefined) return "";
     const { sendIdentityOnConnect = true } = classOptions(this);
-    // Its name is not to be seen by clients, and would be in the default path.
+    // Clients must not see the agent's name, and the default path contains it.
     if (!sendIdentityOnConnect && callbackPath === undefined && callbackHost !== undefined)
       throw new Error("addMcpServer needs a callbackPath where sendIdentityOnConnect is false");
     if (!sendIdentityOnConnect && callbackPath === undefined) return "";
     const steps = agentPath(runtime.id);
-    // The callback of a name that no URL can have (`acme/site`) would be another agent's.
+    // For a name that no URL can contain (`acme/site`), the callback would reach another agent.
     if (callbackPath === undefined && !isRoutableRoot(steps[0]!.name)) return "";
     const path =
       callbackPath ?? buildAgentPath(steps, { prefix: agentsPrefix, leafPath: "callback" });
@@ -137,7 +145,7 @@ export class AgentMcp extends AgentMail {
   }
 }
 
-/** Of a socket's too: its page is where the agent is. */
+/** The HTTP origin of a URL, a socket's included: its page is on the agent's host. */
 function originOf(url: string): string {
   const { protocol, host } = new URL(url);
   return `${protocol.replace(/^ws/, "http")}//${host}`;

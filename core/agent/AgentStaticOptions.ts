@@ -5,47 +5,61 @@
 import { RETRY_DEFAULT, type RetryOptions } from "../retry/RetryOptions.ts";
 import { HUNG_SCHEDULE_TIMEOUT_SECONDS } from "../schedule/runSchedule.ts";
 
+/** `static options` of an agent class. A subclass's options replace those of its parent. */
 export interface AgentStaticOptions {
-  /** Leave memory when idle. Default true; false keeps it while its host lives. */
+  /**
+   * Whether the agent leaves memory when idle. False keeps it while its host lives. Default true.
+   */
   readonly hibernate?: boolean;
-  /** Seconds without a turn after which it hibernates. Default 30. */
+  /** Seconds without a turn after which the agent hibernates. Default 30. */
   readonly hibernateAfterSeconds?: number;
-  /** Send the identity frame on connect. Default true. */
+  /** Whether clients receive the identity frame when they connect. Default true. */
   readonly sendIdentityOnConnect?: boolean;
+  /**
+   * Seconds after which the callback of an interval is declared hung: the interval is due again one
+   * interval later, although the run can't be stopped. Default 30.
+   */
   readonly hungScheduleTimeoutSeconds?: number;
+  /**
+   * The retry policy of inputs, schedules, queue items and `retry`. Default: that of
+   * `RetryOptions`.
+   */
   readonly retry?: RetryOptions;
   /**
-   * After a host's end interrupted fibers are looked for within this time. Milliseconds, default
-   * 30,000; at least 100.
+   * Milliseconds within which interrupted fibers are found after a host's end: at least 100.
+   * Default 30,000.
    */
   readonly keepAliveIntervalMs?: number;
   /**
-   * `onStart` waits this long for `onFiberRecovered` of all. Milliseconds, default 10,000; 0: until
-   * they are through.
+   * Milliseconds that `onStart` waits for all calls of `onFiberRecovered`; 0: no limit. Default
+   * 10,000.
    */
   readonly fiberRecoveryScanDeadlineMs?: number;
   /**
-   * An `onFiberRecovered` that keeps failing is given up for a fiber this old. Milliseconds,
-   * default a day; 0: never.
+   * Age of a fiber, in milliseconds, past which an `onFiberRecovered` that keeps failing is no
+   * longer called; 0: no limit. Default one day.
    */
   readonly fiberRecoveryMaxAgeMs?: number;
   /**
-   * `"open"`: the default routing lets HTTP requests and writing sockets reach a class that has
-   * signed webhooks. Without it that class takes its webhooks only, and its sockets are readonly
-   * (`docs/guides/access.md`). There is no other value; the type is wide because TypeScript reads the word
-   * in a subclass as a `string`.
+   * `"open"`: the default routing passes HTTP requests and writing sockets on to a class that has
+   * signed webhooks. Otherwise such a class receives its webhooks only, and its sockets are
+   * readonly (`docs/guides/access.md`). There is no other value; the type is wide because TypeScript
+   * infers `string` for the word in a subclass.
    */
   readonly http?: string;
-  /** `sendWebhook` may reach private, loopback and link-local addresses. Default false. */
+  /** Whether `sendWebhook` can reach private, loopback and link-local addresses. Default false. */
   readonly allowPrivateHosts?: boolean;
-  /** `setState` past it throws `StateTooLarge`. Bytes of JSON, default 16 MiB. */
+  /** Bytes of JSON past which `setState` throws `StateTooLarge`. Default 16 MiB. */
   readonly stateBytesMax?: number;
   /**
-   * SQL past it throws; what was uncommitted before stays. Bytes of pages that one commit changes,
-   * default 64 MiB.
+   * Bytes of pages that one commit can change. SQL past it throws; what was uncommitted before
+   * stays. Default 64 MiB.
    */
   readonly commitBytesMax?: number;
-  /** Past it calls and clients can't write: `JournalRateExceeded`. Bytes, default 512 MiB. */
+  /**
+   * Bytes of journal a minute past which calls and clients can't write: `JournalRateExceeded`.
+   * Default 512 MiB.
+   */
   readonly journalBytesPerMinute?: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The part of `Agent` that has a family: its sub-agents, its parent (`protocol.md` §5). Between
- * `AgentFibers` and `Agent` in the chain of classes; what it does is in `core/subAgent/SubAgents`.
+ * The part of `Agent` for sub-agents and the parent (`protocol.md` §5). Between `AgentFibers` and
+ * `Agent` in the chain of classes; `core/subAgent/SubAgents` does the work.
  */
 import type { AgentPathStep } from "../../schemas/AgentPath.ts";
 import {
@@ -15,9 +15,10 @@ import { runtimeOf } from "./AgentContext.ts";
 import { AgentFibers } from "./AgentFibers.ts";
 import type { AgentStub } from "../namespace/AgentStub.ts";
 
-/** The runtime's door to it. */
+/** The runtime's access to the sub-agents. */
 export const FAMILY: unique symbol = Symbol("family");
 
+/** See `Agent`. */
 export class AgentSubAgents extends AgentFibers {
   declare readonly env: unknown;
   #family: SubAgents | undefined;
@@ -26,23 +27,23 @@ export class AgentSubAgents extends AgentFibers {
     return (this.#family ??= new SubAgents(runtimeOf(this.ctx), this.env));
   }
 
-  /** Agents below this one, each with a state, SQL, schedules and sockets of its own. */
+  /** The sub-agents of this agent, each with its own state, SQL, schedules and sockets. */
   get dynamicAgents(): DynamicAgents {
     return this[FAMILY];
   }
 
-  /** Its ancestors, root first; empty for an agent that is no sub-agent. */
+  /** The ancestors, root first; empty for a top-level agent. */
   get parentPath(): ReadonlyArray<AgentPathStep> {
     return this[FAMILY].above;
   }
 
-  /** The same with itself at the end: what `buildAgentPath` takes. */
+  /** The ancestors and this agent, root first: the argument of `buildAgentPath`. */
   get selfPath(): ReadonlyArray<AgentPathStep> {
     return this[FAMILY].path;
   }
 
   /**
-   * A handle on the direct parent. Rejects where this is no sub-agent, or its parent is of another
+   * A stub for the direct parent. Rejects for a top-level agent, and when the parent is of another
    * class.
    */
   async parentAgent<A extends AnyAgent>(agentClass: SubAgentClass<A>): Promise<AgentStub<A>> {
@@ -50,35 +51,35 @@ export class AgentSubAgents extends AgentFibers {
   }
 
   /**
-   * A hook: before a request or a socket whose URL names a sub-agent goes to it. A Response answers
-   * instead (a socket is closed with 4000 + its status), a Request is used instead, nothing lets it
-   * pass. Default: all pass, and a new one is made.
+   * Hook: called before a request or a socket whose URL names a sub-agent reaches it. A Response
+   * answers instead (a socket is closed with 4000 + its status), a Request is used instead, nothing
+   * lets it pass. Default: all pass, and a new sub-agent is created.
    */
   onBeforeSubAgent(
     _request: Request,
     _child: { readonly className: string; readonly name: string },
   ): Request | Response | void | Promise<Request | Response | void> {}
 
-  /** `dynamicAgents.get`. */
+  /** A stub for the sub-agent, which is created if needed: `dynamicAgents.get`. */
   subAgent<A extends AnyAgent>(
     agentClass: SubAgentClass<A>,
     name: string,
   ): Promise<SubAgentStub<A>> {
     return this.dynamicAgents.get(agentClass, name);
   }
-  /** `dynamicAgents.abort`. */
+  /** Discards a sub-agent in memory: `dynamicAgents.abort`. */
   abortSubAgent(agentClass: SubAgentClass, name: string, reason?: unknown): void {
     this.dynamicAgents.abort(agentClass, name, reason);
   }
-  /** `dynamicAgents.delete`. */
+  /** Destroys a sub-agent with all that it has stored: `dynamicAgents.delete`. */
   deleteSubAgent(agentClass: SubAgentClass, name: string): Promise<void> {
     return this.dynamicAgents.delete(agentClass, name);
   }
-  /** `dynamicAgents.has`. */
+  /** Whether the sub-agent exists: `dynamicAgents.has`. */
   hasSubAgent(agentClass: SubAgentClass | string, name: string): boolean {
     return this.dynamicAgents.has(agentClass, name);
   }
-  /** `dynamicAgents.list`. */
+  /** The sub-agents, of one class or of all: `dynamicAgents.list`. */
   listSubAgents(agentClass?: SubAgentClass | string): SubAgentInfo[] {
     return this.dynamicAgents.list(agentClass);
   }

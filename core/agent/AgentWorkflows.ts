@@ -1,11 +1,12 @@
 /**
- * The part of `Agent` that starts workflows and follows them (`protocol.md` §7). Between
- * `AgentJobs` and `AgentMail` in the chain of classes. An instance is an actor of its own
- * (`core/runtime/WorkflowRun`); here is what this agent knows of it, in `cf_agents_workflows`.
+ * The part of `Agent` that starts workflows and tracks them (`protocol.md` §7). Between `AgentJobs`
+ * and `AgentMail` in the chain of classes. An instance is an actor of its own
+ * (`core/workflow/WorkflowRun`); the agent's table `cf_agents_workflows` holds what it knows of its
+ * instances.
  *
- * 1. Starts and events go out by the signal lane: durable with the turn that asked, in the order of
- *    the calls.
- * 2. What an instance reports is a durable input of this agent: applied once, in a turn of its own.
+ * 1. Starts and events leave through the signal lane: durable with the turn that sends them, in the
+ *    order of the calls.
+ * 2. A report of an instance is a durable input of this agent: applied once, in a turn of its own.
  */
 import type { CallbackSignal, StateSignal, WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
 import type { WorkflowBinding } from "../workflow/WorkflowBinding.ts";
@@ -22,37 +23,45 @@ import { AgentJobs } from "./AgentJobs.ts";
 import { runtimeOf } from "./AgentContext.ts";
 
 export interface RunWorkflowOptions {
-  /** Of the instance, among all of its workflow; default `wf_` and random. */
+  /** Id of the instance, unique within the workflow. Default: `wf_` and a random id. */
   readonly id?: string;
+  /** JSON that `getWorkflow` and `getWorkflows` return with the instance. Default: none. */
   readonly metadata?: Readonly<Record<string, unknown>>;
-  /** The reference's; here an instance finds its agent by itself. */
+  /** Accepted and ignored: an instance knows its agent. */
   readonly agentBinding?: string;
-  /** The reference's; instances are kept until they are destroyed. */
+  /** Accepted and ignored: instances are kept until they are destroyed. */
   readonly retention?: unknown;
 }
 
 interface CallbackBase {
+  /** Name of the workflow's binding. */
   readonly workflowName: string;
+  /** Id of the instance. */
   readonly workflowId: string;
   /** Milliseconds since the epoch. */
   readonly timestamp: number;
 }
+/** An instance reported progress. */
 export interface WorkflowProgressCallback<Progress = unknown> extends CallbackBase {
   readonly type: "progress";
   readonly progress: Progress;
 }
+/** An instance completed, with a result where it returned one. */
 export interface WorkflowCompleteCallback<Result = unknown> extends CallbackBase {
   readonly type: "complete";
   readonly result?: Result;
 }
+/** An instance failed; `error` is the message. */
 export interface WorkflowErrorCallback extends CallbackBase {
   readonly type: "error";
   readonly error: string;
 }
+/** An instance sent an event of its own. */
 export interface WorkflowEventCallback<Event = unknown> extends CallbackBase {
   readonly type: "event";
   readonly event: Event;
 }
+/** A report of an instance. */
 export type WorkflowCallback =
   | WorkflowProgressCallback
   | WorkflowCompleteCallback
@@ -75,6 +84,7 @@ const VALUES = {
 
 const APPROVAL = "approval";
 
+/** See `Agent`. */
 export class AgentWorkflows extends AgentJobs {
   #table: WorkflowTable | undefined;
 
@@ -83,9 +93,9 @@ export class AgentWorkflows extends AgentJobs {
   }
 
   /**
-   * Starts a workflow and follows it; its id. Durable with this turn: the instance begins when that
-   * is stored, whatever happens to this host. Rejects for a name that is no workflow, an id that is
-   * followed already, params that are not JSON.
+   * Starts a workflow instance and tracks it. Durable with this turn: the instance begins once the
+   * turn is stored, even if this host ends. Resolves to the instance's id. Rejects for a name that
+   * is not a workflow's binding, an id that is already tracked, and params that are not JSON.
    */
   async runWorkflow<Params = unknown>(
     workflowName: string,
@@ -109,24 +119,34 @@ export class AgentWorkflows extends AgentJobs {
     return workflowId;
   }
 
+  /** A tracked instance as this agent knows it; undefined without one. */
   getWorkflow(workflowId: string): WorkflowInfo | undefined {
     return this.#workflows.get(workflowId);
   }
 
-  /** Newest first unless told otherwise; a page by `cursor`, or by `limit` and `offset`. */
+  /**
+   * A page of tracked instances, newest first by default; by `cursor`, or by `limit` and `offset`.
+   * The result is the page and also a promise of it.
+   */
   getWorkflows(criteria: WorkflowQueryCriteria = {}): Promise<WorkflowPage> & WorkflowPage {
     const page = this.#workflows.page(criteria);
     return Object.assign(Promise.resolve(page), page);
   }
 
-  /** Lets a workflow that waits for approval go on: `waitForApproval` gives this metadata. */
+  /**
+   * Approves an instance: its `waitForApproval` resolves to this metadata. Rejects for an untracked
+   * id.
+   */
   async approveWorkflow(workflowId: string, given?: unknown): Promise<void> {
     const { reason, metadata } = readApproval(given);
     this.#send(workflowId, APPROVAL, { approved: true, reason, metadata });
     runtimeOf(this.ctx).emit("workflow:approved", { workflowId, reason });
   }
 
-  /** `waitForApproval` rejects, with this reason. */
+  /**
+   * Rejects an instance: its `waitForApproval` rejects with this reason. Rejects for an untracked
+   * id.
+   */
   async rejectWorkflow(
     workflowId: string,
     given?: string | { readonly reason?: string },
@@ -136,7 +156,10 @@ export class AgentWorkflows extends AgentJobs {
     runtimeOf(this.ctx).emit("workflow:rejected", { workflowId, reason });
   }
 
-  /** For `step.waitForEvent`; kept until a step asks for it. */
+  /**
+   * Sends an event for `step.waitForEvent`; it is kept until a step waits for it. Rejects for an
+   * unknown workflow.
+   */
   async sendWorkflowEvent(
     workflowName: string,
     workflowId: string,
@@ -145,7 +168,9 @@ export class AgentWorkflows extends AgentJobs {
     this.#sendEvent(this.#binding(workflowName), workflowId, event.type, event.payload);
   }
 
-  /** The instance's own word, and what is followed here is brought up to it. */
+  /**
+   * Asks the instance for its status and updates the tracked one. Rejects for an unknown workflow.
+   */
   async getWorkflowStatus(workflowName: string, workflowId: string): Promise<InstanceStatus> {
     const status = await this.#binding(workflowName).get(workflowId).status();
     const row = this.#workflows.get(workflowId);
@@ -155,17 +180,21 @@ export class AgentWorkflows extends AgentJobs {
     return status;
   }
 
+  /** Ends an instance. Rejects for an untracked id. */
   async terminateWorkflow(workflowId: string): Promise<void> {
     await this.#control(workflowId, "terminate", "workflow:terminated");
   }
-  /** Takes effect where the next step begins. */
+  /** Pauses an instance before its next step. Rejects for an untracked id. */
   async pauseWorkflow(workflowId: string): Promise<void> {
     await this.#control(workflowId, "pause", "workflow:paused");
   }
+  /** Resumes a paused instance. Rejects for an untracked id. */
   async resumeWorkflow(workflowId: string): Promise<void> {
     await this.#control(workflowId, "resume", "workflow:resumed");
   }
-  /** From the first step, with the same params. */
+  /**
+   * Restarts an instance from its first step, with the same params. Rejects for an untracked id.
+   */
   async restartWorkflow(
     workflowId: string,
     { resetTracking = true }: { readonly resetTracking?: boolean } = {},
@@ -174,33 +203,37 @@ export class AgentWorkflows extends AgentJobs {
     if (resetTracking) this.#workflows.reset(workflowId);
   }
 
-  /** Follows it no more; the instance goes on. Whether it was followed. */
+  /** Stops tracking an instance, which continues to run. Returns whether it was tracked. */
   deleteWorkflow(workflowId: string): boolean {
     return this.#workflows.remove(workflowId);
   }
-  /** How many. */
+  /** Stops tracking the instances that meet the criteria. Returns their number. */
   deleteWorkflows(
     criteria: WorkflowQueryCriteria & { readonly createdBefore?: Date } = {},
   ): number {
     return this.#workflows.removeAll(criteria);
   }
   /**
-   * After the binding was renamed: what is followed under the old name is found under the new one.
-   * How many.
+   * After a binding was renamed: moves tracked instances from the old name to the new one. Returns
+   * their number.
    */
   migrateWorkflowBinding(before: string, after: string): number {
     this.#binding(after);
     return this.#workflows.rename(before, after);
   }
 
-  // Hooks, for subclasses. One that declares two parameters or more gets `(workflowName,
-  // workflowId, value)`.
+  // Hooks, for subclasses. One with two or more parameters receives `(workflowName, workflowId,
+  // value)`.
 
+  /** Hook: an instance reported progress. */
   onWorkflowProgress(_callback: WorkflowProgressCallback): void | Promise<void> {}
+  /** Hook: an instance completed. */
   onWorkflowComplete(_callback: WorkflowCompleteCallback): void | Promise<void> {}
+  /** Hook: an instance failed. */
   onWorkflowError(_callback: WorkflowErrorCallback): void | Promise<void> {}
+  /** Hook: an instance sent an event of its own. */
   onWorkflowEvent(_callback: WorkflowEventCallback): void | Promise<void> {}
-  /** Of any type; calls the hook of its own. */
+  /** Hook: a report of any type. Default: calls the hook of its type. */
   async onWorkflowCallback(callback: WorkflowCallback): Promise<void> {
     const hook = this[HOOKS[callback.type]] as (...args: unknown[]) => unknown;
     const { workflowName, workflowId } = callback;
@@ -210,7 +243,7 @@ export class AgentWorkflows extends AgentJobs {
       : hook.call(this, callback));
   }
 
-  /** The runtime's entry (rule 2). */
+  /** For the runtime (rule 2). */
   async [RECEIVE](signal: WorkflowSignal): Promise<void> {
     if (signal.kind === "callback") return this.#takeCallback(signal);
     if (signal.kind === "state") return this.#takeState(signal);
@@ -293,7 +326,7 @@ export class AgentWorkflows extends AgentJobs {
 
 /** Two parameters: the reference's positional form. */
 const POSITIONAL_MIN = 2;
-/** Progress moves an instance from `queued` or `waiting` to `running`, and from nothing else. */
+/** Progress moves an instance to `running` from `queued` and `waiting` only: not from these. */
 const NOT_BEGUN_OR_WAITING: ReadonlyArray<WorkflowStatus> = [
   "running", "paused", "errored", "terminated", "complete", "waitingForPause", "unknown",
 ]; // prettier-ignore

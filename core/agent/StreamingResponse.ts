@@ -1,17 +1,17 @@
 /**
- * What a method marked `@callable({ streaming: true })` gets as its first argument: chunks now, an
- * end or an error once (`protocol.md` §2.4). The runtime makes it; each frame passes the output
- * gate.
+ * The first argument of a method marked `@callable({ streaming: true })`: sends chunks, then one
+ * end or one error (`protocol.md` §2.4). The runtime makes it; each frame passes the output gate.
  */
 import type { RpcReply } from "../connection/protocol.ts";
 
-/** How its frames reach the caller. */
+/** The way of its frames to the caller. */
 export interface StreamOutlet {
   readonly reply: (reply: RpcReply) => void;
-  /** Is the caller's connection still there? */
+  /** Whether the caller's connection is still open. */
   readonly isOpen: () => boolean;
 }
 
+/** The stream to one caller. Chunks and the end are JSON. */
 export class StreamingResponse<Chunk = unknown, Final = Chunk> {
   readonly #outlet: StreamOutlet;
   #ended = false;
@@ -21,14 +21,14 @@ export class StreamingResponse<Chunk = unknown, Final = Chunk> {
     this.#outlet = outlet;
   }
 
-  /** True after `end` or `error`, and when the caller's connection has closed. */
+  /** True after `end` or `error`, and once the caller's connection has closed. */
   get isClosed(): boolean {
     return this.#ended || !this.#outlet.isOpen();
   }
 
   /**
-   * Sends one chunk. False, and nothing is sent, when it is closed. Throws for what JSON can't
-   * carry.
+   * Sends one chunk. Returns false, and sends nothing, when closed. Throws `TypeError` for a value
+   * that is not JSON.
    */
   send(chunk: Chunk): boolean {
     if (this.isClosed) return false;
@@ -36,7 +36,10 @@ export class StreamingResponse<Chunk = unknown, Final = Chunk> {
     return true;
   }
 
-  /** Ends the stream, with a final chunk if given: what the caller's promise resolves to. */
+  /**
+   * Ends the stream. The caller's promise resolves to the final chunk. Returns false when already
+   * closed.
+   */
   end(finalChunk?: Final): boolean {
     if (this.isClosed) return false;
     this.#outlet.reply({ success: true, result: finalChunk, done: true });
@@ -44,7 +47,10 @@ export class StreamingResponse<Chunk = unknown, Final = Chunk> {
     return true;
   }
 
-  /** Ends the stream as failed: the caller's promise rejects with this text. */
+  /**
+   * Fails the stream: the caller's promise rejects with this text. Returns false when already
+   * closed.
+   */
   error(message: string): boolean {
     if (this.isClosed) return false;
     this.#outlet.reply({ success: false, error: message });

@@ -1,16 +1,20 @@
 /**
- * `@callable()`: marks a method that clients may call by RPC (`protocol.md` §2.4). Works as a
- * standard decorator and as a legacy (`experimentalDecorators`) one. What is marked is the function
- * itself, so an override that is not marked again is not callable.
+ * `@callable()`: marks a method that clients can call by RPC (`protocol.md` §2.4). Works as a
+ * standard decorator and as a legacy (`experimentalDecorators`) one. It marks the function itself,
+ * so an override that is not marked again is not callable.
  */
+
+/** What `@callable` records of a method. */
 export interface CallableMetadata {
+  /** Text for `getCallableMethods`. */
   readonly description?: string;
-  /** The method's first parameter is a `StreamingResponse`. */
+  /** Whether the method's first parameter is a `StreamingResponse`. Default false. */
   readonly streaming?: boolean;
 }
 
 const marked = new WeakMap<object, CallableMetadata>();
 
+/** The decorator. Throws `TypeError` where it does not stand before a method. */
 export function callable(metadata: CallableMetadata = {}) {
   return function mark(target: unknown, _context?: unknown, descriptor?: PropertyDescriptor): void {
     const method: unknown = descriptor === undefined ? target : descriptor.value;

@@ -8,9 +8,10 @@
  */
 import type { SocketAttachment, SocketInfo } from "../../schemas/Call.ts";
 
+/** A frame: text, or bytes. */
 export type ConnectionMessage = string | ArrayBuffer | ArrayBufferView;
 
-/** How a connection reaches its socket; the agent's runtime. */
+/** The way from a connection to its socket. Implemented by the agent's runtime. */
 export interface ConnectionOutlet {
   readonly send: (connection: Connection, message: ConnectionMessage) => void;
   readonly close: (connection: Connection, code: number, reason: string) => void;
@@ -21,29 +22,39 @@ export interface ConnectionOutlet {
 const TAGS_MAX = 10;
 const TAG_LENGTH_MAX = 256;
 
-/**
- * Close codes that no frame may carry: they stand for what happened without one (RFC 6455 §7.4.1).
- */
+/** Close codes that a frame can't carry: they describe a close without one (RFC 6455 §7.4.1). */
 const CODES_UNSENDABLE = new Set([1004, 1005, 1006, 1015]);
 const CODE_MIN = 1000; // 0-999 are not used by the protocol
 const CODE_MAX = 4999; // the end of those for applications
 /** UTF-8 bytes of a close reason: a control frame's 125 less the code. */
 const REASON_BYTES_MAX = 123;
 
+/**
+ * One client's socket. `state`, `tags` and the flags survive hibernation and moves between hosts,
+ * not a reconnect.
+ */
 export class Connection<TState = unknown> {
+  /** `readyState` of a WebSocket before it opens. */
   static readonly CONNECTING = 0;
+  /** `readyState` of an open connection. */
   static readonly OPEN = 1;
+  /** `readyState` after `close()`. */
   static readonly CLOSING = 2;
+  /** `readyState` once the socket has closed. */
   static readonly CLOSED = 3;
+  /** As the static member. */
   readonly CONNECTING = Connection.CONNECTING;
+  /** As the static member. */
   readonly OPEN = Connection.OPEN;
+  /** As the static member. */
   readonly CLOSING = Connection.CLOSING;
+  /** As the static member. */
   readonly CLOSED = Connection.CLOSED;
-  /** The client's `_pk`, or made by the gateway. Two sockets may share one. */
+  /** The client's `_pk`, or an id from the gateway. Two sockets can share one. */
   readonly id: string;
   /** URL of the upgrade request. */
   readonly uri: string;
-  /** The id first, then what `getConnectionTags` gave. */
+  /** The id, followed by the result of `getConnectionTags`. */
   readonly tags: ReadonlyArray<string>;
   readonly #internals: Internals;
 
@@ -59,13 +70,14 @@ export class Connection<TState = unknown> {
     this.#internals = new Internals(info, outlet, this.tags, life);
   }
 
-  /** Per-connection state, JSON; `null` until set. Survives hibernation, not a reconnect. */
+  /** State of this connection, JSON; `null` until set. Survives hibernation, not a reconnect. */
   get state(): TState | null {
     return this.#internals.state as TState | null;
   }
 
   /**
-   * Sets the connection's own state, to a value or by a function of the one before; gives it back.
+   * Sets the connection's state, to a value or by a function of the previous one. Returns the new
+   * state.
    */
   setState(change: (previous: TState | null) => TState | null): TState | null;
   setState(next: TState | null): TState | null;
@@ -78,21 +90,25 @@ export class Connection<TState = unknown> {
     return this.state;
   }
 
-  /** URL of the upgrade request, as a WebSocket calls it. */
+  /** URL of the upgrade request, under a WebSocket's name for it. */
   get url(): string {
     return this.uri;
   }
 
-  /** Sends one message; nothing happens when the socket is closing or has closed. */
+  /**
+   * Sends one message, after the writes made before it are stored. Does nothing when the socket is
+   * not open.
+   */
   send(message: ConnectionMessage): void {
     if (this.readyState === Connection.OPEN)
       this.#internals.outlet.send(this as Connection, message);
   }
 
   /**
-   * Closes the socket after what was sent before; a second call does nothing. Throws `RangeError`
-   * for a `code` that no close frame may carry and a `reason` past 123 bytes. 1008 and 4000-4999
-   * tell our clients, and the reference's, not to come back.
+   * Closes the socket after the messages sent before. A second call does nothing. Throws
+   * `RangeError` for a `code` that a close frame can't carry and for a `reason` longer than 123
+   * bytes of UTF-8. After 1008 and 4000-4999 the clients of this package and of the reference don't
+   * reconnect.
    */
   close(code = 1000, reason = ""): void {
     if (!Number.isInteger(code) || code < CODE_MIN || code > CODE_MAX || CODES_UNSENDABLE.has(code))
@@ -106,12 +122,12 @@ export class Connection<TState = unknown> {
     this.#internals.outlet.close(this as Connection, code, reason);
   }
 
-  /** As a WebSocket's: `OPEN`, `CLOSING` after `close()`, `CLOSED`. */
+  /** As a WebSocket's: `OPEN`, `CLOSING` after `close()`, or `CLOSED`. */
   get readyState(): number {
     return this.#internals.readyState;
   }
 
-  /** The runtime's view: flags and addressing. Not part of the agent's API. */
+  /** For the runtime: flags and addressing. Not part of the agent's API. */
   static internals(connection: Connection): ConnectionInternals {
     return connection.#internals;
   }
@@ -123,13 +139,13 @@ export interface ConnectionInternals {
   protocol: boolean;
   /** The agent's life that it belongs to (`AgentImage.life`). */
   readonly life: number;
-  /** Number of its client's message that is next (`Call`); undefined: its gateway has to tell. */
+  /** Number of the client's next message (`Call`). Undefined: only the gateway knows. */
   next: number | undefined;
   closed(): void;
   attachment(): SocketAttachment;
 }
 
-/** One plain object a connection: an agent may have ten thousand. */
+/** One plain object per connection, since an agent can have ten thousand. */
 class Internals implements ConnectionInternals {
   readonly info: SocketInfo;
   readonly outlet: ConnectionOutlet;
@@ -169,8 +185,8 @@ class Internals implements ConnectionInternals {
 }
 
 /**
- * The tag list of a connection. Throws `RangeError` for more than 10 in all, an empty or an
- * over-long one.
+ * The tags of a connection. Throws `RangeError` for more than 10 in all, an empty tag or one of
+ * more than 256 characters.
  */
 export function checkTags(id: string, tags: ReadonlyArray<unknown>): ReadonlyArray<string> {
   const all = [id, ...tags.filter((tag) => tag !== id)];

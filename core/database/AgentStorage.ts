@@ -10,16 +10,27 @@ import type { SqlResult, SqlValue } from "./Databases.ts";
 import { tableExists } from "./tableExists.ts";
 import { SqlError } from "../errors/errors.ts";
 
+/** A value that SQL can bind: booleans become 0 or 1, `undefined` becomes NULL. */
 export type SqlParameter = SqlValue | boolean | undefined | ArrayBuffer;
-export type SqlRow = Record<string, SqlValue>;
+/**
+ * A value of a column. Blobs come back as `Uint8Array`, and booleans as the numbers they were
+ * stored as. Integers come back as numbers, never as `bigint`: beyond 2^53 they lose their last
+ * digits, so select such a column as text.
+ */
+export type SqlColumnValue = Exclude<SqlValue, bigint>;
+/** A row by column name. */
+export type SqlRow = Record<string, SqlColumnValue>;
 
 /**
- * Rows of one statement, in memory already: iterate it, or take them with `toArray`, `one` or
+ * The rows of one statement, already in memory. Iterate it, or read it with `toArray`, `one` or
  * `raw`.
  */
 export class SqlCursor<Row = SqlRow> implements IterableIterator<Row> {
+  /** Names of the columns, in order. */
   readonly columnNames: ReadonlyArray<string>;
+  /** Number of rows that the statement returned. */
   readonly rowsRead: number;
+  /** Number of rows that the statement changed. */
   readonly rowsWritten: number;
   private readonly rows: ReadonlyArray<ReadonlyArray<SqlValue>>;
   private at = 0;
@@ -35,6 +46,7 @@ export class SqlCursor<Row = SqlRow> implements IterableIterator<Row> {
     this.rowsWritten = written;
   }
 
+  /** The next row. */
   next(): IteratorResult<Row> {
     const row = this.rows[this.at];
     if (row === undefined) return { done: true, value: undefined };
@@ -44,10 +56,11 @@ export class SqlCursor<Row = SqlRow> implements IterableIterator<Row> {
   [Symbol.iterator](): this {
     return this;
   }
+  /** The remaining rows. */
   toArray(): Row[] {
     return [...this];
   }
-  /** The only row. Throws when there is none or more than one. */
+  /** The only row. Throws an `Error` for none or more than one. */
   one(): Row {
     const [row, ...more] = this.toArray();
     if (row === undefined || more.length > 0)
@@ -56,20 +69,21 @@ export class SqlCursor<Row = SqlRow> implements IterableIterator<Row> {
       );
     return row;
   }
-  /** The rows as arrays of values. */
-  *raw(): IterableIterator<ReadonlyArray<SqlValue>> {
-    for (; this.at < this.rows.length; this.at++) yield this.rows[this.at]!;
+  /** The remaining rows as arrays of values, in column order. */
+  *raw(): IterableIterator<ReadonlyArray<SqlColumnValue>> {
+    for (; this.at < this.rows.length; this.at++)
+      yield this.rows[this.at] as ReadonlyArray<SqlColumnValue>;
   }
 }
 
-/** A row as an object; of two columns of one name the last wins. */
+/** A row as an object. Of two columns with one name the last one counts. */
 export function toObject(columns: ReadonlyArray<string>, row: ReadonlyArray<SqlValue>): SqlRow {
   const object: SqlRow = {};
-  for (let i = 0; i < columns.length; i++) object[columns[i]!] = row[i]!;
+  for (let i = 0; i < columns.length; i++) object[columns[i]!] = row[i] as SqlColumnValue; // `Statement` reads no bigint.
   return object;
 }
 
-/** What SQLite takes for a value of JavaScript. */
+/** Converts a parameter to a value that SQLite accepts. */
 export function toSqlValue(value: SqlParameter): SqlValue | boolean {
   if (value === undefined) return null;
   return value instanceof ArrayBuffer ? new Uint8Array(value) : value;
@@ -78,11 +92,17 @@ export function toSqlValue(value: SqlParameter): SqlValue | boolean {
 const KV_TABLE =
   "CREATE TABLE IF NOT EXISTS _agents_kv (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID";
 
+/** Options of `storage.list`. */
 export interface ListOptions {
+  /** Only keys that begin with this. Default: all. */
   readonly prefix?: string;
+  /** Only keys from this one on. */
   readonly start?: string;
+  /** Only keys before this one. */
   readonly end?: string;
+  /** Largest number of entries. Default: no limit. */
   readonly limit?: number;
+  /** Whether entries come in descending order of their keys. Default false. */
   readonly reverse?: boolean;
 }
 
@@ -94,8 +114,10 @@ export interface StorageRuntime {
   flush(): Promise<void>;
 }
 
+/** The agent's storage. All calls read and write one SQLite database, in the agent's turn. */
 export class AgentStorage {
   readonly #runtime: StorageRuntime;
+  /** SQL on the agent's database. */
   readonly sql: {
     /** Runs SQL with positional bindings. Throws `SqlError`. */
     readonly exec: <Row = SqlRow>(sql: string, ...bindings: SqlParameter[]) => SqlCursor<Row>;
@@ -112,18 +134,22 @@ export class AgentStorage {
   }
 
   /**
-   * Runs `f` in one transaction: if it throws, what it wrote to SQL is undone and the error goes
-   * on.
+   * Runs `f` in one transaction and returns its result. If it throws, its SQL is rolled back and
+   * the error is rethrown.
    */
   transactionSync<A>(f: () => A): A {
     return this.#runtime.transaction(f);
   }
 
-  /** Resolves when everything written so far is stored. */
+  /** Resolves when everything written so far is durable. Rejects when it could not be stored. */
   sync(): Promise<void> {
     return this.#runtime.flush();
   }
 
+  /**
+   * The value of a key, undefined without one; for several keys, a map of those that exist. Rejects
+   * with `SqlError`.
+   */
   async get<A = unknown>(key: string): Promise<A | undefined>;
   async get<A = unknown>(keys: string[]): Promise<Map<string, A>>;
   async get<A>(key: string | string[]): Promise<A | undefined | Map<string, A>> {
@@ -142,6 +168,10 @@ export class AgentStorage {
     return found;
   }
 
+  /**
+   * Sets a key, or several. Rejects with `TypeError` for a value that is not JSON, and with
+   * `SqlError`.
+   */
   async put(key: string, value: unknown): Promise<void>;
   async put(entries: Record<string, unknown>): Promise<void>;
   async put(key: string | Record<string, unknown>, value?: unknown): Promise<void> {
@@ -157,7 +187,10 @@ export class AgentStorage {
     }
   }
 
-  /** Whether the key was there; for several keys, how many were. */
+  /**
+   * Deletes a key, or several. Resolves to whether the key existed; for several keys, to how many
+   * did.
+   */
   async delete(key: string): Promise<boolean>;
   async delete(keys: string[]): Promise<number>;
   async delete(key: string | string[]): Promise<boolean | number> {
@@ -168,7 +201,7 @@ export class AgentStorage {
     return key.reduce((count, one) => count + drop(one), 0);
   }
 
-  /** Keys and values in key order. */
+  /** Keys and values in the order of keys. Rejects with `SqlError`. */
   async list<A = unknown>(options: ListOptions = {}): Promise<Map<string, A>> {
     if (!this.#kvExists()) return new Map();
     const { prefix = "", start, end, limit = -1, reverse = false } = options;
@@ -183,7 +216,10 @@ export class AgentStorage {
     );
   }
 
-  /** What only reads does not make it: it would be the first write of an agent that has none. */
+  /**
+   * Reads don't create the table: that would be the first write of an agent that has stored
+   * nothing.
+   */
   #kvExists(): boolean {
     return tableExists({ query: (sql, params) => this.#query(sql, params) }, "_agents_kv");
   }

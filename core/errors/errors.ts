@@ -1,16 +1,17 @@
 /**
- * Errors that the agent API throws to user code, and those that end an agent in memory. What users
- * see says what happened, to what, and what to do next. Thrown by the agent API and the runtime.
+ * Errors that the agent API throws to user code, and errors that discard an agent in memory. Each
+ * message says what happened, to what, and what to do next. Thrown by `core/agent` and `core/turn`.
  */
 import * as Data from "effect/Data";
 
-/** What was thrown, as a line for a log or a record. */
+/** The message of a thrown value, for a log or a record. */
 export const messageOf = (error: unknown): string =>
   error instanceof Error ? error.message : String(error);
 
 /** `sql` failed. `query` is the text with `?` for each value; `cause` is SQLite's own error. */
 export class SqlError extends Error {
   override readonly name = "SqlError";
+  /** The statement, with `?` for each value. */
   readonly query: string;
 
   constructor(query: string, cause: unknown) {
@@ -32,7 +33,9 @@ const sizeOf = (bytes: number): string =>
 
 /** `setState` of more than `static options.stateBytesMax`. Nothing has changed. */
 export class StateTooLarge extends Data.TaggedError("StateTooLarge")<{
+  /** Size of the refused state as JSON. */
   readonly bytes: number;
+  /** The limit. */
   readonly bytesMax: number;
 }> {
   override get message(): string {
@@ -46,6 +49,7 @@ export class StateTooLarge extends Data.TaggedError("StateTooLarge")<{
  * nothing.
  */
 export class CommitTooLarge extends Data.TaggedError("CommitTooLarge")<{
+  /** The limit. */
   readonly bytesMax: number;
 }> {
   override get message(): string {
@@ -55,7 +59,9 @@ export class CommitTooLarge extends Data.TaggedError("CommitTooLarge")<{
 
 /** The agent wrote more than `static options.journalBytesPerMinute`. Nothing has changed. */
 export class JournalRateExceeded extends Data.TaggedError("JournalRateExceeded")<{
+  /** The limit of one minute. */
   readonly bytesMax: number;
+  /** Milliseconds after which a write can succeed. */
   readonly retryAfterMs: number;
 }> {
   override get message(): string {
@@ -64,11 +70,13 @@ export class JournalRateExceeded extends Data.TaggedError("JournalRateExceeded")
 }
 
 /**
- * The server ended a client's connection: too large a message (1009) or too slow a reader (1013).
- * Given to `onError(connection, error)`, before `onClose`.
+ * The server closed a client's connection: a message was too large (1009), or the client read too
+ * slowly (1013). Passed to `onError(connection, error)` before `onClose`.
  */
 export class ConnectionFailed extends Data.TaggedError("ConnectionFailed")<{
+  /** The WebSocket close code. */
   readonly code: number;
+  /** The close reason. */
   readonly reason: string;
 }> {
   override get message(): string {
@@ -77,8 +85,8 @@ export class ConnectionFailed extends Data.TaggedError("ConnectionFailed")<{
 }
 
 /**
- * The agent in memory was thrown away: its host lost the shard, or an append was refused. What its
- * turn wrote since the last commit is gone; the new owner goes on from the journal.
+ * The agent in memory was discarded: its host lost the shard, or an append was refused. What the
+ * turn wrote since the last commit is gone; the new owner continues from the journal.
  */
 export class AgentDiscarded extends Data.TaggedError("AgentDiscarded")<object> {
   override get message(): string {
@@ -86,20 +94,17 @@ export class AgentDiscarded extends Data.TaggedError("AgentDiscarded")<object> {
   }
 }
 
-/** The same, while a call ran on it: what the call did may be stored. */
+/** As `AgentDiscarded`, while a call was running: the effects of the call may be stored. */
 export class CallInterrupted extends AgentDiscarded {}
 
-/** A write after `destroy()`: this life of the agent is over. The next access meets a fresh one. */
+/** A write after `destroy()`. The next access to the name starts a new agent. */
 export class AgentDestroyed extends Data.TaggedError("AgentDestroyed")<object> {
   override get message(): string {
     return "The agent was destroyed: nothing can be written any more";
   }
 }
 
-/**
- * `ctx.abort()`, or a defect of ours while committing: running it again at once would end the same
- * way.
- */
+/** `ctx.abort()`, or a defect while committing. An immediate retry would end the same way. */
 export class AgentAborted extends Data.TaggedError("AgentAborted")<{ readonly reason: string }> {
   override get message(): string {
     return `The agent was aborted: ${this.reason}`;

@@ -1,6 +1,6 @@
 /**
- * `env.RepoAgent`: the binding of an agent class, and the stubs it gives. A stub forwards HTTP
- * requests (`fetch`) and calls the agent's public methods (`protocol.md` §1, `interface.md` §4).
+ * `env.RepoAgent`: the binding of an agent class, and its stubs. A stub forwards HTTP requests
+ * (`fetch`) and calls the agent's public methods (`protocol.md` §1, `interface.md` §4).
  */
 import { agentId, type AgentId } from "../../schemas/Address.ts";
 import { topLevelId, type TopLevelId } from "../../schemas/AgentPath.ts";
@@ -25,12 +25,13 @@ const STUB_DEADLINE_MS = 60_000;
 const REPEATABLE = new Set(["GET", "HEAD", "OPTIONS"]);
 
 export interface StubOptions {
-  /** Given to `onStart` when this call is what starts the agent. */
+  /** Passed to `onStart` when a call of this stub starts the agent. JSON. */
   readonly props?: unknown;
-  /** Where the reference's platform places an agent; accepted, and means nothing here. */
+  /** Accepted for apps written for the reference, and ignored. */
   readonly locationHint?: string;
+  /** Accepted for apps written for the reference, and ignored. */
   readonly jurisdiction?: string;
-  /** The reference's; calls here always wait for an agent that is on the move. */
+  /** Accepted and ignored: calls always wait for an agent that moves between hosts. */
   readonly routingRetry?: unknown;
 }
 
@@ -40,7 +41,9 @@ export interface StubOptions {
  */
 export type CallClientSource = () => Pick<CallClient, "call">;
 
+/** The binding of one agent class, in `env` under the name of the class. */
 export class AgentNamespace<A = unknown> {
+  /** Name of the agent class. */
   readonly className: string;
   readonly #client: CallClientSource;
   readonly #mail: MailDrop | undefined;
@@ -51,23 +54,27 @@ export class AgentNamespace<A = unknown> {
     this.#mail = mail;
   }
 
-  /** What makes its calls. Not a method: users' code holds the binding. */
+  /**
+   * The source of its calls. Static, so that users' code, which holds the binding, does not see it.
+   */
   static callsOf(namespace: AgentNamespace): CallClientSource {
     return namespace.#client;
   }
 
   /**
-   * Throws `InvalidAddress` for an empty name, one past 1,024 bytes, and one that begins with "/",
-   * as sub-agents' do.
+   * The id of the agent with this name. Throws `InvalidAddress` for an empty name, one longer than
+   * 1,024 bytes of UTF-8, and one that begins with "/", which is the form of sub-agents' names.
    */
   idFromName(name: string): AgentInstanceId {
     return instanceId(this.#idOf(name));
   }
 
+  /** A stub for the agent with this id. Does not start the agent. Throws `InvalidAddress`. */
   get(id: AgentInstanceId, options: StubOptions = {}): AgentStub<A> {
     return makeStub<A>(this.#client, this.#idOf(id.name), options);
   }
 
+  /** A stub for the agent with this name. Does not start the agent. Throws `InvalidAddress`. */
   getByName(name: string, options: StubOptions = {}): AgentStub<A> {
     return this.get(this.idFromName(name), options);
   }
@@ -82,12 +89,13 @@ export class AgentNamespace<A = unknown> {
     { isSigned = false }: { readonly isSigned?: boolean } = {},
   ): Promise<void> {
     if (this.#mail === undefined) throw new Error("This process was joined without mail");
-    // An address that this installation has signed is its own word, a sub-agent's too.
+    // An address that this installation signed is trusted, even that of a sub-agent.
     return this.#mail(isSigned ? agentId(this.className, name) : this.#idOf(name), mail);
   }
 
   /**
-   * Waits until the agent is started (`onStart` has finished). Rejects with what `onStart` threw.
+   * Starts the agent and waits until `onStart` has finished. Rejects with the error of `onStart`,
+   * `InvalidAddress` or `AgentUnreachable`.
    */
   async start(name: string, props?: unknown): Promise<void> {
     const id = this.#idOf(name);
@@ -103,8 +111,9 @@ export class AgentNamespace<A = unknown> {
 }
 
 /**
- * A handle on the agent `name` of a binding, once it is started.
- * Rejects with `InvalidAddress`, `AgentUnreachable`, or an error of `onStart`.
+ * Starts the agent `name` of a binding and resolves to a stub for it. Rejects with
+ * `InvalidAddress`, `AgentUnreachable`, the error of `onStart`, or `TypeError` for a value that is
+ * not a binding.
  */
 export async function getAgentByName<A = unknown>(
   namespace: AgentNamespace<A>,
@@ -119,23 +128,23 @@ export async function getAgentByName<A = unknown>(
   return namespace.getByName(name, options);
 }
 
-/** Names that are looked up on any object (by `await`, by loggers): never remote methods. */
+/** Names that `await` and loggers look up on any object. They are never remote methods. */
 const NOT_REMOTE = new Set<PropertyKey>(["then", "catch", "finally", "toJSON", "constructor"]);
 
-/** Whom a stub is for, and how it calls: for what is built on a stub that a user holds. */
+/** The target of a stub, for code that is built on a stub that a user holds. */
 interface StubTarget {
   readonly client: CallClientSource;
   readonly id: AgentId;
 }
 const TARGET = Symbol("target");
 
-/** Undefined for what is no stub. */
+/** The target of a stub; undefined for any other value. */
 export const stubTarget = (stub: unknown): StubTarget | undefined =>
   typeof stub === "object" && stub !== null
     ? (stub as { readonly [TARGET]?: StubTarget })[TARGET]
     : undefined;
 
-/** A sub-agent's too: by its address, and not by a name that a user gave. */
+/** A stub for any address, a sub-agent's included. */
 export function makeStub<A>(
   client: CallClientSource,
   id: AgentId,
@@ -182,7 +191,7 @@ export function makeStub<A>(
   });
 }
 
-/** How many sub-agents deep a request may go: far deeper than an address can. */
+/** The most sub-agents that a request can pass; an address can't name as many. */
 const FORWARDS_MAX = 64;
 
 const bodyOf = async (request: Request): Promise<Uint8Array | undefined> =>
@@ -195,8 +204,8 @@ interface Fetched {
 }
 
 /**
- * A request, passed on to the sub-agent that its URL names; `from`: who answered. Props are for the
- * first.
+ * Sends a request, and passes it on to the sub-agent that its URL names. `from` is the agent that
+ * answered. Props are for the first.
  */
 async function fetchFrom(
   client: CallClientSource,
@@ -208,7 +217,7 @@ async function fetchFrom(
   let headers: HeaderPairs = [...request.headers];
   let sent = body;
   let props = given;
-  // One request may end so many hosts, wherever on its way.
+  // Shared over all forwards, so that one request crashes a bounded number of hosts.
   const tries = new CallTries();
   for (let forwards = 0; forwards < FORWARDS_MAX; forwards++) {
     const call = { kind: "fetch", id: request.headers.get("x-request-id") ?? "stub", method, url, headers, ...props } as const; // prettier-ignore
@@ -231,7 +240,7 @@ async function fetchFrom(
   throw new Error(`${REDACTION.url(request.url)} goes on from sub-agent to sub-agent`);
 }
 
-/** As `fetchFrom`. The gateway takes it from here; on a host there is no socket to take. */
+/** As `fetchFrom`, for an upgrade. The gateway then connects the socket; a host has none. */
 async function upgrade(
   client: CallClientSource,
   first: AgentId,
@@ -292,7 +301,7 @@ function toResponse(
   return new Response(new ReadableStream({ ...source, start }, { highWaterMark: 0 }), init);
 }
 
-/** The rest of a body that the agent is still making; pulled as it is read. */
+/** The rest of a body that the agent still produces; pulled as it is read. */
 function pulled(
   client: Pick<CallClient, "call">,
   id: AgentId,

@@ -1,26 +1,39 @@
 /**
- * `routeAgentRequest`: `/{prefix}/{agent}/{name}[/…]` to the agent it names (`protocol.md` §1), for
- * a worker's `fetch`. A WebSocket upgrade is decided by the gateway, which keeps the socket: the
- * response then only says which agent it goes to.
+ * `routeAgentRequest`: routes `/{prefix}/{agent}/{name}[/…]` to the agent that it names
+ * (`protocol.md` §1), for a module's `fetch`. The gateway completes a WebSocket upgrade, since it
+ * keeps the socket; the response then only says which agent the socket is for.
  */
 import { camelCaseToKebabCase } from "../../schemas/Address.ts";
 import { AgentNamespace } from "./AgentNamespace.ts";
 import { isUpgrade } from "./upgradeResponse.ts";
 
+/** Options of `routeAgentRequest`. */
 export interface RouteOptions {
-  /** Without a leading slash; may have several segments. Default `agents`. */
+  /** First segments of the path, without a leading slash. Default `agents`. */
   readonly prefix?: string;
+  /**
+   * True: CORS headers for every origin are added, and OPTIONS is answered. Headers: those are used
+   * instead. Default: none.
+   */
   readonly cors?: boolean | HeadersInit;
+  /** Passed to `onStart` when the request starts the agent. JSON. */
   readonly props?: unknown;
-  /** As `StubOptions`: accepted, and mean nothing here. */
+  /** Accepted for apps written for the reference, and ignored. */
   readonly locationHint?: string;
+  /** Accepted for apps written for the reference, and ignored. */
   readonly jurisdiction?: string;
+  /** Accepted for apps written for the reference, and ignored. */
   readonly routingRetry?: unknown;
+  /** Called before a WebSocket upgrade. */
   readonly onBeforeConnect?: RouteHook;
+  /** Called before any other request. */
   readonly onBeforeRequest?: RouteHook;
 }
 
-/** A Response answers in the agent's place, a Request is used instead, nothing goes on. */
+/**
+ * Returns a Response to answer in the agent's place, a Request to use instead, or nothing to
+ * continue.
+ */
 export type RouteHook = (
   request: Request,
   route: { readonly className: string; readonly name: string },
@@ -33,9 +46,9 @@ export interface FetchContext {
   /** Accepted for modules written for other runtimes; there is no origin to pass through to. */
   readonly passThroughOnException: () => void;
   /**
-   * As for a module without a `fetch`: closed to unsigned requests where the class has signed
-   * webhooks, to pages of other origins where they are checked (`docs/guides/access.md`). null: the path
-   * is no agent's.
+   * Routes as for a module without a `fetch`: refuses unsigned requests where the class has signed
+   * webhooks, and pages of other origins where these are checked (`docs/guides/access.md`). Resolves to
+   * null when the path names no agent.
    */
   readonly routeAgentRequest: (request: Request) => Promise<Response | null>;
 }
@@ -56,8 +69,9 @@ export interface AgentRoute {
 }
 
 /**
- * The response of the agent that the URL names; null when the URL is no agent's; 400 for an unknown
- * agent.
+ * Resolves to the response of the agent that the URL names, to 400 for an unknown agent class, and
+ * to null when the path has another prefix or too few segments. Rejects with `AgentUnreachable` and
+ * `InvalidAddress`.
  */
 export async function routeAgentRequest(
   request: Request,

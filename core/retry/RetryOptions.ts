@@ -1,13 +1,18 @@
 /**
- * How often and how fast something is tried again, as users say it: for a class, a queue item, a
- * schedule, a mail, an MCP server. `retryPolicy` merges and checks the options.
+ * Owns the retry options that users set: for a class, a queue item, a schedule, a mail, an MCP
+ * server. `retryPolicy` merges and checks them.
+ */
+
+/**
+ * How often and how fast something is retried. After failed attempt n the wait is `random ·
+ * min(baseDelayMs · 2^n, maxDelayMs)`. Values out of range throw an `Error` that names the field.
  */
 export interface RetryOptions {
-  /** At least 1, the first attempt included. Default 3. */
+  /** Attempts in all, the first included: an integer of at least 1. Default 3. */
   readonly maxAttempts?: number;
-  /** Above 0, at most `maxDelayMs`. Default 100. */
+  /** Milliseconds, more than 0 and at most `maxDelayMs`. Default 100. */
   readonly baseDelayMs?: number;
-  /** The longest wait between two attempts. Default 3,000. */
+  /** The longest wait, in milliseconds. Default 3,000. */
   readonly maxDelayMs?: number;
 }
 

@@ -1,9 +1,9 @@
 /**
- * Which declared route a request's path belongs to. Pure; built once from a module's routes, asked
- * for every request by the gateway, which checks the method itself (`allowsMethod`).
+ * Finds the declared route of a request's path. Pure. Built once from a module's routes. The
+ * gateway calls it for every request and checks the method itself (`allowsMethod`).
  *
- * 1. Segments match whole and case-sensitively; a literal wins over a parameter, from left to
- *    right, and a literal that leads nowhere gives way to the parameter beside it.
+ * 1. Segments match whole and case-sensitively. From left to right, a literal takes precedence over
+ *    a parameter; where the literal leads to no route, the parameter beside it is tried.
  * 2. Segments are percent-decoded one by one, so `%2F` stays inside its segment. A path with an
  *    escape that is not UTF-8 matches nothing (404): guessing its meaning could choose a wrong
  *    agent.
@@ -12,12 +12,14 @@
  */
 import { InvalidWebhook, type WebhookRoute } from "./WebhookRoute.ts";
 
+/** A route and the values of its parameters. */
 export interface RouteMatch {
   readonly route: WebhookRoute;
-  /** By parameter name, percent-decoded; no prototype. */
+  /** By parameter name, percent-decoded. The object has no prototype. */
   readonly params: Readonly<Record<string, string>>;
 }
 
+/** A segment of a route's pattern. */
 export type PathSegment =
   | { readonly _tag: "Literal"; readonly text: string }
   | { readonly _tag: "Parameter"; readonly name: string };
@@ -26,7 +28,7 @@ interface Node {
   readonly literals: Map<string, Node>;
   parameter: Node | undefined;
   route: WebhookRoute | undefined;
-  /** Parameter names of `route`, in path order: two routes may name one position differently. */
+  /** Parameter names of `route`, in path order. Two routes can name one position differently. */
   names: ReadonlyArray<string>;
 }
 
@@ -34,8 +36,8 @@ const PARAMETER = /^:[A-Za-z_][A-Za-z0-9_]*$/;
 const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze(Object.create(null));
 
 /**
- * Segments of a route's pattern. Throws `InvalidWebhook` for a pattern that could match nothing, or
- * not what it says.
+ * Parses a route's pattern. Throws `InvalidWebhook` for one that matches nothing, or not what it
+ * says.
  */
 export function parsePathPattern(pattern: string): ReadonlyArray<PathSegment> {
   const wrong = (why: string) => new InvalidWebhook({ message: `webhook("${pattern}"): ${why}` });
@@ -61,12 +63,13 @@ export function parsePathPattern(pattern: string): ReadonlyArray<PathSegment> {
   });
 }
 
+/** The routes of one module. */
 export class RouteTable {
   private readonly root = emptyNode();
-  /** Paths without parameters as they are usually sent: one lookup. */
+  /** Paths without parameters, in their usual spelling: one lookup. */
   private readonly literal = new Map<string, RouteMatch>();
 
-  /** Throws `InvalidWebhook` when two routes have one shape. */
+  /** Throws `InvalidWebhook` when two routes have the same shape. */
   constructor(readonly routes: ReadonlyArray<WebhookRoute>) {
     for (const route of routes) {
       const segments = parsePathPattern(route.path);
@@ -87,8 +90,7 @@ export class RouteTable {
   }
 
   /**
-   * The route of a request target (a path, with or without a query); undefined: not a declared
-   * route.
+   * The route of a request target, a path with or without a query. Undefined: no declared route.
    */
   match(target: string): RouteMatch | undefined {
     const path = pathOf(target);
@@ -105,9 +107,7 @@ export class RouteTable {
   }
 }
 
-/**
- * Visits each node of the tree at most once, so its time is bounded by the routes, not by the path.
- */
+/** Visits each node of the tree at most once, so the number of routes bounds its time. */
 function find(
   node: Node,
   segments: ReadonlyArray<string>,

@@ -1,105 +1,115 @@
 /**
- * What a declared webhook route is, as data: how to match it, verify it, and find the agent. Built
- * by users through `agents/webhooks` (`services/webhooks`), served by the gateway.
+ * A declared webhook route as data: how to match it, verify it, and find the agent. Users build it
+ * with `agents/webhooks` (`services/webhooks`); the gateway serves it.
  *
- * Order of a request (each step answers and stops when it fails): match → method → size → read raw
- * body → prepare → verify over the raw bytes → handshake → entity → dedup keys → inbox. A batch
- * goes through the last three once for each of its items.
+ * Order of a request, where each step answers and stops when it fails: match → method → size → read
+ * raw body → prepare → verify over the raw bytes → handshake → entity → dedup keys → inbox. A batch
+ * passes the last three once per item.
  */
 import * as Data from "effect/Data";
 import type { Redaction } from "../redaction/Redaction.ts";
 
 /**
- * Largest body a route may accept, and the default: GitHub's cap, the largest of the known
- * providers.
+ * Bytes of the largest body that a route can accept, and the default: GitHub's limit, the largest
+ * known.
  */
 export const WEBHOOK_BODY_BYTES_MAX = 25 * 1024 * 1024;
 
 /**
- * A route, a verifier or an entity source is declared wrongly: `message` says what and what to
- * write instead.
+ * A wrong declaration of a route, a verifier or an entity source. The message says what to write
+ * instead.
  */
 export class InvalidWebhook extends Data.TaggedError("InvalidWebhook")<{
   readonly message: string;
 }> {}
 
-/** What a verifier and an entity source see of one request. Header names are lower-case. */
+/** One request as verifiers and entity sources see it. */
 export interface WebhookRequest {
+  /** In upper case. */
   readonly method: string;
   /**
-   * The full URL as the caller saw it (scheme and host from the gateway's `publicUrl` where
-   * configured).
+   * The full URL as the caller saw it, with scheme and host of the gateway's `publicUrl` where
+   * configured.
    */
   readonly url: string;
   /** Path parameters of the route's pattern, percent-decoded. */
   readonly params: Readonly<Record<string, string>>;
-  /** Each value of a header in the order it came; a header that was sent twice has two. */
+  /**
+   * By lower-case name, the values in the order they came. A header that was sent twice has two.
+   */
   readonly headers: Readonly<Record<string, ReadonlyArray<string>>>;
   /** The raw body, before any parsing. */
   readonly body: Uint8Array;
-  /** Wall clock, milliseconds: the replay window is measured against it. */
+  /** Wall clock, milliseconds since the epoch. The replay window is measured against it. */
   readonly nowMs: number;
   /** Secrets and bindings by name. */
   readonly env: Readonly<Record<string, unknown>>;
 }
 
+/** An answer of the gateway. */
 export interface PlainAnswer {
+  /** HTTP status. */
   readonly status: number;
+  /** By lower-case name. */
   readonly headers: Readonly<Record<string, string>>;
+  /** The body as text; may be empty. */
   readonly body: string;
 }
 
-/** What a verifier knows of one event: a request's only one, or one of a batch. */
+/** The details of one event: a request's only one, or one of a batch. */
 export interface EventDetails {
-  /** The provider's event id, if it sent one. */
+  /** The provider's event id. Absent: it sent none. */
   readonly dedupId?: string;
+  /** The provider's event type. Absent: it sent none. */
   readonly eventType?: string;
-  /** Which delivery of this event it is, from 1, by the provider's unsigned word: for logs only. */
+  /** Number of the delivery, from 1. The provider does not sign it: for logs only. */
   readonly attempt?: number;
 }
 
 /** One event of a request that holds several. */
 export interface BatchItem extends EventDetails {
   /**
-   * Its part of the signed body, byte for byte: what the entity source and the agent see as the
-   * body.
+   * The event's part of the signed body, byte for byte: the body for the entity source and the
+   * agent.
    */
   readonly body: Uint8Array;
 }
 
+/** The result of verifying one request. */
 export type Verdict =
   | ({
       readonly _tag: "Verified";
-      /** A further dedup id (hash of the signed body) when the verifier has `replayGuard: true`. */
+      /**
+       * A second dedup id, the hash of the signed body, when the verifier has `replayGuard: true`.
+       */
       readonly replayId?: string;
       /**
-       * The request is a batch of these (perhaps none): each is an input of its own, for the agent
-       * that its own body names, and the answer is 200 once all are stored. Absent: it is one
+       * The events of a batch; can be empty. Each is an input of its own, for the agent that its
+       * own body names, and the answer is 200 once all are stored. Absent: the request is one
        * event.
        */
       readonly items?: ReadonlyArray<BatchItem>;
     } & EventDetails)
-  /** A handshake of the provider's, answered here; it never reaches an agent. */
+  /** A handshake of the provider. The gateway sends `answer`; no agent sees the request. */
   | { readonly _tag: "Handshake"; readonly answer: PlainAnswer }
-  /** 401 `Invalid signature`. `reason` is for the log, never for the caller. */
+  /** 401 `Invalid signature`. `reason` is for the log; the caller never sees it. */
   | { readonly _tag: "Rejected"; readonly reason: string }
-  /** 500: a secret that the verifier names is not set. `message` says which; logged. */
+  /** 500: a secret of the verifier is not set. `message` is for the log and says which. */
   | { readonly _tag: "Misconfigured"; readonly message: string }
-  /**
-   * 503: what it takes to verify (a provider's certificate) can't be had now. `message` is for the
-   * log.
-   */
+  /** 503: a provider's certificate can't be fetched now. `message` is for the log. */
   | { readonly _tag: "Unavailable"; readonly message: string };
 
+/** The faults of an environment. Both lists are empty when it has none. */
 export interface SecretsCheck {
-  /** Lists of variables of which one has to be set, and none is. */
+  /** Lists of variables of which at least one must be set, and none is. */
   readonly unset: ReadonlyArray<ReadonlyArray<string>>;
-  /** What is wrong with values that are set, each with its variable's name. */
+  /** Faults of values that are set, each with its variable's name. */
   readonly faults: ReadonlyArray<string>;
 }
 
+/** Verifies the requests of one sender. Made by `github(…)`, `hmac(…)`, `unsigned()` and so on. */
 export interface Verifier {
-  /** Short name, e.g. `github`; part of the dedup key and of logs. */
+  /** Short name, like `github`; part of dedup keys and logs. */
   readonly provider: string;
   /**
    * Milliseconds to wait for the agent's own answer before 202, unless the route says otherwise.
@@ -142,54 +152,66 @@ export interface Verifier {
    * missing.
    */
   readonly prepare?: (request: WebhookRequest) => Promise<void> | undefined;
-  /** Synchronous, without effects; never throws for any bytes a caller may send. */
+  /** Synchronous and without effects. Never throws, whatever bytes a caller sends. */
   readonly verify: (request: WebhookRequest) => Verdict;
 }
 
+/** The agent's name that an entity source found in a request. */
 export type EntityResult =
-  /** `slugged`: what `slug` made the name of. An agent takes webhooks of one such entity only. */
+  /**
+   * `slugged`: the value that `slug` converted. An agent accepts webhooks of one such entity only.
+   */
   | { readonly _tag: "Entity"; readonly name: string; readonly slugged?: string }
   /** 400 `Missing <field>`. */
   | { readonly _tag: "Missing"; readonly field: string }
-  /** 400 with `message` (body that is not JSON: `Invalid JSON`). */
+  /** 400 with `message`, which is `Invalid JSON` for a body that is not JSON. */
   | { readonly _tag: "Invalid"; readonly message: string };
 
+/** Finds the agent's name. Made by `body(…)`, `path(…)`, `header(…)` and `constant(…)`. */
 export interface EntitySource {
+  /** The part of the request that it reads. */
   readonly from: "body" | "path" | "header" | "constant";
+  /** Whether the value is accepted although no signature covers it. */
   readonly trust: boolean;
-  /** What it reads: a body path, a parameter's name or a header's; for checks and messages. */
+  /** The body path, or the name of the parameter or header, for checks and messages. */
   readonly key?: string;
-  /** Pure; never throws for any bytes a caller may send. Called after verification only. */
+  /** Pure. Never throws, whatever bytes a caller sends. Called after verification only. */
   readonly resolve: (request: WebhookRequest) => EntityResult;
 }
 
+/** A declared route. Made by `webhook(path, options)`. */
 export interface WebhookRoute {
-  /** e.g. `/webhooks/stripe/:customer`. */
+  /** The pattern, like `/webhooks/stripe/:customer`. */
   readonly path: string;
   /** Name of the agent class. */
   readonly agent: string;
+  /** Verifies the sender. */
   readonly verifier: Verifier;
+  /** Finds the agent's name. */
   readonly entity: EntitySource;
   /**
-   * `agent`: wait for the agent's answer up to the deadline; `stored`: 202 as soon as it is stored.
+   * `agent`: waits for the agent's answer up to the deadline. `stored`: 202 as soon as it is
+   * stored.
    */
   readonly answer: "agent" | "stored";
+  /** Milliseconds to wait for the agent's answer. */
   readonly deadlineMs: number;
+  /** Bytes of the largest accepted body; a larger one is answered 413. */
   readonly bodyBytesMax: number;
   /**
-   * What of a request is hidden before it is stored: the usual names, the verifier's and the
-   * route's own.
+   * Hides credentials before a request is stored: the usual names, the verifier's and the route's
+   * own.
    */
   readonly redaction: Redaction;
 }
 
-/** False: the route answers 405 `Method not allowed`, before the body is read. */
+/** Whether the route accepts a method. If not, it answers 405 before the body is read. */
 export const allowsMethod = (route: WebhookRoute, method: string): boolean =>
   method === "POST" || (route.verifier.handshakeMethods?.includes(method) ?? false);
 
 /**
- * Names of the classes that a verified route sends to. Their code may believe that its requests
- * were signed, so the default routing takes nothing else for them (`docs/guides/access.md`).
+ * Names of the classes that receive webhooks of a verified route. Their code may rely on signed
+ * requests, so the default routing accepts no others for them (`docs/guides/access.md`).
  */
 export const signedClasses = (routes: ReadonlyArray<WebhookRoute>): ReadonlySet<string> =>
   new Set(routes.filter(({ verifier }) => verifier.unsigned !== true).map(({ agent }) => agent));

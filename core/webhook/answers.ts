@@ -1,7 +1,7 @@
 /**
  * The plain-text answers of a webhook route that are decided before an agent sees the request.
- * Texts and statuses are those of `interface.md` §7; what an agent answers itself is passed through
- * and is not here. Read by the gateway, in the order that `WebhookRoute.ts` gives.
+ * Texts and statuses are those of `interface.md` §7. An agent's own answer is passed through and is
+ * not here. The gateway uses them in the order of `WebhookRoute.ts`.
  */
 import type { EntityResult, PlainAnswer, Verdict, WebhookRoute } from "./WebhookRoute.ts";
 
@@ -16,29 +16,31 @@ const plain = (
 });
 
 export const NOT_FOUND = plain(404, "Not found");
-/** `Allow` names POST, and what the provider's handshake uses. */
+/** `Allow` lists POST and the methods of the provider's handshake. */
 export const methodNotAllowed = ({ verifier }: WebhookRoute): PlainAnswer =>
   plain(405, "Method not allowed", {
     allow: ["POST", ...(verifier.handshakeMethods ?? [])].join(", "),
   });
 export const BODY_TOO_LARGE = plain(413, "Payload too large");
 export const INVALID_SIGNATURE = plain(401, "Invalid signature");
-/** Says nothing of what is missing: that is for the log. 500, so that the provider tries again. */
+/** Does not name what is missing: the log does. The status 500 makes the provider retry. */
 export const MISCONFIGURED = plain(500, "Webhook not configured");
-/** Not known to be stored, or not verifiable now: the provider sends it again. */
+/** The request is not known to be stored, or can't be verified now. The provider retries. */
 export const UNAVAILABLE = plain(503, "Service Unavailable", { "retry-after": "1" });
-/** Stored; the agent's own answer is not waited for, or did not come within the deadline. */
+/**
+ * Stored. The route does not wait for the agent's answer, or it did not arrive within the deadline.
+ */
 export const ACCEPTED = plain(202, "Accepted");
-/** Seen before: a provider must read success, or it would send it again. */
+/** A duplicate. The provider must read success, or it would retry. */
 export const DUPLICATE = plain(200, "OK");
 
-/** Every event of a batch is stored. Its agents' answers are many, and are not waited for. */
+/** Every event of a batch is stored. The answers of its agents are not waited for. */
 export const BATCH_STORED = plain(200, "OK");
 
 /** The `message` of an `Invalid` entity whose body could not be parsed. */
 export const INVALID_JSON = "Invalid JSON";
 
-/** What answers a verdict that ends the request here; undefined for `Verified`. */
+/** The answer to a verdict that ends the request; undefined for `Verified`. */
 export function answerOfVerdict(verdict: Verdict): PlainAnswer | undefined {
   switch (verdict._tag) {
     case "Verified":
@@ -54,7 +56,7 @@ export function answerOfVerdict(verdict: Verdict): PlainAnswer | undefined {
   }
 }
 
-/** What answers an entity that could not be had; undefined for `Entity`. */
+/** The answer to a request without a usable entity; undefined for `Entity`. */
 export function answerOfEntity(result: EntityResult): PlainAnswer | undefined {
   switch (result._tag) {
     case "Entity":

@@ -1,9 +1,9 @@
-/** One event of a batch as a request of its own: what its entity source and its agent are given. */
+/** One event of a batch as a request of its own, for its entity source and its agent. */
 import type { WebhookRequest } from "./WebhookRoute.ts";
 
 /**
- * The request with the item's bytes for its body, and the content type that they have. The other
- * headers stay as they came: a signature among them is the whole batch's, not this body's.
+ * The request with the item's bytes as its body, and with the content type of these. The other
+ * headers stay as they came. A signature among them is that of the whole batch, not of this body.
  */
 export const itemRequest = (request: WebhookRequest, body: Uint8Array): WebhookRequest => ({
   ...request,

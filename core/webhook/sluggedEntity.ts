@@ -1,14 +1,17 @@
 /**
- * The rule of `slug` (`interface.md` §4.1), and what it costs: it gives `ac-me/site` and
- * `ac/me-site` one name. So an agent remembers the entity that it was made for, and its mailbox
- * refuses the webhooks of any other. Pure.
+ * The rule of `slug` (`interface.md` §4.1) and the guard that it needs: it maps `ac-me/site` and
+ * `ac/me-site` to one name. Therefore an agent remembers the entity that it was created for, and
+ * its mailbox refuses webhooks of any other entity. Pure.
  */
 import type { PlainAnswer } from "./WebhookRoute.ts";
 
-/** Lower case, each `/` a `-`. */
+/** Lower case, with each `/` replaced by `-`. */
 export const slugOf = (entity: string): string => entity.toLowerCase().replaceAll("/", "-");
 
-/** Providers write one entity in several cases. */
+/**
+ * Whether two names mean one entity. Case is ignored, since providers write one entity in several
+ * cases.
+ */
 export const isSameEntity = (one: string, other: string): boolean =>
   one === other || one.toLowerCase() === other.toLowerCase();
 
@@ -16,12 +19,13 @@ const REMEDY =
   "give the route escapedSlug, which keeps entities apart, or slug({ merge: true }), which lets them share an agent";
 
 /**
- * The other entity may be a stranger's secret: it is named in the log and in the dead letter only.
+ * The answer to the refused webhook. Names no entity, which may be secret; log and dead letter do.
  */
 export const ENTITY_CONFLICT: Pick<PlainAnswer, "status" | "body"> = {
   status: 409,
   body: `This agent belongs to another entity: slug gives both the same name. To the operator: ${REMEDY}`,
 };
 
+/** The reason for the log and the dead letter. */
 export const conflictReason = (entity: string, owner: string): string =>
   `the webhook is for "${entity}", and this agent belongs to "${owner}": slug gives both the same name. Remedy: ${REMEDY}`;

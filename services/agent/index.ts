@@ -1,6 +1,6 @@
 /**
- * The package's entry `agents`: what a module of agents imports. The runtime that keeps the agents is
- * not here; it hands itself to each agent through its `ctx`.
+ * The package's entry `agents`: all that a module of agents imports. It does not contain the
+ * runtime, which passes itself to each agent as `ctx`.
  */
 export { Agent, type ConnectionContext, type StateSource } from "../../core/agent/Agent.ts";
 export {
@@ -9,7 +9,17 @@ export {
 } from "../../core/agent/AgentStaticOptions.ts";
 export type { RetryOptions } from "../../core/retry/RetryOptions.ts";
 export { AgentContext } from "../../core/agent/AgentContext.ts";
-export { AgentStorage, SqlCursor } from "../../core/database/AgentStorage.ts";
+export {
+  AgentStorage,
+  SqlCursor,
+  type ListOptions,
+  type SqlColumnValue,
+  type SqlParameter,
+  type SqlRow,
+} from "../../core/database/AgentStorage.ts";
+export type { SqlValue } from "../../core/database/Databases.ts";
+export type { AgentInstanceId } from "../../core/namespace/instanceId.ts";
+export type { LogShape } from "../../core/telemetry/Log.ts";
 export {
   AgentNamespace,
   getAgentByName,
@@ -46,7 +56,7 @@ export {
 export type { AgentEmail, RawEmail } from "../../core/mail/AgentEmail.ts";
 export { EmailFailed, EmailRefused, type SentEmail } from "../../core/mail/EmailBinding.ts";
 export type { ReplyOptions } from "../../core/mail/composeReply.ts";
-export type { SendEmailOptions } from "../../core/agent/AgentMail.ts";
+export type { SendEmailOptions, SendsEmail } from "../../core/agent/AgentMail.ts";
 export {
   OutgoingWebhookFailed,
   OutgoingWebhookRefused,
@@ -54,12 +64,14 @@ export {
 } from "../../core/outgoing/OutgoingWebhook.ts";
 export { McpRequestFailed } from "../../core/mcp/McpClients.ts";
 export type { MCPClientManager } from "../../core/mcp/MCPClientManager.ts";
+export type { McpServersState } from "../../core/mcp/McpOffers.ts";
 export { normalizeServerId } from "../../core/mcp/normalizeServerId.ts";
-export { StoredOAuthProvider } from "../../core/mcp/OAuthProvider.ts";
+export { StoredOAuthProvider, type OAuthProvider } from "../../core/mcp/OAuthProvider.ts";
 export type { AddMcpServerOptions, AddMcpServerResult } from "../../core/agent/AgentMcp.ts";
 export type {
   DeleteFibersOptions,
   FiberContext,
+  FiberFunction,
   FiberInspection,
   FiberRecoveryContext,
   FiberRecoveryResult,
@@ -83,6 +95,7 @@ export type { AgentPathStep } from "../../schemas/AgentPath.ts";
 export type { QueueItem } from "../../core/queue/QueueTable.ts";
 export type { NaturalSchedule } from "../../core/schedule/naturalSchedule.ts";
 export type {
+  Misfire,
   Schedule,
   ScheduleOptions,
   ScheduleSettings,

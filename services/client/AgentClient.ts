@@ -1,13 +1,14 @@
 /**
- * A live connection to one agent, in browsers and in Node: its state both ways, its methods by RPC, and
- * reconnecting, which PartySocket does (`protocol.md` §4.1). `agents/react` builds on it.
+ * A live connection to one agent, in browsers and in Node: synchronizes its state, calls its
+ * methods by RPC, and reconnects by PartySocket (`protocol.md` §4.1). `agents/react` builds on it.
  *
- * 1. `ready` resolves when what the server sends first is here: the identity, and the state frame too
- *    when the identity says that one follows. Every close makes it wait again.
- * 2. A state set here holds at once and is not taken back when the server refuses it.
- * 3. After a final close (a terminal code, `shouldReconnectOnClose`, `maxRetries`, `close()`) no call
- *    waits: all reject, and so do later ones until `reconnect()`. Other closes: see `PendingCalls`.
- * 4. Where states carry their journal sequence, one older than the state shown is not shown.
+ * 1. `ready` resolves once the server's first frames have arrived: the identity, and the state too
+ *    when the identity announces it. Every close makes it wait again.
+ * 2. A state set here applies at once and is not reverted when the server refuses it.
+ * 3. After a final close (a terminal code, `shouldReconnectOnClose`, `maxRetries`, `close()`) all
+ *    waiting calls reject, and so do later ones until `reconnect()`. Other closes: see
+ *    `PendingCalls`.
+ * 4. Where states carry their journal sequence, a state older than the one shown is ignored.
  */
 import { PartySocket, type PartySocketOptions } from "partysocket";
 import { AgentConnectionError, isTerminalCloseEvent } from "./AgentConnectionError.ts";
@@ -17,51 +18,65 @@ import { DEFAULT_CALL_TIMEOUT_MS, PendingCalls } from "./PendingCalls.ts";
 import { parseServerFrame, type ServerFrame } from "./serverFrame.ts";
 import { createStubProxy } from "./stubProxy.ts";
 
+/** Callbacks of an `AgentClient`. */
 export interface AgentClientEvents<State> {
-  /** A state from the server, or one set here, at once. */
+  /** The state has changed: by the server, or at once by `setState` here. */
   readonly onStateUpdate?: ((state: State, source: "server" | "client") => void) | undefined;
-  /** The server refused a state set here; `state` keeps it. */
+  /** The server refused a state that was set here. `state` keeps it until the server's next one. */
   readonly onStateUpdateError?: ((error: string) => void) | undefined;
+  /** The server has sent the agent's name and class (kebab case), on each connection. */
   readonly onIdentity?: ((name: string, agent: string) => void) | undefined;
-  /** A reconnect reached another agent. Without it, a warning on the console. */
+  /**
+   * A reconnect reached another agent. Without this callback a warning is logged to the console.
+   */
   readonly onIdentityChange?:
     ((oldName: string, newName: string, oldAgent: string, newAgent: string) => void) | undefined;
-  /** The connection is closed for good. */
+  /** The connection has closed and will not reconnect. */
   readonly onConnectionError?: ((error: AgentConnectionError) => void) | undefined;
 }
 
+/** Options of `AgentClient`: the agent's address, the callbacks, and those of PartySocket. */
 export type AgentClientOptions<State = unknown> = Omit<
   PartySocketOptions,
   "party" | "room" | keyof AgentAddress
 > &
   AgentAddress &
   AgentClientEvents<State> & {
+    /** Host and port of the server, like "example.com" or "localhost:8787". */
     readonly host: string;
-    /** Milliseconds that a call without `stream` waits when it doesn't say; default 30000, 0: for ever. */
+    /**
+     * Milliseconds that a call without `stream` and `timeout` waits; 0: no limit. Default 30,000.
+     */
     readonly defaultCallTimeout?: number | undefined;
   };
 
 const CLOSED = "Connection closed";
 const DISCARDED = "Call discarded: the agent address changed before the request could be sent";
 
+/**
+ * Connects on construction, unless `startClosed` is set. The constructor throws `TypeError` for
+ * options that name no agent or no host, and in a runtime without a WebSocket.
+ */
 export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends PartySocket {
-  /** Class of the agent in kebab case: as asked for, then as the server says. */
+  /** Class of the agent in kebab case: from the options, then from the server. */
   agent: string;
-  /** The latest state; undefined before the server's first. */
+  /** The latest state; undefined before the server's first one. */
   state: State | undefined;
-  /** Journal sequence of the latest state frame, from servers that send it; else undefined. */
+  /** Journal sequence of the latest state frame; undefined for servers that don't send it. */
   seq: number | undefined;
   /** True while connected and `ready`. */
   identified = false;
-  /** Why the connection ended for good; null while it lives. */
+  /** The reason of the final close; null otherwise. */
   connectionError: AgentConnectionError | null = null;
   /**
-   * Calls a method: `call("method", [args], { timeout, stream: { onChunk, onDone, onError } })`. Resolves
-   * with its result, or a stream's final chunk; rejects with the server's error text, by timeout, or with
-   * "Connection closed" when the call may have been lost.
+   * Calls a method: `call("method", [args], { timeout, stream: { onChunk, onDone, onError } })`.
+   * Resolves to its result, or to a stream's final chunk. Rejects with an `Error`: with the
+   * server's text, on timeout, when the send buffer is full, or with "Connection closed" when the
+   * call may have been lost. A call that is made while there is no connection waits for the next
+   * one.
    */
   call: AgentCall<AgentT>;
-  /** The agent's methods: `stub.method(...args)`. */
+  /** The agent's methods: `stub.method(...args)` is `call("method", args)`. */
   stub: AgentStub<AgentT>;
 
   readonly #options: AgentClientOptions<State>;
@@ -72,12 +87,12 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
   #ended = false;
   #reconnecting = false;
   #pausing = false;
-  /** Sequence of the state shown, of this connection. */
+  /** Sequence of the state shown, within this connection. */
   #shownSeq: number | undefined;
   #finalClose: CloseEvent | undefined;
 
   constructor(options: AgentClientOptions<State>) {
-    // PartySocket takes it while `this` is not there yet; it asks for the first time later.
+    // PartySocket takes the callback before `this` exists, and calls it later for the first time.
     const closing = { shouldReconnect: (_event: CloseEvent): boolean => true };
     const address = partyAddress(options, "AgentClient");
     if (options.startClosed !== true) requireWebSocket(options);
@@ -99,17 +114,23 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     this.addEventListener("close", () => this.#closed());
   }
 
-  /** HTTP has no place on a socket: throws. See `agentFetch`. */
+  /** Always throws: use `agentFetch` for HTTP. */
   static override fetch(): Promise<Response> {
     throw new Error("AgentClient.fetch does not exist: call agentFetch(options, init)");
   }
 
-  /** Rule 1. Without identity frames (`sendIdentityOnConnect: false`) it never resolves. */
+  /**
+   * Resolves once the identity, and the state if one follows, have arrived (rule 1). Never rejects,
+   * and never resolves where the class has `sendIdentityOnConnect: false`.
+   */
   get ready(): Promise<void> {
     return this.#ready.promise;
   }
 
-  /** Replaces the agent's state; buffered while there is no connection. Rule 2. */
+  /**
+   * Replaces the agent's state with a JSON value (rule 2). Buffered while there is no connection. A
+   * refusal calls `onStateUpdateError`.
+   */
   setState(state: State): void {
     this.send(JSON.stringify({ type: "cf_agent_state", state }));
     this.state = state;
@@ -117,13 +138,17 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     this.#options.onStateUpdate?.(state, "client");
   }
 
-  /** Ends the connection at once; calls that wait reject. `reconnect()` starts anew. */
+  /** Closes the connection at once; waiting calls reject. `reconnect()` opens it again. */
   override close(code?: number, reason?: string): void {
     super.close(code, reason);
-    // Where no socket was open there was no close event.
+    // Without an open socket there is no close event.
     this.#end();
   }
 
+  /**
+   * Closes the socket, if any, and connects again. Throws `TypeError` in a runtime without a
+   * WebSocket.
+   */
   override reconnect(code?: number, reason?: string): void {
     requireWebSocket(this.#options);
     this.#ended = false;
@@ -135,7 +160,10 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     }
   }
 
-  /** For a subclass: closes as if the connection were lost, until `reconnect()`; buffered calls wait. */
+  /**
+   * For subclasses: closes as if the connection were lost, until `reconnect()`. Buffered calls
+   * wait.
+   */
   protected pause(): void {
     this.#pausing = true;
     try {
@@ -145,17 +173,18 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     }
   }
 
-  /** For a subclass that shows the client: something that a reader could see has changed. */
+  /** For subclasses: called when a visible property has changed. */
   protected changed(): void {}
-  /** For a subclass: the agent's MCP servers, as sent. */
+  /** For subclasses: called with the agent's MCP servers, as sent. */
   protected onMcpServers(_mcp: unknown): void {}
-  /** For a subclass: a message that was none of the protocol's. */
+  /** For subclasses: called with a message that is not of the protocol. */
   protected onOtherMessage(_event: MessageEvent): void {}
 
   /**
-   * For a subclass that replaces its socket: what waits here goes on at `next`. Transmitted calls
-   * reject. What is buffered goes out there if that is the same agent; else it is dropped, and its
-   * calls reject. Who awaits `ready` here is told by `next`. Does not close this socket.
+   * For subclasses that replace their socket: passes waiting work to `next`. Transmitted calls
+   * reject. Buffered messages are sent by `next` if it has the same address; otherwise they are
+   * dropped, and their calls reject. `ready` of this client resolves with that of `next`. Does not
+   * close this socket.
    */
   protected handOver(next: AgentClient<AgentT, State>, sameAddress: boolean): void {
     this.#pending.rejectTransmitted(CLOSED);
@@ -179,7 +208,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     const id = randomId();
     return this.#pending.start(id, { method, stream, timeoutMs }, () => {
       const frame = JSON.stringify({ type: "rpc", id, method, args });
-      // A bounded buffer drops silently; only its size tells.
+      // A bounded buffer drops silently: only its size reveals it.
       const bounded = this.#options.maxEnqueuedMessages !== undefined;
       const before = bounded ? this.bufferedAmount : 0;
       if (this.send(frame)) return "transmitted";
@@ -188,7 +217,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
   }
 
   #opened(): void {
-    // PartySocket flushes its buffer before it says that it is open.
+    // PartySocket flushes its buffer before it reports that it is open.
     this.#pending.markTransmitted();
     this.#shownSeq = undefined;
     if (this.connectionError === null) return;
@@ -209,7 +238,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
         return this.onMcpServers(frame.mcp);
       case "Reply":
         if (!this.#pending.settle(frame.id, frame.reply))
-          console.warn(`AgentClient: a reply to a call that nobody waits for (${frame.id})`);
+          console.warn(`AgentClient: received a reply to an unknown call (${frame.id})`);
         return;
       case "Other":
         return this.onOtherMessage(event);
@@ -217,7 +246,8 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
   }
 
   #show({ state, seq }: ServerFrame & { _tag: "State" }): void {
-    // Rule 4. The first state of a connection always counts: a restored agent may have gone back.
+    // Rule 4. The first state of a connection always counts: a restored agent may be at an older
+    // one.
     const isLate = seq !== undefined && this.#shownSeq !== undefined && seq < this.#shownSeq;
     if (isLate) return;
     this.state = state as State;
@@ -240,8 +270,8 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
         this.#options.onIdentityChange(last.name, name, last.agent, agent);
       else
         console.warn(
-          `AgentClient: reconnected to ${agent} "${name}", before it was ${last.agent} "${last.name}"; ` +
-            "pass onIdentityChange to handle it",
+          `AgentClient: reconnected to ${agent} "${name}" instead of ${last.agent} "${last.name}"; ` +
+            "pass onIdentityChange to handle this",
         );
     }
     this.#options.onIdentity?.(name, agent);
@@ -253,9 +283,9 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     this.#ready.resolve();
   }
 
-  /** PartySocket's question on every close, before it schedules the next attempt. */
+  /** PartySocket calls this on every close, before it schedules the next attempt. */
   #shouldReconnect(event: CloseEvent): boolean {
-    // `close()` has decided already; `reconnect()` closes with whatever code and means it.
+    // `close()` has already decided; `reconnect()` reconnects whatever its close code is.
     if (!this.shouldReconnect || this.#reconnecting) return this.shouldReconnect;
     const declined =
       isTerminalCloseEvent(event) ||
@@ -299,7 +329,7 @@ function makeReady(): { readonly promise: Promise<void>; readonly resolve: () =>
   return { promise, resolve };
 }
 
-/** The older shape is the stream's callbacks themselves; the newer has them under `stream`. */
+/** The older shape is the stream's callbacks themselves; the newer one has them under `stream`. */
 function splitCallOptions(options: CallOptions | StreamOptions): CallOptions {
   const isBare = "onChunk" in options || "onDone" in options || "onError" in options;
   return isBare ? { stream: options } : (options as CallOptions);
@@ -313,7 +343,7 @@ function requireWebSocket(options: Pick<PartySocketOptions, "WebSocket">): void 
     );
 }
 
-/** `crypto.randomUUID` exists in secure contexts only; a page on a plain-http host has the other. */
+/** `crypto.randomUUID` exists in secure contexts only; a page on a plain-http host lacks it. */
 function randomId(): string {
   if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
   const bytes = crypto.getRandomValues(new Uint8Array(16));

@@ -1,9 +1,9 @@
 /**
- * The end of a connection that will not come back by itself, and which closes are one: a server says so
- * with 1008 (policy) or an application code of 4000-4999; every other code is an accident.
+ * The final close of a connection, and the test for it. A server ends a connection for good with
+ * 1008 (policy) or an application code of 4000-4999; after every other code the client reconnects.
  */
 
-/** The standard's "policy violation". */
+/** The WebSocket standard's "policy violation". */
 const POLICY_VIOLATION = 1008;
 /** The range that the WebSocket standard leaves to applications. */
 const APPLICATION_CODE_MIN = 4000;
@@ -11,11 +11,17 @@ const APPLICATION_CODE_MAX = 4999; // the end of that range
 
 type CloseFacts = Pick<CloseEvent, "code" | "reason" | "wasClean">;
 
-/** Reconnecting is over: a final close code, `shouldReconnectOnClose`, or `maxRetries` spent. */
+/**
+ * The connection closed and will not reconnect: a final close code, a false result of
+ * `shouldReconnectOnClose`, or `maxRetries` attempts.
+ */
 export class AgentConnectionError extends Error {
   override readonly name = "AgentConnectionError";
+  /** The WebSocket close code. */
   readonly code: number;
+  /** The close reason; may be empty. */
   readonly reason: string;
+  /** Whether the close handshake completed. */
   readonly wasClean: boolean;
 
   constructor({ code, reason, wasClean }: CloseFacts) {
@@ -27,6 +33,6 @@ export class AgentConnectionError extends Error {
   }
 }
 
-/** Does this close mean "do not come back"? */
+/** Whether a close tells the client not to reconnect: code 1008 or 4000-4999. */
 export const isTerminalCloseEvent = ({ code }: Pick<CloseEvent, "code">): boolean =>
   code === POLICY_VIOLATION || (code >= APPLICATION_CODE_MIN && code <= APPLICATION_CODE_MAX);

@@ -1,15 +1,19 @@
 /**
- * The calls of one connection that wait for their reply: matches replies by id, times out, rejects.
+ * The calls of one connection that wait for a reply: matches replies by id, times calls out,
+ * rejects them.
  *
- * 1. A call whose frame was transmitted may have run; when its connection is lost it rejects, and is
- *    never sent again.
- * 2. A call whose frame is still in the send buffer has not run: it outlives a lost connection, and
- *    goes out with the next.
+ * 1. A call whose frame was transmitted may have run. It rejects when its connection is lost, and
+ *    is never sent again.
+ * 2. A call whose frame is still in the send buffer has not run. It survives a lost connection and
+ *    is sent by the next one.
  */
 import type { StreamOptions } from "./clientTypes.ts";
 import type { Reply } from "./serverFrame.ts";
 
-/** Backstop for a reply that never comes; long enough for a slow model or provider behind a method. */
+/**
+ * Limit for a missing reply, in milliseconds. Long enough for a slow model or provider behind a
+ * method.
+ */
 export const DEFAULT_CALL_TIMEOUT_MS = 30_000;
 
 interface PendingCall {
@@ -17,24 +21,27 @@ interface PendingCall {
   readonly reject: (error: Error) => void;
   readonly stream: StreamOptions | undefined;
   readonly timer: ReturnType<typeof setTimeout> | undefined;
-  /** Where it waits now: its timer must fail it there. */
+  /** The instance that holds the call now: its timer must fail the call there. */
   book: PendingCalls;
   transmitted: boolean;
 }
 
+/** One call. */
 export interface CallRequest {
   readonly method: string;
   readonly stream: StreamOptions | undefined;
-  /** Undefined or 0: wait for ever. */
+  /** Undefined or 0: no limit. */
   readonly timeoutMs: number | undefined;
 }
 
+/** The pending calls of one client. */
 export class PendingCalls {
   readonly #calls = new Map<string, PendingCall>();
 
   /**
-   * Waits for the reply to a call with this id. `send` hands its frame over; it gives `transmitted`
-   * when the frame left, `buffered` when it waits for a connection, `dropped` when it was thrown away.
+   * Sends a call and waits for its reply. `send` passes the frame to the socket and returns
+   * `transmitted` when it left, `buffered` when it waits for a connection, `dropped` when it was
+   * discarded. Rejects with the reply's error, on timeout, and for a dropped frame.
    */
   start(
     id: string,
@@ -55,7 +62,7 @@ export class PendingCalls {
         book: this,
         transmitted: false,
       };
-      // Before it is sent: a socket may answer at once.
+      // Registered before sending, since a socket may answer at once.
       this.#calls.set(id, call);
       try {
         const sent = send();
@@ -68,7 +75,7 @@ export class PendingCalls {
     });
   }
 
-  /** False for a reply that nobody waits for. */
+  /** Applies a reply. Returns false when no call has this id. */
   settle(id: string, reply: Reply): boolean {
     const call = this.#calls.get(id);
     if (call === undefined) return false;
@@ -87,17 +94,18 @@ export class PendingCalls {
     for (const call of this.#calls.values()) call.transmitted = true;
   }
 
-  /** Rule 1: the connection of what was transmitted is gone. */
+  /** Rule 1: the connection was lost. */
   rejectTransmitted(reason: string): void {
     for (const [id, { transmitted }] of this.#calls)
       if (transmitted) this.#fail(id, new Error(reason));
   }
 
+  /** Rejects every call. */
   rejectAll(reason: string): void {
     for (const id of this.#calls.keys()) this.#fail(id, new Error(reason));
   }
 
-  /** Rule 2: another connection's buffer took what was buffered here; its replies will come there. */
+  /** Rule 2: moves buffered calls to the connection whose buffer has taken their frames. */
   moveBuffered(to: PendingCalls): void {
     for (const [id, call] of this.#calls) {
       if (call.transmitted) continue;

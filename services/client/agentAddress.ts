@@ -1,27 +1,29 @@
 /**
- * How a client's options name an agent, as PartySocket builds URLs:
- * `{scheme}://{host}/{basePath | prefix/agent/name}[/path]?_pk=…&query` (`protocol.md` §4.1).
- * Names go in as they are: the server takes path segments raw.
+ * The address of an agent in a client's options, and the URL that PartySocket builds from it:
+ * `{scheme}://{host}/{basePath | prefix/agent/name}[/path]?_pk=…&query` (`protocol.md` §4.1). Names
+ * are not escaped, since the server reads path segments raw.
  */
 import { camelCaseToKebabCase } from "../../schemas/kebabCase.ts";
 
-/** The instance that is meant when no name is given. */
+/** Name of the instance when the options have none. */
 export const DEFAULT_NAME = "default";
 const DEFAULT_PREFIX = "agents";
 
+/** Options that name an agent. */
 export interface AgentAddress {
-  /** Class of the agent, in any case: `RepoAgent` or `repo-agent`. */
+  /** Class of the agent, as `RepoAgent` or as `repo-agent`. */
   readonly agent: string;
-  /** Name of the instance; default "default". */
+  /** Name of the instance. Default "default". */
   readonly name?: string | undefined;
-  /** Host and port, e.g. "example.com" or "localhost:8787". */
+  /** Host and port, like "example.com" or "localhost:8787". */
   readonly host?: string | undefined;
-  /** A path of the server's own choosing in place of `prefix/agent/name`; without a leading slash. */
+  /** A path of the app in place of `prefix/agent/name`, without a leading slash. */
   readonly basePath?: string | undefined;
-  /** First segments of the path; default "agents". */
+  /** First segments of the path. Default "agents". */
   readonly prefix?: string | undefined;
 }
 
+/** The address under PartySocket's names. */
 export interface PartyAddress {
   readonly host: string;
   readonly prefix: string;
@@ -29,7 +31,10 @@ export interface PartyAddress {
   readonly room: string;
 }
 
-/** Throws `TypeError` for options that name no agent or no host. `what` is who was called, for the text. */
+/**
+ * Throws `TypeError` for options that name no agent or no host. `what` is the caller's name, for
+ * the message.
+ */
 export function partyAddress(options: AgentAddress, what: string): PartyAddress {
   const { agent, name, host, prefix } = options;
   if (typeof agent !== "string" || agent === "")

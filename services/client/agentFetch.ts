@@ -2,11 +2,16 @@
 import { PartySocket, type PartyFetchOptions } from "partysocket";
 import { partyAddress, type AgentAddress } from "./agentAddress.ts";
 
+/**
+ * Options of `agentFetch`: the agent's address, `host` included, and those of PartySocket's
+ * `fetch`.
+ */
 export type AgentFetchOptions = Omit<PartyFetchOptions, "party" | "room"> & AgentAddress;
 
 /**
- * `fetch` of `{http|https}://{host}/{basePath | agents/agent/name}[/path]?query`: the scheme follows the
- * host unless `protocol` says it; `query` may be a function. Rejects as `fetch` does.
+ * Sends an HTTP request to `{http|https}://{host}/{basePath | agents/agent/name}[/path]?query`. The
+ * scheme follows from the host unless `protocol` is set; `query` may be a function. Rejects as
+ * `fetch` does, and with `TypeError` for options that name no agent or no host.
  */
 export async function agentFetch(
   options: AgentFetchOptions,

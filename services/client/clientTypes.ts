@@ -1,13 +1,15 @@
 /**
- * Types drawn from an agent's class: its state, its methods and what calling one takes and gives.
- * Structural: a page that imports its agent's type pulls nothing of the server in. Which methods are
- * `@callable()` no type can tell; all but the base class's own are offered.
+ * Types derived from an agent's class: its state, its methods, their arguments and results. They
+ * are structural: a page that imports its agent's type loads nothing of the server. Types can't
+ * tell which methods are `@callable()`, so all but those of the base class are included.
  */
 
-/** An agent's instance type, from itself or from its class (`typeof RepoAgent`). */
+/**
+ * An agent's instance type, from the instance type itself or from its class (`typeof RepoAgent`).
+ */
 export type AgentOf<T> = T extends abstract new (...args: never[]) => infer Instance ? Instance : T;
 
-/** The state of an agent. What is no agent is taken for the state itself: `AgentClient<State>`. */
+/** The state of an agent. Any other type is the state itself: `AgentClient<State>`. */
 export type StateOf<T> =
   AgentOf<T> extends { readonly state: infer State; setState(state: never): void }
     ? State
@@ -16,7 +18,7 @@ export type StateOf<T> =
 type IsAny<T> = 0 extends 1 & T ? true : false;
 type AnyMethod = (...args: never[]) => unknown;
 
-/** What every agent has by `Agent`, and is nobody's RPC. A test holds it against the class. */
+/** Members that `Agent` defines, which are never RPC. A test compares the list with the class. */
 export type BaseMember =
   | "_checkFibers"
   | "abortSubAgent"
@@ -122,7 +124,7 @@ export type BaseMember =
   | "terminateWorkflow"
   | "validateStateChange";
 
-/** The methods that a client of this agent may name. */
+/** The methods that a client of this agent can call. */
 export type AgentMethods<T> = {
   [
     K in Exclude<keyof AgentOf<T> & string, BaseMember> as AgentOf<T>[K] extends AnyMethod
@@ -131,7 +133,7 @@ export type AgentMethods<T> = {
   ]: AgentOf<T>[K];
 };
 
-/** A streaming method's first parameter, `StreamingResponse`, by its shape. */
+/** The shape of `StreamingResponse`, a streaming method's first parameter. */
 interface StreamShape<Chunk, Final> {
   send(chunk: Chunk): boolean;
   end(final?: Final): boolean;
@@ -149,7 +151,7 @@ type ChunkOf<F> = StreamOf<F> extends { send(chunk: infer Chunk): boolean } ? Ch
 type FinalOf<F> = StreamOf<F> extends { end(final?: infer Final): boolean } ? Final : unknown;
 type IsStreaming<F> = [StreamOf<F>] extends [never] ? false : true;
 
-/** The arguments that a client passes: without the `StreamingResponse` of a streaming method. */
+/** The arguments that a client passes: those of the method, without a `StreamingResponse`. */
 export type ClientParameters<F> = F extends (...args: infer A) => unknown
   ? IsStreaming<F> extends true
     ? A extends [unknown, ...infer Rest]
@@ -166,16 +168,21 @@ export type CallResult<F> =
       ? Awaited<R>
       : never;
 
+/** Callbacks of a streaming call. */
 export interface StreamOptions<Chunk = unknown, Final = unknown> {
+  /** Called with each chunk before the end. */
   readonly onChunk?: ((chunk: Chunk) => void) | undefined;
-  /** With the final chunk; undefined when the method ended the stream without one. */
+  /** Called with the final chunk; undefined when the method ended the stream without one. */
   readonly onDone?: ((finalChunk: Final | undefined) => void) | undefined;
+  /** Called with the message when the call rejects. */
   readonly onError?: ((error: string) => void) | undefined;
 }
 
+/** Options of a call. */
 export interface CallOptions<Chunk = unknown, Final = unknown> {
-  /** Milliseconds; 0 means never. Default: the client's, for a call without `stream`. */
+  /** Milliseconds to wait; 0: no limit. Default: `defaultCallTimeout`; no limit with `stream`. */
   readonly timeout?: number | undefined;
+  /** Callbacks for a streaming method. Default: only the final chunk is delivered. */
   readonly stream?: StreamOptions<Chunk, Final> | undefined;
 }
 
@@ -191,21 +198,23 @@ type TypedCall<T> = <K extends keyof AgentMethods<T>>(
   ...rest: CallRest<AgentMethods<T>[K]>
 ) => Promise<CallResult<AgentMethods<T>[K]>>;
 
+/** `call` without types: any method, any arguments. */
 export type UntypedCall = <Result = unknown>(
   method: string,
   args?: ReadonlyArray<unknown>,
   options?: CallOptions | StreamOptions,
 ) => Promise<Result>;
 
+/** `stub` without types: any method. */
 export type UntypedStub = Record<string, <Result = unknown>(...args: unknown[]) => Promise<Result>>;
 
 type IsUntyped<T> =
   IsAny<T> extends true ? true : [keyof AgentMethods<T>] extends [never] ? true : false;
 
-/** `call` of an agent; of anything else, by any name. */
+/** `call` with the agent's methods; untyped for a type that is not an agent. */
 export type AgentCall<T> = IsUntyped<T> extends true ? UntypedCall : TypedCall<T>;
 
-/** `stub` of an agent: its methods, with promises of their results. */
+/** The agent's methods, with promises of their results; untyped for a type that is not an agent. */
 export type AgentStub<T> =
   IsUntyped<T> extends true
     ? UntypedStub

@@ -1,10 +1,11 @@
 /**
- * The package's entry `agents/client`: what a page, a script or another server imports to talk to an
- * agent. No framework, and nothing of the server.
+ * The package's entry `agents/client`: the client for pages, scripts and other servers. It needs no
+ * framework and contains nothing of the server.
  */
 export { AgentClient, type AgentClientEvents, type AgentClientOptions } from "./AgentClient.ts";
 export { AgentConnectionError, isTerminalCloseEvent } from "./AgentConnectionError.ts";
 export { agentFetch, type AgentFetchOptions as AgentClientFetchOptions } from "./agentFetch.ts";
+export type { AgentAddress } from "./agentAddress.ts";
 export type {
   AgentCall,
   AgentMethods,
@@ -14,6 +15,7 @@ export type {
   ClientParameters,
   StateOf,
   StreamOptions,
+  UntypedCall,
   UntypedStub as UntypedAgentStub,
 } from "./clientTypes.ts";
 export { DEFAULT_CALL_TIMEOUT_MS } from "./PendingCalls.ts";

@@ -1,19 +1,21 @@
 /**
- * What a frame from the server is (`protocol.md` §2.1), as a closed union. Pure. Whatever is not one of
- * the protocol's frames, complete, is `Other`: the application's own.
+ * Parses the server's frames into a closed union (`protocol.md` §2.1). Pure. A frame that is not a
+ * complete frame of the protocol is `Other`: a message of the application.
  */
+
+/** One frame. */
 export type ServerFrame =
   | {
       readonly _tag: "Identity";
       readonly name: string;
       readonly agent: string;
-      /** A state frame is the next of the protocol's frames. */
+      /** Whether the next frame of the protocol is a state. */
       readonly stateFollows: boolean;
     }
   | {
       readonly _tag: "State";
       readonly state: unknown;
-      /** The agent's journal sequence at this state, from a server that tells it. */
+      /** The agent's journal sequence at this state; undefined when the server does not send it. */
       readonly seq: number | undefined;
     }
   | { readonly _tag: "StateError"; readonly error: string }
@@ -21,6 +23,7 @@ export type ServerFrame =
   | { readonly _tag: "Reply"; readonly id: string; readonly reply: Reply }
   | { readonly _tag: "Other" };
 
+/** The reply to a call, or one chunk of it. */
 export type Reply =
   | { readonly _tag: "Result"; readonly result: unknown }
   | { readonly _tag: "Chunk"; readonly result: unknown }
@@ -28,8 +31,9 @@ export type Reply =
 
 const OTHER: ServerFrame = { _tag: "Other" };
 
+/** Never throws. */
 export function parseServerFrame(data: unknown): ServerFrame {
-  // Only text that holds a type can be the protocol's: most other messages need no parse.
+  // Only text with a type can be of the protocol. Most other messages are not parsed.
   if (typeof data !== "string" || !data.includes('"type"')) return OTHER;
   let frame: unknown;
   try {
@@ -68,10 +72,10 @@ function classify(frame: Record<string, unknown>): ServerFrame {
 
 function replyOf({ success, result, done, error }: Record<string, unknown>): Reply {
   if (success !== true) return { _tag: "Failure", error: textOf(error) };
-  // A reply that says nothing of `done` is whole: only a stream writes `done: false`.
+  // A reply without `done` is complete: only a stream has `done: false`.
   return done === false ? { _tag: "Chunk", result } : { _tag: "Result", result };
 }
 
-/** Servers send text. `String` throws for some of what JSON can hold. */
+/** Servers send text. Anything else is shown as JSON, since `String` throws for some values. */
 const textOf = (value: unknown): string =>
   typeof value === "string" ? value : String(JSON.stringify(value));

@@ -1,6 +1,6 @@
 /**
- * `stub.method(...args)` over `call`. Names that the language, consoles, test tools and React probe any
- * object for are not methods: looking at a stub must never call the agent.
+ * `stub.method(...args)` over `call`. Names that the language, consoles, test tools and React look
+ * up on any object are not methods: inspecting a stub must never call the agent.
  */
 const PROBED: ReadonlySet<PropertyKey> = new Set([
   "toJSON",
@@ -17,7 +17,10 @@ const PROBED: ReadonlySet<PropertyKey> = new Set([
   "nodeType",
 ]);
 
-/** Each property is a function that passes its name and arguments to `call`; probed ones are undefined. */
+/**
+ * An object whose every property is a function that passes its name and arguments to `call`, and
+ * returns its result. Symbols and the names above are undefined.
+ */
 export function createStubProxy<Stub = Record<string, (...args: unknown[]) => unknown>>(
   call: (method: string, args: unknown[]) => unknown,
 ): Stub {

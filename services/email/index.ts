@@ -1,6 +1,7 @@
 /**
- * `agents/email`: routing of mail, signed headers, and parsing (`protocol.md` §8). Handlers are the module's
- * `email(message, env)` or `email: [emailRoute(…)]`; sending is the agent's (`replyToEmail`, `sendEmail`).
+ * `agents/email`: routing of mail, signed headers, and parsing (`protocol.md` §8). A module handles
+ * mail with `email(message, env)` or `email: [emailRoute(…)]`; agents send it (`replyToEmail`,
+ * `sendEmail`).
  */
 export { routeAgentEmail, type EmailRouteOptions } from "../../core/namespace/routeAgentEmail.ts";
 export { isAutoReplyEmail, type HeaderEntry } from "../../core/mail/autoReply.ts";

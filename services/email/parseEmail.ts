@@ -1,10 +1,12 @@
-/** A message's parts (text, html, attachments, decoded headers), by `postal-mime`, loaded when it is first used. */
+/** Parses mail with `postal-mime`, which is loaded on first use. */
 import type { Email } from "postal-mime";
 import type { AgentEmail } from "../../core/mail/AgentEmail.ts";
 
 /**
- * What can't be read as MIME is text. Rejects only for a message made to hurt: parts nested past 256 levels, a
- * head past 2 MiB; an `onEmail` that lets that pass sends the mail to the dead letters.
+ * The parts of a message: text, html, attachments, decoded headers. A message that is not valid
+ * MIME is returned as text. Rejects only for a hostile message: parts nested deeper than 256
+ * levels, or a head longer than 2 MiB. An `onEmail` that passes this error on sends the mail to the
+ * dead letters.
  */
 export async function parseEmail(email: Pick<AgentEmail, "getRaw">): Promise<Email> {
   const { default: PostalMime } = await import("postal-mime");

@@ -1,4 +1,7 @@
-/** Replies that come home by signed headers (`protocol.md` §8): the signature is told now, and its age now. */
+/**
+ * Routes replies to the agent that sent the original, by signed headers (`protocol.md` §8). Signs
+ * with the current time, and measures a signature's age against the current time.
+ */
 import { ReceivedEmail, type AgentEmail } from "../../core/mail/AgentEmail.ts";
 import {
   checkAgentSignature,
@@ -11,21 +14,31 @@ import type { EmailResolver } from "../../core/mail/EmailResolver.ts";
 const MS_PER_SECOND = 1000;
 const seconds = (ms: number): number => Math.floor(ms / MS_PER_SECOND);
 
-/** `X-Agent-Name`, `X-Agent-ID`, `X-Agent-Sig`, `X-Agent-Sig-Ts`. Rejects with `TypeError` for an empty value or a colon in a name. */
+/**
+ * The headers `X-Agent-Name`, `X-Agent-ID`, `X-Agent-Sig` and `X-Agent-Sig-Ts`, by name. Rejects
+ * with `TypeError` for an empty value and for a name with a colon.
+ */
 export const signAgentHeaders = (
   secret: string,
   agentName: string,
   agentId: string,
 ): Promise<Record<string, string>> => signAgent(secret, agentName, agentId, seconds(Date.now()));
 
+/** Options of `createSecureReplyEmailResolver`. */
 export interface SecureReplyOptions {
-  /** Seconds for which a signature is good. Default 30 days. */
+  /** Seconds for which a signature is valid. Default 2,592,000 (30 days). */
   readonly maxAge?: number;
-  /** Told of each message that is not routed, and why: most mail is no reply, and has no headers. */
+  /**
+   * Called with each message that is not routed, and the reason. Most mail is not a reply: it has
+   * no headers.
+   */
   readonly onInvalidSignature?: (email: AgentEmail, reason: InvalidSignature) => void;
 }
 
-/** To the agent that signed the message that this one answers; null for anything else. */
+/**
+ * Resolves a reply to the agent that signed the original message, and other mail to null. Throws
+ * `TypeError` without a secret.
+ */
 export function createSecureReplyEmailResolver(
   secret: string,
   { maxAge = SIGNATURE_AGE_SECONDS_DEFAULT, onInvalidSignature }: SecureReplyOptions = {},

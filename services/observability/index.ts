@@ -1,6 +1,7 @@
 /**
- * `agents/observability`: the default `observability` of every agent, on Node's `diagnostics_channel`, and
- * the way to listen to it. Channels are named `agents:<key>`; their events are in `protocol.md` §10.
+ * `agents/observability`: the default `observability` of every agent, on Node's
+ * `diagnostics_channel`, and `subscribe` to listen to it. Channels are named `agents:<key>`;
+ * `protocol.md` §10 lists their events.
  */
 import { channel, subscribe as listen, unsubscribe } from "node:diagnostics_channel";
 import {
@@ -9,7 +10,7 @@ import {
   type ObservabilityEvent,
 } from "../../core/telemetry/observability.ts";
 
-/** Publishes each event to the channel of its type. Costs next to nothing while nobody listens. */
+/** Publishes each event to the channel of its type. Nearly free without subscribers. */
 export const genericObservability: Observability = {
   emit: (event) => {
     const to = channel(nameOf(channelOf(event.type)));
@@ -17,10 +18,15 @@ export const genericObservability: Observability = {
   },
 };
 
+/** The channels. Each carries the events whose type begins with its key. */
 export type ObservabilityKey =
   "state" | "rpc" | "schedule" | "lifecycle" | "workflow" | "email" | "mcp" | "webhook" | "fiber";
 
-/** Calls `callback` with each event of a channel, in this process. Returns the function that stops it. */
+/**
+ * Calls `callback` with each event of a channel that occurs in this process. Returns a function
+ * that ends the subscription. An error of `callback` is an uncaught exception, as for every
+ * `diagnostics_channel`.
+ */
 export function subscribe(
   key: ObservabilityKey,
   callback: (event: ObservabilityEvent) => void,

@@ -1,27 +1,30 @@
 /**
- * One component's standing with one agent, over renders and sockets: which client is live, what replaces
- * it, when it connects, and who is told of changes. Knows no React; `useAgent` calls it in this order:
- * `make` while rendering, `commit` before anybody's effects, `connect` and `mounted` in effects.
+ * One component's connection to one agent across renders and sockets: which client is live, what
+ * replaces it, when it connects, and which listeners are notified. Independent of React. `useAgent`
+ * calls it in this order: `make` while rendering, `commit` before any effects, `connect` and
+ * `mounted` in effects.
  *
- * 1. Rendering has no effects: a client made there is inert until `commit`.
- * 2. From `commit` on, every call goes to the new client; what waited at the old one moves or rejects.
- * 3. An unmount that is followed at once by a mount (React's strict mode) disturbs nothing.
+ * 1. Rendering has no effects: a client made while rendering is inert until `commit`.
+ * 2. From `commit` on, every call goes to the new client. Work that waits at the old one moves or
+ *    rejects.
+ * 3. An unmount followed at once by a mount (React's strict mode) keeps the connection.
  */
 import { createStubProxy, type AgentCall, type AgentStub } from "../client/index.ts";
 import { addressKey, cacheTtlMs, queryKey, type UseAgentOptions } from "./agentOptions.ts";
 import { HookClient, type HookSession } from "./HookClient.ts";
 import type { Query, QueryCache, QueryEntry, QuerySource } from "./QueryCache.ts";
 
-/** setTimeout's own limit; past it, it fires at once. */
+/** The limit of `setTimeout`; a longer delay fires at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
+/** The session of one component. */
 export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
-  /** Of the latest committed render. */
+  /** The options of the latest committed render. */
   options: UseAgentOptions<State>;
-  /** Stable over renders and sockets. */
+  /** The same function across renders and sockets. */
   readonly call: AgentCall<AgentT>;
   readonly stub: AgentStub<AgentT>;
-  /** Key of the async query whose result the live client runs on; undefined without one. */
+  /** Key of the live client's async query; undefined without one. */
   queryKey: string | undefined;
   readonly #queries: QueryCache;
   readonly #listeners = new Set<() => void>();
@@ -44,18 +47,20 @@ export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
     this.stub = createStubProxy<AgentStub<AgentT>>(call);
   }
 
+  /** Calls `listener` after each visible change. Returns the function that ends this. */
   readonly subscribe = (listener: () => void): (() => void) => {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   };
+  /** Increases with each visible change. */
   readonly version = (): number => this.#version;
 
-  /** The client that calls go to; `or` before any was committed. */
+  /** The client that receives calls; `or` before the first commit. */
   live(or: HookClient<AgentT, State>): HookClient<AgentT, State> {
     return this.#live ?? or;
   }
 
-  /** Rule 1. */
+  /** Makes an inert client for a render (rule 1). */
   make(options: UseAgentOptions<State>): HookClient<AgentT, State> {
     const isAsync = typeof options.query === "function";
     const query = isAsync ? () => this.#nextQuery() : (options.query as Query | undefined);
@@ -66,7 +71,7 @@ export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
     return client;
   }
 
-  /** Rule 2. */
+  /** Makes a client the live one (rule 2). */
   commit(client: HookClient<AgentT, State>, options: UseAgentOptions<State>): void {
     this.options = options;
     const before = this.#live;
@@ -82,6 +87,7 @@ export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
     this.#retired.push(before);
   }
 
+  /** Connects or pauses the client, as wanted, and closes replaced ones. */
   connect(client: HookClient<AgentT, State>, wanted: boolean): void {
     for (const retired of this.#retired.splice(0)) retired.close();
     if (wanted && this.#connected !== client) {
@@ -94,7 +100,7 @@ export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
     }
   }
 
-  /** Gives the unmount. Rule 3. */
+  /** Returns the function for the unmount. Rule 3. */
   mounted(): () => void {
     this.#mounted = true;
     return () => {
@@ -108,21 +114,21 @@ export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
     };
   }
 
-  /** A client has changed what readers see. */
+  /** A client's visible properties have changed. */
   changed(client: HookClient<AgentT, State>): void {
     if (client !== this.#live) return;
     this.#version += 1;
     for (const listener of this.#listeners) listener();
   }
 
-  /** A lost connection may have been lost for its query: the next one asks anew. */
+  /** A connection was lost, possibly because of its query: the next connection queries again. */
   closed(client: HookClient<AgentT, State>): void {
     if (client !== this.#live || !client.shouldReconnect) return;
     if (this.#usedQuery !== undefined && this.queryKey !== undefined)
       this.#queries.drop(this.queryKey, this.#usedQuery);
   }
 
-  /** The socket waits here for its query, before each connection. */
+  /** The socket awaits this before each connection. */
   async #nextQuery(): Promise<Query> {
     const source = querySource(this.options);
     const entry = this.#queries.get(source);
@@ -132,13 +138,13 @@ export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
       this.#watchExpiry(source, entry);
       return query;
     } catch (error) {
-      // PartySocket tries again after its delay, and must not find the same failure.
+      // PartySocket retries after its delay, and must not receive the same failure again.
       this.#queries.drop(source.key, entry);
       throw error;
     }
   }
 
-  /** When the query's result has lived its time: asks again, and reconnects if it reads differently. */
+  /** When the query's result expires: queries again, and reconnects if the result differs. */
   #watchExpiry(source: QuerySource, entry: QueryEntry): void {
     clearTimeout(this.#expiry);
     const leftMs = Math.min(Math.max(entry.expiresAtMs - Date.now(), 0), TIMER_MS_MAX);
@@ -149,7 +155,7 @@ export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
     this.#queries.drop(source.key, before);
     const entry = this.#queries.get(source);
     const client = this.#connected;
-    // A query that fails now leaves the connection as it is; the next connection asks again.
+    // A query that fails here leaves the connection open; the next connection queries again.
     const query = await entry.promise.catch(() => undefined);
     if (query === undefined) return this.#queries.drop(source.key, entry);
     if (client === undefined || client !== this.#connected || source.key !== this.queryKey) return;
@@ -159,7 +165,7 @@ export class AgentSession<AgentT, State> implements HookSession<AgentT, State> {
   }
 }
 
-/** The async query of these options; they must have one. */
+/** The async query of options that have one. */
 export function querySource<State>(options: UseAgentOptions<State>): QuerySource {
   const { query } = options;
   const fetch = typeof query === "function" ? query : () => query ?? {};

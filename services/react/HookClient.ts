@@ -1,7 +1,7 @@
 /**
- * The client that `useAgent` gives a component: an `AgentClient` whose calls and states go through its
- * session's live client, so that an old reference still reaches the agent, and whose callbacks are those
- * of the latest render. Made inert; the session connects it.
+ * The client that `useAgent` returns: an `AgentClient` whose calls and states go through the
+ * session's live client, so that an old reference still reaches the agent. Its callbacks are those
+ * of the latest render. It is made inert; the session connects it.
  */
 import { camelCaseToKebabCase } from "../../schemas/kebabCase.ts";
 import {
@@ -20,27 +20,28 @@ import {
 } from "./agentOptions.ts";
 import type { Query } from "./QueryCache.ts";
 
-/** What a client needs of the session that made it; `AgentSession` implements it. */
+/** The part of its session that a client uses; `AgentSession` implements it. */
 export interface HookSession<AgentT, State> {
-  /** Of the latest committed render. */
+  /** The options of the latest committed render. */
   readonly options: UseAgentOptions<State>;
   readonly call: AgentCall<AgentT>;
   readonly stub: AgentStub<AgentT>;
-  /** The client that calls go to; `or` before any was committed. */
+  /** The client that receives calls; `or` before the first commit. */
   live(or: HookClient<AgentT, State>): HookClient<AgentT, State>;
-  /** The client has changed what readers see. */
+  /** The client's visible properties have changed. */
   changed(client: HookClient<AgentT, State>): void;
   /** The client's connection has closed. */
   closed(client: HookClient<AgentT, State>): void;
 }
 
+/** One socket of a session. */
 export class HookClient<AgentT = unknown, State = StateOf<AgentT>> extends AgentClient<
   AgentT,
   State
 > {
-  /** Root first, the agent itself last. */
+  /** The agent's path: root first, the agent itself last. */
   readonly chain: ReadonlyArray<PathStep>;
-  /** `call` of this very client. */
+  /** `call` of this client, not of the session. */
   readonly ownCall: AgentClient<AgentT, State>["call"];
   readonly #session: HookSession<AgentT, State>;
 
@@ -58,7 +59,7 @@ export class HookClient<AgentT = unknown, State = StateOf<AgentT>> extends Agent
     this.ownCall = this.call;
     this.call = session.call;
     this.stub = session.stub;
-    // What components know as `path`; PartySocket's own is only read while it is made.
+    // The `path` of the public result. PartySocket reads its own only during construction.
     (this as unknown as { path: unknown }).path = this.chain;
     this.addEventListener("open", (event) => session.options.onOpen?.(event));
     this.addEventListener("close", (event) => {
@@ -69,8 +70,8 @@ export class HookClient<AgentT = unknown, State = StateOf<AgentT>> extends Agent
   }
 
   /**
-   * The socket's URL for `fetch`, its query included (a token may be in it); without one before an
-   * async query has come.
+   * The socket's URL for `fetch`, with its query, which may contain a token. Without the query
+   * before an async query has resolved.
    */
   readonly getHttpUrl = (): string => {
     const url = typeof this._url === "string" ? this._url : this.url || this.roomUrl;
@@ -83,16 +84,18 @@ export class HookClient<AgentT = unknown, State = StateOf<AgentT>> extends Agent
     else live.setState(state);
   }
 
-  /** Shows what the client before showed, while the new connection has nothing yet. */
+  /** Shows the previous client's state until the new connection has one. */
   showAs(before: AgentClient<AgentT, State>): void {
     this.state = before.state;
     this.seq = before.seq;
   }
 
+  /** Passes waiting work to the next client. */
   replaceBy(next: HookClient<AgentT, State>, sameAddress: boolean): void {
     this.handOver(next, sameAddress);
   }
 
+  /** Closes until `reconnect()`. */
   rest(): void {
     this.pause();
   }
@@ -108,7 +111,7 @@ export class HookClient<AgentT = unknown, State = StateOf<AgentT>> extends Agent
   }
 }
 
-/** Callbacks are read when they are due: each render may bring others. */
+/** Callbacks are read when they are called, since each render can replace them. */
 function clientOptions<AgentT, State>(
   session: HookSession<AgentT, State>,
   options: UseAgentOptions<State>,

@@ -1,36 +1,42 @@
 /**
- * The results of async `query` functions, by key. React throws away what a suspended first render made, so
- * what that render waits for must live outside of it: here, once a page.
+ * Caches the results of async `query` functions by key, once per page. React discards everything
+ * that a suspended first render made, so the promise that it waits for must live outside of the
+ * component.
  *
- * 1. Who asks while a query is under way, or its result is fresh, shares it.
- * 2. A result counts as fresh for its time to live from when it came, at least `RENDER_GRACE_MS`.
- * 3. A failed query is forgotten after `RENDER_GRACE_MS`: React renders an error once more, maybe later,
- *    before it believes it, and must find the same failure and not a new query.
+ * 1. Callers share a query that is running and a result that is fresh.
+ * 2. A result is fresh for its time to live after it arrived, at least `RENDER_GRACE_MS`.
+ * 3. A failed query is kept for `RENDER_GRACE_MS`: React renders once more before it reports an
+ *    error, and must find the same failure instead of a new query.
  */
+
+/** Parameters of the socket's URL. */
 
 export type Query = Record<string, string | null | undefined>;
 
+/** One query and its result. */
 export interface QueryEntry {
   readonly promise: Promise<Query>;
-  /** Set when it came. */
+  /** The result; undefined while the query runs, and after a failure. */
   value: Query | undefined;
-  /** Milliseconds since the epoch; Infinity while under way. */
+  /** Milliseconds since the epoch; Infinity while the query runs. */
   expiresAtMs: number;
 }
 
+/** How to run a query. */
 export interface QuerySource {
   readonly key: string;
   readonly fetch: () => Query | Promise<Query>;
   readonly ttlMs: number;
 }
 
-/** A render that waited for a result must find it again, whatever its time to live. */
+/** Milliseconds. A render that waited for a result must find it, whatever its time to live. */
 const RENDER_GRACE_MS = 1_000;
 
+/** The cache of one page. */
 export class QueryCache {
   readonly #entries = new Map<string, QueryEntry>();
 
-  /** The entry of this key, asked for now unless there is a fresh one. */
+  /** The fresh entry of this key, or a new one whose query starts now. */
   get({ key, fetch, ttlMs }: QuerySource): QueryEntry {
     const found = this.#entries.get(key);
     if (found !== undefined && Date.now() < found.expiresAtMs) return found;
@@ -50,7 +56,7 @@ export class QueryCache {
     return entry;
   }
 
-  /** Forgets the entry, if it is still this one: somebody else may have asked anew already. */
+  /** Removes the entry if it is still this one; another caller may have replaced it. */
   drop(key: string, entry: QueryEntry): void {
     if (this.#entries.get(key) === entry) this.#entries.delete(key);
   }

@@ -1,6 +1,6 @@
 /**
- * What `useAgent` takes, and what of it makes a socket: two renders whose socket options read alike share
- * one socket; the address among them says whether what waits may move to a new one.
+ * The options of `useAgent`, and the part of them that determines a socket. Two renders with equal
+ * socket options share one socket. Waiting calls move to a new socket only if its address is equal.
  */
 import type { AgentAddress } from "../client/agentAddress.ts";
 import type { AgentClientEvents, AgentClientOptions } from "../client/index.ts";
@@ -10,12 +10,15 @@ import type { Query } from "./QueryCache.ts";
 
 /** One step of an address: an agent's class and name. */
 export interface PathStep {
+  /** Class of the agent, as `RepoAgent` or as `repo-agent`. */
   readonly agent: string;
+  /** Name of the instance. */
   readonly name: string;
 }
 
-/** The agent's MCP servers and what they offer (`protocol.md` §2.1). */
+/** The agent's MCP servers with their tools, prompts and resources (`protocol.md` §2.1). */
 export interface McpServersState {
+  /** The servers by id. */
   readonly servers: Readonly<
     Record<
       string,
@@ -30,31 +33,45 @@ export interface McpServersState {
       }
     >
   >;
+  /** The tools of all servers. */
   readonly tools: ReadonlyArray<{ readonly serverId: string; readonly name: string }>;
+  /** The prompts of all servers. */
   readonly prompts: ReadonlyArray<{ readonly serverId: string; readonly name: string }>;
+  /** The resources of all servers. */
   readonly resources: ReadonlyArray<{ readonly serverId: string; readonly uri: string }>;
 }
 
+/**
+ * Options of `useAgent`: those of `AgentClient`, with `host` optional (default: the page's), and
+ * more.
+ */
 export type UseAgentOptions<State = unknown> = Omit<
   AgentClientOptions<State>,
   "host" | "query" | keyof AgentAddress
 > &
   AgentAddress & {
-    /** An object; or a function asked before each connection, for which the component suspends once. */
+    /**
+     * Parameters of the URL; or a function that is called before each connection, for which the
+     * component suspends once.
+     */
     readonly query?: Query | (() => Promise<Query>) | undefined;
-    /** What an async query depends on: a change asks it again. */
+    /** Dependencies of an async query: a change runs it again. */
     readonly queryDeps?: ReadonlyArray<unknown> | undefined;
-    /** Milliseconds for which an async query's result is good; default 5 minutes. */
+    /** Milliseconds for which an async query's result is used. Default 300,000 (5 minutes). */
     readonly cacheTtl?: number | undefined;
-    /** False: not connected. Default true. */
+    /** Whether the hook connects. Default true. */
     readonly enabled?: boolean | undefined;
-    /** Sub-agents below the agent, root first; the hook talks to the last. */
+    /** Sub-agents below the agent, root first; the hook connects to the last. Default: none. */
     readonly sub?: ReadonlyArray<PathStep> | undefined;
+    /** Called with the agent's MCP servers, on each connection and change. */
     readonly onMcpUpdate?: ((mcp: McpServersState) => void) | undefined;
+    /** Called when a socket opens. */
     readonly onOpen?: ((event: Event) => void) | undefined;
-    /** Messages of the application: what the protocol did not take for itself. */
+    /** Called with each message of the application, which is not of the protocol. */
     readonly onMessage?: ((event: MessageEvent) => void) | undefined;
+    /** Called when a socket closes. */
     readonly onClose?: ((event: CloseEvent) => void) | undefined;
+    /** Called on an error of a socket. */
     readonly onError?: ((event: Event) => void) | undefined;
   };
 
@@ -73,50 +90,54 @@ const SOCKET_OPTIONS = [
   "reconnectionDelayGrowFactor",
   "debug",
 ] as const;
-/** Handed to the socket too, but no reason for a new one: they can't be compared by what they say. */
+/** Passed to the socket, but no reason for a new one: functions can't be compared by content. */
 const CARRIED_OPTIONS = ["WebSocket", "debugLogger", "disableNameValidation"] as const;
 
-/** Stands for a host while rendering on a server, where nothing ever connects. */
+/** The host while rendering on a server, where nothing connects. */
 const NO_HOST = "server-side.invalid";
-/** Five minutes, as in the reference. */
+/** Five minutes, the reference's value. */
 const CACHE_TTL_MS_DEFAULT = 5 * 60 * 1000;
 
-/** Of any state: nothing here looks at the callbacks. */
+/** Options of any state type: this file does not call the callbacks. */
 type Options = UseAgentOptions<never>;
 
-/** What the socket itself is made with. */
+/** The options of the socket itself. */
 export type SocketOptions = Omit<AgentClientOptions, keyof AgentClientEvents<unknown> | "query">;
 
 const pick = (options: Options, names: ReadonlyArray<string>): ReadonlyArray<unknown> =>
   names.map((name) => (options as unknown as Readonly<Record<string, unknown>>)[name]);
 
-/** Equal for options that reach the same agent at the same place. */
+/** Equal for options with the same address. */
 export const addressKey = (options: Options): string =>
   JSON.stringify(pick(options, ADDRESS_OPTIONS));
 
-/** Equal for options that one socket serves. An async query is asked per connection: no part of it. */
+/**
+ * Equal for options that share a socket. Of an async query only its key counts, as it runs per
+ * connection.
+ */
 export function socketKey(options: Options): string {
   const query = typeof options.query === "function" ? queryKey(options) : options.query;
   return JSON.stringify([...pick(options, SOCKET_OPTIONS), query]);
 }
 
-/** Equal for async queries that share their results. */
+/** Equal for async queries that share a result. */
 export const queryKey = ({ agent, name, sub, queryDeps }: Options): string =>
   JSON.stringify([camelCaseToKebabCase(agent), name ?? DEFAULT_NAME, sub ?? [], queryDeps ?? []]);
 
+/** Time to live of an async query's result, in milliseconds. */
 export const cacheTtlMs = ({ cacheTtl }: Options): number => cacheTtl ?? CACHE_TTL_MS_DEFAULT;
 
-/** The agent and the sub-agents below it, root first, as asked for. */
+/** The agent and its sub-agents, root first, as in the options. */
 export const chainOf = ({ agent, name, sub }: Options): ReadonlyArray<PathStep> => [
   { agent, name: name ?? DEFAULT_NAME },
   ...(sub ?? []),
 ];
 
-/** Throws `TypeError` for a path with a leading slash. */
+/** The socket's options. Throws `TypeError` for a path with a leading slash. */
 export function socketOptions(options: Options): SocketOptions {
   const { sub = [], path } = options;
   if (path?.startsWith("/")) throw new TypeError("useAgent: path must not start with a slash");
-  // Sub-agents' names are escaped: the server decodes those, and only those.
+  // Only sub-agents' names are escaped, since the server decodes only those.
   const below = sub.flatMap(({ agent, name }) => [
     "sub",
     camelCaseToKebabCase(agent),

@@ -1,4 +1,4 @@
-/** The package's entry `agents/react`: what a React page imports to talk to an agent. */
+/** The package's entry `agents/react`: the React hook that connects a component to an agent. */
 export { useAgent, type UseAgentResult } from "./useAgent.ts";
 export type { McpServersState, PathStep, UseAgentOptions } from "./agentOptions.ts";
 export type { AgentStub, CallOptions, StreamOptions, UntypedAgentStub } from "../client/index.ts";

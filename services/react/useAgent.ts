@@ -1,6 +1,7 @@
 /**
- * `useAgent`: a component's live connection to an agent (`protocol.md` §4.2). Reads like an `AgentClient`
- * and re-renders when what it shows changes. All that lasts is in `AgentSession`; this file says when.
+ * `useAgent`: a component's live connection to an agent (`protocol.md` §4.2). Returns an
+ * `AgentClient` and re-renders when its visible properties change. `AgentSession` holds what
+ * outlives a render; this file decides when its methods run.
  */
 import { use, useEffect, useInsertionEffect, useMemo, useState, useSyncExternalStore } from "react";
 import type { AgentClient, StateOf } from "../client/index.ts";
@@ -8,24 +9,27 @@ import { socketKey, type PathStep, type UseAgentOptions } from "./agentOptions.t
 import { AgentSession, querySource } from "./AgentSession.ts";
 import { QueryCache } from "./QueryCache.ts";
 
-/** The client, with the address as a chain of agents. `call`, `setState` and `stub` outlive its socket. */
+/**
+ * The client. Its `path` is a chain of agents; `call`, `setState` and `stub` outlive its socket.
+ */
 export type UseAgentResult<AgentT = unknown, State = StateOf<AgentT>> = Omit<
   AgentClient<AgentT, State>,
   "path"
 > & {
-  /** Root first, the agent itself last. */
+  /** The agent's path: root first, the agent itself last. */
   readonly path: ReadonlyArray<PathStep>;
-  /** The socket's URL for `fetch`, its query included. */
+  /** The socket's URL for `fetch`, with its query. */
   readonly getHttpUrl: () => string;
 };
 
-/** Of the page: see `QueryCache` for why no component can keep it. */
+/** One per page: `QueryCache` explains why a component can't hold it. */
 const queries = new QueryCache();
 
 /**
- * Connects to an agent while the component is mounted. `useAgent<RepoAgent>(…)` types the state and the
- * methods, `useAgent<State>(…)` the state alone. Suspends once for an async `query`; throws what that
- * throws. A change of the address, query or socket options makes a new connection.
+ * Connects to an agent while the component is mounted. `useAgent<RepoAgent>(…)` types the state and
+ * the methods, `useAgent<State>(…)` the state alone. Suspends once for an async `query`, and throws
+ * its error. A change of the address, query or socket options opens a new connection. Throws
+ * `TypeError` for options that name no agent, and for a `path` with a leading slash.
  */
 export function useAgent<AgentT = unknown, State = StateOf<AgentT>>(
   options: UseAgentOptions<State>,
@@ -33,10 +37,10 @@ export function useAgent<AgentT = unknown, State = StateOf<AgentT>>(
   const [session] = useState(() => new AgentSession<AgentT, State>(options, queries));
   suspendForQuery(session, options);
   const key = socketKey(options);
-  // The key says all that a client is made of.
+  // The key contains all options that determine a client.
   const client = useMemo(() => session.make(options), [session, key]);
   useSyncExternalStore(session.subscribe, session.version, session.version);
-  // Before any effect of anybody may call: they must reach this render's agent.
+  // Runs before all effects, whose calls must reach this render's agent.
   useInsertionEffect(() => session.commit(client, options));
   useEffect(() => session.mounted(), [session]);
   const wanted = options.enabled !== false && options.startClosed !== true;
@@ -44,15 +48,16 @@ export function useAgent<AgentT = unknown, State = StateOf<AgentT>>(
   return client as unknown as UseAgentResult<AgentT, State>;
 }
 
-/** What React reads as come already: for a render that has nothing to wait for. */
+/** A promise that React treats as settled, for a render that waits for nothing. */
 const SETTLED = Object.assign(Promise.resolve(), {
   status: "fulfilled" as const,
   value: undefined,
 });
 
 /**
- * Only for a query that this component does not run on yet: later ones the socket waits for. `use` is
- * called either way: React warns of a component that suspended by it and then comes without.
+ * Suspends for the first query of this component only; later ones delay the socket, not the render.
+ * `use` is called in any case: React warns about a component that suspended by `use` and later
+ * renders without it.
  */
 function suspendForQuery<AgentT, State>(
   session: AgentSession<AgentT, State>,

@@ -1,13 +1,14 @@
 /**
- * `agents/schedule`: free text into a schedule, by a language model's structured output
- * (`interface.md` §4.6, `protocol.md` §11). `getSchedulePrompt` tells the model what to give,
- * `scheduleSchema` checks what it gave, and an agent's `scheduleFrom(result, callback)` schedules it.
+ * `agents/schedule`: turns free text into a schedule with a language model's structured output
+ * (`interface.md` §4.6, `protocol.md` §11). `getSchedulePrompt` instructs the model,
+ * `scheduleSchema` checks its output, and an agent's `scheduleFrom(result, callback)` schedules the
+ * result.
  */
 import { z } from "zod";
 
 /**
- * What the model is asked for: what is to be done, and when. OpenAI's strict mode refuses a union like
- * `when`: pass `strictJsonSchema: false` there.
+ * The model's output: the task, and when it is due. OpenAI's strict mode refuses a union like
+ * `when`: pass `strictJsonSchema: false` there. `parse` throws a `ZodError` for any other output.
  */
 export const scheduleSchema = z.object({
   description: z.string().describe("What is to be done, without the words that say when"),
@@ -28,10 +29,23 @@ export const scheduleSchema = z.object({
   ]),
 });
 
-/** What `scheduleSchema` gives: the argument of `scheduleFrom`. */
-export type Schedule = z.infer<typeof scheduleSchema>;
+/**
+ * A schedule as the model describes it: the output of `scheduleSchema`, the argument of
+ * `scheduleFrom`.
+ */
+export type ParsedSchedule = z.infer<typeof scheduleSchema>;
 
-/** The instructions for the model; the user's text goes after them. `date` is the now that "tomorrow" is counted from. */
+/**
+ * The reference's name for `ParsedSchedule`, kept for apps that import it.
+ *
+ * @deprecated Use `ParsedSchedule`: in `agents`, `Schedule` is a stored schedule.
+ */
+export type Schedule = ParsedSchedule;
+
+/**
+ * The instructions for the model; the user's text follows them. `date` is the current time, from
+ * which "tomorrow" is counted.
+ */
 export const getSchedulePrompt = ({ date }: { readonly date: Date }): string =>
   `You turn a request in plain words into one schedule entry. The time now is ${date.toUTCString()}.
 

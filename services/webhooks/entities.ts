@@ -16,7 +16,7 @@ import {
 } from "../../core/webhook/WebhookRoute.ts";
 import { AGENT_NAME_BYTES_MAX } from "../../schemas/Address.ts";
 import { isSubAgentName } from "../../schemas/AgentPath.ts";
-import { parsedBody, valueAt } from "./ParsedBody.ts";
+import { parsedBody, valueAt } from "./verifier/ParsedBody.ts";
 import { slug, type Transform } from "./slug.ts";
 
 /** Options of `body`, `path` and `header`. */

@@ -3,17 +3,17 @@
  * `unsigned`, which verifies nothing.
  */
 import { InvalidWebhook, type Verifier } from "../../core/webhook/WebhookRoute.ts";
-import { parseTemplate } from "./signedBytes.ts";
+import { parseTemplate } from "./verifier/signedBytes.ts";
 import {
   DEADLINE_MS_DEFAULT,
   TOLERANCE_SECONDS_DEFAULT,
   type DetailFields,
   type SignatureScheme,
-} from "./SignatureScheme.ts";
-import type { SignatureEncoding } from "./Signatures.ts";
-import type { TimestampUnit } from "./timestamp.ts";
-import { valuesOf, verified, type DetailHeaders } from "./verified.ts";
-import { verifierOf, type TimestampedOptions, type UrlOptions } from "./verifierOf.ts";
+} from "./verifier/SignatureScheme.ts";
+import type { SignatureEncoding } from "./verifier/Signatures.ts";
+import type { TimestampUnit } from "./verifier/timestamp.ts";
+import { valuesOf, verified, type DetailHeaders } from "./verifier/verified.ts";
+import { verifierOf, type TimestampedOptions, type UrlOptions } from "./verifier/verifierOf.ts";
 
 /** The place of an event's id or type: a header, or a dotted path in the body. */
 export type DetailSource = { readonly header: string } | { readonly field: string };

@@ -19,10 +19,10 @@ export {
   type UnsignedOptions,
 } from "./hmac.ts";
 export { sign, type Sign, type SignOptions } from "./sign.ts";
-export type { Secret } from "./Secrets.ts";
-export type { SignatureEncoding } from "./Signatures.ts";
-export type { TimestampUnit } from "./timestamp.ts";
-export type { TimestampedOptions, UrlOptions, VerifierOptions } from "./verifierOf.ts";
+export type { Secret } from "./verifier/Secrets.ts";
+export type { SignatureEncoding } from "./verifier/Signatures.ts";
+export type { TimestampUnit } from "./verifier/timestamp.ts";
+export type { TimestampedOptions, UrlOptions, VerifierOptions } from "./verifier/verifierOf.ts";
 export {
   InvalidWebhook,
   type BatchItem,

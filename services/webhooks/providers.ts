@@ -8,8 +8,8 @@
  * To add a provider:
  *
  * 1. Write `export const acme = provider<VerifierOptions>({ … })` in the file for its scheme, with
- *    the documentation's address. `SignatureScheme` explains each field. `agents/webhooks` exports
- *    it, and `sign.acme` signs for it, without further code.
+ *    the documentation's address. `verifier/SignatureScheme` explains each field. `agents/webhooks`
+ *    exports it, and `sign.acme` signs for it, without further code.
  * 2. Add requests that the provider or its library signed to `test/webhooks/vendors.test.ts`, and
  *    the provider to `test/webhooks/everyProvider.ts`.
  * 3. Add its row to the table in `docs/guides/webhooks.md`.

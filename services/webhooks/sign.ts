@@ -6,15 +6,15 @@
 import { randomUUID } from "node:crypto";
 import { InvalidWebhook } from "../../core/webhook/WebhookRoute.ts";
 import { hmacScheme, type HmacScheme } from "./hmac.ts";
-import { signingKeyOf } from "./keyOf.ts";
+import { signingKeyOf } from "./verifier/keyOf.ts";
 import * as providers from "./providers.ts";
 import { HUBSPOT_VERSIONS } from "./providers/hubspot.ts";
 import { PAYPAL_HOSTS } from "./providers/PaypalCertificates.ts";
 import { schemeOf, type Provider } from "./providers/Provider.ts";
-import type { SignatureScheme } from "./SignatureScheme.ts";
-import { signatureOf } from "./Signatures.ts";
-import { parseTemplate, signedBytes, sortedForm } from "./signedBytes.ts";
-import { formatTimestamp } from "./timestamp.ts";
+import type { SignatureScheme } from "./verifier/SignatureScheme.ts";
+import { signatureOf } from "./verifier/Signatures.ts";
+import { parseTemplate, signedBytes, sortedForm } from "./verifier/signedBytes.ts";
+import { formatTimestamp } from "./verifier/timestamp.ts";
 
 /** Options of a signer. */
 export interface SignOptions {

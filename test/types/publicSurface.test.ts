@@ -17,12 +17,20 @@ import {
   type Connection,
   type ConnectionContext,
   type QueueItem,
+  type LogShape,
   type Schedule,
+  type SqlParameter,
+  type SqlRow,
+  type SqlValue,
   type StateSource,
   type StreamingResponse,
 } from "agents";
 import { subscribe } from "agents/observability";
-import { getSchedulePrompt } from "agents/schedule";
+import {
+  getSchedulePrompt,
+  type ParsedSchedule,
+  type Schedule as ReferenceSchedule,
+} from "agents/schedule";
 import {
   body,
   constant,
@@ -95,7 +103,15 @@ class Orders extends Agent<Env, State, Props> {
       n: number;
     }>`SELECT id, n FROM t WHERE n > ${1} AND b = ${true}`;
     expectTypeOf(rows).toEqualTypeOf<Array<{ id: string; n: number }>>();
-    // @ts-expect-error: a parameter is text, a number, a boolean or null
+    expectTypeOf(this.sql`SELECT 1 AS n`).toEqualTypeOf<SqlRow[]>();
+    expectTypeOf<SqlRow[string]>().toEqualTypeOf<null | number | string | Uint8Array>();
+    expectTypeOf<SqlRow[string] | bigint>().toEqualTypeOf<SqlValue>();
+    expectTypeOf<boolean | bigint>().toExtend<SqlParameter>();
+    const [first] = this.sql`SELECT 1 AS flag`;
+    // @ts-expect-error: SQLite has no booleans: they come back as numbers
+    const flag: boolean = first!["flag"]!;
+    void flag;
+    // @ts-expect-error: a parameter is text, a number, a boolean, bytes or null
     void this.sql`SELECT ${{ an: "object" }}`;
   }
   async jobs(): Promise<void> {
@@ -104,6 +120,10 @@ class Orders extends Agent<Env, State, Props> {
     expectTypeOf(await this.schedule(new Date(), "later", { a: 1 })).toEqualTypeOf<
       Schedule<{ a: number }>
     >();
+    expectTypeOf(await this.schedule(60, "later", "soon")).toEqualTypeOf<Schedule<string>>();
+    expectTypeOf(
+      await this.schedule(new Date() as Date | number | string, "later", 1),
+    ).toEqualTypeOf<Schedule<number>>();
     expectTypeOf(await this.schedule("* * * * *", "later")).toEqualTypeOf<Schedule<unknown>>();
     expectTypeOf(await this.scheduleEvery(5, "later", 1)).toEqualTypeOf<Schedule<number>>();
     expectTypeOf(await this.getScheduleById<string>("x")).toEqualTypeOf<
@@ -199,6 +219,11 @@ async function compiled(env: Env, request: Request): Promise<void> {
   void routeAgentRequest(request, env, { onBeforeRequest: () => "no" });
   expectTypeOf(getCurrentAgent<Orders>().agent).toEqualTypeOf<Orders | undefined>();
   expectTypeOf(new SqlError("SELECT", null).query).toEqualTypeOf<string>();
+  expectTypeOf<ReferenceSchedule>().toEqualTypeOf<ParsedSchedule>();
+  expectTypeOf<ParsedSchedule>().toExtend<Parameters<Orders["scheduleFrom"]>[0]>();
+  // @ts-expect-error: a stored schedule is something else
+  expectTypeOf<Schedule>().toExtend<ParsedSchedule>();
+  expectTypeOf<Orders["log"]>().toEqualTypeOf<LogShape>();
   expectTypeOf(getSchedulePrompt({ date: new Date() })).toEqualTypeOf<string>();
   expectTypeOf(subscribe("rpc", (event) => void event.type)).toEqualTypeOf<() => void>();
   // @ts-expect-error: no such channel

@@ -2,7 +2,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Verdict } from "../../core/webhook/WebhookRoute.ts";
-import { jsonElements } from "../../services/webhooks/jsonElements.ts";
+import { jsonElements } from "../../services/webhooks/verifier/jsonElements.ts";
 import { providers, sentBy } from "./everyProvider.ts";
 import { verdictOf } from "./requests.ts";
 

@@ -1,7 +1,7 @@
 /** `hmacOf` makes what `createHmac` makes, for every hash, encoding, and length of key and message. */
 import { createHmac, createSecretKey, randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
-import { hmacOf, type HmacHash } from "../../services/webhooks/hmacOf.ts";
+import { hmacOf, type HmacHash } from "../../services/webhooks/verifier/hmacOf.ts";
 
 const HASHES = ["sha1", "sha256", "sha512"] as const;
 /** About a block of either kind, and past it: a key that is hashed first. */

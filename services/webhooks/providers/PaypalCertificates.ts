@@ -10,8 +10,8 @@
  */
 import { X509Certificate, type KeyObject } from "node:crypto";
 import type { WebhookRequest } from "../../../core/webhook/WebhookRoute.ts";
-import { NOTHING_WRONG, type Keys, type KeySource } from "../Secrets.ts";
-import { firstValue } from "../verified.ts";
+import { NOTHING_WRONG, type Keys, type KeySource } from "../verifier/Secrets.ts";
+import { firstValue } from "../verifier/verified.ts";
 
 /** The host of the certificates, by environment. */
 export const PAYPAL_HOSTS = { live: "api.paypal.com", sandbox: "api.sandbox.paypal.com" } as const;

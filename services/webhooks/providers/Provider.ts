@@ -4,8 +4,8 @@
  * rows with `schemeOf`, so that a new provider can be signed for without another line of code.
  */
 import type { Verifier } from "../../../core/webhook/WebhookRoute.ts";
-import type { SignatureScheme } from "../SignatureScheme.ts";
-import { verifierOf, type SchemeOptions } from "../verifierOf.ts";
+import type { SignatureScheme } from "../verifier/SignatureScheme.ts";
+import { verifierOf, type SchemeOptions } from "../verifier/verifierOf.ts";
 
 const SCHEME: unique symbol = Symbol("scheme");
 

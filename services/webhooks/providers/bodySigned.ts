@@ -5,9 +5,9 @@
  *
  * `providers.ts` says how to add a row. All exports are public.
  */
-import { SCHEME_DEFAULTS } from "../SignatureScheme.ts";
-import type { Secret } from "../Secrets.ts";
-import { verifierOf, type VerifierOptions } from "../verifierOf.ts";
+import { SCHEME_DEFAULTS } from "../verifier/SignatureScheme.ts";
+import type { Secret } from "../verifier/Secrets.ts";
+import { verifierOf, type VerifierOptions } from "../verifier/verifierOf.ts";
 import { intercomHandshake, metaGreeting, probeGreeting } from "./handshakes.ts";
 import { provider } from "./Provider.ts";
 

@@ -6,10 +6,10 @@
  */
 import { createHmac, type KeyObject } from "node:crypto";
 import type { PlainAnswer, WebhookRequest } from "../../../core/webhook/WebhookRoute.ts";
-import { parsedBody, valueAt } from "../ParsedBody.ts";
-import { Secrets, type Secret } from "../Secrets.ts";
-import { sameText } from "../Signatures.ts";
-import type { VerifierParts } from "../verifierOf.ts";
+import { parsedBody, valueAt } from "../verifier/ParsedBody.ts";
+import { Secrets, type Secret } from "../verifier/Secrets.ts";
+import { sameText } from "../verifier/Signatures.ts";
+import type { VerifierParts } from "../verifier/verifierOf.ts";
 
 const answer = (body: string, contentType = "text/plain; charset=utf-8"): PlainAnswer => ({
   status: 200,

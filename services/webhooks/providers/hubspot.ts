@@ -3,13 +3,13 @@
  * weaker: version 2 has no time and is a plain digest; version 1 covers the body only, and someone
  * who has one signed body can make another that begins with it. `sign` signs in each version.
  */
-import { splitQuery } from "../PublicUrl.ts";
+import { splitQuery } from "../verifier/PublicUrl.ts";
 import {
   SCHEME_DEFAULTS,
   TOLERANCE_SECONDS_DEFAULT,
   type SignatureScheme,
-} from "../SignatureScheme.ts";
-import { verifierOf, type TimestampedOptions, type UrlOptions } from "../verifierOf.ts";
+} from "../verifier/SignatureScheme.ts";
+import { verifierOf, type TimestampedOptions, type UrlOptions } from "../verifier/verifierOf.ts";
 import { provider } from "./Provider.ts";
 
 const details = {

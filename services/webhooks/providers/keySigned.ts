@@ -5,9 +5,9 @@
  * `providers.ts` says how to add a row. All exports are public.
  */
 import type { Verifier } from "../../../core/webhook/WebhookRoute.ts";
-import type { Secret } from "../Secrets.ts";
-import { SCHEME_DEFAULTS, type SignatureScheme } from "../SignatureScheme.ts";
-import { verifierOf, type TimestampedOptions } from "../verifierOf.ts";
+import type { Secret } from "../verifier/Secrets.ts";
+import { SCHEME_DEFAULTS, type SignatureScheme } from "../verifier/SignatureScheme.ts";
+import { verifierOf, type TimestampedOptions } from "../verifier/verifierOf.ts";
 import { discordHandshake } from "./handshakes.ts";
 import { provider } from "./Provider.ts";
 

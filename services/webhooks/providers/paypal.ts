@@ -8,9 +8,9 @@
  * last retry.
  */
 import { InvalidWebhook } from "../../../core/webhook/WebhookRoute.ts";
-import { Secrets, type Secret } from "../Secrets.ts";
-import { SCHEME_DEFAULTS } from "../SignatureScheme.ts";
-import { verifierOf, type TimestampedOptions, type VerifierParts } from "../verifierOf.ts";
+import { Secrets, type Secret } from "../verifier/Secrets.ts";
+import { SCHEME_DEFAULTS } from "../verifier/SignatureScheme.ts";
+import { verifierOf, type TimestampedOptions, type VerifierParts } from "../verifier/verifierOf.ts";
 import { PAYPAL_HOSTS, PaypalCertificates } from "./PaypalCertificates.ts";
 import { provider } from "./Provider.ts";
 

@@ -9,8 +9,8 @@ import {
   SCHEME_DEFAULTS,
   TOLERANCE_SECONDS_DEFAULT,
   type SignatureScheme,
-} from "../SignatureScheme.ts";
-import type { TimestampedOptions } from "../verifierOf.ts";
+} from "../verifier/SignatureScheme.ts";
+import type { TimestampedOptions } from "../verifier/verifierOf.ts";
 import { slackHandshake, zoomHandshake } from "./handshakes.ts";
 import { provider } from "./Provider.ts";
 

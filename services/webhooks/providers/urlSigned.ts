@@ -6,9 +6,9 @@
  * `providers.ts` says how to add a row. All exports are public.
  */
 import { parse as parseQuery, stringify as formatQuery } from "node:querystring";
-import { splitQuery } from "../PublicUrl.ts";
-import { SCHEME_DEFAULTS } from "../SignatureScheme.ts";
-import type { UrlOptions, VerifierOptions } from "../verifierOf.ts";
+import { splitQuery } from "../verifier/PublicUrl.ts";
+import { SCHEME_DEFAULTS } from "../verifier/SignatureScheme.ts";
+import type { UrlOptions, VerifierOptions } from "../verifier/verifierOf.ts";
 import { provider } from "./Provider.ts";
 
 /**

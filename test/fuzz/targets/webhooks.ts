@@ -5,7 +5,7 @@
 import { RouteTable } from "../../../core/webhook/RouteTable.ts";
 import { InvalidWebhook, type WebhookRequest } from "../../../core/webhook/WebhookRoute.ts";
 import { body, header, path, sign, slug, unsigned, webhook } from "../../../services/webhooks/index.ts"; // prettier-ignore
-import { jsonElements } from "../../../services/webhooks/jsonElements.ts";
+import { jsonElements } from "../../../services/webhooks/verifier/jsonElements.ts";
 import * as everyProvider from "../../webhooks/everyProvider.ts";
 import { NOW_MS, requestOf } from "../../webhooks/requests.ts";
 import { Broken, joined, partsOf, pure, type FuzzTarget } from "../Target.ts";

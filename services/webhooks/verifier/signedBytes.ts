@@ -6,7 +6,7 @@
  * `{crc32}`: the body's CRC-32 in decimal; `{webhook}`: the id of the webhook at the provider.
  */
 import { crc32 } from "node:zlib";
-import { InvalidWebhook } from "../../core/webhook/WebhookRoute.ts";
+import { InvalidWebhook } from "../../../core/webhook/WebhookRoute.ts";
 import type { Message } from "./Signatures.ts";
 
 /** The values of a template's placeholders. */

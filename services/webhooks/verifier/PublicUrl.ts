@@ -7,7 +7,7 @@
  *   query as they came.
  * - A whole URL: that URL, followed by the request's query unless it has one.
  */
-import { InvalidWebhook, type WebhookRequest } from "../../core/webhook/WebhookRoute.ts";
+import { InvalidWebhook, type WebhookRequest } from "../../../core/webhook/WebhookRoute.ts";
 
 const ORIGIN = /^https?:\/\/[^/?#\s]+$/i;
 const WHOLE = /^https?:\/\/[^/?#\s]+[/?][^#\s]*$/i;

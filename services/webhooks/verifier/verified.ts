@@ -4,13 +4,13 @@
  * signature is verified.
  */
 import { createHash } from "node:crypto";
-import { itemRequest } from "../../core/webhook/itemRequest.ts";
+import { itemRequest } from "../../../core/webhook/itemRequest.ts";
 import type {
   BatchItem,
   EventDetails,
   Verdict,
   WebhookRequest,
-} from "../../core/webhook/WebhookRoute.ts";
+} from "../../../core/webhook/WebhookRoute.ts";
 import { jsonElements } from "./jsonElements.ts";
 import { parsedBody, valueAt } from "./ParsedBody.ts";
 import type { DetailFields, SignatureHeaders, SignatureScheme } from "./SignatureScheme.ts";

@@ -4,7 +4,7 @@
  * one file per kind of signature; the header of `providers.ts` says how to add one.
  */
 import type { KeyObject } from "node:crypto";
-import type { PlainAnswer, WebhookRequest } from "../../core/webhook/WebhookRoute.ts";
+import type { PlainAnswer, WebhookRequest } from "../../../core/webhook/WebhookRoute.ts";
 import type { SecretFormat } from "./keyOf.ts";
 import type { Algorithm, PublicKeyAlgorithm, SignatureEncoding } from "./Signatures.ts";
 import type { TimestampUnit } from "./timestamp.ts";

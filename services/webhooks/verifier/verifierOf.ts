@@ -16,7 +16,7 @@ import {
   type Verdict,
   type Verifier,
   type WebhookRequest,
-} from "../../core/webhook/WebhookRoute.ts";
+} from "../../../core/webhook/WebhookRoute.ts";
 import { isPublic } from "./keyOf.ts";
 import { PublicUrl } from "./PublicUrl.ts";
 import { Secrets, type KeySource, type Secret } from "./Secrets.ts";

@@ -13,7 +13,7 @@ import {
   InvalidWebhook,
   type SecretsCheck,
   type WebhookRequest,
-} from "../../core/webhook/WebhookRoute.ts";
+} from "../../../core/webhook/WebhookRoute.ts";
 import { isPublic, keyOf, type SecretFormat } from "./keyOf.ts";
 
 /** The name of an environment variable that holds a secret, or the secret itself as `{ value }`. */

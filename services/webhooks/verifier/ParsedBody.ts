@@ -8,7 +8,7 @@
  * 2. Only own properties of objects and indexes of arrays are followed. A body's `__proto__` or
  *    `constructor` is data; JavaScript's own are out of reach.
  */
-import type { WebhookRequest } from "../../core/webhook/WebhookRoute.ts";
+import type { WebhookRequest } from "../../../core/webhook/WebhookRoute.ts";
 
 /** The result of parsing one body. */
 export type ParsedBody =
