@@ -88,7 +88,7 @@ type CallHead =
     }
   /**
    * Asks whether this upgrade is for the agent itself or for a sub-agent that its URL names.
-   * Answered `taken`, or as a `fetch` (`core/turn/subAgentCalls`).
+   * Answered `taken`, or as a `fetch` (`core/runtime/subAgentCalls`).
    */
   | {
       readonly kind: "gate";

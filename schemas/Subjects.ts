@@ -1,6 +1,6 @@
 /**
  * Every subject and stream name of an installation, from its namespace (default `agents`) and the
- * number of its stream groups. `docs/architecture.md` has the table; `Address` has the token codec.
+ * number of its stream groups. `docs/internals/streams-and-formats.md` has the table; `Address` has the token codec.
  * No other file spells a subject.
  *
  * Stream groups: inbox, timers, journal and snapshots are one stream each, or several. Shard `s`
@@ -194,6 +194,12 @@ export class Subjects {
   /** Frames for the sockets of one gateway; `topic` is `frame` or `reply`. */
   gateway(gateway: string, topic: "frame" | "reply" | "census"): string {
     return `${this.namespace}.gateway.${encodeToken(gateway)}.${topic}`;
+  }
+  /** Whether a gateway awaits answers on the subject: the only subjects that hosts answer inputs on. */
+  isGatewayReply(subject: string): boolean {
+    const [namespace, kind, gateway, topic, ...more] = subject.split(".");
+    const isReply = namespace === this.namespace && kind === "gateway" && topic === "reply";
+    return isReply && gateway !== "" && more.length === 0;
   }
 
   /**

@@ -1,7 +1,7 @@
 /**
- * The part of `Agent` that receives and sends mail (`interface.md` §6.6, `protocol.md` §8):
+ * The part of `Agent` that receives and sends mail (`interface.md` §4.3, §6.2, `protocol.md` §8):
  * `onEmail`, `replyToEmail`, `sendEmail`. Between `AgentWorkflows` and `Agent` in the chain of
- * classes. Outgoing mail waits in the agent (`core/mail/MailLane`) until a relay accepts it.
+ * classes. Outgoing mail waits in the agent (`core/outgoing/MailLane`) until a relay accepts it.
  */
 import { camelCaseToKebabCase } from "../../schemas/Address.ts";
 import type { AgentEmail } from "../mail/AgentEmail.ts";

@@ -1,7 +1,7 @@
 /**
  * The part of `Agent` that starts workflows and tracks them (`protocol.md` §7). Between `AgentJobs`
  * and `AgentMail` in the chain of classes. An instance is an actor of its own
- * (`core/workflow/WorkflowRun`); the agent's table `cf_agents_workflows` holds what it knows of its
+ * (`core/runtime/WorkflowRun`); the agent's table `cf_agents_workflows` holds what it knows of its
  * instances.
  *
  * 1. Starts and events leave through the signal lane: durable with the turn that sends them, in the

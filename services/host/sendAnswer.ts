@@ -13,7 +13,10 @@ export function sendAnswer(
   answer: InputAnswer,
   body: Uint8Array | string,
 ): void {
-  const { bus, blobs, time, log } = services;
+  const { bus, blobs, time, log, config } = services;
+  // The envelope names the subject, and logins that only store inputs write envelopes.
+  if (!config.subjects.isGatewayReply(subject))
+    return log.warn("an input's answer is not sent: no gateway awaits it", { subject });
   const bytes = typeof body === "string" ? encoder.encode(body) : body;
   const data = encodeMessage(answer, bytes);
   if (data.length <= bus.payloadBytesMax) return bus.publish(subject, data);

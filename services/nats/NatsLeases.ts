@@ -137,13 +137,15 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
     { stream, prefix, filter }: LeaseBucket,
     keyPrefix: string,
   ): Promise<Lease[]> => {
-    const live: StoredMessage[] = [];
+    // By subject: a lease that is renewed while the bucket is read comes a second time.
+    const last = new Map<string, StoredMessage>();
     let newestMs = 0;
     for await (const found of nats.reader.messages(stream, filter, { fromSeq: 1 })) {
       newestMs = Math.max(newestMs, found.storedMs);
-      if (isLive(found) && leaseKey(found.subject, prefix).startsWith(keyPrefix)) live.push(found);
+      if (leaseKey(found.subject, prefix).startsWith(keyPrefix)) last.set(found.subject, found);
     }
-    return live
+    return [...last.values()]
+      .filter(isLive)
       .filter(({ storedMs }) => !isOver(storedMs, newestMs, nats.leaseTtlMs))
       .map((found) => leaseOf(found, prefix));
   };

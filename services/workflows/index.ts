@@ -1,7 +1,7 @@
 /**
  * `agents/workflows`: durable work in several steps (`protocol.md` §7). Export a subclass of
  * `AgentWorkflow` from the module, and start it from an agent with `runWorkflow`;
- * `docs/workflows.md` shows how.
+ * `docs/guides/workflows.md` shows how.
  */
 export {
   AgentWorkflow,
