@@ -108,7 +108,7 @@ export class CommitRig {
       time: this.time.nowMs(),
       method: "POST",
       url: "http://agent/",
-      reply: { subject: "replies", id: `${seq}` },
+      reply: { subject: "agents.gateway.rig.reply", id: `${seq}` },
     } as const;
     const data = this.stored.get(seq) ?? encodeEnvelope(head, new TextEncoder().encode(body));
     this.stored.set(seq, data);
@@ -217,7 +217,7 @@ export class CommitRig {
 
 /** One message on the bus in a few words. */
 function tell(subject: string, data: Uint8Array): string {
-  if (subject === "replies") {
+  if (subject === "agents.gateway.rig.reply") {
     const { head } = decodeMessage<InputAnswer>(data);
     return `answer ${head.id} ${head.status}${head.duplicateOf === undefined ? "" : " duplicate"}`;
   }
