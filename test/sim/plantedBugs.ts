@@ -315,7 +315,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "a batch that was lost counts as stored",
-    caughtBy: 40,
+    caughtBy: 95,
     breaks: ["I1", "I2", "I9"],
     groupsLie: true,
   },
