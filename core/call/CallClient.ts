@@ -139,9 +139,9 @@ export class CallClient {
   }
 
   /**
-   * Rule 2: the shard's owner is lost. `before`: who held the lease until this change. Who gave a
-   * shard up has answered every call that it took, so those that are out then are with its next
-   * owner.
+   * Rule 2: the shard's owner is lost. `before`: the lease's holder until this change. A host
+   * that gives a shard up has answered every call that it took, so calls that are out then are with
+   * the next owner.
    */
   leaseChanged({ key, value, released }: LeaseChange, before: string | undefined): void {
     if (key.startsWith(HOST_KEY)) {

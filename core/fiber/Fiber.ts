@@ -1,7 +1,7 @@
 /**
  * What `runFiber` and `startFiber` take and give (`protocol.md` §5): work of an agent's own that is
- * known to be on, so that it is told of after a crash. The function itself is not kept: what it is
- * to go on from is what it stashed.
+ * known to be on, so that it is reported after a crash. The function itself is not kept: it
+ * continues from what it stashed.
  */
 
 export type FiberStatus = "pending" | "running" | "completed" | "aborted" | "interrupted" | "error";

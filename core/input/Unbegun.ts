@@ -16,7 +16,8 @@
 import type { AgentId } from "../../schemas/Address.ts";
 
 /**
- * Of keys that go elsewhere nothing is heard again: past this the oldest are forgotten, and count.
+ * Keys that another host takes over never come back: past this bound the oldest are forgotten, and
+ * their attempts count.
  */
 const HELD_MAX = 10_000;
 

@@ -7,8 +7,8 @@
 const CR = 0x0d;
 const LF = 0x0a;
 /**
- * Of a head that is looked at: real ones are a few KiB, and a message of one endless head is still
- * stored.
+ * Bytes of a head that are parsed. Real heads are a few KiB, and a message with an endless head is
+ * still stored.
  */
 const HEAD_BYTES_MAX = 256 * 1024;
 /** Lines that become headers: more is no letter but an attack on whoever loops over them. */

@@ -49,8 +49,8 @@ export function readonlyUpgrade(response: Response): Response {
 }
 
 /**
- * Of a sub-agent whose parent answered with `status` instead; the code tells a 4xx (`protocol.md`
- * §2.5).
+ * The refusal of an upgrade to a sub-agent whose parent answered with `status`. The close code
+ * contains a 4xx (`protocol.md` §2.5).
  */
 export function refusedUpgrade(status: number): Response {
   const response = switching();
@@ -73,9 +73,9 @@ export const upgradeRefusal = (response: Response): UpgradeRefusal | undefined =
   refusals.get(response);
 
 /**
- * Of what a module or an agent's stub is given. Whether the caller's own request is a whole
- * handshake was decided before (`core/http/requestHead`): one that is none has no such header, and
- * one that is made by hand need not have the rest.
+ * Whether a request that a module or a stub receives is an upgrade. The server has decided before
+ * whether the caller's request is a whole handshake (`core/http/requestHead`) and drops the header
+ * of one that is not; a request made by hand needs no other header.
  */
 export const isUpgrade = (request: Request): boolean =>
   request.method === "GET" && request.headers.get("upgrade")?.toLowerCase() === "websocket";

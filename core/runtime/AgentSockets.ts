@@ -265,8 +265,8 @@ export const socketKey = (info: { readonly gateway: string; readonly sid: string
   `${info.gateway}/${info.sid}`;
 
 /**
- * Messages below were taken, by this agent or an owner of before. Never back: it would take some
- * again.
+ * Messages with lower numbers were taken, by this agent or by an earlier owner. The number never
+ * decreases, because messages would then run again.
  */
 function skipTo(connection: Connection, next: number | undefined): void {
   const internals = Connection.internals(connection);

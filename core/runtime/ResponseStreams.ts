@@ -1,6 +1,6 @@
 /**
  * Responses of an agent whose bodies are still being made when they are answered. The caller pulls:
- * each pull is a call of its own (`Call`, kind `pull`) that gives what there is, or waits for it;
+ * each pull is a call of its own (`Call`, kind `pull`) that returns what there is, or waits for it;
  * so a slow reader holds the agent's stream back, and each piece passes the output gate.
  *
  * A stream lives while its caller pulls and its agent stays; while it does, the agent does not
