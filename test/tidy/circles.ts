@@ -11,19 +11,13 @@ import type { SourceFile } from "./SourceFile.ts";
 type Graph = ReadonlyMap<string, ReadonlySet<string>>;
 
 const SOURCES = /^(?:schemas|core|services)\//;
-/** Folders with file circles from before this rule: a line goes when its last circle does. */
-const FILES_PENDING = /^services\/(?:gateway|host|memory|nats|webhooks)\//;
-/** `services/cli` and `services/wiring` import each other from before this rule. */
-const FOLDERS = /^(?:schemas|core)(?:\/|$)/;
 
 /** One finding for each circle, at a file that takes part in it. */
 export function circles(files: ReadonlyArray<SourceFile>): Finding[] {
   const imports = importGraph(files.filter(({ path }) => SOURCES.test(path)));
-  const ofFiles = circlesIn(imports).filter(([first]) => !FILES_PENDING.test(first!));
-  const ofFolders = circlesIn(folderGraph(imports)).filter(([first]) => FOLDERS.test(first!));
   return [
-    ...ofFiles.map((circle) => finding(circle[0]!, circle)),
-    ...ofFolders.map((circle) => finding(importer(imports, circle), circle)),
+    ...circlesIn(imports).map((circle) => finding(circle[0]!, circle)),
+    ...circlesIn(folderGraph(imports)).map((circle) => finding(importer(imports, circle), circle)),
   ];
 }
 

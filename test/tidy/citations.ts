@@ -165,23 +165,23 @@ class Index {
 
 /**
  * Words that were retired, each with what is said instead. As identifiers only: comments may quote an
- * older release. `still`: files that keep the word until their own room is done.
+ * older release.
  */
-const RETIRED: ReadonlyArray<readonly [word: RegExp, instead: string, still?: RegExp]> = [
-  [/\w*[pP]arcel\w*/g, "a batch of requests (RequestBatcher)", /^services\/nats\//],
+const RETIRED: ReadonlyArray<readonly [word: RegExp, instead: string]> = [
+  [/\w*[pP]arcel\w*/g, "a batch of requests (RequestBatcher)"],
   [/\w*\bLull\b\w*/g, "DrainWindow"],
   [/\w*Turnstile\w*/g, "PrioritySemaphore"],
   [/\w*Stranded\w*/g, "StallDetector"],
   [/\b(?:bury|buried)\w*/g, "deadLetter"],
   [/\bletGo\w*/g, "hibernate"],
-  [/\w*WebhookOut\w*/g, "PendingWebhook", /^services\/gateway\/PendingWebhook\.ts$/],
+  [/\w*WebhookOut\w*/g, "PendingWebhook"],
   [/\w*AgentSeat\w*/g, "AgentPorts"],
-  [/\w*AgentHome\w*/g, "AgentKeeper"],
+  [/\w*AgentHome\w*/g, "AgentSupervisor"],
 ];
 
 export function retiredWords({ path, code }: SourceFile): Where[] {
   if (!/^(?:schemas|core|services|examples)\//.test(path)) return [];
-  return RETIRED.filter(([, , still]) => still?.test(path) !== true).flatMap(([word, instead]) =>
+  return RETIRED.flatMap(([word, instead]) =>
     [...code.matchAll(word)].map(({ index, 0: found }) =>
       at(code, index, `"${found}" is retired: ${instead}`),
     ),
