@@ -3,13 +3,13 @@
  * `agents`: joins the command line with the adapters and runs it. Adapters are imported when a
  * command needs them, so that `--help` is quick.
  */
-import { readFileSync } from "node:fs";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { processLog } from "../node/ProcessLog.ts";
 import type { Begun, BrokerSettings, Joins } from "../wiring/Joins.ts";
 import { forkWorker } from "../workers/forkWorker.ts";
 import { maskCommandLine } from "./commandLineSecrets.ts";
+import { packageManifest } from "./packageManifest.ts";
 import { runProgram } from "./program.ts";
 import { CliError, EXIT_FAILED } from "./terminal/CliError.ts";
 import { processTerminal } from "./terminal/Terminal.ts";
@@ -50,21 +50,6 @@ function explain(error: unknown): string {
   return error instanceof Error ? (error.stack ?? String(error)) : String(error);
 }
 
-function packageVersion(): string {
-  // The manifest is beside services/ in the sources, and two folders up from dist/services.
-  for (const path of ["../../package.json", "../../../package.json"])
-    try {
-      const manifest = JSON.parse(readFileSync(new URL(path, import.meta.url), "utf8")) as {
-        readonly name?: string;
-        readonly version?: string;
-      };
-      if (manifest.name === "agents") return manifest.version ?? "0.0.0";
-    } catch {
-      continue; // not in this layout
-    }
-  return "0.0.0";
-}
-
 /**
  * For output that is still on its way when a command has ended: the last lines, a server's last
  * messages.
@@ -76,7 +61,7 @@ const args = process.argv.slice(2);
 const warning = maskCommandLine(args);
 if (warning !== undefined) terminal.err(warning);
 try {
-  process.exitCode = await runProgram(args, joins, terminal, packageVersion());
+  process.exitCode = await runProgram(args, joins, terminal, packageManifest().version);
 } catch (error) {
   terminal.err(`agents: ${explain(error)}`);
   process.exitCode = error instanceof CliError ? error.exitCode : EXIT_FAILED;

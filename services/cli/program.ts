@@ -17,6 +17,7 @@ import { addGateway } from "./commands/gateway.ts";
 import { addHistory } from "./commands/history.ts";
 import { addHost } from "./commands/host.ts";
 import { addImport } from "./commands/import.ts";
+import { addInit } from "./commands/init.ts";
 import { addList } from "./commands/list.ts";
 import { addMail } from "./commands/mail.ts";
 import { addProvision } from "./commands/provision.ts";
@@ -34,6 +35,7 @@ type AddCommand = (program: Command, context: CommandContext) => void;
 
 /** In the order of the help: first the groups, then each group's commands. */
 const GROUPS: ReadonlyArray<readonly [heading: string, commands: ReadonlyArray<AddCommand>]> = [
+  ["Starting:", [addInit]],
   ["Serving:", [addDev, addGateway, addHost, addMail, addProvision]],
   [
     "Looking:",

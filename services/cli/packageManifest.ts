@@ -1,0 +1,28 @@
+/** This package's own manifest: its version, and the tools that it is developed with. */
+import { readFileSync } from "node:fs";
+
+const NAME = "turnkeep";
+
+export interface PackageManifest {
+  readonly version: string;
+  /** Version ranges, by package. */
+  readonly devDependencies: Readonly<Record<string, string>>;
+}
+
+/** Version `0.0.0` where the manifest is not found. */
+export function packageManifest(): PackageManifest {
+  // It is two folders above services/cli in the sources, and three above it in dist.
+  for (const path of ["../../package.json", "../../../package.json"])
+    try {
+      const text = readFileSync(new URL(path, import.meta.url), "utf8");
+      const {
+        name,
+        version = "0.0.0",
+        devDependencies = {},
+      } = JSON.parse(text) as Partial<PackageManifest & { readonly name: string }>;
+      if (name === NAME) return { version, devDependencies };
+    } catch {
+      continue; // not in this layout
+    }
+  return { version: "0.0.0", devDependencies: {} };
+}
