@@ -9,7 +9,7 @@ import { processLog } from "../node/ProcessLog.ts";
 import type { Begun, BrokerSettings, Joins } from "../wiring/Joins.ts";
 import { forkWorker } from "../workers/forkWorker.ts";
 import { maskCommandLine } from "./commandLineSecrets.ts";
-import { packageManifest } from "./packageManifest.ts";
+import { packageManifest } from "./init/packageManifest.ts";
 import { runProgram } from "./program.ts";
 import { CliError, EXIT_FAILED } from "./terminal/CliError.ts";
 import { processTerminal } from "./terminal/Terminal.ts";

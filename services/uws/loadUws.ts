@@ -1,5 +1,5 @@
 /**
- * Loads uWebSockets.js, an optional dependency with one native binary for each platform and Node
+ * Loads uWebSockets.js, an optional peer dependency with one native binary for each platform and Node
  * version. It is expected to be missing on other platforms, on Alpine, on a newer Node, or if a
  * team may not install it. The result is then a value with the reason, and httpServerLayer.ts uses
  * node:http instead.
@@ -44,7 +44,8 @@ export const loadUws = (
 const explain = (cause: unknown): UwsUnavailable => {
   const code = (cause as { readonly code?: unknown } | null)?.code;
   if (code === "MODULE_NOT_FOUND") {
-    const message = "uWebSockets.js is not installed (npm install --include=optional)";
+    const message =
+      "uWebSockets.js is not installed (it serves several times as many requests: docs/operations.md)";
     return new UwsUnavailable({ reason: "notInstalled", message });
   }
   const { platform, arch, version } = process;

@@ -11,8 +11,8 @@ export interface PackageManifest {
 
 /** Version `0.0.0` where the manifest is not found. */
 export function packageManifest(): PackageManifest {
-  // It is two folders above services/cli in the sources, and three above it in dist.
-  for (const path of ["../../package.json", "../../../package.json"])
+  // It is three folders up in the sources, and four up in dist.
+  for (const path of ["../../../package.json", "../../../../package.json"])
     try {
       const text = readFileSync(new URL(path, import.meta.url), "utf8");
       const {
