@@ -33,7 +33,12 @@ function check(request: HttpRequest): void {
       throw new Broken(`a header is ${JSON.stringify([name, headers[name]])}`);
   headerRecord(request, REDACTION);
   try {
-    toRequest(request, urlOf(request, undefined), Buffer.alloc(0), () => new AbortController().signal).headers.get("host");
+    toRequest(
+      request,
+      urlOf(request, undefined),
+      Buffer.alloc(0),
+      () => new AbortController().signal,
+    ).headers.get("host");
   } catch (error) {
     if (!(error instanceof TypeError)) throw error; // declared: the gateway answers 400
   }
