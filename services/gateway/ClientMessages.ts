@@ -4,7 +4,7 @@
  * socket, feeds them; `handleCall` on the host receives them.
  *
  * 1. **Order.** An agent takes a message only if its number is the next one, so nothing on the way
- *    (the bus, a slow start, a change of owner) can reorder messages.
+ *    (the bus, a slow start, a change of owner) can reorder messages or leave one out.
  * 2. **No loss**, except by rule 5. A message is kept until the host answers `taken` for it or for
  *    a later one, once their writes are stored. The close is sent after the last message.
  * 3. **No repetition.** A message known to be taken is not sent again. If an answer is missing
@@ -15,8 +15,8 @@
  * 4. **Bounds.** At most `IN_FLIGHT_MAX` messages and about `IN_FLIGHT_BYTES_MAX` are in flight;
  *    `QUEUED_MAX` more, of `QUEUED_BYTES_MAX` in total, wait here.
  * 5. **Poison messages.** A message in flight when its host was lost is sent alone, once more only
- *    (`CallClient`, rule 6). If the next host is lost too, the socket is closed and the agent is
- *    notified. If the client has gone by then, the message is dropped.
+ *    (`CallClient`, rule 6), and not if its client has gone. If the next host is lost too, the
+ *    socket is closed. What is given up takes those behind it along; the agent receives the close.
  * 6. **Errors are final.** If the agent cannot start, or aborts, the socket is closed and nothing
  *    is sent again. If that answer is lost, the host repeats it (`EndedSockets`).
  */
@@ -77,7 +77,7 @@ interface Message {
   readonly tries: CallTries;
 }
 
-/** Rule 5: the client of a poison message has gone. */
+/** Rule 5: the client of a message that may have ended its host has gone. */
 class ClientGone extends Error {}
 
 export class ClientMessages<S extends ClientSocket> {
@@ -97,8 +97,8 @@ export class ClientMessages<S extends ClientSocket> {
   private pipelining = false;
   /** `sendOneByOne` runs. */
   private sendingAlone = false;
-  /** Rule 5: nothing more is taken from the client. */
-  private poisoned = false;
+  /** Rule 5: a message was given up. Those behind it, and new ones, are dropped. */
+  private gaveUp = false;
 
   constructor(socket: S, owner: SocketOwner<S>) {
     this.socket = socket;
@@ -112,7 +112,7 @@ export class ClientMessages<S extends ClientSocket> {
 
   /** Queues a message of the client. Returns false if the queue is full (rule 4). */
   push(data: Uint8Array, text: boolean): boolean {
-    if (this.poisoned) return true;
+    if (this.gaveUp) return true;
     if (this.queued.length >= QUEUED_MAX) return false;
     if (this.queuedBytes + data.length > QUEUED_BYTES_MAX) return false;
     this.queuedBytes += data.length;
@@ -204,7 +204,7 @@ export class ClientMessages<S extends ClientSocket> {
           break;
         }
         const reply = await this.sendAlone(message);
-        if (!this.poisoned) this.dequeue();
+        if (!this.gaveUp) this.dequeue();
         this.pipelining = reply?.kind === "taken" && reply.next !== undefined;
       }
     } catch (error) {
@@ -224,7 +224,7 @@ export class ClientMessages<S extends ClientSocket> {
     owner.onCloseDelivered(socket);
   }
 
-  /** Like `ask`, but also resolves with undefined if rule 5 drops the message. */
+  /** Like `ask`, but also resolves with undefined if the message is given up (rule 5). */
   private async sendAlone(message: Message): Promise<CallReply | undefined> {
     const { data: body, tries } = message;
     const beforeRepeat = (): void => {
@@ -233,11 +233,12 @@ export class ClientMessages<S extends ClientSocket> {
     try {
       return await this.ask(this.callOf(message), { body, tries, beforeRepeat });
     } catch (error) {
-      if (error instanceof ClientGone) return undefined;
-      if (!(error instanceof CallLost)) throw error;
-      this.poisoned = true;
+      const isPoison = error instanceof CallLost;
+      if (!isPoison && !(error instanceof ClientGone)) throw error;
+      this.gaveUp = true;
       this.dropQueued();
-      if (this.socket.gone === undefined) this.owner.onPoisonMessage(this.socket, error);
+      if (isPoison && this.socket.gone === undefined)
+        this.owner.onPoisonMessage(this.socket, error);
       return undefined;
     }
   }

@@ -15,7 +15,7 @@ import type { SimProcess } from "./SimProcess.ts";
 import type { Weather } from "./Weather.ts";
 
 /** Few, so that each host has some and every take-over moves several agents. */
-const SHARDS = 4;
+export const SHARDS = 4;
 /** Short, so that leases run out within a run. */
 export const LEASE_TTL_MS = 1_500;
 
@@ -70,9 +70,12 @@ export class Installation {
     const publish = inbox.publish.bind(inbox);
     inbox.publish = (id, data) => {
       const { key } = decodeEnvelope(data).head;
-      this.observed.copies.set(key, (this.observed.copies.get(key) ?? 0) + 1);
+      const copies = this.observed.copies.get(key);
+      if (copies === undefined) this.observed.copies.set(key, [time.nowMs()]);
+      else copies.push(time.nowMs());
       return publish(id, data);
     };
+    this.watchLeases();
     this.broker.journal.watch(({ id, event }) =>
       weather.trace.add(`stored ${id.class}/${id.name} ${event.seq}`),
     );
@@ -149,6 +152,17 @@ export class Installation {
         this.observed.defects.push(`${process.name}: ${message} ${JSON.stringify(fields)}`);
     };
     return { debug: () => undefined, info: add("info"), warn: add("warn"), error: add("error") };
+  }
+
+  /** Notes each lease that ended sooner than it would have expired, without a release. */
+  private watchLeases(): void {
+    const heldMs = new Map<string, number>();
+    this.broker.leases.watch(({ key, value, released }) => {
+      const atMs = this.time.nowMs();
+      if (value !== undefined) return void heldMs.set(key, atMs);
+      const endsMs = (heldMs.get(key) ?? 0) + LEASE_TTL_MS;
+      if (released !== true && atMs < endsMs) this.observed.leasesCut.push({ key, atMs });
+    });
   }
 
   /** A planted bug: a nak makes its shard wait. */

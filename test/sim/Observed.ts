@@ -92,8 +92,10 @@ export interface Probe {
 
 export class Observed {
   readonly sent = new Map<string, SentWebhook>();
-  /** How often each key was stored in the inbox: a provider asks again, and so does a gateway. */
-  readonly copies = new Map<string, number>();
+  /** When each key was stored in the inbox, by the broker's clock: a provider asks again, and so does a gateway. */
+  readonly copies = new Map<string, number[]>();
+  /** Leases that ended before their time, neither released nor expired: the next owner comes sooner than a lease lives. */
+  readonly leasesCut: Array<{ readonly key: string; readonly atMs: number }> = [];
   /** How often a gateway gave each key to a host without storing it; `ended`: that did not end in the inbox, as far as was heard. */
   readonly offers = new Map<string, { all: number; ended: number }>();
   readonly runs: Run[] = [];

@@ -3,8 +3,14 @@
  * seeds; and the checkers that a run has no bug for are shown to bite by hand.
  */
 import { describe, expect, test } from "vitest";
+import { agentId, shardOf } from "../../schemas/Address.ts";
+import { keyOfShard } from "../../core/lease/LeaseView.ts";
+import { checkAttemptsAreBounded } from "./checkers/inputs.ts";
 import { checkErasedIsGone } from "./checkers/journals.ts";
+import { SHARDS } from "./Installation.ts";
+import { Observed } from "./Observed.ts";
 import { PLANTED_BUGS, type PlantedBug } from "./plantedBugs.ts";
+import type { RunHistory } from "./RunHistory.ts";
 import { simulate } from "./simulate.ts";
 
 /** A bug that needs more seeds than this to show would be missed by a suite on a busy machine. */
@@ -25,6 +31,26 @@ test("what is left of an erased agent is found wherever it lies", () => {
   const bytes = new TextEncoder().encode('{"v":1}\nits secret is here');
   expect(checkErasedIsGone([{ where: "an event", bytes }], ["its secret"])).toHaveLength(1);
   expect(checkErasedIsGone([{ where: "an event", bytes }], ["another"])).toEqual([]);
+});
+
+test("an input may kill one more host for each lease of its shard that is cut short while it is young, and no more", () => {
+  const AT_MS = 1_000_000;
+  const shard = shardOf(agentId("Ledger", "a"), SHARDS);
+  const kills = (times: number, cuts: Observed["leasesCut"]): number => {
+    const observed = new Observed();
+    observed.copies.set("key", [AT_MS]);
+    observed.leasesCut.push(...cuts);
+    for (let n = 0; n < times; n++)
+      observed.runs.push({
+        agent: "a", key: "key", op: "kill", kind: "webhook", attempt: 1, host: "h", atMs: AT_MS, wallMs: AT_MS,
+      }); // prettier-ignore
+    return checkAttemptsAreBounded({ observed, agents: [] } as unknown as RunHistory).length;
+  };
+  const cut = { key: keyOfShard(shard), atMs: AT_MS + 500 };
+  expect([kills(8, []), kills(9, [])]).toEqual([0, 1]);
+  expect([kills(9, [cut]), kills(10, [cut])]).toEqual([0, 1]);
+  expect(kills(9, [{ ...cut, atMs: AT_MS + 10_000 }])).toBe(1);
+  expect(kills(9, [{ ...cut, key: "shard.other" }])).toBe(1);
 });
 
 async function firstCatch(

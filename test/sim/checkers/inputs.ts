@@ -1,5 +1,9 @@
 /** I1, I4, I7, I8: what becomes of inputs. Each function returns what it found wrong, in words. */
+import { agentId, shardOf } from "../../../schemas/Address.ts";
+import { keyOfShard } from "../../../core/lease/LeaseView.ts";
 import type { Violations } from "../../kit/checkers.ts";
+import { LEASE_TTL_MS, SHARDS } from "../Installation.ts";
+import type { Observed } from "../Observed.ts";
 import type { AgentHistory, RunHistory } from "../RunHistory.ts";
 import { DOOMED } from "../simErase.ts";
 import { MAX_ATTEMPTS } from "../subjects.ts";
@@ -64,12 +68,30 @@ export function checkCommitsAreWhole(run: RunHistory): Violations {
   );
 }
 
+/** `SUSPECT_AGE_MS` of `InputDoubts`: an input that is not older is not announced when its agent wakes. */
+const YOUNG_MS = 3_000;
 /**
- * Three runs that were lost without a trace while the input was young (`SUSPECT_AGE_MS` is two leases of a run), and one
- * that was marked. A host whose clock is behind takes an input for younger than it is.
+ * Three runs that were lost without a trace while the input was young, as that is two leases of a run, and one that was
+ * marked. A host whose clock is behind takes an input for younger than it is.
  */
 const UNKNOWN_RUNS_MAX = 4;
 const JUMPED_RUNS_MAX = 6;
+
+/**
+ * How often an agent's next owner came sooner than a lease lives while one of the copies that were stored at `copiesMs` was
+ * young: each time one more host may die of it without a trace.
+ */
+function earlyOwners(
+  { leasesCut }: Observed,
+  agent: string,
+  copiesMs: ReadonlyArray<number>,
+): number {
+  const lease = keyOfShard(shardOf(agentId("Ledger", agent), SHARDS));
+  return leasesCut.filter(
+    ({ key, atMs }) =>
+      key === lease && copiesMs.some((ms) => atMs > ms - LEASE_TTL_MS && atMs < ms + YOUNG_MS),
+  ).length;
+}
 
 /** I7: no attempt past the limit and one marked; an input that kills is dead after as many deaths. */
 export function checkAttemptsAreBounded(run: RunHistory): Violations {
@@ -83,19 +105,24 @@ export function checkAttemptsAreBounded(run: RunHistory): Violations {
   const poison = count(run.observed.runs.filter(({ op }) => op === "poison").map(({ key }) => key));
   const { copies, offers, disruptions } = run.observed;
   for (const [key, times] of poison) {
-    const stored = copies.get(key) ?? 0;
+    const stored = copies.get(key)?.length ?? 0;
     const ended = offers.get(key)?.ended ?? 0;
     if (times > MAX_ATTEMPTS * (stored + ended) + disruptions)
       wrong.push(`${key} failed ${times} times, stored ${stored} times and given ${ended}`);
   }
-  const kills = count(run.observed.runs.filter(({ op }) => op === "kill").map(({ key }) => key));
-  for (const [key, times] of kills) {
+  const killers = run.observed.runs.filter(({ op }) => op === "kill");
+  const agentOf = new Map(killers.map((kill) => [kill.key, kill.agent]));
+  for (const [key, times] of count(killers.map((kill) => kill.key))) {
     // Each copy in the inbox that comes when the one before it is dead begins anew; one that was only given kills once.
-    const stored = copies.get(key) ?? 0;
+    const copiesMs = copies.get(key) ?? [];
+    const stored = copiesMs.length;
     const given = offers.get(key)?.all ?? 0;
+    const early = earlyOwners(run.observed, agentOf.get(key)!, copiesMs);
     const unknown = UNKNOWN_RUNS_MAX + (run.observed.clockJumped ? JUMPED_RUNS_MAX : 0);
-    if (times > (MAX_ATTEMPTS + unknown) * stored + given)
-      wrong.push(`${key} killed ${times} hosts, stored ${stored} times and given ${given}`);
+    if (times > (MAX_ATTEMPTS + unknown) * stored + given + early)
+      wrong.push(
+        `${key} killed ${times} hosts, stored ${stored} times, given ${given}, ${early} leases cut short`,
+      );
   }
   return wrong;
 }
