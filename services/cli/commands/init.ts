@@ -21,7 +21,7 @@ interface Given {
 }
 
 export function addInit(program: Command, { terminal }: CommandContext): void {
-  const list = STARTER_NAMES.map((name) => `  ${name.padEnd(8)} ${STARTERS[name].summary}`);
+  const senders = STARTER_NAMES.map((name) => `${name} (${STARTERS[name].summary})`);
   program
     .command("init")
     .summary("write a new project")
@@ -44,7 +44,7 @@ export function addInit(program: Command, { terminal }: CommandContext): void {
     )
     .addHelpText(
       "after",
-      `\nSenders:\n${list.join("\n")}\n\nExample:\n  npx turnkeep init my-agents --webhooks stripe`,
+      `\nThe senders are ${senders.join(", ")}.\n\nExample:\n  npx turnkeep init my-agents --webhooks stripe`,
     ) // prettier-ignore
     .action((folder: string, given: Given) => init(terminal, folder, given));
 }
