@@ -117,7 +117,7 @@ describe("every process under its own user", () => {
     expect((await cli("reader", "history", "Ledger", "one")).text).toContain("github");
     expect((await cli("reader", "dead", "list")).code).toBe(0);
     expect((await cli("reader", "call", "Ledger", "one", "x", "--timeout", "1")).code).toBe(1);
-  }, 20_000);
+  }, 60_000);
 
   test("the mail process starts and is ready", async () => {
     const mail = await AgentsProcess.start({
@@ -129,7 +129,7 @@ describe("every process under its own user", () => {
     } finally {
       await mail.stop();
     }
-  }, 20_000);
+  }, 60_000);
 
   test("the operator provisions again", async () => {
     const run = await cli("operator", "provision");
