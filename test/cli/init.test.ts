@@ -24,18 +24,22 @@ const terminal = () => ({
 const CHOICES = { webhooks: "github", page: true, strict: true } as const;
 
 describe("init", () => {
-  it.each(STARTER_NAMES)("a project for %s compiles under strict", (webhooks) => {
-    init(terminal(), "app", { ...CHOICES, webhooks, page: webhooks !== "slack" });
-    const app = join(folder.path, "app");
-    // What npm install would make: this package, and the tools beside it.
-    mkdirSync(join(app, "node_modules"));
-    symlinkSync(PACKAGE, join(app, "node_modules", "turnkeep"));
-    for (const tool of ["vitest", "@types"])
-      symlinkSync(join(PACKAGE, "node_modules", tool), join(app, "node_modules", tool));
-    const tsc = join(PACKAGE, "node_modules/.bin/tsc");
-    expect(execFileSync(tsc, ["-p", app], { encoding: "utf8" })).toBe("");
-    expect(existsSync(join(app, "page.html"))).toBe(webhooks !== "slack");
-  }, 120_000);
+  it.each(STARTER_NAMES)(
+    "a project for %s compiles under strict",
+    (webhooks) => {
+      init(terminal(), "app", { ...CHOICES, webhooks, page: webhooks !== "slack" });
+      const app = join(folder.path, "app");
+      // What npm install would make: this package, and the tools beside it.
+      mkdirSync(join(app, "node_modules"));
+      symlinkSync(PACKAGE, join(app, "node_modules", "turnkeep"));
+      for (const tool of ["vitest", "@types"])
+        symlinkSync(join(PACKAGE, "node_modules", tool), join(app, "node_modules", tool));
+      const tsc = join(PACKAGE, "node_modules/.bin/tsc");
+      expect(execFileSync(tsc, ["-p", app], { encoding: "utf8" })).toBe("");
+      expect(existsSync(join(app, "page.html"))).toBe(webhooks !== "slack");
+    },
+    120_000,
+  );
 
   it("changes no file that exists, and says which", () => {
     writeFileSync(join(folder.path, "server.ts"), "mine");
