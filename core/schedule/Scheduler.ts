@@ -1,15 +1,17 @@
 /**
- * The agent's schedules: what the table says, kept armed and run (`interface.md` §4.4, §4.5;
- * `protocol.md` §6.3 and the table at the top).
+ * The agent's schedules: keeps what the table says armed, and runs what is due (`interface.md` §4.4,
+ * §4.5; `protocol.md` §6.3 and the table at the top).
  *
- * 1. The table is the truth, live under any SQL: what a commit finds changed in it is armed or disarmed
- *    with that commit. A timer that fires is checked against the table: it runs iff its row exists with that
- *    due time, and that is stored.
- * 2. Never early. An agent in memory fires by a timer of its own, to the millisecond; the broker's
- *    is for when it is not, and only for what is due first (`AlarmCover`). Whichever comes second finds the row moved on.
- * 3. A trigger is acked only when what makes it needless is stored: a crash before that brings it again.
- * 4. Each schedule is a turn of its own (`runSchedule`), and never overlaps itself: due while it runs, it
- *    runs again at the end.
+ * 1. The table is the truth, live under any SQL: what a commit finds changed in it is armed or
+ *    disarmed with that commit. A timer that fires is checked against the table. It runs if and only
+ *    if its row exists with that due time, and that is stored.
+ * 2. Never early. An agent in memory fires by a timer of its own (`LocalTimers`), to the
+ *    millisecond. The broker's timer serves when the agent is not in memory, and only for what is
+ *    due first (`AlarmCover`). Whichever comes second finds the row moved on.
+ * 3. A trigger is acked only when what makes it needless is stored. A crash before that delivers it
+ *    again.
+ * 4. Each schedule is a turn of its own (`runSchedule`), and never overlaps itself. If it falls due
+ *    while it runs, it runs again at the end.
  */
 import { AgentDiscarded, messageOf } from "../errors/errors.ts";
 import type { CronShape } from "./Cron.ts";
@@ -18,9 +20,12 @@ import { SCHEDULE_TABLE, ScheduleTable, toSchedule, type ScheduleRow } from "./S
 import type { TimersShape } from "./Timers.ts";
 import { slicesOf } from "../time/TimeSlices.ts";
 import { AlarmCover } from "./AlarmCover.ts";
-import { Alarms, keyOf, readKey } from "./Alarms.ts";
+import { BrokerTimers } from "./BrokerTimers.ts";
 import { methodOf } from "../queue/methodOf.ts";
 import { DUE_MS_MAX, dueOf, firstDue } from "./dueTimes.ts";
+import { LocalTimers } from "./LocalTimers.ts";
+import { newScheduleId } from "./newScheduleId.ts";
+import { keyOf, readKey } from "./planAlarms.ts";
 import type { InputHandle } from "../inbox/Inbox.ts";
 import { toJson, type JobPorts } from "../queue/QueueLane.ts";
 import { resolveRetry } from "../retry/retryPolicy.ts";
@@ -34,7 +39,7 @@ export interface SchedulerPorts extends JobPorts {
   readonly cron: CronShape;
 }
 
-/** A clock that is an hour slow will be set right: nobody is to wait for that hour. Not so short that it costs much. */
+/** Caps the wait for a clock that is slow, so that a corrected clock is noticed soon. */
 const PUT_OFF_MS_MAX = 10_000;
 const putOffMs = (earlyMs: number): number => Math.min(earlyMs, PUT_OFF_MS_MAX);
 
@@ -42,18 +47,19 @@ export class Scheduler {
   readonly table: ScheduleTable;
   private readonly agent: ScheduleAgent;
   private readonly ports: SchedulerPorts;
-  private readonly alarms: Alarms;
-  /** Rows as of the last commit that began (or of activation), and so what is armed. */
+  private readonly local: LocalTimers;
+  /** Rows as of the last commit that began, or of activation. These are the rows that are armed. */
   private readonly known = new SparseMap<string, ScheduleRow>();
   /** Rows whose commit has begun and is not stored. */
   private readonly unstored = new SparseSet<string>();
   private readonly cover: AlarmCover;
-  /** Key of the run that is on, by schedule. */
+  /** Key of the run under way, by schedule. */
   private readonly running = new SparseMap<string, string>();
-  /** Rows that this class wrote since then; or all may be changed. */
+  /** Ids of the rows that this class wrote since then. */
   private readonly written = new SparseSet<string>();
+  /** Any row may have changed since then. */
   private changed = false;
-  /** The table could not be read when it was last looked at, so `known` may be of before. */
+  /** The table could not be read at the last attempt, so `known` may be out of date. */
   private stale = false;
   private stopped = false;
   private warned = false;
@@ -63,11 +69,15 @@ export class Scheduler {
     this.ports = ports;
     this.table = new ScheduleTable(agent.database);
     const fire = (id: string, dueMs: number): void => this.fireSoon(id, dueMs);
-    this.alarms = new Alarms(agent, ports.timers, fire);
-    this.cover = new AlarmCover(agent, this.alarms, { known: this.known, fire });
+    this.local = new LocalTimers(agent, fire);
+    this.cover = new AlarmCover(agent, {
+      timers: new BrokerTimers(agent, ports.timers),
+      rows: this.known,
+      onDue: fire,
+    });
   }
 
-  /** Before any code of the user's: what is there is covered by the broker already. */
+  /** Called before any user code. The broker covers what is there already. */
   load(): void {
     for (const row of this.readTable()) this.known.set(row.id, row);
     this.cover.assume();
@@ -78,18 +88,18 @@ export class Scheduler {
     return false;
   }
 
-  /** When the agent has started: what it has is armed here too. */
+  /** Called when the agent has started: sets this process's timers. */
   start(): void {
-    for (const row of this.known.values()) this.alarms.armLocally(row);
+    for (const row of this.known.values()) this.local.arm(row);
   }
 
-  /** Nothing begins any more: it leaves memory, and the broker's timers remain. */
+  /** Called when the agent leaves memory: nothing begins any more. The broker's timers remain. */
   stop(): void {
     this.stopped = true;
-    this.alarms.stop();
+    this.local.stop();
   }
 
-  /** The agent was destroyed: no row is left, and no timer should be. */
+  /** The agent was destroyed: no row is left, and no timer is needed. */
   destroy(): void {
     this.stop();
     this.cover.destroy();
@@ -101,14 +111,14 @@ export class Scheduler {
     this.changed = true;
   }
 
-  /** Users' SQL wrote: if it can have reached the table, the next commit looks at all of it. */
+  /** Users' SQL wrote. If it can have reached the table, the next commit reads all of it. */
   wrote(sql: string): void {
     if (!this.table.mayBeReachedBy(sql)) return;
     this.changed = true;
     this.table.forgetRows();
   }
 
-  /** Registers a schedule, or gives the one of the same meaning. Throws what makes it impossible. */
+  /** Registers a schedule, or returns the existing one of the same meaning. Throws for bad input. */
   add({ callback, when, settings }: ScheduleCall): ScheduleRow {
     const { agent } = this;
     if (agent.discarded) throw new AgentDiscarded();
@@ -117,7 +127,7 @@ export class Scheduler {
     methodOf(agent.agent, callback, missing);
     if (settings.retry !== undefined) resolveRetry(agent.options.retry, settings.retry);
     const row: ScheduleRow = {
-      id: newId(agent),
+      id: newScheduleId(agent.time),
       callback,
       payload: toJson(settings.payload),
       type: when.type,
@@ -137,7 +147,7 @@ export class Scheduler {
     const oneShot = when.type === "scheduled" || when.type === "delayed";
     if (oneShot) this.warnOfRepetition(callback, settings.idempotent);
     const idempotent = settings.idempotent ?? !oneShot;
-    // A one-shot that runs is as good as gone: its callback may ask for the next.
+    // A one-shot that runs does not count: its callback may schedule the next.
     const same = idempotent
       ? this.table.same(row).find(({ id }) => !(oneShot && this.running.has(id)))
       : undefined;
@@ -157,7 +167,7 @@ export class Scheduler {
     return true;
   }
 
-  /** A trigger came from the inbox. */
+  /** A timer's message was delivered. */
   offer(key: string, handle: InputHandle): void {
     const [id, dueMs] = readKey(key);
     // The broker's clock is ahead of ours (rule 2).
@@ -165,19 +175,22 @@ export class Scheduler {
     if (earlyMs > 0) return handle.nak(putOffMs(earlyMs));
     this.cover.came(key, handle);
     this.fireSoon(id, dueMs);
-    // Those without a timer here, being far away when they were armed.
+    // Rows without a timer here: they were further away than a day when they were armed.
     for (const row of this.known.values())
       if (row.id !== id && (dueOf(row) ?? Infinity) <= this.agent.time.nowMs())
         this.fireSoon(row.id, dueOf(row)!);
   }
 
-  /** This commit's share (`Triggers`). Reads the table; may write to it (due times of rows that users changed). */
+  /**
+   * What the commit has to do for schedules. Reads the table, and may write to it: due times of
+   * rows that users changed.
+   */
   takeTriggers(): CommitTriggers | undefined {
     this.table.showRunning();
     if (!this.changed && this.written.size === 0) return undefined;
     const { put, gone, del } = this.takeChanges();
     this.table.forgetRows();
-    for (const row of gone) this.alarms.disarmLocally(row.id);
+    for (const row of gone) this.local.disarm(row.id);
     const changes = rowChanges(put.map(toSchedule), del);
     if (changes === undefined) return undefined;
     for (const row of put) this.unstored.add(row.id);
@@ -193,7 +206,10 @@ export class Scheduler {
     };
   }
 
-  /** Brings `known` up to the table. `put`: due at another time than before; `gone`: what was armed for those. */
+  /**
+   * Brings `known` up to the table. `put`: rows whose due time is new; `gone`: the rows as they
+   * were; `del`: ids of rows that were deleted.
+   */
   private takeChanges(): { put: ScheduleRow[]; gone: ScheduleRow[]; del: string[] } {
     const looked = this.changed
       ? new Map(this.readTable().map((row) => [row.id, row]))
@@ -216,7 +232,7 @@ export class Scheduler {
     return { put, gone, del };
   }
 
-  /** A table that users' SQL has made unreadable is theirs to mend; the agent goes on as it was armed. */
+  /** If users' SQL made the table unreadable, the agent goes on with what it knows. */
   private readTable(): ReadonlyArray<ScheduleRow> {
     try {
       const rows = this.table.all();
@@ -244,7 +260,7 @@ export class Scheduler {
     });
   }
 
-  /** What a row is due at, when the user's SQL made or changed it. */
+  /** The row with its due time, which users' SQL may have left out or changed. */
   private settleDue(row: ScheduleRow, before: ScheduleRow | undefined): ScheduleRow {
     const { agent, ports } = this;
     const moved =
@@ -281,10 +297,11 @@ export class Scheduler {
   private stored(row: ScheduleRow): void {
     const dueMs = dueOf(row);
     if (dueMs === undefined) return;
-    // The clock was set back since its trigger came. The agent may have left before it is due: it is to come again.
+    // The clock was set back since the trigger came. The agent may leave memory before the row is
+    // due, so the trigger has to come again.
     const earlyMs = dueMs - this.agent.time.nowMs();
     if (earlyMs > 0) this.cover.putOff(keyOf(row.id, dueMs), putOffMs(earlyMs));
-    if (!this.stopped) this.alarms.armLocally(row);
+    if (!this.stopped) this.local.arm(row);
   }
 
   /** At once, unless very many are due at once. */
@@ -292,7 +309,7 @@ export class Scheduler {
     slicesOf(this.agent.time).run(() => this.fire(id, dueMs));
   }
 
-  /** Something says that it is due now (rule 1). */
+  /** A timer says that the schedule is due now (rule 1). */
   private fire(id: string, dueMs: number): void {
     if (this.agent.discarded || this.stopped) return;
     const key = keyOf(id, dueMs);
@@ -308,13 +325,16 @@ export class Scheduler {
     }
     if (row === undefined || dueOf(row) !== dueMs)
       return this.agent.committer.afterFence(() => this.cover.release(key));
-    // Its commit fires it when it is stored.
+    // The commit that stores the row fires it.
     if (dueOf(this.known.get(id)) !== dueMs || this.unstored.has(id)) return;
-    // Rule 4: the end of that run fires it.
+    // Rule 4: else the end of the current run fires it.
     if (current === undefined) this.begin(row, dueMs);
   }
 
-  /** A row that nothing has written since it was looked at need not be read. A run writes before it tells. */
+  /**
+   * Saves reading a row that nothing has written since the last read. A run writes before it
+   * reports.
+   */
   private recall(id: string): void {
     if (this.changed || this.stale || this.written.has(id) || this.running.has(id)) return;
     const row = this.known.get(id);
@@ -353,13 +373,13 @@ export class Scheduler {
     );
   }
 
-  /** It may have fallen due while it ran. */
+  /** The schedule may have fallen due while it ran. */
   private fireAgain(id: string): void {
     const dueMs = dueOf(this.known.get(id));
     if (dueMs !== undefined && dueMs <= this.agent.time.nowMs()) this.fire(id, dueMs);
   }
 
-  /** Once per agent in memory, as the reference does. */
+  /** Warns once for each agent in memory. */
   private warnOfRepetition(callback: string, idempotent: boolean | undefined): void {
     if (this.warned || idempotent !== undefined || this.agent.turn().cause.kind !== "start") return;
     this.warned = true;
@@ -375,15 +395,5 @@ export class Scheduler {
   }
 }
 
-/** How often a table that users' SQL broke is tried again for what is due. */
+/** Pause before a table that users' SQL broke is read again for what is due. */
 const UNREADABLE_MS = 30_000;
-
-/** Like the column's default (`interface.md` §2.4): 9 random bytes, 18 hex digits. */
-const ID_BYTES = 9;
-/** Two hex digits of each byte. */
-const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
-function newId({ time }: ScheduleAgent): string {
-  let id = "";
-  for (let n = 0; n < ID_BYTES; n++) id += HEX[Math.floor(time.random() * HEX.length)]!;
-  return id;
-}

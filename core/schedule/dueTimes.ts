@@ -1,6 +1,15 @@
 /**
- * When a schedule is due: at first, and after a run. Pure; `Scheduler` calls it, `Cron` does the
- * calendar.
+ * When a schedule is due, at first and after a run, and what becomes of a run that was missed. Pure.
+ * `Scheduler` and `runSchedule` call it; `Cron` does the calendar.
+ *
+ * A run was missed when it begins more than `MISFIRE_AFTER_MS` late. The schedule's `misfire` says
+ * what happens then:
+ *
+ * | misfire  | the late run | next due time of a cron     |
+ * | -------- | ------------ | --------------------------- |
+ * | `latest` | runs once    | the first one after now     |
+ * | `all`    | runs         | the first one after its own |
+ * | `skip`   | does not run | the first one after now     |
  */
 import type { CronShape } from "./Cron.ts";
 import type { ScheduleRow } from "./ScheduleTable.ts";
@@ -38,9 +47,16 @@ export function firstDue(row: ScheduleRow, nowMs: number, cron: CronShape): numb
   }
 }
 
+/** A run that begins later than this was missed. The broker's timers are within 300 ms. */
+export const MISFIRE_AFTER_MS = 5_000;
+
+/** Whether a run that would begin now is left out. */
+export const isSkipped = (row: ScheduleRow, dueMs: number, nowMs: number): boolean =>
+  row.misfire === "skip" && nowMs - dueMs > MISFIRE_AFTER_MS;
+
 /**
- * Of one that recurs, after a run that was due at `dueMs` and ended now. A cron with `all` runs
- * each instant that was missed; the others go on from now. Throws as `firstDue` does.
+ * The next due time of a recurring schedule, after a run that was due at `dueMs` and ended now.
+ * Throws as `firstDue` does.
  */
 export const nextDue = (row: ScheduleRow, dueMs: number, nowMs: number, cron: CronShape): number =>
   firstDue(row, row.type === "cron" && row.misfire === "all" ? dueMs : nowMs, cron);

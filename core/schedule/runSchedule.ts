@@ -23,7 +23,7 @@ import {
   type ScheduleTable,
 } from "./ScheduleTable.ts";
 import { methodOf } from "../queue/methodOf.ts";
-import { dueOf, nextDue } from "./dueTimes.ts";
+import { dueOf, isSkipped, nextDue } from "./dueTimes.ts";
 import { deadInput, type JobPorts, type QueueAgent } from "../queue/QueueLane.ts";
 import { resolveRetry, type ResolvedRetry } from "../retry/retryPolicy.ts";
 import { runJob } from "../queue/runJob.ts";
@@ -46,14 +46,12 @@ export interface ScheduleRun {
   readonly deadLetter: JobPorts["deadLetter"];
   /** The table was written: the next commit looks at it. */
   readonly touched: () => void;
-  /** Rule 2: it holds the schedule's next run back no longer. */
+  /** Rule 2: the schedule's next run may begin. */
   readonly onHung: () => void;
 }
 
 /** Rule 2; the default of `static options`. */
 export const HUNG_SCHEDULE_TIMEOUT_SECONDS = 30;
-/** Later than this a run was missed, not late: the broker's timers are within 300 ms. */
-export const MISFIRE_AFTER_MS = 5_000;
 
 /** Resolves when the run is settled and that is stored. Rejects as `runJob` does. */
 export async function runSchedule(agent: ScheduleAgent, run: ScheduleRun): Promise<void> {
@@ -61,7 +59,7 @@ export async function runSchedule(agent: ScheduleAgent, run: ScheduleRun): Promi
   const { id, callback } = row;
   const startedMs = agent.time.nowMs();
   const begun = agent.image.begun.has(key);
-  const missed = !begun && row.misfire === "skip" && startedMs - dueMs > MISFIRE_AFTER_MS;
+  const missed = !begun && isSkipped(row, dueMs, startedMs);
   const { retry, invalid } = policyOf(agent, row);
   const watch = row.type === "interval" ? watchHung(agent, run, startedMs) : undefined;
   const missing = () => new Error(`this.${callback} is not a function`);
@@ -74,8 +72,8 @@ export async function runSchedule(agent: ScheduleAgent, run: ScheduleRun): Promi
       payload: row.payload,
       retry,
       suspect: dueMs < agent.startedMs,
-      // Moved before it began: it runs when it is due then. Moved by its own callback: this run
-      // goes on.
+      // A schedule that moved before its run began runs at its new time. One that its own callback
+      // moved goes on with this run.
       isWanted: () => {
         const now = table.get(id);
         return now !== undefined && (begins || dueOf(now) === dueMs);
@@ -88,7 +86,7 @@ export async function runSchedule(agent: ScheduleAgent, run: ScheduleRun): Promi
       run: () => {
         if (missed) return undefined;
         if (invalid !== undefined) throw invalid;
-        // Seen by others only if the run is long enough to be committed in parts.
+        // Others see the mark only if the run is long enough to be committed in parts.
         table.setRunning(id, startedMs);
         const now = table.get(id) ?? row;
         return methodOf(
@@ -132,7 +130,7 @@ function policyOf(
   }
 }
 
-/** Rule 1, unless the callback itself cancelled or moved it. */
+/** Rule 1, unless the callback itself cancelled or moved the schedule. */
 function settle(agent: ScheduleAgent, { row, dueMs, table, cron, touched }: ScheduleRun): void {
   const now = table.get(row.id);
   touched();
@@ -170,7 +168,7 @@ function watchHung(
       callback: row.callback,
     });
     agent.emit("schedule:hung", { callback: row.callback, id: row.id, startedMs });
-    // In a turn of its own: the hung one is not to be told of as if it went on.
+    // A turn of its own, so that history does not attribute the reset to the hung run.
     const turn = agent.newTurn({ kind: "schedule", type: row.callback });
     const write = (): void => {
       const now = table.get(row.id);

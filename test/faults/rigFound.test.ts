@@ -15,7 +15,7 @@ import type { Lease } from "../../core/lease/Leases.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { AgentImage } from "../../core/journal/AgentImage.ts";
-import { keyOf } from "../../core/schedule/Alarms.ts";
+import { keyOf } from "../../core/schedule/planAlarms.ts";
 import { applyEvent } from "../../core/journal/applyEvent.ts";
 import { encodeCommit } from "../../core/journal/encodeCommit.ts";
 import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";

@@ -4,8 +4,8 @@
  */
 import { DoneSet } from "../../core/journal/DoneSet.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
-import { AlarmCover } from "../../core/schedule/AlarmCover.ts";
-import { Alarms } from "../../core/schedule/Alarms.ts";
+import { BrokerTimers } from "../../core/schedule/BrokerTimers.ts";
+import { LocalTimers } from "../../core/schedule/LocalTimers.ts";
 import { AgentSockets } from "../../core/runtime/AgentSockets.ts";
 import { Connection } from "../../core/connection/Connection.ts";
 import { Mailbox } from "../../core/input/Mailbox.ts";
@@ -118,10 +118,10 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
     breaks: ["I5"],
     install: () =>
       patch(
-        Alarms.prototype,
-        "armLocally",
+        LocalTimers.prototype,
+        "arm",
         (plain) =>
-          function (this: Alarms, row) {
+          function (this: LocalTimers, row) {
             const early: TimeShape = agentOf(this).time;
             const due = row.dueMs;
             if (due !== null && due > early.nowMs() + EARLY_MS)
@@ -139,8 +139,8 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
     name: "a schedule that is due is forgotten by the broker",
     breaks: ["I5"],
     install: () => {
-      const offArm = patch(Alarms.prototype, "arm", () => () => Promise.resolve());
-      const offLocal = patch(Alarms.prototype, "armLocally", () => () => undefined);
+      const offArm = patch(BrokerTimers.prototype, "arm", () => () => Promise.resolve());
+      const offLocal = patch(LocalTimers.prototype, "arm", () => () => undefined);
       return () => {
         offArm();
         offLocal();
@@ -150,12 +150,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   {
     name: "a schedule is taken for covered by an alarm that nobody armed",
     breaks: ["I5"],
-    install: () =>
-      patch(
-        AlarmCover.prototype as unknown as { covers: (dueMs: number) => boolean },
-        "covers",
-        () => () => true,
-      ),
+    install: () => patch(BrokerTimers.prototype, "arm", () => () => Promise.resolve()),
   },
   {
     name: "a cancelled schedule still runs",
@@ -194,7 +189,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
               else if (!this.agent.discarded) this.begin(row, dueMs);
             },
         ),
-        patch(Alarms.prototype, "disarmLocally", () => () => undefined),
+        patch(LocalTimers.prototype, "disarm", () => () => undefined),
       ];
       return () => {
         for (const off of offs) off();
@@ -358,4 +353,5 @@ function rewrite(change: (head: JournalHead) => JournalHead): (data: Uint8Array)
   };
 }
 
-const agentOf = (alarms: Alarms) => (alarms as unknown as { agent: { time: TimeShape } }).agent;
+const agentOf = (timers: LocalTimers) =>
+  (timers as unknown as { agent: { time: TimeShape } }).agent;

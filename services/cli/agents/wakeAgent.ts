@@ -4,7 +4,7 @@
  * that has items in its queue. Used by `import`, `fork` and `restore`.
  */
 import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
-import { timerOf } from "../../../core/schedule/Alarms.ts";
+import { timerOf } from "../../../core/schedule/BrokerTimers.ts";
 import { ScheduleTable } from "../../../core/schedule/ScheduleTable.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";

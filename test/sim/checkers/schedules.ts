@@ -1,5 +1,5 @@
 /** I5, I6: what happens later. Each function returns what it found wrong, in words. */
-import { readKey } from "../../../core/schedule/Alarms.ts";
+import { readKey } from "../../../core/schedule/planAlarms.ts";
 import type { Violations } from "../../kit/checkers.ts";
 import type { Run } from "../Observed.ts";
 import type { AgentHistory, RunHistory } from "../RunHistory.ts";
