@@ -19,6 +19,7 @@ import { backoffMs, resolveRetry } from "../retry/retryPolicy.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { FIBER_ALARM } from "../fiber/Fiber.ts";
 import { runtimeOf, type AgentContext } from "./AgentContext.ts";
+import type { AgentRuntime } from "./AgentRuntime.ts";
 import { classOptions } from "./AgentStaticOptions.ts";
 
 /** A filter of schedules: those that meet all given criteria. */
@@ -91,10 +92,12 @@ export class AgentJobs {
     payload?: T,
     options?: ScheduleSettings,
   ): Promise<Schedule<T>>;
-  async schedule(...args: unknown[]): Promise<string | Schedule> {
-    const call = readScheduleCall(args);
-    const row = runtimeOf(this.ctx).scheduler.add(call);
-    return call.shape === "interface" ? row.id : toSchedule(row);
+  schedule(...args: unknown[]): Promise<string | Schedule> {
+    return ask(this.ctx, ({ scheduler }) => {
+      const call = readScheduleCall(args);
+      const row = scheduler.add(call);
+      return call.shape === "interface" ? row.id : toSchedule(row);
+    });
   }
 
   /**
@@ -102,16 +105,18 @@ export class AgentJobs {
    * at most 2,592,000 (30 days). Resolves to the schedule. Rejects with `RangeError` for another
    * interval, and for an unknown method.
    */
-  async scheduleEvery<T = unknown>(
+  scheduleEvery<T = unknown>(
     intervalSeconds: number,
     callback: string,
     payload?: T,
     options: ScheduleSettings = {},
   ): Promise<Schedule<T>> {
-    const when = readInterval(intervalSeconds);
-    const settings = { ...options, ...(payload === undefined ? {} : { payload }) };
-    const call = { callback, when, settings, shape: "reference" as const };
-    return toSchedule(runtimeOf(this.ctx).scheduler.add(call)) as Schedule<T>;
+    return ask(this.ctx, ({ scheduler }) => {
+      const when = readInterval(intervalSeconds);
+      const settings = { ...options, ...(payload === undefined ? {} : { payload }) };
+      const call = { callback, when, settings, shape: "reference" as const };
+      return toSchedule(scheduler.add(call)) as Schedule<T>;
+    });
   }
 
   /**
@@ -119,13 +124,15 @@ export class AgentJobs {
    * description unless `settings` has another. Resolves to the schedule's id, or to null when the
    * text contains no time. Rejects with `RangeError` for an invalid date, and as `schedule` does.
    */
-  async scheduleFrom(
+  scheduleFrom(
     result: NaturalSchedule,
     callback = "onSchedule",
     settings: ScheduleSettings = {},
   ): Promise<string | null> {
-    const call = callOfNatural(result, callback, settings);
-    return call === undefined ? null : runtimeOf(this.ctx).scheduler.add(call).id;
+    return ask(this.ctx, ({ scheduler }) => {
+      const call = callOfNatural(result, callback, settings);
+      return call === undefined ? null : scheduler.add(call).id;
+    });
   }
 
   /** The schedule with this id; undefined without one. */
@@ -178,15 +185,17 @@ export class AgentJobs {
    * item's id without waiting for the callback. Rejects for an unknown method and for a payload
    * that is not JSON.
    */
-  async queue<T = unknown>(
+  queue<T = unknown>(
     callback: string,
     payload?: T,
     options: RetryOptions | { readonly retry?: RetryOptions; readonly id?: string } = {},
   ): Promise<string> {
-    const settings = RETRY_KEYS.some((key) => key in options)
-      ? { retry: options as RetryOptions }
-      : (options as { readonly retry?: RetryOptions; readonly id?: string });
-    return runtimeOf(this.ctx).queue.push(callback, payload, settings);
+    return ask(this.ctx, ({ queue }) => {
+      const settings = RETRY_KEYS.some((key) => key in options)
+        ? { retry: options as RetryOptions }
+        : (options as { readonly retry?: RetryOptions; readonly id?: string });
+      return queue.push(callback, payload, settings);
+    });
   }
 
   /** Removes a queue item. Resolves to whether it existed, waiting or running. */
@@ -245,5 +254,19 @@ export class AgentJobs {
         await new Promise<void>((resolve) => time.after(delayMs, resolve));
       }
     }
+  }
+}
+
+/**
+ * Resolves or rejects with what `f` returns or throws. A rejection that nothing handles fails the
+ * turn.
+ */
+async function ask<A>(ctx: AgentContext, f: (runtime: AgentRuntime) => A): Promise<A> {
+  const runtime = runtimeOf(ctx);
+  try {
+    return f(runtime);
+  } catch (error) {
+    runtime.rejects();
+    throw error;
   }
 }

@@ -39,6 +39,8 @@ export interface SocketsRuntime {
 }
 
 export interface AgentRuntime extends FiberRuntime, StateRuntime, SocketsRuntime {
+  /** A call of the API rejects. Its turn waits until it is known whether anything handles that. */
+  rejects(): void;
   /** The agent's own sink of observability events, unless its class sets another. */
   readonly observability: Observability;
   readonly queue: Pick<QueueLane, "push" | "remove" | "get" | "begun" | "matching">;

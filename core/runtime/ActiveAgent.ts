@@ -34,6 +34,7 @@ import { emitEvent } from "../telemetry/emitEvent.ts";
 import { ConcurrencyBlock } from "../turn/ConcurrencyBlock.ts";
 import { LiveState, type StateWrite } from "../turn/LiveState.ts";
 import { Lanes } from "./Lanes.ts";
+import { throwUnhandled } from "./unhandledError.ts";
 import type { MailLane } from "../outgoing/MailLane.ts";
 import { AgentMcpServers } from "../mcp/AgentMcpServers.ts";
 import type { OutgoingLane } from "../outgoing/OutgoingLane.ts";
@@ -46,9 +47,6 @@ import type { CommitTriggers } from "../turn/CommitTriggers.ts";
 import { Turn } from "../turn/Turn.ts";
 import { SparseSet } from "../collections/sparse.ts";
 
-/** What follows it runs in a microtask of its own. */
-const NEXT = Promise.resolve();
-
 export class ActiveAgent implements AgentRuntime, AgentTurns {
   readonly id: AgentId;
   readonly image: AgentImage;
@@ -60,21 +58,15 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   readonly lanes: Lanes;
   readonly mcpServers: AgentMcpServers;
   readonly sockets: AgentSockets;
-  /** The user's object; set when its constructor has run. */
-  agent!: Agent<unknown>;
+  agent!: Agent<unknown>; // the user's object; set when its constructor has run
   /** Turns running or waiting for their commit, and `waitUntil` promises. */
   busy = 0;
-  /** Wall clock: when it came to memory. */
-  readonly startedMs: number;
-  /** Monotonic, of the last turn that began or ended. */
-  lastActiveMs: number;
+  readonly startedMs: number; // wall clock: when it came to memory
+  lastActiveMs: number; // monotonic, of the last turn that began or ended
   discarded = false;
-  /** Its `destroyed` event is stored. */
-  destroyed = false;
-  /** `keepAlive()`s that are not over. */
-  readonly kept = new SparseSet<symbol>();
-  /** Why, when it was discarded by `abort`. */
-  aborted: string | undefined;
+  destroyed = false; // its `destroyed` event is stored
+  readonly kept = new SparseSet<symbol>(); // `keepAlive()`s that are not over
+  aborted: string | undefined; // why, when it was discarded by `abort`
   readonly parts: ActiveAgentParts<ActiveAgent>;
   readonly #state: LiveState;
   readonly #gate = new ConcurrencyBlock();
@@ -136,9 +128,13 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   async run<A>(turn: Turn, f: () => A | Promise<A>): Promise<A> {
     this.busy++;
     this.lastActiveMs = this.time.monotonicMs();
+    turn.running = true;
     try {
-      return await this.parts.ambient.run(turn, f);
+      const result = await this.parts.ambient.run(turn, f);
+      if (turn.rejected || turn.failure !== undefined) await throwUnhandled(this, turn);
+      return result;
     } finally {
+      turn.running = false;
       this.busy--;
       this.lastActiveMs = this.time.monotonicMs();
       // A durable turn is ended by the mailbox, which sets its outcome first.
@@ -315,6 +311,9 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   get mcp(): MCPClientManager {
     return this.mcpServers.manager;
   }
+  rejects(): void {
+    this.turn().rejected = true;
+  }
   afterCommit(f: () => unknown): void {
     const turn = this.turn();
     this.committer.afterCommit(() => this.runDeferred(turn, f));
@@ -387,9 +386,10 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     if (this.discarded) return;
     this.busy++;
     const end = (): void => void this.busy--;
-    NEXT.then(() => this.parts.ambient.run(turn, f)).then(end, (error: unknown) =>
-      this.handleError(turn, error).finally(end),
-    );
+    const run = async (): Promise<unknown> => this.parts.ambient.run(turn, f);
+    Promise.resolve()
+      .then(run)
+      .then(end, (e: unknown) => this.handleError(turn, e).finally(end));
   }
 
   #assertLive(): void {

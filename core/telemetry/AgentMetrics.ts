@@ -25,6 +25,8 @@ export interface AgentMetrics {
   readonly duplicates: () => void;
   /** A webhook of one entity was refused by the agent of another, whose name `slug` gives both. */
   readonly entityConflicts: () => void;
+  /** An error that nothing handled; `of`: the agent's class, undefined where it is of no agent. */
+  readonly unhandledErrors: (of: string | undefined) => void;
   /** These are read when somebody looks. */
   readonly active: (agents: () => number) => void;
   /** Of a host: 1 is all that it may take. */
@@ -47,6 +49,13 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
   const replayed = count("replayed_events", "Journal events replayed to bring agents into memory");
   const webhooks = byLabels((provider, status) =>
     metrics.counter("agents_webhooks_total", "Webhook requests answered", { provider, status }),
+  );
+  const unhandled = byLabels((agentClass) =>
+    metrics.counter(
+      "agents_unhandled_errors_total",
+      "Errors that no code handled; the class is empty where no agent's code ran",
+      { class: agentClass },
+    ),
   );
   const webhookSeconds = metrics.histogram(
     "agents_webhook_seconds",
@@ -76,6 +85,7 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       "entity_conflicts",
       "Webhooks refused because slug gives their entity the name of another entity's agent",
     ),
+    unhandledErrors: (of = "") => unhandled(of, "")(),
     active: (read) => metrics.gaugeFrom("agents_active", "Agents in memory", read),
     memoryInUse: (read) =>
       metrics.gaugeFrom(

@@ -35,6 +35,15 @@ export class Turn {
   request: Request | undefined;
   email: AgentEmail | undefined;
   ended = false;
+  /** True while user code runs that the turn waits for. */
+  running = false;
+  /** An error that nothing handled, of code that this turn started. The turn fails with it. */
+  failure: { readonly error: unknown } | undefined;
+  /**
+   * A call of the agent's API rejected. Whether anything handles the rejection is known one pass of
+   * the event loop later, and the turn waits for that.
+   */
+  rejected = false;
   /** Set when a durable turn ends. */
   outcome: InputOutcome | undefined;
   /** The journal is to know that it has begun, whether it writes or not. */

@@ -42,6 +42,7 @@ import { installGatedFetch } from "../node/gatedFetch.ts";
 import { installLazyFetchClasses } from "../node/lazyFetchClasses.ts";
 import { layer as machineTimeLayer, machineTime } from "../node/MachineTime.ts";
 import { memoryDefault, memoryInUse } from "../node/memoryInUse.ts";
+import { handleUnhandledErrors } from "../node/unhandledErrors.ts";
 import { layer as outgoingLayer } from "../node/NodeOutgoing.ts";
 import { httpServerLayer } from "./httpServerLayer.ts";
 import { genericObservability } from "../observability/index.ts";
@@ -187,6 +188,12 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
     const id = `${role}-${hostname()}-${machineTime.id().slice(0, 8)}`;
     installLazyFetchClasses();
     installGatedFetch();
+    yield* Effect.acquireRelease(
+      Effect.sync(() =>
+        handleUnhandledErrors({ log, time: machineTime, onError: metrics.unhandledErrors }),
+      ),
+      (remove) => Effect.sync(remove),
+    );
     const host =
       role === "gateway" || role === "mail"
         ? undefined

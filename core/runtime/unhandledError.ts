@@ -1,0 +1,60 @@
+/**
+ * Errors of an agent's code that nothing handles: a rejected promise that nobody awaits, a throw in
+ * a timer or in an event handler. The process finds out whose they are by the turn of the code that
+ * was running (`services/node/unhandledErrors`), and reports them here.
+ *
+ * 1. The error is logged once, with the turn that it came from.
+ * 2. While the turn runs, the error is the turn's failure: the turn ends as if its handler had
+ *    thrown it, so it is retried or dead-lettered, and `onError` receives it.
+ * 3. After the turn, `onError` receives it in a turn of its own.
+ */
+import { AgentDiscarded, AgentDestroyed } from "../errors/errors.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
+import type { Turn } from "../turn/Turn.ts";
+
+/** The agent whose code failed. */
+export type FailingAgent = Pick<
+  AgentTurns,
+  "id" | "discarded" | "handleError" | "log" | "newTurn" | "run"
+>;
+
+/** `quiet`: the error is not logged, because many were. */
+export function unhandledError(
+  agent: FailingAgent,
+  turn: Turn,
+  error: unknown,
+  { quiet = false } = {},
+): void {
+  // The code went on after its agent had left this process. The next owner runs the turn again.
+  if (error instanceof AgentDiscarded || error instanceof AgentDestroyed) return;
+  if (!quiet) {
+    const { kind, id: key, attempt } = turn.cause;
+    agent.log.error("an error was not handled", {
+      turn: kind,
+      ...(key !== undefined && { key }),
+      ...(attempt !== undefined && { attempt }),
+      failsItsTurn: turn.running,
+      error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    });
+  }
+  if (agent.discarded) return;
+  if (turn.running) {
+    turn.failure ??= { error };
+    return;
+  }
+  const own = agent.newTurn({ kind: "background" });
+  // The error is logged already, and `onError` may throw it on.
+  agent.run(own, () => agent.handleError(own, error)).catch(() => undefined);
+}
+
+/** Called when the turn's code has settled. Rejects with the turn's failure, if there is one. */
+export async function throwUnhandled(
+  { time }: Pick<AgentTurns, "time">,
+  turn: Turn,
+): Promise<void> {
+  if (turn.rejected) await new Promise<void>((resolve) => time.after(0, resolve));
+  turn.rejected = false;
+  const { failure } = turn;
+  turn.failure = undefined;
+  if (failure !== undefined) throw failure.error;
+}

@@ -1,0 +1,57 @@
+/**
+ * Keeps a process alive when code of its module leaves an error unhandled, and finds the agent whose
+ * code it was by the turn that was running. The turn's `AsyncLocalStorage` is that of the code that
+ * rejected or threw, on each version of Node that we support. `unhandledError` then does what the
+ * agent is owed.
+ *
+ * 1. An error that belongs to no turn is logged and counted, and ends nothing.
+ * 2. At most `LINES_MAX` such errors are logged in `WINDOW_MS`; the number of others is logged when
+ *    the window ends. All are counted.
+ */
+import type { LogShape } from "../../core/telemetry/Log.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
+import { unhandledError } from "../../core/runtime/unhandledError.ts";
+import { asyncAmbient, callingAgent } from "./AsyncAmbient.ts";
+
+/** Rule 2: a loop that rejects may do so 100,000 times a second. */
+const WINDOW_MS = 10_000;
+const LINES_MAX = 50;
+
+export interface UnhandledErrorsOptions {
+  readonly log: Pick<LogShape, "error">;
+  readonly time: Pick<TimeShape, "after">;
+  /** Called for each error. `of`: the class of the agent, or undefined where there is none. */
+  readonly onError: (of: string | undefined) => void;
+}
+
+/** Installs the handlers of this process. Call the returned function to remove them. */
+export function handleUnhandledErrors({ log, time, onError }: UnhandledErrorsOptions): () => void {
+  let lines = 0;
+  let cancel: (() => void) | undefined;
+  const windowEnds = (): void => {
+    if (lines > LINES_MAX)
+      log.error("more errors were not handled, and are not logged", { errors: lines - LINES_MAX });
+    lines = 0;
+    cancel = undefined;
+  };
+  const handle = (error: unknown): void => {
+    const agent = callingAgent();
+    onError(agent?.id.class);
+    lines++;
+    cancel ??= time.after(WINDOW_MS, windowEnds);
+    const quiet = lines > LINES_MAX;
+    const turn = asyncAmbient.current();
+    if (agent !== undefined && turn !== undefined) unhandledError(agent, turn, error, { quiet });
+    else if (!quiet)
+      log.error("an error outside of any turn was not handled", {
+        error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+      });
+  };
+  process.on("unhandledRejection", handle);
+  process.on("uncaughtException", handle);
+  return () => {
+    process.off("unhandledRejection", handle);
+    process.off("uncaughtException", handle);
+    cancel?.();
+  };
+}
