@@ -24,6 +24,7 @@ const LONG = [
   "test/cli/{installation,backupRestore,exportImport}.test.ts",
   "test/replay/replayEquality.test.ts",
   "test/sqlite/replay.test.ts",
+  "test/watchdog/holds.test.ts",
 ];
 
 class AloneFirst extends BaseSequencer {

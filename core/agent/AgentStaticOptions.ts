@@ -26,6 +26,12 @@ export interface AgentStaticOptions {
    */
   readonly retry?: RetryOptions;
   /**
+   * Seconds that a turn may hold its process's thread without an `await` that waits for something.
+   * A turn past it ends the process, whatever it does; its input runs again, and is dead after its
+   * attempts. 0: no limit. Default 5, or the host's `--cpu-seconds`.
+   */
+  readonly cpuSeconds?: number;
+  /**
    * Milliseconds within which interrupted fibers are found after a host's end: at least 100.
    * Default 30,000.
    */

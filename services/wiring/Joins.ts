@@ -21,6 +21,7 @@ import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { BackupEntry, BackupPart } from "../../schemas/BackupFile.ts";
 import type { Readiness } from "../admin/AdminServer.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
+import type { WatchdogOptions } from "../watchdog/startWatchdog.ts";
 import type { WorkerProcess } from "../workers/WorkerProcess.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
@@ -200,6 +201,8 @@ export interface ProcessSettings {
    * machine's. Past three quarters of its share, a host hibernates the longest idle agents sooner.
    */
   readonly memory?: { readonly bytesMax: number | undefined; readonly processes: number };
+  /** For a host: what ends it when a turn holds its thread. Undefined: nothing does. */
+  readonly watchdog?: WatchdogOptions;
   /** For a host: upper limits for what any class may write. */
   readonly writeLimits?: WriteLimitOptions;
   readonly provision: ProvisionSettings;

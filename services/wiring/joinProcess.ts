@@ -18,6 +18,7 @@ import { Journal } from "../../core/journal/Journal.ts";
 import { Log } from "../../core/telemetry/Log.ts";
 import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { Time } from "../../core/time/Time.ts";
+import { Ambient } from "../../core/turn/Ambient.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { layer as cronLayer } from "../cronParser/CronParser.ts";
@@ -36,7 +37,7 @@ import {
   lockDataFolder,
   type DataFolderLock,
 } from "../natsServer/DataFolderLock.ts";
-import { asyncAmbientLayer, callingAgent } from "../node/AsyncAmbient.ts";
+import { asyncAmbient, asyncAmbientLayer, callingAgent } from "../node/AsyncAmbient.ts";
 import { gatedCalls } from "../node/gatedCalls.ts";
 import { installGatedFetch } from "../node/gatedFetch.ts";
 import { installLazyFetchClasses } from "../node/lazyFetchClasses.ts";
@@ -48,6 +49,7 @@ import { httpServerLayer } from "./httpServerLayer.ts";
 import { genericObservability } from "../observability/index.ts";
 import { cachedAgents } from "../sqlite/cachedAgents.ts";
 import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
+import { startWatchdog, type WatchdogOptions } from "../watchdog/startWatchdog.ts";
 import { forgetErased } from "./forgetErased.ts";
 import { gatewayBounds } from "./joinGateway.ts";
 import { natsOptions, preflight, provisionOptions } from "./joinNats.ts";
@@ -144,7 +146,7 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
       },
     }),
     sqliteDatabases({ folder }),
-    asyncAmbientLayer,
+    settings.watchdog === undefined ? asyncAmbientLayer : watchedAmbient(settings.watchdog),
     cronLayer,
     outgoingLayer,
     mcpLayer({ allowLoopback: role === "dev" || settings.mcpAllowLoopback === true, log }),
@@ -154,6 +156,19 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
     httpServerLayer("auto"),
   );
 };
+
+/** The ambient context, with the watchdog that it feeds. */
+const watchedAmbient = (options: WatchdogOptions) =>
+  Layer.effect(
+    Ambient,
+    Effect.map(
+      Effect.acquireRelease(
+        Effect.sync(() => startWatchdog(asyncAmbient, options)),
+        ({ stop }) => Effect.promise(stop),
+      ),
+      ({ ambient }) => ambient,
+    ),
+  );
 
 const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
   Effect.gen(function* () {

@@ -42,6 +42,7 @@ export function addDev(program: Command, context: CommandContext): void {
     .addOption(option.adminHostname())
     .addOption(option.leaseTtl())
     .addOption(option.memory())
+    .addOption(option.cpuSeconds())
     .addOption(option.groupCommit())
     .addOption(option.logLevel())
     .addOption(option.logFormat())

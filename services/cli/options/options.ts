@@ -149,6 +149,19 @@ export const memory = (): Option =>
     .env("AGENTS_MEMORY")
     .argParser((text: string) => readWhole(text, MEMORY_MIB_MIN, MEMORY_MIB_MAX));
 
+/** Longer than any turn should hold a thread that others wait for. */
+const CPU_SECONDS_MAX = 3_600;
+/** Far above what JSON, SQL and cryptography of a webhook take, and short enough to wait for. */
+export const CPU_SECONDS = 5;
+
+export const cpuSeconds = (): Option =>
+  new Option(
+    "--cpu-seconds <seconds>",
+    `seconds that a turn may hold its process before that is ended; 0: no limit (${CPU_SECONDS} if not said)`,
+  )
+    .env("AGENTS_CPU_SECONDS")
+    .argParser((text: string) => readWhole(text, 0, CPU_SECONDS_MAX));
+
 /** A smaller limit would refuse what the runtime itself stores. */
 const WRITE_BYTES_MIN = 1024;
 /** A terabyte. */

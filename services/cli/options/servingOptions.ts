@@ -7,6 +7,7 @@ import type { LogOptions, ProvisionSettings } from "../../wiring/Joins.ts";
 import type { ServingOptions } from "../serving/serveRole.ts";
 import { loginOf, type GivenLogin } from "./brokerLogin.ts";
 import type { CommandContext } from "./CommandContext.ts";
+import { CPU_SECONDS } from "./options.ts";
 import { NAMESPACE_FALLBACK } from "./findTarget.ts";
 import { mailSettings, requireTlsForLogin, type MailOptions } from "./mailSettings.ts";
 
@@ -47,6 +48,7 @@ export interface GivenServing extends GivenProvision, GivenLogin, MailOptions {
   readonly worker?: number;
   readonly groupCommit: "auto" | "on" | "off";
   readonly memory?: number;
+  readonly cpuSeconds?: number;
   readonly stateBytesMax?: number;
   readonly commitBytesMax?: number;
   readonly journalBytesPerMinute?: number;
@@ -103,6 +105,12 @@ export function servingOptions(
       bytesMax: given.memory === undefined ? undefined : given.memory * 1024 * 1024,
       processes: given.workers ?? 1,
     },
+    ...((role === "dev" || role === "host") && {
+      watchdog: {
+        cpuSeconds: given.cpuSeconds ?? CPU_SECONDS,
+        log: { format, fields: worker === undefined ? {} : { worker } },
+      },
+    }),
     writeLimits: {
       stateBytesMax: given.stateBytesMax,
       commitBytesMax: given.commitBytesMax,

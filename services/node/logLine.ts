@@ -1,0 +1,40 @@
+/**
+ * One line of a log, as JSON or for people. Control characters are escaped. A line feed in a text
+ * line is followed by spaces, so that no field looks like a line of its own. Imports nothing heavy:
+ * a thread that only watches writes lines, too.
+ */
+import type { LogFields } from "../../core/telemetry/Log.ts";
+import { printable } from "../../core/telemetry/printable.ts";
+
+export type LogLevel = "debug" | "info" | "warn" | "error";
+
+export interface LogEntry {
+  readonly level: LogLevel;
+  readonly message: string;
+  readonly fields: LogFields;
+  /** Since the epoch. */
+  readonly timeMs: number;
+}
+
+/** Ends with a line feed. */
+export function logLine(format: "json" | "text", entry: LogEntry): string {
+  const iso = new Date(entry.timeMs).toISOString();
+  return printable(format === "json" ? jsonLine(iso, entry) : textLine(iso, entry));
+}
+
+function jsonLine(time: string, { level, message, fields }: LogEntry): string {
+  try {
+    return JSON.stringify({ time, level, message, ...fields }) + "\n";
+  } catch {
+    // A field that JSON can't represent must not lose the line.
+    return JSON.stringify({ time, level, message, fields: String(fields) }) + "\n";
+  }
+}
+
+function textLine(iso: string, { level, message, fields }: LogEntry): string {
+  const rest = Object.entries(fields)
+    .map(([name, value]) => ` ${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)
+    .join("");
+  const mark = level === "info" ? "" : `${level.toUpperCase()} `;
+  return `${iso.slice(11, 19)} ${mark}${message}${rest}`.replaceAll("\n", "\n    ") + "\n";
+}

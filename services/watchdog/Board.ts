@@ -1,0 +1,77 @@
+/**
+ * What the main thread of a process shares with its watchdog thread: a beat, by which the watchdog
+ * knows that the event loop turns, and the turn that entered the thread last. The main thread
+ * writes, the watchdog reads; `startWatchdog` makes it.
+ *
+ * Layout: three 32-bit numbers (beats, the limit in milliseconds of the turn, bytes of its text),
+ * then the turn's fields as UTF-8, separated by NUL. Text that does not fit is cut.
+ */
+
+/** A turn as the log names it. */
+export interface NamedTurn {
+  readonly class: string;
+  readonly name: string;
+  /** What caused it: `webhook`, `schedule`, `rpc`, … */
+  readonly turn: string;
+  /** The key of its input or job; undefined for turns that are never repeated. */
+  readonly key?: string;
+  /** From 1. */
+  readonly attempt: number;
+}
+
+/** A turn, and how long it may hold the thread. 0: for as long as it likes. */
+export interface WatchedTurn extends NamedTurn {
+  readonly limitMs: number;
+}
+
+/** Places of the three numbers, and what they take. */
+const PLACE = { beats: 0, limitMs: 1, textBytes: 2 } as const;
+const HEAD_BYTES = Object.keys(PLACE).length * Int32Array.BYTES_PER_ELEMENT;
+/** Names and keys are at most some hundred characters each. */
+const TEXT_BYTES_MAX = 2_048;
+
+export class Board {
+  readonly memory: SharedArrayBuffer;
+  private readonly numbers: Int32Array;
+  private readonly text: Uint8Array;
+  private readonly encoder = new TextEncoder();
+
+  /** `memory`: of the board that the other thread has. Default: a new one. */
+  constructor(memory = new SharedArrayBuffer(HEAD_BYTES + TEXT_BYTES_MAX)) {
+    this.memory = memory;
+    this.numbers = new Int32Array(memory, 0, HEAD_BYTES / Int32Array.BYTES_PER_ELEMENT);
+    this.text = new Uint8Array(memory, HEAD_BYTES);
+  }
+
+  beat(): void {
+    Atomics.add(this.numbers, PLACE.beats, 1);
+  }
+
+  get beats(): number {
+    return Atomics.load(this.numbers, PLACE.beats);
+  }
+
+  /** Called for each turn that enters the thread: about half a microsecond. */
+  enter({ class: ofClass, name, turn, key = "", attempt, limitMs }: WatchedTurn): void {
+    const text = `${ofClass}\0${name}\0${turn}\0${attempt}\0${key}`;
+    this.numbers[PLACE.textBytes] = this.encoder.encodeInto(text, this.text).written;
+    this.numbers[PLACE.limitMs] = limitMs;
+  }
+
+  /** The turn that entered last. Undefined: none has. */
+  get last(): WatchedTurn | undefined {
+    const bytes = this.numbers[PLACE.textBytes]!;
+    if (bytes === 0) return undefined;
+    // A decoder does not read shared memory.
+    const text = new TextDecoder().decode(this.text.slice(0, bytes));
+    const [ofClass = "", name = "", turn = "", attempt = "1", key = ""] = text.split("\0");
+    return {
+      class: ofClass,
+      name,
+      turn,
+      attempt: Number(attempt),
+      ...(key !== "" && { key }),
+      limitMs: this.numbers[PLACE.limitMs]!,
+    };
+  }
+}

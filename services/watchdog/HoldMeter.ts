@@ -1,0 +1,24 @@
+/**
+ * How long the main thread has been held, from the beats that the watchdog sees. Pure.
+ *
+ * Time counts only while the watchdog itself gets its turn: a machine that was suspended, or so busy
+ * that it runs neither thread, holds nothing.
+ */
+
+/** What one look may add. The watchdog looks every 50 ms. */
+const COUNTED_MS_MAX = 200;
+
+export class HoldMeter {
+  private beats = -1;
+  private lookedMs: number | undefined;
+  private held = 0;
+
+  /** Milliseconds since the last beat, as far as they count. */
+  look(beats: number, nowMs: number): number {
+    const passedMs = this.lookedMs === undefined ? 0 : nowMs - this.lookedMs;
+    this.lookedMs = nowMs;
+    this.held = beats === this.beats ? this.held + Math.min(passedMs, COUNTED_MS_MAX) : 0;
+    this.beats = beats;
+    return this.held;
+  }
+}

@@ -1,0 +1,29 @@
+/**
+ * What the watchdog's thread asks the main thread about code that the debugger has paused, and what
+ * it receives. `startWatchdog` answers.
+ */
+import type { WatchedTurn } from "./Board.ts";
+
+/** The name of the answering function on `globalThis`, as a registered symbol. */
+export const WHAT_RUNS = "turnkeep.whatRuns";
+
+export interface PausedCode {
+  readonly turn: WatchedTurn | undefined;
+  /** `src/agents.ts:12:5`, in the author's source where a source map is known. */
+  readonly where: string;
+}
+
+/** How the thread writes its lines: the main thread, which writes for its threads, is held. */
+export interface WatchdogLog {
+  readonly format: "json" | "text";
+  /** Added to each line. */
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+/** What the thread starts with. */
+export interface WatchdogData {
+  readonly memory: SharedArrayBuffer;
+  /** Milliseconds that a turn may hold the thread where its class does not say; 0: no limit. */
+  readonly cpuMs: number;
+  readonly log: WatchdogLog;
+}

@@ -1,0 +1,138 @@
+/**
+ * Starts the watchdog of a process that runs agents: a thread that ends the process when a turn
+ * holds its main thread for too long, and logs whose turn it was and which line ran
+ * (`watchdogThread`). Nothing else can end a loop in an agent's code: a thread that spins runs no
+ * timer and reads no signal.
+ *
+ * The supervisor starts the process again (`--workers`, systemd, Kubernetes), or another host takes
+ * over when the leases have expired. What the agents had stored is not affected, and the input that
+ * held the thread counts as one that may have ended its host (`core/input/Suspects`).
+ *
+ * The log also names the agent whose code ends its process by `process.exit()` or
+ * `process.abort()`.
+ */
+import { findSourceMap } from "node:module";
+import { writeSync } from "node:fs";
+import { Worker } from "node:worker_threads";
+import type { AmbientShape } from "../../core/turn/Ambient.ts";
+import type { Turn } from "../../core/turn/Turn.ts";
+import { callingAgent } from "../node/AsyncAmbient.ts";
+import { machineTime } from "../node/MachineTime.ts";
+import { logLine } from "../node/logLine.ts";
+import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
+import { Board, type WatchedTurn } from "./Board.ts";
+import { WHAT_RUNS, type PausedCode, type WatchdogData, type WatchdogLog } from "./pausedCode.ts";
+
+export interface WatchdogOptions {
+  /** Seconds that a turn may hold the thread where its class does not say; 0: no limit. */
+  readonly cpuSeconds: number;
+  readonly log: WatchdogLog;
+}
+
+/** A quarter of the least hold that is logged. */
+const BEAT_MS = 50;
+/** The file descriptor of standard error. */
+const STDERR = 2;
+
+/** An ambient context that also tells the watchdog which turns enter the thread. */
+export interface Watchdog {
+  readonly ambient: AmbientShape;
+  readonly stop: () => Promise<void>;
+}
+
+export function startWatchdog(
+  ambient: AmbientShape,
+  { cpuSeconds, log }: WatchdogOptions,
+): Watchdog {
+  const board = new Board();
+  const cpuMs = cpuSeconds * 1000;
+  const nameTurn = (turn: Turn): WatchedTurn | undefined => {
+    const { owner, cause } = turn;
+    if (!(owner instanceof ActiveAgent)) return undefined;
+    const { cpuSeconds: ofClass } = owner.options;
+    return {
+      class: owner.id.class,
+      name: owner.id.name,
+      turn: cause.kind,
+      ...(cause.id !== undefined && { key: cause.id }),
+      attempt: cause.attempt ?? 1,
+      limitMs: ofClass === undefined ? cpuMs : ofClass * 1000,
+    };
+  };
+  const whatRuns = (url: string, line: number, column: number): PausedCode => {
+    const turn = ambient.current();
+    return {
+      turn: turn === undefined ? undefined : nameTurn(turn),
+      where: sourceLine(url, line, column),
+    };
+  };
+  (globalThis as Record<symbol, unknown>)[Symbol.for(WHAT_RUNS)] = whatRuns;
+  const beats = setInterval(() => board.beat(), BEAT_MS);
+  beats.unref();
+  const thread = new Worker(threadFile(), {
+    workerData: { memory: board.memory, cpuMs, log } satisfies WatchdogData,
+    // Node's own options are those of the main thread; the module's loader is not needed.
+    execArgv: [],
+  });
+  thread.unref();
+  const unwatch = watchExits((how) => {
+    const turn = ambient.current();
+    const named = turn === undefined ? undefined : nameTurn(turn);
+    if (named === undefined || callingAgent() === undefined) return;
+    const { limitMs: _limitMs, ...fields } = named;
+    const message = `an agent's code ended its process by ${how}`;
+    const entry = { level: "error", message, timeMs: machineTime.nowMs() } as const;
+    const all = { ...log.fields, ...fields, stack: stackOf() };
+    // The log's stream would not be written before the process ends.
+    writeSync(STDERR, logLine(log.format, { ...entry, fields: all }));
+  });
+  return {
+    ambient: {
+      current: ambient.current,
+      run: (turn, f) => {
+        const named = nameTurn(turn);
+        if (named !== undefined) board.enter(named);
+        return ambient.run(turn, f);
+      },
+    },
+    stop: async () => {
+      clearInterval(beats);
+      unwatch();
+      await thread.terminate();
+    },
+  };
+}
+
+/** Calls `onEnd` before the code of this process ends it. */
+function watchExits(onEnd: (how: string) => void): () => void {
+  const { exit, abort } = process;
+  process.exit = (code) => {
+    onEnd("process.exit()");
+    return exit.call(process, code);
+  };
+  process.abort = () => {
+    onEnd("process.abort()");
+    return abort.call(process);
+  };
+  return () => {
+    process.exit = exit;
+    process.abort = abort;
+  };
+}
+
+/** Lines from 0, as the debugger and source maps count them. */
+function sourceLine(url: string, line: number, column: number): string {
+  const found = findSourceMap(url)?.findEntry(line, column);
+  const mapped = found !== undefined && "originalSource" in found;
+  const file = mapped ? found.originalSource : url;
+  const at = mapped ? [found.originalLine, found.originalColumn] : [line, column];
+  return `${file.replace("file://", "")}:${at[0]! + 1}:${at[1]! + 1}`;
+}
+
+const stackOf = (): string => (new Error().stack ?? "").split("\n").slice(4).join("\n");
+
+/** Tests and benches run the sources as they are. */
+const threadFile = (): URL =>
+  import.meta.url.endsWith(".ts")
+    ? new URL("./watchdogThread.ts", import.meta.url)
+    : new URL("./watchdogThread.js", import.meta.url);

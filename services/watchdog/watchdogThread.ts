@@ -1,0 +1,178 @@
+/**
+ * The thread that watches the main thread of a process that runs agents. Started by `startWatchdog`.
+ *
+ * 1. A turn that holds the thread for longer than its class allows (`cpuSeconds`) ends the process.
+ *    The log line names the agent, the input and the source line that ran.
+ * 2. The turn is known exactly where the debugger can pause the code: in JavaScript, regular
+ *    expressions and SQL. Native code can't be paused; then the turn that entered last is named, as
+ *    `probably`.
+ * 3. A hold by code of no turn ends the process after `OUTSIDE_FACTOR` times the limit.
+ * 4. A shorter hold is logged when it is over, if it was of a turn: at most once in `STALL_QUIET_MS`.
+ */
+import { Session, type Debugger } from "node:inspector";
+import { writeSync } from "node:fs";
+import { workerData } from "node:worker_threads";
+import { logLine, type LogLevel } from "../node/logLine.ts";
+import { Board, type WatchedTurn } from "./Board.ts";
+import { HoldMeter } from "./HoldMeter.ts";
+import { WHAT_RUNS, type PausedCode, type WatchdogData } from "./pausedCode.ts";
+
+/** The file descriptor of standard error. */
+const STDERR = 2;
+/** A quarter of the least hold that is logged. */
+const LOOK_MS = 50;
+/** Holds below this are ordinary work: a large JSON body, a collection of garbage. */
+const STALL_MS = 200;
+/** Rule 4: each line costs a pause of some 20 ms. */
+const STALL_QUIET_MS = 10_000;
+/** Rule 2: the debugger pauses JavaScript within some 20 ms. */
+const PAUSE_MS_MAX = 1_000;
+/** Microtasks that follow each other run code of Node's between those of the turn. */
+const SAMPLES_MAX = 50;
+/** Rule 3: the runtime's own work is in slices; this is far above the longest. */
+const OUTSIDE_FACTOR = 4;
+
+const { memory, cpuMs, log } = workerData as WatchdogData;
+const board = new Board(memory);
+const meter = new HoldMeter();
+
+/** The main thread, which writes standard error for its threads, is held. */
+function write(level: LogLevel, message: string, own: Readonly<Record<string, unknown>>): void {
+  const fields = { ...log.fields, ...own };
+  writeSync(STDERR, logLine(log.format, { level, message, fields, timeMs: Date.now() }));
+}
+
+/** What the hold that lasts was found to be. */
+interface Found {
+  readonly code: PausedCode | undefined;
+  readonly heldMs: number;
+}
+
+let found: Found | undefined;
+let heldMs = 0;
+let looking = false;
+let stalledMs = -STALL_QUIET_MS;
+
+setInterval(() => {
+  const nowMs = performance.now();
+  const before = heldMs;
+  heldMs = meter.look(board.beats, nowMs);
+  if (heldMs === 0) return isOver(before);
+  if (looking || heldMs < nextLookMs()) return;
+  if (heldMs < limitOf(board.last) && nowMs - stalledMs < STALL_QUIET_MS) return;
+  looking = true;
+  void lookInto().finally(() => (looking = false));
+}, LOOK_MS);
+
+/** A first look at a stall, then one when the limit of what was found has passed. */
+function nextLookMs(): number {
+  if (found === undefined) return STALL_MS;
+  const limitMs = found.code === undefined ? limitOf(board.last) : limitOf(found.code.turn);
+  return Math.max(limitMs, found.heldMs + STALL_MS);
+}
+
+const limitOf = (turn: Pick<WatchedTurn, "limitMs"> | undefined): number => {
+  const limitMs = turn === undefined ? cpuMs * OUTSIDE_FACTOR : turn.limitMs;
+  return limitMs === 0 ? Infinity : limitMs;
+};
+
+async function lookInto(): Promise<void> {
+  const code = await sample();
+  if (heldMs === 0) return; // it was over meanwhile
+  found = { code, heldMs };
+  const turn = code === undefined ? board.last : code.turn;
+  if (heldMs < limitOf(turn)) return;
+  write(
+    "error",
+    turn === undefined
+      ? "code outside of any turn held the thread of its process, which is ended"
+      : "a turn held the thread of its process for longer than cpuSeconds: the process is ended",
+    {
+      ...fieldsOf(turn),
+      ...(code === undefined && { exactly: false, where: "native code" }),
+      ...(code !== undefined && { where: code.where }),
+      heldMs: Math.round(heldMs),
+    },
+  );
+  process.kill(process.pid, "SIGKILL");
+}
+
+function isOver(ms: number): void {
+  const of = found?.code?.turn;
+  if (of !== undefined) {
+    stalledMs = performance.now();
+    write("warn", "a turn held the thread of its process", {
+      ...fieldsOf(of),
+      where: found!.code!.where,
+      heldMs: Math.round(ms),
+    });
+  }
+  found = undefined;
+}
+
+function fieldsOf(turn: WatchedTurn | undefined): Readonly<Record<string, unknown>> {
+  if (turn === undefined) return {};
+  const { limitMs: _limitMs, ...fields } = turn;
+  return fields;
+}
+
+/** Pauses the main thread, asks what runs, and lets it go on. Undefined: it can't be paused. */
+async function sample(): Promise<PausedCode | undefined> {
+  const session = new Session();
+  session.connectToMainThread();
+  try {
+    // A paused frame names its script by number only.
+    const urls = new Map<string, string>();
+    session.on("Debugger.scriptParsed", ({ params: { scriptId, url } }) => urls.set(scriptId, url));
+    session.post("Debugger.enable");
+    let code: PausedCode | undefined;
+    for (let n = 0; n < SAMPLES_MAX; n++) {
+      const next = await pauseOnce(session, urls);
+      if (next === undefined) return code;
+      code = next;
+      if (code.turn !== undefined || heldMs === 0) return code;
+    }
+    return code;
+  } finally {
+    session.disconnect();
+  }
+}
+
+function pauseOnce(
+  session: Session,
+  urls: ReadonlyMap<string, string>,
+): Promise<PausedCode | undefined> {
+  const urlOf = ({ location }: Debugger.CallFrame): string => urls.get(location.scriptId) ?? "";
+  return new Promise((resolve) => {
+    const late = setTimeout(() => resolve(undefined), PAUSE_MS_MAX);
+    session.once("Debugger.paused", ({ params }) => {
+      const [frame] = params.callFrames;
+      const author = params.callFrames.find((each) => isAuthors(urlOf(each))) ?? frame;
+      if (frame === undefined || author === undefined) return;
+      const { lineNumber, columnNumber = 0 } = author.location;
+      const ask = `globalThis[Symbol.for("${WHAT_RUNS}")]`;
+      const place = `${JSON.stringify(urlOf(author))}, ${lineNumber}, ${columnNumber}`;
+      session.post(
+        "Debugger.evaluateOnCallFrame",
+        {
+          callFrameId: frame.callFrameId,
+          expression: `${ask}(${place})`,
+          returnByValue: true,
+        },
+        (error, answer) => {
+          clearTimeout(late);
+          session.post("Debugger.resume");
+          resolve(error === null ? (answer.result.value as PausedCode) : undefined);
+        },
+      );
+    });
+    session.post("Debugger.pause");
+  });
+}
+
+/** Not Node's own, and not a dependency's: the line that the author can change. */
+const isAuthors = (url: string): boolean =>
+  url.startsWith("file:") && !url.includes("/node_modules/") && !url.startsWith(OURS);
+
+/** Where this package's own code lies. */
+const OURS = new URL("../../", import.meta.url).href;

@@ -1,0 +1,63 @@
+/** Agents that hold or end their process in the way that a webhook names, and neighbours that only count. */
+import { pbkdf2Sync } from "node:crypto";
+import { Agent } from "agents";
+import { body, github, webhook } from "agents/webhooks";
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+export const WAYS: Readonly<Record<string, (agent: Holder) => unknown>> = {
+  loop: () => spin(),
+  afterAwait: async () => {
+    await pause(5);
+    spin();
+  },
+  regex: () => /^(a+)+$/.test(`${"a".repeat(50)}b`),
+  microtasks: () => {
+    const again = (): Promise<void> => Promise.resolve().then(again);
+    return again();
+  },
+  sql: (agent) =>
+    agent.sql`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n`,
+  native: () => pbkdf2Sync("a", "b", 2_000_000_000, 64, "sha512"),
+  exit: () => process.exit(1),
+  abort: () => process.abort(),
+};
+
+function spin(): never {
+  for (;;);
+}
+
+export class Holder extends Agent {
+  static override options = { http: "open", cpuSeconds: 1, retry: { maxAttempts: 1 } };
+
+  override async onRequest(request: Request): Promise<Response> {
+    if (request.method === "GET") return new Response("alive");
+    const { how } = (await request.json()) as { how: string };
+    await WAYS[how]?.(this);
+    return new Response("OK");
+  }
+}
+
+export class Neighbour extends Agent<unknown, { readonly count: number }> {
+  static override options = { http: "open" };
+  override initialState = { count: 0 };
+
+  override async onRequest(request: Request): Promise<Response> {
+    if (request.method !== "GET") {
+      await pause(1);
+      this.setState({ count: this.state.count + 1 });
+    }
+    return Response.json(this.state);
+  }
+}
+
+const verify = github({ secret: "SECRET" });
+/** Stored and answered 202 when an agent is slow. */
+const deadlineMs = 1_500;
+
+export default {
+  webhooks: [
+    webhook("/webhooks/holder", { agent: Holder, verify, entity: body("agent"), deadlineMs }),
+    webhook("/webhooks/neighbour", { agent: Neighbour, verify, entity: body("agent"), deadlineMs }),
+  ],
+};
