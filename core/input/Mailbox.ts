@@ -301,9 +301,7 @@ export class Mailbox {
     });
     // A run with an unknown outcome may have been the last one allowed: at most one more, marked.
     if (attempt > retry.maxAttempts + 1) {
-      return this.finish(input, turn, envelope, {
-        error: "its attempts are exhausted; the last one did not end",
-      });
+      return this.finish(input, turn, envelope, { error: agent.suspects.exhausted(head.key) });
     }
     const passed = this.doubts.pass(turn, head.time, attempt);
     const cleared = passed === undefined ? undefined : await passed;

@@ -59,6 +59,11 @@ export class Suspects {
     return journaled + (this.unbegun.take(this.agent.id, key, journaled) ? 0 : 1);
   }
 
+  /** The error of an input or job whose last attempt did not end, and which has none left. */
+  exhausted(key: string): string {
+    return this.unbegun.exhausted(this.agent.id, key);
+  }
+
   /**
    * `attemptsBefore`: how often its job was begun. Resolves when the announcement is stored and the
    * job may run, to a function to call when this attempt is over. Rejects with `AgentDiscarded`.

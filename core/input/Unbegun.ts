@@ -16,6 +16,12 @@
 import type { AgentId } from "../../schemas/Address.ts";
 
 /**
+ * Why the process ended in which an attempt of this key ran, e.g. `a turn held …, at agents.ts:7:3`.
+ * Undefined: not known. `services/watchdog/Endings` keeps it across the process's end.
+ */
+export type LastEnding = (id: AgentId, key: string) => string | undefined;
+
+/**
  * Keys that another host takes over never come back: past this bound the oldest are forgotten, and
  * their attempts count.
  */
@@ -24,6 +30,19 @@ const HELD_MAX = 10_000;
 export class Unbegun {
   /** Announced attempt by agent and key, oldest first. */
   private readonly attempts = new Map<string, number>();
+  private readonly lastEnding: LastEnding;
+
+  /** Default: nothing is known of how processes ended. */
+  constructor(lastEnding: LastEnding = () => undefined) {
+    this.lastEnding = lastEnding;
+  }
+
+  /** The error of an input whose last attempt did not end, and which has none left. */
+  exhausted(id: AgentId, key: string): string {
+    const why = this.lastEnding(id, key);
+    const text = "its attempts are exhausted; the last one did not end";
+    return why === undefined ? text : `${text}: ${why}`;
+  }
 
   /**
    * Whether the last attempt that the journal knows of was announced here and never began.

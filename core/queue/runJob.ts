@@ -23,6 +23,8 @@ export interface JobAgent extends AgentTurns {
   readonly suspects: {
     /** The number of the next attempt of a key that the journal has as begun so often. */
     next(key: string, journaled: number): number;
+    /** The error of a job whose last attempt did not end, and which has none left. */
+    exhausted(key: string): string;
     /** Rule 5. Call what it resolves to when the attempt is over. */
     announce(turn: Turn, attemptsBefore: number): Promise<() => void>;
   };
@@ -70,7 +72,7 @@ export async function runJob(agent: JobAgent, job: Job): Promise<void> {
       durable: true,
     });
     if (attempt > job.retry.maxAttempts + UNKNOWN_ATTEMPTS) {
-      const error = new Error("its attempts are exhausted; the last one did not end");
+      const error = new Error(agent.suspects.exhausted(job.key));
       return fail(agent, job, turn, error, attempt - 1);
     }
     const cleared =

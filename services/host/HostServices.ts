@@ -28,7 +28,7 @@ import { Timers, type TimersShape } from "../../core/schedule/Timers.ts";
 import { slicesOf } from "../../core/time/TimeSlices.ts";
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
-import { Unbegun } from "../../core/input/Unbegun.ts";
+import { Unbegun, type LastEnding } from "../../core/input/Unbegun.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
@@ -110,12 +110,13 @@ export interface HostServices {
 }
 
 /** Completes what the process decides with the ports from the context. */
-export const hostServices = (
-  own: Pick<
-    HostServices,
-    "config" | "module" | "metrics" | "observability" | "calls" | "memoryInUse"
-  >,
-) =>
+export const hostServices = ({
+  lastEnding,
+  ...own
+}: Pick<
+  HostServices,
+  "config" | "module" | "metrics" | "observability" | "calls" | "memoryInUse"
+> & { readonly lastEnding?: LastEnding }) =>
   Effect.gen(function* () {
     const time = yield* Time;
     const services: HostServices = {
@@ -137,7 +138,7 @@ export const hostServices = (
         onSome: (mcp) => ({ mcp }),
       }),
       storing: new Set(),
-      unbegun: new Unbegun(),
+      unbegun: new Unbegun(lastEnding),
       rebuilds: new PrioritySemaphore(REBUILDS_MAX, slicesOf(time)),
       time,
       ambient: yield* Ambient,

@@ -4,6 +4,7 @@
  */
 import * as Effect from "effect/Effect";
 import { SILENT, type Observability } from "../../core/telemetry/observability.ts";
+import type { LastEnding } from "../../core/input/Unbegun.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
 import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
@@ -30,6 +31,8 @@ export interface RunHostOptions {
   readonly sweepMs?: number;
   /** As `HostConfig`. */
   readonly writeLimits?: WriteLimitOptions | undefined;
+  /** What is known of processes of this machine that ended. Default: nothing. */
+  readonly lastEnding?: LastEnding;
   /** As `HostServices`. */
   readonly memoryInUse?: () => number;
 }
@@ -49,6 +52,7 @@ export const runHost = (options: RunHostOptions) =>
       metrics: options.metrics,
       ...(options.calls === undefined ? {} : { calls: options.calls }),
       ...(options.memoryInUse === undefined ? {} : { memoryInUse: options.memoryInUse }),
+      ...(options.lastEnding === undefined ? {} : { lastEnding: options.lastEnding }),
       observability: options.observability ?? SILENT,
     });
     const host = yield* Host.make(services);

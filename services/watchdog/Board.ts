@@ -3,8 +3,8 @@
  * knows that the event loop turns, and the turn that entered the thread last. The main thread
  * writes, the watchdog reads; `startWatchdog` makes it.
  *
- * Layout: three 32-bit numbers (beats, the limit in milliseconds of the turn, bytes of its text),
- * then the turn's fields as UTF-8, separated by NUL. Text that does not fit is cut.
+ * Layout: four 32-bit numbers (beats, the limit in milliseconds of the turn, bytes of its text,
+ * whether a debugger is open), then the turn's fields as UTF-8, separated by NUL. Text that does not fit is cut.
  */
 
 /** A turn as the log names it. */
@@ -24,8 +24,8 @@ export interface WatchedTurn extends NamedTurn {
   readonly limitMs: number;
 }
 
-/** Places of the three numbers, and what they take. */
-const PLACE = { beats: 0, limitMs: 1, textBytes: 2 } as const;
+/** Places of the numbers, and what they take. */
+const PLACE = { beats: 0, limitMs: 1, textBytes: 2, debugged: 3 } as const;
 const HEAD_BYTES = Object.keys(PLACE).length * Int32Array.BYTES_PER_ELEMENT;
 /** Names and keys are at most some hundred characters each. */
 const TEXT_BYTES_MAX = 2_048;
@@ -43,12 +43,18 @@ export class Board {
     this.text = new Uint8Array(memory, HEAD_BYTES);
   }
 
-  beat(): void {
+  /** `debugged`: somebody may stop the thread at a breakpoint for any time. */
+  beat(debugged: boolean): void {
+    this.numbers[PLACE.debugged] = debugged ? 1 : 0;
     Atomics.add(this.numbers, PLACE.beats, 1);
   }
 
   get beats(): number {
     return Atomics.load(this.numbers, PLACE.beats);
+  }
+
+  get debugged(): boolean {
+    return this.numbers[PLACE.debugged] === 1;
   }
 
   /** Called for each turn that enters the thread: about half a microsecond. */

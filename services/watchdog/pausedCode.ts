@@ -26,4 +26,6 @@ export interface WatchdogData {
   /** Milliseconds that a turn may hold the thread where its class does not say; 0: no limit. */
   readonly cpuMs: number;
   readonly log: WatchdogLog;
+  /** Where `Endings` are kept. */
+  readonly endings: string;
 }

@@ -11,6 +11,7 @@
  * The log also names the agent whose code ends its process by `process.exit()` or
  * `process.abort()`.
  */
+import { url as debuggerUrl } from "node:inspector";
 import { findSourceMap } from "node:module";
 import { writeSync } from "node:fs";
 import { Worker } from "node:worker_threads";
@@ -21,12 +22,15 @@ import { machineTime } from "../node/MachineTime.ts";
 import { logLine } from "../node/logLine.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { Board, type WatchedTurn } from "./Board.ts";
+import { Endings } from "./Endings.ts";
 import { WHAT_RUNS, type PausedCode, type WatchdogData, type WatchdogLog } from "./pausedCode.ts";
 
 export interface WatchdogOptions {
   /** Seconds that a turn may hold the thread where its class does not say; 0: no limit. */
   readonly cpuSeconds: number;
   readonly log: WatchdogLog;
+  /** The folder of `Endings`, which the workers of this machine share. */
+  readonly endings: string;
 }
 
 /** A quarter of the least hold that is logged. */
@@ -42,7 +46,7 @@ export interface Watchdog {
 
 export function startWatchdog(
   ambient: AmbientShape,
-  { cpuSeconds, log }: WatchdogOptions,
+  { cpuSeconds, log, endings: folder }: WatchdogOptions,
 ): Watchdog {
   const board = new Board();
   const cpuMs = cpuSeconds * 1000;
@@ -67,20 +71,23 @@ export function startWatchdog(
     };
   };
   (globalThis as Record<symbol, unknown>)[Symbol.for(WHAT_RUNS)] = whatRuns;
-  const beats = setInterval(() => board.beat(), BEAT_MS);
+  const beats = setInterval(() => board.beat(debuggerUrl() !== undefined), BEAT_MS);
   beats.unref();
   const thread = new Worker(threadFile(), {
-    workerData: { memory: board.memory, cpuMs, log } satisfies WatchdogData,
+    workerData: { memory: board.memory, cpuMs, log, endings: folder } satisfies WatchdogData,
     // Node's own options are those of the main thread; the module's loader is not needed.
     execArgv: [],
   });
   thread.unref();
+  const endings = new Endings(folder);
+  endings.forgetOld(machineTime.nowMs());
   const unwatch = watchExits((how) => {
     const turn = ambient.current();
     const named = turn === undefined ? undefined : nameTurn(turn);
     if (named === undefined || callingAgent() === undefined) return;
     const { limitMs: _limitMs, ...fields } = named;
     const message = `an agent's code ended its process by ${how}`;
+    endings.note(fields, message);
     const entry = { level: "error", message, timeMs: machineTime.nowMs() } as const;
     const all = { ...log.fields, ...fields, stack: stackOf() };
     // The log's stream would not be written before the process ends.

@@ -4,16 +4,18 @@
  * 1. A turn that holds the thread for longer than its class allows (`cpuSeconds`) ends the process.
  *    The log line names the agent, the input and the source line that ran.
  * 2. The turn is known exactly where the debugger can pause the code: in JavaScript, regular
- *    expressions and SQL. Native code can't be paused; then the turn that entered last is named, as
- *    `probably`.
+ *    expressions and SQL. Native code can't be paused; then the turn that entered last is named, with
+ *    `exactly: false`.
  * 3. A hold by code of no turn ends the process after `OUTSIDE_FACTOR` times the limit.
- * 4. A shorter hold is logged when it is over, if it was of a turn: at most once in `STALL_QUIET_MS`.
+ * 4. Nothing is ended while a debugger is open (`--inspect`): its breakpoints hold the thread, too.
+ * 5. A shorter hold is logged when it is over, if it was of a turn: at most once in `STALL_QUIET_MS`.
  */
 import { Session, type Debugger } from "node:inspector";
 import { writeSync } from "node:fs";
 import { workerData } from "node:worker_threads";
 import { logLine, type LogLevel } from "../node/logLine.ts";
 import { Board, type WatchedTurn } from "./Board.ts";
+import { Endings } from "./Endings.ts";
 import { HoldMeter } from "./HoldMeter.ts";
 import { WHAT_RUNS, type PausedCode, type WatchdogData } from "./pausedCode.ts";
 
@@ -23,7 +25,7 @@ const STDERR = 2;
 const LOOK_MS = 50;
 /** Holds below this are ordinary work: a large JSON body, a collection of garbage. */
 const STALL_MS = 200;
-/** Rule 4: each line costs a pause of some 20 ms. */
+/** Rule 5: each line costs a pause of some 20 ms. */
 const STALL_QUIET_MS = 10_000;
 /** Rule 2: the debugger pauses JavaScript within some 20 ms. */
 const PAUSE_MS_MAX = 1_000;
@@ -32,7 +34,7 @@ const SAMPLES_MAX = 50;
 /** Rule 3: the runtime's own work is in slices; this is far above the longest. */
 const OUTSIDE_FACTOR = 4;
 
-const { memory, cpuMs, log } = workerData as WatchdogData;
+const { memory, cpuMs, log, endings } = workerData as WatchdogData;
 const board = new Board(memory);
 const meter = new HoldMeter();
 
@@ -51,15 +53,19 @@ interface Found {
 let found: Found | undefined;
 let heldMs = 0;
 let looking = false;
+/** When a stall was last looked into. */
 let stalledMs = -STALL_QUIET_MS;
 
 setInterval(() => {
   const nowMs = performance.now();
   const before = heldMs;
   heldMs = meter.look(board.beats, nowMs);
-  if (heldMs === 0) return isOver(before);
+  if (heldMs === 0 || board.debugged) return isOver(before);
   if (looking || heldMs < nextLookMs()) return;
-  if (heldMs < limitOf(board.last) && nowMs - stalledMs < STALL_QUIET_MS) return;
+  if (heldMs < limitOf(board.last)) {
+    if (nowMs - stalledMs < STALL_QUIET_MS) return;
+    stalledMs = nowMs;
+  }
   looking = true;
   void lookInto().finally(() => (looking = false));
 }, LOOK_MS);
@@ -94,13 +100,17 @@ async function lookInto(): Promise<void> {
       heldMs: Math.round(heldMs),
     },
   );
+  if (turn !== undefined)
+    new Endings(endings).note(
+      turn,
+      `its turn held the thread of its process for ${(heldMs / 1000).toFixed(1)} s, in ${code?.where ?? "native code"}`,
+    );
   process.kill(process.pid, "SIGKILL");
 }
 
 function isOver(ms: number): void {
   const of = found?.code?.turn;
   if (of !== undefined) {
-    stalledMs = performance.now();
     write("warn", "a turn held the thread of its process", {
       ...fieldsOf(of),
       where: found!.code!.where,

@@ -12,6 +12,7 @@ import * as Layer from "effect/Layer";
 import * as Scope from "effect/Scope";
 import { Blobs } from "../../core/journal/Blobs.ts";
 import { Bus } from "../../core/bus/Bus.ts";
+import type { LastEnding } from "../../core/input/Unbegun.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
 import { Databases } from "../../core/database/Databases.ts";
 import { Journal } from "../../core/journal/Journal.ts";
@@ -49,6 +50,7 @@ import { httpServerLayer } from "./httpServerLayer.ts";
 import { genericObservability } from "../observability/index.ts";
 import { cachedAgents } from "../sqlite/cachedAgents.ts";
 import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
+import { Endings } from "../watchdog/Endings.ts";
 import { startWatchdog, type WatchdogOptions } from "../watchdog/startWatchdog.ts";
 import { forgetErased } from "./forgetErased.ts";
 import { gatewayBounds } from "./joinGateway.ts";
@@ -221,6 +223,9 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
             calls,
             observability: genericObservability,
             writeLimits: settings.writeLimits,
+            ...(settings.watchdog !== undefined && {
+              lastEnding: lastEndingOf(new Endings(settings.watchdog.endings)),
+            }),
             memoryInUse: memoryInUse({
               bytesMax:
                 (settings.memory?.bytesMax ?? memoryDefault()) / (settings.memory?.processes ?? 1),
@@ -269,6 +274,11 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
       failed: new Promise<never>(() => undefined),
     };
   });
+
+const lastEndingOf =
+  (endings: Endings): LastEnding =>
+  (id, key) =>
+    endings.of(id, key);
 
 /** What gateway, host and mail use of a module. */
 function codeOf(

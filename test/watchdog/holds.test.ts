@@ -58,10 +58,11 @@ const lineOf = (name: string, message: string) =>
   host.lines.find((line) => line["name"] === name && line.message.includes(message));
 
 const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
-const deadOf = async (name: string): Promise<boolean> => {
+/** The dead letter of the agent's input, as JSON. Undefined: there is none yet. */
+const deadOf = async (name: string): Promise<string | undefined> => {
   const args = [MAIN, "dead", "list", "--nats", installation.nats.url, "--json"];
   const { stdout } = await promisify(execFile)(process.execPath, args);
-  return stdout.includes(`"${name}"`);
+  return stdout.split("\n").find((line) => line.includes(`"${name}"`));
 };
 
 /** Sends neighbours webhooks until an input that holds its process is dead; each has to apply once. */
@@ -90,7 +91,7 @@ async function whileNeighboursWork(how: string): Promise<void> {
   expect(await send("holder", how, { how })).toBe(202);
   await pollUntil(
     "its input is dead",
-    async () => (await deadOf(how)) || { done: false, saw: host.told() },
+    async () => (await deadOf(how)) !== undefined || { done: false, saw: host.told() },
     { timeoutMs: TIMEOUT_MS, intervalMs: 500 },
   ).finally(() => (done = true));
   await Promise.all(working);
@@ -126,6 +127,9 @@ describe("a turn that holds its process", () => {
         key: expect.any(String) as string,
         where: expect.stringMatching(where) as string,
       });
+      expect(await deadOf(how)).toMatch(
+        new RegExp(`held the thread of its process for .* in .*${where.source}`),
+      );
     },
     TIMEOUT_MS * 2,
   );
@@ -140,6 +144,7 @@ describe("a turn that ends its process", () => {
     async (how, text) => {
       await whileNeighboursWork(how);
       expect(lineOf(how, text)).toMatchObject({ class: "Holder", turn: "webhook" });
+      expect(await deadOf(how)).toContain(`an agent's code ended its process by ${text}`);
     },
     TIMEOUT_MS * 2,
   );

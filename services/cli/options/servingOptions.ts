@@ -2,7 +2,7 @@
  * Turns the parsed options of the serving commands (`dev`, `gateway`, `host`, `mail`) and of
  * `provision` into settings of a process. The options themselves are declared in `options.ts`.
  */
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import type { LogOptions, ProvisionSettings } from "../../wiring/Joins.ts";
 import type { ServingOptions } from "../serving/serveRole.ts";
 import { loginOf, type GivenLogin } from "./brokerLogin.ts";
@@ -108,6 +108,7 @@ export function servingOptions(
     ...((role === "dev" || role === "host") && {
       watchdog: {
         cpuSeconds: given.cpuSeconds ?? CPU_SECONDS,
+        endings: join(resolve(terminal.cwd, given.data), "endings"),
         log: { format, fields: worker === undefined ? {} : { worker } },
       },
     }),

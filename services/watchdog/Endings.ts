@@ -1,0 +1,71 @@
+/**
+ * Remembers across the end of a process why it ended, for the input that was running: a small file in
+ * a folder that the workers of one machine share. The watchdog writes it just before it ends the
+ * process, and whoever finds the input without attempts left reads it, for the dead letter.
+ *
+ * A host of another machine does not have the file, and a process that was killed from outside wrote
+ * none. The dead letter then says only that the last attempt did not end.
+ */
+import { createHash } from "node:crypto";
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+/** Attempts of one input are seconds apart. After this long nobody asks for an ending. */
+const KEPT_MS = 24 * 3600 * 1000;
+/** A reason is a sentence and a source line. */
+const TEXT_CHARS_MAX = 1_000;
+
+/** Of whose attempt it was. */
+export interface EndedInput {
+  readonly class: string;
+  readonly name: string;
+  readonly key?: string;
+}
+
+export class Endings {
+  private readonly folder: string;
+
+  constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  /** Written at once. Never throws: the process ends in any case. Nothing without a key. */
+  note(input: EndedInput, reason: string): void {
+    if (input.key === undefined) return;
+    try {
+      mkdirSync(this.folder, { recursive: true, mode: 0o700 });
+      writeFileSync(this.fileOf(input, input.key), reason.slice(0, TEXT_CHARS_MAX), {
+        mode: 0o600,
+      });
+    } catch {
+      // The log line has the reason, too.
+    }
+  }
+
+  /** Undefined where none was noted. */
+  of(input: EndedInput, key: string): string | undefined {
+    try {
+      return readFileSync(this.fileOf(input, key), "utf8").slice(0, TEXT_CHARS_MAX);
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Removes what nobody will ask for any more. Never throws. */
+  forgetOld(nowMs: number): void {
+    try {
+      for (const name of readdirSync(this.folder)) {
+        const file = join(this.folder, name);
+        if (nowMs - statSync(file).mtimeMs > KEPT_MS) rmSync(file, { force: true });
+      }
+    } catch {
+      // There is no folder yet, or another worker removed the file.
+    }
+  }
+
+  /** Names and keys come from outside: the file's name is a hash of them. */
+  private fileOf(input: EndedInput, key: string): string {
+    const text = JSON.stringify([input.class, input.name, key]);
+    return join(this.folder, createHash("sha256").update(text).digest("hex"));
+  }
+}

@@ -1,0 +1,54 @@
+import { readdirSync, utimesSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Unbegun } from "../../core/input/Unbegun.ts";
+import type { AgentId } from "../../schemas/Address.ts";
+import { Endings } from "../../services/watchdog/Endings.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
+
+const ID = { class: "Repo", name: "../../etc" } as AgentId;
+const KEY = "github:../1";
+
+let temp: ReturnType<typeof tempFolder>;
+beforeEach(() => (temp = tempFolder("endings")));
+afterEach(() => temp.remove());
+
+describe("the endings of processes", () => {
+  const folder = (): string => join(temp.path, "endings");
+
+  it("are found again by agent and key, by another process", () => {
+    new Endings(folder()).note({ ...ID, key: KEY }, "it spun");
+    expect(new Endings(folder()).of(ID, KEY)).toBe("it spun");
+    expect(new Endings(folder()).of(ID, "github:2")).toBeUndefined();
+  });
+
+  it("stay in their folder, whatever the names are", () => {
+    new Endings(folder()).note({ ...ID, key: KEY }, "it spun");
+    expect(readdirSync(folder())).toEqual([expect.stringMatching(/^[0-9a-f]{64}$/)]);
+  });
+
+  it("are not noted without a key, and not where the folder can't be made", () => {
+    new Endings(folder()).note(ID, "it spun");
+    writeFileSync(join(temp.path, "file"), "");
+    new Endings(join(temp.path, "file")).note({ ...ID, key: KEY }, "it spun");
+    expect(readdirSync(temp.path)).toEqual(["file"]);
+  });
+
+  it("are forgotten after a day", () => {
+    const endings = new Endings(folder());
+    endings.note({ ...ID, key: KEY }, "old");
+    endings.note({ ...ID, key: "new" }, "new");
+    for (const name of readdirSync(folder())) utimesSync(join(folder(), name), 0, 0);
+    endings.note({ ...ID, key: "new" }, "new");
+    endings.forgetOld(Date.now());
+    expect(endings.of(ID, KEY)).toBeUndefined();
+    expect(endings.of(ID, "new")).toBe("new");
+  });
+
+  it("complete the error of an input without attempts left", () => {
+    new Endings(folder()).note({ ...ID, key: KEY }, "it spun");
+    const unbegun = new Unbegun((id, key) => new Endings(folder()).of(id, key));
+    expect(unbegun.exhausted(ID, KEY)).toMatch(/the last one did not end: it spun$/);
+    expect(unbegun.exhausted(ID, "other")).toMatch(/the last one did not end$/);
+  });
+});
