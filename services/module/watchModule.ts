@@ -1,7 +1,8 @@
 /**
  * Reports when a module or one of its local imports has changed, so that `agents dev` can load it
  * again. Folders are watched instead of files: editors save by renaming a new file into place,
- * which ends a watch on the file itself.
+ * which ends a watch on the file itself. A folder that can't be watched (the system's number of
+ * watches is used up, or the folder is gone) has its files looked at every second.
  */
 import { statSync, watch, type FSWatcher } from "node:fs";
 import { basename, dirname } from "node:path";
@@ -12,6 +13,8 @@ import type { TimeShape } from "../../core/time/Time.ts";
  * have settled.
  */
 const SETTLE_MS = 80;
+/** A save is noticed within this where the system has no watch left. */
+const POLL_MS = 1_000;
 /** The stamp of a file that does not exist. */
 const NO_FILE = "";
 
@@ -39,6 +42,7 @@ export function watchModule(options: WatchOptions): ModuleWatch {
   const { sinceMs = Infinity } = options;
   let stamps = new Map(options.files.filter(changedSince(sinceMs)).map((file) => [file, NO_FILE]));
   let cancel: (() => void) | undefined;
+  let cancelPoll: (() => void) | undefined;
 
   const settle = (): void => {
     const changed: string[] = [];
@@ -55,6 +59,14 @@ export function watchModule(options: WatchOptions): ModuleWatch {
     cancel = options.time.after(SETTLE_MS, settle);
   };
 
+  const poll = (): void => {
+    cancelPoll?.();
+    cancelPoll = options.time.after(POLL_MS, () => {
+      settle();
+      poll();
+    });
+  };
+
   const follow = (files: ReadonlyArray<string>): void => {
     // A file that is still followed keeps its stamp: a change during the load is not lost.
     stamps = new Map(files.map((file) => [file, stamps.get(file) ?? stampOf(file)]));
@@ -64,14 +76,22 @@ export function watchModule(options: WatchOptions): ModuleWatch {
       names.set(folder, (names.get(folder) ?? new Set()).add(basename(file)));
     }
     const next = new Map<string, FSWatcher>();
+    cancelPoll?.();
+    cancelPoll = undefined;
     for (const [folder, wanted] of names) {
       const watcher = openWatch(folder);
-      if (watcher === undefined) continue;
+      if (watcher === undefined) {
+        poll();
+        continue;
+      }
       watcher.on("change", (_kind, name) => {
         if (name === null || wanted.has(String(name))) later();
       });
       // A removed folder ends its watch; the next load names what to follow then.
-      watcher.on("error", () => watcher.close());
+      watcher.on("error", () => {
+        watcher.close();
+        poll();
+      });
       next.set(folder, watcher);
     }
     for (const watcher of folders.values()) watcher.close();
@@ -85,6 +105,7 @@ export function watchModule(options: WatchOptions): ModuleWatch {
     follow,
     close: () => {
       cancel?.();
+      cancelPoll?.();
       for (const watcher of folders.values()) watcher.close();
       folders.clear();
     },

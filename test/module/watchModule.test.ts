@@ -88,3 +88,12 @@ it("a change between two lists of one file is not lost", async () => {
   watcher.follow([at("a.ts"), at("lib/b.ts")]);
   await seen([["a.ts"]]);
 });
+
+it("a file in a folder that can't be watched is looked at all the same", async () => {
+  start("a.ts", "later/c.ts");
+  mkdirSync(at("later"));
+  writeFileSync(at("later/c.ts"), "1");
+  await seen([["later/c.ts"]]);
+  writeFileSync(at("later/c.ts"), "22");
+  await seen([["later/c.ts"], ["later/c.ts"]]);
+});
