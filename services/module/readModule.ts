@@ -3,6 +3,7 @@
  * the user's. `loadModule` calls it; tests call it with an object of classes and a default export.
  */
 import { readOrigin } from "../../core/http/origins.ts";
+import { nearest } from "../../core/errors/nearest.ts";
 import type { EmailEntry, EmailRoute } from "../../core/mail/EmailRoute.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 import { WORKFLOW_MARK, type WorkflowClass } from "../../core/workflow/AgentWorkflow.ts";
@@ -13,6 +14,11 @@ import {
   type AgentConstructor,
   type LoadedModule,
 } from "./LoadedModule.ts";
+
+/** What this system reads of a default export. */
+const KEYS = ["webhooks", "fetch", "email", "allowedOrigins"];
+/** Handlers of the reference's platform, which a module may have for use there. */
+const KEYS_ELSEWHERE = ["scheduled", "queue", "tail", "trace", "test"];
 
 const EXAMPLE = `export class Counter extends Agent { … }  // import { Agent } from "agents"`;
 
@@ -110,7 +116,22 @@ function readDefault(value: unknown, refuse: Refuse): Readonly<Record<string, un
     return refuse(
       `the default export is ${value === null ? "null" : `a ${typeof value}`}; it should be an object such as { webhooks: [ … ], async fetch(request, env) { … } }`,
     );
+  checkKeys(value, refuse);
   return value as Readonly<Record<string, unknown>>;
+}
+
+/**
+ * A misspelt key would be ignored without a word. Only of plain objects: an application of a
+ * framework has keys of its own.
+ */
+function checkKeys(value: object, refuse: Refuse): void {
+  if (Object.getPrototypeOf(value) !== Object.prototype) return;
+  for (const key of Object.keys(value)) {
+    if (KEYS.includes(key) || KEYS_ELSEWHERE.includes(key)) continue;
+    const meant = nearest(key, KEYS);
+    if (meant !== undefined)
+      refuse(`the default export has "${key}", which nothing reads. Did you mean "${meant}"?`);
+  }
 }
 
 function readWebhooks(

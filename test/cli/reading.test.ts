@@ -55,6 +55,18 @@ describe("agents list", () => {
     const people = await cli.run(["list", "no-such", ...NATS]);
     expect(people).toEqual({ code: 0, out: "", err: "No agents of class no-such yet." });
   });
+
+  it("a class that is nearly the name of another is an error with that name", async () => {
+    for (const args of [
+      ["list", "RepoAgnet"],
+      ["state", "repo-agnet", "octo-demo"],
+    ])
+      expect(await cli.run([...args, ...NATS])).toMatchObject({
+        code: 3,
+        out: "",
+        err: expect.stringContaining("Did you mean RepoAgent?") as string,
+      });
+  });
 });
 
 describe("agents history", () => {

@@ -83,11 +83,27 @@ describe("the shape of a module", () => {
     ["a class without a name", { Anon: (() => class extends Agent {})() }, /exported as "Anon" has no name/],
     ["a default export that is a function", { Repo, default: () => {} }, /default export is a function/],
     ["fetch that is not a function", { Repo, default: { fetch: 1 } }, /"fetch" of the default export is not a function/],
+    ["a misspelt key", { Repo, default: { webhook: [] } }, /has "webhook", which nothing reads. Did you mean "webhooks"/],
     ["webhooks that are no array", { Repo, default: { webhooks: {} } }, /"webhooks".*not an array/],
     ["a route built by hand", { Repo, default: { webhooks: [{ path: "/x" }] } }, /webhooks\[0\] is not a route/],
     ["a route to a class that is not exported", { Repo, default: { webhooks: [route("/w", "Nope")] } }, /webhooks\[0\] \(\/w\) sends to Nope.*Exported: Repo/],
     ["two routes of one path", { Repo, default: { webhooks: [route("/w", "Repo"), route("/w", "Repo")] } }, /two webhook routes have the path \/w/],
   ]; // prettier-ignore
+  it("keys of the reference's platform and of frameworks are left alone", () => {
+    const scheduled = {
+      Repo,
+      default: { fetch: () => new Response(), scheduled() {}, queue() {} },
+    };
+    expect(readModule(scheduled, "m.ts").fetch).toBeDefined();
+    class Framework {
+      fetchs = 1;
+      fetch(): Response {
+        return new Response();
+      }
+    }
+    expect(readModule({ Repo, default: new Framework() }, "m.ts").fetch).toBeDefined();
+  });
+
   it.each(bad)("%s is refused with a message that says what to do", (_what, exports, message) => {
     expect(() => readModule(exports, "m.ts")).toThrowError(message);
   });

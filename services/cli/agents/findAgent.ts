@@ -3,6 +3,7 @@
  * given by its name or in kebab case, as in URLs. Kebab case has no unique inverse, so it is
  * matched against the classes that exist.
  */
+import { nearest } from "../../../core/errors/nearest.ts";
 import type { JournalShape } from "../../../core/journal/Journal.ts";
 import {
   agentId,
@@ -22,9 +23,23 @@ export async function findAgent(
     const id = address(candidate, name);
     if ((await journal.last(id)) !== undefined) return id;
   }
-  throw notFound(
-    `There is no agent ${className} "${name}": nothing has been stored for it yet. "agents list" shows those that exist.`,
-  );
+  const stored = await findClass(journal, className);
+  const meant = stored === undefined ? await nearestClass(journal, className) : undefined;
+  const hint =
+    meant === undefined
+      ? `nothing has been stored for it yet. "agents list" shows those that exist.`
+      : `there are none of that class. Did you mean ${meant}?`;
+  throw notFound(`There is no agent ${className} "${name}": ${hint}`);
+}
+
+/** The class that somebody most likely meant who wrote one without agents. Undefined: none is near. */
+export async function nearestClass(
+  journal: JournalShape,
+  className: string,
+): Promise<string | undefined> {
+  const classes = new Set<string>();
+  for await (const { id } of journal.list()) classes.add(id.class);
+  return nearest(className, classes);
 }
 
 /** Returns the class as stored, or undefined when no agent of it exists. */

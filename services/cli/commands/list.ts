@@ -9,7 +9,7 @@ import { shardOf } from "../../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
-import { findClass } from "../agents/findAgent.ts";
+import { findClass, nearestClass } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import {
   addTargetOptions,
@@ -17,6 +17,7 @@ import {
   withPorts,
   type GivenTarget,
 } from "../options/targetOptions.ts";
+import { notFound } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 
 /**
@@ -69,7 +70,7 @@ Examples:
 
 /**
  * Prints the agents of one class, or of all where `className` is undefined. No agents is not an
- * error.
+ * error, unless another class has nearly that name: throws `CliError`.
  */
 export async function list(
   ports: ReadPorts,
@@ -78,6 +79,12 @@ export async function list(
 ): Promise<void> {
   const { className, prefix = "", limit = Infinity } = options;
   const stored = className === undefined ? undefined : await findClass(ports.journal, className);
+  const meant =
+    className !== undefined && stored === undefined
+      ? await nearestClass(ports.journal, className)
+      : undefined;
+  if (meant !== undefined)
+    throw notFound(`There are no agents of class ${className}. Did you mean ${meant}?`);
   let count = 0;
   if (className === undefined || stored !== undefined) {
     const owners = await shardOwners(ports);
