@@ -50,17 +50,18 @@ export function startWatchdog(
 ): Watchdog {
   const board = new Board();
   const cpuMs = cpuSeconds * 1000;
+  const limitOf = ({ options }: ActiveAgent): number =>
+    options.cpuSeconds === undefined ? cpuMs : options.cpuSeconds * 1000;
   const nameTurn = (turn: Turn): WatchedTurn | undefined => {
     const { owner, cause } = turn;
     if (!(owner instanceof ActiveAgent)) return undefined;
-    const { cpuSeconds: ofClass } = owner.options;
     return {
       class: owner.id.class,
       name: owner.id.name,
       turn: cause.kind,
       ...(cause.id !== undefined && { key: cause.id }),
       attempt: cause.attempt ?? 1,
-      limitMs: ofClass === undefined ? cpuMs : ofClass * 1000,
+      limitMs: limitOf(owner),
     };
   };
   const whatRuns = (url: string, line: number, column: number): PausedCode => {
@@ -93,12 +94,17 @@ export function startWatchdog(
     // The log's stream would not be written before the process ends.
     writeSync(STDERR, logLine(log.format, { ...entry, fields: all }));
   });
+  let entered: Turn | undefined;
   return {
     ambient: {
       current: ambient.current,
       run: (turn, f) => {
-        const named = nameTurn(turn);
-        if (named !== undefined) board.enter(named);
+        const { owner } = turn;
+        // Most turns enter more than once, for their hooks and what they defer.
+        if (turn !== entered && owner instanceof ActiveAgent) {
+          entered = turn;
+          board.enter(owner.id, turn.cause, limitOf(owner));
+        }
         return ambient.run(turn, f);
       },
     },

@@ -25,8 +25,8 @@ const STDERR = 2;
 const LOOK_MS = 50;
 /** Holds below this are ordinary work: a large JSON body, a collection of garbage. */
 const STALL_MS = 200;
-/** Rule 5: each line costs a pause of some 20 ms. */
-const STALL_QUIET_MS = 10_000;
+/** Rule 5: each look costs a pause of some 20 ms, and code that is compiled anew after it. */
+const STALL_QUIET_MS = 60_000;
 /** Rule 2: the debugger pauses JavaScript within some 20 ms. */
 const PAUSE_MS_MAX = 1_000;
 /** Microtasks that follow each other run code of Node's between those of the turn. */

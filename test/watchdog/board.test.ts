@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Board } from "../../services/watchdog/Board.ts";
+import { Board, type WatchedTurn } from "../../services/watchdog/Board.ts";
 import { HoldMeter } from "../../services/watchdog/HoldMeter.ts";
 
 const TURN = {
@@ -11,26 +11,30 @@ const TURN = {
   limitMs: 5_000,
 };
 
+function enter(board: Board, { turn, key, attempt, limitMs, ...id }: WatchedTurn): void {
+  board.enter(id, { kind: turn, attempt, ...(key !== undefined && { id: key }) }, limitMs);
+}
+
 describe("the board", () => {
   it("shows the other thread the turn that entered last", () => {
     const board = new Board();
     const other = new Board(board.memory);
     expect(other.last).toBeUndefined();
-    board.enter({ ...TURN, name: "a longer name than the next one has" });
-    board.enter(TURN);
+    enter(board, { ...TURN, name: "a longer name than the next one has" });
+    enter(board, TURN);
     expect(other.last).toEqual(TURN);
   });
 
   it("leaves out a key that a turn does not have", () => {
     const board = new Board();
     const { key: _key, ...turn } = TURN;
-    board.enter(turn);
+    enter(board, turn);
     expect(board.last).toEqual(turn);
   });
 
   it("cuts text that does not fit, and stays readable", () => {
     const board = new Board();
-    board.enter({ ...TURN, key: "ü".repeat(10_000) });
+    enter(board, { ...TURN, key: "ü".repeat(10_000) });
     expect(board.last).toMatchObject({ class: "Repo", name: TURN.name, limitMs: 5_000 });
   });
 });
