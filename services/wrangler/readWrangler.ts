@@ -62,12 +62,11 @@ function readFile(file: string): WranglerConfig {
   const workflows = rows(config["workflows"]);
   const objects = rows(table(config["durable_objects"])["bindings"]);
   const bindings = new Map<string, string>();
-  for (const [row, name] of [
-    ...objects.map((row) => [row, row["name"]] as const),
-    ...workflows.map((row) => [row, row["binding"]] as const),
-  ])
-    if (typeof name === "string" && typeof row["class_name"] === "string")
-      bindings.set(name, row["class_name"]);
+  const bind = (name: unknown, className: unknown): void => {
+    if (typeof name === "string" && typeof className === "string") bindings.set(name, className);
+  };
+  for (const row of objects) bind(row["name"], row["class_name"]);
+  for (const row of workflows) bind(row["binding"], row["class_name"]);
   const assets = readAssets(config["assets"], folder);
   const main = config["main"];
   return {
