@@ -64,7 +64,7 @@ The data is found again at the next start. Webhook secrets come from the environ
       const { joins, terminal, args } = context;
       const options = servingOptions("dev", module, given, context);
       if (given.worker !== undefined) return dev(joins, terminal, options);
-      findModule(terminal, module);
+      await findModule(terminal, module);
       await refuseSecond(terminal, options.dataFolder);
       await serveWorkers(joins, { ...options, role: "dev", count: 1, args });
     });
