@@ -32,7 +32,8 @@ import { deadKeys, isDead } from "./deadInputs.ts";
 import type { AgentInput } from "./AgentInput.ts";
 import type { DirectEnd, DirectInput } from "./DirectInput.ts";
 import { INTERNAL_ERROR, REFUSED, REPEATED } from "./fixedAnswers.ts";
-import { InputDoubts } from "./InputDoubts.ts";
+import type { Unbegun } from "./Unbegun.ts";
+import { InputDoubts, type Trust } from "./InputDoubts.ts";
 import { backoffMs, retryOf } from "../retry/retryPolicy.ts";
 import { StoredInput, type AnswerOutlet } from "./StoredInput.ts";
 import { runEnvelope, type EnvelopeAgent } from "./runEnvelope.ts";
@@ -70,6 +71,7 @@ export interface MailboxHost extends AnswerOutlet {
    * `BrokerUnavailable`.
    */
   readonly deadLetter: (delivery: InputHandle, reason: string, input?: Uint8Array) => Promise<void>;
+  readonly unbegun: Pick<Unbegun, "knowsEndings">;
   readonly onTurn: () => void;
   readonly onDuplicate: () => void;
   readonly onEntityConflict: () => void;
@@ -101,11 +103,10 @@ export class Mailbox {
    */
   private readonly resting = new SparseMap<string, number>();
 
-  /** `suspicious`: an input threw the agent out of memory just now. */
-  constructor(agent: MailboxAgent, host: MailboxHost, { suspicious = false } = {}) {
+  constructor(agent: MailboxAgent, host: MailboxHost, trust: Trust = {}) {
     this.agent = agent;
     this.host = host;
-    this.doubts = new InputDoubts(agent, suspicious);
+    this.doubts = new InputDoubts(agent, trust);
   }
 
   get idle(): boolean {
@@ -291,7 +292,8 @@ export class Mailbox {
     // By key: two copies that are tried in turn share their attempts, or neither would ever spend
     // them.
     const begun = agent.image.begun.get(head.key);
-    const attempt = begun === undefined ? 1 : agent.suspects.next(head.key, begun.attempts);
+    const isKnown = begun !== undefined || this.host.unbegun.knowsEndings;
+    const attempt = isKnown ? agent.suspects.next(head.key, begun?.attempts ?? 0) : 1;
     const retry = retryOf(agent);
     const turn = new Turn({
       cause: causeOfEnvelope(head, envelope.body, input.seq, attempt),
@@ -300,7 +302,9 @@ export class Mailbox {
       ...(input.direct === undefined ? {} : { input: input.direct }),
     });
     // A run with an unknown outcome may have been the last one allowed: at most one more, marked.
-    if (attempt > retry.maxAttempts + 1) {
+    // Not after one that is known to have ended its process.
+    const isExact = attempt > retry.maxAttempts && agent.suspects.ended(head.key) === attempt - 1;
+    if (attempt > retry.maxAttempts + 1 || isExact) {
       return this.finish(input, turn, envelope, { error: agent.suspects.exhausted(head.key) });
     }
     const passed = this.doubts.pass(turn, head.time, attempt);
@@ -349,6 +353,7 @@ export class Mailbox {
       error: end.error,
     };
     await this.commitEnd(turn);
+    if (dead && this.host.unbegun.knowsEndings) this.agent.suspects.settled(head.key);
     input.ack();
     input.answer(head.reply, end.response ?? INTERNAL_ERROR);
   }

@@ -57,6 +57,8 @@ export interface SlotContext extends Ownership {
   readonly services: HostServices;
   /** Called before an agent wakes. Default: memory is not checked. */
   readonly makeRoom?: MakeRoom | undefined;
+  /** An input of the agent has ended its process. Default false. */
+  readonly suspicious?: boolean;
 }
 
 /** An agent in memory, and what the slot keeps for it. */
@@ -79,12 +81,13 @@ export class AgentSlot implements AgentSupervisor {
   private erasing = false;
   private failures = 0;
   /** The last agent was evicted. One of its inputs may be the cause, and would cause it again. */
-  private suspicious = false;
+  private suspicious: boolean;
   private cancelRetry: (() => void) | undefined;
 
   constructor(id: AgentId, context: SlotContext) {
     this.id = id;
     this.context = context;
+    this.suspicious = context.suspicious ?? false;
   }
 
   /** The agent while it is in memory; otherwise undefined. */
@@ -315,7 +318,10 @@ export class AgentSlot implements AgentSupervisor {
       this.failures = 0;
       const live: Live = {
         agent,
-        mailbox: new Mailbox(agent, ports, { suspicious: this.suspicious }),
+        mailbox: new Mailbox(agent, ports, {
+          suspicious: this.suspicious,
+          explained: services.isolation?.explained ?? false,
+        }),
         snapshots: new SnapshotPolicy(agent, services),
         cameBack,
       };

@@ -18,7 +18,7 @@
  */
 import * as Effect from "effect/Effect";
 import type * as Scope from "effect/Scope";
-import type { ShardId } from "../../schemas/Address.ts";
+import { shardOf, type ShardId } from "../../schemas/Address.ts";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
 import { keyOfShard, LeaseView, shardOfKey, shardOwner } from "../../core/lease/LeaseView.ts";
 import { OwnLease } from "../../core/lease/OwnLease.ts";
@@ -121,12 +121,18 @@ export class Host {
 
   /** Called when the module was replaced: agents use its classes from their next activation. */
   async recycle(): Promise<void> {
+    this.services.isolation?.newCode();
     await Promise.all([...this.owned.values()].map((shard) => shard.recycle()));
   }
 
   private async start(): Promise<void> {
-    const { leases, bus, config } = this.services;
+    const { leases, bus, config, isolation } = this.services;
     await leases.watch((change) => this.changed(change), this.watching.signal);
+    isolation?.onReturn((id) => {
+      const shard = this.owned.get(shardOf(id, config.shards));
+      if (shard === undefined) isolation.left(id);
+      else shard.returned(id);
+    });
     this.timers.add(serveStateRequests(this.services));
     this.timers.add(serveErasures(this.services));
     this.timers.add(bus.onReconnected(() => this.resendStates()));

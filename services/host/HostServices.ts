@@ -28,10 +28,11 @@ import { Timers, type TimersShape } from "../../core/schedule/Timers.ts";
 import { slicesOf } from "../../core/time/TimeSlices.ts";
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
-import { Unbegun, type LastEnding } from "../../core/input/Unbegun.ts";
+import { Unbegun, type LastEndings } from "../../core/input/Unbegun.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
+import type { Isolation } from "./Isolation.ts";
 import { PrioritySemaphore } from "./PrioritySemaphore.ts";
 
 /**
@@ -98,6 +99,8 @@ export interface HostServices {
   readonly mail?: MailTransportShape;
   /** Snapshots that are being stored. A stopping host waits up to two seconds for them. */
   readonly storing: Set<Promise<void>>;
+  /** Absent in a host that isolates no agent. */
+  readonly isolation?: Isolation | undefined;
   /** Announced attempts that have not begun. */
   readonly unbegun: Unbegun;
   /** Bounds how many agents are rebuilt at once. */
@@ -111,12 +114,12 @@ export interface HostServices {
 
 /** Completes what the process decides with the ports from the context. */
 export const hostServices = ({
-  lastEnding,
+  endings,
   ...own
 }: Pick<
   HostServices,
-  "config" | "module" | "metrics" | "observability" | "calls" | "memoryInUse"
-> & { readonly lastEnding?: LastEnding }) =>
+  "config" | "module" | "metrics" | "observability" | "calls" | "memoryInUse" | "isolation"
+> & { readonly endings?: LastEndings }) =>
   Effect.gen(function* () {
     const time = yield* Time;
     const services: HostServices = {
@@ -138,7 +141,7 @@ export const hostServices = ({
         onSome: (mcp) => ({ mcp }),
       }),
       storing: new Set(),
-      unbegun: new Unbegun(lastEnding),
+      unbegun: new Unbegun(endings),
       rebuilds: new PrioritySemaphore(REBUILDS_MAX, slicesOf(time)),
       time,
       ambient: yield* Ambient,

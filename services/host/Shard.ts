@@ -37,6 +37,7 @@ import type { TimeSlices } from "../../core/time/TimeSlices.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
+import { IsolatedSlot } from "./IsolatedSlot.ts";
 import { roomMaker } from "./makeRoom.ts";
 import { idleLimitMs } from "./idleLimit.ts";
 import { isTransient } from "./slotErrors.ts";
@@ -64,7 +65,7 @@ export class Shard {
   /** Monotonic milliseconds; the lease is certainly held until then. */
   validUntilMs: number;
   private readonly services: HostServices;
-  private readonly slots = new Map<string, AgentSlot>();
+  private readonly slots = new Map<string, AgentSlot | IsolatedSlot>();
   private readonly lost = new AbortController();
   private readonly slotContext: SlotContext;
   private consumer: InboxConsumer | undefined;
@@ -205,11 +206,28 @@ export class Shard {
           );
   }
 
-  private slot(id: AgentId): AgentSlot {
+  /** An isolated agent runs here again. */
+  returned(id: AgentId): void {
+    const key = addressKey(id);
+    const slot = this.slots.get(key);
+    if (!(slot instanceof IsolatedSlot)) return this.services.isolation?.left(id);
+    void slot
+      .succeed(() => new AgentSlot(id, this.slotContext))
+      .then((successor) => {
+        if (this.lost.signal.aborted) successor.discard();
+        else this.slots.set(key, successor);
+      });
+  }
+
+  private slot(id: AgentId): AgentSlot | IsolatedSlot {
     const key = addressKey(id);
     let slot = this.slots.get(key);
     if (slot === undefined) {
-      slot = new AgentSlot(id, this.slotContext);
+      const { isolation } = this.services;
+      slot =
+        isolation?.holds(id) === true
+          ? new IsolatedSlot(id, this.slotContext, isolation)
+          : new AgentSlot(id, this.slotContext);
       this.slots.set(key, slot);
     }
     return slot;

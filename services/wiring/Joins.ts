@@ -20,6 +20,8 @@ import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { BackupEntry, BackupPart } from "../../schemas/BackupFile.ts";
 import type { Readiness } from "../admin/AdminServer.ts";
+import type { Isolation } from "../host/Isolation.ts";
+import type { OnAsk } from "../host/serveIsolated.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 import type { WatchdogOptions } from "../watchdog/startWatchdog.ts";
 import type { OpenLeases } from "../workers/serveLeases.ts";
@@ -212,9 +214,13 @@ export interface ProcessSettings {
    */
   readonly memory?: { readonly bytesMax: number | undefined; readonly processes: number };
   /** For a host: what ends it when a turn holds its thread. Undefined: nothing does. */
-  readonly watchdog?: WatchdogOptions;
+  readonly watchdog?: ProcessWatchdog;
   /** For a worker: leases that its control process keeps. Default: the process's own. */
   readonly leases?: ((own: LeasesShape) => LeasesShape) | undefined;
+  /** For a worker: how it passes on what is for isolated agents. */
+  readonly isolation?: Isolation | undefined;
+  /** The process runs one isolated agent, and is no host of its own. */
+  readonly isolated?: OnAsk | undefined;
   /** For a host: upper limits for what any class may write. */
   readonly writeLimits?: WriteLimitOptions;
   readonly provision: ProvisionSettings;
@@ -223,6 +229,8 @@ export interface ProcessSettings {
   /** Receives one line about each step that takes longer than a second, e.g. a download. */
   readonly progress: (line: string) => void;
 }
+
+export type ProcessWatchdog = Omit<WatchdogOptions, "rssBytesMax">;
 
 export interface RunningProcess {
   /** The port on which the gateway listens; undefined for a host. */

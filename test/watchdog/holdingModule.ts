@@ -5,6 +5,8 @@ import { body, github, webhook } from "agents/webhooks";
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
+const kept: unknown[] = [];
+
 export const WAYS: Readonly<Record<string, (agent: Holder) => unknown>> = {
   loop: () => spin(),
   afterAwait: async () => {
@@ -19,6 +21,23 @@ export const WAYS: Readonly<Record<string, (agent: Holder) => unknown>> = {
   sql: (agent) =>
     agent.sql`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n`,
   native: () => pbkdf2Sync("a", "b", 2_000_000_000, 64, "sha512"),
+  heap: () => {
+    for (;;) kept.push({ a: [kept.length, `x${kept.length}`] });
+  },
+  leak: async () => {
+    for (;;) {
+      for (let n = 0; n < 20_000; n++) kept.push({ a: [kept.length, `x${kept.length}`] });
+      await pause(1);
+    }
+  },
+  buffers: async () => {
+    for (;;) {
+      kept.push(Buffer.alloc(10_000_000, 1));
+      await pause(1);
+    }
+  },
+  // Longer than any string may be: an error like others.
+  longString: () => "x".repeat(2 ** 31),
   exit: () => process.exit(1),
   abort: () => process.abort(),
 };
@@ -28,7 +47,7 @@ function spin(): never {
 }
 
 export class Holder extends Agent {
-  static override options = { http: "open", cpuSeconds: 1, retry: { maxAttempts: 1 } };
+  static override options = { http: "open", cpuSeconds: 1, retry: { maxAttempts: 2 } };
 
   override async onRequest(request: Request): Promise<Response> {
     if (request.method === "GET") return new Response("alive");

@@ -1,7 +1,7 @@
 /**
- * Turns that hold or end their process, in an installation of real processes with a parent that
- * starts its workers again: the log names the agent and the line, the input is dead after its
- * attempts, and the neighbours' webhooks apply once.
+ * Turns that hold or end their process, in an installation of real processes: the log names the
+ * agent and the line, one worker ends once, the later attempts run alone, the input is dead after
+ * its attempts, and the neighbours' webhooks apply once.
  */
 import { execFile } from "node:child_process";
 import { createHmac, randomUUID } from "node:crypto";
@@ -16,6 +16,7 @@ const MODULE = fileURLToPath(new URL("./holdingModule.ts", import.meta.url));
 /** Some deaths and take-overs, on a busy machine. */
 const TIMEOUT_MS = 120_000;
 const NEIGHBOURS = 8;
+const HEAP = "--max-old-space-size=200";
 
 let installation: Installation;
 let host: AgentsProcess;
@@ -26,7 +27,9 @@ beforeAll(async () => {
 }, TIMEOUT_MS);
 // A parent of its own for each: one whose workers died often starts them again more slowly.
 beforeEach(async () => {
-  host = await installation.startHost(`host-${++hosts}`, ["--workers", "2"]);
+  // Little memory, so that it is soon full.
+  const args = ["--workers", "2", "--memory", "256"];
+  host = await installation.startHost(`host-${++hosts}`, args, { NODE_OPTIONS: HEAP });
   await installation.shared(2, TIMEOUT_MS);
 }, TIMEOUT_MS);
 afterEach(() => host.stop(), TIMEOUT_MS);
@@ -54,8 +57,16 @@ const countOf = async (name: string): Promise<number> => {
   return response.ok ? ((await response.json()) as { count: number }).count : -1;
 };
 
-const lineOf = (name: string, message: string) =>
-  host.lines.find((line) => line["name"] === name && line.message.includes(message));
+const linesOf = (name: string, message: string) =>
+  host.lines.filter((line) => line["name"] === name && line.message.includes(message));
+
+/** One worker has ended, once; everything after it has ended only the processes of the agent. */
+function expectAlone(name: string): void {
+  expect(host.lines.filter(({ message }) => message === "worker ended")).toHaveLength(1);
+  expect(linesOf(name, "it runs alone from now on")).toHaveLength(1);
+  // Two attempts: the first beside others, the second alone.
+  expect(linesOf(name, "the process in which it runs alone")).toHaveLength(1);
+}
 
 const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
 /** The dead letter of the agent's input, as JSON. Undefined: there is none yet. */
@@ -120,16 +131,50 @@ describe("a turn that holds its process", () => {
     "is ended and named (%s); its input is dead, and the neighbours lose nothing",
     async (how, where) => {
       await whileNeighboursWork(how);
-      expect(lineOf(how, "for longer than cpuSeconds")).toMatchObject({
-        level: "error",
+      const lines = linesOf(how, "for longer than cpuSeconds");
+      expect(lines.map(({ attempt }) => attempt)).toEqual([1, 2]);
+      for (const line of lines)
+        expect(line).toMatchObject({
+          level: "error",
+          class: "Holder",
+          turn: "webhook",
+          key: expect.any(String) as string,
+        });
+      // A machine that is very busy does not pause the code in time. Then it is called native.
+      expect(lines.map((line) => line["where"]).join(" ")).toMatch(where);
+      expect(await deadOf(how)).toMatch(/held the thread of its process for .* in /);
+      expectAlone(how);
+    },
+    TIMEOUT_MS * 2,
+  );
+});
+
+describe("a turn that fills the memory of its process", () => {
+  test.each([
+    ["heap", "its heap had"],
+    ["leak", "its heap had"],
+    ["buffers", "it had"],
+  ])(
+    "is ended and named (%s); its input is dead, and the neighbours lose nothing",
+    async (how, text) => {
+      await whileNeighboursWork(how);
+      expect(linesOf(how, "the memory of a process is nearly full")[0]).toMatchObject({
         class: "Holder",
         turn: "webhook",
-        key: expect.any(String) as string,
-        where: expect.stringMatching(where) as string,
+        memory: expect.stringContaining(text) as string,
       });
-      expect(await deadOf(how)).toMatch(
-        new RegExp(`held the thread of its process for .* in .*${where.source}`),
-      );
+      expect(await deadOf(how)).toContain(`memory of its process was nearly full (${text}`);
+      expectAlone(how);
+    },
+    TIMEOUT_MS * 2,
+  );
+
+  test(
+    "with a string that no process can hold fails like any turn",
+    async () => {
+      await whileNeighboursWork("longString");
+      expect(await deadOf("longString")).toContain("RangeError: Invalid string length");
+      expect(host.lines.filter(({ message }) => message === "worker ended")).toEqual([]);
     },
     TIMEOUT_MS * 2,
   );
@@ -143,7 +188,8 @@ describe("a turn that ends its process", () => {
     "is named (%s); its input is dead, and the neighbours lose nothing",
     async (how, text) => {
       await whileNeighboursWork(how);
-      expect(lineOf(how, text)).toMatchObject({ class: "Holder", turn: "webhook" });
+      expect(linesOf(how, text)[0]).toMatchObject({ class: "Holder", turn: "webhook" });
+      expectAlone(how);
       expect(await deadOf(how)).toContain(`an agent's code ended its process by ${text}`);
     },
     TIMEOUT_MS * 2,

@@ -1,0 +1,59 @@
+/**
+ * The port by which a host passes an agent's inputs and calls to the process in which that agent
+ * runs alone, and the messages between the two. `IsolatedSlot` asks, `serveIsolated` answers;
+ * `services/workers` carries the messages and decides which agents are isolated.
+ *
+ * The messages travel as JSON, so bytes are in base64.
+ */
+import type { AgentId, Epoch } from "../../schemas/Address.ts";
+import type { SocketInfo } from "../../schemas/Call.ts";
+
+export type IsolatedAsk =
+  /** A stored input. The answer is `acked` or `nacked`. */
+  | {
+      readonly kind: "deliver";
+      readonly seq: number;
+      readonly deliveries: number;
+      /** An `InboxEnvelope` frame. */
+      readonly data: string;
+    }
+  /** `data`: a `Call` frame. The answer is `answered` or `failed`. */
+  | { readonly kind: "call"; readonly data: string }
+  /** Sockets of the agent. The answer is `done`. */
+  | { readonly kind: "sockets"; readonly sockets: ReadonlyArray<SocketInfo> }
+  /** Turns end and the agent hibernates. The answer is `drained`. */
+  | { readonly kind: "drain" };
+
+export type IsolatedReply =
+  | { readonly kind: "acked" }
+  | { readonly kind: "nacked"; readonly delayMs: number }
+  /** `data`: a `CallReply` frame. */
+  | { readonly kind: "answered"; readonly data: string }
+  /** `transient`: a retry may succeed. */
+  | { readonly kind: "failed"; readonly transient: boolean; readonly message: string }
+  | { readonly kind: "done" }
+  | { readonly kind: "drained"; readonly sockets: ReadonlyArray<SocketInfo> }
+  /** The process ended before it answered. */
+  | { readonly kind: "ended" }
+  /** The agent is quarantined: nothing of it runs. */
+  | { readonly kind: "quarantined"; readonly reason: string };
+
+/** An agent as messages name it. */
+export interface AgentKey {
+  readonly class: string;
+  readonly name: string;
+}
+
+export interface Isolation {
+  /** It is known why the process before this one has ended, and what did it is isolated. */
+  readonly explained: boolean;
+  readonly holds: (id: AgentId) => boolean;
+  /** Never rejects. Waits for the agent's process to start. */
+  readonly ask: (id: AgentId, epoch: Epoch, ask: IsolatedAsk) => Promise<IsolatedReply>;
+  /** Called when an agent may run among the others again. The host then drains it and says `left`. */
+  readonly onReturn: (f: (id: AgentId) => void) => void;
+  /** The agent runs in this host again, or its shard is another host's. */
+  readonly left: (id: AgentId) => void;
+  /** The module was loaded again: every agent may return. */
+  readonly newCode: () => void;
+}
