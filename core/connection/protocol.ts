@@ -50,6 +50,7 @@ export const rpcFrame = (id: string, reply: RpcReply): string =>
 export type ClientFrame =
   | { readonly _tag: "State"; readonly state: unknown }
   | { readonly _tag: "Rpc"; readonly id: string; readonly method: string; readonly args: unknown[] }
+  | { readonly _tag: "Cancel"; readonly id: string }
   | { readonly _tag: "Message" };
 
 const MESSAGE: ClientFrame = { _tag: "Message" };
@@ -69,5 +70,6 @@ export function parseClientFrame(text: string): ClientFrame {
     return { _tag: "State", state: (frame as { state: unknown }).state };
   if (type === "rpc" && typeof id === "string" && typeof method === "string" && Array.isArray(args))
     return { _tag: "Rpc", id, method, args };
+  if (type === "rpc_cancel" && typeof id === "string") return { _tag: "Cancel", id };
   return MESSAGE;
 }

@@ -92,10 +92,11 @@ export async function runJob(agent: JobAgent, job: Job): Promise<void> {
       // As in `AgentSql`: damaged is this host's image, not the job.
       if (error instanceof LocalImageCorrupt) agent.abort(error.message);
       await agent.unlessDiscarded();
+      const { rest } = turn;
       if (attempt >= job.retry.maxAttempts || job.mayRetry?.(error) === false)
-        return await fail(agent, job, turn, error, attempt);
-      turn.outcome = { done: [], dead: false, error: describe(error) };
-      await end(agent, turn);
+        return await fail(agent, job, rest, error, attempt);
+      rest.outcome = { done: [], dead: false, error: describe(error) };
+      await end(agent, rest);
       cleared?.();
       await agent.sleep(backoffMs(job.retry, attempt, agent.time.random()));
       continue;
@@ -119,9 +120,10 @@ async function fail(
   job.onFailed(error, attempts);
   await agent.handleError(turn, error);
   await agent.unlessDiscarded();
-  await agent.run(turn, job.settle);
-  turn.outcome = { done: [job.key], dead: true, error: describe(error) };
-  await end(agent, turn);
+  const { rest } = turn;
+  await agent.run(rest, job.settle);
+  rest.outcome = { done: [job.key], dead: true, error: describe(error) };
+  await end(agent, rest);
 }
 
 /** Rule 4: cancelled between two attempts, or before the first. */

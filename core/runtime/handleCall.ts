@@ -23,25 +23,27 @@ import {
   ReadonlyConnection,
 } from "../errors/errors.ts";
 import { identityFrame, parseClientFrame, stateErrorFrame } from "../connection/protocol.ts";
+import type { AbortSource } from "../http/AbortSource.ts";
 import type { CallAnswer } from "../call/CallAnswer.ts";
 import { CLOSE_VANISHED } from "../http/closeFrame.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import { answerRequest } from "./answerRequest.ts";
 import { socketKey } from "./AgentSockets.ts";
 import { causeOfConnect } from "../journal/causeOf.ts";
-import { handleRpcFrame, runRpc } from "./handleRpc.ts";
+import { cancelRpc, handleRpcFrame, runRpc } from "./handleRpc.ts";
 import { interruptible } from "./runningCalls.ts";
 import { makeRequest } from "../input/runWebhook.ts";
 import { passToSubAgent, runChildCall, runEnd } from "./subAgentCalls.ts";
 
 /**
- * Resolves when the answer may leave. Rejects with `AgentDiscarded` (not begun), `CallInterrupted`
+ * `abort`: of the call's turn. Resolves when the answer may leave. Rejects with `AgentDiscarded` (not begun), `CallInterrupted`
  * or `AgentAborted`.
  */
 export async function handleCall(
   agent: ActiveAgent,
   call: AgentCall,
   body: Uint8Array,
+  abort?: AbortSource,
 ): Promise<CallAnswer> {
   await agent.unblocked();
   if (agent.discarded) throw new AgentDiscarded();
@@ -49,7 +51,7 @@ export async function handleCall(
   // Nothing was done: the caller asks again.
   if (over === undefined) return { reply: { kind: "notHere" } };
   try {
-    const runs = dispatch(agent, call, body);
+    const runs = dispatch(agent, call, body, abort);
     const answer = await (runsCode(call) ? interruptible(agent, runs) : runs);
     await gate(agent);
     return answer;
@@ -79,21 +81,21 @@ async function dispatch(
   agent: ActiveAgent,
   call: AgentCall,
   body: Uint8Array,
+  abort: AbortSource | undefined,
 ): Promise<CallAnswer> {
   switch (call.kind) {
     case "fetch": {
-      const elsewhere = await passToSubAgent(agent, call, body);
+      const elsewhere = await passToSubAgent(agent, { call, body, abort });
       if (elsewhere !== undefined) return elsewhere;
       return answerRequest(
         agent,
-        call,
-        body,
+        { call, body, abort },
         async (request) =>
           (await agent.mcpServers.intercept(request)) ?? (await agent.agent.onRequest(request)),
       );
     }
     case "gate":
-      return (await passToSubAgent(agent, call, body)) ?? { reply: { kind: "taken" } };
+      return (await passToSubAgent(agent, { call, body, abort })) ?? { reply: { kind: "taken" } };
     case "child":
       return { reply: await runChildCall(agent, call) };
     case "end":
@@ -124,7 +126,7 @@ async function dispatch(
     case "close":
       return { reply: await close(agent, call) };
     case "rpc":
-      return { reply: await runRpc(agent, call) };
+      return { reply: await runRpc(agent, call, abort) };
     case "state":
       return {
         reply: {
@@ -223,6 +225,7 @@ async function receive(
     : (body.buffer.slice(body.byteOffset, body.byteOffset + body.byteLength) as ArrayBuffer);
   const frame =
     typeof message === "string" ? parseClientFrame(message) : ({ _tag: "Message" } as const);
+  if (frame._tag === "Cancel") return cancelRpc(connection, frame.id);
   const kind = frame._tag === "Rpc" ? "rpc" : "message";
   const cause = {
     kind,

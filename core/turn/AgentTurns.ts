@@ -10,11 +10,12 @@ import type { AgentId } from "../../schemas/Address.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
 import type { Connection } from "../connection/Connection.ts";
 import type { AgentDatabase, SqlResult, SqlValue } from "../database/Databases.ts";
+import type { AbortSource } from "../http/AbortSource.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
 import type { LogShape } from "../telemetry/Log.ts";
 import type { TimeShape } from "../time/Time.ts";
 import type { Committer } from "./Committer.ts";
-import type { Turn } from "./Turn.ts";
+import type { Turn, TurnContext } from "./Turn.ts";
 
 export interface AgentTurns {
   readonly id: AgentId;
@@ -30,11 +31,16 @@ export interface AgentTurns {
   readonly discarded: boolean;
   /** The turn that the running code belongs to; code outside of any gets one of its own. */
   turn(): Turn;
-  newTurn(cause: Cause, context?: { connection?: Connection; request?: Request }): Turn;
+  newTurn(cause: Cause, context?: TurnContext): Turn;
   /** Runs user code as a turn. Settles as `f` does, when the turn has ended. */
   run<A>(turn: Turn, f: () => A | Promise<A>): Promise<A>;
   /** Routes an error of user code to `onError`. True when `onError` returned: it is suppressed. */
   handleError(turn: Turn, error: unknown, of?: Connection): Promise<boolean>;
+  /**
+   * Called before a write. Throws `AgentDiscarded`, and `TurnTimedOut` where the code that runs is
+   * of a turn that was given up.
+   */
+  assertRunning(): void;
   /** Rejects with `AgentDiscarded` once the agent is discarded. */
   unlessDiscarded(): Promise<void>;
   /** Resolves when a job may begin. Rejects with `AgentDiscarded`. */
@@ -72,6 +78,8 @@ export interface AgentWork extends Pick<
   inBackground<A>(f: () => A, cause?: Cause): A;
   /** Runs `f` as a turn of its own, which is no durable input. Settles as `f` does. */
   asTurn<A>(cause: Cause, f: () => Promise<A>): Promise<A>;
+  /** When nobody waits for the running turn any more. Outside of a turn it never fires. */
+  readonly abandoned: AbortSource;
   /** Fires when the agent leaves memory. */
   readonly leaving: AbortSignal;
   /** Keeps the agent from hibernating until the returned function is called. */

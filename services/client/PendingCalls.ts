@@ -37,6 +37,8 @@ export interface CallRequest {
 /** The pending calls of one client. */
 export class PendingCalls {
   readonly #calls = new Map<string, PendingCall>();
+  /** Their replies may still come. */
+  readonly #cancelled = new Set<string>();
 
   /**
    * Sends a call and waits for its reply. `send` passes the frame to the socket and returns
@@ -75,10 +77,18 @@ export class PendingCalls {
     });
   }
 
-  /** Applies a reply. Returns false when no call has this id. */
+  /** Rejects a call that nobody waits for. Returns false for one that is over. */
+  cancel(id: string, reason: Error): boolean {
+    if (!this.#calls.has(id)) return false;
+    this.#fail(id, reason);
+    this.#cancelled.add(id);
+    return true;
+  }
+
+  /** Applies a reply. Returns false when no call has or had this id. */
   settle(id: string, reply: Reply): boolean {
     const call = this.#calls.get(id);
-    if (call === undefined) return false;
+    if (call === undefined) return this.#cancelled.has(id);
     if (reply._tag === "Failure") this.#fail(id, new Error(reply.error));
     else if (reply._tag === "Chunk") call.stream?.onChunk?.(reply.result);
     else {
@@ -96,6 +106,7 @@ export class PendingCalls {
 
   /** Rule 1: the connection was lost. */
   rejectTransmitted(reason: string): void {
+    this.#cancelled.clear();
     for (const [id, { transmitted }] of this.#calls)
       if (transmitted) this.#fail(id, new Error(reason));
   }

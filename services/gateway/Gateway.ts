@@ -160,7 +160,7 @@ export class Gateway {
         exchange.request,
         urlOf(exchange.request, config.publicUrl),
         exchange.body,
-        () => exchange.aborted,
+        exchange.aborted,
       );
     } catch {
       return exchange.respond(plain(400, "Invalid request"));

@@ -30,6 +30,8 @@ export interface RunHostOptions {
   /** As `HostConfig`. */
   readonly sweepMs?: number;
   /** As `HostConfig`. */
+  readonly turnSeconds?: number | undefined;
+  /** As `HostConfig`. */
   readonly writeLimits?: WriteLimitOptions | undefined;
   /** What is known of processes of this machine that ended. Default: nothing. */
   readonly lastEnding?: LastEnding;
@@ -46,6 +48,7 @@ export const runHost = (options: RunHostOptions) =>
         shards: options.shards,
         drainTimeoutMs: options.drainTimeoutMs ?? DRAIN_TIMEOUT_MS_DEFAULT,
         ...(options.sweepMs === undefined ? {} : { sweepMs: options.sweepMs }),
+        ...(options.turnSeconds === undefined ? {} : { turnSeconds: options.turnSeconds }),
         ...(options.writeLimits === undefined ? {} : { writeLimits: options.writeLimits }),
       },
       module: options.module,

@@ -203,6 +203,8 @@ export interface ProcessSettings {
   readonly memory?: { readonly bytesMax: number | undefined; readonly processes: number };
   /** For a host: what ends it when a turn holds its thread. Undefined: nothing does. */
   readonly watchdog?: WatchdogOptions;
+  /** For a host: seconds that a turn may take where its class does not say; 0: no limit. Default 900. */
+  readonly turnSeconds?: number | undefined;
   /** For a host: upper limits for what any class may write. */
   readonly writeLimits?: WriteLimitOptions;
   readonly provision: ProvisionSettings;

@@ -222,6 +222,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
             metrics,
             calls,
             observability: genericObservability,
+            turnSeconds: settings.turnSeconds,
             writeLimits: settings.writeLimits,
             ...(settings.watchdog !== undefined && {
               lastEnding: lastEndingOf(new Endings(settings.watchdog.endings)),

@@ -49,6 +49,7 @@ export interface GivenServing extends GivenProvision, GivenLogin, MailOptions {
   readonly groupCommit: "auto" | "on" | "off";
   readonly memory?: number;
   readonly cpuSeconds?: number;
+  readonly turnSeconds?: number;
   readonly stateBytesMax?: number;
   readonly commitBytesMax?: number;
   readonly journalBytesPerMinute?: number;
@@ -112,6 +113,7 @@ export function servingOptions(
         log: { format, fields: worker === undefined ? {} : { worker } },
       },
     }),
+    turnSeconds: given.turnSeconds,
     writeLimits: {
       stateBytesMax: given.stateBytesMax,
       commitBytesMax: given.commitBytesMax,
