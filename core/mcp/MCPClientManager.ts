@@ -8,7 +8,7 @@
  */
 import { joinSignals } from "../http/AbortSource.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
-import type { AgentWork } from "../turn/AgentTurns.ts";
+import type { AgentWork } from "../turn/AgentWork.ts";
 import type { AgentStorage } from "../database/AgentStorage.ts";
 import { aiTool, aiToolName, type AiToolSet } from "./aiTools.ts";
 import { Elicitations, type ElicitationHandlers } from "./Elicitations.ts";

@@ -3,7 +3,7 @@
  * (`getCurrentAgent().signal`) aborts when that is over, or when the run is terminated. A function
  * that goes on all the same is unheard: JavaScript can't stop it. Part of `Execution`.
  */
-import type { AgentWork } from "../turn/AgentTurns.ts";
+import type { AgentWork } from "../turn/AgentWork.ts";
 import type { AbortSource } from "../http/AbortSource.ts";
 import { WorkflowTimeoutError } from "./errors.ts";
 
