@@ -1,6 +1,6 @@
 /**
  * The part of `Agent` that runs fibers: work that survives crashes (`protocol.md` §5). Between
- * `AgentMcp` and `AgentSubAgents` in the chain of classes; `core/fiber/Fibers` runs them.
+ * `AgentMcp` and `AgentStreams` in the chain of classes; `core/fiber/Fibers` runs them.
  */
 import {
   RECOVER_FIBERS,

@@ -18,6 +18,7 @@ import type { QueueItem } from "../queue/QueueTable.ts";
 import { backoffMs, resolveRetry } from "../retry/retryPolicy.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { FIBER_ALARM } from "../fiber/Fiber.ts";
+import { EXPIRY_ALARM } from "../stream/ExpiryAlarm.ts";
 import { runtimeOf, type AgentContext } from "./AgentContext.ts";
 import type { AgentRuntime } from "./AgentRuntime.ts";
 import { classOptions } from "./AgentStaticOptions.ts";
@@ -42,6 +43,9 @@ export interface RetryCallOptions extends RetryOptions {
 
 /** Keys that tell an options object of `queue` from retry options given in its place. */
 const RETRY_KEYS = ["maxAttempts", "baseDelayMs", "maxDelayMs"];
+
+/** Schedules of the runtime itself, which are not the author's to see. */
+const OWN_ALARMS: ReadonlySet<string> = new Set([FIBER_ALARM, EXPIRY_ALARM]);
 
 /** See `Agent`. */
 export class AgentJobs {
@@ -138,7 +142,7 @@ export class AgentJobs {
   /** The schedule with this id; undefined without one. */
   getSchedule<T = unknown>(id: string): Schedule<T> | undefined {
     const row = runtimeOf(this.ctx).scheduler.table.get(id);
-    return row === undefined || row.callback === FIBER_ALARM
+    return row === undefined || OWN_ALARMS.has(row.callback)
       ? undefined
       : (toSchedule(row) as Schedule<T>);
   }
@@ -150,7 +154,7 @@ export class AgentJobs {
     const to = timeRange?.end === undefined ? Infinity : timeRange.end.getTime() / 1000;
     return runtimeOf(this.ctx)
       .scheduler.table.all()
-      .filter(({ callback }) => callback !== FIBER_ALARM)
+      .filter(({ callback }) => !OWN_ALARMS.has(callback))
       .map((row) => toSchedule(row) as Schedule<T>)
       .filter(
         (schedule) =>

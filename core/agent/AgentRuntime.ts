@@ -11,6 +11,7 @@ import type { MailLane } from "../outgoing/MailLane.ts";
 import type { SendWebhookOptions } from "../outgoing/OutgoingWebhook.ts";
 import type { QueueLane } from "../queue/QueueLane.ts";
 import type { Observability } from "../telemetry/observability.ts";
+import type { Streams } from "../stream/Streams.ts";
 import type { StateWrite } from "../turn/LiveState.ts";
 import type { SignalLane } from "../workflow/SignalLane.ts";
 
@@ -47,6 +48,8 @@ export interface AgentRuntime extends FiberRuntime, StateRuntime, SocketsRuntime
   /** Signals to workflow instances, and from them to agents. */
   readonly signals: Pick<SignalLane, "binding" | "send" | "sendNow">;
   readonly mail: Pick<MailLane, "assertReady" | "send">;
+  /** The durable streams. */
+  readonly keeping: { readonly streams: Streams };
   /** The agent's MCP servers; made when first asked for. */
   readonly mcp: MCPClientManager;
   /** Queues an outgoing webhook; its idempotency key. Throws what makes it impossible. */

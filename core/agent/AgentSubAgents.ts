@@ -1,5 +1,5 @@
 /**
- * The part of `Agent` for sub-agents and the parent (`protocol.md` §5). Between `AgentFibers` and
+ * The part of `Agent` for sub-agents and the parent (`protocol.md` §5). Between `AgentStreams` and
  * `Agent` in the chain of classes; `core/subAgent/SubAgents` does the work.
  */
 import type { AgentPathStep } from "../../schemas/AgentPath.ts";
@@ -12,14 +12,14 @@ import {
 } from "../subAgent/SubAgents.ts";
 import type { SubAgentInfo } from "../subAgent/SubAgentTable.ts";
 import { runtimeOf } from "./AgentContext.ts";
-import { AgentFibers } from "./AgentFibers.ts";
+import { AgentStreams } from "./AgentStreams.ts";
 import type { AgentStub } from "../namespace/AgentStub.ts";
 
 /** The runtime's access to the sub-agents. */
 export const FAMILY: unique symbol = Symbol("family");
 
 /** See `Agent`. */
-export class AgentSubAgents extends AgentFibers {
+export class AgentSubAgents extends AgentStreams {
   declare readonly env: unknown;
   #family: SubAgents | undefined;
 

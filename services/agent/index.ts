@@ -80,6 +80,9 @@ export type {
   StartFiberOptions,
   StartFiberResult,
 } from "../../core/fiber/Fiber.ts";
+export type { DurableStream, DurableStreamOptions } from "../../core/stream/DurableStream.ts";
+export { StreamOver, StreamTooLarge, TooManyStreams } from "../../core/stream/errors.ts";
+export type { StreamResponseOptions } from "../../core/stream/streamResponse.ts";
 export type { DynamicAgents, SubAgentClass, SubAgentStub } from "../../core/subAgent/SubAgents.ts";
 export type { SubAgentInfo } from "../../core/subAgent/SubAgentTable.ts";
 export {
