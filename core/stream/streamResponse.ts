@@ -11,15 +11,8 @@
  * `response` of `DurableStream` calls it.
  */
 import { cursorText, parseCursor, START, type Cursor } from "./Cursor.ts";
+import type { StreamResponseOptions } from "./DurableStream.ts";
 import type { Look, Streams } from "./Streams.ts";
-
-/** Options of `DurableStream.response`. */
-export interface StreamResponseOptions {
-  /** Headers of the response, beside its own. */
-  readonly headers?: HeadersInit;
-  /** Milliseconds that a stream which does not exist yet is waited for. Default 10,000. */
-  readonly waitMs?: number;
-}
 
 /** Its writer may be a queue's next item, on a host that has just taken over. */
 const WAIT_MS_DEFAULT = 10_000;
