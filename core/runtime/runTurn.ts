@@ -8,11 +8,13 @@ import type { Connection } from "../connection/Connection.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { Turn } from "../turn/Turn.ts";
 import type { LimitedAgent, TurnLimits } from "../turn/TurnLimits.ts";
+import type { Keeping } from "./Keeping.ts";
 import { throwUnhandled, type FailingAgent } from "./unhandledError.ts";
 
 /** The agent whose code runs. */
-export interface RunningAgent extends FailingAgent, Pick<AgentTurns, "time" | "committer"> {
+export interface RunningAgent extends FailingAgent, Pick<AgentTurns, "time"> {
   readonly agent: Agent<unknown>;
+  readonly keeping: Pick<Keeping, "ended">;
   readonly parts: LimitedAgent & { readonly turnLimits: TurnLimits };
   busy: number;
   lastActiveMs: number;
@@ -36,7 +38,7 @@ export async function runTurn<A>(
     agent.busy--;
     agent.lastActiveMs = agent.time.monotonicMs();
     // A durable turn is ended by the mailbox, which sets its outcome first.
-    if (!turn.durable) agent.committer.end(turn);
+    if (!turn.durable) agent.keeping.ended(turn);
   }
 }
 

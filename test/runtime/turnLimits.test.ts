@@ -46,6 +46,7 @@ class Stuck extends Agent<{ readonly Stuck: never }, State> {
       await tell("sql", () => this.sql`CREATE TABLE zombie (id)`);
       await tell("queue", () => this.queue("note", "zombie"));
       await tell("schedule", () => this.schedule(1, "note", "zombie"));
+      await tell("stream", () => this.stream("zombie").write("zombie"));
       await tell("webhook", () => this.sendWebhook("https://example.com/zombie", {}));
       await tell("stub", async () =>
         (await getAgentByName<Stuck>(this.env.Stuck, "other")).note("of a zombie"),
@@ -155,7 +156,7 @@ test("code of a turn that was given up can write nothing more, and its agent goe
   await send("two", "ok");
   latches.get("zombie")!();
   await agents.settled();
-  const refused = ["setState", "sql", "queue", "schedule", "webhook", "stub", "destroy"];
+  const refused = ["setState", "sql", "queue", "schedule", "stream", "webhook", "stub", "destroy"];
   expect(heard).toEqual([...refused.map((what) => `${what}: TurnTimedOut`), "zombie ends"]);
   expect(await two.state()).toEqual({ done: [...done, "ok 1"] });
   expect(await two.queue()).toEqual([]);

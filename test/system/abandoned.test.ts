@@ -68,7 +68,7 @@ class Waiter extends Agent<{ readonly Waiter: never; readonly slowUrl: string }>
     return "waited";
   }
   @callable({ streaming: true })
-  async stream(stream: StreamingResponse): Promise<void> {
+  async streamed(stream: StreamingResponse): Promise<void> {
     stream.send("first");
     await untilAborted("stream");
     stream.end();
@@ -176,7 +176,7 @@ test("a client's cancelled call rejects with its reason, and aborts the signal o
 test("a cancelled streaming call aborts the signal of its turn; a socket that closes does not", async () => {
   const client = connect();
   const cancel = new AbortController();
-  const call = client.call("stream", [], {
+  const call = client.call("streamed", [], {
     signal: cancel.signal,
     stream: { onChunk: () => undefined },
   });
