@@ -4,6 +4,7 @@
  */
 import { ownName } from "../../schemas/AgentPath.ts";
 import type { LogShape } from "../telemetry/Log.ts";
+import { logCodeError } from "./logCodeError.ts";
 import type { CallableMetadata } from "./callable.ts";
 import { runtimeOf, type AgentContext } from "./AgentContext.ts";
 import type { AgentRuntime } from "./AgentRuntime.ts";
@@ -274,9 +275,7 @@ export class Agent<
   onError(connection: Connection, error: unknown): void | Promise<void>;
   onError(first: unknown, second?: unknown): void | Promise<void> {
     const error = first instanceof Connection ? second : first;
-    this.#runtime.log.error("an error in the agent's code", {
-      error: error instanceof Error ? (error.stack ?? error.message) : String(error),
-    });
+    logCodeError(this.#runtime, error);
     throw error;
   }
 

@@ -45,6 +45,7 @@ import type { SignalLane } from "../workflow/SignalLane.ts";
 import { Suspects } from "../input/Suspects.ts";
 import type { CommitTriggers } from "../turn/CommitTriggers.ts";
 import { Turn } from "../turn/Turn.ts";
+import type { TurnEnd } from "../turn/TurnEnd.ts";
 import { SparseSet } from "../collections/sparse.ts";
 
 export class ActiveAgent implements AgentRuntime, AgentTurns {
@@ -261,18 +262,20 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     emitEvent(this, (agent ?? this.parts).observability, type, payload);
   }
 
+  report(turn: Turn, end: TurnEnd): void {
+    this.parts.onTurnEnd(turn, end);
+  }
+
   get state(): unknown {
     return this.#state.value;
   }
   get hasState(): boolean {
     return this.#state.isSet;
   }
-
   writeState(next: unknown, options: StateWrite): void {
     this.#assertLive();
     this.#state.write(next, options);
   }
-
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>, isLimited = false): SqlResult {
     this.#assertLive();
     return this.#sql.query(sql, params, isLimited);
@@ -281,7 +284,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     this.#assertLive();
     return this.#sql.transaction(f);
   }
-
   connections(): Iterable<Connection> {
     return this.sockets.values();
   }
@@ -318,11 +320,9 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     const turn = this.turn();
     this.committer.afterCommit(() => this.runDeferred(turn, f));
   }
-
   flush(): Promise<void> {
     return this.committer.flush(this.turn());
   }
-
   waitUntil(promise: Promise<unknown>): void {
     this.busy++;
     promise
@@ -331,7 +331,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
       )
       .finally(() => this.busy--);
   }
-
   keepAlive(): () => void {
     const hold = Symbol("keepAlive");
     this.kept.add(hold);

@@ -15,6 +15,7 @@ import type { LogShape } from "../telemetry/Log.ts";
 import type { TimeShape } from "../time/Time.ts";
 import type { Committer } from "./Committer.ts";
 import type { Turn } from "./Turn.ts";
+import type { TurnEnd } from "./TurnEnd.ts";
 
 export interface AgentTurns {
   readonly id: AgentId;
@@ -49,6 +50,8 @@ export interface AgentTurns {
   waitUntil(promise: Promise<unknown>): void;
   /** Sends an observability event. */
   emit(type: string, payload: Readonly<Record<string, unknown>>): void;
+  /** Says how a run of a durable input or a job ended, once that is stored. */
+  report(turn: Turn, end: TurnEnd): void;
 }
 
 export interface AgentWork extends Pick<
