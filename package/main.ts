@@ -26,7 +26,10 @@ const gone = compiled.filter(
 for (const path of gone) rmSync(join(ROOT, "dist", path));
 
 const inputs = [
-  ...["package.json", "package-lock.json", "package/vendor.ts", "package/declarations.ts"],
+  "package.json",
+  "package-lock.json",
+  "package/vendor.ts",
+  "package/declarations.ts",
   ...compiled.filter((path) => path.endsWith("ts")).map((path) => join("dist", path)),
 ];
 const stampMs = changedMs(STAMP);
