@@ -163,7 +163,7 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
     mailLayers(settings),
     machineTimeLayer,
     Layer.succeed(Log, log),
-    httpServerLayer("auto"),
+    httpServerLayer("auto", role === "gateway" || role === "dev" ? { log } : {}),
   );
 };
 
