@@ -16,6 +16,7 @@ import type { Committer } from "../turn/Committer.ts";
 import type { SchedulerPorts } from "../schedule/Scheduler.ts";
 import type { TurnLimits } from "../turn/TurnLimits.ts";
 import type { Turn } from "../turn/Turn.ts";
+import type { TurnEnd } from "../turn/TurnEnd.ts";
 import type { Unbegun } from "../input/Unbegun.ts";
 import type { WriteLimits } from "../turn/WriteLimits.ts";
 
@@ -49,6 +50,8 @@ export interface ActiveAgentParts<Self> {
   readonly turnSeconds: number;
   /** Made when it first writes. */
   readonly limits: WriteLimits;
+  /** As `AgentTurns.report`. */
+  readonly onTurnEnd: (turn: Turn, end: TurnEnd) => void;
   /** The agent must leave memory without committing (`ctx.abort`, a broken invariant). */
   readonly onAbort: (reason: string) => void;
   /**

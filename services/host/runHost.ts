@@ -7,6 +7,7 @@ import { SILENT, type Observability } from "../../core/telemetry/observability.t
 import type { LastEnding } from "../../core/input/Unbegun.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
 import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
+import type { RequestLines } from "../../core/telemetry/RequestLog.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import { Host } from "./Host.ts";
@@ -33,6 +34,8 @@ export interface RunHostOptions {
   readonly turnSeconds?: number | undefined;
   /** As `HostConfig`. */
   readonly writeLimits?: WriteLimitOptions | undefined;
+  /** As `HostConfig`. */
+  readonly requestLines?: RequestLines | undefined;
   /** What is known of processes of this machine that ended. Default: nothing. */
   readonly lastEnding?: LastEnding;
   /** As `HostServices`. */
@@ -50,6 +53,7 @@ export const runHost = (options: RunHostOptions) =>
         ...(options.sweepMs === undefined ? {} : { sweepMs: options.sweepMs }),
         ...(options.turnSeconds === undefined ? {} : { turnSeconds: options.turnSeconds }),
         ...(options.writeLimits === undefined ? {} : { writeLimits: options.writeLimits }),
+        requestLines: options.requestLines,
       },
       module: options.module,
       metrics: options.metrics,

@@ -55,6 +55,7 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   workflows: { kind: "entry" },
   observability: { kind: "entry" },
   testing: { kind: "entry" },
+  vite: { kind: "entry" },
   client: { kind: "client", clock: "a browser has no Time service" },
   react: { kind: "client", clock: "a browser has no Time service" },
 };
