@@ -23,6 +23,8 @@ import type { BackupEntry, BackupPart } from "../../schemas/BackupFile.ts";
 import type { Readiness } from "../admin/AdminServer.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 import type { WatchdogOptions } from "../watchdog/startWatchdog.ts";
+import type { OpenLeases } from "../workers/serveLeases.ts";
+import type { WorkerLink } from "../workers/workerLink.ts";
 import type { WorkerProcess } from "../workers/WorkerProcess.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
@@ -162,6 +164,14 @@ export type BrokerSettings = Pick<ProcessSettings, "natsUrl" | "dataFolder" | "l
 /** What a process is. */
 export type Role = "dev" | "gateway" | "host" | "mail" | "retention";
 
+export interface OpenBroker {
+  readonly url: string;
+  /** For people. */
+  readonly summary: string;
+  /** Stops a server of our own in order. Does nothing for a broker that was named. */
+  readonly stop: () => Promise<void>;
+}
+
 /** All settings of a process. */
 export interface ProcessSettings {
   readonly role: Role;
@@ -209,6 +219,8 @@ export interface ProcessSettings {
   readonly watchdog?: WatchdogOptions;
   /** For `retention` and `dev`: what classes keep of history that do not say. Default: all. */
   readonly history?: HistoryOption;
+  /** For a worker: leases that its control process keeps. Default: the process's own. */
+  readonly leases?: ((own: LeasesShape) => LeasesShape) | undefined;
   /** For a host: upper limits for what any class may write. */
   readonly writeLimits?: WriteLimitOptions;
   readonly provision: ProvisionSettings;
@@ -273,8 +285,20 @@ export interface Joins {
     readonly module: LoadedModule;
     readonly env: Readonly<Record<string, unknown>>;
   }) => Promise<RerunEvent>;
-  /** Starts this program again, with a channel to it. */
-  readonly startWorker: (args: ReadonlyArray<string>) => WorkerProcess;
+  /** For a control process. Rejects as `begin` does. */
+  readonly openBroker: (settings: BrokerSettings) => Promise<OpenBroker>;
+  /** For a control process: the leases of an installation that exists. */
+  readonly openLeases: (settings: LeasesSettings) => Promise<OpenLeases>;
+  /** Starts this program again as a worker, which waits for what to begin with. */
+  readonly startWorker: () => WorkerProcess;
+  /** The channel to the control process; undefined in a process that is no worker. */
+  readonly link: WorkerLink | undefined;
+}
+
+export interface LeasesSettings {
+  readonly target: Target;
+  readonly role: "dev" | "host";
+  readonly log: LogShape;
 }
 
 export interface Begun {
