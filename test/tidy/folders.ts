@@ -56,6 +56,7 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   workflows: { kind: "entry" },
   observability: { kind: "entry" },
   testing: { kind: "entry" },
+  vite: { kind: "entry" },
   client: { kind: "client", clock: "a browser has no Time service" },
   react: { kind: "client", clock: "a browser has no Time service" },
 };

@@ -46,6 +46,7 @@ export function addDev(program: Command, context: CommandContext): void {
     .addOption(option.cpuSeconds())
     .addOption(option.history())
     .addOption(option.groupCommit())
+    .addOption(option.requestLog("all"))
     .addOption(option.logLevel())
     .addOption(option.logFormat())
     .addOption(option.noWorkers("dev has one worker"))

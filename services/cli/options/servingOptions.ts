@@ -4,6 +4,7 @@
  */
 import { join, resolve } from "node:path";
 import type { HistoryOption } from "../../../core/retention/HistoryLimits.ts";
+import type { RequestLines } from "../../../core/telemetry/RequestLog.ts";
 import type { LogOptions, ProvisionSettings } from "../../wiring/Joins.ts";
 import type { ServingOptions } from "../serving/serveRole.ts";
 import { loginOf, type GivenLogin } from "./brokerLogin.ts";
@@ -54,6 +55,7 @@ export interface GivenServing extends GivenProvision, GivenLogin, MailOptions {
   readonly stateBytesMax?: number;
   readonly commitBytesMax?: number;
   readonly journalBytesPerMinute?: number;
+  readonly requestLog: RequestLines;
   readonly logLevel: LogOptions["level"];
   readonly logFormat?: LogOptions["format"];
 }
@@ -103,6 +105,7 @@ export function servingOptions(
     },
     mcpAllowLoopback: given.mcpAllowLoopback ?? false,
     groupCommit: given.groupCommit,
+    requestLines: given.requestLog,
     memory: {
       bytesMax: given.memory === undefined ? undefined : given.memory * 1024 * 1024,
       processes: given.workers ?? 1,
