@@ -251,12 +251,8 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     const backstop = this.#options.defaultCallTimeout ?? DEFAULT_CALL_TIMEOUT_MS;
     const timeoutMs = timeout ?? (stream === undefined ? backstop : undefined);
     const id = randomId();
-    const cancel = (): void => {
-      if (this.#pending.cancel(id, signal!.reason as Error))
-        this.send(JSON.stringify({ type: "rpc_cancel", id }));
-    };
-    signal?.addEventListener("abort", cancel, { once: true });
-    const result = this.#pending.start(id, { method, stream, timeoutMs }, () => {
+    const onAbort = (): unknown => this.send(JSON.stringify({ type: "rpc_cancel", id }));
+    return this.#pending.start(id, { method, stream, timeoutMs, signal, onAbort }, () => {
       const frame = JSON.stringify({ type: "rpc", id, method, args });
       // A bounded buffer drops silently: only its size reveals it.
       const bounded = this.#options.maxEnqueuedMessages !== undefined;
@@ -264,9 +260,6 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
       if (this.send(frame)) return "transmitted";
       return bounded && this.bufferedAmount === before ? "dropped" : "buffered";
     });
-    return signal === undefined
-      ? result
-      : result.finally(() => signal.removeEventListener("abort", cancel));
   }
 
   #opened(): void {

@@ -45,6 +45,8 @@ export interface CallRequest {
   /** It reads a durable stream, and calls no method. */
   readonly read?: DurableRead;
   readonly signal?: AbortSignal | undefined;
+  /** The signal has aborted: tells the agent, whose reply may still come. */
+  readonly onAbort?: () => unknown;
   /** Undefined or 0: no limit. */
   readonly timeoutMs: number | undefined;
 }
@@ -76,7 +78,7 @@ export class PendingCalls {
    */
   start(
     id: string,
-    { method, stream, timeoutMs, read, signal }: CallRequest,
+    { method, stream, timeoutMs, read, signal, onAbort }: CallRequest,
     send: () => "transmitted" | "buffered" | "dropped",
   ): Promise<unknown> {
     return new Promise((resolve, reject) => {
@@ -84,7 +86,12 @@ export class PendingCalls {
         const text = `RPC call to ${method} timed out after ${timeoutMs}ms`;
         call.book.#fail(id, new Error(text));
       };
-      const abort = (): void => call.book.#fail(id, toError(signal!.reason));
+      const abort = (): void => {
+        call.book.#fail(id, toError(signal!.reason));
+        if (onAbort === undefined) return;
+        call.book.#cancelled.add(id);
+        onAbort();
+      };
       const timer = timeoutMs ? setTimeout(timeout, timeoutMs) : undefined;
       const call: PendingCall = {
         resolve,
@@ -109,14 +116,6 @@ export class PendingCalls {
         this.#fail(id, toError(error));
       }
     });
-  }
-
-  /** Rejects a call that nobody waits for. Returns false for one that is over. */
-  cancel(id: string, reason: Error): boolean {
-    if (!this.#calls.has(id)) return false;
-    this.#fail(id, reason);
-    this.#cancelled.add(id);
-    return true;
   }
 
   /**
