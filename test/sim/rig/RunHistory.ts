@@ -1,0 +1,211 @@
+/**
+ * One run as the checkers see it: what was observed from the outside, and everything that the broker and the disks hold when it
+ * is over, read back by the product's own readers.
+ */
+import { readFileSync } from "node:fs";
+import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
+import { decodeDeadLetter } from "../../../schemas/DeadLetter.ts";
+import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
+import { decodeEnvelope } from "../../../schemas/InboxEnvelope.ts";
+import { decodeEvent, type JournalHead } from "../../../schemas/JournalEvent.ts";
+import { LocalImageCorrupt, type DatabasesShape } from "../../../core/database/Databases.ts";
+import { rebuildAgent, type RebuildSources } from "../../../core/journal/rebuildAgent.ts";
+import { makeMemoryJournal } from "../../../services/memory/MemoryJournal.ts";
+import { makeMemorySnapshots } from "../../../services/memory/MemorySnapshots.ts";
+import { openSqliteDatabases } from "../../../services/sqlite/sqliteDatabases.ts";
+import type { Picture } from "../../kit/checkers.ts";
+import { filesOf } from "../faults.ts";
+import type { Installation } from "../Installation.ts";
+import type { Observed } from "./Observed.ts";
+
+export interface JournaledEvent {
+  readonly seq: number;
+  /** By the broker's clock. */
+  readonly storedMs: number;
+  readonly head: JournalHead;
+}
+
+export interface AgentHistory {
+  readonly id: AgentId;
+  /** Those that can be read. */
+  readonly events: ReadonlyArray<JournaledEvent>;
+  /** Sequences of those that can't. */
+  readonly unreadable: ReadonlyArray<number>;
+  /** Every way to rebuild it; none when its journal is damaged. */
+  readonly pictures: ReadonlyArray<Picture>;
+  /** What full replay ended with, where it failed. */
+  readonly refused: string | undefined;
+  /** Keys in SQL, in order; undefined where there is no such table. */
+  readonly marks: ReadonlyArray<string> | undefined;
+  /** Of rows in the schedule table that are armed. */
+  readonly armed: ReadonlyArray<string>;
+  /** Of a marcher: its steps in order, and its fibers that are owed; undefined where there is no such table. */
+  readonly steps: ReadonlyArray<string> | undefined;
+  readonly fibers: ReadonlyArray<string> | undefined;
+  /** Of its sub-agents. */
+  readonly below: ReadonlyArray<string> | undefined;
+  /** Of a workflow instance: its status, and what it ended with as JSON. */
+  readonly ended: string | undefined;
+}
+
+export interface Letter {
+  readonly agent: string;
+  readonly key: string;
+}
+
+export interface RunHistory {
+  readonly observed: Observed;
+  readonly agents: ReadonlyArray<AgentHistory>;
+  readonly letters: ReadonlyArray<Letter>;
+  /** Dedup keys of inputs that are stored and not done, by agent. */
+  readonly waiting: ReadonlyArray<Letter>;
+  /** From then on nothing was broken. */
+  readonly calmFromMs: number;
+  /** Schedules were cancelled then. */
+  readonly cancelledMs: number;
+  /** Everything that is stored, for a search of bytes. */
+  readonly stored: () => Iterable<{ readonly where: string; readonly bytes: Uint8Array }>;
+}
+
+const BY_SNAPSHOT = "a snapshot and replay";
+
+export async function readHistory(
+  installation: Installation,
+  times: { readonly calmFromMs: number; readonly cancelledMs: number },
+): Promise<RunHistory> {
+  const { broker, observed } = installation;
+  const reader = broker.connect("reader");
+  const journal = makeMemoryJournal(reader);
+  const snapshots = makeMemorySnapshots(reader);
+  const memory = await openSqliteDatabases({ folder: undefined });
+  const ways: Array<readonly [string, DatabasesShape, boolean]> = [
+    ["full replay", memory.databases, false],
+    [BY_SNAPSHOT, memory.databases, true],
+  ];
+  const opened = [memory];
+  for (const [n, folder] of installation.disks.entries()) {
+    const disk = await openSqliteDatabases({ folder });
+    opened.push(disk);
+    ways.push([`the cache on disk ${n} and replay`, disk.databases, true]);
+  }
+  const agents: AgentHistory[] = [];
+  for (const { id } of broker.journal.entries())
+    agents.push(
+      await readAgent(
+        id,
+        installation,
+        ways
+          // Of an agent that has none, it would be the full replay again.
+          .filter(([way]) => way !== BY_SNAPSHOT || broker.snapshots.has(addressKey(id)))
+          .map(([way, databases, whole]) => [
+            way,
+            { journal, databases, ...(whole ? { snapshots } : {}) },
+          ]),
+      ),
+    );
+  for (const { close } of opened) close();
+  return {
+    observed,
+    agents,
+    letters: broker.deadLetters.all().map(({ id, data }) => ({
+      agent: id.name,
+      key: keyOf(decodeDeadLetter(data).input),
+    })),
+    waiting: waitingIn(installation).map(({ id, data }) => ({
+      agent: id.name,
+      key: decodeEnvelope(data).head.key,
+    })),
+    ...times,
+    stored: function* () {
+      for (const { id } of broker.journal.entries())
+        for (const { seq, data } of broker.journal.eventsOf(id))
+          yield { where: `event ${seq} of ${addressKey(id)}`, bytes: data };
+      for (const { id, seq, data } of waitingIn(installation))
+        yield { where: `input ${seq} of ${addressKey(id)}`, bytes: data };
+      for (const [key, kept] of broker.snapshots)
+        for (const bytes of kept) yield { where: `a snapshot of ${key}`, bytes };
+      for (const [name, bytes] of broker.blobs) yield { where: `blob ${name}`, bytes };
+      for (const { id, data } of broker.deadLetters.all())
+        yield { where: `a dead letter of ${addressKey(id)}`, bytes: data };
+      for (const disk of installation.disks)
+        for (const file of filesOf(disk)) yield { where: file, bytes: readFileSync(file) };
+    },
+  };
+}
+
+/** One that was gone when it was buried has none; only planted bugs do that. */
+const keyOf = (input: Uint8Array): string =>
+  input.length === 0 ? "" : decodeEnvelope(input).head.key;
+
+/** Inputs that are stored and not acked. */
+export function waitingIn({ broker }: Installation) {
+  const { inbox } = broker;
+  const found: Array<NonNullable<ReturnType<typeof inbox.get>>> = [];
+  for (let seq = 1, left = inbox.depth; left > 0; seq++) {
+    const input = inbox.get(seq as Sequence);
+    if (input === undefined) continue;
+    found.push(input);
+    left--;
+  }
+  return found;
+}
+
+async function readAgent(
+  id: AgentId,
+  { broker, weather }: Installation,
+  ways: ReadonlyArray<readonly [string, RebuildSources]>,
+): Promise<AgentHistory> {
+  const events: JournaledEvent[] = [];
+  const unreadable: number[] = [];
+  for (const { seq, storedMs, data } of broker.journal.eventsOf(id))
+    try {
+      events.push({ seq, storedMs, head: decodeEvent(data).head });
+    } catch (error) {
+      if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
+      unreadable.push(seq);
+    }
+  const pictures: Picture[] = [];
+  let refused: string | undefined;
+  let marks: string[] | undefined;
+  let armed: string[] = [];
+  let steps: string[] | undefined;
+  let fibers: string[] | undefined;
+  let below: string[] | undefined;
+  let ended: string | undefined;
+  for (const [way, sources] of ways)
+    try {
+      const rebuilt = await rebuildAgent(id, sources);
+      const { database, state } = rebuilt;
+      pictures.push({ way, state, image: database.image() });
+      if (way === "full replay") {
+        marks = column(database, "SELECT key FROM marks ORDER BY n");
+        armed = column(database, "SELECT id FROM svc_agents_schedules") ?? [];
+        steps = column(database, "SELECT march || ' ' || step FROM steps ORDER BY rowid");
+        fibers = column(
+          database,
+          "SELECT fiber_id || ' ' || status FROM cf_agents_fibers WHERE owed = 1",
+        );
+        below = column(database, "SELECT name FROM cf_agents_sub_agents");
+        [ended] =
+          column(database, "SELECT status || ' ' || coalesce(output, '') FROM workflow_run") ?? [];
+      }
+      database.close();
+    } catch (error) {
+      // A page is checked when it is read; a host throws such a cache away then.
+      const isFound = error instanceof LocalImageCorrupt && weather.bites.has("damage disk");
+      if (!isFound) refused ??= `${way}: ${String(error)}`;
+    }
+  return { id, events, unreadable, pictures, refused, marks, armed, steps, fibers, below, ended };
+}
+
+/** Undefined where the table is not there. */
+function column(
+  database: { readonly query: ReturnType<DatabasesShape["open"]>["database"]["query"] },
+  sql: string,
+): string[] | undefined {
+  try {
+    return database.query(sql, []).rows.map(([value]) => String(value));
+  } catch {
+    return undefined;
+  }
+}
