@@ -232,7 +232,7 @@ describe("the official release", () => {
     const run = () =>
       runProgram(process.execPath, ["--import", "tsx", "--input-type=module", "-e", script], {
         timeoutMs: 25_000,
-        cwd: join(import.meta.dirname, ".."),
+        cwd: join(import.meta.dirname, "../.."),
       });
     const ends = await Promise.all([run(), run()]);
     const kept = join(folder.path, "cache", "nats-server-2.14.5-linux-ia32");

@@ -90,7 +90,7 @@ async function runApart(source: string): Promise<{ child: ChildProcess; line: st
   const child = spawn(
     process.execPath,
     ["--conditions=agents-source", "--import", "tsx", "--input-type=module", "-e", source],
-    { cwd: join(import.meta.dirname, ".."), stdio: ["ignore", "pipe", "pipe"] },
+    { cwd: join(import.meta.dirname, "../.."), stdio: ["ignore", "pipe", "pipe"] },
   );
   children.push(child);
   let output = "";
@@ -108,7 +108,7 @@ async function runApart(source: string): Promise<{ child: ChildProcess; line: st
   return { child, line };
 }
 
-const sourceOf = (path: string): string => JSON.stringify(join(import.meta.dirname, "..", path));
+const sourceOf = (path: string): string => JSON.stringify(join(import.meta.dirname, "../..", path));
 
 /** SIGKILL, and waits for the end: until then its lock is that of a living process. */
 async function killHard(child: ChildProcess): Promise<void> {
