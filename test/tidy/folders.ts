@@ -73,6 +73,7 @@ export const TEST_FOLDERS: Readonly<Record<string, string>> = {
   fuzz: "parsers of outside bytes",
   kit: "what suites share: installations, clients, a broker",
   membership: "hosts and gateways that come and go",
+  package: "the package as it is published",
   page: "a real browser",
   replay: "journals of releases, and the past against what was live",
   sim: "hosts, gateways and a broker in virtual time",
