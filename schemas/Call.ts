@@ -52,6 +52,8 @@ export interface SocketAttachment {
    * first life.
    */
   readonly life?: number;
+  /** The durable streams that its client reads: the client's id for it, and the key. Absent: none. */
+  readonly reads?: ReadonlyArray<readonly [id: string, key: string]>;
 }
 
 /**
@@ -67,9 +69,9 @@ export type RemoteCause = { readonly error: RemoteError } | { readonly value: un
 
 /**
  * `suspect`: its host was lost while the call was pending, possibly because of it
- * (`core/input/Suspects`). Older hosts ignore this.
+ * (`core/input/Suspects`). `token`: the caller may cancel it by this name. Older hosts ignore both.
  */
-export type Call = CallHead & { readonly suspect?: true };
+export type Call = CallHead & { readonly suspect?: true; readonly token?: string };
 
 type CallHead =
   | {
@@ -143,6 +145,11 @@ type CallHead =
    */
   | { readonly kind: "pull"; readonly stream: string; readonly cancel?: true }
   /**
+   * The caller of the call with this token waits no more: the signal of its turn aborts. Answered
+   * `taken`, whether the call is still under way or not. Older hosts refuse it.
+   */
+  | { readonly kind: "cancel"; readonly call: string }
+  /**
    * A durable input that is not stored (`core/input/DirectInput`), with its own body. Answered
    * `done` or `stored`. After any other reply, or none, the caller stores it in the inbox.
    */
@@ -170,7 +177,7 @@ type CallHead =
   | { readonly kind: "state"; readonly props?: unknown };
 
 /** The calls that the agent itself answers. */
-export type AgentCall = Exclude<Call, { readonly kind: "erase" | "input" | "abort" }>;
+export type AgentCall = Exclude<Call, { readonly kind: "erase" | "input" | "abort" | "cancel" }>;
 
 export type CallReply =
   | {
@@ -289,6 +296,12 @@ export interface InputAnswer {
   readonly headers: HeaderPairs;
   /** The journal sequence at which the input was first applied. Absent: it was not a duplicate. */
   readonly duplicateOf?: number;
+  /** Journal sequence of the event that ended the input. Absent: from an older host. */
+  readonly seq?: number;
+  /** The input exhausted its attempts, and the answer is the plain 500. */
+  readonly dead?: true;
+  /** The host has said in its log and in the delivery log how the input ended. */
+  readonly reported?: true;
   readonly blob?: string;
 }
 

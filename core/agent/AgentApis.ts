@@ -17,10 +17,16 @@ import { MailApi, type MailApiAgent } from "../outgoing/MailApi.ts";
 import { McpApi, type McpApiAgent } from "../mcp/McpApi.ts";
 import { ScheduleApi } from "../schedule/ScheduleApi.ts";
 import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
+import { EXPIRY_ALARM } from "../stream/ExpiryAlarm.ts";
+import { StreamApi } from "../stream/StreamApi.ts";
+import type { Streams } from "../stream/Streams.ts";
 import { SubAgents } from "../subAgent/SubAgents.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { WorkflowApi, type WorkflowApiAgent, type WorkflowOwner } from "../workflow/WorkflowApi.ts";
 import type { AgentStaticOptions } from "./AgentStaticOptions.ts";
+
+/** Schedules of the runtime itself. */
+const OWN_ALARMS: ReadonlySet<string> = new Set([FIBER_ALARM, EXPIRY_ALARM]);
 
 /** The agent in memory, as far as its APIs need it. */
 export interface ApisAgent
@@ -28,6 +34,7 @@ export interface ApisAgent
   readonly scheduler: SchedulesOfAgent;
   readonly options: AgentStaticOptions;
   readonly parts: { readonly env: unknown };
+  readonly keeping: { readonly streams: Streams };
   /** The user's object. */
   readonly agent: WorkflowOwner & {
     onFiberRecovered(
@@ -42,6 +49,7 @@ export class AgentApis {
   #mail: MailApi | undefined;
   #mcp: McpApi | undefined;
   #schedules: ScheduleApi | undefined;
+  #streams: StreamApi | undefined;
   #subAgents: SubAgents | undefined;
   #workflows: WorkflowApi | undefined;
 
@@ -66,7 +74,10 @@ export class AgentApis {
     return (this.#mcp ??= new McpApi(this.#agent));
   }
   get schedules(): ScheduleApi {
-    return (this.#schedules ??= new ScheduleApi(this.#agent, FIBER_ALARM));
+    return (this.#schedules ??= new ScheduleApi(this.#agent, OWN_ALARMS));
+  }
+  get streams(): StreamApi {
+    return (this.#streams ??= new StreamApi(this.#agent.keeping));
   }
   get subAgents(): SubAgents {
     return (this.#subAgents ??= new SubAgents(this.#agent, this.#agent.parts.env));

@@ -18,6 +18,7 @@
  * 8. `onUpgrade` gets whole handshakes only (`requestHead.handshake`). Another request for a WebSocket by GET is 400; any
  *    other offer of a protocol is ignored, and the request that reaches `onRequest` has no `upgrade` header.
  */
+import type { Abort } from "./AbortSource.ts";
 import * as Context from "effect/Context";
 import * as Data from "effect/Data";
 import type * as Effect from "effect/Effect";
@@ -72,8 +73,8 @@ export interface Exchange {
    * that just ended would look whole.
    */
   stream(response: HttpResponse, rest: BodyReader): void;
-  /** Made on first use; fired when the caller has gone before the whole answer was handed over. */
-  readonly aborted: AbortSignal;
+  /** Fires when the caller has gone before the whole answer was handed over. */
+  readonly aborted: Abort;
 }
 
 export interface ServerSocket {
@@ -114,7 +115,14 @@ export type UpgradeDecision =
 /** For the log: without the query and the headers, which may hold secrets. */
 export interface HandlerFailure {
   readonly during:
-    "limitBody" | "onRequest" | "onUpgrade" | "respond" | "open" | "onMessage" | "onClose";
+    | "limitBody"
+    | "onBodyTooLarge"
+    | "onRequest"
+    | "onUpgrade"
+    | "respond"
+    | "open"
+    | "onMessage"
+    | "onClose";
   readonly method: string;
   readonly path: string;
   readonly error: unknown;
@@ -123,6 +131,8 @@ export interface HandlerFailure {
 export interface HttpHandlers {
   /** Called when the head of a request is in; the largest body to accept for it, bytes. */
   readonly limitBody: (request: HttpRequest) => number;
+  /** The caller was answered 413 by rule 1. Default: nothing is done. */
+  readonly onBodyTooLarge?: (request: HttpRequest) => void;
   /** May answer later. A promise that it returns is watched (rule 7); work that it begins beside that is its own. */
   readonly onRequest: (exchange: Exchange) => void | Promise<void>;
   readonly onUpgrade: (request: HttpRequest, aborted: AbortSignal) => Promise<UpgradeDecision>;

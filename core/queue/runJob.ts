@@ -17,6 +17,7 @@ import { LocalImageCorrupt } from "../database/Databases.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import { backoffMs, type ResolvedRetry } from "../retry/retryPolicy.ts";
 import { Turn } from "../turn/Turn.ts";
+import type { TurnEnd } from "../turn/TurnEnd.ts";
 
 /** The agent that a job runs on. */
 export interface JobAgent extends AgentTurns {
@@ -99,18 +100,20 @@ export async function runJob(agent: JobAgent, job: Job): Promise<void> {
       // As in `AgentSql`: damaged is this host's image, not the job.
       if (error instanceof LocalImageCorrupt) agent.abort(error.message);
       await agent.unlessDiscarded();
+      const { rest } = turn;
       if (attempt >= job.retry.maxAttempts || job.mayRetry?.(error) === false)
-        return await fail(agent, job, turn, error, attempt);
-      turn.outcome = { done: [], dead: false, error: describe(error) };
-      await end(agent, turn);
+        return await fail(agent, job, rest, error, attempt);
+      rest.outcome = { done: [], dead: false, error: describe(error) };
+      const nextInMs = backoffMs(job.retry, attempt, agent.time.random());
+      await end(agent, rest, "failed", { attempts: job.retry.maxAttempts, nextInMs });
       cleared?.();
-      await agent.sleep(backoffMs(job.retry, attempt, agent.time.random()));
+      await agent.sleep(nextInMs);
       continue;
     } finally {
       cleared?.();
     }
     turn.outcome = { done: [job.key], dead: false, error: undefined };
-    return end(agent, turn);
+    return end(agent, turn, "done");
   }
 }
 
@@ -126,9 +129,10 @@ async function fail(
   job.onFailed(error, attempts);
   await agent.handleError(turn, error);
   await agent.unlessDiscarded();
-  await agent.run(turn, job.settle);
-  turn.outcome = { done: [job.key], dead: true, error: describe(error) };
-  await end(agent, turn);
+  const { rest } = turn;
+  await agent.run(rest, job.settle);
+  rest.outcome = { done: [job.key], dead: true, error: describe(error) };
+  await end(agent, rest, "dead", { attempts: job.retry.maxAttempts });
 }
 
 /** Rule 4: cancelled between two attempts, or before the first. */
@@ -138,10 +142,19 @@ async function forget(agent: JobAgent, job: Job, turn: Turn): Promise<void> {
   await end(agent, turn);
 }
 
-async function end(agent: JobAgent, turn: Turn): Promise<void> {
+/** `status` absent: the job is gone, and nobody is told. */
+async function end(
+  agent: JobAgent,
+  turn: Turn,
+  status?: TurnEnd["status"],
+  retry?: Pick<TurnEnd, "attempts" | "nextInMs">,
+): Promise<void> {
   await agent.unlessDiscarded();
   agent.committer.end(turn);
   await agent.committer.stored();
+  if (status === undefined) return;
+  const { error } = turn.outcome!;
+  agent.report(turn, { status, seq: agent.image.seq, error, ...retry });
 }
 
 const causeOf = (job: Job, attempt: number, time: number): Cause => ({

@@ -19,6 +19,7 @@ import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import { RuntimeContext } from "../agent/RuntimeContext.ts";
 import type { Connection, ConnectionMessage } from "../connection/Connection.ts";
 import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
+import type { AbortSource } from "../http/AbortSource.ts";
 import type { Observability } from "../telemetry/observability.ts";
 import type { AgentDatabase, SqlResult, SqlValue } from "../database/Databases.ts";
 import type { LogShape } from "../telemetry/Log.ts";
@@ -36,17 +37,18 @@ import { emitEvent } from "../telemetry/emitEvent.ts";
 import { ConcurrencyBlock } from "../turn/ConcurrencyBlock.ts";
 import { LiveState, type StateWrite } from "../turn/LiveState.ts";
 import { Lanes } from "./Lanes.ts";
-import { throwUnhandled } from "./unhandledError.ts";
+import { limited, routeError, runAfterCommit, runTurn } from "./runTurn.ts";
 import type { MailLane } from "../outgoing/MailLane.ts";
 import { AgentMcpServers } from "../mcp/AgentMcpServers.ts";
 import type { OutgoingLane } from "../outgoing/OutgoingLane.ts";
 import type { QueueLane } from "../queue/QueueLane.ts";
-import { ResponseStreams } from "./ResponseStreams.ts";
+import { Keeping } from "./Keeping.ts";
 import type { Scheduler } from "../schedule/Scheduler.ts";
 import type { SignalLane } from "../workflow/SignalLane.ts";
 import { Suspects } from "../input/Suspects.ts";
 import type { CommitTriggers } from "../turn/CommitTriggers.ts";
-import { Turn } from "../turn/Turn.ts";
+import { Turn, type TurnContext } from "../turn/Turn.ts";
+import type { TurnEnd } from "../turn/TurnEnd.ts";
 import { SparseSet } from "../collections/sparse.ts";
 
 export class ActiveAgent implements AgentRuntime, AgentTurns {
@@ -60,6 +62,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   readonly lanes: Lanes;
   readonly mcpServers: AgentMcpServers;
   readonly sockets: AgentSockets;
+  readonly keeping = new Keeping(this);
   agent!: Agent<unknown>; // the user's object; set when its constructor has run
   /** Turns running or waiting for their commit, and `waitUntil` promises. */
   busy = 0;
@@ -75,7 +78,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   #destroying: Promise<void> | undefined;
   #apis: AgentApis | undefined;
   #suspects: Suspects | undefined;
-  #streams: ResponseStreams | undefined;
   readonly #sql = new AgentSql(this);
 
   constructor(parts: ActiveAgentParts<ActiveAgent>) {
@@ -117,9 +119,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   get suspects(): Suspects {
     return (this.#suspects ??= new Suspects(this, this.parts.unbegun));
   }
-  get streams(): ResponseStreams {
-    return (this.#streams ??= new ResponseStreams(this));
-  }
 
   get options(): AgentStaticOptions {
     return this.parts.agentClass.options ?? {};
@@ -127,25 +126,12 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
 
   /** May it leave memory now? */
   get idle(): boolean {
-    return this.busy === 0 && this.committer.idle && !this.#gate.closed;
+    return this.busy === 0 && this.committer.idle && !this.keeping.unstored && !this.#gate.closed;
   }
 
   /** Runs user code as a turn. Resolves or rejects as `f` does, when the turn has ended. */
-  async run<A>(turn: Turn, f: () => A | Promise<A>): Promise<A> {
-    this.busy++;
-    this.lastActiveMs = this.time.monotonicMs();
-    turn.running = true;
-    try {
-      const result = await this.parts.ambient.run(turn, f);
-      if (turn.rejected || turn.failure !== undefined) await throwUnhandled(this, turn);
-      return result;
-    } finally {
-      turn.running = false;
-      this.busy--;
-      this.lastActiveMs = this.time.monotonicMs();
-      // A durable turn is ended by the mailbox, which sets its outcome first.
-      if (!turn.durable) this.committer.end(turn);
-    }
+  run<A>(turn: Turn, f: () => A | Promise<A>): Promise<A> {
+    return runTurn(this, turn, f);
   }
 
   /** Runs `f` as part of a turn that has answered: it is no turn of its own. */
@@ -177,23 +163,9 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return this.discarded && !this.destroyed;
   }
 
-  /**
-   * Routes an error of user code to `onError`, in the turn that failed: what it writes is part of it.
-   * True when `onError` returned: the error is suppressed. `of`: the connection that itself failed.
-   */
-  async handleError(turn: Turn, error: unknown, of?: Connection): Promise<boolean> {
-    this.busy++;
-    try {
-      await this.parts.ambient.run(turn, () =>
-        of === undefined ? this.agent.onError(error) : this.agent.onError(of, error),
-      );
-      return true;
-    } catch {
-      // The default `onError` logs and throws the error on: it stays what it is, a failure.
-      return false;
-    } finally {
-      this.busy--;
-    }
+  /** As `AgentTurns`. `of`: the connection that itself failed. */
+  handleError(turn: Turn, error: unknown, of?: Connection): Promise<boolean> {
+    return routeError(this, turn, error, of);
   }
 
   /** Rejects with `AgentDiscarded` once it is. */
@@ -215,20 +187,21 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   /** What its schedules and queue owe the broker with the next event (`Triggers`). */
   takeTriggers(): CommitTriggers | undefined {
     // What an open transaction wrote is not part of this commit, and may be undone.
-    if (this.#sql.inTransaction) return undefined;
-    return this.lanes.takeTriggers();
+    const { inTransaction } = this.#sql;
+    this.keeping.store(inTransaction);
+    return inTransaction ? undefined : this.lanes.takeTriggers();
   }
 
   /** Begins no more jobs; those that run go on. What waits is stored, for the next owner. */
   rest(): void {
-    this.#streams?.close();
+    this.keeping.close();
     this.lanes.stop();
   }
 
   /** Leaves memory in order: nothing is lost, nothing runs any more. */
   retire(): void {
     this.discarded = true;
-    this.#streams?.close();
+    this.keeping.close();
     this.mcpServers.stop();
     this.lanes.retire();
   }
@@ -268,18 +241,20 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     emitEvent(this, (agent ?? this.parts).observability, type, payload);
   }
 
+  report(turn: Turn, end: TurnEnd): void {
+    this.parts.onTurnEnd(turn, end);
+  }
+
   get state(): unknown {
     return this.#state.value;
   }
   get hasState(): boolean {
     return this.#state.isSet;
   }
-
   writeState(next: unknown, options: StateWrite): void {
     this.#assertLive();
     this.#state.write(next, options);
   }
-
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>, isLimited = false): SqlResult {
     this.#assertLive();
     return this.#sql.query(sql, params, isLimited);
@@ -288,7 +263,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     this.#assertLive();
     return this.#sql.transaction(f);
   }
-
   connections(): Iterable<Connection> {
     return this.sockets.values();
   }
@@ -317,15 +291,17 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   rejects(): void {
     this.turn().rejected = true;
   }
+  get abandoned(): AbortSource {
+    return this.turn().abort;
+  }
   afterCommit(f: () => unknown): void {
     const turn = this.turn();
     this.committer.afterCommit(() => this.runDeferred(turn, f));
   }
-
   flush(): Promise<void> {
-    return this.committer.flush(this.turn());
+    const turn = this.turn();
+    return turn.givenUp ? Promise.reject(turn.givenUp) : this.keeping.flush(turn);
   }
-
   waitUntil(promise: Promise<unknown>): void {
     this.busy++;
     promise
@@ -334,7 +310,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
       )
       .finally(() => this.busy--);
   }
-
   keepAlive(): () => void {
     const hold = Symbol("keepAlive");
     this.kept.add(hold);
@@ -342,6 +317,8 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
 
   destroy(): Promise<void> {
+    const refusal = this.turn().givenUp;
+    if (refusal !== undefined) return Promise.reject(refusal);
     if (this.#destroying === undefined) {
       this.#destroying = destroyAgent(this, this.turn(), this.parts);
       this.waitUntil(this.#destroying);
@@ -350,7 +327,8 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
 
   blockConcurrencyWhile<A>(f: () => Promise<A>): Promise<A> {
-    return this.#gate.while(f);
+    const turn = this.turn();
+    return this.#gate.while(async () => limited(this, turn, f));
   }
   attach(connection: Connection): void {
     this.sockets.attach(connection);
@@ -376,24 +354,24 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return turn?.owner === this ? turn : undefined;
   }
 
-  newTurn(cause: Cause, context: { connection?: Connection; request?: Request } = {}): Turn {
+  newTurn(cause: Cause, context: TurnContext = {}): Turn {
     return new Turn({ cause, owner: this, ...context });
   }
 
   /** User code that follows a commit (`onStateChanged`): in its turn's context, its errors to `onError`. */
   runDeferred(turn: Turn, f: () => unknown): void {
-    if (this.discarded) return;
-    this.busy++;
-    const end = (): void => void this.busy--;
-    const run = async (): Promise<unknown> => this.parts.ambient.run(turn, f);
-    Promise.resolve()
-      .then(run)
-      .then(end, (e: unknown) => this.handleError(turn, e).finally(end));
+    runAfterCommit(this, turn, f);
   }
 
+  /** As `AgentTurns`. */
+  assertRunning(): void {
+    const { givenUp } = this.#current() ?? {};
+    if (givenUp !== undefined) throw givenUp;
+    if (this.discarded) throw new AgentDiscarded();
+  }
   #assertLive(): void {
     const ends = this.#destroying !== undefined && !this.committer.awaits(this.turn());
     if (this.destroyed || (ends && !this.discarded)) throw new AgentDestroyed();
-    if (this.discarded) throw new AgentDiscarded();
+    this.assertRunning();
   }
 }

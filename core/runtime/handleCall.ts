@@ -22,26 +22,35 @@ import {
   ConnectionFailed,
   ReadonlyConnection,
 } from "../errors/errors.ts";
-import { identityFrame, parseClientFrame, stateErrorFrame } from "../connection/protocol.ts";
+import type { AbortSource } from "../http/AbortSource.ts";
+import {
+  identityFrame,
+  parseClientFrame,
+  stateErrorFrame,
+  streamFrame,
+  type ClientFrame,
+} from "../connection/protocol.ts";
 import type { CallAnswer } from "../call/CallAnswer.ts";
 import { CLOSE_VANISHED } from "../http/closeFrame.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
+import type { Turn } from "../turn/Turn.ts";
 import { answerRequest } from "./answerRequest.ts";
 import { socketKey } from "./AgentSockets.ts";
 import { causeOfConnect } from "../journal/causeOf.ts";
-import { handleRpcFrame, runRpc } from "./handleRpc.ts";
+import { cancelRpc, handleRpcFrame, runRpc } from "./handleRpc.ts";
 import { interruptible } from "./runningCalls.ts";
 import { makeRequest } from "../input/runWebhook.ts";
 import { passToSubAgent, runChildCall, runEnd } from "./subAgentCalls.ts";
 
 /**
- * Resolves when the answer may leave. Rejects with `AgentDiscarded` (not begun), `CallInterrupted`
+ * `abort`: of the call's turn. Resolves when the answer may leave. Rejects with `AgentDiscarded` (not begun), `CallInterrupted`
  * or `AgentAborted`.
  */
 export async function handleCall(
   agent: ActiveAgent,
   call: AgentCall,
   body: Uint8Array,
+  abort?: AbortSource,
 ): Promise<CallAnswer> {
   await agent.unblocked();
   if (agent.discarded) throw new AgentDiscarded();
@@ -49,7 +58,7 @@ export async function handleCall(
   // Nothing was done: the caller asks again.
   if (over === undefined) return { reply: { kind: "notHere" } };
   try {
-    const runs = dispatch(agent, call, body);
+    const runs = dispatch(agent, call, body, abort);
     const answer = await (runsCode(call) ? interruptible(agent, runs) : runs);
     await gate(agent);
     return answer;
@@ -79,21 +88,21 @@ async function dispatch(
   agent: ActiveAgent,
   call: AgentCall,
   body: Uint8Array,
+  abort: AbortSource | undefined,
 ): Promise<CallAnswer> {
   switch (call.kind) {
     case "fetch": {
-      const elsewhere = await passToSubAgent(agent, call, body);
+      const elsewhere = await passToSubAgent(agent, { call, body, abort });
       if (elsewhere !== undefined) return elsewhere;
       return answerRequest(
         agent,
-        call,
-        body,
+        { call, body, abort },
         async (request) =>
           (await agent.mcpServers.intercept(request)) ?? (await agent.agent.onRequest(request)),
       );
     }
     case "gate":
-      return (await passToSubAgent(agent, call, body)) ?? { reply: { kind: "taken" } };
+      return (await passToSubAgent(agent, { call, body, abort })) ?? { reply: { kind: "taken" } };
     case "child":
       return { reply: await runChildCall(agent, call) };
     case "end":
@@ -124,7 +133,7 @@ async function dispatch(
     case "close":
       return { reply: await close(agent, call) };
     case "rpc":
-      return { reply: await runRpc(agent, call) };
+      return { reply: await runRpc(agent, call, abort) };
     case "state":
       return {
         reply: {
@@ -145,10 +154,10 @@ async function dispatch(
 
 async function pull(agent: ActiveAgent, call: Call & { kind: "pull" }): Promise<CallAnswer> {
   if (call.cancel) {
-    agent.streams.cancel(call.stream);
+    agent.keeping.bodies.cancel(call.stream);
     return { reply: { kind: "taken" } };
   }
-  const piece = await agent.streams.pull(call.stream);
+  const piece = await agent.keeping.bodies.pull(call.stream);
   if (piece === undefined) return { reply: { kind: "piece", end: "gone" } };
   const { bytes, end } = piece;
   return { reply: { kind: "piece", ...(end === undefined ? {} : { end }) }, body: bytes };
@@ -223,6 +232,7 @@ async function receive(
     : (body.buffer.slice(body.byteOffset, body.byteOffset + body.byteLength) as ArrayBuffer);
   const frame =
     typeof message === "string" ? parseClientFrame(message) : ({ _tag: "Message" } as const);
+  if (frame._tag === "Cancel") return cancelRpc(connection, frame.id);
   const kind = frame._tag === "Rpc" ? "rpc" : "message";
   const cause = {
     kind,
@@ -232,6 +242,7 @@ async function receive(
   } as const;
   const turn = agent.newTurn(cause, { connection });
   if (frame._tag === "Rpc") return handleRpcFrame(agent, turn, connection, frame);
+  if (frame._tag === "Stream") return readStream(agent, turn, connection, frame);
   try {
     await agent.run(turn, () =>
       frame._tag === "State"
@@ -240,6 +251,28 @@ async function receive(
     );
   } catch (error) {
     if (!agent.discarded) await agent.handleError(turn, error);
+  }
+}
+
+/** A client reads a durable stream, or goes on reading it, or does not want it any more. */
+async function readStream(
+  agent: ActiveAgent,
+  turn: Turn,
+  connection: Connection,
+  { id, key, since }: ClientFrame & { _tag: "Stream" },
+): Promise<void> {
+  if (key === undefined) return agent.keeping.readers.cancel(connection, id);
+  try {
+    const may = await agent.run(turn, () =>
+      agent.agent.shouldConnectionReadStream(connection, key),
+    );
+    if (may) agent.keeping.readers.add({ connection, id, key, since });
+    else
+      agent.sockets.sendText(connection, streamFrame({ id, key, error: "This stream is private" }));
+  } catch (error) {
+    if (agent.discarded) return;
+    await agent.handleError(turn, error);
+    agent.sockets.sendText(connection, streamFrame({ id, key, error: "Internal Server Error" }));
   }
 }
 
@@ -264,6 +297,7 @@ async function close(agent: ActiveAgent, call: Call & { kind: "close" }): Promis
   if (connection === undefined) return { kind: "unknownSocket" };
   agent.sockets.delete(socketKey(call));
   Connection.internals(connection).closed();
+  agent.keeping.readers.drop(connection);
   const cause = { kind: "close" as const, id: connection.id, time: agent.time.nowMs() };
   const turn = agent.newTurn(cause, { connection });
   const { code, reason } = call;

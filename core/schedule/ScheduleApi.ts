@@ -16,10 +16,10 @@ import { toSchedule, type SchedulesOfAgent } from "./ScheduleTable.ts";
 /** Its public methods are those of `Agent`, which documents them. */
 export class ScheduleApi {
   readonly #agent: { readonly scheduler: SchedulesOfAgent };
-  readonly #hidden: string;
+  readonly #hidden: ReadonlySet<string>;
 
-  /** `hidden`: the callback whose schedules are the runtime's own. */
-  constructor(agent: { readonly scheduler: SchedulesOfAgent }, hidden: string) {
+  /** `hidden`: the callbacks whose schedules are the runtime's own. */
+  constructor(agent: { readonly scheduler: SchedulesOfAgent }, hidden: ReadonlySet<string>) {
     this.#agent = agent;
     this.#hidden = hidden;
   }
@@ -49,7 +49,7 @@ export class ScheduleApi {
 
   get(id: string): Schedule | undefined {
     const row = this.#agent.scheduler.table.get(id);
-    return row === undefined || row.callback === this.#hidden ? undefined : toSchedule(row);
+    return row === undefined || this.#hidden.has(row.callback) ? undefined : toSchedule(row);
   }
 
   list({ id, type, timeRange }: ScheduleCriteria): Schedule[] {
@@ -57,7 +57,7 @@ export class ScheduleApi {
     const to = timeRange?.end === undefined ? Infinity : timeRange.end.getTime() / 1000;
     return this.#agent.scheduler.table
       .all()
-      .filter(({ callback }) => callback !== this.#hidden)
+      .filter(({ callback }) => !this.#hidden.has(callback))
       .map(toSchedule)
       .filter(
         (schedule) =>

@@ -21,6 +21,7 @@ type AnyMethod = (...args: never[]) => unknown;
 /** Members that `Agent` defines, which are never RPC. A test compares the list with the class. */
 export type BaseMember =
   | "_checkFibers"
+  | "_expireKept"
   | "abortSubAgent"
   | "addMcpServer"
   | "alarm"
@@ -113,11 +114,13 @@ export type BaseMember =
   | "setConnectionReadonly"
   | "setState"
   | "shouldConnectionBeReadonly"
+  | "shouldConnectionReadStream"
   | "shouldSendProtocolMessages"
   | "sql"
   | "startFiber"
   | "stash"
   | "state"
+  | "stream"
   | "subAgent"
   | "taskDefinitions"
   | "tasks"
@@ -178,12 +181,35 @@ export interface StreamOptions<Chunk = unknown, Final = unknown> {
   readonly onError?: ((error: string) => void) | undefined;
 }
 
+/** Options of `follow`. */
+export interface FollowOptions<Chunk = unknown, Final = unknown> extends Omit<
+  StreamOptions<Chunk, Final>,
+  "onChunk"
+> {
+  /** A place from `onChunk`, to go on after it. Default: from the first chunk. */
+  readonly since?: string | undefined;
+  /** Called with each chunk, in order, each once; `place` goes on after it in another page. */
+  readonly onChunk?: ((chunk: Chunk, place: string) => void) | undefined;
+  /**
+   * Called when the agent has begun another stream under the key: the chunks so far are not part of
+   * it.
+   */
+  readonly onRestart?: (() => void) | undefined;
+  /** Ends the reading: the promise rejects with its reason. */
+  readonly signal?: AbortSignal | undefined;
+}
+
 /** Options of a call. */
 export interface CallOptions<Chunk = unknown, Final = unknown> {
   /** Milliseconds to wait; 0: no limit. Default: `defaultCallTimeout`; no limit with `stream`. */
   readonly timeout?: number | undefined;
   /** Callbacks for a streaming method. Default: only the final chunk is delivered. */
   readonly stream?: StreamOptions<Chunk, Final> | undefined;
+  /**
+   * Cancels the call: it rejects with the signal's reason, and the agent's own signal of the call
+   * (`getCurrentAgent().signal`) aborts. What the method has written stays.
+   */
+  readonly signal?: AbortSignal | undefined;
 }
 
 type OptionsOf<F> = CallOptions<ChunkOf<F>, FinalOf<F>> | StreamOptions<ChunkOf<F>, FinalOf<F>>;

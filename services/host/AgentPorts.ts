@@ -22,11 +22,14 @@ import type { InputHandle } from "../../core/inbox/Inbox.ts";
 import type { Rebuilt } from "../../core/journal/rebuildAgent.ts";
 import type { SchedulerPorts } from "../../core/schedule/Scheduler.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
+import type { TurnEnd } from "../../core/turn/TurnEnd.ts";
+import { turnSecondsOf } from "../../core/turn/TurnLimits.ts";
 import { WriteLimits } from "../../core/turn/WriteLimits.ts";
 import { AgentLog } from "./AgentLog.ts";
 import { publishState, sendToGateway } from "./agentOutlet.ts";
 import { deadLetter } from "./deadLetter.ts";
 import type { HostServices } from "./HostServices.ts";
+import { reportTurn } from "./reportTurn.ts";
 import { sendAnswer } from "./sendAnswer.ts";
 
 /** Keeps one agent in memory and is notified of what ends its stay. Implemented by `AgentSlot`. */
@@ -70,6 +73,7 @@ export class AgentPorts
   /** Set by `makeCommitter`, which the agent's constructor calls. */
   private agent!: ActiveAgent;
   private madeLimits: WriteLimits | undefined;
+  readonly turnSeconds: number;
 
   constructor(
     services: HostServices,
@@ -89,7 +93,9 @@ export class AgentPorts
     // The same module's as the agent's class: the module may be replaced while the agent is in
     // memory.
     this.env = services.module().env;
-    this.log = new AgentLog(services.log, image.id);
+    const { turnSeconds } = own.agentClass.options ?? {};
+    this.turnSeconds = turnSecondsOf(turnSeconds, services.config.turnSeconds);
+    this.log = new AgentLog(services, image.id);
   }
 
   // ActiveAgentParts
@@ -114,6 +120,9 @@ export class AgentPorts
   }
   get unbegun() {
     return this.services.unbegun;
+  }
+  get turnLimits() {
+    return this.services.turnLimits;
   }
   get outlet(): AgentOutlet {
     return this;
@@ -143,6 +152,10 @@ export class AgentPorts
   makeCommitter(agent: ActiveAgent): Committer {
     this.agent = agent;
     return new Committer(this);
+  }
+
+  onTurnEnd(turn: Turn, end: TurnEnd): void {
+    reportTurn(this.services, this.image.id, turn, end);
   }
 
   onAbort(reason: string): void {

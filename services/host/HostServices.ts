@@ -9,6 +9,7 @@ import type { Observability } from "../../core/telemetry/observability.ts";
 import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
 import { Bus, type BusShape } from "../../core/bus/Bus.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
+import { DeliveryLog, type DeliveryLogShape } from "../../core/delivery/DeliveryLog.ts";
 import { Databases, type DatabasesShape } from "../../core/database/Databases.ts";
 import { DeadLetters, type DeadLettersShape } from "../../core/dead/DeadLetters.ts";
 import { Inbox, type InboxShape } from "../../core/inbox/Inbox.ts";
@@ -26,9 +27,11 @@ import { Snapshots, type SnapshotsShape } from "../../core/journal/Snapshots.ts"
 import { Cron, type CronShape } from "../../core/schedule/Cron.ts";
 import { Timers, type TimersShape } from "../../core/schedule/Timers.ts";
 import { slicesOf } from "../../core/time/TimeSlices.ts";
+import { RequestLog, type RequestLines } from "../../core/telemetry/RequestLog.ts";
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { Unbegun, type LastEndings } from "../../core/input/Unbegun.ts";
+import { TurnLimits } from "../../core/turn/TurnLimits.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
@@ -51,8 +54,12 @@ export interface HostConfig {
   readonly drainTimeoutMs: number;
   /** How often idle agents are looked for. Default 1000. */
   readonly sweepMs?: number;
+  /** Seconds that a turn may take where its class does not say; 0: no limit. Default 900. */
+  readonly turnSeconds?: number;
   /** Upper limits for every class. */
   readonly writeLimits?: WriteLimitOptions;
+  /** Which runs have a line in the log. Default `failed`. */
+  readonly requestLines?: RequestLines | undefined;
 }
 
 /** The part of a module that a host uses. */
@@ -79,6 +86,7 @@ export interface HostServices {
     | "quarantines"
     | "duplicates"
     | "entityConflicts"
+    | "turnsGivenUp"
   >;
   readonly journal: JournalShape;
   readonly inbox: InboxShape;
@@ -101,6 +109,8 @@ export interface HostServices {
   readonly storing: Set<Promise<void>>;
   /** Absent in a host that isolates no agent. */
   readonly isolation?: Isolation | undefined;
+  /** The turns that run here. */
+  readonly turnLimits: TurnLimits;
   /** Announced attempts that have not begun. */
   readonly unbegun: Unbegun;
   /** Bounds how many agents are rebuilt at once. */
@@ -108,6 +118,10 @@ export interface HostServices {
   readonly time: TimeShape;
   readonly ambient: AmbientShape;
   readonly log: LogShape;
+  /** Absent: no run has a line. */
+  readonly requests?: RequestLog;
+  /** Absent: deliveries are not recorded. */
+  readonly deliveries?: DeliveryLogShape;
   /** Share of the process's memory in use: 1 is full, and it may exceed 1. Absent: not measured. */
   readonly memoryInUse?: () => number;
 }
@@ -122,6 +136,7 @@ export const hostServices = ({
 > & { readonly endings?: LastEndings }) =>
   Effect.gen(function* () {
     const time = yield* Time;
+    const log = yield* Log;
     const services: HostServices = {
       ...own,
       journal: yield* Journal,
@@ -141,11 +156,17 @@ export const hostServices = ({
         onSome: (mcp) => ({ mcp }),
       }),
       storing: new Set(),
+      turnLimits: new TurnLimits(own.metrics.turnsGivenUp),
       unbegun: new Unbegun(endings),
       rebuilds: new PrioritySemaphore(REBUILDS_MAX, slicesOf(time)),
       time,
       ambient: yield* Ambient,
-      log: yield* Log,
+      log,
+      requests: new RequestLog(log, time, own.config.requestLines),
+      ...Option.match(yield* Effect.serviceOption(DeliveryLog), {
+        onNone: () => ({}),
+        onSome: (deliveries) => ({ deliveries }),
+      }),
     };
     return services;
   });

@@ -7,6 +7,7 @@ import { SILENT, type Observability } from "../../core/telemetry/observability.t
 import type { LastEndings } from "../../core/input/Unbegun.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
 import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
+import type { RequestLines } from "../../core/telemetry/RequestLog.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
@@ -34,7 +35,11 @@ export interface RunHostOptions {
   /** As `HostConfig`. */
   readonly sweepMs?: number;
   /** As `HostConfig`. */
+  readonly turnSeconds?: number | undefined;
+  /** As `HostConfig`. */
   readonly writeLimits?: WriteLimitOptions | undefined;
+  /** As `HostConfig`. */
+  readonly requestLines?: RequestLines | undefined;
   /** What is known of processes of this machine that ended. Default: nothing. */
   readonly endings?: LastEndings;
   /** As `HostServices`. */
@@ -77,7 +82,9 @@ const servicesOf = (options: RunHostOptions) =>
       shards: options.shards,
       drainTimeoutMs: options.drainTimeoutMs ?? DRAIN_TIMEOUT_MS_DEFAULT,
       ...(options.sweepMs === undefined ? {} : { sweepMs: options.sweepMs }),
+      ...(options.turnSeconds === undefined ? {} : { turnSeconds: options.turnSeconds }),
       ...(options.writeLimits === undefined ? {} : { writeLimits: options.writeLimits }),
+      requestLines: options.requestLines,
     },
     module: options.module,
     metrics: options.metrics,

@@ -3,6 +3,7 @@
  * function call and pass through the same handlers as on a real server. Framing, timeouts and
  * backpressure are not simulated.
  */
+import { AbortSource } from "../../core/http/AbortSource.ts";
 import * as Effect from "effect/Effect";
 import { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
 import {
@@ -54,8 +55,10 @@ export class MemoryHttpServer implements HttpServerShape {
     if (guard === undefined) return Promise.resolve(NOT_LISTENING);
     const limit = guard.limitBody(request);
     if (limit === undefined) return Promise.resolve(FAILED);
-    if (body.length > limit)
+    if (body.length > limit) {
+      guard.onBodyTooLarge(request);
       return Promise.resolve({ status: 413, headers: [], body: "Payload Too Large" });
+    }
     return new Promise((resolve) => {
       let answered = false;
       const answer = (produced: HttpResponse, rest?: BodyReader): void => {
@@ -69,7 +72,7 @@ export class MemoryHttpServer implements HttpServerShape {
         request,
         body,
         // A function call cannot be aborted by its peer.
-        aborted: new AbortController().signal,
+        aborted: new AbortSource(),
         get answered() {
           return answered;
         },

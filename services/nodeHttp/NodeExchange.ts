@@ -8,7 +8,7 @@
  * the answer before the caller has read it.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { AbortSource } from "../../core/http/AbortSource.ts";
+import { AbortSource, type Abort } from "../../core/http/AbortSource.ts";
 import { BodyBuffer } from "../../core/http/BodyBuffer.ts";
 import type { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
 import {
@@ -75,8 +75,8 @@ export class NodeExchange implements Exchange {
     return this.#responded;
   }
 
-  get aborted(): AbortSignal {
-    return this.#abort.signal;
+  get aborted(): Abort {
+    return this.#abort;
   }
 
   /** `declared` is the length of the body by its head, in bytes; undefined for a chunked body. */
@@ -175,6 +175,7 @@ export class NodeExchange implements Exchange {
   /** Answers instead of the handler. With `linger`, the rest of the body is read and dropped. */
   refuse(status: number, text: string, after: "close" | "linger"): void {
     this.#responded = true;
+    if (status === 413) this.#owner.guard.onBodyTooLarge(this.request);
     if (this.#abort.fired) return;
     const res = this.#res;
     res.writeHead(status, reasonPhrase(status), {

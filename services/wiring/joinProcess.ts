@@ -31,8 +31,8 @@ import { bindEnv } from "../module/bindEnv.ts";
 import { gatewayModule } from "../module/gatewayModule.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 import { mailModule } from "../module/mailModule.ts";
-import { describeDurability } from "../nats/durability.ts";
-import { Nats } from "../nats/Nats.ts";
+import { describeDurability } from "../nats/setup/durability.ts";
+import { Nats } from "../nats/client/Nats.ts";
 import { natsLayer } from "../nats/natsLayer.ts";
 import {
   DataFolderInUse,
@@ -40,6 +40,7 @@ import {
   type DataFolderLock,
 } from "../natsServer/DataFolderLock.ts";
 import { asyncAmbient, asyncAmbientLayer, callingAgent } from "../node/AsyncAmbient.ts";
+import { effectLogger } from "../node/effectLogger.ts";
 import { gatedCalls } from "../node/gatedCalls.ts";
 import { installGatedFetch } from "../node/gatedFetch.ts";
 import { installLazyFetchClasses } from "../node/lazyFetchClasses.ts";
@@ -57,7 +58,14 @@ import { forgetErased } from "./forgetErased.ts";
 import { gatewayBounds } from "./joinGateway.ts";
 import { natsOptions, preflight, provisionOptions } from "./joinNats.ts";
 import { mailLayers, mailOfEnv, serveMail } from "./joinMail.ts";
-import type { OpenBroker, ProcessSettings, ProcessWatchdog, RunningProcess } from "./Joins.ts";
+import { serveRetention } from "./joinRetention.ts";
+import type {
+  OpenBroker,
+  ProcessSettings,
+  ProcessWatchdog,
+  Role,
+  RunningProcess,
+} from "./Joins.ts";
 import { openBroker } from "./joinBroker.ts";
 import { readinessOf } from "./readiness.ts";
 
@@ -75,7 +83,8 @@ export async function startProcess(
   const scope = Effect.runSync(Scope.make());
   const stop = () => Effect.runPromise(Scope.close(scope, Exit.void));
   try {
-    return { ...(await Effect.runPromise(Scope.provide(start(settings, broker), scope))), stop };
+    const started = Effect.provide(start(settings, broker), effectLogger(settings.log));
+    return { ...(await Effect.runPromise(Scope.provide(started, scope))), stop };
   } catch (error) {
     await stop();
     throw error;
@@ -88,10 +97,7 @@ const start = (settings: ProcessSettings, opening: Promise<OpenBroker>) =>
       Effect.tryPromise({ try: () => opening, catch: (error) => error }),
       (opened) => Effect.promise(opened.stop),
     );
-    const folder =
-      settings.role === "gateway" || settings.role === "mail"
-        ? undefined
-        : yield* hostFolder(settings.dataFolder);
+    const folder = runsAgents(settings.role) ? yield* hostFolder(settings.dataFolder) : undefined;
     const ports = yield* Layer.build(portsLayer(settings, broker.url, folder));
     const context =
       settings.leases === undefined
@@ -160,7 +166,7 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
     mailLayers(settings),
     machineTimeLayer,
     Layer.succeed(Log, log),
-    httpServerLayer("auto"),
+    httpServerLayer("auto", role === "gateway" || role === "dev" ? { log } : {}),
   );
 };
 
@@ -176,6 +182,8 @@ const watchedAmbient = (options: ProcessWatchdog, rssMax: number) =>
       ({ ambient }) => ambient,
     ),
   );
+
+const runsAgents = (role: Role): boolean => role === "host" || role === "dev";
 
 const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
   Effect.gen(function* () {
@@ -225,7 +233,9 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
       metrics,
       calls,
       observability: genericObservability,
+      turnSeconds: settings.turnSeconds,
       writeLimits: settings.writeLimits,
+      requestLines: settings.requestLines,
       ...(settings.watchdog !== undefined && {
         endings: new Endings(settings.watchdog.endings),
       }),
@@ -237,10 +247,10 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
       }),
     });
     if (settings.isolated !== undefined) yield* runIsolated(hostOptions(), settings.isolated);
-    const runsHost = role !== "gateway" && role !== "mail" && settings.isolated === undefined;
+    const runsHost = runsAgents(role) && settings.isolated === undefined;
     const host = runsHost ? yield* runHost(hostOptions()) : undefined;
     const gateway =
-      role === "host" || role === "mail"
+      role !== "gateway" && role !== "dev"
         ? undefined
         : yield* runGateway({
             gatewayId: id,
@@ -251,6 +261,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
             ...(settings.publicUrl === undefined ? {} : { publicUrl: settings.publicUrl }),
             access: { ...settings.access, dev: role === "dev" },
             ...gatewayBounds(settings.limits, settings.portShared ?? false),
+            requestLines: settings.requestLines,
             module: () => code.gateway,
             calls,
             metrics,
@@ -259,6 +270,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
     const seesShards = host ?? gateway?.gateway;
     if (seesShards !== undefined) metrics.shardsWithoutHost(() => seesShards.shardsUnowned);
     const smtpPort = yield* serveMail(settings, () => code.mail);
+    const retention = yield* serveRetention(settings, id, () => code.host.agents);
     return {
       port: gateway?.port,
       smtpPort,
@@ -272,6 +284,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
           shards,
           leaseTtlMs: nats.leaseTtlMs,
           durability: describeDurability(durability()),
+          retention: retention?.state,
         }),
       reload: async (module: LoadedModule) => {
         code = codeOf(module, settings.env, calls, mailing);

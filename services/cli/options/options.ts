@@ -7,6 +7,9 @@ import { availableParallelism } from "node:os";
 import { InvalidArgumentError, Option } from "commander";
 import { readOrigin } from "../../../core/http/origins.ts";
 import { hostNameOf } from "../../../core/http/servedHosts.ts";
+import { TURN_SECONDS_DEFAULT } from "../../../core/turn/TurnLimits.ts";
+import { historyFault, type HistoryOption } from "../../../core/retention/HistoryLimits.ts";
+import { REQUEST_LINES, type RequestLines } from "../../../core/telemetry/RequestLog.ts";
 import { WRITE_LIMITS_DEFAULT } from "../../../core/turn/WriteLimits.ts";
 import { LOG_LEVELS, SMTP_PORT_DEFAULT } from "../../wiring/Joins.ts";
 import { NAMESPACE_FALLBACK } from "./findTarget.ts";
@@ -162,6 +165,17 @@ export const cpuSeconds = (): Option =>
     .env("AGENTS_CPU_SECONDS")
     .argParser((text: string) => readWhole(text, 0, CPU_SECONDS_MAX));
 
+/** A day: what takes longer is a workflow's. */
+const TURN_SECONDS_MAX = 86_400;
+
+export const turnSeconds = (): Option =>
+  new Option(
+    "--turn-seconds <seconds>",
+    `seconds that a turn may take before it is given up; 0: no limit; a class may set its own (${TURN_SECONDS_DEFAULT} if not said)`,
+  )
+    .env("AGENTS_TURN_SECONDS")
+    .argParser((text: string) => readWhole(text, 0, TURN_SECONDS_MAX));
+
 /** A smaller limit would refuse what the runtime itself stores. */
 const WRITE_BYTES_MIN = 1024;
 /** A terabyte. */
@@ -198,6 +212,29 @@ const WRITE_LIMIT_NAMES = {
   COMMIT_BYTES_MAX: "commitBytesMax",
   JOURNAL_BYTES_PER_MINUTE: "journalBytesPerMinute",
 } as const;
+
+/** As `static options = { history }` of a class. */
+export const history = (): Option =>
+  new Option(
+    "--history <limits>",
+    "what classes keep of history that do not say: all, or limits as in days=30,events=100000,bytes=50000000 (all if not said)",
+  )
+    .env("AGENTS_HISTORY")
+    .argParser(readHistory);
+
+function readHistory(text: string): HistoryOption {
+  if (text === "all") return "all";
+  const limits: Record<string, number> = {};
+  for (const part of text.split(",")) {
+    const [, limit, value] = /^\s*(\w+)=(\d+(?:\.\d+)?)\s*$/.exec(part) ?? [];
+    if (limit === undefined)
+      throw new InvalidArgumentError("Give all, or limits with commas, as in days=30,events=1000.");
+    limits[limit] = Number(value);
+  }
+  const fault = historyFault(limits);
+  if (fault !== undefined) throw new InvalidArgumentError(`"${text}" ${fault}.`);
+  return limits;
+}
 
 /** More than the cores of any known machine. It guards against a digit too many. */
 const WORKERS_MAX = 256;
@@ -324,6 +361,12 @@ export const logLevel = (): Option =>
     .env("AGENTS_LOG_LEVEL")
     .choices(LOG_LEVELS)
     .default("info");
+
+export const requestLog = (usual: RequestLines): Option =>
+  new Option("--request-log <which>", "requests, sockets and jobs that have a line in the log")
+    .env("AGENTS_REQUEST_LOG")
+    .choices(REQUEST_LINES)
+    .default(usual);
 
 export const logFormat = (): Option =>
   new Option("--log-format <format>", "json, or text for people (default: text on a terminal)")

@@ -1,0 +1,345 @@
+/**
+ * Methods called by stubs: from a module's `fetch`, between agents, across hosts. What arrives as
+ * argument, result and error, what can't be called, and in which context a method runs.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  Agent,
+  callable,
+  getAgentByName,
+  getCurrentAgent,
+  routeAgentRequest,
+  type AgentNamespace,
+  type StreamingResponse,
+} from "agents";
+import { agentId, shardOf } from "../../schemas/Address.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { startTestGateway, startTestHost } from "../kit/system.ts";
+import { journalOf, makeLatch, TestSocket, useSystems, type Latch } from "../system/kit.ts";
+
+interface Env {
+  readonly CountAgent: AgentNamespace<CountAgent>;
+  readonly OtherAgent: AgentNamespace<OtherAgent>;
+  readonly log: string[];
+  readonly latches: Map<string, Latch>;
+}
+
+class OutOfStock extends Error {
+  override readonly name = "OutOfStock";
+}
+
+class BaseAgent<S = unknown> extends Agent<Env, S> {
+  @callable({ description: "from the parent" })
+  inherited() {
+    return "inherited";
+  }
+  @callable()
+  overridden() {
+    return "not this one";
+  }
+}
+
+class CountAgent extends BaseAgent<{ readonly n: number }> {
+  override initialState = { n: 0 };
+  started = false;
+  field = () => "a function in a field";
+
+  override async onStart() {
+    await Promise.resolve();
+    this.started = true;
+  }
+  get computed() {
+    this.env.log.push("the getter ran");
+    return () => "computed";
+  }
+  add(by = 1, note?: string) {
+    this.setState({ n: this.state.n + by });
+    return { n: this.state.n, started: this.started, note };
+  }
+  echo(...values: unknown[]): unknown {
+    return { values, count: values.length };
+  }
+  nothing() {}
+  giveNull() {
+    return null;
+  }
+  give(what: string): unknown {
+    const things: Record<string, unknown> = {
+      bigint: { at: [1n] },
+      function: { deep: { f: () => 1 } },
+      map: new Map(),
+      date: new Date(0),
+      bytes: new Uint8Array(1),
+    };
+    return things[what];
+  }
+  fail(how: string): never {
+    if (how === "own")
+      throw new OutOfStock("nothing left", {
+        cause: new TypeError("the shelf", { cause: { shelf: 7 } }),
+      });
+    if (how === "range") throw new RangeError("too far");
+    if (how === "text") throw "just text"; // eslint-disable-line
+    throw { code: 7 }; // eslint-disable-line
+  }
+  _hidden() {
+    return "hidden";
+  }
+  #secret() {
+    return "secret";
+  }
+  @callable()
+  secret() {
+    return this.#secret();
+  }
+  override overridden() {
+    return "an override that is not marked";
+  }
+  @callable({ streaming: true, description: "counts" })
+  counted(response: StreamingResponse<number>) {
+    response.end();
+  }
+  /** Asks another agent, and says what the context is on both sides and after. */
+  async ask(name: string) {
+    const before = getCurrentAgent();
+    const there = await (await getAgentByName(this.env.OtherAgent, name)).where();
+    const after = getCurrentAgent();
+    return {
+      there,
+      before: `${before.agent?.name} ${before.connection?.id}`,
+      after: `${after.agent?.name} ${after.connection?.id}`,
+    };
+  }
+  @callable()
+  askAsClient(name: string) {
+    return this.ask(name);
+  }
+  async failThere() {
+    try {
+      await this.env.OtherAgent.getByName("b").fail();
+    } catch (error) {
+      return { type: (error as Error).constructor.name, message: (error as Error).message };
+    }
+    return "no error";
+  }
+  /** Writes, and tells another agent, which looks at the journal's state of this one. */
+  async writeAndTell() {
+    this.setState({ n: 41 });
+    return this.env.OtherAgent.getByName("witness").lookAt(this.name);
+  }
+}
+
+class OtherAgent extends Agent<Env, { readonly seen?: unknown }> {
+  where() {
+    const { agent, connection, request } = getCurrentAgent();
+    return `${agent?.name} ${String(connection?.id)} ${String(request?.url)}`;
+  }
+  fail() {
+    throw new TypeError("from there");
+  }
+  async lookAt(name: string) {
+    await this.env.latches.get("witness")?.opened;
+    this.env.log.push(`told by ${name}`);
+    return "told";
+  }
+}
+
+const systems = useSystems();
+const log: string[] = [];
+const latches = new Map<string, Latch>();
+let options: ReturnType<typeof systems.options>;
+let hosts: Awaited<ReturnType<typeof startTestHost>>[] = [];
+let gateway: Awaited<ReturnType<typeof startTestGateway>>;
+let env: Env;
+
+beforeAll(async () => {
+  options = systems.options(
+    {
+      agents: { CountAgent, OtherAgent },
+      env: { log, latches },
+      fetch: async (request, given) => {
+        const routed = await routeAgentRequest(request, given);
+        if (routed !== null) return routed;
+        const name = new URL(request.url).searchParams.get("name")!;
+        const stub = await getAgentByName((given as unknown as Env).CountAgent, name);
+        return Response.json(await stub.add(2));
+      },
+    },
+    { leaseTtlMs: 2000 },
+  );
+  hosts = [await startTestHost(options, "host-a"), await startTestHost(options, "host-b")];
+  gateway = await startTestGateway(options, "gateway-a");
+  env = gateway.env as unknown as Env;
+  await pollUntil("the shards are shared", () => {
+    const owned = hosts.map(({ host }) => host.shardsOwned.length);
+    return owned.join() === "2,2" ? { done: true, value: true } : { done: false, saw: owned };
+  });
+});
+afterAll(async () => {
+  await gateway.stop();
+  for (const host of hosts) await host.stop();
+});
+
+/** A name whose agent lives on another host than `of`'s. */
+function elsewhere(className: string, of: readonly [string, string]): string {
+  const ownerOf = (c: string, n: string) =>
+    hosts.findIndex(({ host }) => host.shardsOwned.includes(shardOf(agentId(c, n), 4)));
+  for (let i = 0; ; i++)
+    if (ownerOf(className, `there-${i}`) !== ownerOf(...of)) return `there-${i}`;
+}
+const stub = (name: string) => getAgentByName(env.CountAgent, name);
+const thrownBy = (promise: Promise<unknown>): Promise<Error> =>
+  promise.then(
+    () => new Error("it did not reject"),
+    (error: Error) => error,
+  );
+
+describe("a stub's method", () => {
+  test("runs on a started agent, from a module's fetch", async () => {
+    const response = await fetch(`${gateway.url}/anything?name=from-fetch`);
+    expect(await response.json()).toEqual({ n: 2, started: true });
+    expect(await (await fetch(`${gateway.url}/anything?name=from-fetch`)).json()).toMatchObject({
+      n: 4,
+    });
+  });
+
+  test("runs on another agent's host, in that agent's context; the caller's comes back after it", async () => {
+    const there = elsewhere("OtherAgent", ["CountAgent", "asker"]);
+    expect(await (await stub("asker")).ask(there)).toEqual({
+      there: `${there} undefined undefined`,
+      before: "asker undefined",
+      after: "asker undefined",
+    });
+  });
+
+  test("called for a client has no connection of the caller's, who keeps it", async () => {
+    const socket = await TestSocket.open(`${gateway.url}/agents/count-agent/asked?_pk=me`);
+    socket.send({ type: "rpc", id: "1", method: "askAsClient", args: ["other"] });
+    await socket.until("the reply", () => JSON.stringify(socket.json.at(-1)).includes('"id":"1"'));
+    expect(socket.json.at(-1)).toMatchObject({
+      result: { there: "other undefined undefined", before: "asked me", after: "asked me" },
+    });
+    await socket.close();
+  });
+
+  test("gets its default where an argument is left out or undefined at the end; undefined between is null", async () => {
+    const agent = await stub("arguments");
+    expect(await agent.add()).toMatchObject({ n: 1 });
+    expect(await agent.add(undefined)).toMatchObject({ n: 2 });
+    expect(await agent.echo(1, undefined, 3, undefined)).toEqual({
+      values: [1, null, 3],
+      count: 3,
+    });
+  });
+
+  test("gets and gives JSON: a Date is its ISO text, undefined in an object is left out", async () => {
+    const agent = await stub("json");
+    expect(await agent.echo(new Date(0), { a: undefined, b: [undefined] })).toEqual({
+      values: ["1970-01-01T00:00:00.000Z", { b: [null] }],
+      count: 2,
+    });
+    expect(await agent.give("date")).toBe("1970-01-01T00:00:00.000Z");
+    expect(await agent.nothing()).toBeUndefined();
+    expect(await agent.giveNull()).toBeNull();
+  });
+
+  test.each([
+    ["a bigint", 1n, "argument 1 of echo is a bigint, which JSON can't carry"],
+    ["a function", { deep: [() => 1] }, "argument 1 of echo: .deep[0] is a function"],
+    ["a Map", { when: new Map() }, "argument 1 of echo: .when is of type Map"],
+    ["bytes", new Uint8Array(2), "argument 1 of echo is of type Uint8Array"],
+    ["a symbol", Symbol("x"), "argument 1 of echo is a symbol"],
+  ])("refuses %s as an argument, and says where it stands", async (_what, value, message) => {
+    const error = await thrownBy((await stub("refusing")).echo(value));
+    expect(error).toBeInstanceOf(TypeError);
+    expect(error.message).toContain(message);
+  });
+
+  test("refuses a cycle", async () => {
+    const cycle: Record<string, unknown> = {};
+    cycle["self"] = { cycle };
+    const error = await thrownBy((await stub("refusing")).echo(cycle));
+    expect(error.message).toContain(".self.cycle is part of itself");
+  });
+
+  test.each([
+    ["bigint", "the result of give: .at[0] is a bigint"],
+    ["function", "the result of give: .deep.f is a function"],
+    ["map", "the result of give is of type Map"],
+    ["bytes", "the result of give is of type Uint8Array"],
+  ])("that gives a %s rejects with where it stands", async (what, message) => {
+    const error = await thrownBy((await stub("giving")).give(what));
+    expect(error).toBeInstanceOf(TypeError);
+    expect(error.message).toContain(message);
+  });
+});
+
+describe("what a method throws", () => {
+  test("arrives with name, message and the chain of its causes", async () => {
+    const error = await thrownBy((await stub("failing")).fail("own"));
+    expect([error.name, error.message]).toEqual(["OutOfStock", "nothing left"]);
+    expect(error.cause).toBeInstanceOf(TypeError);
+    expect((error.cause as Error).message).toBe("the shelf");
+    expect((error.cause as Error).cause).toEqual({ shelf: 7 });
+    expect(error.stack).not.toContain("CountAgent.fail");
+  });
+  test("is an instance of the platform's own class where it was one", async () => {
+    expect(await thrownBy((await stub("failing")).fail("range"))).toBeInstanceOf(RangeError);
+  });
+  test("may be no error: the value is the cause", async () => {
+    const text = await thrownBy((await stub("failing")).fail("text"));
+    expect([text.message, text.cause]).toEqual(["just text", "just text"]);
+    const object = await thrownBy((await stub("failing")).fail("object"));
+    expect([object.message, object.cause]).toEqual(['{"code":7}', { code: 7 }]);
+  });
+  test("can be caught by the agent that called", async () => {
+    expect(await (await stub("catching")).failThere()).toEqual({
+      type: "TypeError",
+      message: "from there",
+    });
+  });
+});
+
+describe("what a stub can't call", () => {
+  test.each([
+    ["sql", "is not callable"],
+    ["schedule", "is not callable"],
+    ["onRequest", "is not callable"],
+    ["toString", "is not callable"],
+    ["_hidden", "does not exist"],
+    ["nowhere", "does not exist"],
+    ["state", "does not exist"],
+    ["field", "does not exist"],
+    ["computed", "does not exist"],
+  ])("%s %s", async (method, text) => {
+    const agent = (await stub("closed")) as unknown as Record<string, () => Promise<unknown>>;
+    const error = await thrownBy(agent[method]!());
+    expect(error.message).toBe(`Method ${method} ${text}`);
+    expect(log).not.toContain("the getter ran");
+  });
+});
+
+describe("an agent's own calls", () => {
+  test("leave after what was written before them is stored", async () => {
+    latches.set("witness", makeLatch());
+    const told = (await stub("teller")).writeAndTell();
+    await pollUntil("the write is in the journal while the call is out", async () => {
+      const events = await journalOf(options, "CountAgent", "teller");
+      return JSON.stringify(events).includes('{"set":{"n":41}}');
+    });
+    expect(log).not.toContain("told by teller");
+    latches.get("witness")!.open();
+    expect(await told).toBe("told");
+    latches.delete("witness");
+  });
+});
+
+test("getCallableMethods lists marked methods, inherited ones too; an unmarked override hides its parent's", async () => {
+  const agent = Object.create(CountAgent.prototype) as CountAgent;
+  expect(Object.fromEntries(agent.getCallableMethods())).toEqual({
+    secret: {},
+    counted: { streaming: true, description: "counts" },
+    askAsClient: {},
+    inherited: { description: "from the parent" },
+  });
+});
