@@ -22,12 +22,7 @@ const SWEEP_MS = 1_000;
 
 /** Receives the owner's requests, each with a function that answers it. */
 export type OnAsk = (
-  f: (
-    id: AgentId,
-    epoch: Epoch,
-    ask: IsolatedAsk,
-    answer: (reply: IsolatedReply) => void,
-  ) => void,
+  f: (id: AgentId, epoch: Epoch, ask: IsolatedAsk, answer: (reply: IsolatedReply) => void) => void,
 ) => void;
 
 /** Runs until the scope closes, and then hibernates the agent. */

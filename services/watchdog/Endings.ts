@@ -54,7 +54,10 @@ export class Endings {
     if (input.key === undefined) return;
     try {
       mkdirSync(this.folder, { recursive: true, mode: 0o700 });
-      const ending: LastEnding = { reason: reason.slice(0, TEXT_CHARS_MAX), attempt: input.attempt };
+      const ending: LastEnding = {
+        reason: reason.slice(0, TEXT_CHARS_MAX),
+        attempt: input.attempt,
+      };
       writeFileSync(this.fileOf(input, input.key), JSON.stringify(ending), { mode: 0o600 });
     } catch {
       // The log line has the reason, too.

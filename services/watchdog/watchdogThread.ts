@@ -39,8 +39,7 @@ const SAMPLES_MAX = 50;
 /** Rule 3: the runtime's own work is in slices; this is far above the longest. */
 const OUTSIDE_FACTOR = 4;
 
-const { memory, cpuMs, log, endings, reports, heapLimitMb, rssMaxMb } =
-  workerData as WatchdogData;
+const { memory, cpuMs, log, endings, reports, heapLimitMb, rssMaxMb } = workerData as WatchdogData;
 const MB = 1024 * 1024;
 const board = new Board(memory);
 const meter = new HoldMeter();

@@ -159,7 +159,9 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
       },
     }),
     sqliteDatabases({ folder }),
-    settings.watchdog === undefined ? asyncAmbientLayer : watchedAmbient(settings.watchdog, rssBytesMax(settings.memory)),
+    settings.watchdog === undefined
+      ? asyncAmbientLayer
+      : watchedAmbient(settings.watchdog, rssBytesMax(settings.memory)),
     cronLayer,
     outgoingLayer,
     mcpLayer({ allowLoopback: role === "dev" || settings.mcpAllowLoopback === true, log }),

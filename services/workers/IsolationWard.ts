@@ -137,7 +137,8 @@ export class IsolationWard {
 
   ask(owner: number, request: IsolateRequest, answer: (reply: IsolatedReply) => void): void {
     const ward = this.wards.get(nameOf(request.agent));
-    if (ward === undefined || ward.owner !== owner || this.stopping) return answer({ kind: "ended" });
+    if (ward === undefined || ward.owner !== owner || this.stopping)
+      return answer({ kind: "ended" });
     const { kind } = request.ask;
     // Nothing is in a process that does not run.
     if (ward.process === undefined && kind === "drain")

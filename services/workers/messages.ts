@@ -98,7 +98,18 @@ export function readServing(message: unknown): Serving | undefined {
 /** What a worker says of isolated agents. Returns undefined for other messages. */
 export function readIsolation(
   message: unknown,
-): Extract<FromWorker, object & ({ isolate: unknown } | { isolateAnswer: unknown } | { left: unknown } | { newCode: unknown })> | undefined {
+):
+  | Extract<
+      FromWorker,
+      object &
+        (
+          | { isolate: unknown }
+          | { isolateAnswer: unknown }
+          | { left: unknown }
+          | { newCode: unknown }
+        )
+    >
+  | undefined {
   if (typeof message !== "object" || message === null) return undefined;
   const isOne = ["isolate", "isolateAnswer", "left", "newCode"].some((key) => key in message);
   return isOne ? (message as never) : undefined;

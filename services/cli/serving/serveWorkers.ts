@@ -90,8 +90,7 @@ export async function serveWorkers(
             {
               time: joins.time,
               log,
-              start: (owner) =>
-                begin(joins.startWorker(), owner, NOTHING_ISOLATED, ["--isolated"]),
+              start: (owner) => begin(joins.startWorker(), owner, NOTHING_ISOLATED, ["--isolated"]),
             },
             (process) => endings.get(process),
           );
