@@ -6,6 +6,7 @@ import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { BusStore } from "./BusStore.ts";
 import type { DeadLetterStore } from "./DeadLetterStore.ts";
+import type { DeliveryStore } from "./DeliveryStore.ts";
 import type { InboxStore } from "./InboxStore.ts";
 import type { JournalStore } from "./JournalStore.ts";
 import type { LeaseStore } from "./LeaseStore.ts";
@@ -37,6 +38,7 @@ export interface ConnectedBroker {
   readonly snapshots: Map<string, Uint8Array[]>;
   readonly blobs: Map<string, Uint8Array>;
   readonly deadLetters: DeadLetterStore;
+  readonly deliveries: DeliveryStore;
   readonly timers: Map<string, () => void>;
 }
 

@@ -5,6 +5,7 @@ import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
 import { makeNatsBus } from "../../services/nats/NatsBus.ts";
 import { openConnection, type NatsConnectionShape } from "../../services/nats/NatsConnection.ts";
 import { makeNatsDeadLetters } from "../../services/nats/NatsDeadLetters.ts";
+import { makeNatsDeliveryLog } from "../../services/nats/NatsDeliveryLog.ts";
 import { makeNatsInbox } from "../../services/nats/NatsInbox.ts";
 import { makeNatsJournal } from "../../services/nats/NatsJournal.ts";
 import { makeNatsJournalFeed } from "../../services/nats/NatsJournalFeed.ts";
@@ -43,6 +44,7 @@ export async function natsBackend({
       leases: makeNatsLeases(nats),
       snapshots: makeNatsSnapshots(nats, blobs),
       deadLetters: makeNatsDeadLetters(nats, blobs),
+      deliveries: makeNatsDeliveryLog(nats),
       bus: makeNatsBus(nats),
       timers: makeNatsTimers(nats),
     };
