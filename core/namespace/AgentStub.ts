@@ -10,6 +10,7 @@ import type { AgentInstanceId } from "./instanceId.ts";
 /** Every named member of `Agent`. */
 export type AgentMember =
   | "_checkFibers"
+  | "_expireKept"
   | "abortSubAgent"
   | "addMcpServer"
   | "approveWorkflow"
@@ -97,11 +98,13 @@ export type AgentMember =
   | "setConnectionReadonly"
   | "setState"
   | "shouldConnectionBeReadonly"
+  | "shouldConnectionReadStream"
   | "shouldSendProtocolMessages"
   | "sql"
   | "startFiber"
   | "stash"
   | "state"
+  | "stream"
   | "subAgent"
   | "terminateWorkflow"
   | "validateStateChange";

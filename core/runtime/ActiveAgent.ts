@@ -13,8 +13,10 @@ import type { AgentId } from "../../schemas/Address.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
 import type { Agent } from "../agent/Agent.ts";
 import type { AgentStaticOptions } from "../agent/AgentStaticOptions.ts";
-import { AgentContext } from "../agent/AgentContext.ts";
+import { AgentApis } from "../agent/AgentApis.ts";
+import type { AgentContext } from "../agent/AgentContext.ts";
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import { RuntimeContext } from "../agent/RuntimeContext.ts";
 import type { Connection, ConnectionMessage } from "../connection/Connection.ts";
 import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
 import type { Observability } from "../telemetry/observability.ts";
@@ -39,7 +41,7 @@ import type { MailLane } from "../outgoing/MailLane.ts";
 import { AgentMcpServers } from "../mcp/AgentMcpServers.ts";
 import type { OutgoingLane } from "../outgoing/OutgoingLane.ts";
 import type { QueueLane } from "../queue/QueueLane.ts";
-import { ResponseStreams } from "./ResponseStreams.ts";
+import { Keeping } from "./Keeping.ts";
 import type { Scheduler } from "../schedule/Scheduler.ts";
 import type { SignalLane } from "../workflow/SignalLane.ts";
 import { Suspects } from "../input/Suspects.ts";
@@ -59,6 +61,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   readonly lanes: Lanes;
   readonly mcpServers: AgentMcpServers;
   readonly sockets: AgentSockets;
+  readonly keeping = new Keeping(this);
   agent!: Agent<unknown>; // the user's object; set when its constructor has run
   /** Turns running or waiting for their commit, and `waitUntil` promises. */
   busy = 0;
@@ -72,8 +75,8 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   readonly #state: LiveState;
   readonly #gate = new ConcurrencyBlock();
   #destroying: Promise<void> | undefined;
+  #apis: AgentApis | undefined;
   #suspects: Suspects | undefined;
-  #streams: ResponseStreams | undefined;
   readonly #sql = new AgentSql(this);
 
   constructor(parts: ActiveAgentParts<ActiveAgent>) {
@@ -90,7 +93,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     this.committer = parts.makeCommitter(this);
     this.lanes = new Lanes(this, parts);
     this.mcpServers = new AgentMcpServers(this, parts.mcp ?? NO_MCP);
-    this.ctx = new AgentContext(this);
+    this.ctx = new RuntimeContext(this);
   }
 
   /** Constructs the user's object and runs `onStart` (rule 1). Rejects with what they throw. */
@@ -109,11 +112,11 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     if (!this.committer.idle || this.discarded) await this.committer.flush(turn);
   }
 
+  get apis(): AgentApis {
+    return (this.#apis ??= new AgentApis(this));
+  }
   get suspects(): Suspects {
     return (this.#suspects ??= new Suspects(this, this.parts.unbegun));
-  }
-  get streams(): ResponseStreams {
-    return (this.#streams ??= new ResponseStreams(this));
   }
 
   get options(): AgentStaticOptions {
@@ -122,7 +125,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
 
   /** May it leave memory now? */
   get idle(): boolean {
-    return this.busy === 0 && this.committer.idle && !this.#gate.closed;
+    return this.busy === 0 && this.committer.idle && !this.keeping.unstored && !this.#gate.closed;
   }
 
   /** Runs user code as a turn. Resolves or rejects as `f` does, when the turn has ended. */
@@ -139,7 +142,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
       this.busy--;
       this.lastActiveMs = this.time.monotonicMs();
       // A durable turn is ended by the mailbox, which sets its outcome first.
-      if (!turn.durable) this.committer.end(turn);
+      if (!turn.durable) this.keeping.ended(turn);
     }
   }
 
@@ -210,20 +213,21 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   /** What its schedules and queue owe the broker with the next event (`Triggers`). */
   takeTriggers(): CommitTriggers | undefined {
     // What an open transaction wrote is not part of this commit, and may be undone.
-    if (this.#sql.inTransaction) return undefined;
-    return this.lanes.takeTriggers();
+    const { inTransaction } = this.#sql;
+    this.keeping.store(inTransaction);
+    return inTransaction ? undefined : this.lanes.takeTriggers();
   }
 
   /** Begins no more jobs; those that run go on. What waits is stored, for the next owner. */
   rest(): void {
-    this.#streams?.close();
+    this.keeping.close();
     this.lanes.stop();
   }
 
   /** Leaves memory in order: nothing is lost, nothing runs any more. */
   retire(): void {
     this.discarded = true;
-    this.#streams?.close();
+    this.keeping.close();
     this.mcpServers.stop();
     this.lanes.retire();
   }
@@ -236,8 +240,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     this.database.close();
   }
 
-  // AgentRuntime
-
   get scheduler(): Scheduler {
     return this.lanes.scheduler;
   }
@@ -249,6 +251,9 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
   get signals(): SignalLane {
     return this.lanes.signals;
+  }
+  get outgoing(): OutgoingLane {
+    return this.lanes.outgoing;
   }
   get leaving(): AbortSignal {
     return this.lanes.leaving.signal;
@@ -296,10 +301,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   currentConnection(): Connection | undefined {
     return this.#current()?.connection;
   }
-  currentUrl(): string | undefined {
-    const turn = this.#current();
-    return turn?.request?.url ?? turn?.connection?.uri;
-  }
 
   async asTurn<A>(cause: Cause, f: () => Promise<A>): Promise<A> {
     if (this.discarded) throw new AgentDiscarded();
@@ -321,7 +322,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     this.committer.afterCommit(() => this.runDeferred(turn, f));
   }
   flush(): Promise<void> {
-    return this.committer.flush(this.turn());
+    return this.keeping.flush(this.turn());
   }
   waitUntil(promise: Promise<unknown>): void {
     this.busy++;
@@ -343,10 +344,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
       this.waitUntil(this.#destroying);
     }
     return this.#destroying;
-  }
-
-  sendWebhook(...args: Parameters<OutgoingLane["send"]>): string {
-    return this.lanes.outgoing.send(...args);
   }
 
   blockConcurrencyWhile<A>(f: () => Promise<A>): Promise<A> {

@@ -25,6 +25,7 @@ import { addProvision } from "./commands/provision.ts";
 import { addRedeliver } from "./commands/redeliver.ts";
 import { addRerun } from "./commands/rerun.ts";
 import { addRestore } from "./commands/restore.ts";
+import { addRetention } from "./commands/retention.ts";
 import { addSchedules } from "./commands/schedules.ts";
 import { addSql } from "./commands/sql.ts";
 import { addState } from "./commands/state.ts";
@@ -38,7 +39,7 @@ type AddCommand = (program: Command, context: CommandContext) => void;
 /** In the order of the help: first the groups, then each group's commands. */
 const GROUPS: ReadonlyArray<readonly [heading: string, commands: ReadonlyArray<AddCommand>]> = [
   ["Starting:", [addInit]],
-  ["Serving:", [addDev, addGateway, addHost, addMail, addProvision]],
+  ["Serving:", [addDev, addGateway, addHost, addMail, addRetention, addProvision]],
   [
     "Looking:",
     [

@@ -3,6 +3,8 @@
  * for: the input's kind, key and attempt, its delivery and its trace. Each of its four functions is
  * made when it is read: an agent in memory that logs nothing keeps none, and a function that user
  * code takes out (`const { info } = this.log`) works without its object.
+ *
+ * The stack of an error with which an input fails several times is in the log once.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
@@ -14,6 +16,8 @@ type Services = Pick<HostServices, "log" | "ambient">;
 export class AgentLog implements LogShape {
   readonly #services: Services;
   readonly #id: AgentId;
+  /** The last error with a stack, after the key of the input. */
+  #lastError: string | undefined;
 
   constructor(services: Services, id: AgentId) {
     this.#services = services;
@@ -35,8 +39,23 @@ export class AgentLog implements LogShape {
 
   #of(level: keyof LogShape): LogShape["info"] {
     const { log, ambient } = this.#services;
-    return (message, fields) =>
-      log[level](message, { ...this.#id, ...turnFields(ambient.current()), ...fields });
+    return (message, fields = {}) => {
+      const turn = ambient.current();
+      const own = this.#withoutStackAgain(turn, fields);
+      log[level](message, { ...this.#id, ...turnFields(turn), ...own });
+    };
+  }
+
+  #withoutStackAgain(turn: Turn | undefined, fields: LogFields): LogFields {
+    const { error } = fields;
+    if (turn === undefined || typeof error !== "string" || !error.includes("\n    at "))
+      return fields;
+    const { id = "", attempt = 1 } = turn.cause;
+    const isRepeated = attempt > 1 && this.#lastError === id + error;
+    this.#lastError = id + error;
+    if (!isRepeated) return fields;
+    const [first] = error.split("\n    at ", 1);
+    return { ...fields, error: first, stack: "as of the attempt before" };
   }
 }
 

@@ -12,6 +12,7 @@
 import type { TimeShape } from "../../core/time/Time.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { SHARDS_DEFAULT } from "../../schemas/Address.ts";
+import { BaseStore } from "./BaseStore.ts";
 import { BusStore } from "./BusStore.ts";
 import { DeliveryStore } from "./DeliveryStore.ts";
 import { DeadLetterStore } from "./DeadLetterStore.ts";
@@ -48,6 +49,7 @@ export class MemoryBroker implements ConnectedBroker {
   readonly leases: LeaseStore;
   readonly bus: BusStore;
   readonly snapshots = new Map<string, Uint8Array[]>();
+  readonly bases = new BaseStore();
   readonly blobs = new Map<string, Uint8Array>();
   readonly deadLetters = new DeadLetterStore();
   readonly deliveries = new DeliveryStore();

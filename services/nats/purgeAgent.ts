@@ -63,7 +63,9 @@ export async function purgeAgent(
     subjects.journal(id),
     options.keepEventsFrom - 1,
   );
-  const snapshots = await erase(subjects.streamOf("snapshots", group), subjects.snapshot(id));
+  const images = subjects.streamOf("snapshots", group);
+  const snapshots =
+    (await erase(images, subjects.snapshot(id))) + (await erase(images, subjects.base(id)));
   const deadLetters = await erase(subjects.stream.dead, subjects.dead(id));
   await eraseDeliveries(nats, id);
   const blobs = await eraseBlobs(nats, id, claimed);

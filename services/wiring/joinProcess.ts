@@ -6,6 +6,7 @@
 import { chmodSync, mkdirSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
+import * as Context from "effect/Context";
 import * as Effect from "effect/Effect";
 import * as Exit from "effect/Exit";
 import * as Layer from "effect/Layer";
@@ -16,6 +17,7 @@ import type { LastEnding } from "../../core/input/Unbegun.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
 import { Databases } from "../../core/database/Databases.ts";
 import { Journal } from "../../core/journal/Journal.ts";
+import { Leases } from "../../core/lease/Leases.ts";
 import { Log } from "../../core/telemetry/Log.ts";
 import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { Time } from "../../core/time/Time.ts";
@@ -57,8 +59,9 @@ import { forgetErased } from "./forgetErased.ts";
 import { gatewayBounds } from "./joinGateway.ts";
 import { natsOptions, preflight, provisionOptions } from "./joinNats.ts";
 import { mailLayers, mailOfEnv, serveMail } from "./joinMail.ts";
-import type { ProcessSettings, RunningProcess } from "./Joins.ts";
-import { openBroker, type OpenBroker } from "./joinBroker.ts";
+import { serveRetention } from "./joinRetention.ts";
+import type { OpenBroker, ProcessSettings, Role, RunningProcess } from "./Joins.ts";
+import { openBroker } from "./joinBroker.ts";
 import { readinessOf } from "./readiness.ts";
 
 /**
@@ -89,11 +92,12 @@ const start = (settings: ProcessSettings, opening: Promise<OpenBroker>) =>
       Effect.tryPromise({ try: () => opening, catch: (error) => error }),
       (opened) => Effect.promise(opened.stop),
     );
-    const folder =
-      settings.role === "gateway" || settings.role === "mail"
-        ? undefined
-        : yield* hostFolder(settings.dataFolder);
-    const context = yield* Layer.build(portsLayer(settings, broker.url, folder));
+    const folder = runsAgents(settings.role) ? yield* hostFolder(settings.dataFolder) : undefined;
+    const ports = yield* Layer.build(portsLayer(settings, broker.url, folder));
+    const context =
+      settings.leases === undefined
+        ? ports
+        : Context.add(ports, Leases, settings.leases(Context.get(ports, Leases)));
     if (folder !== undefined) yield* Effect.provide(lookThrough(folder), context);
     return yield* Effect.provide(serveRoles(settings, broker), context);
   });
@@ -157,7 +161,7 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
     mailLayers(settings),
     machineTimeLayer,
     Layer.succeed(Log, log),
-    httpServerLayer("auto"),
+    httpServerLayer("auto", role === "gateway" || role === "dev" ? { log } : {}),
   );
 };
 
@@ -173,6 +177,8 @@ const watchedAmbient = (options: WatchdogOptions) =>
       ({ ambient }) => ambient,
     ),
   );
+
+const runsAgents = (role: Role): boolean => role === "host" || role === "dev";
 
 const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
   Effect.gen(function* () {
@@ -213,30 +219,29 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
       ),
       (remove) => Effect.sync(remove),
     );
-    const host =
-      role === "gateway" || role === "mail"
-        ? undefined
-        : yield* runHost({
-            hostId: id,
-            subjects,
-            shards,
-            module: () => code.host,
-            metrics,
-            calls,
-            observability: genericObservability,
-            writeLimits: settings.writeLimits,
-            requestLines: settings.requestLines,
-            ...(settings.watchdog !== undefined && {
-              lastEnding: lastEndingOf(new Endings(settings.watchdog.endings)),
-            }),
-            memoryInUse: memoryInUse({
-              bytesMax:
-                (settings.memory?.bytesMax ?? memoryDefault()) / (settings.memory?.processes ?? 1),
-              databaseBytes: (yield* Databases).memoryBytes,
-            }),
-          });
+    const host = !runsAgents(role)
+      ? undefined
+      : yield* runHost({
+          hostId: id,
+          subjects,
+          shards,
+          module: () => code.host,
+          metrics,
+          calls,
+          observability: genericObservability,
+          writeLimits: settings.writeLimits,
+          requestLines: settings.requestLines,
+          ...(settings.watchdog !== undefined && {
+            lastEnding: lastEndingOf(new Endings(settings.watchdog.endings)),
+          }),
+          memoryInUse: memoryInUse({
+            bytesMax:
+              (settings.memory?.bytesMax ?? memoryDefault()) / (settings.memory?.processes ?? 1),
+            databaseBytes: (yield* Databases).memoryBytes,
+          }),
+        });
     const gateway =
-      role === "host" || role === "mail"
+      role !== "gateway" && role !== "dev"
         ? undefined
         : yield* runGateway({
             gatewayId: id,
@@ -256,6 +261,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
     const seesShards = host ?? gateway?.gateway;
     if (seesShards !== undefined) metrics.shardsWithoutHost(() => seesShards.shardsUnowned);
     const smtpPort = yield* serveMail(settings, () => code.mail);
+    const retention = yield* serveRetention(settings, id, () => code.host.agents);
     return {
       port: gateway?.port,
       smtpPort,
@@ -269,6 +275,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
           shards,
           leaseTtlMs: nats.leaseTtlMs,
           durability: describeDurability(durability()),
+          retention: retention?.state,
         }),
       reload: async (module: LoadedModule) => {
         code = codeOf(module, settings.env, calls, mailing);
@@ -292,7 +299,7 @@ function codeOf(
   mailing: Effect.Success<typeof mailOfEnv>,
 ) {
   const gated = gatedCalls(calls);
-  const env = bindEnv(variables, module.agents, () => gated, mailing);
+  const env = bindEnv(variables, module.agents, () => gated, mailing, module.wrangler);
   return {
     // The mark on a class shows that it is a subclass of `Agent`: `readModule` has checked it.
     host: { agents: module.agents as ReadonlyMap<string, AgentClassType>, env },

@@ -36,12 +36,14 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   gateway: { kind: "process" },
   host: { kind: "process" },
   mail: { kind: "process" },
+  retention: { kind: "process" },
   console: { kind: "process" },
   cli: { kind: "process" },
   wiring: { kind: "part" },
   admin: { kind: "part", clock: "a scrape gives up in real time" },
   env: { kind: "part" },
   workers: { kind: "part" },
+  wrangler: { kind: "part" },
   watchdog: {
     kind: "part",
     clock: "beats of a thread are the machine's, and are looked for in real time",
@@ -54,6 +56,7 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   workflows: { kind: "entry" },
   observability: { kind: "entry" },
   testing: { kind: "entry" },
+  vite: { kind: "entry" },
   client: { kind: "client", clock: "a browser has no Time service" },
   react: { kind: "client", clock: "a browser has no Time service" },
 };
@@ -62,6 +65,7 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
 export const CLOCK_FILES: Readonly<Record<string, string>> = {
   "services/email/secureReply.ts": "a signature's age is told by the clock of who checks it",
   "services/webhooks/sign.ts": "plays the provider: a signature made now carries the real now",
+  "services/workers/forkWorker.ts": "what a real process has reported is waited for in real time",
   "services/cli/main.ts":
     "the process ends by a timer that does not keep it, which the port has not",
   "services/testing/Driver.ts": "gives real work of agents under test some of the machine's time",
