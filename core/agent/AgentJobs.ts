@@ -18,6 +18,7 @@ import type { QueueItem } from "../queue/QueueTable.ts";
 import { backoffMs, resolveRetry } from "../retry/retryPolicy.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { FIBER_ALARM } from "../fiber/Fiber.ts";
+import type { Step, StepOptions } from "../step/Step.ts";
 import { runtimeOf, type AgentContext } from "./AgentContext.ts";
 import type { AgentRuntime } from "./AgentRuntime.ts";
 import { classOptions } from "./AgentStaticOptions.ts";
@@ -232,6 +233,22 @@ export class AgentJobs {
     options: SendWebhookOptions = {},
   ): Promise<string> {
     return runtimeOf(this.ctx).sendWebhook(url, body, options);
+  }
+
+  /**
+   * Runs `f` once, and keeps what it returns with the turn: when the turn runs again, on any host, a
+   * step that is done is not run, and its result is given back. For webhooks, schedules, queue
+   * items, mail and reports of workflows. A step is known by its name and by how many of that name
+   * the turn began before it.
+   *
+   * `f` receives a `Step`: an idempotency key for what it calls, which `fetch` sends by itself, and
+   * a signal. It can't write to the agent. Failed attempts are tried again by `options.retry`.
+   * Resolves to the result as JSON has it. Rejects with what the last attempt threw, `StepTimedOut`,
+   * `TypeError` for a result that JSON can't carry, `StepTooLarge`, and `StepNotDurable` in a turn
+   * of another kind.
+   */
+  step<A>(name: string, f: (step: Step) => A | Promise<A>, options: StepOptions = {}): Promise<A> {
+    return runtimeOf(this.ctx).steps.run(name, f, options);
   }
 
   /**

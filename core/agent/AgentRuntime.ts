@@ -13,6 +13,7 @@ import type { QueueLane } from "../queue/QueueLane.ts";
 import type { Observability } from "../telemetry/observability.ts";
 import type { StateWrite } from "../turn/LiveState.ts";
 import type { SignalLane } from "../workflow/SignalLane.ts";
+import type { AgentSteps } from "../step/AgentSteps.ts";
 
 /** The live state, as `Agent` reads and writes it. */
 export interface StateRuntime {
@@ -43,6 +44,8 @@ export interface AgentRuntime extends FiberRuntime, StateRuntime, SocketsRuntime
   rejects(): void;
   /** The agent's own sink of observability events, unless its class sets another. */
   readonly observability: Observability;
+  /** Made when first asked for. */
+  readonly steps: Pick<AgentSteps, "run">;
   readonly queue: Pick<QueueLane, "push" | "remove" | "get" | "begun" | "matching">;
   /** Signals to workflow instances, and from them to agents. */
   readonly signals: Pick<SignalLane, "binding" | "send" | "sendNow">;

@@ -99,6 +99,7 @@ export type AgentMember =
   | "shouldConnectionBeReadonly"
   | "shouldSendProtocolMessages"
   | "sql"
+  | "step"
   | "startFiber"
   | "stash"
   | "state"

@@ -45,6 +45,9 @@ import type { SignalLane } from "../workflow/SignalLane.ts";
 import { Suspects } from "../input/Suspects.ts";
 import type { CommitTriggers } from "../turn/CommitTriggers.ts";
 import { Turn } from "../turn/Turn.ts";
+import { seenFrom, type StepScope } from "../turn/TurnSteps.ts";
+import { AgentSteps } from "../step/AgentSteps.ts";
+import { StepWrites } from "../step/stepErrors.ts";
 import { SparseSet } from "../collections/sparse.ts";
 
 export class ActiveAgent implements AgentRuntime, AgentTurns {
@@ -73,6 +76,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   #destroying: Promise<void> | undefined;
   #suspects: Suspects | undefined;
   #streams: ResponseStreams | undefined;
+  #steps: AgentSteps | undefined;
   readonly #sql = new AgentSql(this);
 
   constructor(parts: ActiveAgentParts<ActiveAgent>) {
@@ -113,6 +117,10 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
   get streams(): ResponseStreams {
     return (this.#streams ??= new ResponseStreams(this));
+  }
+
+  get steps(): AgentSteps {
+    return (this.#steps ??= new AgentSteps(this));
   }
 
   get options(): AgentStaticOptions {
@@ -270,6 +278,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
 
   writeState(next: unknown, options: StateWrite): void {
     this.#assertLive();
+    if (options.isInitial !== true) this.assertMayWrite();
     this.#state.write(next, options);
   }
 
@@ -279,6 +288,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
   transaction<A>(f: () => A): A {
     this.#assertLive();
+    this.assertMayWrite();
     return this.#sql.transaction(f);
   }
 
@@ -320,7 +330,8 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
 
   flush(): Promise<void> {
-    return this.committer.flush(this.turn());
+    // What its turn has written is stored, or waits for the turn's end.
+    return this.currentStep === undefined ? this.committer.flush(this.turn()) : Promise.resolve();
   }
 
   waitUntil(promise: Promise<unknown>): void {
@@ -339,6 +350,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
 
   destroy(): Promise<void> {
+    this.assertMayWrite();
     if (this.#destroying === undefined) {
       this.#destroying = destroyAgent(this, this.turn(), this.parts);
       this.waitUntil(this.#destroying);
@@ -374,7 +386,20 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
   #current(): Turn | undefined {
     const turn = this.parts.ambient.current();
-    return turn?.owner === this ? turn : undefined;
+    return turn?.owner === this ? (turn.step?.turn ?? turn) : undefined;
+  }
+  /** The step whose function runs. */
+  get currentStep(): StepScope | undefined {
+    const turn = this.parts.ambient.current();
+    return turn?.owner === this ? turn.step : undefined;
+  }
+  inStep<A>(scope: StepScope, f: () => A): A {
+    return this.parts.ambient.run(seenFrom(scope), f);
+  }
+  assertMayWrite(): void {
+    if (this.discarded) throw new AgentDiscarded();
+    const step = this.currentStep;
+    if (step !== undefined) throw new StepWrites({ step: step.name });
   }
 
   newTurn(cause: Cause, context: { connection?: Connection; request?: Request } = {}): Turn {

@@ -41,6 +41,8 @@ export interface AgentTurns {
   mayBegin(): Promise<void>;
   /** Resolves after `ms`. Rejects with `AgentDiscarded` when the agent was discarded meanwhile. */
   sleep(ms: number): Promise<void>;
+  /** Throws `AgentDiscarded`, or `StepWrites` in the function of a step. */
+  assertMayWrite(): void;
   /** The running turn wrote, other than by the agent's own SQL: the next commit takes it. */
   touch(): void;
   /** Drops the agent from memory without committing what is pending. */

@@ -17,7 +17,8 @@
  * 5. Once an append is refused or its outcome is unknown nothing more runs: `onFailed` is told once, outputs are
  *    dropped, and waiters are rejected.
  * 6. What an event leaves begun and not done is stored in the inbox before it is (`DirectInput`).
- * 7. What the next start would write again (`remade`), while there is no journal, waits for the first other event.
+ * 7. Results of steps are stored although other writes wait (`Holds`): as events that have nothing else.
+ * 8. What the next start would write again (`remade`), while there is no journal, waits for the first other event.
  * Fed by `ActiveAgent` and the agent's API; feeds the journal port.
  */
 import type { AgentDatabase } from "../database/Databases.ts";
@@ -29,10 +30,11 @@ import { AgentDiscarded } from "../errors/errors.ts";
 import {
   isEmpty,
   isOpen,
+  isPart,
   mayEndSoon,
   newBatch,
   takeRecord,
-  waitsForEnd,
+  takeSteps,
   type Batch,
   type Output,
   type TurnRecord,
@@ -46,6 +48,7 @@ import {
 } from "../journal/emptyJournal.ts";
 import { encodeCommit, encodeDestroyed, isOver } from "../journal/encodeCommit.ts";
 import type { CommitTriggers } from "./CommitTriggers.ts";
+import { Holds } from "./Holds.ts";
 import type { Turn } from "./Turn.ts";
 import { SparseSet } from "../collections/sparse.ts";
 
@@ -53,9 +56,6 @@ import { SparseSet } from "../collections/sparse.ts";
 export const GATHER_MS = 50;
 /** What a stall of the process held up runs first, before a turn counts as late. */
 const SETTLE_MS = 1;
-/** Times that a commit waits for turns that wrote later than the one it waited for before. */
-const HOLDS_MAX = 3;
-
 /** One for all agents of a process: by its clock. */
 const gatherTimeouts = perClock((time) => new TimeoutQueue(time));
 
@@ -73,16 +73,26 @@ export interface CommitterHost extends JournalOwner {
   readonly onFailed: (outcome: AppendResult["_tag"] | "Defect", error: unknown) => void;
 }
 
+/** What a commit stores besides its turns. */
+interface Changes {
+  readonly triggers: CommitTriggers | undefined;
+  readonly frozen: { readonly delta: Uint8Array; readonly pages: number } | undefined;
+}
+
 export class Committer {
   private readonly host: CommitterHost;
   private readonly rejects = new SparseSet<(error: unknown) => void>();
   private pending: Batch | undefined;
   private inFlight: Batch | undefined;
-  /** Rule 7. Only while nothing else that is written is pending or in flight. */
+  /** Rule 7. */
+  private results: Batch | undefined;
+  /** Rule 8. Only while nothing else that is written is pending or in flight. */
   private remade: Batch | undefined;
   /** A commit is due as soon as it may go. */
   private wanted = false;
-  private holds = 0;
+  private readonly holds: Holds;
+  /** `pending` waits for a turn to end. */
+  private held = false;
   private failed = false;
   private cancelGather: (() => void) | undefined;
   private released: Array<() => void> = [];
@@ -92,6 +102,7 @@ export class Committer {
 
   constructor(host: CommitterHost) {
     this.host = host;
+    this.holds = new Holds(host.database);
     this.lookedMs = host.time.monotonicMs();
   }
 
@@ -108,12 +119,12 @@ export class Committer {
 
   /** Nothing is written or held back that is not stored. */
   get idle(): boolean {
-    return this.pending === undefined && this.inFlight === undefined;
+    return !this.results && this.pending === undefined && this.inFlight === undefined;
   }
 
   /** A commit waits for durable turns that have written and not ended: begin no more of them. */
   get holding(): boolean {
-    return this.wanted && this.pending !== undefined && this.inFlight === undefined;
+    return this.held || (this.wanted && this.pending !== undefined && this.inFlight === undefined);
   }
 
   /** It has written, and the commit of that waits for its end. */
@@ -126,7 +137,7 @@ export class Committer {
     this.released.push(f);
   }
 
-  /** Something was written in this turn; `last`: its state follows those of the other turns; `remade`: rule 7. */
+  /** Something was written in this turn; `last`: its state follows those of the other turns; `remade`: rule 8. */
   touch(turn: Turn, { last = false, remade = false } = {}): void {
     if (remade && this.host.image.seq === 0 && isEmpty(this.pending) && isEmpty(this.inFlight)) {
       this.remade ??= newBatch();
@@ -136,6 +147,7 @@ export class Committer {
     const batch = this.batch();
     if (last && batch.turns.size > 1) batch.turns.delete(turn);
     batch.turns.add(turn);
+    if (!remade && batch.remade?.has(turn) === true) batch.remade = undefined;
     if (isOpen(turn)) {
       if (turn.wroteMs === undefined) {
         turn.wroteMs = this.host.time.monotonicMs();
@@ -168,7 +180,7 @@ export class Committer {
     }
   }
 
-  /** As `afterCommit`, for what is told as stored: what is written may be waiting by rule 7, and be dropped. */
+  /** As `afterCommit`, for what is told as stored: what is written may be waiting by rule 8, and be dropped. */
   whenStored(output: Output): void {
     if (this.remade === undefined) this.afterCommit(output);
     else if (!this.failed) this.remade.outputs.push(output);
@@ -200,8 +212,42 @@ export class Committer {
   flush(turn: Turn): Promise<void> {
     const stored = this.stored();
     turn.late = true;
+    this.holds.wantPart();
     this.startFlush();
     return stored;
+  }
+
+  /** A step begins: what its turn wrote before it is stored as a part, where it can be. */
+  beginStep(turn: Turn): void {
+    if (this.pending?.turns.has(turn) !== true) return;
+    this.holds.wantPart();
+    this.startFlush();
+  }
+
+  /** A step is over: its turn has the gather time to end, or to begin the next. */
+  endStep(turn: Turn): void {
+    if (this.failed || turn.ended) return;
+    const hasWritten = this.pending?.turns.has(turn) === true || this.holds.parted.has(turn);
+    if (!hasWritten) return;
+    turn.wroteMs = this.host.time.monotonicMs();
+    turn.late = false;
+    this.holds.stepped();
+    this.gather();
+  }
+
+  /** Rule 7, for a turn that goes on. Resolves when they are stored; rejects with `AgentDiscarded`. */
+  storeSteps(turn: Turn): Promise<void> {
+    if (this.failed) return Promise.reject(new AgentDiscarded());
+    return new Promise((resolve, reject) => {
+      this.results ??= newBatch();
+      this.results.turns.add(turn);
+      this.rejects.add(reject);
+      this.results.outputs.push(() => {
+        this.rejects.delete(reject);
+        resolve();
+      });
+      this.flushSoon();
+    });
   }
 
   /**
@@ -210,6 +256,7 @@ export class Committer {
    * The caller sees to it that nothing more is written meanwhile. Rejects with `AgentDiscarded`.
    */
   async destroy(turn: Turn): Promise<void> {
+    this.holds.end();
     await this.flush(turn);
     while (!this.idle) await this.stored();
     const { image, time } = this.host;
@@ -239,6 +286,7 @@ export class Committer {
     this.failed = true;
     this.cancelGather?.();
     this.pending = undefined;
+    this.results = undefined;
     this.remade = undefined;
     this.released = [];
     for (const reject of this.rejects) reject(new AgentDiscarded());
@@ -256,6 +304,7 @@ export class Committer {
     const batch = (this.pending ??= newBatch());
     if (this.remade === undefined) return batch;
     for (const turn of this.remade.turns) batch.turns.add(turn);
+    batch.remade = this.remade.turns;
     batch.outputs.push(...this.remade.outputs);
     this.remade = undefined;
     return batch;
@@ -274,39 +323,59 @@ export class Committer {
   /** Rule 4: a turn's time is over when a timer says so, not when a stalled process looks at the clock. */
   private gathered(): void {
     const nowMs = this.host.time.monotonicMs();
-    for (const turn of this.pending?.turns ?? [])
-      if (nowMs - (turn.wroteMs ?? nowMs) >= GATHER_MS) turn.late = true;
+    for (const turns of [this.pending?.turns ?? [], this.holds.parted])
+      for (const turn of turns) if (nowMs - (turn.wroteMs ?? nowMs) >= GATHER_MS) turn.late = true;
     this.startFlush();
   }
 
   private startFlush(): void {
-    if (this.failed || this.pending === undefined) {
+    const { pending, results } = this;
+    if (this.failed || (pending === undefined && results === undefined)) {
       this.wanted = false;
       return;
     }
     this.wanted = true;
     // Tried again when the append is answered.
     if (this.inFlight !== undefined) return;
-    if (this.holds <= HOLDS_MAX && waitsForEnd(this.pending)) {
-      // Tried again when one ends, and by the timer.
-      if (this.cancelGather === undefined) {
-        this.holds++;
-        this.gather();
-      }
-      return;
+    const isHeld = pending !== undefined && this.hold(pending);
+    // A part would make parts of turns that have only a result in it.
+    if (results !== undefined && (pending === undefined || isHeld || isPart(pending))) {
+      this.results = undefined;
+      this.wanted = pending !== undefined;
+      return this.send(results, this.commitSteps(results));
     }
+    if (isHeld || pending === undefined) return;
     this.wanted = false;
-    this.holds = 0;
+    this.held = false;
+    this.holds.released();
     this.cancelGather?.();
     this.cancelGather = undefined;
-    const batch = this.pending;
     this.pending = undefined;
-    this.inFlight = batch;
-    const stored = isEmpty(batch) ? this.look(batch) : this.commit(batch);
-    stored.catch((error: unknown) => this.fail("Defect", error));
+    if (results !== undefined) {
+      this.results = undefined;
+      for (const turn of results.turns) pending.turns.add(turn);
+      pending.outputs.push(...results.outputs);
+    }
+    this.send(pending, isEmpty(pending) ? this.look(pending) : this.commit(pending));
     const released = this.released;
     this.released = [];
     for (const f of released) f();
+  }
+
+  /** True: it waits. Tried again when a turn ends or begins a step, and by the timer. */
+  private hold(batch: Batch): boolean {
+    const reason = this.holds.reason(batch);
+    if (reason === "gather" && this.cancelGather === undefined) {
+      this.holds.gathering();
+      this.gather();
+    }
+    this.held = reason !== undefined;
+    return this.held;
+  }
+
+  private send(batch: Batch, stored: Promise<void>): void {
+    this.inFlight = batch;
+    stored.catch((error: unknown) => this.fail("Defect", error));
   }
 
   /** Of an agent without a journal, for a batch that holds outputs back and nothing else. */
@@ -316,20 +385,41 @@ export class Committer {
     if (!this.failed) this.release(batch);
   }
 
-  private async commit(batch: Batch): Promise<void> {
-    const { image, database, time } = this.host;
-    const isFirst = image.seq === 0;
+  private commit(batch: Batch): Promise<void> {
+    const { database } = this.host;
     const triggers = this.host.takeTriggers();
     const frozen = database.dirty ? database.freeze() : undefined;
-    const turns = [...batch.turns];
     const records: TurnRecord[] = [];
-    let unstored: TurnRecord[] | undefined;
-    for (const turn of turns) {
+    for (const turn of batch.turns) {
       const record = takeRecord(turn, frozen !== undefined);
-      if (record === undefined) continue;
-      records.push(record);
-      if (turn.unstored && !isOver(turn, record.outcome)) (unstored ??= []).push(record);
+      if (record !== undefined) records.push(record);
     }
+    return this.append(batch, records, { triggers, frozen });
+  }
+
+  /** Rule 7. */
+  private commitSteps(batch: Batch): Promise<void> {
+    const records: TurnRecord[] = [];
+    for (const turn of batch.turns) {
+      const record = takeSteps(turn);
+      if (record !== undefined) records.push(record);
+    }
+    return this.append(batch, records, { triggers: undefined, frozen: undefined });
+  }
+
+  private async append(
+    batch: Batch,
+    records: ReadonlyArray<TurnRecord>,
+    { triggers, frozen }: Changes,
+  ): Promise<void> {
+    const { image, database, time } = this.host;
+    const isFirst = image.seq === 0;
+    let unstored: TurnRecord[] | undefined;
+    for (const record of records)
+      if (record.turn.unstored && !isOver(record.turn, record.outcome))
+        (unstored ??= []).push(record);
+    const changes = frozen !== undefined || records.some(({ state }) => state !== undefined);
+    const part = changes && isPart(batch);
     if (triggers !== undefined) await triggers.before();
     if (unstored !== undefined && !(await this.storeInputs(unstored))) return;
     if (this.failed) return;
@@ -344,13 +434,15 @@ export class Committer {
         frozen,
         schedules: triggers?.schedules,
         queue: triggers?.queue,
+        part,
       });
       const result = await this.host.append(commit.data, image.seq);
       if (this.failed) return;
       if (result._tag !== "Stored") return this.fail(result._tag, result);
       if (frozen !== undefined) database.committed();
       applyEvent(image, result.seq, commit.head, commit.state);
-      this.host.onCommitted(commit.data.length, turns);
+      this.holds.applied(batch, { open: image.parts !== undefined, part });
+      this.host.onCommitted(commit.data.length, [...batch.turns]);
       triggers?.after();
     } else if (isFirst && batch.fence) {
       const result = await claimEmpty(this.host);

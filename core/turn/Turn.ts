@@ -7,6 +7,7 @@ import type { Connection } from "../connection/Connection.ts";
 import type { Sequence } from "../../schemas/Address.ts";
 import type { AgentEmail } from "../mail/AgentEmail.ts";
 import type { InputOutcome } from "../journal/encodeCommit.ts";
+import type { StepScope, TurnSteps } from "./TurnSteps.ts";
 
 /** Texts kept per turn and event: for people, not for replay. */
 const SQL_TEXTS_MAX = 50;
@@ -62,6 +63,10 @@ export class Turn {
   wroteMs: number | undefined;
   /** It had its time to end since then, and did not. */
   late = false;
+  /** Undefined until it begins a step. */
+  steps: TurnSteps | undefined;
+  /** Of the view of a turn that the function of a step has: the step. */
+  readonly step: StepScope | undefined = undefined;
 
   constructor(options: {
     readonly cause: Cause;

@@ -115,6 +115,7 @@ export type BaseMember =
   | "shouldConnectionBeReadonly"
   | "shouldSendProtocolMessages"
   | "sql"
+  | "step"
   | "startFiber"
   | "stash"
   | "state"

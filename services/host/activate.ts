@@ -12,7 +12,8 @@
  *    owner's epoch, no other host can have written since, and waking needs no request to the
  *    broker. Otherwise the claim verifies the cache: the journal accepts it only behind the cache's
  *    last event.
- * 4. The user's class is constructed and `onStart` runs.
+ * 4. What turns that never ended have stored at the journal's end is undone (`undoParts`).
+ * 5. The user's class is constructed and `onStart` runs.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import { encodeEvent } from "../../schemas/JournalEvent.ts";
@@ -21,7 +22,9 @@ import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { applyEvent } from "../../core/journal/applyEvent.ts";
 import { claimOf } from "../../core/journal/claimOf.ts";
-import { rebuildAgent, type Rebuilt } from "../../core/journal/rebuildAgent.ts";
+import type { AppendResult } from "../../core/journal/Journal.ts";
+import { rebuildAgent, replayEvent, type Rebuilt } from "../../core/journal/rebuildAgent.ts";
+import { undoParts } from "../../core/journal/undoParts.ts";
 import { AgentPorts, type AgentSupervisor, type Ownership } from "./AgentPorts.ts";
 import type { HostServices } from "./HostServices.ts";
 import type { MakeRoom } from "./makeRoom.ts";
@@ -94,22 +97,36 @@ async function rebuildAndClaim(
     const sources = { journal, databases, snapshots, trustsCache: attempt === 1 };
     const rebuilt = await rebuildAgent(id, sources);
     const { image, database, unproven } = rebuilt;
-    if (image.seq === 0 || image.epoch === epoch) return { rebuilt, claimed: false };
     if (image.epoch > epoch) {
       // A newer owner has written: our lease is lost, and the watch has not reported it yet. A
       // claim would write an epoch lower than the last (I3).
       database.close();
       throw new AgentDiscarded();
     }
-    const head = claimOf(id, { host: config.hostId, epoch, time, after: image.seq });
-    const result = await journal.append(id, encodeEvent(head), {
-      expectedSeq: image.seq,
-      signal,
-    });
-    if (result._tag === "Stored") {
-      applyEvent(image, result.seq, head);
-      return { rebuilt, claimed: true };
+    const isOurs = image.seq === 0 || image.epoch === epoch;
+    const host = config.hostId;
+    const append = (data: Uint8Array): Promise<AppendResult> =>
+      journal.append(id, data, { expectedSeq: image.seq, signal });
+    let result: AppendResult | undefined;
+    if (!isOurs) {
+      const head = claimOf(id, { host, epoch, time, after: image.seq });
+      result = await append(encodeEvent(head));
+      if (result._tag === "Stored") applyEvent(image, result.seq, head);
     }
+    const { parts } = image;
+    if (parts !== undefined && (result === undefined || result._tag === "Stored")) {
+      // Rule 4.
+      const undoing = await undoParts({ image, database, parts, sources, host, epoch, time });
+      result = await append(undoing.data);
+      if (result._tag === "Stored") {
+        replayEvent(image, database, result.seq, undoing);
+        services.log.info("what an interrupted turn had stored was undone; it runs again", {
+          ...id,
+          inputs: [...parts.turns.keys()],
+        });
+      }
+    }
+    if (result === undefined || result._tag === "Stored") return { rebuilt, claimed: !isOurs };
     if (unproven && result._tag === "Conflict") {
       // The cache is older than the journal and correct up to its last event: nothing was written
       // to it here.

@@ -1,0 +1,70 @@
+/**
+ * The event that takes back the parts at a journal's end (`OpenParts`): the agent after it is the
+ * one before the first of them. `activate` appends it before any code of the agent runs, and the
+ * inputs whose parts they were run again from their start; results of their steps are kept.
+ *
+ * It is an event like any other: a change of state and a page delta, which every release can read.
+ */
+import { encodeEvent, type JournalHead, type TurnRecord } from "../../schemas/JournalEvent.ts";
+import { pageDeltaBetween } from "../../schemas/PageDelta.ts";
+import type { Epoch, Sequence } from "../../schemas/Address.ts";
+import type { AgentDatabase } from "../database/Databases.ts";
+import type { TimeShape } from "../time/Time.ts";
+import type { AgentImage } from "./AgentImage.ts";
+import type { OpenParts } from "./OpenParts.ts";
+import { rebuildAgent, type RebuildSources } from "./rebuildAgent.ts";
+import { restoredRows } from "./restoredRows.ts";
+import { diffState } from "./stateChange.ts";
+
+export interface Undoing {
+  readonly head: JournalHead;
+  readonly delta: Uint8Array;
+  /** The event's frame. */
+  readonly data: Uint8Array;
+}
+
+export interface UndoOptions {
+  readonly image: AgentImage;
+  readonly database: AgentDatabase;
+  readonly parts: OpenParts;
+  readonly sources: Pick<RebuildSources, "journal" | "databases" | "snapshots">;
+  readonly host: string;
+  readonly epoch: Epoch;
+  readonly time: Pick<TimeShape, "id" | "nowMs">;
+}
+
+/** Rejects with `BrokerUnavailable` or `CorruptFrame`. */
+export async function undoParts(options: UndoOptions): Promise<Undoing> {
+  const { image, database, parts, sources, host, epoch, time } = options;
+  const past = await rebuildAgent(image.id, { ...sources, atSeq: parts.since - 1 });
+  try {
+    const before = past.database.image();
+    const now = database.image();
+    const changed = before.length + now.length > 0;
+    const delta = changed ? pageDeltaBetween(now, before) : new Uint8Array(0);
+    const rows = await restoredRows(image, parts, sources.journal, past.database);
+    const turns = [...parts.turns].map(([id, kind]): TurnRecord => {
+      const { attempts = 1, inboxSeq = 0 } = image.begun.get(id) ?? {};
+      const cause = { kind, id, ...(inboxSeq === 0 ? {} : { seq: inboxSeq }), attempt: attempts };
+      return { cause, begun: true, undone: true };
+    });
+    const [first, ...others] = turns;
+    const state = JSON.parse(diffState(image.state, past.image.state)) as TurnRecord["state"];
+    const isSame = image.state === past.image.state;
+    const head: JournalHead = {
+      id: time.id(),
+      agent: [image.id.class, image.id.name],
+      kind: "turns",
+      host,
+      epoch,
+      time: time.nowMs(),
+      turns: isSame || state === undefined ? turns : [{ ...first!, state }, ...others],
+      after: image.seq as Sequence,
+      ...(changed ? { pages: past.image.pages } : {}),
+      ...rows,
+    };
+    return { head, delta, data: encodeEvent(head, delta) };
+  } finally {
+    past.database.close();
+  }
+}
