@@ -8,7 +8,7 @@
  * 2. An event that changes nothing of state and SQL (a step's result, a claim, an input that is done
  *    and wrote nothing) breaks nothing, unless it ends a turn that has a part there.
  *
- * Part of `AgentImage`, changed by `applyEvent`. `services/host/undoParts` takes the parts back.
+ * Part of `AgentImage`, changed by `applyEvent`. `undoParts` takes the parts back.
  */
 import type { Cause, JournalHead } from "../../schemas/JournalEvent.ts";
 import type { SnapshotHead } from "../../schemas/Snapshot.ts";

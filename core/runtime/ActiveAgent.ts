@@ -34,6 +34,7 @@ import { emitEvent } from "../telemetry/emitEvent.ts";
 import { ConcurrencyBlock } from "../turn/ConcurrencyBlock.ts";
 import { LiveState, type StateWrite } from "../turn/LiveState.ts";
 import { Lanes } from "./Lanes.ts";
+import { routeError, runDeferred } from "./routeError.ts";
 import { throwUnhandled } from "./unhandledError.ts";
 import type { MailLane } from "../outgoing/MailLane.ts";
 import { AgentMcpServers } from "../mcp/AgentMcpServers.ts";
@@ -44,8 +45,7 @@ import type { Scheduler } from "../schedule/Scheduler.ts";
 import type { SignalLane } from "../workflow/SignalLane.ts";
 import { Suspects } from "../input/Suspects.ts";
 import type { CommitTriggers } from "../turn/CommitTriggers.ts";
-import { Turn } from "../turn/Turn.ts";
-import { seenFrom, type StepScope } from "../turn/TurnSteps.ts";
+import { Turn, type StepScope } from "../turn/Turn.ts";
 import { AgentSteps } from "../step/AgentSteps.ts";
 import { StepWrites } from "../step/stepErrors.ts";
 import { SparseSet } from "../collections/sparse.ts";
@@ -150,7 +150,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     }
   }
 
-  /** Runs `f` as part of a turn that has answered: it is no turn of its own. */
+  /** Runs `f` as part of a turn: it is no turn of its own. */
   inTurn<A>(turn: Turn, f: () => A): A {
     return this.parts.ambient.run(turn, f);
   }
@@ -179,23 +179,8 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return this.discarded && !this.destroyed;
   }
 
-  /**
-   * Routes an error of user code to `onError`, in the turn that failed: what it writes is part of it.
-   * True when `onError` returned: the error is suppressed. `of`: the connection that itself failed.
-   */
-  async handleError(turn: Turn, error: unknown, of?: Connection): Promise<boolean> {
-    this.busy++;
-    try {
-      await this.parts.ambient.run(turn, () =>
-        of === undefined ? this.agent.onError(error) : this.agent.onError(of, error),
-      );
-      return true;
-    } catch {
-      // The default `onError` logs and throws the error on: it stays what it is, a failure.
-      return false;
-    } finally {
-      this.busy--;
-    }
+  handleError(turn: Turn, error: unknown, of?: Connection): Promise<boolean> {
+    return routeError(this, turn, error, of);
   }
 
   /** Rejects with `AgentDiscarded` once it is. */
@@ -393,9 +378,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     const turn = this.parts.ambient.current();
     return turn?.owner === this ? turn.step : undefined;
   }
-  inStep<A>(scope: StepScope, f: () => A): A {
-    return this.parts.ambient.run(seenFrom(scope), f);
-  }
   assertMayWrite(): void {
     if (this.discarded) throw new AgentDiscarded();
     const step = this.currentStep;
@@ -406,15 +388,8 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return new Turn({ cause, owner: this, ...context });
   }
 
-  /** User code that follows a commit (`onStateChanged`): in its turn's context, its errors to `onError`. */
   runDeferred(turn: Turn, f: () => unknown): void {
-    if (this.discarded) return;
-    this.busy++;
-    const end = (): void => void this.busy--;
-    const run = async (): Promise<unknown> => this.parts.ambient.run(turn, f);
-    Promise.resolve()
-      .then(run)
-      .then(end, (e: unknown) => this.handleError(turn, e).finally(end));
+    runDeferred(this, turn, f);
   }
 
   #assertLive(): void {

@@ -6,7 +6,7 @@ import { AgentDiscarded } from "../errors/errors.ts";
 import { LocalImageCorrupt, type SqlResult, type SqlValue } from "../database/Databases.ts";
 import type { Scheduler } from "../schedule/Scheduler.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
-import type { StepScope } from "../turn/TurnSteps.ts";
+import type { StepScope } from "../turn/Turn.ts";
 import type { WriteLimits } from "../turn/WriteLimits.ts";
 
 const DROPS = /\bdrop\b|\balter\b/i;

@@ -13,10 +13,9 @@
  *
  * `Agent.step` is the API; `Committer` stores the results, `applyEvent` keeps them.
  */
-import type { StepScope } from "../turn/TurnSteps.ts";
 import { TurnSteps } from "../turn/TurnSteps.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
-import type { Turn } from "../turn/Turn.ts";
+import { seenFrom, type StepScope, type Turn } from "../turn/Turn.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { assertWireValue } from "../call/wireValue.ts";
 import { backoffMs } from "../retry/retryPolicy.ts";
@@ -46,8 +45,8 @@ export interface StepsAgent extends Pick<
   readonly options: { readonly retry?: RetryOptions };
   /** Fires when the agent leaves memory. */
   readonly leaving: AbortSignal;
-  /** Runs `f` as the function of a step. */
-  inStep<A>(scope: StepScope, f: () => A): A;
+  /** Runs `f` as part of a turn. */
+  inTurn<A>(turn: Turn, f: () => A): A;
 }
 
 /** JSON text; undefined for `undefined`. */
@@ -162,7 +161,7 @@ export class AgentSteps {
       const run = async (): Promise<unknown> =>
         f({ name, key, attempt, signal: controller.signal });
       this.agent
-        .inStep(scope, run)
+        .inTurn(seenFrom(scope), run)
         .then(resolve, reject)
         .finally(() => {
           cancel();

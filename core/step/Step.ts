@@ -61,6 +61,7 @@ export function resolveStepOptions(
   try {
     return { retry: resolveRetry(classRetry, options.retry), timeoutMs };
   } catch (error) {
-    throw new Error(`step "${name}": ${error instanceof Error ? error.message : String(error)}`);
+    const why = error instanceof Error ? error.message : String(error);
+    throw new Error(`step "${name}": ${why}`, { cause: error });
   }
 }

@@ -2,7 +2,7 @@
  * A request that the function of a step makes: it carries the step's idempotency key, unless the
  * code has given it one.
  */
-import type { StepScope } from "../turn/TurnSteps.ts";
+import type { StepScope } from "../turn/Turn.ts";
 
 export const IDEMPOTENCY_KEY = "idempotency-key";
 

@@ -1,56 +1,34 @@
 /**
- * Commits an agent's writes to its journal, and holds outputs back until they are stored.
+ * Decides when an agent's writes are committed, and holds outputs back until they are stored.
+ * `writeBatch` writes, `Holds` knows what a commit waits for; `ActiveAgent` and the agent's API feed it.
  *
- * 1. Everything written since the last commit goes into one event, or into none (I4).
- * 2. At most one append is in flight; what is written or ends meanwhile shares the next event
- *    (group commit).
- * 3. **The output gate.** `afterCommit(f)` runs `f` once everything written before the call is stored,
- *    in the order of the calls. So no answer, frame or ack ever tells of a write that a crash could undo.
- *    An agent without a journal has no fence, and needs none for what it tells: an owner's first event is told
- *    only if its lease was surely held when that was stored (`docs/internals/ownership.md`). To ack a delivery because
- *    the journal is empty needs one (`afterFence`).
- * 4. The writes of a durable turn gather until it ends: one durable turn, one commit. They go
- *    earlier only when something forces it: `flush()` (an outgoing call), or `GATHER_MS` since its first
- *    write. Another turn's commit waits for it that long: pages can't be told apart by turn, and half
- *    a turn that is stored is applied twice if the host then dies. `holding` asks the mailbox
- *    to begin nothing meanwhile, so that the wait ends.
- * 5. Once an append is refused or its outcome is unknown nothing more runs: `onFailed` is told once, outputs are
- *    dropped, and waiters are rejected.
- * 6. What an event leaves begun and not done is stored in the inbox before it is (`DirectInput`).
- * 7. Results of steps are stored although other writes wait (`Holds`): as events that have nothing else.
- * 8. What the next start would write again (`remade`), while there is no journal, waits for the first other event.
- * Fed by `ActiveAgent` and the agent's API; feeds the journal port.
+ * 1. At most one append is in flight; what is written or ends meanwhile shares the next event (group commit).
+ * 2. **The output gate.** `afterCommit(f)` runs `f` once all that was written before the call is stored, in
+ *    the order of the calls. To ack a delivery because the journal is empty needs a fence (`afterFence`).
+ * 3. The writes of a durable turn gather until it ends, or until `flush`, a step, or `GATHER_MS`.
+ * 4. Once an append has failed nothing more runs: outputs are dropped, and waiters rejected.
+ * 5. What the next start would write again (`remade`), without a journal, waits for the first other event.
+ * 6. Results of steps are stored although other writes wait: as events that hold nothing else.
  */
-import type { AgentDatabase } from "../database/Databases.ts";
-import type { AppendResult } from "../journal/Journal.ts";
 import { TimeoutQueue } from "../time/TimeoutQueue.ts";
 import { perClock } from "../time/perClock.ts";
-import type { Sequence } from "../../schemas/Address.ts";
 import { AgentDiscarded } from "../errors/errors.ts";
-import {
-  isEmpty,
-  isOpen,
-  isPart,
-  mayEndSoon,
-  newBatch,
-  takeRecord,
-  takeSteps,
-  type Batch,
-  type Output,
-  type TurnRecord,
-} from "./Batch.ts";
+import type { AppendResult } from "../journal/Journal.ts";
+import { isEmpty, isOpen, isPart, mayEndSoon, newBatch, type Batch, type Output } from "./Batch.ts";
 import { applyEvent } from "../journal/applyEvent.ts";
-import {
-  claimEmpty,
-  isStillEmpty,
-  LOOK_AGAIN_MS,
-  type JournalOwner,
-} from "../journal/emptyJournal.ts";
-import { encodeCommit, encodeDestroyed, isOver } from "../journal/encodeCommit.ts";
-import type { CommitTriggers } from "./CommitTriggers.ts";
+import { isStillEmpty, LOOK_AGAIN_MS } from "../journal/emptyJournal.ts";
+import { encodeDestroyed } from "../journal/encodeCommit.ts";
 import { Holds } from "./Holds.ts";
 import type { Turn } from "./Turn.ts";
 import { SparseSet } from "../collections/sparse.ts";
+import {
+  writeBatch,
+  writeSteps,
+  type Commits,
+  type CommitterHost,
+  type WriteFailure,
+  type Written,
+} from "./writeBatch.ts";
 
 /** A durable turn's writes wait at most this long for its end (`docs/internals/a-turn.md`, "The commit"). */
 export const GATHER_MS = 50;
@@ -59,38 +37,19 @@ const SETTLE_MS = 1;
 /** One for all agents of a process: by its clock. */
 const gatherTimeouts = perClock((time) => new TimeoutQueue(time));
 
-export interface CommitterHost extends JournalOwner {
-  readonly database: AgentDatabase;
-  /** What the agent's schedules and queue owe the broker with the next event; read just before it. */
-  readonly takeTriggers: () => CommitTriggers | undefined;
-  /** The shard's lease is held now, by the local clock; else resolves with whether it was renewed. */
-  readonly isStillOurs: () => true | Promise<boolean>;
-  /** Puts an envelope into the agent's inbox. Rejects when it may not lie there. */
-  readonly storeInput: (data: Uint8Array) => Promise<Sequence>;
-  /** An event is stored and applied. */
-  readonly onCommitted: (bytes: number, turns: ReadonlyArray<Turn>) => void;
-  /** Rule 5. */
-  readonly onFailed: (outcome: AppendResult["_tag"] | "Defect", error: unknown) => void;
-}
-
-/** What a commit stores besides its turns. */
-interface Changes {
-  readonly triggers: CommitTriggers | undefined;
-  readonly frozen: { readonly delta: Uint8Array; readonly pages: number } | undefined;
-}
-
 export class Committer {
   private readonly host: CommitterHost;
   private readonly rejects = new SparseSet<(error: unknown) => void>();
   private pending: Batch | undefined;
   private inFlight: Batch | undefined;
-  /** Rule 7. */
+  /** Rule 6. */
   private results: Batch | undefined;
-  /** Rule 8. Only while nothing else that is written is pending or in flight. */
+  /** Rule 5. Only while nothing else that is written is pending or in flight. */
   private remade: Batch | undefined;
   /** A commit is due as soon as it may go. */
   private wanted = false;
   private readonly holds: Holds;
+  private readonly commits: Commits;
   /** `pending` waits for a turn to end. */
   private held = false;
   private failed = false;
@@ -103,6 +62,7 @@ export class Committer {
   constructor(host: CommitterHost) {
     this.host = host;
     this.holds = new Holds(host.database);
+    this.commits = { host, holds: this.holds, isOver: () => this.failed };
     this.lookedMs = host.time.monotonicMs();
   }
 
@@ -137,7 +97,7 @@ export class Committer {
     this.released.push(f);
   }
 
-  /** Something was written in this turn; `last`: its state follows those of the other turns; `remade`: rule 8. */
+  /** Something was written in this turn; `last`: its state follows those of the other turns; `remade`: rule 5. */
   touch(turn: Turn, { last = false, remade = false } = {}): void {
     if (remade && this.host.image.seq === 0 && isEmpty(this.pending) && isEmpty(this.inFlight)) {
       this.remade ??= newBatch();
@@ -165,7 +125,7 @@ export class Committer {
     if (this.pending?.turns.has(turn)) this.startFlush();
   }
 
-  /** Rule 3. */
+  /** Rule 2. */
   afterCommit(output: Output): void {
     if (this.failed) return;
     if (this.idle && this.mustLook) {
@@ -180,7 +140,7 @@ export class Committer {
     }
   }
 
-  /** As `afterCommit`, for what is told as stored: what is written may be waiting by rule 8, and be dropped. */
+  /** As `afterCommit`, for what is told as stored: what is written may be waiting by rule 5, and be dropped. */
   whenStored(output: Output): void {
     if (this.remade === undefined) this.afterCommit(output);
     else if (!this.failed) this.remade.outputs.push(output);
@@ -235,7 +195,7 @@ export class Committer {
     this.gather();
   }
 
-  /** Rule 7, for a turn that goes on. Resolves when they are stored; rejects with `AgentDiscarded`. */
+  /** Rule 6, for a turn that goes on. Resolves when they are stored; rejects with `AgentDiscarded`. */
   storeSteps(turn: Turn): Promise<void> {
     if (this.failed) return Promise.reject(new AgentDiscarded());
     return new Promise((resolve, reject) => {
@@ -320,7 +280,7 @@ export class Committer {
     });
   }
 
-  /** Rule 4: a turn's time is over when a timer says so, not when a stalled process looks at the clock. */
+  /** Rule 3: a turn's time is over when a timer says so, not when a stalled process looks at the clock. */
   private gathered(): void {
     const nowMs = this.host.time.monotonicMs();
     for (const turns of [this.pending?.turns ?? [], this.holds.parted])
@@ -342,7 +302,7 @@ export class Committer {
     if (results !== undefined && (pending === undefined || isHeld || isPart(pending))) {
       this.results = undefined;
       this.wanted = pending !== undefined;
-      return this.send(results, this.commitSteps(results));
+      return this.send(results, writeSteps(this.commits, results));
     }
     if (isHeld || pending === undefined) return;
     this.wanted = false;
@@ -356,7 +316,7 @@ export class Committer {
       for (const turn of results.turns) pending.turns.add(turn);
       pending.outputs.push(...results.outputs);
     }
-    this.send(pending, isEmpty(pending) ? this.look(pending) : this.commit(pending));
+    this.send(pending, isEmpty(pending) ? this.look() : writeBatch(this.commits, pending));
     const released = this.released;
     this.released = [];
     for (const f of released) f();
@@ -373,86 +333,21 @@ export class Committer {
     return this.held;
   }
 
-  private send(batch: Batch, stored: Promise<void>): void {
+  private send(batch: Batch, written: Written): void {
     this.inFlight = batch;
-    stored.catch((error: unknown) => this.fail("Defect", error));
+    written.then(
+      (failure) => {
+        if (failure !== undefined) this.fail(failure.outcome, failure.error);
+        else if (!this.failed) this.release(batch);
+      },
+      (error: unknown) => this.fail("Defect", error),
+    );
   }
 
   /** Of an agent without a journal, for a batch that holds outputs back and nothing else. */
-  private async look(batch: Batch): Promise<void> {
+  private async look(): Promise<WriteFailure | undefined> {
     this.lookedMs = this.host.time.monotonicMs();
-    if (!(await isStillEmpty(this.host))) this.fail("Conflict", LATE);
-    if (!this.failed) this.release(batch);
-  }
-
-  private commit(batch: Batch): Promise<void> {
-    const { database } = this.host;
-    const triggers = this.host.takeTriggers();
-    const frozen = database.dirty ? database.freeze() : undefined;
-    const records: TurnRecord[] = [];
-    for (const turn of batch.turns) {
-      const record = takeRecord(turn, frozen !== undefined);
-      if (record !== undefined) records.push(record);
-    }
-    return this.append(batch, records, { triggers, frozen });
-  }
-
-  /** Rule 7. */
-  private commitSteps(batch: Batch): Promise<void> {
-    const records: TurnRecord[] = [];
-    for (const turn of batch.turns) {
-      const record = takeSteps(turn);
-      if (record !== undefined) records.push(record);
-    }
-    return this.append(batch, records, { triggers: undefined, frozen: undefined });
-  }
-
-  private async append(
-    batch: Batch,
-    records: ReadonlyArray<TurnRecord>,
-    { triggers, frozen }: Changes,
-  ): Promise<void> {
-    const { image, database, time } = this.host;
-    const isFirst = image.seq === 0;
-    let unstored: TurnRecord[] | undefined;
-    for (const record of records)
-      if (record.turn.unstored && !isOver(record.turn, record.outcome))
-        (unstored ??= []).push(record);
-    const changes = frozen !== undefined || records.some(({ state }) => state !== undefined);
-    const part = changes && isPart(batch);
-    if (triggers !== undefined) await triggers.before();
-    if (unstored !== undefined && !(await this.storeInputs(unstored))) return;
-    if (this.failed) return;
-    if (records.length > 0 || frozen !== undefined || triggers !== undefined) {
-      const commit = encodeCommit({
-        image,
-        host: this.host.host,
-        epoch: this.host.epoch,
-        timeMs: time.nowMs(),
-        eventId: time.id(),
-        turns: records,
-        frozen,
-        schedules: triggers?.schedules,
-        queue: triggers?.queue,
-        part,
-      });
-      const result = await this.host.append(commit.data, image.seq);
-      if (this.failed) return;
-      if (result._tag !== "Stored") return this.fail(result._tag, result);
-      if (frozen !== undefined) database.committed();
-      applyEvent(image, result.seq, commit.head, commit.state);
-      this.holds.applied(batch, { open: image.parts !== undefined, part });
-      this.host.onCommitted(commit.data.length, [...batch.turns]);
-      triggers?.after();
-    } else if (isFirst && batch.fence) {
-      const result = await claimEmpty(this.host);
-      if (this.failed) return;
-      if (result._tag !== "Stored") return this.fail(result._tag, result);
-    }
-    // Rule 3.
-    const isOurs = !isFirst || image.seq === 0 || this.host.isStillOurs();
-    if (isOurs !== true && !(await isOurs)) return this.fail("Unknown", LOST);
-    if (!this.failed) this.release(batch);
+    return (await isStillEmpty(this.host)) ? undefined : { outcome: "Conflict", error: LATE };
   }
 
   private release(batch: Batch): void {
@@ -460,17 +355,6 @@ export class Committer {
     const { seq } = this.host.image;
     for (const output of batch.outputs) output(seq);
     if (this.wanted) this.startFlush();
-  }
-
-  /** Rule 6. False: it could not be done, and the agent has failed. */
-  private async storeInputs(records: ReadonlyArray<TurnRecord>): Promise<boolean> {
-    try {
-      for (const { turn } of records) await turn.storeInput((data) => this.host.storeInput(data));
-      return true;
-    } catch (error) {
-      this.fail("Unknown", error);
-      return false;
-    }
   }
 
   private fail(outcome: AppendResult["_tag"] | "Defect", error: unknown): void {
@@ -482,4 +366,3 @@ export class Committer {
 }
 
 const LATE = { message: "an older owner's first event came late: the agent is rebuilt with it" };
-const LOST = { message: "the shard was lost as the first event was stored: nobody is told of it" };

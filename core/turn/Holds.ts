@@ -4,13 +4,13 @@
  * applies twice if its host then ends and something was stored after it.
  *
  * 1. A turn that has written and does not call a step is waited for while its writes gather
- *    (`Committer`, 4).
+ *    (`Committer`, 3).
  * 2. A turn that has written and is in a step is waited for until it ends, however long the step
  *    takes: by every commit that changes state or SQL. So for any crash its writes apply once.
  * 3. What only turns that go on have written may be stored as a part (`JournalHead.part`): when a
  *    step or an outgoing call begins, so that clients see it. The next owner can take it back, as
  *    long as nothing that stands follows it: rule 2 holds for the turns of such a part as well.
- * 4. The end of the agent's life waits for nobody.
+ * 4. The end of the agent's life does not wait for steps.
  */
 import type { AgentDatabase } from "../database/Databases.ts";
 import { isInStep, isPart, mayEndSoon, type Batch } from "./Batch.ts";
@@ -45,10 +45,10 @@ export class Holds {
 
   /** What the batch waits for: a step, without a limit; the gather time; or nothing. */
   reason(batch: Batch): "step" | "gather" | undefined {
-    if (this.over) return undefined;
     if (this.gathers <= HOLDS_MAX)
       for (const turn of batch.turns) if (mayEndSoon(turn) && !isInStep(turn)) return "gather";
-    return this.waitsForStep(batch) && !(this.partWanted && isPart(batch)) ? "step" : undefined;
+    if (this.over || (this.partWanted && isPart(batch))) return undefined;
+    return this.waitsForStep(batch) ? "step" : undefined;
   }
 
   /** The gather time begins once more for a batch. */

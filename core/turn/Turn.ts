@@ -7,7 +7,7 @@ import type { Connection } from "../connection/Connection.ts";
 import type { Sequence } from "../../schemas/Address.ts";
 import type { AgentEmail } from "../mail/AgentEmail.ts";
 import type { InputOutcome } from "../journal/encodeCommit.ts";
-import type { StepScope, TurnSteps } from "./TurnSteps.ts";
+import type { TurnSteps } from "./TurnSteps.ts";
 
 /** Texts kept per turn and event: for people, not for replay. */
 const SQL_TEXTS_MAX = 50;
@@ -18,6 +18,14 @@ const SQL_TEXT_MAX = 2000;
 export interface UnstoredInput {
   /** Puts the input into the inbox; its sequence there. Rejects as `publish` does. */
   store(publish: (data: Uint8Array) => Promise<Sequence>): Promise<Sequence>;
+}
+
+/** The step whose function runs, and the turn that it belongs to. */
+export interface StepScope {
+  readonly name: string;
+  /** The same in each attempt: an idempotency key. */
+  readonly key: string;
+  readonly turn: Turn;
 }
 
 export class Turn {
@@ -106,3 +114,7 @@ export class Turn {
       this.sql.push(text.length > SQL_TEXT_MAX ? text.slice(0, SQL_TEXT_MAX) + "…" : text);
   }
 }
+
+/** The view of a turn that the function of a step has: it is the turn, and knows the step. */
+export const seenFrom = (scope: StepScope): Turn =>
+  Object.create(scope.turn, { step: { value: scope } }) as Turn;

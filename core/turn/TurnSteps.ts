@@ -3,15 +3,6 @@
  * and what `Committer` has to store.
  */
 import type { DoneStep } from "../journal/encodeCommit.ts";
-import type { Turn } from "./Turn.ts";
-
-/** Around the function of a step: the turn that it belongs to, as seen from the step. */
-export interface StepScope {
-  readonly name: string;
-  /** The same in each attempt: an idempotency key. */
-  readonly key: string;
-  readonly turn: Turn;
-}
 
 export class TurnSteps {
   /** Steps of each name that were begun in this run. */
@@ -41,9 +32,4 @@ export class TurnSteps {
     this.unstored = [];
     return taken;
   }
-}
-
-/** The view of a turn that the function of a step has: it is the turn, and knows the step. */
-export function seenFrom(scope: StepScope): Turn {
-  return Object.create(scope.turn, { step: { value: scope } }) as Turn;
 }

@@ -6,7 +6,7 @@
  * 2. The first activation under a new epoch appends a `claimed` event. From then on an older
  *    owner's append is refused, and what this host has read is the journal's end. An agent without
  *    a journal is not claimed, so that a name that was only looked up leaves nothing (`Committer`,
- *    rule 3). A refused append means that an older owner's last event came in between: the agent is
+ *    rule 2). A refused append means that an older owner's last event came in between: the agent is
  *    rebuilt and claimed again.
  * 3. Opening a clean local cache does not read the journal. When the cache's last event has this
  *    owner's epoch, no other host can have written since, and waking needs no request to the
@@ -24,7 +24,7 @@ import { applyEvent } from "../../core/journal/applyEvent.ts";
 import { claimOf } from "../../core/journal/claimOf.ts";
 import type { AppendResult } from "../../core/journal/Journal.ts";
 import { rebuildAgent, replayEvent, type Rebuilt } from "../../core/journal/rebuildAgent.ts";
-import { undoParts } from "../../core/journal/undoParts.ts";
+import { undoParts } from "../../core/step/undoParts.ts";
 import { AgentPorts, type AgentSupervisor, type Ownership } from "./AgentPorts.ts";
 import type { HostServices } from "./HostServices.ts";
 import type { MakeRoom } from "./makeRoom.ts";

@@ -10,11 +10,11 @@ import { pageDeltaBetween } from "../../schemas/PageDelta.ts";
 import type { Epoch, Sequence } from "../../schemas/Address.ts";
 import type { AgentDatabase } from "../database/Databases.ts";
 import type { TimeShape } from "../time/Time.ts";
-import type { AgentImage } from "./AgentImage.ts";
-import type { OpenParts } from "./OpenParts.ts";
-import { rebuildAgent, type RebuildSources } from "./rebuildAgent.ts";
+import type { AgentImage } from "../journal/AgentImage.ts";
+import type { OpenParts } from "../journal/OpenParts.ts";
+import { rebuildAgent, type RebuildSources } from "../journal/rebuildAgent.ts";
 import { restoredRows } from "./restoredRows.ts";
-import { diffState } from "./stateChange.ts";
+import { diffState } from "../journal/stateChange.ts";
 
 export interface Undoing {
   readonly head: JournalHead;

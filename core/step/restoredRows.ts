@@ -8,10 +8,10 @@ import { decodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import type { AgentDatabase } from "../database/Databases.ts";
 import { QueueTable, toQueueItem } from "../queue/QueueTable.ts";
 import { ScheduleTable, toSchedule } from "../schedule/ScheduleTable.ts";
-import type { AgentImage } from "./AgentImage.ts";
-import type { JournalShape } from "./Journal.ts";
-import type { OpenParts } from "./OpenParts.ts";
-import { rowChanges, type RowChanges } from "./RowChanges.ts";
+import type { AgentImage } from "../journal/AgentImage.ts";
+import type { JournalShape } from "../journal/Journal.ts";
+import type { OpenParts } from "../journal/OpenParts.ts";
+import { rowChanges, type RowChanges } from "../journal/RowChanges.ts";
 
 type Rows = Pick<JournalHead, "schedules" | "queue">;
 
