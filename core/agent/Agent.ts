@@ -1,32 +1,73 @@
 /**
- * The class that users extend: one instance per name, with state, SQL, clients and hooks
- * (`interface.md` §2.1, §4.3, §6.2). The runtime behind `ctx` does everything durable.
+ * The class that users extend: one instance per name (`interface.md` §2.1, §4.3, §6.2). It holds the
+ * methods that a subclass calls; the hooks that it overrides are in `AgentHooks`. Each method is its
+ * contract and one line: the work is done by its room's object in `AgentApis`, or by the runtime
+ * behind `ctx`.
  */
-import { ownName } from "../../schemas/AgentPath.ts";
-import type { LogShape } from "../telemetry/Log.ts";
-import type { CallableMetadata } from "./callable.ts";
-import { runtimeOf, type AgentContext } from "./AgentContext.ts";
-import type { AgentRuntime } from "./AgentRuntime.ts";
-import { toObject, toSqlValue, type SqlParameter, type SqlRow } from "../database/AgentStorage.ts";
+import { ownName, type AgentPathStep } from "../../schemas/AgentPath.ts";
 import { Connection, type ConnectionMessage } from "../connection/Connection.ts";
+import { toObject, toSqlValue, type SqlParameter, type SqlRow } from "../database/AgentStorage.ts";
 import { ReadonlyConnection, SqlError } from "../errors/errors.ts";
-import type { AgentStaticOptions } from "./AgentStaticOptions.ts";
-import { AgentSubAgents, FAMILY } from "./AgentSubAgents.ts";
-import { callableMethods } from "./methods.ts";
+import type {
+  DeleteFibersOptions,
+  FiberFunction,
+  FiberInspection,
+  FiberRecoveryResult,
+  ListFibersOptions,
+  StartFiberOptions,
+  StartFiberResult,
+} from "../fiber/Fiber.ts";
+import type { AgentEmail } from "../mail/AgentEmail.ts";
+import type { ReplyOptions } from "../mail/composeReply.ts";
+import type { SentEmail } from "../mail/EmailBinding.ts";
+import type { SendEmailOptions } from "../mail/SendEmailOptions.ts";
+import type { MCPClientManager } from "../mcp/MCPClientManager.ts";
+import type { AddMcpServerOptions, AddMcpServerResult } from "../mcp/AddMcpServer.ts";
+import type { McpServersState } from "../mcp/McpOffers.ts";
+import type { OAuthProvider } from "../mcp/OAuthProvider.ts";
+import type { AgentStub } from "../namespace/AgentStub.ts";
+import type { SendWebhookOptions } from "../outgoing/OutgoingWebhook.ts";
+import { readQueueOptions, type QueueOptions } from "../queue/QueueOptions.ts";
+import type { QueueItem } from "../queue/QueueTable.ts";
+import { retryCall, type RetryCallOptions } from "../retry/retryCall.ts";
+import type { RetryOptions } from "../retry/RetryOptions.ts";
+import type { Step, StepOptions } from "../step/Step.ts";
+import type { NaturalSchedule } from "../schedule/naturalSchedule.ts";
+import type {
+  Schedule,
+  ScheduleCriteria,
+  ScheduleOptions,
+  ScheduleSettings,
+} from "../schedule/Schedule.ts";
+import type {
+  AnyAgent,
+  DynamicAgents,
+  SubAgentClass,
+  SubAgentStub,
+} from "../subAgent/SubAgents.ts";
+import type { SubAgentInfo } from "../subAgent/SubAgentTable.ts";
+import type { LogShape } from "../telemetry/Log.ts";
 import type { Observability } from "../telemetry/observability.ts";
+import type { InstanceStatus } from "../workflow/WorkflowCalls.ts";
+import type {
+  RunWorkflowOptions,
+  WorkflowInfo,
+  WorkflowPage,
+  WorkflowQueryCriteria,
+} from "../workflow/WorkflowTable.ts";
+import type { AgentApis } from "./AgentApis.ts";
+import type { AgentContext } from "./AgentContext.ts";
+import { AgentHooks } from "./AgentHooks.ts";
+import type { AgentRuntime } from "./AgentRuntime.ts";
+import type { AgentStaticOptions } from "./AgentStaticOptions.ts";
+import type { CallableMetadata } from "./callable.ts";
+import { changeState } from "./changeState.ts";
+import { callableMethods } from "./methods.ts";
+import { runtimeOf } from "./RuntimeContext.ts";
 import { stateHookOf } from "./stateHook.ts";
 
 /** Marks agent classes, so that loaders recognise them without importing this file. */
 export const AGENT_MARK = Symbol.for("agents.Agent");
-
-/** The origin of a state change: a client's connection, or the agent's own code. */
-export type StateSource = Connection | "server";
-
-/** The second argument of `onConnect` and of the hooks that decide about a new connection. */
-export interface ConnectionContext {
-  /** The upgrade request. */
-  readonly request: Request;
-}
 
 /**
  * Stands for an `initialState` that the class does not set: `undefined` is a value it could set.
@@ -42,13 +83,18 @@ export class Agent<
   Env = Record<string, unknown>,
   State = unknown,
   Props extends Record<string, unknown> = Record<string, unknown>,
-> extends AgentSubAgents {
+> extends AgentHooks<State, Props> {
   static readonly [AGENT_MARK] = true;
   /** Options of the class. Override it in a subclass. */
   static options: AgentStaticOptions = {};
 
+  /**
+   * The context of this instance: its id and storage, `waitUntil`, `blockConcurrencyWhile`,
+   * `abort`.
+   */
+  readonly ctx: AgentContext;
   /** The bindings and variables of the installation: agent classes, workflows, `EMAIL`, secrets. */
-  override readonly env: Env;
+  readonly env: Env;
   /**
    * The state of an agent whose state was never set. Override it in a subclass. Default:
    * `undefined`.
@@ -59,12 +105,15 @@ export class Agent<
   readonly #runtime: AgentRuntime;
 
   constructor(ctx: AgentContext, env: Env) {
-    super(ctx);
+    super();
+    this.ctx = ctx;
     this.env = env;
     this.#runtime = runtimeOf(ctx);
     this.observability = this.#runtime.observability;
-    stateHookOf(this, Agent.prototype, this.#runtime.log);
+    stateHookOf(this, this.#runtime.log);
   }
+
+  // Identity and life
 
   /**
    * The name that this instance is addressed by; of a sub-agent, its own name without its parent's.
@@ -73,10 +122,44 @@ export class Agent<
     return ownName(this.#runtime.id);
   }
 
-  /** The agent's log. Its lines carry the agent's class and name. */
   get log(): LogShape {
     return this.#runtime.log;
   }
+
+  /** The methods that clients can call by RPC, by name, with the metadata of `@callable()`. */
+  getCallableMethods(): Map<string, CallableMetadata> {
+    return callableMethods(this);
+  }
+
+  /**
+   * Keeps the agent in memory while its host lives. Resolves to a function that ends this; the
+   * agent can hibernate once every such function was called.
+   */
+  async keepAlive(): Promise<() => void> {
+    return this.#runtime.keepAlive();
+  }
+
+  /**
+   * Keeps the agent in memory, and delays its host's orderly stop, while `f` runs. Settles as `f`
+   * does.
+   */
+  async keepAliveWhile<A>(f: () => Promise<A>): Promise<A> {
+    const done = f();
+    this.#runtime.waitUntil(done.catch(() => undefined));
+    return done;
+  }
+
+  /**
+   * Ends this agent: deletes its state, SQL, schedules and queue, and closes its sockets with 1001,
+   * without `onClose`. Resolves once that is stored. From the call on, writes throw
+   * `AgentDestroyed`. The next access to its name starts a new agent. Its sub-agents end first;
+   * with any, the agent can write until they have ended.
+   */
+  destroy(): Promise<void> {
+    return this.#apis.subAgents.end(() => this.#runtime.destroy());
+  }
+
+  // State and SQL
 
   /**
    * The current state. Only `setState` changes it. The first read of an agent without a state sets
@@ -87,7 +170,9 @@ export class Agent<
    */
   get state(): State {
     if (!this.#runtime.hasState && this.initialState !== UNSET)
-      this.#change(this.initialState, "server", {
+      changeState(this, this.#runtime, {
+        next: this.initialState,
+        source: "server",
         except: this.#runtime.currentConnection(),
         isInitial: true,
       });
@@ -105,7 +190,7 @@ export class Agent<
     const connection = this.#runtime.currentConnection();
     if (connection !== undefined && this.isConnectionReadonly(connection))
       throw new ReadonlyConnection();
-    this.#change(state, "server");
+    changeState(this, this.#runtime, { next: state, source: "server" });
   }
 
   /**
@@ -123,6 +208,8 @@ export class Agent<
       throw new SqlError(query, cause);
     }
   }
+
+  // Connections
 
   /** The open connections: all, or those with this tag. */
   *getConnections<TState = unknown>(tag?: string): Iterable<Connection<TState>> {
@@ -168,137 +255,505 @@ export class Agent<
     return Connection.internals(connection).protocol;
   }
 
-  /** The methods that clients can call by RPC, by name, with the metadata of `@callable()`. */
-  getCallableMethods(): Map<string, CallableMetadata> {
-    return callableMethods(this);
+  /**
+   * Runs `f` and keeps what it returns with the turn, before the code after it goes on: when the
+   * turn runs again, on any host, a step that is done is not run, and its result is given back. For
+   * turns of webhooks, schedules, queue items, mail and reports of workflows. A step is known by its
+   * name and by how many of that name the turn began before it.
+   *
+   * `f` receives a `Step`: an idempotency key for what it calls, which `fetch` sends by itself, and
+   * a signal. It can't write to the agent. A failed attempt is tried again by `options.retry`.
+   * Resolves to the result as JSON has it. Rejects with what the last attempt threw, `StepTimedOut`,
+   * `TypeError` for a result that JSON can't carry, `StepTooLarge`, and `StepNotDurable` in a turn
+   * of another kind.
+   */
+  async step<A>(
+    name: string,
+    f: (step: Step) => A | Promise<A>,
+    options: StepOptions = {},
+  ): Promise<A> {
+    return this.#runtime.apis.steps.run(name, f, options);
+  }
+
+  // Schedules and the queue
+
+  /**
+   * Calls a method later, durable with this turn. `options` has exactly one of `time`,
+   * `delayInSeconds`, `cron` and `intervalSeconds`. Resolves to the schedule's id. Rejects for an
+   * unknown method, a bad cron expression or an invalid time, with a message that says which.
+   */
+  schedule<T = unknown>(callback: string, options: ScheduleOptions<T>): Promise<string>;
+  /** The reference's shape: calls a method once, at a time. Resolves to the schedule. */
+  schedule<T = unknown>(
+    time: Date,
+    callback: string,
+    payload?: T,
+    options?: ScheduleSettings,
+  ): Promise<Schedule<T>>;
+  /** Calls a method once, after a delay in seconds; fractions count. Resolves to the schedule. */
+  schedule<T = unknown>(
+    delaySeconds: number,
+    callback: string,
+    payload?: T,
+    options?: ScheduleSettings,
+  ): Promise<Schedule<T>>;
+  /**
+   * Calls a method by a cron expression, in UTC unless `options.timezone` says otherwise. Resolves
+   * to the schedule.
+   */
+  schedule<T = unknown>(
+    cron: string,
+    callback: string,
+    payload?: T,
+    options?: ScheduleSettings,
+  ): Promise<Schedule<T>>;
+  /** Any of the three: a time, a delay in seconds, or a cron expression. */
+  schedule<T = unknown>(
+    when: Date | number | string,
+    callback: string,
+    payload?: T,
+    options?: ScheduleSettings,
+  ): Promise<Schedule<T>>;
+  schedule(...args: unknown[]): Promise<string | Schedule> {
+    return this.#ask(({ schedules }) => schedules.add(args));
   }
 
   /**
-   * Keeps the agent in memory while its host lives. Resolves to a function that ends this; the
-   * agent can hibernate once every such function was called.
+   * Calls a method at a fixed interval in seconds, counted from the end of each run: more than 0,
+   * at most 2,592,000 (30 days). Resolves to the schedule. Rejects with `RangeError` for another
+   * interval, and for an unknown method.
    */
-  async keepAlive(): Promise<() => void> {
-    return this.#runtime.keepAlive();
+  scheduleEvery<T = unknown>(
+    intervalSeconds: number,
+    callback: string,
+    payload?: T,
+    options: ScheduleSettings = {},
+  ): Promise<Schedule<T>> {
+    return this.#ask(
+      ({ schedules }) =>
+        schedules.addInterval(intervalSeconds, callback, payload, options) as Schedule<T>,
+    );
   }
 
   /**
-   * Keeps the agent in memory, and delays its host's orderly stop, while `f` runs. Settles as `f`
-   * does.
+   * Schedules the result of `agents/schedule` for free text. The callback's payload is the
+   * description unless `settings` has another. Resolves to the schedule's id, or to null when the
+   * text contains no time. Rejects with `RangeError` for an invalid date, and as `schedule` does.
    */
-  async keepAliveWhile<A>(f: () => Promise<A>): Promise<A> {
-    const done = f();
-    this.#runtime.waitUntil(done.catch(() => undefined));
-    return done;
+  scheduleFrom(
+    result: NaturalSchedule,
+    callback = "onSchedule",
+    settings: ScheduleSettings = {},
+  ): Promise<string | null> {
+    return this.#ask(({ schedules }) => schedules.addNatural(result, callback, settings));
+  }
+
+  /** The schedule with this id; undefined without one. */
+  getSchedule<T = unknown>(id: string): Schedule<T> | undefined {
+    return this.#apis.schedules.get(id) as Schedule<T> | undefined;
+  }
+
+  /** The schedules that meet the criteria; all without criteria. */
+  getSchedules<T = unknown>(criteria: ScheduleCriteria = {}): Array<Schedule<T>> {
+    return this.#apis.schedules.list(criteria) as Array<Schedule<T>>;
+  }
+
+  /** `getSchedule`, as a promise. */
+  async getScheduleById<T = unknown>(id: string): Promise<Schedule<T> | undefined> {
+    return this.getSchedule<T>(id);
+  }
+
+  /** `getSchedules`, as a promise. */
+  async listSchedules<T = unknown>(criteria: ScheduleCriteria = {}): Promise<Array<Schedule<T>>> {
+    return this.getSchedules<T>(criteria);
   }
 
   /**
-   * Ends this agent: deletes its state, SQL, schedules and queue, and closes its sockets with 1001,
-   * without `onClose`. Resolves once that is stored. From the call on, writes throw
-   * `AgentDestroyed`. The next access to its name starts a new agent. Its sub-agents end first;
-   * with any, the agent can write until they have ended.
+   * Cancels a schedule: its callback does not start once this turn is stored. Resolves to whether
+   * it existed.
    */
-  destroy(): Promise<void> {
-    return this[FAMILY].end(() => this.#runtime.destroy());
-  }
-
-  // Hooks, for subclasses. What a hook throws goes to `onError`.
-
-  /**
-   * Hook: runs first when the agent comes into memory, while its other inputs wait. `props` are
-   * those of the call that starts it, if any. When it throws, the input fails; the next input
-   * starts the agent again.
-   */
-  onStart(_props?: Props): void | Promise<void> {}
-  /** Hook: answers an HTTP request. Default: 404 `Not implemented`. */
-  onRequest(_request: Request): Response | Promise<Response> {
-    return new Response("Not implemented", { status: 404 });
-  }
-  /**
-   * Hook: a client has connected, after the protocol's frames. When it throws and `onError` does
-   * not return, the client receives an error frame and is closed with 1011.
-   */
-  onConnect(_connection: Connection, _ctx: ConnectionContext): void | Promise<void> {}
-  /** Hook: a client's message that is none of the protocol's; bytes as an `ArrayBuffer`. */
-  onMessage(_connection: Connection, _message: string | ArrayBuffer): void | Promise<void> {}
-  /**
-   * Hook: a socket has closed. `code` is 1006 for one that was lost without a close frame.
-   */
-  onClose(
-    _connection: Connection,
-    _code: number,
-    _reason: string,
-    _wasClean: boolean,
-  ): void | Promise<void> {}
-  /**
-   * Hook: checks a state before it is set. Synchronous. Throwing rejects the change. Default:
-   * accepts all.
-   */
-  validateStateChange(_next: State, _source: StateSource): void {}
-  /**
-   * Hook: the state was set, by a client or by the agent. Not called when the validator rejected
-   * it.
-   */
-  onStateChanged(_state: State, _source: StateSource): void | Promise<void> {}
-  /** @deprecated Use `onStateChanged`. */
-  onStateUpdate?(state: State, source: StateSource): void | Promise<void>;
-  /**
-   * Hook: whether a new connection is readonly. Default: true where the gateway demands it (a class
-   * with signed webhooks that is not `http: "open"`), else false.
-   */
-  shouldConnectionBeReadonly(connection: Connection, _ctx: ConnectionContext): boolean {
-    return this.isConnectionReadonly(connection);
-  }
-  /**
-   * Hook: whether a new connection receives the protocol's frames (identity, state, MCP servers).
-   * Default true.
-   */
-  shouldSendProtocolMessages(_connection: Connection, _ctx: ConnectionContext): boolean {
-    return true;
-  }
-  /**
-   * Hook: tags of a new connection, for `getConnections(tag)`: at most 9 besides its id, each 1 to
-   * 256 characters. More or longer ones are a `RangeError`. Default: none.
-   */
-  getConnectionTags(
-    _connection: Connection,
-    _ctx: ConnectionContext,
-  ): ReadonlyArray<string> | Promise<ReadonlyArray<string>> {
-    return [];
+  async cancelSchedule(id: string): Promise<boolean> {
+    return this.#apis.schedules.cancel(id);
   }
 
   /**
-   * Hook: receives errors of the agent's code, with the connection where one is concerned.
-   * Returning suppresses the error. Default: logs the error and rethrows it.
+   * Calls a method as soon as possible after this turn: durable, first in first out, one at a time.
+   * `options` are retry options, or `{ retry?, id? }`; `id` is random unless given. Resolves to the
+   * item's id without waiting for the callback. Rejects for an unknown method and for a payload
+   * that is not JSON.
    */
-  onError(error: unknown): void | Promise<void>;
-  onError(connection: Connection, error: unknown): void | Promise<void>;
-  onError(first: unknown, second?: unknown): void | Promise<void> {
-    const error = first instanceof Connection ? second : first;
-    this.#runtime.log.error("an error in the agent's code", {
-      error: error instanceof Error ? (error.stack ?? error.message) : String(error),
-    });
-    throw error;
+  queue<T = unknown>(
+    callback: string,
+    payload?: T,
+    options: RetryOptions | QueueOptions = {},
+  ): Promise<string> {
+    return this.#ask(() => this.#runtime.queue.push(callback, payload, readQueueOptions(options)));
+  }
+
+  /** Removes a queue item. Resolves to whether it existed, waiting or running. */
+  async dequeue(id: string): Promise<boolean> {
+    return this.#runtime.queue.remove("id = ?", id) > 0;
+  }
+  /** Removes all queue items. Resolves to their number. */
+  async dequeueAll(): Promise<number> {
+    return this.#runtime.queue.remove("1");
+  }
+  /** Removes the queue items of one method. Resolves to their number. */
+  async dequeueAllByCallback(callback: string): Promise<number> {
+    return this.#runtime.queue.remove("callback = ?", callback);
+  }
+  /** The queue item with this id; undefined without one. */
+  async getQueue<T = unknown>(id: string): Promise<QueueItem<T> | undefined> {
+    return this.#runtime.queue.get(id) as QueueItem<T> | undefined;
+  }
+  /** The queue items whose payload has `value` under `key`. */
+  async getQueues<T = unknown>(key: string, value: unknown): Promise<Array<QueueItem<T>>> {
+    return [...this.#runtime.queue.matching(key, value)] as Array<QueueItem<T>>;
+  }
+
+  // Outgoing webhooks and retries
+
+  /**
+   * Sends `body` as JSON by POST once this turn is stored: durable, retried by the policy, in the
+   * order of the calls. Resolves to the `Idempotency-Key` without waiting for the answer. A request
+   * that fails for good goes to `onError`, as an `OutgoingWebhookFailed` whose message contains the
+   * status, and to the dead letters. Rejects with `TypeError` for a body or URL that can't be sent,
+   * and for an address that is not public unless `allowPrivate`.
+   */
+  async sendWebhook(
+    url: string | URL,
+    body: unknown,
+    options: SendWebhookOptions = {},
+  ): Promise<string> {
+    return this.#runtime.outgoing.send(url, body, options);
   }
 
   /**
-   * For the runtime: sets a state that a client sent. Throws `ReadonlyConnection`, or what the
-   * validator throws.
+   * Calls `f(attempt)`, with attempts counted from 1, until it succeeds, waiting `random · min(base
+   * · 2^n, max)` after failed attempt n. Rejects with the last error when the attempts are spent or
+   * `shouldRetry` returns false, and with an `Error` for options out of range. In memory only: work
+   * that must survive a crash belongs into `queue`.
    */
-  static changeFromClient(agent: Agent<unknown>, state: unknown, connection: Connection): void {
-    if (agent.isConnectionReadonly(connection)) throw new ReadonlyConnection();
-    agent.#change(state, connection, { except: connection });
+  async retry<T>(f: (attempt: number) => Promise<T>, options: RetryCallOptions = {}): Promise<T> {
+    const { time, options: own } = this.#runtime;
+    return retryCall(f, options, { time, classRetry: own.retry });
   }
 
-  #change(
-    next: State,
-    source: StateSource,
-    how: { readonly except?: Connection | undefined; readonly isInitial?: boolean } = {},
-  ): void {
-    this.validateStateChange(next, source);
-    this.#runtime.writeState(next, {
-      ...how,
-      changed: () =>
-        stateHookOf(this, Agent.prototype, this.#runtime.log)?.(next, source) as unknown,
-    });
+  // Mail
+
+  /**
+   * Answers a mail once this turn is stored: from the address that it was sent to, to its sender,
+   * in its thread. Resolves to undefined and sends nothing when the mail is a bounce or an
+   * automatic message, since two machines would answer each other forever. Rejects with `TypeError`
+   * for a reply that can't be sent, and for a mail that came by a signed reply when `secret` is
+   * absent (null sends it unsigned). Rejects with `EmailRefused` without a relay.
+   */
+  async replyToEmail(email: AgentEmail, options: ReplyOptions): Promise<SentEmail | undefined> {
+    return this.#apis.mail.reply(email, options);
+  }
+
+  /**
+   * Sends a mail once this turn is stored, retried while the relay can't be reached. Resolves to
+   * its message id. Rejects with `TypeError` for a mail that can't be sent and without `binding`,
+   * and with `EmailRefused` without a relay.
+   */
+  async sendEmail(options: SendEmailOptions): Promise<SentEmail> {
+    return this.#apis.mail.send(options);
+  }
+
+  // MCP servers
+
+  /** The agent's MCP servers: their connections, tools, prompts and resources. */
+  get mcp(): MCPClientManager {
+    return this.#runtime.mcp;
+  }
+
+  /**
+   * Adds an MCP server over HTTP, connects to it and lists its tools, prompts and resources. A
+   * server of the same name and URL is reused. Resolves to `authenticating` when the user has to
+   * open `authUrl` first. Rejects with `TypeError` for a bad URL, and with an `Error` when the id
+   * is taken or the connection fails; the server then stays stored. `(name, url, callbackHost,
+   * agentsPrefix, options)` is the older shape.
+   */
+  async addMcpServer(
+    name: string,
+    url: string,
+    hostOrOptions: string | AddMcpServerOptions = {},
+    agentsPrefix?: string,
+    more: Pick<AddMcpServerOptions, "client" | "transport"> = {},
+  ): Promise<AddMcpServerResult> {
+    const prefix = agentsPrefix === undefined ? {} : { agentsPrefix };
+    const options =
+      typeof hostOrOptions === "string"
+        ? { ...more, callbackHost: hostOrOptions, ...prefix }
+        : hostOrOptions;
+    return this.#apis.mcp.add(name, url, options);
+  }
+
+  /** Disconnects a server and deletes it with its tokens. */
+  async removeMcpServer(id: string): Promise<void> {
+    await this.mcp.removeServer(id);
+  }
+
+  /**
+   * The servers, their states, and their tools, prompts and resources: the content of the clients'
+   * frame.
+   */
+  getMcpServers(): McpServersState {
+    return this.mcp.getMcpServers();
+  }
+
+  /** Returns the store of an authorization's secrets. Override it to change how OAuth is done. */
+  createMcpOAuthProvider(callbackUrl: string): OAuthProvider {
+    return this.#apis.mcp.storedProvider(this.ctx.storage, callbackUrl);
+  }
+
+  // Workflows
+
+  /**
+   * Starts a workflow instance and tracks it. Durable with this turn: the instance begins once the
+   * turn is stored, even if this host ends. Resolves to the instance's id. Rejects for a name that
+   * is not a workflow's binding, an id that is already tracked, and params that are not JSON.
+   */
+  async runWorkflow<Params = unknown>(
+    workflowName: string,
+    params?: Params,
+    options: RunWorkflowOptions = {},
+  ): Promise<string> {
+    return this.#apis.workflows.run(workflowName, params, options);
+  }
+
+  /** A tracked instance as this agent knows it; undefined without one. */
+  getWorkflow(workflowId: string): WorkflowInfo | undefined {
+    return this.#apis.workflows.get(workflowId);
+  }
+
+  /**
+   * A page of tracked instances, newest first by default; by `cursor`, or by `limit` and `offset`.
+   * The result is the page and also a promise of it.
+   */
+  getWorkflows(criteria: WorkflowQueryCriteria = {}): Promise<WorkflowPage> & WorkflowPage {
+    const page = this.#apis.workflows.page(criteria);
+    return Object.assign(Promise.resolve(page), page);
+  }
+
+  /**
+   * Approves an instance: its `waitForApproval` resolves to this metadata. Rejects for an untracked
+   * id.
+   */
+  async approveWorkflow(workflowId: string, given?: unknown): Promise<void> {
+    this.#apis.workflows.approve(workflowId, given);
+  }
+
+  /**
+   * Rejects an instance: its `waitForApproval` rejects with this reason. Rejects for an untracked
+   * id.
+   */
+  async rejectWorkflow(
+    workflowId: string,
+    given?: string | { readonly reason?: string },
+  ): Promise<void> {
+    this.#apis.workflows.reject(workflowId, given);
+  }
+
+  /**
+   * Sends an event for `step.waitForEvent`; it is kept until a step waits for it. Rejects for an
+   * unknown workflow.
+   */
+  async sendWorkflowEvent(
+    workflowName: string,
+    workflowId: string,
+    event: { readonly type: string; readonly payload?: unknown },
+  ): Promise<void> {
+    this.#apis.workflows.send(workflowName, workflowId, event);
+  }
+
+  /**
+   * Asks the instance for its status and updates the tracked one. Rejects for an unknown workflow.
+   */
+  async getWorkflowStatus(workflowName: string, workflowId: string): Promise<InstanceStatus> {
+    return this.#apis.workflows.status(workflowName, workflowId);
+  }
+
+  /** Ends an instance. Rejects for an untracked id. */
+  async terminateWorkflow(workflowId: string): Promise<void> {
+    await this.#apis.workflows.control(workflowId, "terminate");
+  }
+  /** Pauses an instance before its next step. Rejects for an untracked id. */
+  async pauseWorkflow(workflowId: string): Promise<void> {
+    await this.#apis.workflows.control(workflowId, "pause");
+  }
+  /** Resumes a paused instance. Rejects for an untracked id. */
+  async resumeWorkflow(workflowId: string): Promise<void> {
+    await this.#apis.workflows.control(workflowId, "resume");
+  }
+  /**
+   * Restarts an instance from its first step, with the same params. What the agent tracks of it
+   * starts anew as well, unless `resetTracking` is false. Rejects for an untracked id.
+   */
+  async restartWorkflow(
+    workflowId: string,
+    options: { readonly resetTracking?: boolean } = {},
+  ): Promise<void> {
+    await this.#apis.workflows.restart(workflowId, options);
+  }
+
+  /** Stops tracking an instance, which continues to run. Returns whether it was tracked. */
+  deleteWorkflow(workflowId: string): boolean {
+    return this.#apis.workflows.forget(workflowId);
+  }
+  /** Stops tracking the instances that meet the criteria. Returns their number. */
+  deleteWorkflows(
+    criteria: WorkflowQueryCriteria & { readonly createdBefore?: Date } = {},
+  ): number {
+    return this.#apis.workflows.forgetAll(criteria);
+  }
+  /**
+   * After a binding was renamed: moves tracked instances from the old name to the new one. Returns
+   * their number.
+   */
+  migrateWorkflowBinding(before: string, after: string): number {
+    return this.#apis.workflows.rename(before, after);
+  }
+
+  // Fibers
+
+  /**
+   * Runs `f` as a recorded fiber. When its host ends meanwhile, the agent's next host calls
+   * `onFiberRecovered` with its last stash, within `keepAliveIntervalMs`. Writes made before are
+   * stored when `f` begins. Settles as `f` does. Rejects with `TypeError` without a name.
+   */
+  async runFiber<A>(name: string, f: FiberFunction<A>): Promise<A> {
+    return this.#apis.fibers.run(name, f);
+  }
+
+  /**
+   * Accepts a fiber, durable with this turn, and runs it after the turn. A call with the key or id
+   * of an earlier one resolves to that one's record. The record is kept after the fiber has ended,
+   * until `deleteFibers`. The result of `f` is dropped; its error is in the record. Rejects with
+   * `TypeError` without a name, and with an `Error` for a blank id or key, or for an id and a key
+   * of different fibers.
+   */
+  async startFiber(
+    name: string,
+    f: FiberFunction<unknown>,
+    options: StartFiberOptions = {},
+  ): Promise<StartFiberResult> {
+    return this.#apis.fibers.start(name, f, options);
+  }
+
+  /** The record of a fiber of `startFiber`; null without one. */
+  async inspectFiber(fiberId: string): Promise<FiberInspection | null> {
+    return this.#apis.fibers.inspect(fiberId);
+  }
+  /** The record of the fiber with this idempotency key; null without one. */
+  async inspectFiberByKey(idempotencyKey: string): Promise<FiberInspection | null> {
+    return this.#apis.fibers.inspectByKey(idempotencyKey);
+  }
+
+  /** Records of fibers of `startFiber`, newest first. */
+  async listFibers(options: ListFibersOptions = {}): Promise<FiberInspection[]> {
+    return this.#apis.fibers.list(options);
+  }
+
+  /**
+   * Aborts a fiber's `context.signal`; its record becomes `aborted` at once. Resolves to false when
+   * it had ended.
+   */
+  async cancelFiber(fiberId: string, reason?: string): Promise<boolean> {
+    return this.#apis.fibers.cancel(fiberId, reason);
+  }
+  /** `cancelFiber`, by idempotency key. Resolves to false without such a fiber too. */
+  async cancelFiberByKey(idempotencyKey: string, reason?: string): Promise<boolean> {
+    return this.#apis.fibers.cancelByKey(idempotencyKey, reason);
+  }
+
+  /** Sets the outcome of an interrupted fiber. Resolves to whether the fiber was interrupted. */
+  async resolveFiber(fiberId: string, result: FiberRecoveryResult): Promise<boolean> {
+    return this.#apis.fibers.resolve(fiberId, result);
+  }
+
+  /** Deletes records of ended fibers. Resolves to their number. */
+  async deleteFibers(options: DeleteFibersOptions = {}): Promise<number> {
+    return this.#apis.fibers.delete(options);
+  }
+
+  /**
+   * Replaces the stash of the fiber whose function makes this call. Throws `TypeError` for a value
+   * that is not JSON, and an `Error` outside of a fiber.
+   */
+  stash(data: unknown): void {
+    this.#apis.fibers.stash(data);
+  }
+
+  /** For the runtime: the alarm of running fibers (`Fibers`, rule 2). */
+  _checkFibers(): void {
+    this.#apis.fibers.check();
+  }
+
+  // Sub-agents
+
+  /** The sub-agents of this agent, each with its own state, SQL, schedules and sockets. */
+  get dynamicAgents(): DynamicAgents {
+    return this.#apis.subAgents;
+  }
+
+  /** The ancestors, root first; empty for a top-level agent. */
+  get parentPath(): ReadonlyArray<AgentPathStep> {
+    return this.#apis.subAgents.above;
+  }
+
+  /** The ancestors and this agent, root first: the argument of `buildAgentPath`. */
+  get selfPath(): ReadonlyArray<AgentPathStep> {
+    return this.#apis.subAgents.path;
+  }
+
+  /**
+   * A stub for the direct parent. Rejects for a top-level agent, and when the parent is of another
+   * class.
+   */
+  async parentAgent<A extends AnyAgent>(agentClass: SubAgentClass<A>): Promise<AgentStub<A>> {
+    return this.#apis.subAgents.parent(agentClass);
+  }
+
+  /** A stub for the sub-agent, which is created if needed: `dynamicAgents.get`. */
+  subAgent<A extends AnyAgent>(
+    agentClass: SubAgentClass<A>,
+    name: string,
+  ): Promise<SubAgentStub<A>> {
+    return this.dynamicAgents.get(agentClass, name);
+  }
+  /** Discards a sub-agent in memory: `dynamicAgents.abort`. */
+  abortSubAgent(agentClass: SubAgentClass, name: string, reason?: unknown): void {
+    this.dynamicAgents.abort(agentClass, name, reason);
+  }
+  /** Destroys a sub-agent with all that it has stored: `dynamicAgents.delete`. */
+  deleteSubAgent(agentClass: SubAgentClass, name: string): Promise<void> {
+    return this.dynamicAgents.delete(agentClass, name);
+  }
+  /** Whether the sub-agent exists: `dynamicAgents.has`. */
+  hasSubAgent(agentClass: SubAgentClass | string, name: string): boolean {
+    return this.dynamicAgents.has(agentClass, name);
+  }
+  /** The sub-agents, of one class or of all: `dynamicAgents.list`. */
+  listSubAgents(agentClass?: SubAgentClass | string): SubAgentInfo[] {
+    return this.dynamicAgents.list(agentClass);
+  }
+
+  get #apis(): AgentApis {
+    return this.#runtime.apis;
+  }
+
+  /**
+   * Resolves or rejects with what `f` returns or throws. A rejection that nothing handles fails the
+   * turn.
+   */
+  async #ask<A>(f: (apis: AgentApis) => A): Promise<A> {
+    try {
+      return f(this.#apis);
+    } catch (error) {
+      this.#runtime.rejects();
+      throw error;
+    }
   }
 }

@@ -4,6 +4,7 @@
  * error.
  */
 import type { LogShape } from "../telemetry/Log.ts";
+import { AgentHooks } from "./AgentHooks.ts";
 
 type Hook = (state: unknown, source: unknown) => unknown;
 const NAMES = ["onStateChanged", "onStateUpdate"] as const;
@@ -12,14 +13,14 @@ const NAMES = ["onStateChanged", "onStateUpdate"] as const;
 const warned = new WeakSet<object>();
 
 /**
- * Throws when a class between `agent` and `base` overrides both names. Warns once of the deprecated
- * one. Undefined: nobody listens.
+ * Throws when a subclass overrides both names. Warns once of the deprecated one. Undefined: nobody
+ * listens.
  */
-export function stateHookOf(agent: object, base: object, log: LogShape): Hook | undefined {
+export function stateHookOf(agent: object, log: LogShape): Hook | undefined {
   let nearest: (typeof NAMES)[number] | undefined;
   for (
     let prototype: unknown = Object.getPrototypeOf(agent);
-    typeof prototype === "object" && prototype !== null && prototype !== base;
+    typeof prototype === "object" && prototype !== null && prototype !== AgentHooks.prototype;
     prototype = Object.getPrototypeOf(prototype)
   ) {
     const own = NAMES.filter((name) => Object.hasOwn(prototype as object, name));

@@ -103,12 +103,6 @@ export interface DeleteFibersOptions {
 /** The agent's method that the alarm of its fibers calls (`Fibers`, rule 2). */
 export const FIBER_ALARM = "_checkFibers";
 
-/**
- * Where the runtime has an agent that starts look for interrupted fibers. A symbol: no call from
- * outside reaches it.
- */
-export const RECOVER_FIBERS: unique symbol = Symbol("agents.recoverFibers");
-
 /** Of `static options`; the reference's numbers. */
 export const FIBER_OPTIONS_DEFAULT = {
   keepAliveIntervalMs: 30_000,

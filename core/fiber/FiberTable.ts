@@ -7,7 +7,7 @@
  * over), `recoveries` (that have begun and not ended: hosts that may have died of them), `failures`
  * (of its recovery).
  */
-import type { AgentWork } from "../turn/AgentTurns.ts";
+import type { AgentWork } from "../turn/AgentWork.ts";
 import type { SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
 import type {

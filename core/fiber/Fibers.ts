@@ -10,10 +10,10 @@
  *    stashes it has what that one had stashed, and its metadata where it is given none. So a host's death there neither loses
  *    the work nor doubles it.
  *
- * Made by `AgentFibers`, which is the API.
+ * `FiberApi` reads the calls of `Agent`.
  */
 import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
-import type { AgentWork } from "../turn/AgentTurns.ts";
+import type { AgentWork } from "../turn/AgentWork.ts";
 import { messageOf } from "../errors/errors.ts";
 import type { LogShape } from "../telemetry/Log.ts";
 import {

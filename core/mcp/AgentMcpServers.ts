@@ -12,7 +12,8 @@ import { MCPClientManager } from "./MCPClientManager.ts";
 import type { McpClientsShape } from "./McpClients.ts";
 import type { OAuthProvider } from "./OAuthProvider.ts";
 import { MCP_TABLE, McpServerTable } from "./McpServerTable.ts";
-import type { AgentTurns, AgentWork } from "../turn/AgentTurns.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
+import type { AgentWork } from "../turn/AgentWork.ts";
 
 /** The agent that uses the servers. */
 export interface McpAgent extends AgentWork, Pick<AgentTurns, "database" | "discarded"> {

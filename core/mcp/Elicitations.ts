@@ -3,7 +3,7 @@
  * handlers that the agent has configured. A server that asks too much at a time is told that its
  * question was cancelled.
  */
-import type { AgentWork } from "../turn/AgentTurns.ts";
+import type { AgentWork } from "../turn/AgentWork.ts";
 import type { ElicitRequest, ElicitResult } from "./McpClients.ts";
 
 /** Questions of one server at a time. */

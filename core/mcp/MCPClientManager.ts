@@ -7,7 +7,7 @@
  * them, `oauthCallback` what comes back from an authorization.
  */
 import type { RetryOptions } from "../retry/RetryOptions.ts";
-import type { AgentWork } from "../turn/AgentTurns.ts";
+import type { AgentWork } from "../turn/AgentWork.ts";
 import type { AgentStorage } from "../database/AgentStorage.ts";
 import { aiTool, aiToolName, type AiToolSet } from "./aiTools.ts";
 import { Elicitations, type ElicitationHandlers } from "./Elicitations.ts";

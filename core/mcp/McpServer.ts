@@ -7,7 +7,7 @@
  * 3. All of it runs apart from the turn that asked, so that what it writes is written in its own name.
  * 4. What a server offers is sent to every client: more than `OFFER_CHARS_MAX` of it is refused whole.
  */
-import type { AgentWork } from "../turn/AgentTurns.ts";
+import type { AgentWork } from "../turn/AgentWork.ts";
 import { backoffMs, resolveRetry } from "../retry/retryPolicy.ts";
 import type { Elicitations } from "./Elicitations.ts";
 import { errorText } from "./errorText.ts";

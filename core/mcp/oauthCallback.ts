@@ -6,7 +6,7 @@
  *    changes nothing, and one that is seen twice is exchanged once.
  * 2. A callback whose state was used up by one that succeeded is told so: browsers repeat requests.
  */
-import type { AgentWork } from "../turn/AgentTurns.ts";
+import type { AgentWork } from "../turn/AgentWork.ts";
 import { errorText } from "./errorText.ts";
 import type { McpClientsShape } from "./McpClients.ts";
 import type { McpServer } from "./McpServer.ts";

@@ -22,13 +22,8 @@ import { runJob, type JobAgent } from "./runJob.ts";
 import type { CommitTriggers } from "../turn/CommitTriggers.ts";
 import { rowChanges } from "../journal/RowChanges.ts";
 import { HeldTriggers } from "./HeldTriggers.ts";
+import type { QueueOptions } from "./QueueOptions.ts";
 import { SparseSet } from "../collections/sparse.ts";
-
-export interface QueueOptions {
-  readonly retry?: RetryOptions;
-  /** The same id again replaces the item that waits, in its place. */
-  readonly id?: string;
-}
 
 export interface JobPorts {
   readonly inbox: Pick<InboxShape, "publish">;

@@ -13,8 +13,10 @@ import type { AgentId } from "../../schemas/Address.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
 import type { Agent } from "../agent/Agent.ts";
 import type { AgentStaticOptions } from "../agent/AgentStaticOptions.ts";
-import { AgentContext } from "../agent/AgentContext.ts";
+import { AgentApis } from "../agent/AgentApis.ts";
+import type { AgentContext } from "../agent/AgentContext.ts";
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
+import { RuntimeContext } from "../agent/RuntimeContext.ts";
 import type { Connection, ConnectionMessage } from "../connection/Connection.ts";
 import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
 import type { Observability } from "../telemetry/observability.ts";
@@ -46,7 +48,6 @@ import type { SignalLane } from "../workflow/SignalLane.ts";
 import { Suspects } from "../input/Suspects.ts";
 import type { CommitTriggers } from "../turn/CommitTriggers.ts";
 import { Turn, type StepScope } from "../turn/Turn.ts";
-import { AgentSteps } from "../step/AgentSteps.ts";
 import { StepWrites } from "../step/stepErrors.ts";
 import { SparseSet } from "../collections/sparse.ts";
 
@@ -74,9 +75,9 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   readonly #state: LiveState;
   readonly #gate = new ConcurrencyBlock();
   #destroying: Promise<void> | undefined;
+  #apis: AgentApis | undefined;
   #suspects: Suspects | undefined;
   #streams: ResponseStreams | undefined;
-  #steps: AgentSteps | undefined;
   readonly #sql = new AgentSql(this);
 
   constructor(parts: ActiveAgentParts<ActiveAgent>) {
@@ -93,7 +94,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     this.committer = parts.makeCommitter(this);
     this.lanes = new Lanes(this, parts);
     this.mcpServers = new AgentMcpServers(this, parts.mcp ?? NO_MCP);
-    this.ctx = new AgentContext(this);
+    this.ctx = new RuntimeContext(this);
   }
 
   /** Constructs the user's object and runs `onStart` (rule 1). Rejects with what they throw. */
@@ -112,15 +113,14 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     if (!this.committer.idle || this.discarded) await this.committer.flush(turn);
   }
 
+  get apis(): AgentApis {
+    return (this.#apis ??= new AgentApis(this));
+  }
   get suspects(): Suspects {
     return (this.#suspects ??= new Suspects(this, this.parts.unbegun));
   }
   get streams(): ResponseStreams {
     return (this.#streams ??= new ResponseStreams(this));
-  }
-
-  get steps(): AgentSteps {
-    return (this.#steps ??= new AgentSteps(this));
   }
 
   get options(): AgentStaticOptions {
@@ -228,8 +228,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     this.database.close();
   }
 
-  // AgentRuntime
-
   get scheduler(): Scheduler {
     return this.lanes.scheduler;
   }
@@ -241,6 +239,9 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
   get signals(): SignalLane {
     return this.lanes.signals;
+  }
+  get outgoing(): OutgoingLane {
+    return this.lanes.outgoing;
   }
   get leaving(): AbortSignal {
     return this.lanes.leaving.signal;
@@ -288,10 +289,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
   currentConnection(): Connection | undefined {
     return this.#current()?.connection;
-  }
-  currentUrl(): string | undefined {
-    const turn = this.#current();
-    return turn?.request?.url ?? turn?.connection?.uri;
   }
 
   async asTurn<A>(cause: Cause, f: () => Promise<A>): Promise<A> {
@@ -341,10 +338,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
       this.waitUntil(this.#destroying);
     }
     return this.#destroying;
-  }
-
-  sendWebhook(...args: Parameters<OutgoingLane["send"]>): string {
-    return this.lanes.outgoing.send(...args);
   }
 
   blockConcurrencyWhile<A>(f: () => Promise<A>): Promise<A> {

@@ -11,7 +11,7 @@
  * Part of `ActiveAgent`.
  */
 import { AgentDiscarded, messageOf } from "../errors/errors.ts";
-import { FIBER_ALARM, RECOVER_FIBERS } from "../fiber/Fiber.ts";
+import { FIBER_ALARM } from "../fiber/Fiber.ts";
 import type { InputHandle } from "../inbox/Inbox.ts";
 import { MAIL_KEYS, MailLane, type MailLaneParts } from "../outgoing/MailLane.ts";
 import {
@@ -29,7 +29,7 @@ import { mergeTriggers, type CommitTriggers } from "../turn/CommitTriggers.ts";
 /** The agent that the lanes belong to. */
 export interface LanesAgent extends Omit<OutgoingAgent, "options">, Omit<ScheduleAgent, "options"> {
   readonly options: OutgoingAgent["options"] & ScheduleAgent["options"];
-  readonly agent: { [RECOVER_FIBERS](): Promise<void> };
+  readonly apis: { readonly fibers: { recoverFirst(): Promise<void> } };
 }
 
 export interface LanesParts extends MailLaneParts, OutgoingLaneParts, SignalLaneParts {
@@ -82,7 +82,7 @@ export class Lanes {
 
   /** Before `onStart`, where an alarm says that there may be any. */
   async recoverFibers(): Promise<void> {
-    if (this.#scheduler?.isKnown(FIBER_ALARM)) await this.#agent.agent[RECOVER_FIBERS]();
+    if (this.#scheduler?.isKnown(FIBER_ALARM)) await this.#agent.apis.fibers.recoverFirst();
   }
 
   /** When the agent has started: what is due, and what waits, begins. */

@@ -7,7 +7,8 @@
  * hibernate. When the host hands the agent over, or dies, the caller's body breaks off.
  */
 import { readAhead, type PendingBody } from "../http/readAhead.ts";
-import type { AgentTurns, AgentWork } from "../turn/AgentTurns.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
+import type { AgentWork } from "../turn/AgentWork.ts";
 import type { Turn } from "../turn/Turn.ts";
 import { SparseMap } from "../collections/sparse.ts";
 

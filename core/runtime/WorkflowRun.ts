@@ -13,7 +13,8 @@
 import { agentId } from "../../schemas/Address.ts";
 import type { StartSignal, WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
 import { Agent } from "../agent/Agent.ts";
-import { runtimeOf, type AgentContext } from "../agent/AgentContext.ts";
+import type { AgentContext } from "../agent/AgentContext.ts";
+import { runtimeOf } from "../agent/RuntimeContext.ts";
 import { AgentNamespace, makeStub } from "../namespace/AgentNamespace.ts";
 import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import { RECEIVE } from "../input/runWorkflowSignal.ts";
@@ -65,7 +66,7 @@ export abstract class WorkflowRun extends Agent implements WorkflowCalls {
 
   // In, by signals
 
-  override async [RECEIVE](signal: WorkflowSignal): Promise<void> {
+  async [RECEIVE](signal: WorkflowSignal): Promise<void> {
     if (signal.kind === "start") return this.#start(signal);
     if (signal.kind === "event") return this.#takeEvent(signal.type, signal.payload, signal.time);
     this.#runtime.log.warn("a signal that no workflow instance takes is dropped", {

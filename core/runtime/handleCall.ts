@@ -13,7 +13,7 @@
  * wrote is stored.
  */
 import type { AgentCall, Call, CallReply } from "../../schemas/Call.ts";
-import { Agent } from "../agent/Agent.ts";
+import { changeFromClient } from "../agent/changeState.ts";
 import { checkTags, Connection } from "../connection/Connection.ts";
 import {
   AgentAborted,
@@ -248,7 +248,7 @@ async function receive(
  */
 function setStateFromClient(agent: ActiveAgent, state: unknown, connection: Connection): void {
   try {
-    Agent.changeFromClient(agent.agent, state, connection);
+    changeFromClient(agent.agent, agent, connection, state);
   } catch (error) {
     const refused = error instanceof ReadonlyConnection;
     if (!refused) agent.log.warn("a client's state update was rejected", { error: String(error) });

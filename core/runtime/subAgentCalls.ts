@@ -4,7 +4,6 @@
  * `core/subAgent/SubAgents`.
  */
 import type { Call, CallReply, HeaderPairs } from "../../schemas/Call.ts";
-import { FAMILY } from "../agent/AgentSubAgents.ts";
 import { encodeError } from "../call/remoteError.ts";
 import {
   namesSubAgent,
@@ -26,7 +25,7 @@ export async function passToSubAgent(
   body: Uint8Array,
 ): Promise<CallAnswer | undefined> {
   if (!namesSubAgent(call.url)) return undefined;
-  const { knownClasses } = agent.agent[FAMILY];
+  const { knownClasses } = agent.apis.subAgents;
   const match = parseSubAgentPath(call.url, { knownClasses });
   if (match === null) return undefined;
   return answerRequest(agent, call, body, async (request) => {
@@ -42,7 +41,7 @@ async function forwarded(
   { childClass, childName, remainingPath }: SubAgentPathMatch,
   { request, instead = request }: { readonly request: Request; readonly instead?: Request | void },
 ): Promise<CallAnswer> {
-  const id = agent.agent[FAMILY].add(childClass, childName);
+  const id = agent.apis.subAgents.add(childClass, childName);
   const url = new URL(instead.url);
   url.pathname = remainingPath;
   const reply = { kind: "forward", agent: [id.class, id.name], url: url.href } as const;
@@ -62,8 +61,8 @@ export async function runChildCall(
   const turn = agent.newTurn({ kind: "rpc", type: "subAgent", time: agent.time.nowMs() });
   try {
     await agent.run(turn, () => {
-      if (op === "forget") agent.agent[FAMILY].forget(className, name);
-      else agent.agent[FAMILY].add(className, name);
+      if (op === "forget") agent.apis.subAgents.forget(className, name);
+      else agent.apis.subAgents.add(className, name);
     });
     return { kind: "result" };
   } catch (error) {
@@ -75,13 +74,13 @@ export async function runChildCall(
 export async function runEnd(agent: ActiveAgent): Promise<CallReply> {
   const turn = agent.newTurn({ kind: "rpc", type: "destroy", time: agent.time.nowMs() });
   agent.sockets.farewell = DELETED;
-  await agent.run(turn, () => agent.agent[FAMILY].end(() => agent.destroy(), { isDeleted: true }));
+  await agent.run(turn, () => agent.apis.subAgents.end(() => agent.destroy(), { isDeleted: true }));
   return { kind: "result" };
 }
 
 /** Of its parent. One that is not in memory has nothing to lose. */
 export function abortFamily(agent: ActiveAgent | undefined, reason: string): CallAnswer {
-  agent?.agent[FAMILY].abortAll(reason);
+  agent?.apis.subAgents.abortAll(reason);
   agent?.abort(reason);
   if (agent !== undefined) interruptCalls(agent);
   return { reply: { kind: "taken" } };

@@ -26,6 +26,16 @@ export interface Schedule<T = unknown> {
   readonly intervalSeconds?: number;
 }
 
+/** A filter of schedules: those that meet all given criteria. */
+export interface ScheduleCriteria {
+  /** The schedule's id. */
+  readonly id?: string;
+  /** The kind of schedule. */
+  readonly type?: ScheduleType;
+  /** The next due time, both ends included. */
+  readonly timeRange?: { readonly start?: Date; readonly end?: Date };
+}
+
 export interface ScheduleSettings<T = unknown> {
   readonly payload?: T;
   readonly retry?: RetryOptions;

@@ -21,13 +21,8 @@ import { assertWireValue } from "../call/wireValue.ts";
 import { backoffMs } from "../retry/retryPolicy.ts";
 import { isNonRetryable } from "../workflow/stepFacts.ts";
 import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
-import {
-  checkStepName,
-  resolveStepOptions,
-  type ResolvedStepOptions,
-  type Step,
-  type StepOptions,
-} from "./Step.ts";
+import type { Step, StepOptions } from "./Step.ts";
+import { checkStepName, resolveStepOptions, type ResolvedStepOptions } from "./stepOptions.ts";
 import { StepNotDurable, StepTimedOut, StepTooLarge, StepWrites } from "./stepErrors.ts";
 import { stepKey } from "./stepKey.ts";
 

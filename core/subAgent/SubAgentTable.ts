@@ -2,7 +2,7 @@
  * `cf_agents_sub_agents`: an agent's sub-agents, in the order in which they were first asked for. A
  * table of the agent's own database, which users may read. Made with the first row.
  */
-import type { AgentWork } from "../turn/AgentTurns.ts";
+import type { AgentWork } from "../turn/AgentWork.ts";
 import { tableExists } from "../database/tableExists.ts";
 
 export interface SubAgentInfo {

@@ -11,14 +11,14 @@
  * 4. One that destroys itself tells its parent afterwards. If that is lost the parent lists one
  *    that has nothing; the next use is a fresh one, as it would be anyway.
  *
- * Made when first used, by `AgentSubAgents`.
+ * Made when first used, by `AgentApis`.
  */
 import { camelCaseToKebabCase, InvalidAddress, type AgentId } from "../../schemas/Address.ts";
 import { agentPath, idOfPath, type AgentPathStep } from "../../schemas/AgentPath.ts";
 import type { Call } from "../../schemas/Call.ts";
 import { AgentNamespace, makeStub } from "../namespace/AgentNamespace.ts";
 import type { AgentStub } from "../namespace/AgentStub.ts";
-import type { AgentWork } from "../turn/AgentTurns.ts";
+import type { AgentWork } from "../turn/AgentWork.ts";
 import { messageOf } from "../errors/errors.ts";
 import { decodeError } from "../call/remoteError.ts";
 import { SUB_PREFIX } from "../namespace/subAgentPaths.ts";

@@ -1,25 +1,21 @@
 /**
- * Two views of an agent in memory, for the code below the runtime. `ActiveAgent` implements both. A
- * class that needs its agent declares the members that it uses, most of them picked from here, so
- * that only `core/runtime` knows the whole agent.
- *
- * `AgentTurns` is for code that runs turns: the mailbox, jobs, schedules. `AgentWork` is for code
- * that runs inside turns: the agent's API, fibers, workflows, MCP servers, sub-agents.
+ * An agent in memory, for code that runs turns: the mailbox, jobs, schedules. `AgentWork` is the
+ * view for code that runs inside turns. `ActiveAgent` implements both. A class that needs its agent
+ * declares the members that it uses, most of them picked from these two, so that only
+ * `core/runtime` knows the whole agent.
  */
-import type { AgentId } from "../../schemas/Address.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
 import type { Connection } from "../connection/Connection.ts";
-import type { AgentDatabase, SqlResult, SqlValue } from "../database/Databases.ts";
+import type { AgentDatabase } from "../database/Databases.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
-import type { LogShape } from "../telemetry/Log.ts";
-import type { TimeShape } from "../time/Time.ts";
+import type { AgentWork } from "./AgentWork.ts";
 import type { Committer } from "./Committer.ts";
 import type { Turn } from "./Turn.ts";
 
-export interface AgentTurns {
-  readonly id: AgentId;
-  readonly time: TimeShape;
-  readonly log: LogShape;
+export interface AgentTurns extends Pick<
+  AgentWork,
+  "id" | "time" | "log" | "abort" | "waitUntil" | "emit"
+> {
   /** What the journal says of the agent. */
   readonly image: AgentImage;
   readonly database: AgentDatabase;
@@ -45,37 +41,4 @@ export interface AgentTurns {
   assertMayWrite(): void;
   /** The running turn wrote, other than by the agent's own SQL: the next commit takes it. */
   touch(): void;
-  /** Drops the agent from memory without committing what is pending. */
-  abort(reason: string): void;
-  /** Keeps the agent in memory until the promise settles; a rejection is logged. */
-  waitUntil(promise: Promise<unknown>): void;
-  /** Sends an observability event. */
-  emit(type: string, payload: Readonly<Record<string, unknown>>): void;
-}
-
-export interface AgentWork extends Pick<
-  AgentTurns,
-  "id" | "time" | "log" | "abort" | "waitUntil" | "emit"
-> {
-  /**
-   * Records the write and runs it. Throws SQLite's own error. `isLimited`: the SQL is the user's,
-   * and `WriteLimits` may refuse it.
-   */
-  query(sql: string, params: ReadonlyArray<SqlValue | boolean>, isLimited?: boolean): SqlResult;
-  /** Runs `f` in one transaction. When `f` throws, its SQL is undone and the error is rethrown. */
-  transaction<A>(f: () => A): A;
-  /** Runs `f` once everything written so far is stored; its failure goes to `onError`. */
-  afterCommit(f: () => unknown): void;
-  /** Resolves when everything written so far is stored. */
-  flush(): Promise<void>;
-  /** The cause of the running turn, where that is a turn of this agent. */
-  currentCause(): Cause | undefined;
-  /** Runs `f` apart from the running turn: its writes, then and later, belong to no input. */
-  inBackground<A>(f: () => A, cause?: Cause): A;
-  /** Runs `f` as a turn of its own, which is no durable input. Settles as `f` does. */
-  asTurn<A>(cause: Cause, f: () => Promise<A>): Promise<A>;
-  /** Fires when the agent leaves memory. */
-  readonly leaving: AbortSignal;
-  /** Keeps the agent from hibernating until the returned function is called. */
-  keepAlive(): () => void;
 }

@@ -14,7 +14,7 @@
  * 6. A wake that is spent before its time is over is armed again: who looks at the clock after it may be another
  *    host, or the same one after its clock was put back.
  */
-import type { AgentWork } from "../turn/AgentTurns.ts";
+import type { AgentWork } from "../turn/AgentWork.ts";
 import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
 import {
   describeThrown,

@@ -2,7 +2,7 @@
  * The records of one workflow instance, in its own SQLite: the run, its steps, the events that wait
  * for it. Written by `Execution` and `WorkflowRun` only; replaying `run` reads nothing else.
  */
-import type { AgentWork } from "../turn/AgentTurns.ts";
+import type { AgentWork } from "../turn/AgentWork.ts";
 import type { SqlValue } from "../database/Databases.ts";
 import type { StoredError } from "./errors.ts";
 

@@ -2,11 +2,23 @@
  * `cf_agents_workflows`: the workflows that an agent has started, as far as it knows (`protocol.md`
  * §7). A table of the agent's own database, which users may read. Made with the first row.
  */
-import type { AgentWork } from "../turn/AgentTurns.ts";
+import type { AgentWork } from "../turn/AgentWork.ts";
 import type { SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
 import type { WorkflowStatus } from "./RunTable.ts";
 
+export interface RunWorkflowOptions {
+  /** Id of the instance, unique within the workflow. Default: `wf_` and a random id. */
+  readonly id?: string;
+  /** JSON that `getWorkflow` and `getWorkflows` return with the instance. Default: none. */
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  /** Accepted and ignored: an instance knows its agent. */
+  readonly agentBinding?: string;
+  /** Accepted and ignored: instances are kept until they are destroyed. */
+  readonly retention?: unknown;
+}
+
+/** A tracked instance, as its agent knows it. */
 export interface WorkflowInfo {
   readonly id: string;
   readonly workflowId: string;

@@ -2,13 +2,15 @@
  * The package's entry `agents`: all that a module of agents imports. It does not contain the
  * runtime, which passes itself to each agent as `ctx`.
  */
-export { Agent, type ConnectionContext, type StateSource } from "../../core/agent/Agent.ts";
+export { Agent } from "../../core/agent/Agent.ts";
+export type { ConnectionContext, StateSource } from "../../core/agent/AgentHooks.ts";
 export {
   AGENT_STATIC_OPTIONS_DEFAULT as DEFAULT_AGENT_STATIC_OPTIONS,
   type AgentStaticOptions,
 } from "../../core/agent/AgentStaticOptions.ts";
 export type { RetryOptions } from "../../core/retry/RetryOptions.ts";
-export { AgentContext } from "../../core/agent/AgentContext.ts";
+export type { RetryCallOptions } from "../../core/retry/retryCall.ts";
+export type { AgentContext } from "../../core/agent/AgentContext.ts";
 export {
   AgentStorage,
   SqlCursor,
@@ -27,7 +29,6 @@ export {
 } from "../../core/namespace/AgentNamespace.ts";
 export type { AgentInstanceId as AgentNamespaceId } from "../../core/namespace/instanceId.ts";
 export type { AgentStub } from "../../core/namespace/AgentStub.ts";
-export type { RetryCallOptions, ScheduleCriteria } from "../../core/agent/AgentJobs.ts";
 export { callable, type CallableMetadata } from "../../core/agent/callable.ts";
 export { Connection, type ConnectionMessage } from "../../core/connection/Connection.ts";
 export {
@@ -63,7 +64,7 @@ export {
 export type { AgentEmail, RawEmail } from "../../core/mail/AgentEmail.ts";
 export { EmailFailed, EmailRefused, type SentEmail } from "../../core/mail/EmailBinding.ts";
 export type { ReplyOptions } from "../../core/mail/composeReply.ts";
-export type { SendEmailOptions, SendsEmail } from "../../core/agent/AgentMail.ts";
+export type { SendEmailOptions, SendsEmail } from "../../core/mail/SendEmailOptions.ts";
 export {
   OutgoingWebhookFailed,
   OutgoingWebhookRefused,
@@ -74,7 +75,7 @@ export type { MCPClientManager } from "../../core/mcp/MCPClientManager.ts";
 export type { McpServersState } from "../../core/mcp/McpOffers.ts";
 export { normalizeServerId } from "../../core/mcp/normalizeServerId.ts";
 export { StoredOAuthProvider, type OAuthProvider } from "../../core/mcp/OAuthProvider.ts";
-export type { AddMcpServerOptions, AddMcpServerResult } from "../../core/agent/AgentMcp.ts";
+export type { AddMcpServerOptions, AddMcpServerResult } from "../../core/mcp/AddMcpServer.ts";
 export type {
   DeleteFibersOptions,
   FiberContext,
@@ -99,16 +100,18 @@ export {
 } from "../../core/namespace/subAgentPaths.ts";
 export { getSubAgentByName, routeSubAgentRequest } from "../../core/subAgent/subAgentRequests.ts";
 export type { AgentPathStep } from "../../schemas/AgentPath.ts";
+export type { QueueOptions } from "../../core/queue/QueueOptions.ts";
 export type { QueueItem } from "../../core/queue/QueueTable.ts";
 export type { NaturalSchedule } from "../../core/schedule/naturalSchedule.ts";
 export type {
   Misfire,
   Schedule,
+  ScheduleCriteria,
   ScheduleOptions,
   ScheduleSettings,
   ScheduleType,
 } from "../../core/schedule/Schedule.ts";
 export { AgentUnreachable } from "../../core/call/CallClient.ts";
 export { camelCaseToKebabCase, InvalidAddress } from "../../schemas/Address.ts";
-export { getCurrentAgent, type CurrentAgent } from "../node/AsyncAmbient.ts";
+export { getCurrentAgent, type CurrentAgent } from "../node/getCurrentAgent.ts";
 export type { CurrentWebhook } from "../../core/input/webhookOf.ts";

@@ -1,7 +1,7 @@
 /**
  * Reads a module's secrets and settings: the process's environment and the `.env` files beside the
- * module and in the working folder. Only reads files: the process's own environment is not changed.
- * The command line calls it; the result feeds verifiers (`secret: "NAME"`) and agents (`this.env`).
+ * module and in the working folder. The command line calls it; the result feeds verifiers
+ * (`secret: "NAME"`), agents (`this.env`), and the environment of the process that runs the module.
  */
 import { readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -34,12 +34,14 @@ export interface EnvOptions {
   readonly processEnv?: Readonly<Record<string, string | undefined>>;
   /** Files weaker than every other source, e.g. the secrets that `agents dev` generates. */
   readonly fallbackFiles?: ReadonlyArray<string>;
+  /** A folder whose files are weaker than those beside the module. Absent: none. */
+  readonly folder?: string | undefined;
 }
 
 /** Missing files are skipped. Throws `EnvFileUnreadable`. */
 export function loadEnv(options: EnvOptions = {}): LoadedEnv {
   const cwd = resolve(options.cwd ?? process.cwd());
-  const folders = [cwd];
+  const folders = options.folder === undefined ? [cwd] : [cwd, options.folder];
   if (options.module !== undefined) folders.push(dirname(resolve(cwd, options.module)));
   const candidates = [
     ...(options.fallbackFiles ?? []),
@@ -84,6 +86,14 @@ const LINE = new RegExp(
     .join(""),
   "gm",
 );
+
+/**
+ * Sets the names that the process's environment lacks, so that a module and its libraries find in
+ * `process.env` what `this.env` has. What is set already is stronger than any file.
+ */
+export function fillProcessEnv(env: Readonly<Record<string, string>>): void {
+  for (const [name, value] of Object.entries(env)) process.env[name] ??= value;
+}
 
 function readIfThere(file: string): string | undefined {
   try {

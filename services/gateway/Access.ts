@@ -100,7 +100,7 @@ export class Access {
     const { env, signed } = this.module();
     const route = matchAgentPath(new URL(request.url).pathname, env);
     if (route === undefined || route === "unknown") return routeAgentRequest(request, env);
-    const { className } = route;
+    const { className } = route.namespace; // a class may be bound under several names
     const closed = signed.has(className) ? className : signedBelow(signed, request.url);
     const upgrade = isUpgrade(request);
     if (closed !== undefined && !upgrade) {

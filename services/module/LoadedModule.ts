@@ -8,6 +8,7 @@ import * as Data from "effect/Data";
 import type { FetchContext } from "../../core/namespace/routeAgentRequest.ts";
 import type { EmailEntry } from "../../core/mail/EmailRoute.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
+import type { WranglerConfig } from "../wrangler/WranglerConfig.ts";
 
 /** An agent class: any constructor that carries the mark `AGENT_MARK`. */
 export type AgentConstructor = (abstract new (...args: never[]) => object) & {
@@ -55,6 +56,8 @@ export interface LoadedModule {
   /** Declared mail routes. Empty where `email` is a function or absent. */
   readonly emailRoutes: ReadonlyArray<EmailEntry>;
   readonly email?: (message: unknown, env: ModuleEnv, context: ModuleContext) => unknown;
+  /** The configuration file of the reference's platform beside the module, if there is one. */
+  readonly wrangler?: WranglerConfig | undefined;
 }
 
 /**

@@ -3,21 +3,26 @@
  * agent class. A class is bound under its own name and under its name in capitals (`REPO_AGENT`),
  * which modules written for the reference use. The second binding is not enumerable, so that
  * routing sees each class once. Where the process can send mail, the binding `EMAIL` sends it. A
- * workflow class has a binding of another kind under the same names; routing does not reach it.
+ * workflow class has a binding of another kind under the same names; routing does not reach it. A
+ * configuration file beside the module may give further names to all of these, by which routing
+ * reaches a class, too, and bind the module's files.
  */
 import { AgentNamespace, type CallClientSource } from "../../core/namespace/AgentNamespace.ts";
 import type { EmailBinding } from "../../core/mail/EmailBinding.ts";
 import type { MailDrop } from "../../core/mail/mailDrop.ts";
 import { WorkflowBinding } from "../../core/workflow/WorkflowBinding.ts";
 import { isWorkflowActor } from "../../core/runtime/WorkflowRun.ts";
+import { Assets } from "../wrangler/Assets.ts";
+import type { WranglerConfig } from "../wrangler/WranglerConfig.ts";
 
 export function bindEnv(
   variables: Readonly<Record<string, unknown>>,
   agents: Iterable<string> | ReadonlyMap<string, unknown>,
   calls: CallClientSource,
   mail?: { readonly drop: MailDrop; readonly binding: EmailBinding },
+  wrangler?: Pick<WranglerConfig, "vars" | "bindings" | "mailBindings" | "assets">,
 ): Readonly<Record<string, unknown>> {
-  const env: Record<string, unknown> = { ...variables };
+  const env: Record<string, unknown> = { ...wrangler?.vars, ...variables };
   const classes = agents instanceof Map ? agents : undefined;
   for (const className of (classes?.keys() ?? agents) as Iterable<string>) {
     const namespace = isWorkflowActor(classes?.get(className))
@@ -28,7 +33,14 @@ export function bindEnv(
     if (!(capitals in env)) Object.defineProperty(env, capitals, { value: namespace });
   }
   // A variable of that name belongs to the user, whatever its value.
-  if (mail !== undefined && !("EMAIL" in env))
-    Object.defineProperty(env, "EMAIL", { value: mail.binding });
+  const bind = (name: string, value: unknown): void => {
+    if (!(name in env)) Object.defineProperty(env, name, { value });
+  };
+  if (mail !== undefined)
+    for (const name of ["EMAIL", ...(wrangler?.mailBindings ?? [])]) bind(name, mail.binding);
+  for (const [name, className] of wrangler?.bindings ?? [])
+    if (className in env && !(name in env)) env[name] = env[className];
+  if (wrangler?.assets?.binding !== undefined)
+    bind(wrangler.assets.binding, new Assets(wrangler.assets));
   return env;
 }

@@ -1,17 +1,19 @@
 /**
  * What the gateway takes from a module: the routes, the classes that only webhooks may reach, and
- * the module's own routing.
+ * the module's own routing, with its static files in front of it.
  */
 import type { AgentStaticOptions } from "../../core/agent/AgentStaticOptions.ts";
 import { RouteTable } from "../../core/webhook/RouteTable.ts";
 import { signedClasses } from "../../core/webhook/WebhookRoute.ts";
+import { Assets } from "../wrangler/Assets.ts";
 import type { LoadedModule, ModuleEnv } from "./LoadedModule.ts";
 
 export function gatewayModule(
-  module: Pick<LoadedModule, "agents" | "webhooks" | "fetch" | "allowedOrigins">,
+  module: Pick<LoadedModule, "agents" | "webhooks" | "fetch" | "allowedOrigins" | "wrangler">,
   env: ModuleEnv,
 ) {
-  const { agents, webhooks, fetch, allowedOrigins } = module;
+  const { agents, webhooks, allowedOrigins } = module;
+  const fetch = fetchOf(module);
   const isOpen = (className: string): boolean =>
     (agents.get(className) as { readonly options?: AgentStaticOptions } | undefined)?.options
       ?.http === "open";
@@ -22,4 +24,18 @@ export function gatewayModule(
     env,
     ...(fetch === undefined ? {} : { fetch }),
   };
+}
+
+/** The module's `fetch`, else the default routing, behind the files of `assets`. */
+function fetchOf({
+  fetch,
+  wrangler,
+}: Pick<LoadedModule, "fetch" | "wrangler">): LoadedModule["fetch"] {
+  if (wrangler?.assets === undefined) return fetch;
+  const assets = new Assets(wrangler.assets);
+  return async (request, env, context) =>
+    (await assets.before(request)) ??
+    (fetch === undefined
+      ? ((await context.routeAgentRequest(request)) ?? new Response("Not found", { status: 404 }))
+      : fetch(request, env, context));
 }

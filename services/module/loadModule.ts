@@ -8,7 +8,7 @@
  */
 import { existsSync, statSync } from "node:fs";
 import * as nodeModule from "node:module";
-import { resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { MessageChannel, type MessagePort } from "node:worker_threads";
 import { register as registerTsx } from "tsx/esm/api";
@@ -22,7 +22,9 @@ import {
   type HookOptions,
   type SynchronousHooks,
 } from "./moduleHooks.ts";
-import { readModule } from "./readModule.ts";
+import { agentClassOf, readModule } from "./readModule.ts";
+import { readWrangler, WranglerUnreadable } from "../wrangler/readWrangler.ts";
+import type { WranglerConfig } from "../wrangler/WranglerConfig.ts";
 
 /** `path` is absolute or relative to the working directory. Rejects with `ModuleError`. */
 export async function loadModule(path: string): Promise<LoadedModule> {
@@ -39,6 +41,7 @@ export async function loadModule(path: string): Promise<LoadedModule> {
       files: [file],
       message: `${file} is a folder. Give the module itself, for example ${path.replace(/\/$/, "")}/server.ts`,
     });
+  const wrangler = wranglerOf(file);
   loader ??= startLoader();
   const { load, exports, files, error } = await loader.import(file);
   if (error !== undefined) {
@@ -53,7 +56,41 @@ export async function loadModule(path: string): Promise<LoadedModule> {
       cause: error,
     });
   }
-  return readModule(exports, file, files);
+  const watched = wrangler === undefined ? files : [...files, wrangler.file];
+  const read = readModule(exports, file, watched);
+  return { ...read, wrangler: wrangler && withClassNames(wrangler, exports, read.agents) };
+}
+
+/** A binding names an export; its class may have another name. */
+function withClassNames(
+  wrangler: WranglerConfig,
+  exports: Readonly<Record<string, unknown>>,
+  agents: LoadedModule["agents"],
+): WranglerConfig {
+  const names = new Map([...agents].map(([name, agent]) => [agent, name]));
+  const nameOf = (exported: string): string => {
+    const agent = agentClassOf(exports[exported]);
+    return (agent && names.get(agent)) ?? exported;
+  };
+  const bindings = [...wrangler.bindings].map(
+    ([name, exported]) => [name, nameOf(exported)] as const,
+  );
+  return { ...wrangler, bindings: new Map(bindings) };
+}
+
+/** Throws `ModuleError`: the file is part of what the module says of itself. */
+function wranglerOf(file: string): WranglerConfig | undefined {
+  try {
+    return readWrangler(dirname(file));
+  } catch (error) {
+    if (!(error instanceof WranglerUnreadable)) throw error;
+    throw new ModuleError({
+      file,
+      files: [file, error.file],
+      message: error.message,
+      cause: error,
+    });
+  }
 }
 
 interface Imported {

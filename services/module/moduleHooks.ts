@@ -12,6 +12,7 @@
  * 3. Each such file is reported to the main thread: these are the files to watch.
  * 4. All of them are ES modules that tsx transforms, whatever a `package.json` says or lacks. A
  *    syntax error therefore names its file and line, and standard decorators work.
+ * 5. A text file (`TEXT`) is a module whose default export is its text.
  */
 import type {
   InitializeHook,
@@ -22,6 +23,7 @@ import type {
   LoadHookContext,
   ResolveHookContext,
 } from "node:module";
+import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { MessagePort } from "node:worker_threads";
 
@@ -44,6 +46,8 @@ export type HookMessage =
 const LOAD = /[?&]agents-load=(\d+)/;
 const PACKAGE = /^agents(?:\/|$)/;
 const SOURCE = /\.(?:[cm]?ts|tsx|jsx|m?js)$/;
+/** Files that are imported as text, as builds for the reference's platform do. */
+const TEXT = /\.(?:txt|html|svg|sql|md)$/;
 /** What tsx appends to the URL of a file that it takes for CommonJS. */
 const TSX_MARKS = /(?:%3Ftsx-[^?]*)?(?:\?.*)?$/;
 
@@ -74,7 +78,7 @@ export const resolve: ResolveHook = async (specifier, context, next) => {
 
 export const load: LoadHook = (url, context, next) => {
   note(url);
-  return next(url, context);
+  return textModule(url) ?? next(url, context);
 };
 
 /** What `registerHooks` takes; the types of Node 20 don't declare it. */
@@ -107,7 +111,7 @@ export function synchronousHooks(given: HookOptions, reported: typeof report): S
     },
     load: (url, context, next) => {
       note(url);
-      return next(url, context);
+      return textModule(url) ?? next(url, context);
     },
   };
 }
@@ -147,13 +151,22 @@ function settle(resolved: ResolveFnOutput, { own, parentUrl }: Question): Resolv
   const number = LOAD.exec(parentUrl ?? "")?.[1];
   if (own || number === undefined || !resolved.url.startsWith("file:")) return resolved;
   const bare = resolved.url.replace(TSX_MARKS, "");
-  if (bare.includes("/node_modules/") || !SOURCE.test(bare)) return resolved;
-  return { ...resolved, ...tagged(bare, number) };
+  if (bare.includes("/node_modules/")) return resolved;
+  if (TEXT.test(bare)) return { ...resolved, url: `${bare}?agents-load=${number}` };
+  return SOURCE.test(bare) ? { ...resolved, ...tagged(bare, number) } : resolved;
 }
 
 function note(url: string): void {
   const number = LOAD.exec(url)?.[1];
   if (number !== undefined) report(url.replace(TSX_MARKS, ""), Number(number));
+}
+
+/** Undefined for a file that is not text. */
+function textModule(url: string): LoadFnOutput | undefined {
+  const bare = url.replace(TSX_MARKS, "");
+  if (!LOAD.test(url) || !TEXT.test(bare)) return undefined;
+  const source = `export default ${JSON.stringify(readFileSync(fileURLToPath(bare), "utf8"))};`;
+  return { format: "module", source, shortCircuit: true };
 }
 
 /**

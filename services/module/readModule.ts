@@ -33,6 +33,8 @@ export function readModule(
   };
   const agents = readAgents(exports, refuse);
   const main = readDefault(exports["default"], refuse);
+  if (agents.size === 0 && main["fetch"] === undefined && main["email"] === undefined)
+    refuse(`no agent class is exported. Export at least one:\n\n  ${EXAMPLE}\n`);
   const webhooks = readWebhooks(main["webhooks"], agents, refuse);
   return {
     file,
@@ -48,6 +50,10 @@ export function readModule(
 
 type Refuse = (message: string) => never;
 
+/**
+ * By class name. Classes that have no name, or share one as those of a factory do, have the name of
+ * their export.
+ */
 function readAgents(
   exports: Readonly<Record<string, unknown>>,
   refuse: Refuse,
@@ -56,23 +62,29 @@ function readAgents(
     refuse(
       `the default export is the agent class ${exports["default"].name}. Export it by its name; the default export holds { webhooks, fetch, email }`,
     );
-  const agents = new Map<string, AgentConstructor>();
+  const classes = new Map<AgentConstructor, string>();
   for (const [name, exported] of Object.entries(exports)) {
-    const value = isWorkflowClass(exported) ? actorOf(exported) : exported;
-    if (!isAgentClass(value)) continue;
-    if (value.name === "")
-      refuse(`the agent class exported as "${name}" has no name of its own. Write class ${name} …`);
-    const other = agents.get(value.name);
-    if (other !== undefined && other !== value)
-      refuse(
-        `two agent classes are named ${value.name}. The name is part of every address: rename one of them`,
-      );
-    checkOptions(value, refuse);
-    agents.set(value.name, value);
+    const value = agentClassOf(exported);
+    if (value !== undefined && !classes.has(value)) classes.set(value, name);
   }
-  if (agents.size === 0)
-    refuse(`no agent class is exported. Export at least one:\n\n  ${EXAMPLE}\n`);
+  const agents = new Map<string, AgentConstructor>();
+  for (const [value, exportName] of classes) {
+    checkOptions(value, refuse);
+    const isShared = [...classes.keys()].some((c) => c !== value && c.name === value.name);
+    const name = value.name === "" || isShared ? exportName : value.name;
+    if (agents.has(name))
+      refuse(
+        `two agent classes are named ${name}. The name is part of every address: rename one of them`,
+      );
+    agents.set(name, value);
+  }
   return agents;
+}
+
+/** The class behind an export: an agent class, or what runs a workflow class; else undefined. */
+export function agentClassOf(exported: unknown): AgentConstructor | undefined {
+  const value = isWorkflowClass(exported) ? actorOf(exported) : exported;
+  return isAgentClass(value) ? value : undefined;
 }
 
 /** A misspelt word must not pass for a setting that opens or closes something. */

@@ -1,12 +1,8 @@
-/** The ambient-context port on AsyncLocalStorage, and `getCurrentAgent()`, which reads it. */
+/** The ambient-context port on AsyncLocalStorage. `getCurrentAgent` reads it for users. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import * as Layer from "effect/Layer";
 import { Ambient, type AmbientShape } from "../../core/turn/Ambient.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
-import type { Agent } from "../../core/agent/Agent.ts";
-import type { Connection } from "../../core/connection/Connection.ts";
-import type { AgentEmail } from "../../core/mail/AgentEmail.ts";
-import { webhookOf, type CurrentWebhook } from "../../core/input/webhookOf.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 
 // One store per process, because user code asks for the current agent without a handle.
@@ -27,31 +23,3 @@ export const callingAgent = (): ActiveAgent | undefined => {
   const owner = storage.getStore()?.owner;
   return owner instanceof ActiveAgent ? owner : undefined;
 };
-
-/** The agent whose code is running, and what it runs for. */
-export interface CurrentAgent<A = Agent<unknown>> {
-  readonly agent: A | undefined;
-  readonly connection: Connection | undefined;
-  readonly request: Request | undefined;
-  readonly email: AgentEmail | undefined;
-  /** Set in the turn of a webhook only. */
-  readonly webhook: CurrentWebhook | undefined;
-  /**
-   * Number of this run of a durable input, from 1. Above 1, an earlier run failed or its host died.
-   */
-  readonly attempt: number;
-}
-
-/** Outside of a turn every field is undefined, and `attempt` is 1. The type `A` is not checked. */
-export function getCurrentAgent<A extends object = Agent<unknown>>(): CurrentAgent<A> {
-  const turn = storage.getStore();
-  return {
-    // Not checked: the caller wrote the class whose code is running.
-    agent: callingAgent()?.agent as object as A | undefined,
-    connection: turn?.connection,
-    request: turn?.request,
-    email: turn?.email,
-    webhook: turn === undefined ? undefined : webhookOf(turn.cause),
-    attempt: turn?.cause.attempt ?? 1,
-  };
-}

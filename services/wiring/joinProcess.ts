@@ -288,7 +288,7 @@ function codeOf(
   mailing: Effect.Success<typeof mailOfEnv>,
 ) {
   const gated = gatedCalls(calls);
-  const env = bindEnv(variables, module.agents, () => gated, mailing);
+  const env = bindEnv(variables, module.agents, () => gated, mailing, module.wrangler);
   return {
     // The mark on a class shows that it is a subclass of `Agent`: `readModule` has checked it.
     host: { agents: module.agents as ReadonlyMap<string, AgentClassType>, env },

@@ -27,15 +27,15 @@ export type { WorkflowBinding, WorkflowInstance } from "../../core/workflow/Work
 export type { InstanceStatus } from "../../core/workflow/WorkflowCalls.ts";
 export type { WorkflowStatus } from "../../core/workflow/RunTable.ts";
 export type {
+  RunWorkflowOptions,
   WorkflowInfo,
   WorkflowPage,
   WorkflowQueryCriteria,
 } from "../../core/workflow/WorkflowTable.ts";
 export type {
-  RunWorkflowOptions,
   WorkflowCallback,
   WorkflowCompleteCallback,
   WorkflowErrorCallback,
   WorkflowEventCallback,
   WorkflowProgressCallback,
-} from "../../core/agent/AgentWorkflows.ts";
+} from "../../core/workflow/WorkflowCallback.ts";

@@ -49,6 +49,20 @@ describe.each(["source", "dist"] as const)("loading a module, run from %s", (mod
     });
   });
 
+  it("a text file is imported as its text, and watched; a configuration file beside it is, too", async () => {
+    const config = put("wrangler.jsonc", '{ "durable_objects": { "bindings": [] } }');
+    const page = put("page.html", "<p>`${1}</p>");
+    const file = put(
+      "server.ts",
+      `import { Agent } from "agents"; import page from "./page.html";
+       export class Counter extends Agent { static report() { return page; } }`,
+    );
+    const { files, value } = await loader.load(file);
+    rmSync(config);
+    expect(value).toBe("<p>`${1}</p>");
+    expect(files).toEqual([file, page, config]);
+  });
+
   it.each(["module", "commonjs"])("the package.json beside it may say %s", async (type) => {
     put("package.json", JSON.stringify({ name: "app", type }));
     put("lib/step.ts", "export const step: number = 8;");

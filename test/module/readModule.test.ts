@@ -79,8 +79,7 @@ describe("the shape of a module", () => {
     ["no agent class", { helper() {} }, /m\.ts: no agent class is exported[^]*extends Agent/],
     ["a class that is not an agent", { Plain: class Plain {} }, /no agent class is exported/],
     ["an agent as the default export", { Repo, default: Team }, /default export is the agent class Team/],
-    ["two classes of one name", { Repo, Other: Twin }, /two agent classes are named Repo.*rename/],
-    ["a class without a name", { Anon: (() => class extends Agent {})() }, /exported as "Anon" has no name/],
+    ["a class named as another's export", { Repo, Other: Twin, Two: Object.defineProperty(class extends Agent {}, "name", { value: "Other" }) }, /two agent classes are named Other.*rename/],
     ["a default export that is a function", { Repo, default: () => {} }, /default export is a function/],
     ["fetch that is not a function", { Repo, default: { fetch: 1 } }, /"fetch" of the default export is not a function/],
     ["a misspelt key", { Repo, default: { webhook: [] } }, /has "webhook", which nothing reads. Did you mean "webhooks"/],
@@ -89,6 +88,17 @@ describe("the shape of a module", () => {
     ["a route to a class that is not exported", { Repo, default: { webhooks: [route("/w", "Nope")] } }, /webhooks\[0\] \(\/w\) sends to Nope.*Exported: Repo/],
     ["two routes of one path", { Repo, default: { webhooks: [route("/w", "Repo"), route("/w", "Repo")] } }, /two webhook routes have the path \/w/],
   ]; // prettier-ignore
+  it("classes that share a name, as a factory's do, and nameless ones have their exports' names", () => {
+    const read = readModule({ Repo, Other: Twin, Anon: (() => class extends Agent {})() }, "m.ts");
+    expect([...read.agents.keys()]).toEqual(["Repo", "Other", "Anon"]);
+    expect(read.agents.get("Other")).toBe(Twin);
+  });
+
+  it("a module without an agent class may answer requests or mail", () => {
+    expect(readModule({ default: { fetch: () => new Response() } }, "m.ts").agents.size).toBe(0);
+    expect(readModule({ default: { email() {} } }, "m.ts").agents.size).toBe(0);
+  });
+
   it("keys of the reference's platform and of frameworks are left alone", () => {
     const scheduled = {
       Repo,

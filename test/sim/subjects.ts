@@ -6,9 +6,10 @@
 import { Agent } from "../../core/agent/Agent.ts";
 import type { AgentNamespace } from "../../core/namespace/AgentNamespace.ts";
 import type { Connection } from "../../core/connection/Connection.ts";
-import type { WorkflowCompleteCallback } from "../../core/agent/AgentWorkflows.ts";
+import type { WorkflowCompleteCallback } from "../../core/workflow/WorkflowCallback.ts";
 import type { ControlAction } from "../../core/workflow/WorkflowCalls.ts";
-import { asyncAmbient, getCurrentAgent } from "../../services/node/AsyncAmbient.ts";
+import { asyncAmbient } from "../../services/node/AsyncAmbient.ts";
+import { getCurrentAgent } from "../../services/node/getCurrentAgent.ts";
 import type { AgentEmail } from "../../core/mail/AgentEmail.ts";
 import type { EmailBinding } from "../../core/mail/EmailBinding.ts";
 import { mailOrderOf } from "./simMail.ts";

@@ -42,6 +42,7 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   admin: { kind: "part", clock: "a scrape gives up in real time" },
   env: { kind: "part" },
   workers: { kind: "part" },
+  wrangler: { kind: "part" },
   watchdog: {
     kind: "part",
     clock: "beats of a thread are the machine's, and are looked for in real time",

@@ -29,6 +29,10 @@ export interface Rule {
 
 /** Think again at 300 (rule 5); past this the file has more than one reason to exist. */
 const LINES_MAX = 400;
+/** Files past it, each with the one reason why. */
+const LONG_FILES: Readonly<Record<string, string>> = {
+  "core/agent/Agent.ts": "the contract of every public method, each with one line that delegates",
+};
 /** A suite is a list of rules, read by their titles: its length hides less. */
 const TEST_LINES_MAX = 550;
 const HEADER_LINES_MIN = 3; // rule 13, delimiters included
@@ -59,6 +63,7 @@ export const RULES: ReadonlyArray<Rule> = [
     name: `no file is longer than ${LINES_MAX} lines (rule 5)`,
     check: perFile(({ path, text }) => {
       const lines = text.trimEnd().split("\n").length;
+      if (LONG_FILES[path] !== undefined) return [];
       const max = path.startsWith("test/") ? TEST_LINES_MAX : LINES_MAX;
       const message = `${lines} lines: split it by phase, by role, or pure from effectful`;
       return lines > max ? [at(max, message)] : [];

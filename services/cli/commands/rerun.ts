@@ -15,7 +15,6 @@ import { isWebhook, pastWebhooks, type PastWebhooks } from "../../../core/journa
 import type { PastEvent, Rerun, RerunEvent } from "../../../core/journal/Rerun.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { decodeEvent, type Cause } from "../../../schemas/JournalEvent.ts";
-import { loadEnv } from "../../env/loadEnv.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
 import type { Joins, ReadPorts } from "../../wiring/Joins.ts";
 import { findAgent } from "../agents/findAgent.ts";
@@ -28,7 +27,7 @@ import {
   withPorts,
   type GivenTarget,
 } from "../options/targetOptions.ts";
-import { findModule } from "../serving/prepare.ts";
+import { findModule, loadWithEnv } from "../serving/prepare.ts";
 import { failed } from "../terminal/CliError.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
 
@@ -130,12 +129,10 @@ export async function rerun(
   options: RerunOptions,
 ): Promise<void> {
   const id = await findAgent(ports.journal, options.className, options.name);
-  const file = findModule(terminal, options.module);
-  const { env } = loadEnv({ module: file, cwd: terminal.cwd, processEnv: terminal.env });
-  const { loadModule } = await import("../../module/loadModule.ts");
-  const module = await loadModule(file);
+  const file = await findModule(terminal, options.module);
+  const { module, loaded } = await loadWithEnv(terminal, file);
   checkHasClass(module, id, shownPath(terminal.cwd, file));
-  const run = await joins.rerunOn({ module, env });
+  const run = await joins.rerunOn({ module, env: loaded.env });
   const seqs = await webhooksOf(ports, id, options);
   const counts = { same: 0, differs: 0, fails: 0, skipped: 0 };
   for await (const event of pastWebhooks(id, seqs, ports)) {

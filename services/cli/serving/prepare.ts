@@ -3,9 +3,10 @@
  * loads it. `serve` comes next. The options come from `options/servingOptions`.
  */
 import { existsSync, mkdirSync } from "node:fs";
-import { join, resolve } from "node:path";
-import { loadEnv } from "../../env/loadEnv.ts";
+import { dirname, join, resolve } from "node:path";
+import { fillProcessEnv, loadEnv, type EnvOptions } from "../../env/loadEnv.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
+import type { WranglerConfig } from "../../wrangler/WranglerConfig.ts";
 import type { Begun, BrokerSettings, Joins } from "../../wiring/Joins.ts";
 import { failed, usage } from "../terminal/CliError.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
@@ -50,7 +51,7 @@ export async function beginAndPrepare(
   options: PrepareOptions & BrokerSettings,
 ): Promise<{ readonly begun: Begun; readonly prepared: Prepared }> {
   // An error in the command line is reported before anything is started.
-  findModule(terminal, options.module);
+  await findModule(terminal, options.module);
   mkdirSync(options.dataFolder, { recursive: true, mode: 0o700 });
   const begun = await joins.begin(options);
   try {
@@ -63,15 +64,10 @@ export async function beginAndPrepare(
 
 /** Rejects with `CliError`, `ModuleError` or `EnvFileUnreadable`. Creates the data folder. */
 async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Prepared> {
-  const file = findModule(terminal, options.module);
+  const file = await findModule(terminal, options.module);
   mkdirSync(options.dataFolder, { recursive: true, mode: 0o700 });
   const isDev = options.role === "dev";
-  const sources = { module: file, cwd: terminal.cwd, processEnv: terminal.env };
-  const before = loadEnv(sources);
-  // Imported here together with the TypeScript compiler, so that commands that load no module start
-  // without it.
-  const { loadModule } = await import("../../module/loadModule.ts");
-  const module = await loadModule(file);
+  const { module, sources, loaded: before } = await loadWithEnv(terminal, file);
   const { unset, faults } = checkSecrets(module.webhooks, before.env);
   if ((isDev || options.role === "gateway") && faults.length > 0) throw failed(faults.join("\n"));
   if (!isDev) {
@@ -98,9 +94,51 @@ async function prepare(terminal: Terminal, options: PrepareOptions): Promise<Pre
   };
 }
 
-/** Returns an absolute path. Throws `CliError` where no module is named and none is found. */
-export function findModule(terminal: Pick<Terminal, "cwd">, given: string | undefined): string {
+/**
+ * Loads a module with the environment that its files and the process give it, also as
+ * `process.env`. Prints what the configuration file beside it asks for in vain. Rejects with
+ * `ModuleError` or `EnvFileUnreadable`.
+ */
+export async function loadWithEnv(terminal: Terminal, file: string) {
+  const folder = (await wranglerBeside(dirname(file)))?.file;
+  const sources: EnvOptions = {
+    module: file,
+    cwd: terminal.cwd,
+    processEnv: terminal.env,
+    ...(folder === undefined ? {} : { folder: dirname(folder) }),
+  };
+  const loaded = loadEnv(sources);
+  if (terminal.env === process.env) fillProcessEnv(loaded.env);
+  // Imported here together with the TypeScript compiler, so that commands that load no module start
+  // without it.
+  const { loadModule } = await import("../../module/loadModule.ts");
+  const module = await loadModule(file);
+  for (const note of module.wrangler?.notes ?? [])
+    terminal.err(`${shownPath(terminal.cwd, module.wrangler!.file)}: ${note}`);
+  return { module, sources, loaded };
+}
+
+async function wranglerBeside(folder: string): Promise<WranglerConfig | undefined> {
+  const { readWrangler, WranglerUnreadable } = await import("../../wrangler/readWrangler.ts");
+  try {
+    return readWrangler(folder);
+  } catch (error) {
+    if (error instanceof WranglerUnreadable) throw failed(error.message);
+    throw error;
+  }
+}
+
+/**
+ * Resolves to an absolute path: the module that is named, else `main` of the configuration file
+ * here, else a usual one. Rejects with `CliError` where none is named and none is found.
+ */
+export async function findModule(
+  terminal: Pick<Terminal, "cwd">,
+  given: string | undefined,
+): Promise<string> {
   if (given !== undefined) return resolve(terminal.cwd, given);
+  const main = (await wranglerBeside(terminal.cwd))?.main;
+  if (main !== undefined) return main;
   const found = MODULE_CANDIDATES.map((name) => join(terminal.cwd, name)).find(existsSync);
   if (found !== undefined) return found;
   throw usage(

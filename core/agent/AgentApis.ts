@@ -1,0 +1,87 @@
+/**
+ * What the methods of `Agent` delegate to: one object a room, each made when it is first used, since
+ * most agents in memory use none of them. The runtime owns them, and reaches them without the
+ * user's object.
+ *
+ * To give `Agent` a new method: write it in its room's class, and delegate to it in `Agent`. A new
+ * room gets a getter here.
+ */
+import {
+  FIBER_ALARM,
+  type FiberRecoveryContext,
+  type FiberRecoveryResult,
+} from "../fiber/Fiber.ts";
+import { FiberApi } from "../fiber/FiberApi.ts";
+import { Fibers } from "../fiber/Fibers.ts";
+import { MailApi, type MailApiAgent } from "../outgoing/MailApi.ts";
+import { McpApi, type McpApiAgent } from "../mcp/McpApi.ts";
+import { ScheduleApi } from "../schedule/ScheduleApi.ts";
+import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
+import { AgentSteps, type StepsAgent } from "../step/AgentSteps.ts";
+import { SubAgents } from "../subAgent/SubAgents.ts";
+import type { AgentWork } from "../turn/AgentWork.ts";
+import { WorkflowApi, type WorkflowApiAgent, type WorkflowOwner } from "../workflow/WorkflowApi.ts";
+import type { AgentStaticOptions } from "./AgentStaticOptions.ts";
+
+/** The agent in memory, as far as its APIs need it. */
+export interface ApisAgent
+  extends
+    AgentWork,
+    MailApiAgent,
+    Omit<McpApiAgent, "options" | "turn">,
+    Omit<StepsAgent, "options">,
+    Omit<WorkflowApiAgent, "agent"> {
+  readonly scheduler: SchedulesOfAgent;
+  readonly options: AgentStaticOptions;
+  readonly parts: { readonly env: unknown };
+  /** The user's object. */
+  readonly agent: WorkflowOwner & {
+    onFiberRecovered(
+      context: FiberRecoveryContext,
+    ): Promise<void | FiberRecoveryResult> | void | FiberRecoveryResult;
+  };
+}
+
+export class AgentApis {
+  readonly #agent: ApisAgent;
+  #fibers: FiberApi | undefined;
+  #mail: MailApi | undefined;
+  #mcp: McpApi | undefined;
+  #schedules: ScheduleApi | undefined;
+  #steps: AgentSteps | undefined;
+  #subAgents: SubAgents | undefined;
+  #workflows: WorkflowApi | undefined;
+
+  constructor(agent: ApisAgent) {
+    this.#agent = agent;
+  }
+
+  get fibers(): FiberApi {
+    const agent = this.#agent;
+    return (this.#fibers ??= new FiberApi(
+      new Fibers(agent, {
+        options: agent.options,
+        onRecovered: (context) => agent.agent.onFiberRecovered(context),
+      }),
+      agent.time,
+    ));
+  }
+  get mail(): MailApi {
+    return (this.#mail ??= new MailApi(this.#agent));
+  }
+  get mcp(): McpApi {
+    return (this.#mcp ??= new McpApi(this.#agent));
+  }
+  get schedules(): ScheduleApi {
+    return (this.#schedules ??= new ScheduleApi(this.#agent, FIBER_ALARM));
+  }
+  get steps(): AgentSteps {
+    return (this.#steps ??= new AgentSteps(this.#agent));
+  }
+  get subAgents(): SubAgents {
+    return (this.#subAgents ??= new SubAgents(this.#agent, this.#agent.parts.env));
+  }
+  get workflows(): WorkflowApi {
+    return (this.#workflows ??= new WorkflowApi(this.#agent));
+  }
+}

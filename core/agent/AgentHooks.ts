@@ -1,0 +1,168 @@
+/**
+ * What a subclass of `Agent` overrides: every hook, with its default. What a hook throws goes to
+ * `onError`.
+ */
+import { Connection } from "../connection/Connection.ts";
+import type { FiberRecoveryContext, FiberRecoveryResult } from "../fiber/Fiber.ts";
+import type { AgentEmail } from "../mail/AgentEmail.ts";
+import type { LogShape } from "../telemetry/Log.ts";
+import {
+  callWorkflowHook,
+  type WorkflowCallback,
+  type WorkflowCompleteCallback,
+  type WorkflowErrorCallback,
+  type WorkflowEventCallback,
+  type WorkflowProgressCallback,
+} from "../workflow/WorkflowCallback.ts";
+
+/** The origin of a state change: a client's connection, or the agent's own code. */
+export type StateSource = Connection | "server";
+
+/** The second argument of `onConnect` and of the hooks that decide about a new connection. */
+export interface ConnectionContext {
+  /** The upgrade request. */
+  readonly request: Request;
+}
+
+/** See `Agent`, which has the methods that a subclass calls. */
+export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
+  /** The agent's log. Its lines carry the agent's class and name. */
+  abstract readonly log: LogShape;
+  /** Whether state changes of this connection are refused. */
+  abstract isConnectionReadonly(connection: Connection): boolean;
+
+  /**
+   * Hook: runs first when the agent comes into memory, while its other inputs wait. `props` are
+   * those of the call that starts it, if any. When it throws, the input fails; the next input
+   * starts the agent again.
+   */
+  onStart(_props?: Props): void | Promise<void> {}
+
+  /** Hook: answers an HTTP request. Default: 404 `Not implemented`. */
+  onRequest(_request: Request): Response | Promise<Response> {
+    return new Response("Not implemented", { status: 404 });
+  }
+
+  /**
+   * Hook: a mail that was routed to this agent, in a turn of its own that is retried when it
+   * throws. Without it, mail is logged and dropped.
+   */
+  onEmail?(email: AgentEmail): void | Promise<void>;
+
+  /**
+   * Hook: receives errors of the agent's code, with the connection where one is concerned.
+   * Returning suppresses the error. Default: logs the error and rethrows it.
+   */
+  onError(error: unknown): void | Promise<void>;
+  onError(connection: Connection, error: unknown): void | Promise<void>;
+  onError(first: unknown, second?: unknown): void | Promise<void> {
+    const error = first instanceof Connection ? second : first;
+    this.log.error("an error in the agent's code", {
+      error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    });
+    throw error;
+  }
+
+  // State
+
+  /**
+   * Hook: checks a state before it is set. Synchronous. Throwing rejects the change. Default:
+   * accepts all.
+   */
+  validateStateChange(_next: State, _source: StateSource): void {}
+  /**
+   * Hook: the state was set, by a client or by the agent. Not called when the validator rejected
+   * it.
+   */
+  onStateChanged(_state: State, _source: StateSource): void | Promise<void> {}
+  /** @deprecated Use `onStateChanged`. */
+  onStateUpdate?(state: State, source: StateSource): void | Promise<void>;
+
+  // Connections
+
+  /**
+   * Hook: a client has connected, after the protocol's frames. When it throws and `onError` does
+   * not return, the client receives an error frame and is closed with 1011.
+   */
+  onConnect(_connection: Connection, _ctx: ConnectionContext): void | Promise<void> {}
+  /** Hook: a client's message that is none of the protocol's; bytes as an `ArrayBuffer`. */
+  onMessage(_connection: Connection, _message: string | ArrayBuffer): void | Promise<void> {}
+  /**
+   * Hook: a socket has closed. `code` is 1006 for one that was lost without a close frame.
+   */
+  onClose(
+    _connection: Connection,
+    _code: number,
+    _reason: string,
+    _wasClean: boolean,
+  ): void | Promise<void> {}
+  /**
+   * Hook: whether a new connection is readonly. Default: true where the gateway demands it (a class
+   * with signed webhooks that is not `http: "open"`), else false.
+   */
+  shouldConnectionBeReadonly(connection: Connection, _ctx: ConnectionContext): boolean {
+    return this.isConnectionReadonly(connection);
+  }
+  /**
+   * Hook: whether a new connection receives the protocol's frames (identity, state, MCP servers).
+   * Default true.
+   */
+  shouldSendProtocolMessages(_connection: Connection, _ctx: ConnectionContext): boolean {
+    return true;
+  }
+  /**
+   * Hook: tags of a new connection, for `getConnections(tag)`: at most 9 besides its id, each 1 to
+   * 256 characters. More or longer ones are a `RangeError`. Default: none.
+   */
+  getConnectionTags(
+    _connection: Connection,
+    _ctx: ConnectionContext,
+  ): ReadonlyArray<string> | Promise<ReadonlyArray<string>> {
+    return [];
+  }
+
+  // Fibers, sub-agents and workflows
+
+  /**
+   * Hook: a fiber was interrupted; called before `onStart`. It can start again from
+   * `context.snapshot`. A fiber of `startFiber` takes the returned status, stays `interrupted`
+   * without one, and becomes `error` when this throws. A fiber of `runFiber` is done when this
+   * returns; when this throws, it is called again until the fiber is as old as
+   * `fiberRecoveryMaxAgeMs`. Default: logs a warning.
+   */
+  onFiberRecovered({
+    name,
+    id,
+  }: FiberRecoveryContext): Promise<void | FiberRecoveryResult> | void | FiberRecoveryResult {
+    this.log.warn(
+      "a fiber was interrupted and nobody looks after it; override onFiberRecovered to do so",
+      { fiber: name, id },
+    );
+  }
+
+  /**
+   * Hook: called before a request or a socket whose URL names a sub-agent reaches it. A Response
+   * answers instead (a socket is closed with 4000 + its status), a Request is used instead, nothing
+   * lets it pass. Default: all pass, and a new sub-agent is created.
+   */
+  onBeforeSubAgent(
+    _request: Request,
+    _child: { readonly className: string; readonly name: string },
+  ): Request | Response | void | Promise<Request | Response | void> {}
+
+  // Of the workflow hooks, one with two or more parameters receives `(workflowName, workflowId,
+  // value)`.
+
+  /** Hook: an instance reported progress. */
+  onWorkflowProgress(_callback: WorkflowProgressCallback): void | Promise<void> {}
+  /** Hook: an instance completed. */
+  onWorkflowComplete(_callback: WorkflowCompleteCallback): void | Promise<void> {}
+  /** Hook: an instance failed. */
+  onWorkflowError(_callback: WorkflowErrorCallback): void | Promise<void> {}
+  /** Hook: an instance sent an event of its own. */
+  onWorkflowEvent(_callback: WorkflowEventCallback): void | Promise<void> {}
+  /** Hook: a report of any type. Default: calls the hook of its type. */
+  async onWorkflowCallback(callback: WorkflowCallback): Promise<void> {
+    await callWorkflowHook(this, callback);
+  }
+}

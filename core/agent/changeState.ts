@@ -1,0 +1,47 @@
+/**
+ * Changes an agent's state, whoever asks: the validator decides, the runtime stores and sends, the
+ * hook hears last.
+ */
+import type { Connection } from "../connection/Connection.ts";
+import { ReadonlyConnection } from "../errors/errors.ts";
+import type { LogShape } from "../telemetry/Log.ts";
+import type { AgentHooks, StateSource } from "./AgentHooks.ts";
+import type { StateRuntime } from "./AgentRuntime.ts";
+import { stateHookOf } from "./stateHook.ts";
+
+export interface StateChange {
+  readonly next: unknown;
+  readonly source: StateSource;
+  /** The connection that receives no frame of the change. */
+  readonly except?: Connection | undefined;
+  readonly isInitial?: boolean;
+}
+
+type Hooks = Pick<
+  AgentHooks<unknown, never>,
+  "validateStateChange" | "onStateChanged" | "isConnectionReadonly"
+>;
+
+/** Throws what the validator throws, and what `StateRuntime.writeState` throws. */
+export function changeState(
+  agent: Hooks,
+  runtime: StateRuntime & { readonly log: LogShape },
+  { next, source, ...how }: StateChange,
+): void {
+  agent.validateStateChange(next, source);
+  runtime.writeState(next, {
+    ...how,
+    changed: () => stateHookOf(agent, runtime.log)?.(next, source) as unknown,
+  });
+}
+
+/** A state that a client sent. Throws `ReadonlyConnection`, or as `changeState` does. */
+export function changeFromClient(
+  agent: Hooks,
+  runtime: StateRuntime & { readonly log: LogShape },
+  connection: Connection,
+  next: unknown,
+): void {
+  if (agent.isConnectionReadonly(connection)) throw new ReadonlyConnection();
+  changeState(agent, runtime, { next, source: connection, except: connection });
+}

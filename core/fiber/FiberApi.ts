@@ -1,0 +1,105 @@
+/**
+ * The fiber methods of `Agent` (`protocol.md` §5): reads their calls. `Fibers` runs fibers.
+ */
+import type { AgentWork } from "../turn/AgentWork.ts";
+import type {
+  DeleteFibersOptions,
+  FiberFunction,
+  FiberInspection,
+  FiberRecoveryResult,
+  ListFibersOptions,
+  StartFiberOptions,
+  StartFiberResult,
+} from "./Fiber.ts";
+import type { Fibers } from "./Fibers.ts";
+import { hasEnded, toInspection, type FiberRow } from "./FiberTable.ts";
+
+/** Its public methods are those of `Agent`, which documents them. */
+export class FiberApi {
+  readonly #fibers: Fibers;
+  readonly #time: AgentWork["time"];
+
+  constructor(fibers: Fibers, time: AgentWork["time"]) {
+    this.#fibers = fibers;
+    this.#time = time;
+  }
+
+  async run<A>(name: string, f: FiberFunction<A>): Promise<A> {
+    return this.#fibers.run(assertName(name), f);
+  }
+
+  async start(
+    name: string,
+    f: FiberFunction<unknown>,
+    options: StartFiberOptions,
+  ): Promise<StartFiberResult> {
+    const { fiberId, idempotencyKey, metadata, waitForCompletion = false } = options;
+    const fibers = this.#fibers;
+    const before = this.#begunBefore(fiberId, idempotencyKey);
+    const id = before?.id ?? fiberId ?? this.#time.id();
+    if (before === undefined) {
+      fibers.add({ id, name: assertName(name), kept: true, key: idempotencyKey, metadata });
+      fibers.begin(id, name, f);
+    }
+    if (waitForCompletion && !hasEnded(before?.status ?? "pending")) await fibers.ended(id);
+    const row = fibers.table.get(id);
+    if (row === undefined) throw new Error(`Fiber ${id} no longer exists`);
+    return { ...toInspection(row), accepted: before === undefined };
+  }
+
+  inspect(fiberId: string): FiberInspection | null {
+    return inspectionOf(this.#fibers.table.get(fiberId));
+  }
+  inspectByKey(idempotencyKey: string): FiberInspection | null {
+    return inspectionOf(this.#fibers.table.getByKey(idempotencyKey));
+  }
+  list(options: ListFibersOptions): FiberInspection[] {
+    return this.#fibers.table.list(options).map(toInspection);
+  }
+
+  cancel(fiberId: string, reason?: string): boolean {
+    return this.#fibers.cancel(fiberId, reason);
+  }
+  cancelByKey(idempotencyKey: string, reason?: string): boolean {
+    const row = this.#fibers.table.getByKey(idempotencyKey);
+    return row !== undefined && this.#fibers.cancel(row.id, reason);
+  }
+
+  resolve(fiberId: string, result: FiberRecoveryResult): boolean {
+    return this.#fibers.resolve(fiberId, result);
+  }
+  delete(options: DeleteFibersOptions): number {
+    return this.#fibers.table.delete(options);
+  }
+  stash(data: unknown): void {
+    this.#fibers.stash(data);
+  }
+
+  /** The alarm of running fibers (`Fibers`, rule 2). */
+  check(): void {
+    this.#fibers.check();
+  }
+  /** Before `onStart`: waits for interrupted fibers, up to `fiberRecoveryScanDeadlineMs`. */
+  recoverFirst(): Promise<void> {
+    return this.#fibers.recoverFirst();
+  }
+
+  #begunBefore(id: string | undefined, key: string | undefined): FiberRow | undefined {
+    const { table } = this.#fibers;
+    if (id?.trim() === "") throw new Error("fiberId must not be blank");
+    if (key?.trim() === "") throw new Error("idempotencyKey must not be blank");
+    const byId = id === undefined ? undefined : table.get(id);
+    const byKey = key === undefined ? undefined : table.getByKey(key);
+    if (byKey !== undefined && id !== undefined && byKey.id !== id)
+      throw new Error("fiberId and idempotencyKey refer to different fibers");
+    return byId ?? byKey;
+  }
+}
+
+function assertName(name: unknown): string {
+  if (typeof name === "string" && name !== "") return name;
+  throw new TypeError("A fiber is named: runFiber(name, async (context) => …)");
+}
+
+const inspectionOf = (row: FiberRow | undefined): FiberInspection | null =>
+  row === undefined || !row.kept ? null : toInspection(row);

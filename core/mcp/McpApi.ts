@@ -1,0 +1,101 @@
+/**
+ * The MCP methods of `Agent` (`protocol.md` §9): adds a server in one call, from its row to its
+ * tools. The servers themselves are `MCPClientManager`'s.
+ */
+import { agentPath, ownName } from "../../schemas/AgentPath.ts";
+import type { Connection } from "../connection/Connection.ts";
+import type { AgentStorage } from "../database/AgentStorage.ts";
+import { buildAgentPath, isRoutableRoot } from "../namespace/subAgentPaths.ts";
+import type { AgentWork } from "../turn/AgentWork.ts";
+import type { MCPClientManager } from "./MCPClientManager.ts";
+import { normalizeServerId } from "./normalizeServerId.ts";
+import { StoredOAuthProvider, type OAuthProvider } from "./OAuthProvider.ts";
+import type { AddMcpServerOptions, AddMcpServerResult } from "./AddMcpServer.ts";
+
+/** The agent that uses MCP servers. */
+export interface McpApiAgent extends Pick<AgentWork, "id" | "time"> {
+  readonly mcp: MCPClientManager;
+  readonly options: { readonly sendIdentityOnConnect?: boolean };
+  /** The turn that the running code belongs to. */
+  turn(): { readonly request?: Request | undefined; readonly connection?: Connection | undefined };
+}
+
+/** Its public methods are those of `Agent`, which documents them. */
+export class McpApi {
+  readonly #agent: McpApiAgent;
+
+  constructor(agent: McpApiAgent) {
+    this.#agent = agent;
+  }
+
+  async add(name: string, url: string, options: AddMcpServerOptions): Promise<AddMcpServerResult> {
+    const { mcp } = this.#agent;
+    if (!URL.canParse(url)) throw new TypeError(`Blocked URL: ${url}`);
+    const { href } = new URL(url);
+    const wanted = options.id === undefined ? undefined : normalizeServerId(options.id);
+    const same = mcp.find((row) => row.name === name && row.server_url === href);
+    const taken =
+      wanted !== undefined && wanted !== same?.id && mcp.find(({ id }) => id === wanted);
+    if (taken) throw new Error(`The MCP server id "${wanted}" is taken by "${taken.row.name}" at ${taken.row.server_url}`); // prettier-ignore
+    // One id per server: a server that was added without a stable id receives it now.
+    if (same !== undefined && wanted !== undefined && same.id !== wanted) await mcp.renameServer(same.id, wanted); // prettier-ignore
+    const id = wanted ?? same?.id ?? mcp.newId();
+    const known = mcp.find((row) => row.id === id);
+    if (known?.state === "ready") return { id, state: "ready" };
+    if (known?.state === "authenticating" && known.row.auth_url !== null)
+      return { id, state: "authenticating", authUrl: known.row.auth_url };
+    const { client, transport, retry } = options;
+    await mcp.registerServer(id, {
+      name,
+      url,
+      callbackUrl: this.#callbackUrl(options),
+      ...(known?.row.client_id ? { clientId: known.row.client_id } : {}),
+      ...(client === undefined ? {} : { client }),
+      ...(transport === undefined ? {} : { transport }),
+      ...(retry === undefined ? {} : { retry }),
+    });
+    const result = await mcp.connectToServer(id);
+    if (result.state === "authenticating")
+      return { id, state: "authenticating", authUrl: result.authUrl };
+    if (result.state === "failed") throw new Error(`The MCP server "${name}" can't be connected to: ${result.error}`); // prettier-ignore
+    const found = await mcp.discoverIfConnected(id);
+    if (found?.success) return { id, state: "ready" };
+    throw new Error(`The MCP server "${name}" does not say what it offers: ${found?.error ?? "the connection is gone"}`); // prettier-ignore
+  }
+
+  /** The default store of an authorization's secrets. */
+  storedProvider(storage: AgentStorage, callbackUrl: string): OAuthProvider {
+    const { id, time } = this.#agent;
+    return new StoredOAuthProvider(storage, { clientName: ownName(id), callbackUrl, time });
+  }
+
+  /** Empty where no redirect can reach the agent. */
+  #callbackUrl({
+    callbackHost,
+    callbackPath,
+    agentsPrefix = "agents",
+  }: AddMcpServerOptions): string {
+    const agent = this.#agent;
+    const { request, connection } = agent.turn();
+    const here = request?.url ?? connection?.uri;
+    const host = callbackHost ?? (here === undefined ? undefined : originOf(here));
+    if (host === undefined) return "";
+    const { sendIdentityOnConnect = true } = agent.options;
+    // Clients must not see the agent's name, and the default path contains it.
+    if (!sendIdentityOnConnect && callbackPath === undefined && callbackHost !== undefined)
+      throw new Error("addMcpServer needs a callbackPath where sendIdentityOnConnect is false");
+    if (!sendIdentityOnConnect && callbackPath === undefined) return "";
+    const steps = agentPath(agent.id);
+    // For a name that no URL can contain (`acme/site`), the callback would reach another agent.
+    if (callbackPath === undefined && !isRoutableRoot(steps[0]!.name)) return "";
+    const path =
+      callbackPath ?? buildAgentPath(steps, { prefix: agentsPrefix, leafPath: "callback" });
+    return `${host.replace(/\/+$/, "")}/${path.replace(/^\/+/, "")}`;
+  }
+}
+
+/** The HTTP origin of a URL, a socket's included: its page is on the agent's host. */
+function originOf(url: string): string {
+  const { protocol, host } = new URL(url);
+  return `${protocol.replace(/^ws/, "http")}//${host}`;
+}

@@ -1,0 +1,31 @@
+/** `this.retry()`: calls a function until it succeeds or its attempts are spent. In memory only. */
+import type { TimeShape } from "../time/Time.ts";
+import type { RetryOptions } from "./RetryOptions.ts";
+import { backoffMs, resolveRetry } from "./retryPolicy.ts";
+
+/** Options of `retry`. */
+export interface RetryCallOptions extends RetryOptions {
+  /**
+   * Returns false to stop retrying. `nextAttempt` counts from 1. Default: every error is retried.
+   */
+  readonly shouldRetry?: (error: unknown, nextAttempt: number) => boolean;
+}
+
+/** `classRetry`: the class's own options, under those of the call. */
+export async function retryCall<T>(
+  f: (attempt: number) => Promise<T>,
+  { shouldRetry, ...given }: RetryCallOptions,
+  { time, classRetry }: { readonly time: TimeShape; readonly classRetry: RetryOptions | undefined },
+): Promise<T> {
+  const policy = resolveRetry(classRetry, given);
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await f(attempt);
+    } catch (error) {
+      if (attempt >= policy.maxAttempts) throw error;
+      if (shouldRetry !== undefined && !shouldRetry(error, attempt + 1)) throw error;
+      const delayMs = backoffMs(policy, attempt, time.random());
+      await new Promise<void>((resolve) => time.after(delayMs, resolve));
+    }
+  }
+}

@@ -1,0 +1,227 @@
+/**
+ * The workflow methods of `Agent`: starts instances and tracks them (`protocol.md` §7). An instance
+ * is an actor of its own (`core/runtime/WorkflowRun`); the agent's table `cf_agents_workflows` holds
+ * what it knows of its instances.
+ *
+ * 1. Starts and events leave through the signal lane: durable with the turn that sends them, in the
+ *    order of the calls.
+ * 2. A report of an instance is a durable input of this agent: applied once, in a turn of its own.
+ */
+import type { CallbackSignal, StateSignal, WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
+import type { AgentWork } from "../turn/AgentWork.ts";
+import type { WorkflowStatus } from "./RunTable.ts";
+import type { SignalLane } from "./SignalLane.ts";
+import type { WorkflowBinding } from "./WorkflowBinding.ts";
+import { callbackOf, type WorkflowCallback } from "./WorkflowCallback.ts";
+import type { ControlAction, InstanceStatus } from "./WorkflowCalls.ts";
+import {
+  WorkflowTable,
+  type RunWorkflowOptions,
+  type WorkflowInfo,
+  type WorkflowPage,
+  type WorkflowQueryCriteria,
+} from "./WorkflowTable.ts";
+
+/** The user's object: what a report changes, and what it calls. */
+export interface WorkflowOwner {
+  readonly state: unknown;
+  readonly initialState: unknown;
+  setState(state: never): void;
+  onWorkflowCallback(callback: WorkflowCallback): Promise<void>;
+}
+
+/** The agent that starts workflows. */
+export interface WorkflowApiAgent extends Pick<
+  AgentWork,
+  "id" | "time" | "log" | "query" | "emit"
+> {
+  readonly agent: WorkflowOwner;
+  readonly signals: Pick<SignalLane, "binding" | "send">;
+}
+
+const APPROVAL = "approval";
+
+/** Its public methods are those of `Agent`, which documents them. */
+export class WorkflowApi {
+  readonly #agent: WorkflowApiAgent;
+  readonly #table: WorkflowTable;
+
+  constructor(agent: WorkflowApiAgent) {
+    this.#agent = agent;
+    this.#table = new WorkflowTable(agent);
+  }
+
+  run(workflowName: string, params: unknown, options: RunWorkflowOptions): string {
+    const { id, time, signals } = this.#agent;
+    const { id: workflowId = `wf_${time.id()}`, metadata } = options;
+    const target = this.#binding(workflowName).idOf(workflowId);
+    const nowMs = time.nowMs();
+    this.#table.add({ workflowId, workflowName, metadata });
+    signals.send(target, `start:${id.class}/${id.name}/${nowMs}`, {
+      kind: "start",
+      workflowName,
+      agent: [id.class, id.name],
+      ...(params === undefined ? {} : { params }),
+      time: nowMs,
+    });
+    this.#agent.emit("workflow:start", { workflowId, workflowName });
+    return workflowId;
+  }
+
+  get(workflowId: string): WorkflowInfo | undefined {
+    return this.#table.get(workflowId);
+  }
+
+  page(criteria: WorkflowQueryCriteria): WorkflowPage {
+    return this.#table.page(criteria);
+  }
+
+  approve(workflowId: string, given: unknown): void {
+    const { reason, metadata } = readApproval(given);
+    this.#sendTracked(workflowId, APPROVAL, { approved: true, reason, metadata });
+    this.#agent.emit("workflow:approved", { workflowId, reason });
+  }
+
+  reject(workflowId: string, given: string | { readonly reason?: string } | undefined): void {
+    const reason = typeof given === "object" ? given.reason : given;
+    this.#sendTracked(workflowId, APPROVAL, { approved: false, reason });
+    this.#agent.emit("workflow:rejected", { workflowId, reason });
+  }
+
+  send(
+    workflowName: string,
+    workflowId: string,
+    { type, payload }: { readonly type: string; readonly payload?: unknown },
+  ): void {
+    const { signals, time, emit } = this.#agent;
+    signals.send(this.#binding(workflowName).idOf(workflowId), `event:${time.id()}`, {
+      kind: "event",
+      type,
+      ...(payload === undefined ? {} : { payload }),
+      time: time.nowMs(),
+    });
+    emit.call(this.#agent, "workflow:event", { workflowId, eventType: type });
+  }
+
+  async status(workflowName: string, workflowId: string): Promise<InstanceStatus> {
+    const status = await this.#binding(workflowName).get(workflowId).status();
+    const row = this.#table.get(workflowId);
+    // Its start is still on its way.
+    if (status.status === "unknown" && row?.status === "queued") return { status: "queued" };
+    this.#refresh(workflowId, status);
+    return status;
+  }
+
+  async control(workflowId: string, action: ControlAction): Promise<void> {
+    const { workflowName } = this.#tracked(workflowId);
+    const status = await this.#binding(workflowName).get(workflowId).control(action);
+    this.#refresh(workflowId, status);
+    this.#agent.emit(CONTROL_EVENTS[action], { workflowId, workflowName });
+  }
+
+  async restart(
+    workflowId: string,
+    { resetTracking = true }: { readonly resetTracking?: boolean },
+  ): Promise<void> {
+    await this.control(workflowId, "restart");
+    if (resetTracking) this.#table.reset(workflowId);
+  }
+
+  forget(workflowId: string): boolean {
+    return this.#table.remove(workflowId);
+  }
+
+  forgetAll(criteria: WorkflowQueryCriteria & { readonly createdBefore?: Date }): number {
+    return this.#table.removeAll(criteria);
+  }
+
+  rename(before: string, after: string): number {
+    this.#binding(after);
+    return this.#table.rename(before, after);
+  }
+
+  /** A signal of an instance (rule 2). Rejects with what the hook throws. */
+  async receive(signal: WorkflowSignal): Promise<void> {
+    if (signal.kind === "callback") return this.#takeCallback(signal);
+    if (signal.kind === "state") return this.#takeState(signal);
+    this.#agent.log.warn("a signal for a workflow came to an agent; it is dropped", {
+      kind: signal.kind,
+    });
+  }
+
+  async #takeCallback(signal: CallbackSignal): Promise<void> {
+    const { type, workflowId, workflowName, time: timestamp, value } = signal;
+    const table = this.#table;
+    const ended = ["terminated", "paused"] as const;
+    if (type === "progress")
+      table.setStatus(workflowId, "running", { unless: NOT_BEGUN_OR_WAITING });
+    if (type === "complete") table.setStatus(workflowId, "complete", { unless: ended });
+    if (type === "error")
+      table.setStatus(workflowId, "errored", { unless: ended, error: String(value) });
+    const callback = callbackOf({ workflowName, workflowId, timestamp, type }, value);
+    await this.#agent.agent.onWorkflowCallback(callback);
+  }
+
+  #takeState({ change, value }: StateSignal): void {
+    const { agent } = this.#agent;
+    const set = (state: unknown): void => agent.setState(state as never);
+    if (change === "set") set(value);
+    else if (change === "merge")
+      set({ ...(agent.state as object | undefined), ...(value as object | undefined) });
+    else set(isUnset(agent.initialState) ? undefined : agent.initialState);
+  }
+
+  #binding(name: string): WorkflowBinding {
+    const binding = this.#agent.signals.binding(name);
+    if (binding === undefined)
+      throw new Error(`Workflow binding '${name}' not found in environment`);
+    return binding;
+  }
+
+  #tracked(workflowId: string): WorkflowInfo {
+    const row = this.#table.get(workflowId);
+    if (row === undefined) throw new Error(`Workflow ${workflowId} not found in tracking table`);
+    return row;
+  }
+
+  #sendTracked(workflowId: string, type: string, payload: unknown): void {
+    const { workflowName } = this.#tracked(workflowId);
+    this.send(workflowName, workflowId, { type, payload });
+  }
+
+  #refresh(workflowId: string, { status, error }: InstanceStatus): void {
+    if (this.#table.get(workflowId)?.status === status) return;
+    const change = error === undefined ? {} : { error: error.message };
+    this.#table.setStatus(workflowId, status, change);
+  }
+}
+
+/** The observability event of each control. */
+const CONTROL_EVENTS: Readonly<Record<ControlAction, string>> = {
+  terminate: "workflow:terminated",
+  pause: "workflow:paused",
+  resume: "workflow:resumed",
+  restart: "workflow:restarted",
+};
+
+/** Progress moves an instance to `running` from `queued` and `waiting` only: not from these. */
+const NOT_BEGUN_OR_WAITING: ReadonlyArray<WorkflowStatus> = [
+  "running", "paused", "errored", "terminated", "complete", "waitingForPause", "unknown",
+]; // prettier-ignore
+
+/** An `initialState` that the class does not set (`Agent`). */
+const isUnset = (value: unknown): boolean => typeof value === "symbol";
+
+/**
+ * An object with no keys but `reason` and `metadata` is the options form; anything else is the
+ * metadata.
+ */
+function readApproval(given: unknown): {
+  readonly reason?: string | undefined;
+  readonly metadata?: unknown;
+} {
+  if (typeof given !== "object" || given === null) return { metadata: given };
+  const keys = Object.keys(given);
+  const options = keys.length > 0 && keys.every((key) => key === "reason" || key === "metadata");
+  return options ? (given as { reason?: string; metadata?: unknown }) : { metadata: given };
+}

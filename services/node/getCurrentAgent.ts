@@ -1,0 +1,34 @@
+/** `getCurrentAgent()`: the agent whose code is running, and what it runs for. */
+import type { Agent } from "../../core/agent/Agent.ts";
+import type { Connection } from "../../core/connection/Connection.ts";
+import { webhookOf, type CurrentWebhook } from "../../core/input/webhookOf.ts";
+import type { AgentEmail } from "../../core/mail/AgentEmail.ts";
+import { asyncAmbient, callingAgent } from "./AsyncAmbient.ts";
+
+/** The agent whose code is running, and what it runs for. */
+export interface CurrentAgent<A = Agent<unknown>> {
+  readonly agent: A | undefined;
+  readonly connection: Connection | undefined;
+  readonly request: Request | undefined;
+  readonly email: AgentEmail | undefined;
+  /** Set in the turn of a webhook only. */
+  readonly webhook: CurrentWebhook | undefined;
+  /**
+   * Number of this run of a durable input, from 1. Above 1, an earlier run failed or its host died.
+   */
+  readonly attempt: number;
+}
+
+/** Outside of a turn every field is undefined, and `attempt` is 1. The type `A` is not checked. */
+export function getCurrentAgent<A extends object = Agent<unknown>>(): CurrentAgent<A> {
+  const turn = asyncAmbient.current();
+  return {
+    // Not checked: the caller wrote the class whose code is running.
+    agent: callingAgent()?.agent as object as A | undefined,
+    connection: turn?.connection,
+    request: turn?.request,
+    email: turn?.email,
+    webhook: turn === undefined ? undefined : webhookOf(turn.cause),
+    attempt: turn?.cause.attempt ?? 1,
+  };
+}

@@ -1,0 +1,123 @@
+/**
+ * Serves the static files of a module, as the reference's platform does: a file comes before the
+ * module's own routing, unless `run_worker_first` sends the path to the module. `gatewayModule`
+ * puts it in front of a module's `fetch`.
+ *
+ * 1. Only files inside the folder are served, by their real path: a link out of it is no file.
+ * 2. Names that begin with a dot are not served, except `.well-known`.
+ */
+import { createHash } from "node:crypto";
+import { realpathSync } from "node:fs";
+import { readFile, realpath, stat } from "node:fs/promises";
+import { extname, join, sep } from "node:path";
+import { lookup } from "mrmime";
+import type { AssetsConfig } from "./WranglerConfig.ts";
+
+/** Answers a request with a file, or resolves to undefined where the module decides. */
+export class Assets {
+  readonly #root: string | undefined;
+  readonly #config: AssetsConfig;
+
+  /** A folder that is not there serves nothing. */
+  constructor(config: AssetsConfig) {
+    this.#config = config;
+    try {
+      this.#root = realpathSync(config.directory);
+    } catch {
+      // The page is not built yet; the module's own routes work without it.
+      this.#root = undefined;
+    }
+  }
+
+  /** The file of a request, before the module sees it. */
+  async before(request: Request): Promise<Response | undefined> {
+    if (!isRead(request)) return undefined;
+    const { pathname } = new URL(request.url);
+    if (goesToModule(pathname, this.#config.moduleFirst)) return undefined;
+    const file = await this.#file(pathname);
+    if (file !== undefined) return answer(request, file);
+    const navigates = request.headers.get("sec-fetch-mode") === "navigate";
+    return this.#config.singlePage && navigates ? this.#index(request) : undefined;
+  }
+
+  /** The fetcher that `env` has under the binding's name: a file, the single page, or 404. */
+  async fetch(input: Request | string | URL): Promise<Response> {
+    const request = input instanceof Request ? input : new Request(input);
+    if (!isRead(request)) return new Response("Method Not Allowed", { status: 405 });
+    const file = await this.#file(new URL(request.url).pathname);
+    if (file !== undefined) return answer(request, file);
+    const index = this.#config.singlePage ? await this.#index(request) : undefined;
+    return index ?? new Response("Not Found", { status: 404 });
+  }
+
+  async #index(request: Request): Promise<Response | undefined> {
+    const file = await this.#file("/index.html");
+    return file === undefined ? undefined : answer(request, file);
+  }
+
+  /** The real path of the file that a path means: itself, with `.html`, or the folder's index. */
+  async #file(pathname: string): Promise<string | undefined> {
+    const names = segments(pathname);
+    if (this.#root === undefined || names === undefined) return undefined;
+    const plain = join(this.#root, ...names);
+    for (const path of [plain, `${plain}.html`, join(plain, "index.html")]) {
+      const file = await this.#inside(path);
+      if (file !== undefined) return file;
+    }
+    return undefined;
+  }
+
+  async #inside(path: string): Promise<string | undefined> {
+    try {
+      const real = await realpath(path);
+      if (!real.startsWith(`${this.#root!}${sep}`)) return undefined; // rule 1
+      return (await stat(real)).isFile() ? real : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+/** Undefined for a path that names no file: not decodable, hidden (rule 2), or upwards. */
+function segments(pathname: string): ReadonlyArray<string> | undefined {
+  try {
+    const names = decodeURIComponent(pathname).split("/").filter(Boolean);
+    const isBad = (name: string): boolean =>
+      (name.startsWith(".") && name !== ".well-known") || /[\0\\]/.test(name);
+    return names.some(isBad) ? undefined : names;
+  } catch {
+    return undefined;
+  }
+}
+
+const isRead = ({ method }: Request): boolean => method === "GET" || method === "HEAD";
+
+function goesToModule(pathname: string, first: AssetsConfig["moduleFirst"]): boolean {
+  if (first === true) return true;
+  const matches = (pattern: string): boolean =>
+    new RegExp(`^${pattern.split("*").map(escaped).join(".*")}$`, "s").test(pathname);
+  return (
+    first.some((pattern) => !pattern.startsWith("!") && matches(pattern)) &&
+    !first.some((pattern) => pattern.startsWith("!") && matches(pattern.slice(1)))
+  );
+}
+
+const escaped = (text: string): string => text.replace(/[.+?^${}()|[\]\\]/g, "\\$&");
+
+async function answer(request: Request, file: string): Promise<Response> {
+  const bytes = await readFile(file);
+  const etag = `"${createHash("sha256").update(bytes).digest("base64url").slice(0, 22)}"`;
+  const headers = {
+    etag,
+    "cache-control": "public, max-age=0, must-revalidate",
+    "content-type": contentType(file),
+  };
+  if (request.headers.get("if-none-match") === etag)
+    return new Response(null, { status: 304, headers });
+  return new Response(request.method === "HEAD" ? null : bytes, { headers });
+}
+
+function contentType(file: string): string {
+  const type = lookup(extname(file)) ?? "application/octet-stream";
+  return /^text\/|javascript|json|xml/.test(type) ? `${type}; charset=utf-8` : type;
+}

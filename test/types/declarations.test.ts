@@ -1,0 +1,36 @@
+/**
+ * What an app's compiler reads of the package: the declarations that the package's entries lead to.
+ * They name what users use, and nothing of the runtime behind it. Needs `npm run build`.
+ */
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, it } from "vitest";
+
+const DIST = fileURLToPath(new URL("../../dist", import.meta.url));
+
+/** The files that users' code leads to, each with the file that imports it first. */
+function reachedFrom(entry: string): Map<string, string> {
+  const reached = new Map([[entry, ""]]);
+  for (const file of reached.keys())
+    for (const [, path] of readFileSync(join(DIST, file), "utf8").matchAll(
+      /(?:from |import\()"(\.[^"]+)\.(?:ts|js)"/g,
+    )) {
+      const next = relative(DIST, join(DIST, dirname(file), `${path}.d.ts`));
+      if (existsSync(join(DIST, next)) && !reached.has(next)) reached.set(next, file);
+    }
+  return reached;
+}
+
+const RUNTIME =
+  /core\/runtime\/|core\/agent\/Agent(?:Runtime|Apis)|core\/turn\/(?:Turn|AgentTurns|Committer)\./;
+
+it.each(["agent", "webhooks", "workflows", "email", "observability"])(
+  "the types of the entry %s lead to nothing of the runtime",
+  (entry) => {
+    const reached = reachedFrom(`services/${entry}/index.d.ts`);
+    const runtime = [...reached].filter(([file]) => RUNTIME.test(file));
+    expect(runtime.map(([file, importer]) => `${importer} imports ${file}`)).toEqual([]);
+    expect(reached.size).toBeGreaterThan(1);
+  },
+);

@@ -1,0 +1,86 @@
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Assets } from "../../services/wrangler/Assets.ts";
+import type { AssetsConfig } from "../../services/wrangler/WranglerConfig.ts";
+
+let root: string;
+beforeAll(() => {
+  root = mkdtempSync(join(tmpdir(), "agents-assets-"));
+  mkdirSync(join(root, "public/docs"), { recursive: true });
+  mkdirSync(join(root, "public/.git"));
+  writeFileSync(join(root, "secret.txt"), "secret");
+  writeFileSync(join(root, "public/index.html"), "<p>index");
+  writeFileSync(join(root, "public/about.html"), "<p>about");
+  writeFileSync(join(root, "public/docs/index.html"), "<p>docs");
+  writeFileSync(join(root, "public/app.js"), "1");
+  writeFileSync(join(root, "public/.git/config"), "secret");
+  symlinkSync(join(root, "secret.txt"), join(root, "public/link.txt"));
+});
+afterAll(() => rmSync(root, { recursive: true }));
+
+const assets = (more: Partial<AssetsConfig> = {}): Assets =>
+  new Assets({ directory: join(root, "public"), singlePage: false, moduleFirst: [], ...more });
+const get = (path: string, headers: Record<string, string> = {}): Request =>
+  new Request(`http://localhost${path}`, { headers });
+const text = async (response: Response | undefined): Promise<string | undefined> =>
+  response?.text();
+
+describe("static files of a module", () => {
+  it.each([
+    ["/", "<p>index"],
+    ["/about", "<p>about"],
+    ["/docs/", "<p>docs"],
+    ["/app.js", "1"],
+  ])("%s is served", async (path, content) => {
+    expect(await text(await assets().before(get(path)))).toBe(content);
+  });
+
+  it("have a content type, and an etag that saves the body", async () => {
+    const first = await assets().before(get("/app.js"));
+    expect(first!.headers.get("content-type")).toBe("text/javascript; charset=utf-8");
+    const etag = first!.headers.get("etag")!;
+    const again = await assets().before(get("/app.js", { "if-none-match": etag }));
+    expect([again!.status, await again!.text()]).toEqual([304, ""]);
+  });
+
+  it.each(["/link.txt", "/.git/config", "/..%2fsecret.txt", "/%2e%2e/secret.txt", "/%00", "/%ff"])(
+    "%s is no file",
+    async (path) => {
+      expect(await assets().before(get(path))).toBeUndefined();
+    },
+  );
+
+  it("a POST, and a path without a file, are the module's", async () => {
+    const post = new Request("http://localhost/app.js", { method: "POST", body: "x" });
+    expect(await assets().before(post)).toBeUndefined();
+    expect(await assets().before(get("/agents/repo/x"))).toBeUndefined();
+  });
+
+  it("the single page answers navigations, and nothing else", async () => {
+    const single = assets({ singlePage: true });
+    const navigation = get("/orders/1", { "sec-fetch-mode": "navigate" });
+    expect(await text(await single.before(navigation))).toBe("<p>index");
+    expect(await single.before(get("/api/orders"))).toBeUndefined();
+    expect(await assets().before(navigation)).toBeUndefined();
+  });
+
+  it("what run_worker_first names goes to the module, but for what it excludes", async () => {
+    const some = assets({ moduleFirst: ["/docs/*", "/app.js", "!/docs/index.html"] });
+    expect(await some.before(get("/docs/"))).toBeUndefined();
+    expect(await some.before(get("/app.js"))).toBeUndefined();
+    expect(await text(await some.before(get("/docs/index.html")))).toBe("<p>docs");
+    expect(await assets({ moduleFirst: true }).before(get("/"))).toBeUndefined();
+  });
+
+  it("the binding's fetch serves files whatever comes first, and 404 without one", async () => {
+    const all = assets({ moduleFirst: true });
+    expect(await text(await all.fetch("http://localhost/about"))).toBe("<p>about");
+    expect((await all.fetch("http://localhost/nope")).status).toBe(404);
+  });
+
+  it("a folder that is not there serves nothing", async () => {
+    expect(await assets({ directory: join(root, "nope") }).before(get("/"))).toBeUndefined();
+  });
+});

@@ -1,0 +1,94 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { readWrangler } from "../../services/wrangler/readWrangler.ts";
+
+let folder: string;
+const write = (path: string, text: string): void => {
+  mkdirSync(dirname(join(folder, path)), { recursive: true });
+  writeFileSync(join(folder, path), text);
+};
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "agents-wrangler-"));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+describe("the configuration file beside a module", () => {
+  it("names the module, variables, bindings and files; comments and trailing commas are fine", () => {
+    write(
+      "wrangler.jsonc",
+      `{ // a comment
+        "main": "src/server.ts",
+        "vars": { "MODE": "test", "LIMITS": { "a": 1 } },
+        "durable_objects": { "bindings": [{ "name": "PAY", "class_name": "PayAgent" }] },
+        "workflows": [{ "name": "t", "binding": "TASK_WORKFLOW", "class_name": "TaskWorkflow" }],
+        "send_email": [{ "name": "MAILER" }],
+        "assets": { "directory": "public", "binding": "ASSETS",
+          "not_found_handling": "single-page-application", "run_worker_first": ["/agents/*"] },
+      }`,
+    );
+    mkdirSync(join(folder, "src"));
+    expect(readWrangler(join(folder, "src"))).toEqual({
+      file: join(folder, "wrangler.jsonc"),
+      main: join(folder, "src/server.ts"),
+      vars: { MODE: "test", LIMITS: { a: 1 } },
+      bindings: new Map([
+        ["PAY", "PayAgent"],
+        ["TASK_WORKFLOW", "TaskWorkflow"],
+      ]),
+      mailBindings: ["MAILER"],
+      assets: {
+        directory: join(folder, "public"),
+        binding: "ASSETS",
+        singlePage: true,
+        moduleFirst: ["/agents/*"],
+      },
+      notes: [],
+    });
+  });
+
+  it("is read as TOML, too", () => {
+    write(
+      "wrangler.toml",
+      'main = "server.ts"\n[vars]\nMODE = "test"\n[[durable_objects.bindings]]\nname = "A"\nclass_name = "B"\n',
+    );
+    expect(readWrangler(folder)).toMatchObject({
+      main: join(folder, "server.ts"),
+      vars: { MODE: "test" },
+      bindings: new Map([["A", "B"]]),
+    });
+  });
+
+  it("is not looked for above the folder of the package", () => {
+    write("wrangler.jsonc", "{}");
+    write("app/package.json", "{}");
+    expect(readWrangler(join(folder, "app"))).toBeUndefined();
+  });
+
+  it("says what it asks for that is not there, and what to use instead", () => {
+    write("wrangler.json", '{ "kv_namespaces": [], "assets": {}, "env": {} }');
+    expect(readWrangler(folder)?.notes).toEqual([
+      expect.stringMatching(/^"kv_namespaces" is not available here: use .*this\.sql/),
+      expect.stringMatching(/^"assets" has no directory.*build the page/),
+      expect.stringMatching(/^"env" is ignored/),
+    ]);
+  });
+
+  it.each([
+    ["wrangler.jsonc", '{\n  "main": }', /wrangler\.jsonc can't be read: ValueExpected in line 2/],
+    ["wrangler.json", "[]", /holds no object/],
+    ["wrangler.toml", "main = ", /wrangler\.toml can't be read/],
+  ])("a %s that can't be parsed is an error that says where", (name, text, message) => {
+    write(name, text);
+    expect(() => readWrangler(folder)).toThrow(message);
+  });
+
+  it("values of other types than expected are ignored", () => {
+    write(
+      "wrangler.json",
+      '{ "main": 1, "vars": [], "durable_objects": { "bindings": [1, { "name": 2 }] }, "workflows": {} }',
+    );
+    expect(readWrangler(folder)).toMatchObject({ vars: {}, bindings: new Map() });
+  });
+});
