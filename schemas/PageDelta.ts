@@ -266,6 +266,9 @@ export function pageDeltaBetween(before: Uint8Array, after: Uint8Array): Uint8Ar
   return writer.finish({ pagesBefore, pagesKept, pages });
 }
 
+export const pageCount = (image: Uint8Array): number =>
+  image.length === 0 ? 0 : image.length / pageSizeOf(image);
+
 /** SQLite's header of a database: 2 bytes at 16, where 1 stands for 65,536. */
 const PAGE_SIZE_AT = 16;
 function pageSizeOf(image: Uint8Array): number {

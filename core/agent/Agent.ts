@@ -39,6 +39,7 @@ import type {
   ScheduleOptions,
   ScheduleSettings,
 } from "../schedule/Schedule.ts";
+import type { DurableStream, DurableStreamOptions } from "../stream/DurableStream.ts";
 import type {
   AnyAgent,
   DynamicAgents,
@@ -689,6 +690,23 @@ export class Agent<
   /** For the runtime: the alarm of running fibers (`Fibers`, rule 2). */
   _checkFibers(): void {
     this.#apis.fibers.check();
+  }
+
+  // Durable streams
+
+  /**
+   * The durable stream with this key (1 to 256 characters). The first write begins it. A turn that
+   * runs again finds what it wrote, and goes on from there. `Chunk` is the type of its chunks,
+   * which are JSON. Throws `TypeError` for a bad key, and `TypeError` or `RangeError` for bad
+   * options.
+   */
+  stream<Chunk = string>(key: string, options?: DurableStreamOptions): DurableStream<Chunk> {
+    return this.#apis.streams.open<Chunk>(key, options);
+  }
+
+  /** For the runtime: the alarm of what is kept for a time (`ExpiryAlarm`). */
+  _expireKept(): void {
+    this.#apis.streams.expire();
   }
 
   // Sub-agents

@@ -18,10 +18,16 @@ import { McpApi, type McpApiAgent } from "../mcp/McpApi.ts";
 import { ScheduleApi } from "../schedule/ScheduleApi.ts";
 import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
 import { AgentSteps, type StepsAgent } from "../step/AgentSteps.ts";
+import { EXPIRY_ALARM } from "../stream/ExpiryAlarm.ts";
+import { StreamApi } from "../stream/StreamApi.ts";
+import type { Streams } from "../stream/Streams.ts";
 import { SubAgents } from "../subAgent/SubAgents.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { WorkflowApi, type WorkflowApiAgent, type WorkflowOwner } from "../workflow/WorkflowApi.ts";
 import type { AgentStaticOptions } from "./AgentStaticOptions.ts";
+
+/** Schedules of the runtime itself. */
+const OWN_ALARMS: ReadonlySet<string> = new Set([FIBER_ALARM, EXPIRY_ALARM]);
 
 /** The agent in memory, as far as its APIs need it. */
 export interface ApisAgent
@@ -32,8 +38,11 @@ export interface ApisAgent
     Omit<StepsAgent, "options">,
     Omit<WorkflowApiAgent, "agent"> {
   readonly scheduler: SchedulesOfAgent;
+  /** Throws in the function of a step. */
+  assertMayWrite(): void;
   readonly options: AgentStaticOptions;
   readonly parts: { readonly env: unknown };
+  readonly keeping: { readonly streams: Streams };
   /** The user's object. */
   readonly agent: WorkflowOwner & {
     onFiberRecovered(
@@ -49,6 +58,7 @@ export class AgentApis {
   #mcp: McpApi | undefined;
   #schedules: ScheduleApi | undefined;
   #steps: AgentSteps | undefined;
+  #streams: StreamApi | undefined;
   #subAgents: SubAgents | undefined;
   #workflows: WorkflowApi | undefined;
 
@@ -73,7 +83,10 @@ export class AgentApis {
     return (this.#mcp ??= new McpApi(this.#agent));
   }
   get schedules(): ScheduleApi {
-    return (this.#schedules ??= new ScheduleApi(this.#agent, FIBER_ALARM));
+    return (this.#schedules ??= new ScheduleApi(this.#agent, OWN_ALARMS));
+  }
+  get streams(): StreamApi {
+    return (this.#streams ??= new StreamApi(this.#agent.keeping));
   }
   get steps(): AgentSteps {
     return (this.#steps ??= new AgentSteps(this.#agent));

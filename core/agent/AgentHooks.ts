@@ -104,6 +104,13 @@ export abstract class AgentHooks<State, Props extends Record<string, unknown>> {
     return this.isConnectionReadonly(connection);
   }
   /**
+   * Hook: whether a client may read the durable stream with this key over its socket. Called when
+   * it asks, not for streams that a method answers with. Default true.
+   */
+  shouldConnectionReadStream(_connection: Connection, _key: string): boolean | Promise<boolean> {
+    return true;
+  }
+  /**
    * Hook: whether a new connection receives the protocol's frames (identity, state, MCP servers).
    * Default true.
    */

@@ -1,6 +1,7 @@
 /**
  * The first argument of a method marked `@callable({ streaming: true })`: sends chunks, then one
- * end or one error (`protocol.md` §2.4). The runtime makes it; each frame passes the output gate.
+ * end or one error (`protocol.md` §2.4), or answers with a durable stream. The runtime makes it; each
+ * frame passes the output gate.
  */
 import type { RpcReply } from "../connection/protocol.ts";
 
@@ -9,6 +10,8 @@ export interface StreamOutlet {
   readonly reply: (reply: RpcReply) => void;
   /** Whether the caller's connection is still open. */
   readonly isOpen: () => boolean;
+  /** Answers with the durable stream of this key. */
+  readonly read: (key: string) => void;
 }
 
 /** The stream to one caller. Chunks and the end are JSON. */
@@ -44,6 +47,18 @@ export class StreamingResponse<Chunk = unknown, Final = Chunk> {
     if (this.isClosed) return false;
     this.#outlet.reply({ success: true, result: finalChunk, done: true });
     this.#ended = true;
+    return true;
+  }
+
+  /**
+   * Answers with a durable stream, from its first chunk to its end, those that are written later
+   * included. A caller of `agents/client` that loses its connection goes on where it was. Returns
+   * false when already closed.
+   */
+  follow(stream: { readonly key: string }): boolean {
+    if (this.isClosed) return false;
+    this.#ended = true;
+    this.#outlet.read(stream.key);
     return true;
   }
 

@@ -7,6 +7,7 @@
  * Sends and closes pass the output gate: they leave after the writes made before them are stored.
  */
 import type { SocketAttachment, SocketInfo } from "../../schemas/Call.ts";
+import { SparseMap } from "../collections/sparse.ts";
 
 /** A frame: text, or bytes. */
 export type ConnectionMessage = string | ArrayBuffer | ArrayBufferView;
@@ -141,6 +142,8 @@ export interface ConnectionInternals {
   readonly life: number;
   /** Number of the client's next message (`Call`). Undefined: only the gateway knows. */
   next: number | undefined;
+  /** Keys of the durable streams that its client reads, by the client's ids. */
+  readonly reads: SparseMap<string, string>;
   closed(): void;
   attachment(): SocketAttachment;
 }
@@ -155,6 +158,7 @@ class Internals implements ConnectionInternals {
   state: unknown;
   next: number | undefined;
   readyState: number = Connection.OPEN;
+  readonly reads = new SparseMap<string, string>();
   private readonly tags: ReadonlyArray<string>;
 
   constructor(
@@ -172,6 +176,7 @@ class Internals implements ConnectionInternals {
     this.protocol = attachment?.protocol ?? true;
     this.life = attachment === undefined ? life : (attachment.life ?? 0);
     this.next = info.next;
+    for (const [id, key] of attachment?.reads ?? []) this.reads.set(id, key);
   }
 
   closed(): void {
@@ -179,8 +184,15 @@ class Internals implements ConnectionInternals {
   }
 
   attachment(): SocketAttachment {
-    const { tags, state, readonly, protocol, life } = this;
-    return { tags, state, readonly, protocol, ...(life === 0 ? {} : { life }) };
+    const { tags, state, readonly, protocol, life, reads } = this;
+    return {
+      tags,
+      state,
+      readonly,
+      protocol,
+      ...(life === 0 ? {} : { life }),
+      ...(reads.size === 0 ? {} : { reads: [...reads] }),
+    };
   }
 }
 

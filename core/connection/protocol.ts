@@ -40,9 +40,31 @@ export const MessageType = {
   RPC: "rpc",
 } as const;
 
-export type RpcReply =
+/** `stream` and `seq`, beyond the protocol: it is of a durable stream, and where in it that is. */
+export type RpcReply = { readonly stream?: string; readonly seq?: string } & (
   | { readonly success: true; readonly result?: unknown; readonly done: boolean }
-  | { readonly success: false; readonly error: string };
+  | { readonly success: false; readonly error: string }
+);
+
+/**
+ * Beyond the protocol: a durable stream, for a client that asked for it by `id`. `seq` is the place
+ * after `chunks`; `resume` asks the client for its place.
+ */
+export interface StreamFrame {
+  readonly id: string;
+  readonly key: string;
+  readonly seq?: string;
+  readonly chunks?: ReadonlyArray<unknown>;
+  /** The chunks before are of another stream. */
+  readonly restart?: boolean;
+  readonly done?: boolean;
+  readonly result?: unknown;
+  readonly error?: string;
+  readonly resume?: boolean;
+}
+
+export const streamFrame = (frame: StreamFrame): string =>
+  JSON.stringify({ type: "cf_agent_stream", ...frame });
 
 export const rpcFrame = (id: string, reply: RpcReply): string =>
   JSON.stringify({ type: "rpc", id, ...reply });
@@ -50,6 +72,13 @@ export const rpcFrame = (id: string, reply: RpcReply): string =>
 export type ClientFrame =
   | { readonly _tag: "State"; readonly state: unknown }
   | { readonly _tag: "Rpc"; readonly id: string; readonly method: string; readonly args: unknown[] }
+  /** Without a key: the client does not want it any more. */
+  | {
+      readonly _tag: "Stream";
+      readonly id: string;
+      readonly key: string | undefined;
+      readonly since: string | undefined;
+    }
   | { readonly _tag: "Message" };
 
 const MESSAGE: ClientFrame = { _tag: "Message" };
@@ -64,10 +93,15 @@ export function parseClientFrame(text: string): ClientFrame {
     return MESSAGE;
   }
   if (typeof frame !== "object" || frame === null) return MESSAGE;
-  const { type, id, method, args } = frame as Record<string, unknown>;
+  const { type, id, method, args, key, since, cancel } = frame as Record<string, unknown>;
   if (type === "cf_agent_state" && Object.hasOwn(frame, "state"))
     return { _tag: "State", state: (frame as { state: unknown }).state };
   if (type === "rpc" && typeof id === "string" && typeof method === "string" && Array.isArray(args))
     return { _tag: "Rpc", id, method, args };
+  if (type === "cf_agent_stream" && typeof id === "string") {
+    if (cancel === true) return { _tag: "Stream", id, key: undefined, since: undefined };
+    if (typeof key === "string" && (since === undefined || typeof since === "string"))
+      return { _tag: "Stream", id, key, since };
+  }
   return MESSAGE;
 }

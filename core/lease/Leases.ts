@@ -50,6 +50,12 @@ export interface LeasesShape {
    * `BrokerUnavailable`.
    */
   readonly renew: (lease: Lease, value?: string) => Promise<RenewResult>;
+  /**
+   * Replaces a lease of this process by a new claim of the same key, with a new epoch, in one
+   * compare-and-set: at no time is the key free. `Held`: the lease was lost before. Rejects with
+   * `BrokerUnavailable`.
+   */
+  readonly supersede: (lease: Lease, value: string) => Promise<ClaimResult>;
   /** Frees it at once, if still held. */
   readonly release: (lease: Lease) => Promise<void>;
   /**

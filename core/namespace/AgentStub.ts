@@ -10,6 +10,7 @@ import type { AgentInstanceId } from "./instanceId.ts";
 /** Every named member of `Agent`. */
 export type AgentMember =
   | "_checkFibers"
+  | "_expireKept"
   | "abortSubAgent"
   | "addMcpServer"
   | "approveWorkflow"
@@ -97,12 +98,14 @@ export type AgentMember =
   | "setConnectionReadonly"
   | "setState"
   | "shouldConnectionBeReadonly"
+  | "shouldConnectionReadStream"
   | "shouldSendProtocolMessages"
   | "sql"
   | "step"
   | "startFiber"
   | "stash"
   | "state"
+  | "stream"
   | "subAgent"
   | "terminateWorkflow"
   | "validateStateChange";

@@ -42,7 +42,7 @@ import type { MailLane } from "../outgoing/MailLane.ts";
 import { AgentMcpServers } from "../mcp/AgentMcpServers.ts";
 import type { OutgoingLane } from "../outgoing/OutgoingLane.ts";
 import type { QueueLane } from "../queue/QueueLane.ts";
-import { ResponseStreams } from "./ResponseStreams.ts";
+import { Keeping } from "./Keeping.ts";
 import type { Scheduler } from "../schedule/Scheduler.ts";
 import type { SignalLane } from "../workflow/SignalLane.ts";
 import { Suspects } from "../input/Suspects.ts";
@@ -62,6 +62,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   readonly lanes: Lanes;
   readonly mcpServers: AgentMcpServers;
   readonly sockets: AgentSockets;
+  readonly keeping = new Keeping(this);
   agent!: Agent<unknown>; // the user's object; set when its constructor has run
   /** Turns running or waiting for their commit, and `waitUntil` promises. */
   busy = 0;
@@ -77,7 +78,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   #destroying: Promise<void> | undefined;
   #apis: AgentApis | undefined;
   #suspects: Suspects | undefined;
-  #streams: ResponseStreams | undefined;
   readonly #sql = new AgentSql(this);
 
   constructor(parts: ActiveAgentParts<ActiveAgent>) {
@@ -119,9 +119,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   get suspects(): Suspects {
     return (this.#suspects ??= new Suspects(this, this.parts.unbegun));
   }
-  get streams(): ResponseStreams {
-    return (this.#streams ??= new ResponseStreams(this));
-  }
 
   get options(): AgentStaticOptions {
     return this.parts.agentClass.options ?? {};
@@ -129,7 +126,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
 
   /** May it leave memory now? */
   get idle(): boolean {
-    return this.busy === 0 && this.committer.idle && !this.#gate.closed;
+    return this.busy === 0 && this.committer.idle && !this.keeping.unstored && !this.#gate.closed;
   }
 
   /** Runs user code as a turn. Resolves or rejects as `f` does, when the turn has ended. */
@@ -146,7 +143,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
       this.busy--;
       this.lastActiveMs = this.time.monotonicMs();
       // A durable turn is ended by the mailbox, which sets its outcome first.
-      if (!turn.durable) this.committer.end(turn);
+      if (!turn.durable) this.keeping.ended(turn);
     }
   }
 
@@ -202,20 +199,21 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   /** What its schedules and queue owe the broker with the next event (`Triggers`). */
   takeTriggers(): CommitTriggers | undefined {
     // What an open transaction wrote is not part of this commit, and may be undone.
-    if (this.#sql.inTransaction) return undefined;
-    return this.lanes.takeTriggers();
+    const { inTransaction } = this.#sql;
+    this.keeping.store(inTransaction);
+    return inTransaction ? undefined : this.lanes.takeTriggers();
   }
 
   /** Begins no more jobs; those that run go on. What waits is stored, for the next owner. */
   rest(): void {
-    this.#streams?.close();
+    this.keeping.close();
     this.lanes.stop();
   }
 
   /** Leaves memory in order: nothing is lost, nothing runs any more. */
   retire(): void {
     this.discarded = true;
-    this.#streams?.close();
+    this.keeping.close();
     this.mcpServers.stop();
     this.lanes.retire();
   }
@@ -313,7 +311,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
 
   flush(): Promise<void> {
     // What its turn has written is stored, or waits for the turn's end.
-    return this.currentStep === undefined ? this.committer.flush(this.turn()) : Promise.resolve();
+    return this.currentStep === undefined ? this.keeping.flush(this.turn()) : Promise.resolve();
   }
 
   waitUntil(promise: Promise<unknown>): void {

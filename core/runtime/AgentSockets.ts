@@ -12,7 +12,7 @@ import {
   type ConnectionMessage,
   type ConnectionOutlet,
 } from "../connection/Connection.ts";
-import { stateFrame } from "../connection/protocol.ts";
+import { stateFrame, streamFrame } from "../connection/protocol.ts";
 import type { AgentOutlet } from "../turn/AgentOutlet.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
 import type { Committer } from "../turn/Committer.ts";
@@ -82,17 +82,22 @@ export class AgentSockets implements ConnectionOutlet {
     const key = socketKey(info);
     const known = this.byKey.get(key);
     if (known !== undefined) return skipTo(known, info.next);
-    if ((info.attachment?.life ?? 0) === this.agent.image.life)
-      this.byKey.set(key, this.make(info));
+    if ((info.attachment?.life ?? 0) === this.agent.image.life) {
+      const connection = this.make(info);
+      this.byKey.set(key, connection);
+      this.askReader(connection);
+    }
     // Its agent was destroyed, and the host that did it could not close it any more.
     else this.closeDestroyed(info);
   }
 
   /** Its gateway or a census tells of it: frames for it may have been lost (`tellState`). */
   meet(info: SocketInfo): void {
-    this.resume(info);
     const { seq, state } = this.agent.image;
+    const known = this.byKey.get(socketKey(info));
+    this.resume(info);
     const connection = this.byKey.get(socketKey(info));
+    if (known !== undefined) this.askReader(known);
     if (
       state !== undefined &&
       connection !== undefined &&
@@ -234,6 +239,7 @@ export class AgentSockets implements ConnectionOutlet {
   tellState(): void {
     const { seq, state } = this.agent.image;
     if (state !== undefined) this.castState(state, seq, undefined);
+    for (const connection of this.byKey.values()) this.askReader(connection);
   }
 
   /** Past the gate already. */
@@ -245,6 +251,18 @@ export class AgentSockets implements ConnectionOutlet {
     const agent = [id.class, id.name] as const;
     for (const gateway of gateways)
       this.outlet.toGateway(gateway, { op: "cast", agent, ...how }, bytes);
+  }
+
+  /** What is stored already: past the gate. */
+  sendStored(connection: Connection, frame: string): void {
+    const { gateway, sid } = Connection.internals(connection).info;
+    this.outlet.toGateway(gateway, { op: "send", sid, text: true }, encoder.encode(frame));
+  }
+
+  /** Frames of the streams that it reads may be lost, or nobody sends them: where is it? */
+  private askReader(connection: Connection): void {
+    for (const [id, key] of Connection.internals(connection).reads)
+      this.sendStored(connection, streamFrame({ id, key, resume: true }));
   }
 
   private tellAttachment(connection: Connection, begin: { readonly begin?: true }): void {

@@ -35,7 +35,7 @@ export async function answerRequest(
     });
     if (isAnswer(made)) return made;
     const { status, rest } = made;
-    const more = rest === undefined ? {} : { stream: agent.streams.add(turn, rest) };
+    const more = rest === undefined ? {} : { stream: agent.keeping.bodies.add(turn, rest) };
     return { reply: { kind: "response", status, headers: made.headers, ...more }, body: made.body };
   } catch (error) {
     if (agent.isLost) throw error;

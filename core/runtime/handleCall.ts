@@ -22,10 +22,17 @@ import {
   ConnectionFailed,
   ReadonlyConnection,
 } from "../errors/errors.ts";
-import { identityFrame, parseClientFrame, stateErrorFrame } from "../connection/protocol.ts";
+import {
+  identityFrame,
+  parseClientFrame,
+  stateErrorFrame,
+  streamFrame,
+  type ClientFrame,
+} from "../connection/protocol.ts";
 import type { CallAnswer } from "../call/CallAnswer.ts";
 import { CLOSE_VANISHED } from "../http/closeFrame.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
+import type { Turn } from "../turn/Turn.ts";
 import { answerRequest } from "./answerRequest.ts";
 import { socketKey } from "./AgentSockets.ts";
 import { causeOfConnect } from "../journal/causeOf.ts";
@@ -145,10 +152,10 @@ async function dispatch(
 
 async function pull(agent: ActiveAgent, call: Call & { kind: "pull" }): Promise<CallAnswer> {
   if (call.cancel) {
-    agent.streams.cancel(call.stream);
+    agent.keeping.bodies.cancel(call.stream);
     return { reply: { kind: "taken" } };
   }
-  const piece = await agent.streams.pull(call.stream);
+  const piece = await agent.keeping.bodies.pull(call.stream);
   if (piece === undefined) return { reply: { kind: "piece", end: "gone" } };
   const { bytes, end } = piece;
   return { reply: { kind: "piece", ...(end === undefined ? {} : { end }) }, body: bytes };
@@ -232,6 +239,7 @@ async function receive(
   } as const;
   const turn = agent.newTurn(cause, { connection });
   if (frame._tag === "Rpc") return handleRpcFrame(agent, turn, connection, frame);
+  if (frame._tag === "Stream") return readStream(agent, turn, connection, frame);
   try {
     await agent.run(turn, () =>
       frame._tag === "State"
@@ -240,6 +248,28 @@ async function receive(
     );
   } catch (error) {
     if (!agent.discarded) await agent.handleError(turn, error);
+  }
+}
+
+/** A client reads a durable stream, or goes on reading it, or does not want it any more. */
+async function readStream(
+  agent: ActiveAgent,
+  turn: Turn,
+  connection: Connection,
+  { id, key, since }: ClientFrame & { _tag: "Stream" },
+): Promise<void> {
+  if (key === undefined) return agent.keeping.readers.cancel(connection, id);
+  try {
+    const may = await agent.run(turn, () =>
+      agent.agent.shouldConnectionReadStream(connection, key),
+    );
+    if (may) agent.keeping.readers.add({ connection, id, key, since });
+    else
+      agent.sockets.sendText(connection, streamFrame({ id, key, error: "This stream is private" }));
+  } catch (error) {
+    if (agent.discarded) return;
+    await agent.handleError(turn, error);
+    agent.sockets.sendText(connection, streamFrame({ id, key, error: "Internal Server Error" }));
   }
 }
 
@@ -264,6 +294,7 @@ async function close(agent: ActiveAgent, call: Call & { kind: "close" }): Promis
   if (connection === undefined) return { kind: "unknownSocket" };
   agent.sockets.delete(socketKey(call));
   Connection.internals(connection).closed();
+  agent.keeping.readers.drop(connection);
   const cause = { kind: "close" as const, id: connection.id, time: agent.time.nowMs() };
   const turn = agent.newTurn(cause, { connection });
   const { code, reason } = call;

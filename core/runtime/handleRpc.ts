@@ -31,6 +31,7 @@ export async function handleRpcFrame(
   const stream = new StreamingResponse({
     reply,
     isOpen: () => connection.readyState === Connection.OPEN,
+    read: (key) => agent.keeping.readers.add({ connection, id: frame.id, key, asCall: true }),
   });
   const { method: name } = frame;
   try {

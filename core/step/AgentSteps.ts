@@ -40,6 +40,7 @@ export interface StepsAgent extends Pick<
   readonly options: { readonly retry?: RetryOptions };
   /** Fires when the agent leaves memory. */
   readonly leaving: AbortSignal;
+  readonly keeping: { readonly streams: { storeSoon(): void } };
   /** Runs `f` as part of a turn. */
   inTurn<A>(turn: Turn, f: () => A): A;
 }
@@ -85,6 +86,7 @@ export class AgentSteps {
       );
       await agent.unlessDiscarded();
       if (turn.ended) return read(text) as A;
+      agent.keeping.streams.storeSoon();
       steps.add({ key, text });
       await agent.committer.storeSteps(turn);
       return read(text) as A;

@@ -12,7 +12,7 @@ export interface Batch {
   /** Turns that wrote or ended, in order of their last `setState`: the last one's state stands. */
   readonly turns: Set<Turn>;
   /** Those of them whose writes the next start would make again. */
-  remade: ReadonlySet<Turn> | undefined;
+  remade: Set<Turn> | undefined;
   readonly outputs: Output[];
   /** An event is stored for it, whether anything was written or not. */
   fence: boolean;
@@ -40,12 +40,6 @@ export const isInStep = ({ steps }: Turn): boolean => steps !== undefined && ste
 /** It has written, or stored a part, and is given time to end. */
 export const mayEndSoon = (turn: Turn): boolean =>
   isOpen(turn) && (isInStep(turn) || (turn.wroteMs !== undefined && !turn.late));
-
-/** All that is written in it was written by turns that go on: it may be taken back as a whole. */
-export function isPart({ turns, remade }: Batch): boolean {
-  for (const turn of turns) if (!isOpen(turn) && remade?.has(turn) !== true) return false;
-  return turns.size > 0;
-}
 
 /**
  * What the turn has to tell the journal now, taken from it; undefined when that is nothing. SQL

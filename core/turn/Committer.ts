@@ -14,7 +14,7 @@ import { TimeoutQueue } from "../time/TimeoutQueue.ts";
 import { perClock } from "../time/perClock.ts";
 import { AgentDiscarded } from "../errors/errors.ts";
 import type { AppendResult } from "../journal/Journal.ts";
-import { isEmpty, isOpen, isPart, mayEndSoon, newBatch, type Batch, type Output } from "./Batch.ts";
+import { isEmpty, isOpen, mayEndSoon, newBatch, type Batch, type Output } from "./Batch.ts";
 import { applyEvent } from "../journal/applyEvent.ts";
 import { isStillEmpty, LOOK_AGAIN_MS } from "../journal/emptyJournal.ts";
 import { encodeDestroyed } from "../journal/encodeCommit.ts";
@@ -107,7 +107,8 @@ export class Committer {
     const batch = this.batch();
     if (last && batch.turns.size > 1) batch.turns.delete(turn);
     batch.turns.add(turn);
-    if (!remade && batch.remade?.has(turn) === true) batch.remade = undefined;
+    if (!remade) batch.remade?.delete(turn);
+    if (turn.yields) this.holds.wantPart();
     if (isOpen(turn)) {
       if (turn.wroteMs === undefined) {
         turn.wroteMs = this.host.time.monotonicMs();
@@ -298,11 +299,10 @@ export class Committer {
     // Tried again when the append is answered.
     if (this.inFlight !== undefined) return;
     const isHeld = pending !== undefined && this.hold(pending);
-    // A part would make parts of turns that have only a result in it.
-    if (results !== undefined && (pending === undefined || isHeld || isPart(pending))) {
+    if (results !== undefined && (pending === undefined || isHeld)) {
       this.results = undefined;
       this.wanted = pending !== undefined;
-      return this.send(results, writeSteps(this.commits, results));
+      return this.send(results, writeSteps);
     }
     if (isHeld || pending === undefined) return;
     this.wanted = false;
@@ -311,12 +311,14 @@ export class Committer {
     this.cancelGather?.();
     this.cancelGather = undefined;
     this.pending = undefined;
-    if (results !== undefined) {
+    // A part would make parts of turns that have only a result in it: those follow it.
+    if (results !== undefined && this.holds.isPart(pending)) this.wanted = true;
+    else if (results !== undefined) {
       this.results = undefined;
       for (const turn of results.turns) pending.turns.add(turn);
       pending.outputs.push(...results.outputs);
     }
-    this.send(pending, isEmpty(pending) ? this.look() : writeBatch(this.commits, pending));
+    this.send(pending, isEmpty(pending) ? () => this.look() : writeBatch);
     const released = this.released;
     this.released = [];
     for (const f of released) f();
@@ -333,8 +335,15 @@ export class Committer {
     return this.held;
   }
 
-  private send(batch: Batch, written: Written): void {
+  /** In flight from before it is taken: what that tells of waits for it. */
+  private send(batch: Batch, write: (commits: Commits, batch: Batch) => Written): void {
     this.inFlight = batch;
+    let written: Written;
+    try {
+      written = write(this.commits, batch);
+    } catch (error) {
+      return this.fail("Defect", error);
+    }
     written.then(
       (failure) => {
         if (failure !== undefined) this.fail(failure.outcome, failure.error);

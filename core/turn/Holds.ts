@@ -10,10 +10,11 @@
  * 3. What only turns that go on have written may be stored as a part (`JournalHead.part`): when a
  *    step or an outgoing call begins, so that clients see it. The next owner can take it back, as
  *    long as nothing that stands follows it: rule 2 holds for the turns of such a part as well.
+ *    What is not undone with it (`Turn.yields`) goes with it at once.
  * 4. The end of the agent's life does not wait for steps.
  */
 import type { AgentDatabase } from "../database/Databases.ts";
-import { isInStep, isPart, mayEndSoon, type Batch } from "./Batch.ts";
+import { isInStep, isOpen, mayEndSoon, type Batch } from "./Batch.ts";
 import type { Turn } from "./Turn.ts";
 import { SparseSet } from "../collections/sparse.ts";
 
@@ -47,8 +48,21 @@ export class Holds {
   reason(batch: Batch): "step" | "gather" | undefined {
     if (this.gathers <= HOLDS_MAX)
       for (const turn of batch.turns) if (mayEndSoon(turn) && !isInStep(turn)) return "gather";
-    if (this.over || (this.partWanted && isPart(batch))) return undefined;
+    if (this.over || (this.partWanted && this.isPart(batch))) return undefined;
     return this.waitsForStep(batch) ? "step" : undefined;
+  }
+
+  /**
+   * All that is written in it was written by turns that go on, or is not undone with their writes:
+   * they may be undone as a whole.
+   */
+  isPart({ turns, remade }: Batch): boolean {
+    let open = this.parted.size > 0;
+    for (const turn of turns) {
+      if (isOpen(turn)) open = true;
+      else if (!turn.yields && remade?.has(turn) !== true) return false;
+    }
+    return open && turns.size > 0;
   }
 
   /** The gather time begins once more for a batch. */
@@ -70,7 +84,7 @@ export class Holds {
   /** An event of the batch is applied. `open`: what was stored of turns that go on can be undone. */
   applied(batch: Batch, { open, part }: { readonly open: boolean; readonly part: boolean }): void {
     if (!open) this.parted.clear();
-    else if (part) for (const turn of batch.turns) this.parted.add(turn);
+    else if (part) for (const turn of batch.turns) if (isOpen(turn)) this.parted.add(turn);
   }
 
   private waitsForStep(batch: Batch): boolean {

@@ -71,6 +71,11 @@ export class Turn {
   wroteMs: number | undefined;
   /** It had its time to end since then, and did not. */
   late = false;
+  /**
+   * What it writes waits for no turn, and nothing that turns undo of their own undoes it: chunks of
+   * durable streams.
+   */
+  yields = false;
   /** Undefined until it begins a step. */
   steps: TurnSteps | undefined;
   /** Of the view of a turn that the function of a step has: the step. */

@@ -13,7 +13,7 @@ import type { Sequence } from "../../schemas/Address.ts";
 import { applyEvent } from "../journal/applyEvent.ts";
 import { claimEmpty, type JournalOwner } from "../journal/emptyJournal.ts";
 import { encodeCommit, isOver as isInputOver } from "../journal/encodeCommit.ts";
-import { isPart, takeRecord, takeSteps, type Batch, type TurnRecord } from "./Batch.ts";
+import { takeRecord, takeSteps, type Batch, type TurnRecord } from "./Batch.ts";
 import type { CommitTriggers } from "./CommitTriggers.ts";
 import type { Holds } from "./Holds.ts";
 import type { Turn } from "./Turn.ts";
@@ -90,7 +90,7 @@ async function append(
     if (record.turn.unstored && !isInputOver(record.turn, record.outcome))
       (unstored ??= []).push(record);
   const changes = frozen !== undefined || records.some(({ state }) => state !== undefined);
-  const part = changes && isPart(batch);
+  const part = changes && holds.isPart(batch);
   if (triggers !== undefined) await triggers.before();
   if (unstored !== undefined) {
     const error = await storeInputs(host, unstored);

@@ -3,7 +3,7 @@
  * spans of time. Pure.
  */
 
-/** Milliseconds, or a number and a unit: `"10 seconds"`, `"1 day"`. */
+/** Milliseconds, or a number and a unit: `"10 seconds"`, `"1 day"`, `"1h"`. */
 export type WorkflowDuration = number | string;
 
 export interface StepConfig {
@@ -41,7 +41,8 @@ export const WAIT_MS_MAX = 365 * 86_400_000;
 /** Milliseconds of a second; the other units are multiples of it. */
 const SECOND_MS = 1000;
 const UNITS_MS: Readonly<Record<string, number>> = {
-  ms: 1, millisecond: 1, second: SECOND_MS, minute: 60 * SECOND_MS, hour: 3600 * SECOND_MS,
+  ms: 1, s: SECOND_MS, m: 60 * SECOND_MS, h: 3600 * SECOND_MS, d: 86_400 * SECOND_MS,
+  millisecond: 1, second: SECOND_MS, minute: 60 * SECOND_MS, hour: 3600 * SECOND_MS,
   day: 86_400 * SECOND_MS, week: 604_800 * SECOND_MS, month: 2_592_000 * SECOND_MS,
   year: 31_536_000 * SECOND_MS,
 }; // prettier-ignore

@@ -88,6 +88,12 @@ export type {
   StartFiberOptions,
   StartFiberResult,
 } from "../../core/fiber/Fiber.ts";
+export type {
+  DurableStream,
+  DurableStreamOptions,
+  StreamResponseOptions,
+} from "../../core/stream/DurableStream.ts";
+export { StreamOver, StreamTooLarge, TooManyStreams } from "../../core/stream/errors.ts";
 export type { DynamicAgents, SubAgentClass, SubAgentStub } from "../../core/subAgent/SubAgents.ts";
 export type { SubAgentInfo } from "../../core/subAgent/SubAgentTable.ts";
 export {

@@ -13,8 +13,22 @@
 import { PartySocket, type PartySocketOptions } from "partysocket";
 import { AgentConnectionError, isTerminalCloseEvent } from "./AgentConnectionError.ts";
 import { partyAddress, type AgentAddress } from "./agentAddress.ts";
-import type { AgentCall, AgentStub, CallOptions, StateOf, StreamOptions } from "./clientTypes.ts";
-import { DEFAULT_CALL_TIMEOUT_MS, PendingCalls } from "./PendingCalls.ts";
+import type {
+  AgentCall,
+  AgentStub,
+  CallOptions,
+  FollowOptions,
+  StateOf,
+  StreamOptions,
+} from "./clientTypes.ts";
+import { randomId, splitCallOptions } from "./callOptions.ts";
+import { DurableRead } from "./DurableRead.ts";
+import {
+  DEFAULT_CALL_TIMEOUT_MS,
+  PendingCalls,
+  type CallRequest,
+  type StreamRequest,
+} from "./PendingCalls.ts";
 import { parseServerFrame, type ServerFrame } from "./serverFrame.ts";
 import { createStubProxy } from "./stubProxy.ts";
 
@@ -138,6 +152,36 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     this.#options.onStateUpdate?.(state, "client");
   }
 
+  /**
+   * Reads a durable stream of the agent (`this.stream(key)` there): each chunk once and in order,
+   * over any number of lost connections and hosts. Resolves to what the stream ended with. Rejects
+   * with the text of its failure, with "There is no stream …" when it is not begun within 10 s, as
+   * `signal` says, and with "Connection closed" after a final close.
+   */
+  follow<Chunk = string, Final = unknown>(
+    key: string,
+    options: FollowOptions<Chunk, Final> = {},
+  ): Promise<Final | undefined> {
+    if (this.#ended) return Promise.reject(new Error(CLOSED));
+    const { since, signal, ...stream } = options as FollowOptions;
+    if (signal?.aborted === true) return Promise.reject(signal.reason as Error);
+    const id = randomId();
+    const read = new DurableRead(key, since);
+    const callbacks = stream as CallRequest["stream"];
+    const request = { method: key, stream: callbacks, read, signal, timeoutMs: undefined };
+    const result = this.#pending.start(id, request, () => {
+      // Without a connection the next one begins with it.
+      if (this.readyState === this.OPEN)
+        this.#ask({ id, key, ...(since === undefined ? {} : { since }) });
+      return "transmitted";
+    });
+    result.catch(() => {
+      if (signal?.aborted === true && this.readyState === this.OPEN)
+        this.#ask({ id, cancel: true });
+    });
+    return result as Promise<Final | undefined>;
+  }
+
   /** Closes the connection at once; waiting calls reject. `reconnect()` opens it again. */
   override close(code?: number, reason?: string): void {
     super.close(code, reason);
@@ -219,6 +263,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
   #opened(): void {
     // PartySocket flushes its buffer before it reports that it is open.
     this.#pending.markTransmitted();
+    for (const read of this.#pending.reads()) this.#ask(read);
     this.#shownSeq = undefined;
     if (this.connectionError === null) return;
     this.connectionError = null;
@@ -237,12 +282,24 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
       case "McpServers":
         return this.onMcpServers(frame.mcp);
       case "Reply":
-        if (!this.#pending.settle(frame.id, frame.reply))
-          console.warn(`AgentClient: received a reply to an unknown call (${frame.id})`);
-        return;
+        return this.#settle(frame);
+      case "Stream": {
+        const request = this.#pending.take(frame.id, frame.part);
+        return request && this.#ask(request);
+      }
       case "Other":
         return this.onOtherMessage(event);
     }
+  }
+
+  #settle({ id, reply, place }: ServerFrame & { _tag: "Reply" }): void {
+    const settled = this.#pending.settle(id, reply, place);
+    if (typeof settled === "object") this.#ask(settled);
+    else if (!settled) console.warn(`AgentClient: received a reply to an unknown call (${id})`);
+  }
+
+  #ask(request: StreamRequest): void {
+    this.send(JSON.stringify({ type: "cf_agent_stream", ...request }));
   }
 
   #show({ state, seq }: ServerFrame & { _tag: "State" }): void {
@@ -329,23 +386,10 @@ function makeReady(): { readonly promise: Promise<void>; readonly resolve: () =>
   return { promise, resolve };
 }
 
-/** The older shape is the stream's callbacks themselves; the newer one has them under `stream`. */
-function splitCallOptions(options: CallOptions | StreamOptions): CallOptions {
-  const isBare = "onChunk" in options || "onDone" in options || "onError" in options;
-  return isBare ? { stream: options } : (options as CallOptions);
-}
-
 function requireWebSocket(options: Pick<PartySocketOptions, "WebSocket">): void {
   if (options.WebSocket === undefined && typeof globalThis.WebSocket === "undefined")
     throw new TypeError(
       "AgentClient: this runtime has no global WebSocket (Node has one from version 22): pass an " +
         "implementation as the option WebSocket, such as the one of the package ws",
     );
-}
-
-/** `crypto.randomUUID` exists in secure contexts only; a page on a plain-http host lacks it. */
-function randomId(): string {
-  if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -6,9 +6,11 @@
  *    is never sent again.
  * 2. A call whose frame is still in the send buffer has not run. It survives a lost connection and
  *    is sent by the next one.
+ * 3. A durable stream is read on over any number of connections: each begins with its place.
  */
-import type { StreamOptions } from "./clientTypes.ts";
-import type { Reply } from "./serverFrame.ts";
+import type { FollowOptions } from "./clientTypes.ts";
+import { DurableRead } from "./DurableRead.ts";
+import type { Reply, StreamPart, StreamPlace } from "./serverFrame.ts";
 
 /**
  * Limit for a missing reply, in milliseconds. Long enough for a slow model or provider behind a
@@ -16,23 +18,50 @@ import type { Reply } from "./serverFrame.ts";
  */
 export const DEFAULT_CALL_TIMEOUT_MS = 30_000;
 
+/** Of a call or a reading. */
+type Callbacks = Omit<FollowOptions, "onChunk"> & {
+  readonly onChunk?: ((chunk: unknown, ...place: string[]) => void) | undefined;
+};
+
 interface PendingCall {
   readonly resolve: (result: unknown) => void;
   readonly reject: (error: Error) => void;
-  readonly stream: StreamOptions | undefined;
+  readonly stream: Callbacks | undefined;
   readonly timer: ReturnType<typeof setTimeout> | undefined;
+  /** It reads a durable stream, and calls no method: its chunks come with their places. */
+  readonly follows: boolean;
+  /** Rule 3. Of a call: from its first chunk on. */
+  read: DurableRead | undefined;
   /** The instance that holds the call now: its timer must fail the call there. */
   book: PendingCalls;
   transmitted: boolean;
+  readonly unlisten: () => void;
 }
 
 /** One call. */
 export interface CallRequest {
   readonly method: string;
-  readonly stream: StreamOptions | undefined;
+  readonly stream: Callbacks | undefined;
+  /** It reads a durable stream, and calls no method. */
+  readonly read?: DurableRead;
+  readonly signal?: AbortSignal | undefined;
   /** Undefined or 0: no limit. */
   readonly timeoutMs: number | undefined;
 }
+
+/** What a client asks of a durable stream: to be read from a place, or not any more. */
+export type StreamRequest =
+  | { readonly id: string; readonly key: string; readonly since?: string }
+  | { readonly id: string; readonly cancel: true };
+
+const requestOf = (id: string, { key, place }: DurableRead): StreamRequest => ({
+  id,
+  key,
+  ...(place === undefined ? {} : { since: place }),
+});
+
+const toError = (thrown: unknown): Error =>
+  thrown instanceof Error ? thrown : new Error(String(thrown));
 
 /** The pending calls of one client. */
 export class PendingCalls {
@@ -45,7 +74,7 @@ export class PendingCalls {
    */
   start(
     id: string,
-    { method, stream, timeoutMs }: CallRequest,
+    { method, stream, timeoutMs, read, signal }: CallRequest,
     send: () => "transmitted" | "buffered" | "dropped",
   ): Promise<unknown> {
     return new Promise((resolve, reject) => {
@@ -53,15 +82,20 @@ export class PendingCalls {
         const text = `RPC call to ${method} timed out after ${timeoutMs}ms`;
         call.book.#fail(id, new Error(text));
       };
+      const abort = (): void => call.book.#fail(id, toError(signal!.reason));
       const timer = timeoutMs ? setTimeout(timeout, timeoutMs) : undefined;
       const call: PendingCall = {
         resolve,
         reject,
         stream,
         timer,
+        follows: read !== undefined,
+        read,
         book: this,
         transmitted: false,
+        unlisten: () => signal?.removeEventListener("abort", abort),
       };
+      signal?.addEventListener("abort", abort, { once: true });
       // Registered before sending, since a socket may answer at once.
       this.#calls.set(id, call);
       try {
@@ -70,15 +104,25 @@ export class PendingCalls {
           this.#fail(id, new Error(`RPC call to ${method} was dropped: the send buffer is full`));
         else call.transmitted = sent === "transmitted";
       } catch (error) {
-        this.#fail(id, error instanceof Error ? error : new Error(String(error)));
+        this.#fail(id, toError(error));
       }
     });
   }
 
-  /** Applies a reply. Returns false when no call has this id. */
-  settle(id: string, reply: Reply): boolean {
+  /**
+   * Applies a reply. Returns false when no call has this id, and a place to read on from when
+   * chunks of a durable stream were lost on the way to it.
+   */
+  settle(id: string, reply: Reply, place?: StreamPlace): boolean | StreamRequest {
     const call = this.#calls.get(id);
     if (call === undefined) return false;
+    if (place !== undefined) {
+      call.read ??= new DurableRead(place.key);
+      const isChunk = reply._tag === "Chunk";
+      const chunks = isChunk ? [reply.result] : [];
+      const end = isChunk ? undefined : reply;
+      return this.take(id, { seq: place.seq, chunks, restart: false, end, resume: false }) ?? true;
+    }
     if (reply._tag === "Failure") this.#fail(id, new Error(reply.error));
     else if (reply._tag === "Chunk") call.stream?.onChunk?.(reply.result);
     else {
@@ -89,6 +133,30 @@ export class PendingCalls {
     return true;
   }
 
+  /** Applies a part of a durable stream. Returns a place to read on from when the server needs it. */
+  take(id: string, part: StreamPart): StreamRequest | undefined {
+    const call = this.#calls.get(id);
+    // Nobody waits for it any more.
+    if (call?.read === undefined) return { id, cancel: true };
+    if (part.resume) return requestOf(id, call.read);
+    const taken = call.read.take(part);
+    if (taken._tag === "Gap") return requestOf(id, call.read);
+    if (taken.restarted) call.stream?.onRestart?.();
+    taken.chunks.forEach((chunk, n) => {
+      if (call.follows) call.stream?.onChunk?.(chunk, taken.places[n]!);
+      else call.stream?.onChunk?.(chunk);
+    });
+    if (part.end !== undefined) this.settle(id, part.end);
+    return undefined;
+  }
+
+  /** Rule 3: what a new connection begins with. */
+  reads(): ReadonlyArray<StreamRequest> {
+    return [...this.#calls].flatMap(([id, { read }]) =>
+      read === undefined ? [] : [requestOf(id, read)],
+    );
+  }
+
   /** The send buffer was flushed. */
   markTransmitted(): void {
     for (const call of this.#calls.values()) call.transmitted = true;
@@ -96,8 +164,8 @@ export class PendingCalls {
 
   /** Rule 1: the connection was lost. */
   rejectTransmitted(reason: string): void {
-    for (const [id, { transmitted }] of this.#calls)
-      if (transmitted) this.#fail(id, new Error(reason));
+    for (const [id, { transmitted, read }] of this.#calls)
+      if (transmitted && read === undefined) this.#fail(id, new Error(reason));
   }
 
   /** Rejects every call. */
@@ -105,10 +173,10 @@ export class PendingCalls {
     for (const id of this.#calls.keys()) this.#fail(id, new Error(reason));
   }
 
-  /** Rule 2: moves buffered calls to the connection whose buffer has taken their frames. */
+  /** Rules 2 and 3: moves what the next connection goes on with. Its buffer has the frames. */
   moveBuffered(to: PendingCalls): void {
     for (const [id, call] of this.#calls) {
-      if (call.transmitted) continue;
+      if (call.transmitted && call.read === undefined) continue;
       this.#calls.delete(id);
       call.book = to;
       to.#calls.set(id, call);
@@ -120,6 +188,7 @@ export class PendingCalls {
     if (call === undefined) return undefined;
     this.#calls.delete(id);
     clearTimeout(call.timer);
+    call.unlisten();
     return call;
   }
 

@@ -21,6 +21,7 @@ type AnyMethod = (...args: never[]) => unknown;
 /** Members that `Agent` defines, which are never RPC. A test compares the list with the class. */
 export type BaseMember =
   | "_checkFibers"
+  | "_expireKept"
   | "abortSubAgent"
   | "addMcpServer"
   | "alarm"
@@ -113,12 +114,14 @@ export type BaseMember =
   | "setConnectionReadonly"
   | "setState"
   | "shouldConnectionBeReadonly"
+  | "shouldConnectionReadStream"
   | "shouldSendProtocolMessages"
   | "sql"
   | "step"
   | "startFiber"
   | "stash"
   | "state"
+  | "stream"
   | "subAgent"
   | "taskDefinitions"
   | "tasks"
@@ -177,6 +180,24 @@ export interface StreamOptions<Chunk = unknown, Final = unknown> {
   readonly onDone?: ((finalChunk: Final | undefined) => void) | undefined;
   /** Called with the message when the call rejects. */
   readonly onError?: ((error: string) => void) | undefined;
+}
+
+/** Options of `follow`. */
+export interface FollowOptions<Chunk = unknown, Final = unknown> extends Omit<
+  StreamOptions<Chunk, Final>,
+  "onChunk"
+> {
+  /** A place from `onChunk`, to go on after it. Default: from the first chunk. */
+  readonly since?: string | undefined;
+  /** Called with each chunk, in order, each once; `place` goes on after it in another page. */
+  readonly onChunk?: ((chunk: Chunk, place: string) => void) | undefined;
+  /**
+   * Called when the agent has begun another stream under the key: the chunks so far are not part of
+   * it.
+   */
+  readonly onRestart?: (() => void) | undefined;
+  /** Ends the reading: the promise rejects with its reason. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Options of a call. */

@@ -13,6 +13,7 @@ export type {
   CallOptions,
   CallResult,
   ClientParameters,
+  FollowOptions,
   StateOf,
   StreamOptions,
   UntypedCall,

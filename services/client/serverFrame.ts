@@ -20,7 +20,20 @@ export type ServerFrame =
     }
   | { readonly _tag: "StateError"; readonly error: string }
   | { readonly _tag: "McpServers"; readonly mcp: unknown }
-  | { readonly _tag: "Reply"; readonly id: string; readonly reply: Reply }
+  | {
+      readonly _tag: "Reply";
+      readonly id: string;
+      readonly reply: Reply;
+      /** It is of a durable stream; undefined of any other call. */
+      readonly place: StreamPlace | undefined;
+    }
+  /** Of a durable stream that this client reads. */
+  | {
+      readonly _tag: "Stream";
+      readonly id: string;
+      readonly key: string;
+      readonly part: StreamPart;
+    }
   | { readonly _tag: "Other" };
 
 /** The reply to a call, or one chunk of it. */
@@ -28,6 +41,25 @@ export type Reply =
   | { readonly _tag: "Result"; readonly result: unknown }
   | { readonly _tag: "Chunk"; readonly result: unknown }
   | { readonly _tag: "Failure"; readonly error: string };
+
+/** Where in a durable stream a reader is. `seq` is the server's text: `<stream>.<last chunk>`. */
+export interface StreamPlace {
+  readonly key: string;
+  readonly seq: string;
+}
+
+/** What one frame brings of a durable stream. */
+export interface StreamPart {
+  /** The place after `chunks`; undefined where the frame has none. */
+  readonly seq: string | undefined;
+  readonly chunks: ReadonlyArray<unknown>;
+  /** The chunks before are of another stream. */
+  readonly restart: boolean;
+  /** The end, after `chunks`. */
+  readonly end: Reply | undefined;
+  /** The server asks where this client is. */
+  readonly resume: boolean;
+}
 
 const OTHER: ServerFrame = { _tag: "Other" };
 
@@ -61,9 +93,15 @@ function classify(frame: Record<string, unknown>): ServerFrame {
       return { _tag: "StateError", error: textOf(frame["error"]) };
     case "cf_agent_mcp_servers":
       return { _tag: "McpServers", mcp: frame["mcp"] };
-    case "rpc":
-      return typeof frame["id"] === "string"
-        ? { _tag: "Reply", id: frame["id"], reply: replyOf(frame) }
+    case "rpc": {
+      const { id, stream, seq } = frame;
+      if (typeof id !== "string") return OTHER;
+      const place = isText(stream) && isText(seq) ? { key: stream, seq } : undefined;
+      return { _tag: "Reply", id, reply: replyOf(frame), place };
+    }
+    case "cf_agent_stream":
+      return isText(frame["id"]) && isText(frame["key"])
+        ? { _tag: "Stream", id: frame["id"], key: frame["key"], part: partOf(frame) }
         : OTHER;
     default:
       return OTHER;
@@ -75,6 +113,31 @@ function replyOf({ success, result, done, error }: Record<string, unknown>): Rep
   // A reply without `done` is complete: only a stream has `done: false`.
   return done === false ? { _tag: "Chunk", result } : { _tag: "Result", result };
 }
+
+function partOf({
+  seq,
+  chunks,
+  restart,
+  done,
+  result,
+  error,
+  resume,
+}: Record<string, unknown>): StreamPart {
+  return {
+    seq: isText(seq) ? seq : undefined,
+    chunks: Array.isArray(chunks) ? chunks : [],
+    restart: restart === true,
+    end:
+      done === true
+        ? { _tag: "Result", result }
+        : error === undefined
+          ? undefined
+          : { _tag: "Failure", error: textOf(error) },
+    resume: resume === true,
+  };
+}
+
+const isText = (value: unknown): value is string => typeof value === "string";
 
 /** Servers send text. Anything else is shown as JSON, since `String` throws for some values. */
 const textOf = (value: unknown): string =>

@@ -41,6 +41,14 @@ export class LeaseStore {
     return true;
   }
 
+  /** Returns undefined when the lease no longer holds its key. */
+  supersede(lease: Lease, value: string): Lease | undefined {
+    if (this.entries.get(lease.key)?.lease.epoch !== lease.epoch) return undefined;
+    const next = { key: lease.key, value, epoch: (this.revision + 1) as Epoch };
+    this.put(next);
+    return next;
+  }
+
   release(lease: Lease): void {
     if (this.entries.get(lease.key)?.lease.epoch === lease.epoch)
       this.remove(lease.key, { released: true });

@@ -19,6 +19,11 @@ export function makeMemoryLeases(connection: MemoryConnection): LeasesShape {
       await connection.operation("renew", lease.key);
       return { _tag: leases.renew(lease, value ?? lease.value) ? "Renewed" : "Lost" };
     },
+    supersede: async (lease, value) => {
+      await connection.operation("supersede", lease.key);
+      const next = leases.supersede(lease, value);
+      return next === undefined ? { _tag: "Held" } : { _tag: "Claimed", lease: next };
+    },
     release: async (lease) => {
       // Best effort: a lease that cannot be released now expires.
       await connection.operation("release", lease.key).then(

@@ -20,7 +20,7 @@ import { randomUUID } from "node:crypto";
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
-import { Leases, type Lease, type LeasesShape, type RenewResult } from "../../core/lease/Leases.ts";
+import { Leases, type Lease, type LeasesShape } from "../../core/lease/Leases.ts";
 import { encodeToken, type Epoch, type Sequence } from "../../schemas/Address.ts";
 import {
   expectLast,
@@ -104,21 +104,22 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
     lease: Lease,
     value: Uint8Array,
     ...lines: ReadonlyArray<readonly [string, string]>
-  ): Promise<RenewResult> => {
+  ): Promise<Rewritten> => {
     const mine = held.get(lease.key);
     if (mine === undefined || mine.epoch !== lease.epoch) return { _tag: "Lost" };
     for (let attempt = 1; attempt <= WRITES_MAX; attempt++) {
-      const { outcome } = await write(lease.key, value, mine.revision, ...lines, [
-        LeaseHeader.epoch,
-        String(lease.epoch),
-      ]);
+      const { outcome, mark } = await write(lease.key, value, mine.revision, ...lines);
       if (outcome._tag === "Stored") {
         mine.revision = outcome.seq;
-        return { _tag: "Renewed" };
+        return { _tag: "Renewed", seq: outcome.seq };
       }
       if (outcome._tag === "NotSent") throw new BrokerUnavailable({ message: outcome.message });
-      // An earlier, ambiguous renewal may have been stored.
+      // An earlier, ambiguous renewal may have been stored, or this write without its ack.
       const found = await current(lease.key);
+      if (found !== undefined && found.header(LeaseHeader.mark) === mark) {
+        mine.revision = found.seq;
+        return { _tag: "Renewed", seq: found.seq };
+      }
       if (
         found === undefined ||
         !isLive(found) ||
@@ -155,14 +156,29 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
     claim,
     renew: async (lease, value) => {
       try {
-        return await rewrite(lease, encoder.encode(value ?? lease.value));
+        const { _tag } = await rewrite(lease, encoder.encode(value ?? lease.value), epochOf(lease));
+        return { _tag };
+      } catch (error) {
+        throw unavailable(error);
+      }
+    },
+    supersede: async (lease, value) => {
+      try {
+        // Without an epoch in a header it is a claim (rule 2).
+        const written = await rewrite(lease, encoder.encode(value));
+        if (written._tag === "Lost") return { _tag: "Held" };
+        const epoch = written.seq as number as Epoch;
+        held.set(lease.key, { epoch, revision: written.seq });
+        return { _tag: "Claimed", lease: { key: lease.key, value, epoch } };
       } catch (error) {
         throw unavailable(error);
       }
     },
     release: async (lease) => {
       // Best effort: a lease that cannot be released now expires.
-      await rewrite(lease, EMPTY, [LeaseHeader.operation, RELEASED]).catch(() => undefined);
+      await rewrite(lease, EMPTY, epochOf(lease), [LeaseHeader.operation, RELEASED]).catch(
+        () => undefined,
+      );
       if (held.get(lease.key)?.epoch === lease.epoch) held.delete(lease.key);
     },
     watch: async (onChange, signal) => {
@@ -180,6 +196,12 @@ export function makeNatsLeases(nats: NatsShape): LeasesShape {
     },
   };
 }
+
+/** A renewal names its claim. */
+const epochOf = ({ epoch }: Lease): readonly [string, string] => [LeaseHeader.epoch, String(epoch)];
+
+/** `seq`: of the message that now is the key's last. */
+type Rewritten = { readonly _tag: "Renewed"; readonly seq: Sequence } | { readonly _tag: "Lost" };
 
 /** Refused by a working leader because another write came first, not for lack of a leader. */
 const isOvertaken = (outcome: PublishOutcome): boolean =>

@@ -9,6 +9,7 @@ import {
   type AgentCall,
   type AgentClientOptions,
   type AgentStub,
+  type FollowOptions,
   type StateOf,
 } from "../client/index.ts";
 import {
@@ -82,6 +83,14 @@ export class HookClient<AgentT = unknown, State = StateOf<AgentT>> extends Agent
     const live = this.#session.live(this);
     if (live === this) super.setState(state);
     else live.setState(state);
+  }
+
+  override follow<Chunk = string, Final = unknown>(
+    key: string,
+    options?: FollowOptions<Chunk, Final>,
+  ): Promise<Final | undefined> {
+    const live = this.#session.live(this);
+    return live === this ? super.follow(key, options) : live.follow(key, options);
   }
 
   /** Shows the previous client's state until the new connection has one. */

@@ -28,4 +28,5 @@ export interface WatchdogData {
   readonly log: WatchdogLog;
   /** Where `Endings` are kept. */
   readonly endings: string;
+  readonly reports: boolean;
 }

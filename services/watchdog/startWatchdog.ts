@@ -23,6 +23,7 @@ import { logLine } from "../node/logLine.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { Board, type WatchedTurn } from "./Board.ts";
 import { Endings } from "./Endings.ts";
+import { report } from "./reports.ts";
 import { WHAT_RUNS, type PausedCode, type WatchdogData, type WatchdogLog } from "./pausedCode.ts";
 
 export interface WatchdogOptions {
@@ -31,6 +32,8 @@ export interface WatchdogOptions {
   readonly log: WatchdogLog;
   /** The folder of `Endings`, which the workers of this machine share. */
   readonly endings: string;
+  /** A control process reads what is reported (`reports`). */
+  readonly reports: boolean;
 }
 
 /** A quarter of the least hold that is logged. */
@@ -46,7 +49,7 @@ export interface Watchdog {
 
 export function startWatchdog(
   ambient: AmbientShape,
-  { cpuSeconds, log, endings: folder }: WatchdogOptions,
+  { cpuSeconds, log, endings: folder, reports }: WatchdogOptions,
 ): Watchdog {
   const board = new Board();
   const cpuMs = cpuSeconds * 1000;
@@ -75,7 +78,13 @@ export function startWatchdog(
   const beats = setInterval(() => board.beat(debuggerUrl() !== undefined), BEAT_MS);
   beats.unref();
   const thread = new Worker(threadFile(), {
-    workerData: { memory: board.memory, cpuMs, log, endings: folder } satisfies WatchdogData,
+    workerData: {
+      memory: board.memory,
+      cpuMs,
+      log,
+      endings: folder,
+      reports,
+    } satisfies WatchdogData,
     // Node's own options are those of the main thread; the module's loader is not needed.
     execArgv: [],
   });
@@ -89,6 +98,7 @@ export function startWatchdog(
     const { limitMs: _limitMs, ...fields } = named;
     const message = `an agent's code ended its process by ${how}`;
     endings.note(fields, message);
+    if (reports) report({ ending: { reason: message, turn: fields, exactly: true } });
     const entry = { level: "error", message, timeMs: machineTime.nowMs() } as const;
     const all = { ...log.fields, ...fields, stack: stackOf() };
     // The log's stream would not be written before the process ends.

@@ -17,6 +17,7 @@ import { logLine, type LogLevel } from "../node/logLine.ts";
 import { Board, type WatchedTurn } from "./Board.ts";
 import { Endings } from "./Endings.ts";
 import { HoldMeter } from "./HoldMeter.ts";
+import { report, REPORT_BEAT_MS } from "./reports.ts";
 import { WHAT_RUNS, type PausedCode, type WatchdogData } from "./pausedCode.ts";
 
 /** The file descriptor of standard error. */
@@ -34,7 +35,7 @@ const SAMPLES_MAX = 50;
 /** Rule 3: the runtime's own work is in slices; this is far above the longest. */
 const OUTSIDE_FACTOR = 4;
 
-const { memory, cpuMs, log, endings } = workerData as WatchdogData;
+const { memory, cpuMs, log, endings, reports } = workerData as WatchdogData;
 const board = new Board(memory);
 const meter = new HoldMeter();
 
@@ -70,6 +71,8 @@ setInterval(() => {
   void lookInto().finally(() => (looking = false));
 }, LOOK_MS);
 
+if (reports) setInterval(() => report({ beat: true }), REPORT_BEAT_MS);
+
 /** A first look at a stall, then one when the limit of what was found has passed. */
 function nextLookMs(): number {
   if (found === undefined) return STALL_MS;
@@ -100,11 +103,9 @@ async function lookInto(): Promise<void> {
       heldMs: Math.round(heldMs),
     },
   );
-  if (turn !== undefined)
-    new Endings(endings).note(
-      turn,
-      `its turn held the thread of its process for ${(heldMs / 1000).toFixed(1)} s, in ${code?.where ?? "native code"}`,
-    );
+  const reason = `its turn held the thread of its process for ${(heldMs / 1000).toFixed(1)} s, in ${code?.where ?? "native code"}`;
+  if (turn !== undefined) new Endings(endings).note(turn, reason);
+  if (reports) report({ ending: { reason, turn, exactly: code !== undefined } });
   process.kill(process.pid, "SIGKILL");
 }
 

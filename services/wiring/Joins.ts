@@ -22,6 +22,8 @@ import type { BackupEntry, BackupPart } from "../../schemas/BackupFile.ts";
 import type { Readiness } from "../admin/AdminServer.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 import type { WatchdogOptions } from "../watchdog/startWatchdog.ts";
+import type { OpenLeases } from "../workers/serveLeases.ts";
+import type { WorkerLink } from "../workers/workerLink.ts";
 import type { WorkerProcess } from "../workers/WorkerProcess.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
@@ -158,6 +160,14 @@ export interface GatewayLimits {
 /** The settings that are known before the module is loaded: enough to find or start the broker. */
 export type BrokerSettings = Pick<ProcessSettings, "natsUrl" | "dataFolder" | "log" | "progress">;
 
+export interface OpenBroker {
+  readonly url: string;
+  /** For people. */
+  readonly summary: string;
+  /** Stops a server of our own in order. Does nothing for a broker that was named. */
+  readonly stop: () => Promise<void>;
+}
+
 /** All settings of a process. */
 export interface ProcessSettings {
   readonly role: "dev" | "gateway" | "host" | "mail";
@@ -203,6 +213,8 @@ export interface ProcessSettings {
   readonly memory?: { readonly bytesMax: number | undefined; readonly processes: number };
   /** For a host: what ends it when a turn holds its thread. Undefined: nothing does. */
   readonly watchdog?: WatchdogOptions;
+  /** For a worker: leases that its control process keeps. Default: the process's own. */
+  readonly leases?: ((own: LeasesShape) => LeasesShape) | undefined;
   /** For a host: upper limits for what any class may write. */
   readonly writeLimits?: WriteLimitOptions;
   readonly provision: ProvisionSettings;
@@ -267,8 +279,20 @@ export interface Joins {
     readonly module: LoadedModule;
     readonly env: Readonly<Record<string, unknown>>;
   }) => Promise<RerunEvent>;
-  /** Starts this program again, with a channel to it. */
-  readonly startWorker: (args: ReadonlyArray<string>) => WorkerProcess;
+  /** For a control process. Rejects as `begin` does. */
+  readonly openBroker: (settings: BrokerSettings) => Promise<OpenBroker>;
+  /** For a control process: the leases of an installation that exists. */
+  readonly openLeases: (settings: LeasesSettings) => Promise<OpenLeases>;
+  /** Starts this program again as a worker, which waits for what to begin with. */
+  readonly startWorker: () => WorkerProcess;
+  /** The channel to the control process; undefined in a process that is no worker. */
+  readonly link: WorkerLink | undefined;
+}
+
+export interface LeasesSettings {
+  readonly target: Target;
+  readonly role: "dev" | "host";
+  readonly log: LogShape;
 }
 
 export interface Begun {

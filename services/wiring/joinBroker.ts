@@ -12,15 +12,7 @@ import * as Scope from "effect/Scope";
 import { Log } from "../../core/telemetry/Log.ts";
 import { findNatsServer } from "../natsServer/findNatsServer.ts";
 import { startNatsServer } from "../natsServer/NatsServer.ts";
-import type { BrokerSettings } from "./Joins.ts";
-
-export interface OpenBroker {
-  readonly url: string;
-  /** For people. */
-  readonly summary: string;
-  /** Stops a server of our own in order. Does nothing for a broker that was named. */
-  readonly stop: () => Promise<void>;
-}
+import type { BrokerSettings, OpenBroker } from "./Joins.ts";
 
 /** Rejects with a tagged error whose message is for people. */
 export async function openBroker(settings: BrokerSettings): Promise<OpenBroker> {

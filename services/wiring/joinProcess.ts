@@ -6,6 +6,7 @@
 import { chmodSync, mkdirSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
+import * as Context from "effect/Context";
 import * as Effect from "effect/Effect";
 import * as Exit from "effect/Exit";
 import * as Layer from "effect/Layer";
@@ -16,6 +17,7 @@ import type { LastEnding } from "../../core/input/Unbegun.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
 import { Databases } from "../../core/database/Databases.ts";
 import { Journal } from "../../core/journal/Journal.ts";
+import { Leases } from "../../core/lease/Leases.ts";
 import { Log } from "../../core/telemetry/Log.ts";
 import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { Time } from "../../core/time/Time.ts";
@@ -56,8 +58,8 @@ import { forgetErased } from "./forgetErased.ts";
 import { gatewayBounds } from "./joinGateway.ts";
 import { natsOptions, preflight, provisionOptions } from "./joinNats.ts";
 import { mailLayers, mailOfEnv, serveMail } from "./joinMail.ts";
-import type { ProcessSettings, RunningProcess } from "./Joins.ts";
-import { openBroker, type OpenBroker } from "./joinBroker.ts";
+import type { OpenBroker, ProcessSettings, RunningProcess } from "./Joins.ts";
+import { openBroker } from "./joinBroker.ts";
 import { readinessOf } from "./readiness.ts";
 
 /**
@@ -91,7 +93,11 @@ const start = (settings: ProcessSettings, opening: Promise<OpenBroker>) =>
       settings.role === "gateway" || settings.role === "mail"
         ? undefined
         : yield* hostFolder(settings.dataFolder);
-    const context = yield* Layer.build(portsLayer(settings, broker.url, folder));
+    const ports = yield* Layer.build(portsLayer(settings, broker.url, folder));
+    const context =
+      settings.leases === undefined
+        ? ports
+        : Context.add(ports, Leases, settings.leases(Context.get(ports, Leases)));
     if (folder !== undefined) yield* Effect.provide(lookThrough(folder), context);
     return yield* Effect.provide(serveRoles(settings, broker), context);
   });
@@ -155,7 +161,7 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
     mailLayers(settings),
     machineTimeLayer,
     Layer.succeed(Log, log),
-    httpServerLayer("auto"),
+    httpServerLayer("auto", role === "gateway" || role === "dev" ? { log } : {}),
   );
 };
 

@@ -1,14 +1,11 @@
 /**
- * A worker as its parent sees it: the contract between `Workers` and `forkWorker`, and the messages
- * between the two processes. A worker sends one message: where it serves. The parent requests a
- * stop by closing the channel. A parent that was killed has therefore requested it too.
+ * A worker as its control process sees it: the contract between `Workers`, `serveWorkers` and
+ * `forkWorker`. The two talk over a channel (`messages`). A channel that closes is a control
+ * process that has ended in any way, and requests a stop, too. What the watchdog of a worker
+ * reports comes by a pipe of its own, since the worker's main thread may be held.
  */
-
-/** Where a worker serves. */
-export interface Serving {
-  /** The worker's own private port, e.g. `http://127.0.0.1:4711`. */
-  readonly admin: string;
-}
+import type { Serving, ToWorker } from "./messages.ts";
+import type { WatchdogReport } from "../watchdog/reports.ts";
 
 /**
  * As Node reports it: one of the two is set. Both are null where the process could not be started.
@@ -22,17 +19,17 @@ export interface WorkerProcess {
   readonly pid: number | undefined;
   /** Resolves once the worker serves. Never resolves if the worker ends before that. */
   readonly serving: Promise<Serving>;
+  /** Resolves when the process has ended and everything that it reported was received. */
   readonly ended: Promise<WorkerEnd>;
+  /** Does nothing when the process has ended. */
+  readonly send: (message: ToWorker) => void;
+  /** Receives what the worker sends beside `serves`. A module's code can send anything. */
+  readonly onMessage: (f: (message: unknown) => void) => void;
+  readonly onReport: (f: (report: WatchdogReport) => void) => void;
   /** Asks the worker to stop in order. A second call does nothing. */
   readonly stop: () => void;
   /** Sends SIGKILL. */
   readonly kill: () => void;
-}
-
-/** Returns undefined for other messages: a module's code can send anything. */
-export function readServing(message: unknown): Serving | undefined {
-  const { serves } = (message ?? {}) as { readonly serves?: Partial<Serving> };
-  return typeof serves?.admin === "string" ? { admin: serves.admin } : undefined;
 }
 
 export const describeEnd = ({ code, signal }: WorkerEnd): string =>

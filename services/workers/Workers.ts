@@ -11,7 +11,8 @@ import * as Data from "effect/Data";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { afterEnd, NO_HISTORY, type WorkerHistory } from "./restartRule.ts";
-import { describeEnd, type Serving, type WorkerEnd, type WorkerProcess } from "./WorkerProcess.ts";
+import type { Serving } from "./messages.ts";
+import { describeEnd, type WorkerEnd, type WorkerProcess } from "./WorkerProcess.ts";
 
 /**
  * From the request to stop to SIGKILL: above what an orderly stop may take (a gateway's drain
@@ -28,6 +29,8 @@ export class WorkerFailed extends Data.TaggedError("WorkerFailed")<{
   readonly worker: number;
   readonly code: number | null;
   readonly message: string;
+  /** No worker has ever served: the failed one has said why. */
+  readonly atStart: boolean;
 }> {}
 
 export type WorkerState =
@@ -38,7 +41,8 @@ export type WorkerState =
 
 export interface WorkersOptions {
   readonly count: number;
-  readonly start: (worker: number) => WorkerProcess;
+  /** `again`: it takes the place of one that has ended. */
+  readonly start: (worker: number, again: boolean) => WorkerProcess;
   readonly time: Pick<TimeShape, "after" | "monotonicMs">;
   readonly log: LogShape;
   /** Called when a worker is started again. */
@@ -115,7 +119,7 @@ export class Workers {
   private start(worker: number): void {
     const { time, log } = this.options;
     const entry = this.entries[worker]!;
-    const process = this.options.start(worker);
+    const process = this.options.start(worker, entry.history !== NO_HISTORY);
     entry.process = process;
     entry.state = { _tag: "Starting" };
     log.info("worker started", { worker, pid: process.pid });
@@ -148,7 +152,8 @@ export class Workers {
     if (next._tag === "GiveUp") {
       const times = next.failedStarts === 1 ? "" : ` ${next.failedStarts} times in a row`;
       const message = `worker ${worker} ended${times} before it served (${how}): all are stopped. Its output is above.`;
-      return this.fail(new WorkerFailed({ worker, code: end.code, message }));
+      const atStart = this.notYet.size === this.entries.length;
+      return this.fail(new WorkerFailed({ worker, code: end.code, message, atStart }));
     }
     entry.history = next.history;
     log.error("worker ended", { worker, how, startsAgainInMs: next.afterMs });

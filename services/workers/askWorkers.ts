@@ -1,8 +1,8 @@
 /**
- * Answers the requests of the parent's private port by asking the workers' private ports. The
- * parent is alive when each serving worker answers, and ready when all are ready; its metrics are
- * those of all workers with a `worker` label. `serveWorkers` passes the states in and serves the
- * answers.
+ * Answers the requests of the control process's private port by asking the workers' private ports.
+ * The whole is alive when each serving worker answers, and ready when all are ready. Its metrics are
+ * those of all workers, with a `worker` label where there are several. `serveWorkers` passes the
+ * states in and serves the answers.
  */
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { Readiness } from "../admin/AdminServer.ts";
@@ -73,7 +73,9 @@ export async function askMetrics(states: States, own: string): Promise<string> {
     states.map(async (state, worker): Promise<LabelledMetrics[]> => {
       if (state._tag !== "Serving") return [];
       const answer = await ask(state.serving.admin, "/metrics");
-      return answer?.ok === true ? [{ labels: { worker: String(worker) }, text: answer.text }] : [];
+      // One worker is all there is: its series are those of the whole.
+      const labels: Record<string, string> = states.length > 1 ? { worker: String(worker) } : {};
+      return answer?.ok === true ? [{ labels, text: answer.text }] : [];
     }),
   );
   return mergeMetrics([{ labels: {}, text: own }, ...sources.flat()]);

@@ -1,33 +1,69 @@
 /**
- * Starts a worker: this program again, with the parent's log and output, and a channel to the
- * parent.
+ * Starts a worker: this program again, with the control process's log and output, a channel, and a
+ * pipe for what its watchdog reports. It imports little: `main.ts` starts the first worker before it
+ * imports anything else.
  */
 import { fork } from "node:child_process";
-import { readServing, type Serving, type WorkerEnd, type WorkerProcess } from "./WorkerProcess.ts";
+import type { Readable } from "node:stream";
+import { reportReader, type WatchdogReport } from "../watchdog/reports.ts";
+import { readServing, type Serving } from "./messages.ts";
+import type { WorkerEnd, WorkerProcess } from "./WorkerProcess.ts";
 
-/** `script` is the program, `args` its arguments. Node's own options are inherited. */
-export function forkWorker(script: string, args: ReadonlyArray<string>): WorkerProcess {
-  const child = fork(script, args, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
+/** The only argument of a worker. What it does it is told over its channel. */
+export const WORKER = "worker";
+
+/** How long what a process has reported can be on its way when it has ended. */
+const REPORTS_MS_MAX = 500;
+
+/** `script` is the program. Node's own options are inherited. */
+export function forkWorker(script: string): WorkerProcess {
+  const child = fork(script, [WORKER], { stdio: ["ignore", "inherit", "inherit", "ipc", "pipe"] });
   const serving = new Promise<Serving>((resolve) =>
     child.on("message", (message) => {
       const told = readServing(message);
       if (told !== undefined) resolve(told);
     }),
   );
+  const pipe = child.stdio[4] as Readable | null | undefined;
+  let onReport = (_report: WatchdogReport): void => undefined;
+  pipe?.setEncoding("utf8");
+  pipe?.on(
+    "data",
+    reportReader((report) => onReport(report)),
+  );
   const ended = new Promise<WorkerEnd>((resolve) => {
-    child.once("exit", (code, signal) => resolve({ code, signal }));
+    child.once("exit", (code, signal) => {
+      const end = (): void => resolve({ code, signal });
+      // A process that the worker started may hold the pipe open.
+      const late = setTimeout(end, REPORTS_MS_MAX);
+      const over = (): void => {
+        clearTimeout(late);
+        end();
+      };
+      if (pipe == null || pipe.readableEnded) over();
+      else pipe.once("close", over);
+    });
     // An error is also emitted where a signal can't be sent. Only a process without a pid never
     // started.
     child.on("error", () => {
       if (child.pid === undefined) resolve({ code: null, signal: null });
     });
   });
+  let isAsked = false;
+  const send: WorkerProcess["send"] = (message) => {
+    if (child.connected) child.send(message, () => undefined);
+  };
   return {
     pid: child.pid,
     serving,
     ended,
+    send,
+    onMessage: (f) => void child.on("message", f),
+    onReport: (f) => void (onReport = f),
     stop: () => {
-      if (child.connected) child.disconnect();
+      if (isAsked) return;
+      isAsked = true;
+      send({ stop: true });
     },
     kill: () => void child.kill("SIGKILL"),
   };

@@ -1,30 +1,70 @@
 /**
- * A worker's end of the channel to its parent: reports where the worker serves, and receives the
- * request to stop.
+ * A worker's end of the channel to its control process: receives what to begin with, reports where
+ * the worker serves, and receives the request to stop.
  */
-import type { Serving } from "./WorkerProcess.ts";
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import type { LeaseChange } from "../../core/lease/Leases.ts";
+import type { LeaseChannel } from "./channelLeases.ts";
+import type { Begin, FromWorker, GivenBroker, LeaseAnswer, Serving, ToWorker } from "./messages.ts";
 
 export interface WorkerLink {
+  /** Never resolves if the control process ends before. */
+  readonly begin: Promise<Begin>;
+  /**
+   * Only for `dev`, whose broker the control process runs. Rejects when a stop is requested before.
+   */
+  readonly broker: Promise<GivenBroker>;
   readonly serves: (serving: Serving) => void;
-  /** Resolves when the parent requests a stop, or has ended in any way. */
-  readonly closed: Promise<string>;
+  readonly leases: LeaseChannel;
+  /** Resolves when a stop is requested, or the control process has ended in any way. */
+  readonly stopped: Promise<string>;
 }
 
 /** Returns undefined where this process was not started as a worker. */
 export function workerLink(): WorkerLink | undefined {
   if (process.send === undefined) return undefined;
-  const closed = new Promise<string>((resolve) => {
-    const parted = (): void => resolve("the parent's wish");
-    if (process.connected) process.once("disconnect", parted);
-    else parted();
+  // A control process that has ended meanwhile is reported by `stopped` only.
+  const send = (message: FromWorker): void =>
+    void process.send?.(message, undefined, {}, () => undefined);
+  let onAnswer = (_answer: LeaseAnswer): void => undefined;
+  let onChange = (_change: LeaseChange): void => undefined;
+  let onBegin = (_begin: Begin): void => undefined;
+  let onBroker = (_broker: GivenBroker): void => undefined;
+  let onStop = (_why: string): void => undefined;
+  const begin = new Promise<Begin>((resolve) => (onBegin = resolve));
+  const stopped = new Promise<string>((resolve) => (onStop = resolve));
+  const broker = new Promise<GivenBroker>((resolve, reject) => {
+    onBroker = resolve;
+    void stopped.then(() => reject(new BrokerUnavailable({ message: "a stop was requested" })));
   });
-  // The channel does not keep the process alive: a worker that can't start ends.
-  process.channel?.unref();
+  // Whoever awaits the broker receives the rejection.
+  broker.catch(() => undefined);
+  process.on("message", (message) => {
+    const told = message as ToWorker;
+    if ("begin" in told) {
+      onBegin(told.begin);
+      // From here on the channel does not keep the process alive: a worker that can't start ends.
+      process.channel?.unref();
+    } else if ("broker" in told) onBroker(told.broker);
+    else if ("leaseAnswer" in told) onAnswer(told.leaseAnswer);
+    else if ("leaseChange" in told) onChange(told.leaseChange);
+    else if ("stop" in told) onStop("the control process's request");
+  });
+  const closed = new Promise<void>((resolve) => {
+    if (process.connected) process.once("disconnect", resolve);
+    else resolve();
+  });
+  void closed.then(() => onStop("the end of the control process"));
   return {
-    serves: (serving) => {
-      // A parent that has ended meanwhile is reported by `closed` only.
-      process.send?.({ serves: serving }, undefined, {}, () => undefined);
+    begin,
+    broker,
+    serves: (serving) => send({ serves: serving }),
+    leases: {
+      send,
+      onAnswer: (f) => void (onAnswer = f),
+      onChange: (f) => void (onChange = f),
+      closed,
     },
-    closed,
+    stopped,
   };
 }

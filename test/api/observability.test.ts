@@ -48,7 +48,7 @@ class WatchedAgent extends Agent<Env, { readonly n: number }> {
     throw new Error("on purpose");
   }
   @callable({ streaming: true })
-  stream(response: StreamingResponse<string>) {
+  tokens(response: StreamingResponse<string>) {
     this.env.log.push("stream runs");
     response.end("x");
   }
@@ -146,7 +146,7 @@ describe("watchers hear of", () => {
   test("calls of clients: a stream before it runs, another after it succeeded, each failure", async () => {
     const socket = await open("calls");
     seen.length = 0;
-    for (const method of ["set", "fail", "stream", "streamFail", "missing"]) {
+    for (const method of ["set", "fail", "tokens", "streamFail", "missing"]) {
       socket.send(method === "set" ? call("set", 5) : call(method));
       await socket.until(`the reply to ${method}`, () =>
         socket.frames.some((frame) => String(frame).includes(`"id":"${method}"`)),
@@ -157,7 +157,7 @@ describe("watchers hear of", () => {
     expect(events().filter(([channel]) => channel === "rpc")).toEqual([
       ["rpc", "rpc", { method: "set" }],
       ["rpc", "rpc:error", { method: "fail", error: "on purpose" }],
-      ["rpc", "rpc", { method: "stream", streaming: true }],
+      ["rpc", "rpc", { method: "tokens", streaming: true }],
       ["rpc", "rpc", { method: "streamFail", streaming: true }],
       ["rpc", "rpc:error", { method: "streamFail", error: "in the stream" }],
       ["rpc", "rpc:error", { method: "missing", error: "Method missing does not exist" }],

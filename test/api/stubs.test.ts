@@ -96,7 +96,7 @@ class CountAgent extends BaseAgent<{ readonly n: number }> {
     return "an override that is not marked";
   }
   @callable({ streaming: true, description: "counts" })
-  stream(response: StreamingResponse<number>) {
+  counted(response: StreamingResponse<number>) {
     response.end();
   }
   /** Asks another agent, and says what the context is on both sides and after. */
@@ -338,7 +338,7 @@ test("getCallableMethods lists marked methods, inherited ones too; an unmarked o
   const agent = Object.create(CountAgent.prototype) as CountAgent;
   expect(Object.fromEntries(agent.getCallableMethods())).toEqual({
     secret: {},
-    stream: { streaming: true, description: "counts" },
+    counted: { streaming: true, description: "counts" },
     askAsClient: {},
     inherited: { description: "from the parent" },
   });

@@ -3,18 +3,24 @@
  * system: it answers HTTP with what its module's first agent says, so that a reload can be seen.
  */
 import { spawn, type ChildProcess } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { vi } from "vitest";
+import { tempFolder } from "../kit/tempFolder.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const dist = (path: string): string => JSON.stringify(pathToFileURL(`${ROOT}dist/${path}`).href);
 
 const PROGRAM = `
   import { createServer } from "node:http";
+  import { fileURLToPath } from "node:url";
   import { runProgram } from ${dist("services/cli/program.js")};
   import { processTerminal } from ${dist("services/cli/terminal/Terminal.js")};
   import { machineTime } from ${dist("services/node/MachineTime.js")};
   import { processLog } from ${dist("services/node/ProcessLog.js")};
+  import { forkWorker, WORKER } from ${dist("services/workers/forkWorker.js")};
+  import { workerLink } from ${dist("services/workers/workerLink.js")};
   const start = async (settings) => {
     if (process.env.FAIL_START) throw new Error("no broker");
     let { module } = settings;
@@ -39,22 +45,34 @@ const PROGRAM = `
     };
   };
   const begin = async () => ({ start, abandon: async () => console.log("abandoned") });
+  const link = process.argv[2] === WORKER ? workerLink() : undefined;
+  const args = link === undefined ? process.argv.slice(2) : (await link.begin).args;
+  const joins = {
+    time: machineTime, log: processLog, begin, link,
+    startWorker: () => forkWorker(fileURLToPath(import.meta.url)),
+    openBroker: async () => ({ url: "nats://own", summary: "a double", stop: async () => {} }),
+    openLeases: () => Promise.reject(new Error("no broker")),
+  };
   try {
-    process.exitCode = await runProgram(process.argv.slice(1), { time: machineTime, log: processLog, begin }, processTerminal(), "1");
+    process.exitCode = await runProgram(args, joins, processTerminal(), "1");
   } catch (error) {
-    console.error(error.message);
+    if (error.message !== "") console.error(error.message);
     process.exitCode = error.exitCode ?? 1;
   }
 `;
 
 export class DevProcess {
   readonly child: ChildProcess;
+  private readonly folder = tempFolder("dev-process");
   readonly ended: Promise<number | null>;
   out = "";
   err = "";
 
   constructor(args: readonly string[], cwd: string, env: Readonly<Record<string, string>> = {}) {
-    this.child = spawn(process.execPath, ["--input-type=module", "-e", PROGRAM, "--", ...args], {
+    const program = join(this.folder.path, "program.mjs");
+    writeFileSync(program, PROGRAM);
+    this.child = spawn(process.execPath, [program, ...args], {
+      detached: true, // a group of its own: what kills it kills its worker
       cwd,
       env: { PATH: process.env["PATH"] ?? "", ...env },
       stdio: ["ignore", "pipe", "pipe"],
@@ -75,7 +93,12 @@ export class DevProcess {
 
   /** Ends it whatever it does. */
   async kill(): Promise<void> {
-    this.child.kill("SIGKILL");
+    try {
+      process.kill(-this.child.pid!, "SIGKILL");
+    } catch {
+      // It has ended.
+    }
     await this.ended;
+    this.folder.remove();
   }
 }

@@ -136,6 +136,9 @@ export class CliFixture {
     begin: () => Promise.reject(new Error("not in these tests")),
     serveConsole: () => Promise.reject(new Error("not in these tests")),
     rerunOn: () => Promise.reject(new Error("not in these tests")),
+    openBroker: () => Promise.reject(new Error("not in these tests")),
+    openLeases: () => Promise.reject(new Error("not in these tests")),
+    link: undefined,
     startWorker: () => {
       throw new Error("not in these tests");
     },

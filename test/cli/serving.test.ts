@@ -43,7 +43,7 @@ describe("agents dev", () => {
     const metrics = await dev.printed(/^ {2}metrics +(\S+)/m);
     await dev.printed(/Ctrl-C stops it/);
     expect(await get(url)).toMatchObject({ says: "one" });
-    expect(await (await fetch(metrics)).text()).toContain("starts_total 1");
+    expect(await (await fetch(metrics)).text()).toContain("\nstarts_total 1\n");
     expect((await fetch(metrics.replace("metrics", "readyz"))).status).toBe(200);
     const note = JSON.parse(readFileSync(at(".agents/dev.json"), "utf8")) as Record<
       string,

@@ -78,6 +78,10 @@ const holders = async (): Promise<ReadonlyMap<string, number>> => {
   return shares;
 };
 
+/** The holder of each shard's lease, by its key. */
+const ownersOfShards = async (): Promise<ReadonlyMap<string, string>> =>
+  new Map((await reader.leases.list("shard.")).map(({ key, value }) => [key, value]));
+
 const sharedByTwo = (without: Iterable<string> = []): Promise<ReadonlyMap<string, number>> =>
   pollUntil(
     "two hosts have half of the shards each",
@@ -163,7 +167,7 @@ describe("--workers 2", () => {
   it("a worker without a parent is refused", async () => {
     const { code, err } = await run("host", MODULE, "--nats", nats.url, "--worker", "0");
     expect(code).toBe(2);
-    expect(err).toContain('--worker is what "--workers" gives');
+    expect(err).toContain("--worker is what a control process gives");
   });
 
   it("what is wrong with the start is told once, and nothing is tried again", async () => {
@@ -176,6 +180,7 @@ describe("--workers 2", () => {
 
   it("a worker that was killed comes back, and until then the whole is not ready", async () => {
     const before = await sharedByTwo();
+    const shards = await ownersOfShards();
     const [, killed = 0] = pidsOf(host);
     process.kill(killed, "SIGKILL");
     await pollUntil(
@@ -200,6 +205,11 @@ describe("--workers 2", () => {
       PATIENCE,
     );
     expect(after.size).toBe(2);
+    // The other worker has exactly what it had: no shard has moved.
+    const [stayed] = [...after.keys()].filter((holder) => before.has(holder));
+    const shardsOf = (owners: ReadonlyMap<string, string>): string[] =>
+      [...owners].flatMap(([key, holder]) => (holder === stayed ? [key] : [])).toSorted();
+    expect(shardsOf(await ownersOfShards())).toEqual(shardsOf(shards));
     expect(await host.metrics()).toContain('agents_worker_restarts_total{worker="1"} 1');
     expect(readdirSync(join(folder.path, "hosts")).length).toBe(2);
     expect(await webhook()).toBe(200);
@@ -218,13 +228,20 @@ describe("--workers 2", () => {
   it("a parent that is killed leaves nobody, and its hosts end in order", async () => {
     const pids = pidsOf(host);
     // Resolves when nobody has its output open any more: they have it from their parent.
-    await host.kill();
+    await host.killControl();
     await pollUntil("whoever inherits them has buried them", () => {
       const left = pids.filter(lives);
       return left.length === 0 || { done: false, saw: left };
     });
     const stopped = host.lines.filter(({ message }) => message === "host stopped");
     expect(new Set(stopped.map(({ worker }) => worker))).toEqual(new Set([0, 1]));
-    expect((await holders()).size).toBe(0);
+    await pollUntil(
+      "the leases that it kept for them have expired",
+      async () => {
+        const { size } = await holders();
+        return size === 0 || { done: false, saw: size };
+      },
+      PATIENCE,
+    );
   });
 });

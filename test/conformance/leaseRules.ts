@@ -130,6 +130,28 @@ export function leaseRules(makeBackend: () => Promise<Backend>): void {
       await b.leases.release(second);
     });
 
+    it("supersede replaces a lease by a new claim, and its key is never free", async () => {
+      const key = newKey();
+      const watching = await watch(b, key);
+      const first = await claim(a, key, "h1");
+      await watching.saw(1);
+      expect(await a.leases.renew(first)).toEqual({ _tag: "Renewed" });
+      const result = await a.leases.supersede(first, "h2");
+      const second = result._tag === "Claimed" ? result.lease : undefined;
+      expect(second).toMatchObject({ key, value: "h2" });
+      expect(second!.epoch).toBeGreaterThan(first.epoch);
+      await watching.saw(2);
+      expect(watching.values()).toEqual(["h1", "h2"]);
+      expect(watching.changes[1]!.revision).toBe(second!.epoch);
+      expect(await a.leases.renew(first)).toEqual({ _tag: "Lost" });
+      expect(await a.leases.supersede(first, "h3")).toEqual({ _tag: "Held" });
+      expect(await a.leases.renew(second!)).toEqual({ _tag: "Renewed" });
+      expect(await b.leases.list(key)).toEqual([second]);
+      await a.leases.release(second!);
+      expect(await a.leases.supersede(second!, "h3")).toEqual({ _tag: "Held" });
+      watching.stop();
+    });
+
     it("a renewal can change the value; one that does not is no change", async () => {
       const key = newKey();
       const lease = await claim(a, key, "one");

@@ -1,6 +1,6 @@
 /**
- * One `agents` process for tests, from the built package as users run it: a gateway or a host, killed,
- * frozen, thawed and stopped at will, and gone when the test worker is gone, however it went.
+ * One `agents` process for tests with its workers, from the built package as users run it: a gateway or a
+ * host, killed, frozen, thawed and stopped at will, and gone when the test worker is gone, however it went.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -39,7 +39,11 @@ export class AgentsProcess {
     this.child = spawn(
       process.execPath,
       [...nodeArgs, MAIN, ...args, "--admin-port", "0", "--log-format", "json"],
-      { env: { PATH: process.env["PATH"] ?? "", ...env }, stdio: ["ignore", "pipe", "pipe"] },
+      {
+        env: { PATH: process.env["PATH"] ?? "", ...env },
+        stdio: ["ignore", "pipe", "pipe"],
+        detached: true, // a group of its own: what kills it kills its workers
+      },
     );
     this.watchdog = startWatchdog();
     if (this.child.pid !== undefined) this.watchdog.guard(this.child.pid);
@@ -80,8 +84,10 @@ export class AgentsProcess {
     return started;
   }
 
+  /** Of the process in which code runs: its last worker, where it has workers. */
   get pid(): number {
-    return this.child.pid ?? 0;
+    const started = this.lines.findLast((line) => line.message === "worker started");
+    return (started?.["pid"] as number | undefined) ?? this.child.pid ?? 0;
   }
 
   /** A gateway's. */
@@ -112,19 +118,34 @@ export class AgentsProcess {
     return line === null ? 0 : Number(line[1]);
   }
 
-  /** SIGSTOP: it does nothing, and its connections stay open. */
+  /** SIGSTOP to it and its workers: they do nothing, and their connections stay open. */
   freeze(): void {
-    this.child.kill("SIGSTOP");
+    this.signalAll("SIGSTOP");
   }
   /** SIGCONT. */
   thaw(): void {
-    this.child.kill("SIGCONT");
+    this.signalAll("SIGCONT");
   }
 
-  /** SIGKILL, and waits for its end. */
+  /** SIGKILL to it and its workers, as when the machine is gone, and waits for its end. */
   async kill(): Promise<void> {
+    this.signalAll("SIGKILL");
+    await this.ended;
+  }
+
+  /** SIGKILL to the control process only, and waits until its workers have ended, too. */
+  async killControl(): Promise<void> {
     this.child.kill("SIGKILL");
     await this.ended;
+  }
+
+  private signalAll(signal: NodeJS.Signals): void {
+    if (this.child.pid === undefined) return;
+    try {
+      process.kill(-this.child.pid, signal);
+    } catch {
+      // It has ended.
+    }
   }
 
   /** SIGTERM, and waits for its end in order. */

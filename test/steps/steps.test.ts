@@ -375,3 +375,29 @@ describe("a step that fails", () => {
     expect(aborted).toBe(true);
   });
 });
+
+describe("a durable stream that the function of a step writes", () => {
+  it("stands when the step is done, though its turn's own writes are undone", async () => {
+    work["it"] = async (worker, step) => {
+      worker.count();
+      await worker.step("stream", () => {
+        calls.push("stream");
+        const stream = worker.stream("answer");
+        stream.write("one");
+        stream.write("two");
+        stream.end("whole");
+      });
+      worker.count();
+      await step("two");
+    };
+    await crashIn("two");
+    expect(calls).toEqual(["stream", "two", "two"]);
+    expect((await agent().state())?.count).toBe(2);
+    expect(await agent().sql("SELECT status, result FROM cf_agents_streams")).toEqual([
+      { status: "ended", result: '"whole"' },
+    ]);
+    expect(await agent().sql("SELECT chunks FROM cf_agents_stream_chunks")).toEqual([
+      { chunks: '["one","two"]' },
+    ]);
+  });
+});

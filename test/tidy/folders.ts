@@ -55,6 +55,7 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   workflows: { kind: "entry" },
   observability: { kind: "entry" },
   testing: { kind: "entry" },
+  vite: { kind: "entry" },
   client: { kind: "client", clock: "a browser has no Time service" },
   react: { kind: "client", clock: "a browser has no Time service" },
 };
@@ -63,6 +64,7 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
 export const CLOCK_FILES: Readonly<Record<string, string>> = {
   "services/email/secureReply.ts": "a signature's age is told by the clock of who checks it",
   "services/webhooks/sign.ts": "plays the provider: a signature made now carries the real now",
+  "services/workers/forkWorker.ts": "what a real process has reported is waited for in real time",
   "services/cli/main.ts":
     "the process ends by a timer that does not keep it, which the port has not",
   "services/testing/Driver.ts": "gives real work of agents under test some of the machine's time",

@@ -6,7 +6,8 @@ import { workerArguments } from "../../services/cli/serving/serveWorkers.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import { askHealth, askMetrics, askReadiness } from "../../services/workers/askWorkers.ts";
 import { afterEnd, NO_HISTORY, type WorkerHistory } from "../../services/workers/restartRule.ts";
-import type { Serving, WorkerEnd, WorkerProcess } from "../../services/workers/WorkerProcess.ts";
+import type { Serving } from "../../services/workers/messages.ts";
+import type { WorkerEnd, WorkerProcess } from "../../services/workers/WorkerProcess.ts";
 import { Workers, type WorkerState } from "../../services/workers/Workers.ts";
 import { collectingLog } from "../kit/system.ts";
 
@@ -22,6 +23,9 @@ class HandWorker implements WorkerProcess {
   end!: (end: WorkerEnd) => void;
   readonly serving = new Promise<Serving>((resolve) => (this.serve = resolve));
   readonly ended = new Promise<WorkerEnd>((resolve) => (this.end = resolve));
+  readonly send = (): void => undefined;
+  readonly onMessage = (): void => undefined;
+  readonly onReport = (): void => undefined;
   readonly stop = (): void => void (this.stopped = true);
   readonly kill = (): void => {
     this.killed = true;

@@ -1,7 +1,7 @@
 /**
- * `agents dev [module]`: runs gateway and host in one process for one folder, by default beside a
- * broker of its own. Loads the module again when its files change. A load that fails leaves the
- * running code as it is.
+ * `agents dev [module]`: runs gateway and host in one worker for one folder, by default beside a
+ * broker of its own, which the control process runs. Loads the module again when its files change.
+ * A load that fails leaves the running code as it is.
  */
 import type { Command } from "commander";
 import { ModuleError, type LoadedModule } from "../../module/LoadedModule.ts";
@@ -11,9 +11,10 @@ import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
 import { MODULE_HELP, servingOptions, type GivenServing } from "../options/servingOptions.ts";
 import { findDev, removeDevFile, writeDevFile } from "../serving/devFile.ts";
-import { beginAndPrepare } from "../serving/prepare.ts";
+import { beginAndPrepare, findModule } from "../serving/prepare.ts";
 import { serve } from "../serving/serve.ts";
-import type { ServingOptions } from "../serving/serveRole.ts";
+import { keptLeases, linkOf, type ServingOptions } from "../serving/serveRole.ts";
+import { serveWorkers } from "../serving/serveWorkers.ts";
 import { failed } from "../terminal/CliError.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
 
@@ -22,7 +23,7 @@ export function addDev(program: Command, context: CommandContext): void {
     .command("dev")
     .summary("run everything for one folder, and load the module again when it changes")
     .description(
-      "Runs gateway and host in one process, beside a nats-server of its own (or the one that --nats names). Reads .env files, makes up webhook secrets that are not set, and loads the module again when its files change.",
+      "Runs gateway and host, beside a nats-server of its own (or the one that --nats names). Reads .env files, makes up webhook secrets that are not set, and loads the module again when its files change.",
     )
     .argument("[module]", MODULE_HELP)
     .addOption(option.port())
@@ -46,7 +47,8 @@ export function addDev(program: Command, context: CommandContext): void {
     .addOption(option.groupCommit())
     .addOption(option.logLevel())
     .addOption(option.logFormat())
-    .addOption(option.noWorkers("dev is one process"))
+    .addOption(option.noWorkers("dev has one worker"))
+    .addOption(option.worker())
     .addHelpText(
       "after",
       `
@@ -59,48 +61,58 @@ The data is found again at the next start. Webhook secrets come from the environ
 .env, .env.local and .dev.vars beside the module or here.`,
     )
     .action(async (module: string | undefined, given: GivenServing) => {
-      await dev(context.joins, context.terminal, servingOptions("dev", module, given, context));
+      const { joins, terminal, args } = context;
+      const options = servingOptions("dev", module, given, context);
+      if (given.worker !== undefined) return dev(joins, terminal, options);
+      await findModule(terminal, module);
+      await refuseSecond(terminal, options.dataFolder);
+      await serveWorkers(joins, { ...options, role: "dev", count: 1, args });
     });
   for (const each of option.writeLimits()) command.addOption(each);
 }
 
 /**
- * Resolves when the server has stopped after a signal. Rejects with `CliError` where another dev
- * server uses the data folder, and with what fails the start.
+ * The worker. Resolves when it has stopped after a signal or a request. Rejects with what fails the
+ * start.
  */
-export async function dev(
-  joins: Joins,
-  terminal: Terminal,
-  options: ServingOptions,
-): Promise<void> {
+async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): Promise<void> {
   const { dataFolder, adminHostname, adminPort } = options;
-  await refuseSecond(terminal, dataFolder);
+  const link = linkOf(joins, options)!;
+  const { again, ...control } = await link.begin;
   const { begun, prepared } = await beginAndPrepare(joins, terminal, {
     ...options,
     role: "dev",
     newId: joins.time.id,
   });
-  const settings = { ...options, module: prepared.module, env: prepared.env };
+  const settings = {
+    ...options,
+    module: prepared.module,
+    env: prepared.env,
+    leases: keptLeases(joins, link),
+  };
   const { devGreeting } = await import("../serving/devGreeting.ts");
   await serve(
     { time: joins.time, ...begun },
-    { settings, adminHostname, adminPort },
-    ({ running, adminPort: port }) => {
-      const url = `http://${printable(options.hostname)}:${running.port}`;
+    { settings, adminHostname, adminPort, stopped: link.stopped },
+    ({ running, adminPort: ownPort }) => {
+      const { port } = running;
+      const url = `http://${printable(options.hostname)}:${port}`;
+      link.serves({ admin: `http://${adminHostname}:${ownPort}`, port });
       writeDevFile(dataFolder, {
         url,
         natsUrl: running.natsUrl,
-        pid: process.pid,
-        port: running.port ?? 0,
-        adminPort: port,
+        pid: process.ppid,
+        port: port ?? 0,
+        adminPort: control.adminPort,
         namespace: options.namespace,
       });
-      const admin = `http://${printable(adminHostname)}:${port}`;
       const smtp =
         running.smtpPort === undefined
           ? undefined
           : `smtp://${printable(options.hostname)}:${running.smtpPort}`;
-      const greeting = devGreeting({
+      const admin = `http://${printable(control.adminHostname)}:${control.adminPort}`;
+      if (again) terminal.out(`Started again: ${url}`);
+      const greeting = again ? [] : devGreeting({
       ...prepared, url, smtp, admin, nats: running.natsSummary, dataFolder, cwd: terminal.cwd,
       nowSeconds: Math.floor(joins.time.nowMs() / 1000),
     }); // prettier-ignore
@@ -109,7 +121,7 @@ export async function dev(
       return () => {
         terminal.out("Stopping …");
         watch.close();
-        removeDevFile(dataFolder, process.pid);
+        removeDevFile(dataFolder, process.ppid);
       };
     },
   );

@@ -21,7 +21,8 @@ export function addHost(program: Command, context: CommandContext): void {
     .addHelpText(
       "after",
       `
---workers: several hosts, each with a folder of its own below --data, started again when they end.
+Agents run in workers: processes below this one, which starts them again when they end.
+--workers: several of them, each with a folder of its own below --data.
 
 Examples:
   agents host dist/server.js --nats nats://nats:4222 --data /var/lib/agents

@@ -1,6 +1,6 @@
 /**
  * What `gateway`, `host` and `mail` have in common: the options that each of them takes, and the
- * decision between one process and a parent of workers. Each command adds its own options to what
+ * decision between one process and a control process with workers. Each command adds its own options to what
  * `roleCommand` returns.
  */
 import type { Command } from "commander";
@@ -50,8 +50,10 @@ export function roleCommand(
           `agents ${role} needs a broker: --nats nats://… or NATS_URL. ("agents dev" brings its own.)`,
         );
       const serving = servingOptions(role, module, given, context);
-      if (role === "mail" || given.worker !== undefined || (given.workers ?? 1) === 1)
-        await serveRole(joins, terminal, serving);
-      else await serveWorkers(joins, { ...serving, role, count: given.workers!, args });
+      const count = given.workers ?? 1;
+      // A gateway and the mail listener run no agent: there is nothing to keep apart from them.
+      const isWhole = role === "mail" || (role === "gateway" && count === 1);
+      if (isWhole || given.worker !== undefined) await serveRole(joins, terminal, serving);
+      else await serveWorkers(joins, { ...serving, role, count, args });
     });
 }

@@ -109,6 +109,7 @@ export function servingOptions(
       watchdog: {
         cpuSeconds: given.cpuSeconds ?? CPU_SECONDS,
         endings: join(resolve(terminal.cwd, given.data), "endings"),
+        reports: worker !== undefined,
         log: { format, fields: worker === undefined ? {} : { worker } },
       },
     }),

@@ -3,7 +3,8 @@
  * a broker that already runs.
  */
 import type { Joins, ProcessSettings } from "../../wiring/Joins.ts";
-import { workerLink } from "../../workers/workerLink.ts";
+import type { WorkerLink } from "../../workers/workerLink.ts";
+import { channelLeases } from "../../workers/channelLeases.ts";
 import { usage } from "../terminal/CliError.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
 import { beginAndPrepare } from "./prepare.ts";
@@ -28,18 +29,21 @@ export async function serveRole(
   options: ServingOptions,
 ): Promise<void> {
   const { role, log, adminHostname, adminPort } = options;
-  const link = options.worker === undefined ? undefined : workerLink();
-  if (options.worker !== undefined && link === undefined)
-    throw usage('--worker is what "--workers" gives the processes that it starts');
+  const link = linkOf(joins, options);
   const { begun, prepared } = await beginAndPrepare(joins, terminal, {
     ...options,
     role,
     newId: joins.time.id,
   });
-  const settings = { ...options, module: prepared.module, env: prepared.env };
+  const settings = {
+    ...options,
+    module: prepared.module,
+    env: prepared.env,
+    leases: role === "host" ? keptLeases(joins, link) : undefined,
+  };
   await serve(
     { time: joins.time, ...begun },
-    { settings, adminHostname, adminPort, stopped: link?.closed },
+    { settings, adminHostname, adminPort, stopped: link?.stopped },
     ({ running, adminPort: port }) => {
       log.info(`${role} serves`, {
         module: shownPath(terminal.cwd, prepared.module.file),
@@ -56,3 +60,21 @@ export async function serveRole(
   );
   log.info(`${role} stopped`);
 }
+
+/** The channel of a worker. Throws `CliError` where nobody started this process as one. */
+export function linkOf(
+  { link }: Pick<Joins, "link">,
+  { worker }: Pick<ServingOptions, "worker">,
+): WorkerLink | undefined {
+  if (worker === undefined) return undefined;
+  if (link === undefined)
+    throw usage("--worker is what a control process gives the processes that it starts");
+  return link;
+}
+
+/** Leases that the control process keeps; undefined in a process that is no worker. */
+export const keptLeases = (
+  { time }: Pick<Joins, "time">,
+  link: WorkerLink | undefined,
+): ProcessSettings["leases"] =>
+  link === undefined ? undefined : (own) => channelLeases(own, link.leases, time);

@@ -1,28 +1,28 @@
 /**
- * The body of `agents gateway --workers <n>` and `agents host --workers <n>`: the parent of n
- * processes of an installation. It serves only the private port, where it answers for all workers.
- * Each worker runs `serveRole`.
+ * The body of `agents host`, `agents dev` and `agents gateway --workers <n>`: the control process
+ * of one or more workers. It serves the private port, where it answers for all workers, keeps the
+ * leases of those that run agents (`LeaseKeeper`), and starts again those that end. It runs no
+ * agent's code. Each worker runs `serveRole`, or `dev`.
  */
 import * as Effect from "effect/Effect";
 import * as Exit from "effect/Exit";
 import * as Scope from "effect/Scope";
 import { PrometheusMetrics } from "../../admin/PrometheusMetrics.ts";
-import type { Joins } from "../../wiring/Joins.ts";
+import type { Joins, OpenBroker } from "../../wiring/Joins.ts";
 import { askHealth, askMetrics, askReadiness } from "../../workers/askWorkers.ts";
 import { reservePort } from "../../workers/reservePort.ts";
+import { serveLeases } from "../../workers/serveLeases.ts";
+import type { WorkerProcess } from "../../workers/WorkerProcess.ts";
 import { WorkerFailed, Workers } from "../../workers/Workers.ts";
 import { CliError, EXIT_FAILED, EXIT_FORCED, failed } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
 import { listenAdmin } from "./serve.ts";
 import type { ServingOptions } from "./serveRole.ts";
 
-export interface ServeWorkersOptions extends Pick<
-  ServingOptions,
-  "hostname" | "port" | "adminHostname" | "adminPort" | "log"
-> {
-  readonly role: "gateway" | "host";
+export interface ServeWorkersOptions extends ServingOptions {
+  readonly role: "gateway" | "host" | "dev";
   readonly count: number;
-  /** The parent's command line, from which each worker's is built. */
+  /** The control process's command line, from which each worker's is built. */
   readonly args: ReadonlyArray<string>;
 }
 
@@ -31,18 +31,28 @@ export interface ServeWorkersOptions extends Pick<
  * started or did not stop in order.
  */
 export async function serveWorkers(
-  joins: Pick<Joins, "time" | "startWorker">,
+  joins: Pick<Joins, "time" | "startWorker" | "openLeases" | "openBroker">,
   options: ServeWorkersOptions,
 ): Promise<void> {
   const { role, count, log, adminHostname } = options;
+  const title = count === 1 ? role : `${role} with ${count} workers`;
   let kill = (): void => undefined;
   const signals = stopSignals(joins.time, () => {
     kill();
     process.exit(EXIT_FORCED);
   });
   const scope = Effect.runSync(Scope.make());
+  // Only the broker of `dev` is the control process's own.
+  const broker = role === "dev" ? joins.openBroker(options) : undefined;
+  broker?.catch(() => undefined);
+  const leases = role === "gateway" ? undefined : serveLeases({ ...joins, log }, openKeeper);
+  async function openKeeper() {
+    const natsUrl = (await broker)?.url ?? options.natsUrl!;
+    const target = { natsUrl, login: options.natsLogin, namespace: options.namespace };
+    return joins.openLeases({ target, role: role === "dev" ? "dev" : "host", log });
+  }
   try {
-    const port = role === "gateway" ? await claim(scope, options) : undefined;
+    const claimed = role === "gateway" ? await claim(scope, options) : undefined;
     const metrics = new PrometheusMetrics();
     const restarts = Array.from({ length: count }, (_, worker) =>
       metrics.counter("agents_worker_restarts_total", "Workers started again after they ended", {
@@ -50,11 +60,25 @@ export async function serveWorkers(
       }),
     );
     let stopping = false;
+    let adminPort = 0;
+    /** The port that a worker of `dev` serves on: its successor takes it. */
+    let port = claimed;
+    const start = (worker: number, again: boolean): WorkerProcess => {
+      const started = joins.startWorker();
+      leases?.serve(worker, started, () => !stopping);
+      const begin = { args: workerArguments(options.args, worker, port), adminHostname, adminPort };
+      started.send({ begin: { ...begin, again } });
+      // A broker that can't be opened ends all: below.
+      void broker?.then(({ url, summary }) => started.send({ broker: { url, summary } }), skip);
+      if (role === "dev") void started.serving.then((serving) => (port = serving.port));
+      return started;
+    };
     const workers = new Workers({
       count,
-      start: (worker) => joins.startWorker(workerArguments(options.args, worker, port)),
+      start,
       time: joins.time,
-      log,
+      // `dev` has a user in front of it, who has not asked for the details of a start.
+      log: role === "dev" ? { ...log, info: log.debug } : log,
       onRestart: (worker) => restarts[worker]!(),
     });
     const admin = await listenAdmin(scope, {
@@ -65,38 +89,51 @@ export async function serveWorkers(
       health: () => askHealth(() => workers.states, joins.time),
       metrics: async () => askMetrics(workers.states, await metrics.render()),
     });
+    adminPort = admin.port;
     kill = () => workers.kill();
     workers.begin();
-    void workers.serving.then(() =>
-      log.info(`${role} with ${count} workers serves`, {
-        ...(port !== undefined && { url: `http://${options.hostname}:${port}` }),
-        admin: `http://${adminHostname}:${admin.port}`,
-      }),
-    );
-    let unclean: number;
+    // `dev` greets its user itself.
+    if (role !== "dev")
+      void workers.serving.then(() =>
+        log.info(`${title} serves`, {
+          ...(claimed !== undefined && { url: `http://${options.hostname}:${claimed}` }),
+          admin: `http://${adminHostname}:${adminPort}`,
+        }),
+      );
+    let unclean = 0;
     try {
-      await Promise.race([signals.stopped, workers.failed]);
+      await Promise.race([signals.stopped, workers.failed, failureOf(broker)]);
     } finally {
       stopping = true;
-      log.info(`${role} with ${count} workers stops`);
+      if (role !== "dev") log.info(`${title} stops`);
       unclean = await workers.stop();
     }
     if (unclean > 0)
       throw failed(`${unclean} of ${count} workers did not stop in order; their log says why.`);
-    log.info(`${role} with ${count} workers stopped`);
+    if (role !== "dev") log.info(`${title} stopped`);
   } catch (error) {
     if (!(error instanceof WorkerFailed)) throw error;
-    const { message, code } = error;
+    const { code, atStart } = error;
+    // The only worker has said what is wrong, and nothing else was started.
+    const message = atStart && count === 1 ? "" : error.message;
     throw new CliError({ message, exitCode: code === null || code === 0 ? EXIT_FAILED : code });
   } finally {
+    await leases?.close();
+    await broker?.then((opened) => opened.stop(), skip);
     await Effect.runPromise(Scope.close(scope, Exit.void));
     signals.release();
   }
 }
 
+const skip = (): void => undefined;
+
+/** Rejects when the broker can't be opened; never resolves. */
+const failureOf = (broker: Promise<OpenBroker> | undefined): Promise<never> =>
+  new Promise((_, reject) => broker?.catch(reject));
+
 /**
- * Returns the parent's command line with a worker's own options after it: the last value of a
- * repeated option applies. Arguments after `--` are not options, and stay last.
+ * Returns the control process's command line with a worker's own options after it: the last value
+ * of a repeated option applies. Arguments after `--` are not options, and stay last.
  */
 export function workerArguments(
   args: ReadonlyArray<string>,

@@ -1,0 +1,54 @@
+/**
+ * The one alarm of what an agent keeps for a time: a schedule that `getSchedules` does not show. It
+ * wakes the agent when something may have expired, and is set again for what expires next.
+ */
+import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
+import type { TimeShape } from "../time/Time.ts";
+
+/** The agent's method that the alarm calls. */
+export const EXPIRY_ALARM = "_expireKept";
+/** What expires within this time of each other goes in one turn: a wake and a commit. */
+const TOGETHER_MS = 60_000;
+
+export interface ExpiryAgent {
+  readonly scheduler: SchedulesOfAgent;
+  readonly time: Pick<TimeShape, "nowMs">;
+}
+
+export class ExpiryAlarm {
+  private readonly agent: ExpiryAgent;
+
+  constructor(agent: ExpiryAgent) {
+    this.agent = agent;
+  }
+
+  /** Something expires at this time. */
+  by(atMs: number): void {
+    const row = this.row();
+    if (row !== undefined && (row.dueMs ?? Infinity) <= atMs) return;
+    if (row !== undefined) this.agent.scheduler.cancel(row.id);
+    this.set(atMs);
+  }
+
+  /** The alarm has fired, and this is what expires next; undefined: nothing does. */
+  next(atMs: number | undefined): void {
+    if (atMs !== undefined) this.set(Math.max(atMs, this.agent.time.nowMs() + TOGETHER_MS));
+  }
+
+  private set(atMs: number): void {
+    this.agent.scheduler.add({
+      callback: EXPIRY_ALARM,
+      when: { type: "scheduled", atMs },
+      settings: { idempotent: false },
+      shape: "interface",
+    });
+  }
+
+  /** Not the one that runs. */
+  private row() {
+    const { scheduler, time } = this.agent;
+    return scheduler.table
+      .all()
+      .find(({ callback, dueMs }) => callback === EXPIRY_ALARM && (dueMs ?? 0) > time.nowMs());
+  }
+}

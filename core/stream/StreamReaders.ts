@@ -1,0 +1,175 @@
+/**
+ * The sockets that read durable streams of an agent in memory: sends each what follows its place, as it
+ * is stored, until the stream is over.
+ *
+ * 1. What is sent is stored already: it does not wait for the output gate.
+ * 2. A place is the client's: it tells it when it begins to read and when it comes back. Which streams a
+ *    socket reads is kept with the socket, so that an agent which comes to memory, or whose frames may
+ *    be lost, asks for the place (`askReaders`).
+ * 3. A socket reads `READS_MAX` streams at once. One that reads too slowly is closed by its gateway.
+ *
+ * Part of `Keeping`; asked by `handleCall` and `handleRpc`.
+ */
+import { Connection } from "../connection/Connection.ts";
+import { rpcFrame, streamFrame, type StreamFrame } from "../connection/protocol.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
+import { cursorText, parseCursor, START, type Cursor } from "./Cursor.ts";
+import type { Look, Streams } from "./Streams.ts";
+
+/** Rule 3. A page shows a few answers. */
+const READS_MAX = 16;
+/** A stream that does not exist yet is waited for: its writer may be a queue's next item. */
+const ABSENT_MS_MAX = 10_000;
+
+/** Who reads it. */
+export interface StreamRead {
+  readonly connection: Connection;
+  /** The client's name for it, or the id of the call that it answers. */
+  readonly id: string;
+  readonly key: string;
+  /** As the client sent it; absent: from the start. */
+  readonly since?: string | undefined;
+  /** It answers a call: a frame for each chunk, as of any streaming method. Default false. */
+  readonly asCall?: boolean;
+}
+
+interface Reader extends StreamRead {
+  at: Cursor;
+  stop: () => void;
+}
+
+export interface ReadersAgent extends Pick<AgentTurns, "time" | "discarded"> {
+  readonly sockets: {
+    /** Past the gate. */
+    sendStored(connection: Connection, frame: string): void;
+    attach(connection: Connection): void;
+  };
+}
+
+export class StreamReaders {
+  private readonly agent: ReadersAgent;
+  private readonly streams: Streams;
+  private readonly readers = new Map<Connection, Map<string, Reader>>();
+
+  constructor(agent: ReadersAgent, streams: Streams) {
+    this.agent = agent;
+    this.streams = streams;
+  }
+
+  /** Begins to read, or begins again where the client is. */
+  add(read: StreamRead): void {
+    const { connection, id, key, since = "" } = read;
+    const at = since === "" ? START : parseCursor(since);
+    if (at === undefined) return this.refuse(read, `Invalid place in the stream: ${since}`);
+    const own = this.readers.get(connection) ?? new Map<string, Reader>();
+    if (!own.has(id) && own.size >= READS_MAX)
+      return this.refuse(read, `A socket reads at most ${READS_MAX} streams at once`);
+    own.get(id)?.stop();
+    this.readers.set(connection, own);
+    const reader: Reader = { ...read, at, stop: () => undefined };
+    own.set(id, reader);
+    const unwatch = this.streams.watch(key, () => this.pump(reader));
+    const cancel = this.agent.time.after(ABSENT_MS_MAX, () => this.giveUpAbsent(reader));
+    reader.stop = () => {
+      unwatch();
+      cancel();
+      own.delete(id);
+    };
+    const { reads } = Connection.internals(connection);
+    if (reads.get(id) !== key) {
+      reads.set(id, key);
+      this.agent.sockets.attach(connection);
+    }
+    this.pump(reader);
+  }
+
+  /** The client does not want it any more. */
+  cancel(connection: Connection, id: string): void {
+    const reader = this.readers.get(connection)?.get(id);
+    if (reader !== undefined) this.over(reader);
+  }
+
+  /** The socket has closed. */
+  drop(connection: Connection): void {
+    for (const reader of this.readers.get(connection)?.values() ?? []) reader.stop();
+    this.readers.delete(connection);
+  }
+
+  private pump(reader: Reader): void {
+    const { connection, key } = reader;
+    if (this.agent.discarded || connection.readyState !== Connection.OPEN)
+      return this.drop(connection);
+    for (;;) {
+      const look = this.streams.look(key, reader.at);
+      if (look._tag === "Absent") {
+        // It was there, and is not any more.
+        if (reader.at.id !== undefined) this.fail(reader, "The stream was removed");
+        return;
+      }
+      reader.at = { id: look.id, sequence: look.sequence };
+      this.send(reader, look);
+      if (look.over !== undefined) return this.over(reader);
+      if (look.caughtUp) return;
+    }
+  }
+
+  private send(reader: Reader, look: Look & { _tag: "Found" }): void {
+    if (reader.asCall === true) return this.answer(reader, look);
+    const { id: stream, restarted, chunks, sequence, over } = look;
+    if (chunks.length === 0 && !restarted && over === undefined) return;
+    this.frame(reader, {
+      seq: cursorText(stream, sequence),
+      chunks,
+      ...(restarted ? { restart: true } : {}),
+      ...(over === undefined
+        ? {}
+        : over.status === "ended"
+          ? { done: true, ...(over.result === null ? {} : { result: JSON.parse(over.result) }) }
+          : { error: over.error ?? "" }),
+    });
+  }
+
+  /** As any streaming method answers, with the place beside it. */
+  private answer({ connection, id, key }: Reader, look: Look & { _tag: "Found" }): void {
+    const { chunks, sequence, over } = look;
+    const first = sequence - chunks.length + 1;
+    const tell = (reply: Parameters<typeof rpcFrame>[1], at: number): void => {
+      const place = { stream: key, seq: cursorText(look.id, at) };
+      this.agent.sockets.sendStored(connection, rpcFrame(id, { ...reply, ...place }));
+    };
+    chunks.forEach((result, n) => tell({ success: true, result, done: false }, first + n));
+    if (over === undefined) return;
+    const result = over.result === null ? undefined : (JSON.parse(over.result) as unknown);
+    if (over.status === "ended") tell({ success: true, result, done: true }, sequence);
+    else tell({ success: false, error: over.error ?? "" }, sequence);
+  }
+
+  private giveUpAbsent(reader: Reader): void {
+    if (this.streams.look(reader.key, START)._tag === "Absent")
+      this.fail(reader, `There is no stream "${reader.key}"`);
+  }
+
+  private fail(reader: Reader, error: string): void {
+    this.refuse(reader, error);
+    this.over(reader);
+  }
+
+  private refuse(read: StreamRead, error: string): void {
+    if (read.asCall === true)
+      this.agent.sockets.sendStored(read.connection, rpcFrame(read.id, { success: false, error }));
+    else this.frame(read, { error });
+  }
+
+  private frame({ connection, id, key }: StreamRead, rest: Omit<StreamFrame, "id" | "key">): void {
+    this.agent.sockets.sendStored(connection, streamFrame({ id, key, ...rest }));
+  }
+
+  private over(reader: Reader): void {
+    const { connection, id } = reader;
+    reader.stop();
+    const own = this.readers.get(connection);
+    if (own?.size === 0) this.readers.delete(connection);
+    Connection.internals(connection).reads.delete(id);
+    if (connection.readyState === Connection.OPEN) this.agent.sockets.attach(connection);
+  }
+}

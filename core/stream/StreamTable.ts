@@ -1,0 +1,179 @@
+/**
+ * `cf_agents_streams` and `cf_agents_stream_chunks`: the streams of an agent and what was written to
+ * them, in the agent's own database. Journal, snapshots, forks, exports and erasures contain them
+ * like any other table. Made with the first row; users may read them.
+ *
+ * A row of chunks holds those that one commit took, as a JSON array, under the number of its last
+ * one. Chunks are numbered from 1 without a gap.
+ */
+import { tableExists } from "../database/tableExists.ts";
+import type { SqlResult, SqlValue } from "../database/Databases.ts";
+
+export type StreamStatus = "open" | "ended" | "failed";
+
+export interface StreamRow {
+  readonly key: string;
+  /** Of this stream: a later one under the same key has another. */
+  readonly id: string;
+  readonly status: StreamStatus;
+  /** Number of its last chunk; 0: none. */
+  readonly sequence: number;
+  /** UTF-16 units of its chunks as JSON. */
+  readonly size: number;
+  /** JSON text of what it ended with, or null. */
+  readonly result: string | null;
+  readonly error: string | null;
+  readonly createdMs: number;
+  /** Of its last write. */
+  readonly updatedMs: number;
+  /** It goes so long after its last write. */
+  readonly keepMs: number;
+}
+
+/** Chunks that were stored together. */
+export interface ChunkRow {
+  /** Number of the last of them. */
+  readonly last: number;
+  readonly chunks: ReadonlyArray<unknown>;
+}
+
+const STREAMS = "cf_agents_streams";
+const CHUNKS = "cf_agents_stream_chunks";
+const DDL = `CREATE TABLE IF NOT EXISTS ${STREAMS} (
+  key TEXT PRIMARY KEY NOT NULL,
+  id TEXT NOT NULL,
+  status TEXT NOT NULL,
+  sequence INTEGER NOT NULL,
+  size INTEGER NOT NULL,
+  result TEXT,
+  error_message TEXT,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  keep_ms INTEGER NOT NULL
+)`;
+const CHUNKS_DDL = `CREATE TABLE IF NOT EXISTS ${CHUNKS} (
+  stream TEXT NOT NULL,
+  last INTEGER NOT NULL,
+  chunks TEXT NOT NULL,
+  PRIMARY KEY (stream, last)
+) WITHOUT ROWID`;
+const COLUMNS =
+  "key, id, status, sequence, size, result, error_message, created_at, updated_at, keep_ms";
+/** What a history shows of a commit that stored chunks. */
+export const INSERT_CHUNKS = `INSERT INTO ${CHUNKS} (stream, last, chunks) VALUES (?, ?, ?)`;
+
+/** The agent's database: these writes are taken by the next commit. */
+export interface StreamDatabase {
+  query(sql: string, params: ReadonlyArray<SqlValue>): SqlResult;
+}
+
+export class StreamTable {
+  private readonly database: StreamDatabase;
+
+  constructor(database: StreamDatabase) {
+    this.database = database;
+  }
+
+  /** Users may drop the tables; then there is nothing. */
+  get exists(): boolean {
+    return tableExists(this.database, STREAMS) && tableExists(this.database, CHUNKS);
+  }
+
+  get(key: string): StreamRow | undefined {
+    return this.select("WHERE key = ?", [key])[0];
+  }
+
+  put(row: StreamRow): void {
+    if (!this.exists) {
+      this.database.query(DDL, []);
+      this.database.query(CHUNKS_DDL, []);
+    }
+    const { key, id, status, sequence, size, result, error, createdMs, updatedMs, keepMs } = row;
+    this.database.query(
+      `INSERT OR REPLACE INTO ${STREAMS} (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      [key, id, status, sequence, size, result, error, createdMs, updatedMs, keepMs],
+    );
+  }
+
+  /** After `put` of their stream. */
+  add(id: string, last: number, chunks: ReadonlyArray<string>): void {
+    this.database.query(INSERT_CHUNKS, [id, last, `[${chunks.join(",")}]`]);
+  }
+
+  /** The rows that hold chunks after this number, in order. */
+  after(id: string, sequence: number, rowsMax: number): ReadonlyArray<ChunkRow> {
+    if (!this.exists) return [];
+    const { rows } = this.database.query(
+      `SELECT last, chunks FROM ${CHUNKS} WHERE stream = ? AND last > ? ORDER BY last LIMIT ?`,
+      [id, sequence, rowsMax],
+    );
+    return rows.map(([last, chunks]) => ({
+      last: Number(last),
+      chunks: JSON.parse(String(chunks)) as ReadonlyArray<unknown>,
+    }));
+  }
+
+  remove({ key, id }: Pick<StreamRow, "key" | "id">): void {
+    if (!this.exists) return;
+    this.database.query(`DELETE FROM ${CHUNKS} WHERE stream = ?`, [id]);
+    this.database.query(`DELETE FROM ${STREAMS} WHERE key = ?`, [key]);
+  }
+
+  count(): number {
+    if (!this.exists) return 0;
+    return Number(this.database.query(`SELECT count(*) FROM ${STREAMS}`, []).rows[0]![0]);
+  }
+
+  /** The one that has ended longest ago. */
+  oldestOver(): StreamRow | undefined {
+    return this.select("WHERE status <> 'open' ORDER BY updated_at, key LIMIT 1", [])[0];
+  }
+
+  /** Those whose time is over. */
+  expired(nowMs: number): ReadonlyArray<StreamRow> {
+    return this.select("WHERE updated_at + keep_ms <= ?", [nowMs]);
+  }
+
+  /** When the first one's time is over of those that have some left; undefined without any. */
+  nextExpiryMs(nowMs: number): number | undefined {
+    if (!this.exists) return undefined;
+    const sql = `SELECT min(updated_at + keep_ms) FROM ${STREAMS} WHERE updated_at + keep_ms > ?`;
+    const at = this.database.query(sql, [nowMs]).rows[0]![0];
+    return at === null || at === undefined ? undefined : Number(at);
+  }
+
+  private select(rest: string, params: ReadonlyArray<SqlValue>): StreamRow[] {
+    if (!this.exists) return [];
+    const { rows } = this.database.query(`SELECT ${COLUMNS} FROM ${STREAMS} ${rest}`, params);
+    return rows.map((row) => ({
+      key: String(row[0]),
+      id: String(row[1]),
+      status: String(row[2]) as StreamStatus,
+      sequence: Number(row[3]),
+      size: Number(row[4]),
+      result: row[5] === null ? null : String(row[5]),
+      error: row[6] === null ? null : String(row[6]),
+      createdMs: Number(row[7]),
+      updatedMs: Number(row[8]),
+      keepMs: Number(row[9]),
+    }));
+  }
+}
+
+/** Replaces the streams of one database by those of another. */
+export function copyStreams(from: StreamDatabase, to: StreamDatabase): void {
+  for (const [table, ddl] of [
+    [STREAMS, DDL],
+    [CHUNKS, CHUNKS_DDL],
+  ] as const) {
+    const { columns, rows } = tableExists(from, table)
+      ? from.query(`SELECT * FROM ${table}`, [])
+      : { columns: [], rows: [] };
+    if (rows.length === 0 && !tableExists(to, table)) continue;
+    to.query(ddl, []);
+    to.query(`DELETE FROM ${table}`, []);
+    const places = columns.map(() => "?").join(", ");
+    for (const row of rows)
+      to.query(`INSERT INTO ${table} (${columns.join(", ")}) VALUES (${places})`, row);
+  }
+}

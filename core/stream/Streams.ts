@@ -1,0 +1,400 @@
+/**
+ * The durable streams of an agent in memory: gathers what is written, stores it with the agent's
+ * commits, and tells readers what is stored.
+ *
+ * 1. Chunks gather for `GATHER_MS`, or up to `GATHER_SIZE`; then they are one row, in a commit that they
+ *    share with whatever else was written. The end of the turn that wrote them, its calls to the
+ *    outside and the end of the stream store them at once.
+ * 2. Readers see what is stored and nothing else (the output gate).
+ * 3. What is written is bounded: a chunk, a stream, and the streams of an agent. A stream is removed
+ *    `keep` after its last write, whether it has ended or its writer has gone.
+ * 4. A stream that is begun under the key of an earlier one has another id, and its chunks are numbered
+ *    from 1 again.
+ *
+ * Written to by `DurableStream`, read by `streamResponse` and `StreamReaders`; part of `Keeping`.
+ */
+import type { AgentTurns } from "../turn/AgentTurns.ts";
+import type { StepScope, Turn } from "../turn/Turn.ts";
+import type { WriteLimits } from "../turn/WriteLimits.ts";
+import { messageOf } from "../errors/errors.ts";
+import type { Cursor } from "./Cursor.ts";
+import { StreamOver, StreamTooLarge, TooManyStreams } from "./errors.ts";
+import { ExpiryAlarm, type ExpiryAgent } from "./ExpiryAlarm.ts";
+import { INSERT_CHUNKS, StreamTable, type StreamRow } from "./StreamTable.ts";
+
+/** Ten commits a second and agent at most, however fast a model writes; a reader hardly sees it. */
+export const GATHER_MS = 100;
+/** UTF-16 units of JSON that are stored without waiting for the rest of the time. */
+const GATHER_SIZE = 16 * 1024;
+/** UTF-16 units of one chunk's JSON: a frame to a client holds it well within the broker's limit. */
+export const CHUNK_SIZE_MAX = 64 * 1024;
+/** Of an agent. The longest ended go first. */
+const STREAMS_MAX = 1000;
+/** Rows that one look of a reader takes: a quarter of a MiB or so. */
+const LOOK_ROWS = 16;
+/** Streams kept in memory that nobody writes or reads. */
+const IDLE_MAX = 64;
+
+export interface StreamSettings {
+  /** UTF-16 units of all chunks' JSON. */
+  readonly sizeMax: number;
+  /** Milliseconds. */
+  readonly keepMs: number;
+}
+
+/** The agent that has them. */
+export interface StreamsAgent
+  extends
+    ExpiryAgent,
+    Pick<AgentTurns, "committer" | "database" | "discarded" | "log" | "time" | "turn" | "newTurn"> {
+  readonly time: AgentTurns["time"];
+  readonly currentStep: StepScope | undefined;
+  inTurn<A>(turn: Turn, f: () => A): A;
+  readonly parts: { readonly limits: Pick<WriteLimits, "checkState"> };
+}
+
+/** What a reader receives in one look. */
+export type Look =
+  | { readonly _tag: "Absent" }
+  | {
+      readonly _tag: "Found";
+      readonly id: string;
+      /** The reader's chunks are of another stream: what follows begins with the first chunk. */
+      readonly restarted: boolean;
+      readonly chunks: ReadonlyArray<unknown>;
+      /** Number of the last of them, or of the reader's last. */
+      readonly sequence: number;
+      /** The reader has all that is stored. */
+      readonly caughtUp: boolean;
+      /** It is over, and the reader has all of it. */
+      readonly over: Pick<StreamRow, "status" | "result" | "error"> | undefined;
+    };
+
+interface Live {
+  /** As written; undefined: there is none. */
+  row: StreamRow | undefined;
+  /** As the table has it. */
+  tabled: StreamRow | undefined;
+  /** As committed. */
+  stored: StreamRow | undefined;
+  /** JSON texts of chunks that are in no row yet. */
+  pending: string[];
+  pendingSize: number;
+  /** Earlier streams of the key, to be removed with the next commit. */
+  removed: StreamRow[];
+  readonly waiters: Set<() => void>;
+}
+
+export class Streams {
+  readonly alarm: ExpiryAlarm;
+  readonly table: StreamTable;
+  private readonly agent: StreamsAgent;
+  private readonly live = new Map<string, Live>();
+  private readonly dirty = new Map<string, Live>();
+  /** Turns that wrote since the last store; durable ones store by themselves. */
+  private writers = new Set<Turn>();
+  private cancelGather: (() => void) | undefined;
+
+  constructor(agent: StreamsAgent) {
+    this.agent = agent;
+    this.alarm = new ExpiryAlarm(agent);
+    this.table = new StreamTable(agent.database);
+  }
+
+  /** Something is written that no commit has taken. */
+  get unstored(): boolean {
+    return this.dirty.size > 0;
+  }
+
+  /** As its writer sees it. */
+  get(key: string): StreamRow | undefined {
+    return this.of(key).row;
+  }
+
+  /** Chunks after this number, those that are not stored yet included. */
+  chunks(key: string, after: number): unknown[] {
+    const { row, pending } = this.of(key);
+    if (row === undefined) return [];
+    const found: unknown[] = [];
+    let at = after;
+    for (;;) {
+      const rows = this.table.after(row.id, at, LOOK_ROWS);
+      if (rows.length === 0) break;
+      for (const each of rows) {
+        found.push(...each.chunks.slice(Math.max(0, each.chunks.length - (each.last - at))));
+        at = each.last;
+      }
+    }
+    const first = row.sequence - pending.length;
+    for (const text of pending.slice(Math.max(0, at - first))) found.push(JSON.parse(text));
+    return found;
+  }
+
+  /** Begins it where there is none, and appends one chunk of JSON. Its number. */
+  write(key: string, text: string, settings: StreamSettings): number {
+    if (text.length > CHUNK_SIZE_MAX)
+      throw new RangeError(
+        `a chunk of the stream "${key}" is ${text.length} characters of JSON; the limit is ${CHUNK_SIZE_MAX}: write it in parts`,
+      );
+    const live = this.open(key, settings);
+    const row = live.row!;
+    if (row.size + text.length > settings.sizeMax)
+      throw new StreamTooLarge({ key, sizeMax: settings.sizeMax });
+    const sequence = row.sequence + 1;
+    live.pending.push(text);
+    live.pendingSize += text.length;
+    this.change(live, { ...row, sequence, size: row.size + text.length });
+    if (live.pendingSize >= GATHER_SIZE) this.storeSoon();
+    return sequence;
+  }
+
+  /** Begins it where there is none. */
+  begin(key: string, settings: StreamSettings): void {
+    this.open(key, settings);
+    this.agent.committer.touch(this.writer());
+  }
+
+  /** Ends it; begins it first where there is none. Does nothing when it is over. */
+  end(
+    key: string,
+    how: Pick<StreamRow, "status" | "result" | "error">,
+    settings: StreamSettings,
+  ): boolean {
+    const { row } = this.of(key);
+    if (row !== undefined && row.status !== "open") return false;
+    const live = this.open(key, settings);
+    this.change(live, { ...live.row!, ...how });
+    this.agent.committer.touch(this.writer());
+    return true;
+  }
+
+  remove(key: string): boolean {
+    const live = this.of(key);
+    if (live.row === undefined) return false;
+    this.drop(live);
+    this.agent.committer.touch(this.writer());
+    return true;
+  }
+
+  /** The alarm has fired. */
+  expire(): void {
+    const nowMs = this.agent.time.nowMs();
+    let later: number | undefined;
+    for (const { key } of this.table.expired(nowMs)) {
+      const live = this.of(key);
+      const { row } = live;
+      if (row === undefined) continue;
+      // What was written since is not in the table yet.
+      const atMs = row.updatedMs + row.keepMs;
+      if (atMs > nowMs) later = Math.min(later ?? Infinity, atMs);
+      else this.drop(live);
+    }
+    if (this.unstored) this.agent.committer.touch(this.writer());
+    const next = this.table.nextExpiryMs(nowMs);
+    this.alarm.next(next === undefined ? later : Math.min(next, later ?? Infinity));
+  }
+
+  /** What follows the cursor, of what is stored (rule 2). */
+  look(key: string, from: Cursor): Look {
+    const { stored } = this.of(key);
+    if (stored === undefined) return { _tag: "Absent" };
+    const { id } = stored;
+    const isOther = from.id !== undefined && from.id !== id;
+    // The end counts as one. A number past it is of another history: the agent was restored.
+    const restarted = isOther || from.sequence > stored.sequence + 1;
+    const after = restarted ? 0 : Math.min(from.sequence, stored.sequence);
+    const chunks: unknown[] = [];
+    let at = after;
+    for (const row of after < stored.sequence ? this.table.after(id, after, LOOK_ROWS) : []) {
+      // Written, and its commit is under way.
+      if (row.last > stored.sequence) break;
+      chunks.push(...row.chunks.slice(row.chunks.length - (row.last - at)));
+      at = row.last;
+    }
+    // Users' SQL may have deleted rows: what is not there is not waited for.
+    const caughtUp = at >= stored.sequence || chunks.length === 0;
+    const over = caughtUp && stored.status !== "open" ? stored : undefined;
+    return { _tag: "Found", id, restarted, chunks, sequence: at, caughtUp, over };
+  }
+
+  /** Calls `f` whenever more of it is stored. Returns the function that ends this. */
+  watch(key: string, f: () => void): () => void {
+    const live = this.of(key);
+    live.waiters.add(f);
+    return () => void live.waiters.delete(f);
+  }
+
+  /** Resolves to true when more of it is stored, to false after `ms`. */
+  changed(key: string, ms: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      const settle = (changed: boolean): void => {
+        unwatch();
+        cancel();
+        resolve(changed);
+      };
+      const unwatch = this.watch(key, () => settle(true));
+      const cancel = this.agent.time.after(ms, () => settle(false));
+    });
+  }
+
+  /** The turn has ended, or calls the outside: what it wrote is stored now (rule 1). */
+  storeFor(turn: Turn): void {
+    if (this.writers.has(turn)) this.agent.committer.touch(turn);
+  }
+
+  /** Puts what is written into the tables, for the commit that is being made. */
+  store(): void {
+    if (this.dirty.size === 0) return;
+    this.cancelGather?.();
+    this.cancelGather = undefined;
+    this.writers = new Set();
+    const stored = [...this.dirty.values()];
+    this.dirty.clear();
+    for (const live of stored) this.storeOne(live);
+  }
+
+  /** What is written inside an open transaction is stored after it. */
+  storeLater(): void {
+    if (this.dirty.size > 0) this.gather();
+  }
+
+  private storeOne(live: Live): void {
+    const { row, pending, removed } = live;
+    live.pending = [];
+    live.pendingSize = 0;
+    live.removed = [];
+    try {
+      for (const gone of removed) this.table.remove(gone);
+      if (row !== undefined) {
+        this.table.put(row);
+        if (pending.length > 0) this.table.add(row.id, row.sequence, pending);
+      }
+      live.tabled = row;
+    } catch (error) {
+      // A full database: the agent goes on, and whoever writes to the stream is told.
+      this.agent.log.error("a stream can't be stored; it has failed", {
+        stream: row?.key ?? removed[0]?.key,
+        error: messageOf(error),
+      });
+      if (row !== undefined) live.row = { ...row, status: "failed", error: messageOf(error) };
+      return;
+    }
+    this.agent.committer.afterCommit(() => {
+      live.stored = row;
+      for (const f of live.waiters) f();
+    });
+  }
+
+  private of(key: string): Live {
+    const known = this.live.get(key);
+    if (known !== undefined) return known;
+    this.forgetIdle();
+    const row = this.table.get(key);
+    const live: Live = {
+      row,
+      tabled: row,
+      stored: row,
+      pending: [],
+      pendingSize: 0,
+      removed: [],
+      waiters: new Set(),
+    };
+    this.live.set(key, live);
+    return live;
+  }
+
+  private open(key: string, { keepMs }: StreamSettings): Live {
+    const { agent } = this;
+    agent.parts.limits.checkState(agent.turn(), undefined);
+    const live = this.of(key);
+    const { row } = live;
+    if (row !== undefined) {
+      if (row.status !== "open") throw new StreamOver({ key, status: row.status });
+      return live;
+    }
+    this.makeRoom(key);
+    const nowMs = agent.time.nowMs();
+    live.row = {
+      key,
+      id: agent.time.id(),
+      status: "open",
+      sequence: 0,
+      size: 0,
+      result: null,
+      error: null,
+      createdMs: nowMs,
+      updatedMs: nowMs,
+      keepMs,
+    };
+    this.change(live, live.row);
+    agent.inTurn(this.writer(), () => this.alarm.by(nowMs + keepMs));
+    return live;
+  }
+
+  /** Rule 3. */
+  private makeRoom(key: string): void {
+    let fresh = 0;
+    for (const { row, tabled } of this.dirty.values())
+      if (row !== undefined && tabled === undefined) fresh++;
+    if (this.table.count() + fresh < STREAMS_MAX) return;
+    const oldest = this.table.oldestOver();
+    if (oldest === undefined) throw new TooManyStreams({ key, streamsMax: STREAMS_MAX });
+    this.drop(this.of(oldest.key));
+  }
+
+  private drop(live: Live): void {
+    const { row, tabled } = live;
+    if (row === undefined) return;
+    if (tabled !== undefined) live.removed.push(tabled);
+    live.tabled = undefined;
+    live.row = undefined;
+    live.pending = [];
+    live.pendingSize = 0;
+    this.dirty.set(row.key, live);
+  }
+
+  private change(live: Live, row: StreamRow): void {
+    const { agent } = this;
+    live.row = { ...row, updatedMs: agent.time.nowMs() };
+    this.dirty.set(row.key, live);
+    const turn = agent.turn();
+    if (!turn.durable) this.writers.add(turn);
+    this.gather();
+  }
+
+  private gather(): void {
+    this.cancelGather ??= this.agent.time.after(GATHER_MS, () => {
+      this.cancelGather = undefined;
+      if (!this.agent.discarded) this.storeSoon();
+    });
+  }
+
+  /** As a turn of its own, which is part of no input. A step's end stores what its function wrote. */
+  storeSoon(): void {
+    const { agent } = this;
+    const [first, ...others] = this.dirty.keys();
+    if (first === undefined) return;
+    const turn = this.writer(
+      `stream ${first}${others.length > 0 ? ` and ${others.length} more` : ""}`,
+    );
+    turn.wroteSql(INSERT_CHUNKS);
+    agent.committer.touch(turn);
+  }
+
+  /** Of the function of a step: one of its own. What it wrote stands when the step is done. */
+  private writer(
+    type = this.agent.currentStep && `streams of ${this.agent.currentStep.name}`,
+  ): Turn {
+    if (type === undefined) return this.agent.turn();
+    const turn = this.agent.newTurn({ kind: "background", type });
+    turn.yields = true;
+    return turn;
+  }
+
+  private forgetIdle(): void {
+    if (this.live.size < IDLE_MAX) return;
+    for (const [key, live] of this.live)
+      if (live.waiters.size === 0 && live.row === live.stored && !this.dirty.has(key))
+        this.live.delete(key);
+  }
+}

@@ -1,0 +1,63 @@
+/**
+ * What the watchdog of a worker reports to the control process: lines of JSON in a pipe, which the
+ * watchdog's thread writes itself, because the main thread may be held. `forkWorker` reads them.
+ *
+ * - A beat, twice a second: the process runs, whatever its main thread does.
+ * - Why the process is about to end, just before it does.
+ */
+import { writeSync } from "node:fs";
+import type { NamedTurn } from "./Board.ts";
+
+/** The file descriptor of the pipe in the worker: after the standard three and the channel. */
+export const REPORTS_FD = 4;
+
+/** Twice a second is often enough to tell a held process from a frozen one within a lease's TTL. */
+export const REPORT_BEAT_MS = 500;
+
+/** Why a process ends, and whose turn it was. */
+export interface Ending {
+  /** A sentence without a full stop, with the source line where it is known. */
+  readonly reason: string;
+  /** Undefined: code of no turn. */
+  readonly turn: NamedTurn | undefined;
+  /** False: the turn that entered the thread last, which need not be the one that held it. */
+  readonly exactly: boolean;
+}
+
+export type WatchdogReport = { readonly beat: true } | { readonly ending: Ending };
+
+/** Never throws: without a control process there is nobody to report to. */
+export function report(what: WatchdogReport): void {
+  try {
+    writeSync(REPORTS_FD, JSON.stringify(what) + "\n");
+  } catch {
+    // The control process has ended, or its pipe is full: it does not read.
+  }
+}
+
+/** Reads whole lines from chunks of the pipe. */
+export function reportReader(onReport: (report: WatchdogReport) => void): (chunk: string) => void {
+  let rest = "";
+  return (chunk) => {
+    const lines = (rest + chunk).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) {
+      const found = readReport(line);
+      if (found !== undefined) onReport(found);
+    }
+  };
+}
+
+/** Undefined for anything else: agents' code can write to the pipe, too. */
+function readReport(line: string): WatchdogReport | undefined {
+  try {
+    const { beat, ending } = JSON.parse(line) as {
+      readonly beat?: unknown;
+      readonly ending?: Partial<Ending>;
+    };
+    if (beat === true) return { beat };
+    return typeof ending?.reason === "string" ? { ending: ending as Ending } : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,66 @@
+/**
+ * Joins the command line with the adapters: what `main.ts` passes to the commands. Adapters are
+ * imported when a command needs them, so that `--help` is quick.
+ */
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import { machineTime } from "../node/MachineTime.ts";
+import { processLog } from "../node/ProcessLog.ts";
+import type { WorkerLink } from "../workers/workerLink.ts";
+import type { Begun, BrokerSettings, Joins, OpenBroker } from "./Joins.ts";
+
+export interface CommandJoins extends Joins {
+  /** Begins to import what a serving process needs. */
+  readonly preload: () => void;
+}
+
+/** `link`: of a worker. */
+export function commandJoins({
+  link,
+  startWorker,
+}: Pick<Joins, "startWorker"> & { readonly link: WorkerLink | undefined }): CommandJoins {
+  const openBroker = async (settings: BrokerSettings): Promise<OpenBroker> =>
+    (await import("./joinBroker.ts")).openBroker(settings);
+  const brokerOf = async (settings: BrokerSettings): Promise<OpenBroker> =>
+    link === undefined || settings.natsUrl !== undefined
+      ? openBroker(settings)
+      : { ...(await link.broker), stop: async () => undefined };
+  return {
+    time: machineTime,
+    log: processLog,
+    openReader: async (target) => (await import("./joinReader.ts")).openReader(target),
+    serveConsole: async (source, settings) =>
+      (await import("./joinConsole.ts")).serveConsole(source, settings),
+    provision: async (target, settings) =>
+      (await import("./joinReader.ts")).provisionTarget(target, settings),
+    rerunOn: async (code) => (await import("./joinRerun.ts")).rerunOn(code),
+    openBroker,
+    openLeases: async (settings) => (await import("./joinLeases.ts")).openLeases(settings),
+    begin: async (settings): Promise<Begun> => {
+      const broker = brokerOf(settings);
+      // Whoever awaits the broker receives the rejection.
+      broker.catch(() => undefined);
+      const { startProcess } = await import("./joinProcess.ts");
+      return {
+        start: (process) => startProcess(process, broker),
+        abandon: () =>
+          broker.then(
+            (opened) => opened.stop(),
+            () => undefined,
+          ),
+      };
+    },
+    startWorker,
+    link,
+    preload: () => {
+      // Whoever imports it next receives the failure.
+      import("./joinProcess.ts").catch(() => undefined);
+    },
+  };
+}
+
+/** The text for people: the message of an expected failure, the stack of a defect. */
+export function explain(error: unknown): string {
+  if (error instanceof BrokerUnavailable) return `The broker can't be reached: ${error.message}`;
+  if (error instanceof Error && "_tag" in error) return error.message;
+  return error instanceof Error ? (error.stack ?? String(error)) : String(error);
+}

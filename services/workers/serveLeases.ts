@@ -1,0 +1,94 @@
+/**
+ * Serves leases to the workers of a control process over their channels. The connection to the
+ * broker is opened by the first request: the installation exists then, since the worker has opened
+ * it. `serveWorkers` owns it.
+ */
+import type { LeasesShape } from "../../core/lease/Leases.ts";
+import type { LogShape } from "../../core/telemetry/Log.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
+import { REPORT_BEAT_MS } from "../watchdog/reports.ts";
+import { LeaseKeeper } from "./LeaseKeeper.ts";
+import { readLeaseRequest } from "./messages.ts";
+import type { WorkerProcess } from "./WorkerProcess.ts";
+
+/** Beats of a watchdog after which its process is frozen, or its machine is too busy for it. */
+const BEATS_MISSED_MAX = 3;
+
+export interface OpenLeases {
+  readonly leases: LeasesShape;
+  readonly close: () => Promise<void>;
+}
+
+export interface ServedLeases {
+  /** Serves a worker until it ends. `isReplaced` says then whether another one follows. */
+  readonly serve: (worker: number, process: WorkerProcess, isReplaced: () => boolean) => void;
+  /** Call it when no worker is left. */
+  readonly close: () => Promise<void>;
+}
+
+export function serveLeases(
+  { time, log }: { readonly time: TimeShape; readonly log: LogShape },
+  open: () => Promise<OpenLeases>,
+): ServedLeases {
+  let opening: Promise<{ keeper: LeaseKeeper; close: OpenLeases["close"] }> | undefined;
+  const opened = () =>
+    (opening ??= open().then(
+      ({ leases, close }) => ({ keeper: new LeaseKeeper({ leases, time, log }), close }),
+      (error: unknown) => {
+        opening = undefined; // the next request tries again
+        throw error;
+      },
+    ));
+  return {
+    serve: (number, process, isReplaced) => {
+      let beatMs = time.monotonicMs();
+      const lives = (): boolean => time.monotonicMs() - beatMs < REPORT_BEAT_MS * BEATS_MISSED_MAX;
+      const joined = once(async () =>
+        (await opened()).keeper.join(number, {
+          lives,
+          onChange: (leaseChange) => process.send({ leaseChange }),
+        }),
+      );
+      process.onReport((report) => {
+        if ("beat" in report) beatMs = time.monotonicMs();
+      });
+      process.onMessage((message) => {
+        const request = readLeaseRequest(message);
+        if (request === undefined) return;
+        void joined.get().then(
+          async (customer) => process.send({ leaseAnswer: await customer.ask(request) }),
+          (error: unknown) => process.send({ leaseAnswer: { n: request.n, error: String(error) } }),
+        );
+      });
+      void process.ended.then(() =>
+        joined.made?.then(
+          (customer) => customer.ended(isReplaced()),
+          () => undefined,
+        ),
+      );
+    },
+    close: async () => {
+      const { keeper, close } = (await opening?.catch(() => undefined)) ?? {};
+      await keeper?.close();
+      await close?.();
+    },
+  };
+}
+
+/** Makes one thing at the first request, and another after a failure. */
+function once<A>(make: () => Promise<A>): {
+  readonly get: () => Promise<A>;
+  readonly made: Promise<A> | undefined;
+} {
+  let made: Promise<A> | undefined;
+  return {
+    get: () =>
+      (made ??= make().catch((error: unknown) => {
+        made = undefined;
+        throw error;
+      })),
+    get made() {
+      return made;
+    },
+  };
+}

@@ -1,0 +1,184 @@
+/**
+ * Our client and a durable stream: each chunk once and in order, over lost connections, lost and
+ * repeated frames, and another host, for streams that it follows and for calls that they answer.
+ */
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { AgentClient, agentFetch } from "../../services/client/index.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { ClientPool, standing } from "./clients.ts";
+import { FakeServer, type FakePeer } from "./FakeServer.ts";
+
+const pool = new ClientPool({ AgentClient, agentFetch });
+let server: FakeServer;
+beforeEach(async () => {
+  server = await FakeServer.start();
+});
+afterEach(async () => {
+  pool.close();
+  await server.stop();
+});
+
+interface Asked {
+  readonly id: string;
+  readonly key?: string;
+  readonly since?: string;
+  readonly cancel?: boolean;
+}
+/** The `count`-th time that the client asked this peer for a stream. */
+const asked = (peer: FakePeer, count = 1): Promise<Asked> =>
+  pollUntil(
+    `request ${count} for a stream arrives`,
+    () => {
+      const all = peer.received
+        .map((text) => JSON.parse(text) as { type: string } & Asked)
+        .filter(({ type }) => type === "cf_agent_stream");
+      const value = all[count - 1];
+      return value === undefined ? { done: false, saw: peer.received } : { done: true, value };
+    },
+    { intervalMs: 2 },
+  );
+const until = (what: string, check: () => boolean) => pollUntil(what, check, { intervalMs: 2 });
+
+/** Follows "answer", and keeps what it receives. */
+function follow(client: AgentClient<unknown, unknown>, options: object = {}) {
+  const got: string[] = [];
+  const places: string[] = [];
+  const ended = client.follow("answer", {
+    onChunk: (chunk, place) => {
+      got.push(chunk);
+      places.push(place);
+    },
+    onRestart: () => got.push("|"),
+    ...options,
+  });
+  ended.catch(() => undefined);
+  return { got, places, ended };
+}
+const part = (peer: FakePeer, id: string, more: object): void =>
+  peer.send({ type: "cf_agent_stream", id, key: "answer", ...more });
+
+describe("a stream that a client follows", () => {
+  it("goes on over lost connections, each chunk once", async () => {
+    const client = pool.open({ host: server.host });
+    const { got, places, ended } = follow(client);
+    const first = await server.peer();
+    const { id, key, since } = await asked(first);
+    expect([key, since]).toEqual(["answer", undefined]);
+    part(first, id, { seq: "s.2", chunks: ["a", "b"] });
+    await until("two chunks", () => got.length === 2);
+    first.drop();
+    const second = await server.peer(2);
+    expect(await asked(second)).toMatchObject({ id, key: "answer", since: "s.2" });
+    // What it has is sent once more, as by a host that did not know.
+    part(second, id, { seq: "s.3", chunks: ["a", "b", "c"] });
+    part(second, id, { seq: "s.4", chunks: ["d"], done: true, result: { words: 4 } });
+    expect(await ended).toEqual({ words: 4 });
+    expect(got.join("")).toBe("abcd");
+    expect(places).toEqual(["s.1", "s.2", "s.3", "s.4"]);
+  });
+
+  it("asks again where a frame was lost, also the last one", async () => {
+    const client = pool.open({ host: server.host });
+    const { got, ended } = follow(client);
+    const peer = await server.peer();
+    const { id } = await asked(peer);
+    part(peer, id, { seq: "s.1", chunks: ["a"] });
+    part(peer, id, { seq: "s.3", chunks: ["c"] });
+    expect(await asked(peer, 2)).toMatchObject({ id, since: "s.1" });
+    part(peer, id, { seq: "s.3", chunks: ["b", "c"] });
+    part(peer, id, { seq: "s.4", chunks: [], done: true });
+    expect(await asked(peer, 3)).toMatchObject({ id, since: "s.3" });
+    part(peer, id, { seq: "s.4", chunks: ["d"], done: true });
+    await ended;
+    expect(got.join("")).toBe("abcd");
+  });
+
+  it("says where it is when the agent's next host asks", async () => {
+    const client = pool.open({ host: server.host });
+    const { got } = follow(client);
+    const peer = await server.peer();
+    const { id } = await asked(peer);
+    part(peer, id, { seq: "s.1", chunks: ["a"] });
+    await until("a chunk", () => got.length === 1);
+    part(peer, id, { resume: true });
+    expect(await asked(peer, 2)).toEqual({ type: "cf_agent_stream", id, key: "answer", since: "s.1" }); // prettier-ignore
+  });
+
+  it("of another stream under the key begins anew, and is told so", async () => {
+    const client = pool.open({ host: server.host });
+    const { got, ended } = follow(client);
+    const peer = await server.peer();
+    const { id } = await asked(peer);
+    part(peer, id, { seq: "old.2", chunks: ["a", "b"] });
+    part(peer, id, { seq: "new.1", chunks: ["c"], restart: true, done: true });
+    await ended;
+    expect(got.join("")).toBe("ab|c");
+  });
+
+  it("begins after the place that it is given", async () => {
+    const client = pool.open({ host: server.host });
+    const { got, ended } = follow(client, { since: "s.2" });
+    const peer = await server.peer();
+    const { id, since } = await asked(peer);
+    expect(since).toBe("s.2");
+    part(peer, id, { seq: "s.3", chunks: ["c"], done: true });
+    await ended;
+    expect(got).toEqual(["c"]);
+  });
+
+  it("rejects with the stream's failure, by its signal, and after a final close", async () => {
+    const client = pool.open({ host: server.host });
+    const failed = follow(client);
+    const peer = await server.peer();
+    part(peer, (await asked(peer)).id, { error: "the model is away" });
+    await expect(failed.ended).rejects.toThrow("the model is away");
+    const controller = new AbortController();
+    const given = follow(client, { signal: controller.signal });
+    const { id } = await asked(peer, 2);
+    controller.abort(new Error("not needed"));
+    await expect(given.ended).rejects.toThrow("not needed");
+    expect(await asked(peer, 3)).toMatchObject({ id, cancel: true });
+    const last = follow(client);
+    await asked(peer, 4);
+    peer.close(4001, "away");
+    await expect(last.ended).rejects.toThrow("Connection closed");
+    await expect(follow(client).ended).rejects.toThrow("Connection closed");
+  });
+
+  it("that nobody follows any more is cancelled", async () => {
+    pool.open({ host: server.host });
+    const peer = await server.peer();
+    part(peer, "old", { seq: "s.1", chunks: ["a"] });
+    expect(await asked(peer)).toMatchObject({ id: "old", cancel: true });
+  });
+});
+
+describe("a call that a durable stream answers", () => {
+  it("goes on over a lost connection, and its method is not called again", async () => {
+    const client = pool.open({ host: server.host });
+    const got: unknown[] = [];
+    const result = client.call("ask", ["why"], { stream: { onChunk: (...all: unknown[]) => got.push(...all) } }); // prettier-ignore
+    const first = await server.peer();
+    const { id } = await first.call();
+    const place = (seq: string) => ({ stream: "answer", seq });
+    first.reply(id, { success: true, result: "a", done: false, ...place("s.1") });
+    await until("a chunk", () => got.length === 1);
+    first.drop();
+    const second = await server.peer(2);
+    expect(await asked(second)).toMatchObject({ id, key: "answer", since: "s.1" });
+    part(second, id, { seq: "s.2", chunks: ["b"], done: true, result: "whole" });
+    expect(await result).toBe("whole");
+    expect(got).toEqual(["a", "b"]);
+    expect(second.received.some((text) => text.includes('"rpc"'))).toBe(false);
+  });
+
+  it("before its first chunk it rejects with its connection, like any call", async () => {
+    const client = pool.open({ host: server.host });
+    const result = client.call("ask", [], { stream: {} });
+    const peer = await server.peer();
+    await peer.call();
+    expect(await standing(result)).toBe("pending");
+    peer.drop();
+    await expect(result).rejects.toThrow("Connection closed");
+  });
+});
