@@ -16,15 +16,17 @@ const LONG = [
   "test/faults/{rig,rigFound,socketOrder,nothingLost,topology,deadCallee,damage}.test.ts",
   "test/membership/{membership,gatewayEnds}.test.ts",
   "test/sim/{bites,crashPoints}.test.ts",
-  "test/workflows/kill.test.ts",
-  "test/fibers/kill.test.ts",
-  "test/jobs/{manySchedules,crashes,realServer,cron}.test.ts",
+  "test/workflow/kill.test.ts",
+  "test/fiber/kill.test.ts",
+  "test/schedule/{manySchedules,realServer,cron}.test.ts",
+  "test/queue/crashes.test.ts",
   "test/deploy/{backup,logins,diskFull,streamGroups}.test.ts",
-  "test/conformance/{natsGroups,natsStreamGroups}.test.ts",
+  "test/nats/{natsGroups,natsStreamGroups}.test.ts",
   "test/cli/{installation,backupRestore,exportImport}.test.ts",
   "test/replay/replayEquality.test.ts",
   "test/sqlite/replay.test.ts",
   "test/watchdog/holds.test.ts",
+  "test/retention/realTrim.test.ts",
 ];
 
 class AloneFirst extends BaseSequencer {

@@ -49,6 +49,7 @@ import { Suspects } from "../input/Suspects.ts";
 import type { CommitTriggers } from "../turn/CommitTriggers.ts";
 import { Turn, type StepScope } from "../turn/Turn.ts";
 import { StepWrites } from "../step/stepErrors.ts";
+import type { TurnEnd } from "../turn/TurnEnd.ts";
 import { SparseSet } from "../collections/sparse.ts";
 
 export class ActiveAgent implements AgentRuntime, AgentTurns {
@@ -253,19 +254,21 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     emitEvent(this, (agent ?? this.parts).observability, type, payload);
   }
 
+  report(turn: Turn, end: TurnEnd): void {
+    this.parts.onTurnEnd(turn, end);
+  }
+
   get state(): unknown {
     return this.#state.value;
   }
   get hasState(): boolean {
     return this.#state.isSet;
   }
-
   writeState(next: unknown, options: StateWrite): void {
     this.#assertLive();
     if (options.isInitial !== true) this.assertMayWrite();
     this.#state.write(next, options);
   }
-
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>, isLimited = false): SqlResult {
     this.#assertLive();
     return this.#sql.query(sql, params, isLimited);
@@ -275,7 +278,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     this.assertMayWrite();
     return this.#sql.transaction(f);
   }
-
   connections(): Iterable<Connection> {
     return this.sockets.values();
   }
@@ -308,12 +310,10 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     const turn = this.turn();
     this.committer.afterCommit(() => this.runDeferred(turn, f));
   }
-
   flush(): Promise<void> {
     // What its turn has written is stored, or waits for the turn's end.
     return this.currentStep === undefined ? this.keeping.flush(this.turn()) : Promise.resolve();
   }
-
   waitUntil(promise: Promise<unknown>): void {
     this.busy++;
     promise
@@ -322,7 +322,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
       )
       .finally(() => this.busy--);
   }
-
   keepAlive(): () => void {
     const hold = Symbol("keepAlive");
     this.kept.add(hold);

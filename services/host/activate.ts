@@ -24,6 +24,7 @@ import { applyEvent } from "../../core/journal/applyEvent.ts";
 import { claimOf } from "../../core/journal/claimOf.ts";
 import type { AppendResult } from "../../core/journal/Journal.ts";
 import { rebuildAgent, replayEvent, type Rebuilt } from "../../core/journal/rebuildAgent.ts";
+import { HistoryTrimmed } from "../../core/journal/HistoryTrimmed.ts";
 import { undoParts } from "../../core/step/undoParts.ts";
 import { AgentPorts, type AgentSupervisor, type Ownership } from "./AgentPorts.ts";
 import type { HostServices } from "./HostServices.ts";
@@ -116,14 +117,23 @@ async function rebuildAndClaim(
     const { parts } = image;
     if (parts !== undefined && (result === undefined || result._tag === "Stored")) {
       // Rule 4.
-      const undoing = await undoParts({ image, database, parts, sources, host, epoch, time });
-      result = await append(undoing.data);
-      if (result._tag === "Stored") {
-        replayEvent(image, database, result.seq, undoing);
-        services.log.info("what an interrupted turn had stored was undone; it runs again", {
+      const undoing = await undoParts({
+        image, database, parts, sources, host, epoch, time,
+      }).catch((error: unknown) => {
+        if (error instanceof HistoryTrimmed) return undefined;
+        database.close();
+        throw error;
+      }); // prettier-ignore
+      const inputs = [...parts.turns.keys()];
+      if (undoing === undefined) {
+        services.log.warn("what an interrupted turn had stored stands: it is trimmed", {
           ...id,
-          inputs: [...parts.turns.keys()],
+          inputs,
         });
+        image.parts = undefined;
+      } else if ((result = await append(undoing.data))._tag === "Stored") {
+        replayEvent(image, database, result.seq, undoing);
+        services.log.info("what an interrupted turn had stored is undone", { ...id, inputs });
       }
     }
     if (result === undefined || result._tag === "Stored") return { rebuilt, claimed: !isOurs };

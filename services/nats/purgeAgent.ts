@@ -16,10 +16,10 @@
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { shardOf } from "../../schemas/Address.ts";
-import { CLAIM_CHECK_AREAS, findClaimCheck, claimCheckPrefix } from "./claimCheck.ts";
-import { ApiRefusal } from "./JetStreamApi.ts";
-import type { NatsShape } from "./Nats.ts";
-import { blobNameOf, blobStores, type BlobStore } from "./blobStores.ts";
+import { CLAIM_CHECK_AREAS, findClaimCheck, claimCheckPrefix } from "./layout/claimCheck.ts";
+import { ApiRefusal } from "./client/JetStreamApi.ts";
+import type { NatsShape } from "./client/Nats.ts";
+import { blobNameOf, blobStores, type BlobStore } from "./layout/blobStores.ts";
 import { decodeBlobEntry } from "./NatsBlobs.ts";
 
 /** Deletions in flight: enough to hide the round trip, and few enough not to delay other writes. */
@@ -60,7 +60,9 @@ export async function purgeAgent(
     subjects.journal(id),
     options.keepEventsFrom - 1,
   );
-  const snapshots = await erase(subjects.streamOf("snapshots", group), subjects.snapshot(id));
+  const images = subjects.streamOf("snapshots", group);
+  const snapshots =
+    (await erase(images, subjects.snapshot(id))) + (await erase(images, subjects.base(id)));
   const deadLetters = await erase(subjects.stream.dead, subjects.dead(id));
   const blobs = await eraseBlobs(nats, id, claimed);
   const doneInputsGone = (await compactHead(nats, inbox)) > lastSeq;

@@ -14,13 +14,13 @@ import { check, type Violation } from "./checkers/index.ts";
 import type { CrashPoint } from "./crashPoints.ts";
 import { Faults, FAULTS, type Fault } from "./faults.ts";
 import { Installation } from "./Installation.ts";
-import type { Observed } from "./Observed.ts";
-import type { PlantedBug } from "./plantedBugs.ts";
-import { Random } from "./Random.ts";
-import { readHistory, waitingIn } from "./RunHistory.ts";
-import { limitDisks } from "./simDisk.ts";
-import { Trace } from "./Trace.ts";
-import { Weather } from "./Weather.ts";
+import type { Observed } from "./rig/Observed.ts";
+import type { PlantedBug } from "./planted/plantedBugs.ts";
+import { Random } from "./rig/Random.ts";
+import { readHistory, waitingIn } from "./rig/RunHistory.ts";
+import { limitDisks } from "./rig/simDisk.ts";
+import { Trace } from "./rig/Trace.ts";
+import { Weather } from "./rig/Weather.ts";
 import { hashAtOnce } from "./simMail.ts";
 import { DOOMED } from "./simErase.ts";
 import { BOARD, LEDGERS, VICTIM, Workload } from "./workload.ts";
@@ -142,6 +142,7 @@ async function runSeed(options: SimulateOptions): Promise<Report> {
     unhash();
     for (const { process } of [...installation.hostsAlive, ...installation.gatewaysAlive])
       process.kill();
+    workload.trims.kill();
     await time.advance(0);
     if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
   }
@@ -233,6 +234,7 @@ async function settle(installation: Installation, faults: Faults, workload: Work
       else await pass(CALM_MS, () => false);
     observed.eraseFailed = observed.erased === undefined;
   }
+  await until(workload.trims.forgetErased());
   await time.advance(LAST_MS);
   await until(Promise.all(installation.hosts.map((at) => installation.stop(at))));
   return { calmFromMs, cancelledMs };
