@@ -19,6 +19,7 @@ import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import { RuntimeContext } from "../agent/RuntimeContext.ts";
 import type { Connection, ConnectionMessage } from "../connection/Connection.ts";
 import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
+import type { AbortSource } from "../http/AbortSource.ts";
 import type { Observability } from "../telemetry/observability.ts";
 import type { AgentDatabase, SqlResult, SqlValue } from "../database/Databases.ts";
 import type { LogShape } from "../telemetry/Log.ts";
@@ -36,8 +37,7 @@ import { emitEvent } from "../telemetry/emitEvent.ts";
 import { ConcurrencyBlock } from "../turn/ConcurrencyBlock.ts";
 import { LiveState, type StateWrite } from "../turn/LiveState.ts";
 import { Lanes } from "./Lanes.ts";
-import { routeError, runDeferred } from "./routeError.ts";
-import { throwUnhandled } from "./unhandledError.ts";
+import { limited, routeError, runAfterCommit, runTurn } from "./runTurn.ts";
 import type { MailLane } from "../outgoing/MailLane.ts";
 import { AgentMcpServers } from "../mcp/AgentMcpServers.ts";
 import type { OutgoingLane } from "../outgoing/OutgoingLane.ts";
@@ -47,7 +47,7 @@ import type { Scheduler } from "../schedule/Scheduler.ts";
 import type { SignalLane } from "../workflow/SignalLane.ts";
 import { Suspects } from "../input/Suspects.ts";
 import type { CommitTriggers } from "../turn/CommitTriggers.ts";
-import { Turn, type StepScope } from "../turn/Turn.ts";
+import { Turn, type StepScope, type TurnContext } from "../turn/Turn.ts";
 import { StepWrites } from "../step/stepErrors.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";
 import { SparseSet } from "../collections/sparse.ts";
@@ -131,21 +131,8 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
 
   /** Runs user code as a turn. Resolves or rejects as `f` does, when the turn has ended. */
-  async run<A>(turn: Turn, f: () => A | Promise<A>): Promise<A> {
-    this.busy++;
-    this.lastActiveMs = this.time.monotonicMs();
-    turn.running = true;
-    try {
-      const result = await this.parts.ambient.run(turn, f);
-      if (turn.rejected || turn.failure !== undefined) await throwUnhandled(this, turn);
-      return result;
-    } finally {
-      turn.running = false;
-      this.busy--;
-      this.lastActiveMs = this.time.monotonicMs();
-      // A durable turn is ended by the mailbox, which sets its outcome first.
-      if (!turn.durable) this.keeping.ended(turn);
-    }
+  run<A>(turn: Turn, f: () => A | Promise<A>): Promise<A> {
+    return runTurn(this, turn, f);
   }
 
   /** Runs `f` as part of a turn: it is no turn of its own. */
@@ -177,6 +164,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return this.discarded && !this.destroyed;
   }
 
+  /** As `AgentTurns`. `of`: the connection that itself failed. */
   handleError(turn: Turn, error: unknown, of?: Connection): Promise<boolean> {
     return routeError(this, turn, error, of);
   }
@@ -306,13 +294,18 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   rejects(): void {
     this.turn().rejected = true;
   }
+  get abandoned(): AbortSource {
+    return this.turn().abort;
+  }
   afterCommit(f: () => unknown): void {
     const turn = this.turn();
     this.committer.afterCommit(() => this.runDeferred(turn, f));
   }
   flush(): Promise<void> {
+    const turn = this.turn();
+    if (turn.givenUp) return Promise.reject(turn.givenUp);
     // What its turn has written is stored, or waits for the turn's end.
-    return this.currentStep === undefined ? this.keeping.flush(this.turn()) : Promise.resolve();
+    return this.currentStep === undefined ? this.keeping.flush(turn) : Promise.resolve();
   }
   waitUntil(promise: Promise<unknown>): void {
     this.busy++;
@@ -329,7 +322,9 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
 
   destroy(): Promise<void> {
-    this.assertMayWrite();
+    if (this.currentStep !== undefined) this.assertMayWrite();
+    const refusal = this.turn().givenUp;
+    if (refusal !== undefined) return Promise.reject(refusal);
     if (this.#destroying === undefined) {
       this.#destroying = destroyAgent(this, this.turn(), this.parts);
       this.waitUntil(this.#destroying);
@@ -338,7 +333,8 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
 
   blockConcurrencyWhile<A>(f: () => Promise<A>): Promise<A> {
-    return this.#gate.while(f);
+    const turn = this.turn();
+    return this.#gate.while(async () => limited(this, turn, f));
   }
   attach(connection: Connection): void {
     this.sockets.attach(connection);
@@ -369,22 +365,28 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return turn?.owner === this ? turn.step : undefined;
   }
   assertMayWrite(): void {
-    if (this.discarded) throw new AgentDiscarded();
+    this.assertRunning();
     const step = this.currentStep;
     if (step !== undefined) throw new StepWrites({ step: step.name });
   }
 
-  newTurn(cause: Cause, context: { connection?: Connection; request?: Request } = {}): Turn {
+  newTurn(cause: Cause, context: TurnContext = {}): Turn {
     return new Turn({ cause, owner: this, ...context });
   }
 
   runDeferred(turn: Turn, f: () => unknown): void {
-    runDeferred(this, turn, f);
+    runAfterCommit(this, turn, f);
   }
 
+  /** As `AgentTurns`. */
+  assertRunning(): void {
+    const { givenUp } = this.#current() ?? {};
+    if (givenUp !== undefined) throw givenUp;
+    if (this.discarded) throw new AgentDiscarded();
+  }
   #assertLive(): void {
     const ends = this.#destroying !== undefined && !this.committer.awaits(this.turn());
     if (this.destroyed || (ends && !this.discarded)) throw new AgentDestroyed();
-    if (this.discarded) throw new AgentDiscarded();
+    this.assertRunning();
   }
 }

@@ -148,6 +148,8 @@ export class AgentSteps {
     const { name, key } = scope;
     const controller = new AbortController();
     const leave = (): void => controller.abort(leaving.reason);
+    const { abort } = scope.turn;
+    const unheard = abort.onFire(() => controller.abort(abort.reason));
     return new Promise((resolve, reject) => {
       const cancel = time.after(timeoutMs, () => {
         const late = new StepTimedOut({ step: name, timeoutMs });
@@ -162,6 +164,7 @@ export class AgentSteps {
         .then(resolve, reject)
         .finally(() => {
           cancel();
+          unheard();
           leaving.removeEventListener("abort", leave);
         });
     });

@@ -1,8 +1,11 @@
 /**
  * Makes the `fetch` of agent code wait for the commits before it: a request to the outside must not
  * depend on a write that a crash could still undo. This is the output gate for what the runtime
- * does not send itself. In the function of a step requests carry the step's `Idempotency-Key`.
+ * does not send itself. The request is aborted when nobody waits for its turn any more, unless it
+ * says `signal: null`. In the function of a step it carries the step's `Idempotency-Key`.
  */
+import { joinSignals } from "../../core/http/AbortSource.ts";
+import { LazyRequest } from "../../core/http/LazyRequest.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { requestOfStep } from "../../core/step/requestOfStep.ts";
 import { asyncAmbient } from "./AsyncAmbient.ts";
@@ -15,10 +18,18 @@ export function installGatedFetch(): void {
   if (GATED in plain) return;
   const gated = async (...args: Parameters<typeof fetch>): Promise<Response> => {
     const turn = asyncAmbient.current();
-    if (turn?.owner instanceof ActiveAgent) await turn.owner.flush();
-    return turn?.step === undefined
-      ? plain(...args)
-      : plain(requestOfStep(turn.step, new Request(...args)));
+    if (!(turn?.owner instanceof ActiveAgent)) return plain(...args);
+    const [input, init] = args;
+    await turn.owner.flush();
+    const { step } = turn;
+    if (init?.signal === null)
+      return step === undefined ? plain(...args) : plain(requestOfStep(step, new Request(...args)));
+    const own = init?.signal ?? (input instanceof Request ? input.signal : undefined);
+    const all = { ...init, signal: joinSignals(own, turn.abort) };
+    const whole = LazyRequest.unwrap(input);
+    return step === undefined
+      ? plain(whole, all)
+      : plain(requestOfStep(step, new Request(whole, all)));
   };
   globalThis.fetch = Object.assign(gated, { [GATED]: true });
 }
