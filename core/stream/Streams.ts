@@ -19,6 +19,7 @@ import type { WriteLimits } from "../turn/WriteLimits.ts";
 import { messageOf } from "../errors/errors.ts";
 import type { Cursor } from "./Cursor.ts";
 import { StreamOver, StreamTooLarge, TooManyStreams } from "./errors.ts";
+import type { Look } from "./Look.ts";
 import { ExpiryAlarm, type ExpiryAgent } from "./ExpiryAlarm.ts";
 import { INSERT_CHUNKS, StreamTable, type StreamRow } from "./StreamTable.ts";
 
@@ -55,23 +56,6 @@ export interface StreamsAgent
   inTurn<A>(turn: Turn, f: () => A): A;
   readonly parts: { readonly limits: Pick<WriteLimits, "checkState"> };
 }
-
-/** What a reader receives in one look. */
-export type Look =
-  | { readonly _tag: "Absent" }
-  | {
-      readonly _tag: "Found";
-      readonly id: string;
-      /** The reader's chunks are of another stream: what follows begins with the first chunk. */
-      readonly restarted: boolean;
-      readonly chunks: ReadonlyArray<unknown>;
-      /** Number of the last of them, or of the reader's last. */
-      readonly sequence: number;
-      /** The reader has all that is stored. */
-      readonly caughtUp: boolean;
-      /** It is over, and the reader has all of it. */
-      readonly over: Pick<StreamRow, "status" | "result" | "error"> | undefined;
-    };
 
 interface Live {
   /** As written; undefined: there is none. */
