@@ -392,10 +392,8 @@ export class Mailbox {
   }
 
   private async deadLetter(input: AgentInput, reason: string): Promise<void> {
-    this.agent.log.error("an input can't be run; it goes to the dead letters", {
-      seq: input.seq,
-      reason,
-    });
+    const { seq } = input;
+    this.agent.log.error("an input can't be run; it goes to the dead letters", { seq, reason });
     await this.host.deadLetter(input, reason);
     input.ack();
   }

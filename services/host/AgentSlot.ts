@@ -46,10 +46,7 @@ const REACTIVATE_MS_MAX = 30_000;
 
 /** How often an agent that is to leave memory is checked for being idle. */
 const IDLE_POLL_MS = 5;
-/**
- * An agent that is busy for longer than this after new code arrives keeps the old code until it is
- * idle.
- */
+/** An agent that is busy for longer after new code arrives keeps the old code until it is idle. */
 const RECYCLE_WAIT_MS = 5_000;
 const { hibernateAfterSeconds: HIBERNATE_S } = AGENT_STATIC_OPTIONS_DEFAULT;
 
@@ -322,12 +319,10 @@ export class AgentSlot implements AgentSupervisor {
       this.sockets.clear();
       services.metrics.activations(replayed.events);
       this.failures = 0;
+      const { explained = false } = services.isolation ?? {};
       const live: Live = {
         agent,
-        mailbox: new Mailbox(agent, ports, {
-          suspicious: this.suspicious,
-          explained: services.isolation?.explained ?? false,
-        }),
+        mailbox: new Mailbox(agent, ports, { suspicious: this.suspicious, explained }),
         snapshots: new SnapshotPolicy(agent, services),
         cameBack,
       };

@@ -35,7 +35,7 @@ import { TurnLimits } from "../../core/turn/TurnLimits.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
-import type { Isolation } from "./Isolation.ts";
+import type { Isolation } from "../../core/input/Isolation.ts";
 import { PrioritySemaphore } from "./PrioritySemaphore.ts";
 
 /**

@@ -19,7 +19,7 @@ import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import type { Delivery, InputHandle } from "../../core/inbox/Inbox.ts";
 import { socketKey } from "../../core/runtime/AgentSockets.ts";
 import type { AgentSlot, SlotContext } from "./AgentSlot.ts";
-import type { IsolatedAsk, IsolatedReply, Isolation } from "./Isolation.ts";
+import type { IsolatedAsk, IsolatedReply, Isolation } from "../../core/input/Isolation.ts";
 
 /** Enough for an agent whose turns wait, and little to hold for one that is flooded. */
 const PASSED_MAX = 16;
@@ -68,7 +68,6 @@ export class IsolatedSlot {
       const { head, body: bytes } = decodeMessage<CallReply>(toBytes(reply.data));
       return { reply: head, body: bytes };
     }
-    if (reply.kind === "quarantined") throw new AgentQuarantined(reply.reason);
     if (reply.kind === "failed" && !reply.transient) throw new Error(reply.message);
     if (reply.kind === "ended") throw new CallInterrupted();
     throw new AgentDiscarded();
@@ -172,12 +171,10 @@ export class IsolatedSlot {
   }
 }
 
-/** A call to an agent that is set aside: nothing of it runs until it is released. */
-export class AgentQuarantined extends Error {
-  override readonly name = "AgentQuarantined";
-  constructor(reason: string) {
-    super(`The agent is quarantined: ${reason}`);
-  }
+/** Undefined: the agent is not isolated. */
+export function isolatedSlot(id: AgentId, context: SlotContext): IsolatedSlot | undefined {
+  const { isolation } = context.services;
+  return isolation?.holds(id) === true ? new IsolatedSlot(id, context, isolation) : undefined;
 }
 
 const skip = (): void => undefined;

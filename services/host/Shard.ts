@@ -37,7 +37,7 @@ import type { TimeSlices } from "../../core/time/TimeSlices.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
-import { IsolatedSlot } from "./IsolatedSlot.ts";
+import { IsolatedSlot, isolatedSlot } from "./IsolatedSlot.ts";
 import { roomMaker } from "./makeRoom.ts";
 import { idleLimitMs } from "./idleLimit.ts";
 import { isTransient } from "./slotErrors.ts";
@@ -194,16 +194,12 @@ export class Shard {
 
   /** A gateway is gone with its sockets: each is closed with 1006, as for a peer that vanished. */
   gatewayGone(gateway: string): void {
+    const close = { kind: "close", code: 1006, reason: "", wasClean: false } as const;
+    const failed = (error: unknown): void =>
+      this.services.log.warn("a lost socket could not be closed", { error: String(error) });
     for (const slot of this.slots.values())
       for (const { sid } of slot.socketsOf(gateway))
-        slot
-          .call(
-            { kind: "close", gateway, sid, code: 1006, reason: "", wasClean: false },
-            new Uint8Array(0),
-          )
-          .catch((error: unknown) =>
-            this.services.log.warn("a lost socket could not be closed", { error: String(error) }),
-          );
+        slot.call({ ...close, gateway, sid }, new Uint8Array(0)).catch(failed);
   }
 
   /** An isolated agent runs here again. */
@@ -211,23 +207,17 @@ export class Shard {
     const key = addressKey(id);
     const slot = this.slots.get(key);
     if (!(slot instanceof IsolatedSlot)) return this.services.isolation?.left(id);
+    const { signal } = this.lost;
     void slot
       .succeed(() => new AgentSlot(id, this.slotContext))
-      .then((successor) => {
-        if (this.lost.signal.aborted) successor.discard();
-        else this.slots.set(key, successor);
-      });
+      .then((next) => (signal.aborted ? next.discard() : this.slots.set(key, next)));
   }
 
   private slot(id: AgentId): AgentSlot | IsolatedSlot {
     const key = addressKey(id);
     let slot = this.slots.get(key);
     if (slot === undefined) {
-      const { isolation } = this.services;
-      slot =
-        isolation?.holds(id) === true
-          ? new IsolatedSlot(id, this.slotContext, isolation)
-          : new AgentSlot(id, this.slotContext);
+      slot = isolatedSlot(id, this.slotContext) ?? new AgentSlot(id, this.slotContext);
       this.slots.set(key, slot);
     }
     return slot;

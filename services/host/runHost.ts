@@ -14,8 +14,8 @@ import type { LeaseChange } from "../../core/lease/Leases.ts";
 import { LeaseView } from "../../core/lease/LeaseView.ts";
 import { Host } from "./Host.ts";
 import { hostServices, type HostModule } from "./HostServices.ts";
-import type { Isolation } from "./Isolation.ts";
-import { serveIsolated, type OnAsk } from "./serveIsolated.ts";
+import type { Isolation, OnAsk } from "../../core/input/Isolation.ts";
+import { serveIsolated } from "./serveIsolated.ts";
 
 /** Longer than most handlers run. A turn that does not end by then runs again on the next host. */
 export const DRAIN_TIMEOUT_MS_DEFAULT = 10_000;

@@ -14,16 +14,11 @@ import { encodeError } from "../../core/call/remoteError.ts";
 import { TimeSlices } from "../../core/time/TimeSlices.ts";
 import { AgentSlot } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
-import type { IsolatedAsk, IsolatedReply } from "./Isolation.ts";
+import type { IsolatedAsk, IsolatedReply, OnAsk } from "../../core/input/Isolation.ts";
 import { isTransient } from "./slotErrors.ts";
 
 /** An agent leaves memory at most this much later than its class allows. */
 const SWEEP_MS = 1_000;
-
-/** Receives the owner's requests, each with a function that answers it. */
-export type OnAsk = (
-  f: (id: AgentId, epoch: Epoch, ask: IsolatedAsk, answer: (reply: IsolatedReply) => void) => void,
-) => void;
 
 /** Runs until the scope closes, and then hibernates the agent. */
 export const serveIsolated = (services: HostServices, onAsk: OnAsk) =>

@@ -41,6 +41,7 @@ export interface WatchdogOptions {
 
 /** A quarter of the least hold that is logged. */
 const BEAT_MS = 50;
+/** Bytes. */
 const MB = 1024 * 1024;
 /** The file descriptor of standard error. */
 const STDERR = 2;

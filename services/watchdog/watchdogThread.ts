@@ -40,6 +40,7 @@ const SAMPLES_MAX = 50;
 const OUTSIDE_FACTOR = 4;
 
 const { memory, cpuMs, log, endings, reports, heapLimitMb, rssMaxMb } = workerData as WatchdogData;
+/** Bytes. */
 const MB = 1024 * 1024;
 const board = new Board(memory);
 const meter = new HoldMeter();

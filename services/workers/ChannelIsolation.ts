@@ -3,7 +3,12 @@
  * has their processes (`IsolationWard`). Fed by `workerLink`.
  */
 import type { AgentId, Epoch } from "../../schemas/Address.ts";
-import type { AgentKey, IsolatedAsk, IsolatedReply, Isolation } from "../host/Isolation.ts";
+import type {
+  AgentKey,
+  IsolatedAsk,
+  IsolatedReply,
+  Isolation,
+} from "../../core/input/Isolation.ts";
 import { nameOf, type Begin, type FromWorker, type IsolateAnswer } from "./messages.ts";
 
 export class ChannelIsolation implements Isolation {

@@ -15,7 +15,7 @@
  */
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
-import type { AgentKey, IsolatedReply } from "../host/Isolation.ts";
+import type { AgentKey, IsolatedReply } from "../../core/input/Isolation.ts";
 import type { Ending } from "../watchdog/reports.ts";
 import { nameOf, type IsolateRequest } from "./messages.ts";
 import { describeEnd, type WorkerProcess } from "./WorkerProcess.ts";

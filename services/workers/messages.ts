@@ -5,7 +5,7 @@
  */
 import type { Epoch } from "../../schemas/Address.ts";
 import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";
-import type { AgentKey, IsolatedAsk, IsolatedReply } from "../host/Isolation.ts";
+import type { AgentKey, IsolatedAsk, IsolatedReply } from "../../core/input/Isolation.ts";
 
 /** What a worker begins with. It has imported its code by then, and waits for this. */
 export interface Begin {

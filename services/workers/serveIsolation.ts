@@ -2,7 +2,7 @@
  * Connects the ward of isolated agents with the channels of workers and of the agents' processes.
  * `serveWorkers` owns it.
  */
-import type { AgentKey } from "../host/Isolation.ts";
+import type { AgentKey } from "../../core/input/Isolation.ts";
 import type { Ending } from "../watchdog/reports.ts";
 import { IsolationWard, type IsolationWardOptions } from "./IsolationWard.ts";
 import { readIsolation } from "./messages.ts";

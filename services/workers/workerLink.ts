@@ -5,8 +5,7 @@
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
 import type { AgentId } from "../../schemas/Address.ts";
-import type { Isolation } from "../host/Isolation.ts";
-import type { OnAsk } from "../host/serveIsolated.ts";
+import type { Isolation, OnAsk } from "../../core/input/Isolation.ts";
 import { ChannelIsolation } from "./ChannelIsolation.ts";
 import type { LeaseChannel } from "./channelLeases.ts";
 import type { IsolateRequest } from "./messages.ts";

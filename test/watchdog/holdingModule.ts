@@ -57,6 +57,11 @@ export class Holder extends Agent {
   }
 }
 
+/** Its memory is full before its time is over, on a slow machine, too. */
+export class Hoarder extends Holder {
+  static override options = { http: "open", cpuSeconds: 60, retry: { maxAttempts: 2 } };
+}
+
 export class Neighbour extends Agent<unknown, { readonly count: number }> {
   static override options = { http: "open" };
   override initialState = { count: 0 };
@@ -76,6 +81,7 @@ const deadlineMs = 1_500;
 
 export default {
   webhooks: [
+    webhook("/webhooks/hoarder", { agent: Hoarder, verify, entity: body("agent"), deadlineMs }),
     webhook("/webhooks/holder", { agent: Holder, verify, entity: body("agent"), deadlineMs }),
     webhook("/webhooks/neighbour", { agent: Neighbour, verify, entity: body("agent"), deadlineMs }),
   ],

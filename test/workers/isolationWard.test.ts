@@ -1,7 +1,7 @@
 /** Agents that run alone, without processes: their processes by hand, under virtual time. */
 import { beforeEach, describe, expect, it } from "vitest";
 import type { Epoch } from "../../schemas/Address.ts";
-import type { AgentKey, IsolatedReply } from "../../services/host/Isolation.ts";
+import type { AgentKey, IsolatedReply } from "../../core/input/Isolation.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import type { Ending } from "../../services/watchdog/reports.ts";
 import { IsolationWard } from "../../services/workers/IsolationWard.ts";

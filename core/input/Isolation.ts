@@ -34,9 +34,7 @@ export type IsolatedReply =
   | { readonly kind: "done" }
   | { readonly kind: "drained"; readonly sockets: ReadonlyArray<SocketInfo> }
   /** The process ended before it answered. */
-  | { readonly kind: "ended" }
-  /** The agent is quarantined: nothing of it runs. */
-  | { readonly kind: "quarantined"; readonly reason: string };
+  | { readonly kind: "ended" };
 
 /** An agent as messages name it. */
 export interface AgentKey {
@@ -57,3 +55,8 @@ export interface Isolation {
   /** The module was loaded again: every agent may return. */
   readonly newCode: () => void;
 }
+
+/** Receives the owner's requests, each with a function that answers it. */
+export type OnAsk = (
+  f: (id: AgentId, epoch: Epoch, ask: IsolatedAsk, answer: (reply: IsolatedReply) => void) => void,
+) => void;
