@@ -107,6 +107,11 @@ export class AgentSlot implements AgentSupervisor {
     );
   }
 
+  /** Stored inputs that were delivered and are not done. */
+  get waiting(): number {
+    return this.outstanding.size;
+  }
+
   deliver(delivery: Delivery): void {
     const handle = this.outstanding.add(delivery);
     if (handle === undefined) return;
