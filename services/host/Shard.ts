@@ -282,7 +282,7 @@ export class Shard {
     // Rule 1.
     if (!this.isHeld || this.lost.signal.aborted) return this.notHere();
     if (call.kind === "input") {
-      const full = refuseInput(this.services, id, this.slot(id).waiting);
+      const full = refuseInput(this.services, id, this.slot(id).outstanding.size);
       if (full !== undefined) return full;
       // Rule 4.
       if (this.consumer?.caughtUp !== true) return this.notHere();
