@@ -46,6 +46,8 @@ export interface AgentTurns extends Pick<
   sleep(ms: number): Promise<void>;
   /** Of this agent; read anew each time, for few agents come near one. */
   ceiling(name: CeilingName): number;
+  /** Throws `AgentDiscarded`, or `StepWrites` in the function of a step. */
+  assertMayWrite(): void;
   /** The running turn wrote, other than by the agent's own SQL: the next commit takes it. */
   touch(): void;
   /** Says how a run of a durable input or a job ended, once that is stored. */
