@@ -48,7 +48,6 @@ import type { SignalLane } from "../workflow/SignalLane.ts";
 import { Suspects } from "../input/Suspects.ts";
 import type { CommitTriggers } from "../turn/CommitTriggers.ts";
 import type { CeilingName } from "../turn/Ceilings.ts";
-import { Turn, type TurnContext } from "../turn/Turn.ts";
 import { Turn, type StepScope, type TurnContext } from "../turn/Turn.ts";
 import { StepWrites } from "../step/stepErrors.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";

@@ -26,8 +26,7 @@ const MAKES_TABLE =
 /** The agent whose SQL it is. */
 export interface SqlAgent extends Pick<
   AgentTurns,
-  "abort" | "ceiling" | "committer" | "database" | "discarded" | "touch" | "turn"
-  "abort" | "assertMayWrite" | "committer" | "database" | "discarded" | "touch" | "turn"
+  "abort" | "assertMayWrite" | "ceiling" | "committer" | "database" | "discarded" | "touch" | "turn"
 > {
   /** The step whose function runs. */
   readonly currentStep: StepScope | undefined;
