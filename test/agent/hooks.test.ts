@@ -275,7 +275,9 @@ describe("keepAlive", () => {
     const second = await startTestHost(options, "host-b");
     await host.stop();
     // What a host says when it has waited for turns in vain.
-    expect(host.log.lines.filter(({ message }) => message.includes("did not end in time"))).toEqual([]);
+    expect(host.log.lines.filter(({ message }) => message.includes("did not end in time"))).toEqual(
+      [],
+    );
     host = second;
   });
   test("keepAliveWhile holds it while the work runs, and settles as the work does", async () => {
