@@ -12,13 +12,13 @@
  */
 import { decodeMessage, encodeMessage, type Call, type SocketInfo } from "../../schemas/Call.ts";
 import type { CallReply } from "../../schemas/Call.ts";
-import type { AgentId, Sequence } from "../../schemas/Address.ts";
+import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import { SparseMap } from "../../core/collections/sparse.ts";
 import { AgentDiscarded, CallInterrupted } from "../../core/errors/errors.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import type { Delivery, InputHandle } from "../../core/inbox/Inbox.ts";
 import { socketKey } from "../../core/runtime/AgentSockets.ts";
-import type { AgentSlot, SlotContext } from "./AgentSlot.ts";
+import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
 import type { IsolatedAsk, IsolatedReply, Isolation } from "../../core/input/Isolation.ts";
 
 /** Enough for an agent whose turns wait, and little to hold for one that is flooded. */
@@ -33,7 +33,7 @@ export class IsolatedSlot {
   private readonly context: SlotContext;
   private readonly isolation: Isolation;
   /** In stored order. */
-  private readonly outstanding = new SparseMap<Sequence, InputHandle>();
+  readonly outstanding = new SparseMap<Sequence, InputHandle>();
   private readonly passed = new Set<Sequence>();
   private readonly sockets = new SparseMap<string, SocketInfo>();
   private successor: Promise<AgentSlot> | undefined;
@@ -175,6 +175,20 @@ export class IsolatedSlot {
 export function isolatedSlot(id: AgentId, context: SlotContext): IsolatedSlot | undefined {
   const { isolation } = context.services;
   return isolation?.holds(id) === true ? new IsolatedSlot(id, context, isolation) : undefined;
+}
+
+/** An isolated agent runs among the others again: its slot in `slots` is replaced. */
+export function returnIsolated(
+  slots: Map<string, AgentSlot | IsolatedSlot>,
+  id: AgentId,
+  context: SlotContext,
+): void {
+  const key = addressKey(id);
+  const slot = slots.get(key);
+  if (!(slot instanceof IsolatedSlot)) return context.services.isolation?.left(id);
+  void slot
+    .succeed(() => new AgentSlot(id, context))
+    .then((next) => (context.signal.aborted ? next.discard() : slots.set(key, next)));
 }
 
 const skip = (): void => undefined;

@@ -37,9 +37,10 @@ import type { TimeSlices } from "../../core/time/TimeSlices.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
-import { IsolatedSlot, isolatedSlot } from "./IsolatedSlot.ts";
+import { isolatedSlot, returnIsolated, type IsolatedSlot } from "./IsolatedSlot.ts";
 import { roomMaker } from "./makeRoom.ts";
 import { idleLimitMs } from "./idleLimit.ts";
+import { refuseInput } from "./waitingInputs.ts";
 import { isTransient } from "./slotErrors.ts";
 
 /** A gateway that does not answer the census in this time does not hold up the shard's start. */
@@ -204,13 +205,7 @@ export class Shard {
 
   /** An isolated agent runs here again. */
   returned(id: AgentId): void {
-    const key = addressKey(id);
-    const slot = this.slots.get(key);
-    if (!(slot instanceof IsolatedSlot)) return this.services.isolation?.left(id);
-    const { signal } = this.lost;
-    void slot
-      .succeed(() => new AgentSlot(id, this.slotContext))
-      .then((next) => (signal.aborted ? next.discard() : this.slots.set(key, next)));
+    returnIsolated(this.slots, id, this.slotContext);
   }
 
   private slot(id: AgentId): AgentSlot | IsolatedSlot {
@@ -288,8 +283,12 @@ export class Shard {
     const { blobs, log } = this.services;
     // Rule 1.
     if (!this.isHeld || this.lost.signal.aborted) return this.notHere();
-    // Rule 4.
-    if (call.kind === "input" && this.consumer?.caughtUp !== true) return this.notHere();
+    if (call.kind === "input") {
+      const full = refuseInput(this.services, id, this.slot(id).outstanding.size);
+      if (full !== undefined) return full;
+      // Rule 4.
+      if (this.consumer?.caughtUp !== true) return this.notHere();
+    }
     try {
       const blob = "blob" in call ? call.blob : undefined;
       // Callers may be gateways, which may not read what agents have stored.

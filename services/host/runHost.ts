@@ -8,6 +8,7 @@ import type { LastEndings } from "../../core/input/Unbegun.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
 import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import type { RequestLines } from "../../core/telemetry/RequestLog.ts";
+import type { CeilingOptions } from "../../core/turn/Ceilings.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
@@ -36,6 +37,8 @@ export interface RunHostOptions {
   readonly sweepMs?: number;
   /** As `HostConfig`. */
   readonly turnSeconds?: number | undefined;
+  /** As `HostConfig`. */
+  readonly ceilings?: CeilingOptions | undefined;
   /** As `HostConfig`. */
   readonly writeLimits?: WriteLimitOptions | undefined;
   /** As `HostConfig`. */
@@ -84,6 +87,7 @@ const servicesOf = (options: RunHostOptions) =>
       drainTimeoutMs: options.drainTimeoutMs ?? DRAIN_TIMEOUT_MS_DEFAULT,
       ...(options.sweepMs === undefined ? {} : { sweepMs: options.sweepMs }),
       ...(options.turnSeconds === undefined ? {} : { turnSeconds: options.turnSeconds }),
+      ...(options.ceilings === undefined ? {} : { ceilings: options.ceilings }),
       ...(options.writeLimits === undefined ? {} : { writeLimits: options.writeLimits }),
       requestLines: options.requestLines,
     },
