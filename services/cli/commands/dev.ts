@@ -45,6 +45,7 @@ export function addDev(program: Command, context: CommandContext): void {
     .addOption(option.memory())
     .addOption(option.cpuSeconds())
     .addOption(option.history())
+    .addOption(option.archive("archive that history goes to before it is trimmed"))
     .addOption(option.groupCommit())
     .addOption(option.requestLog("all"))
     .addOption(option.logLevel())

@@ -9,6 +9,7 @@ import { readOrigin } from "../../../core/http/origins.ts";
 import { hostNameOf } from "../../../core/http/servedHosts.ts";
 import { historyFault, type HistoryOption } from "../../../core/retention/HistoryLimits.ts";
 import { REQUEST_LINES, type RequestLines } from "../../../core/telemetry/RequestLog.ts";
+import { archiveFault } from "../../../core/retention/archiveUrl.ts";
 import { WRITE_LIMITS_DEFAULT } from "../../../core/turn/WriteLimits.ts";
 import { LOG_LEVELS, SMTP_PORT_DEFAULT } from "../../wiring/Joins.ts";
 import { NAMESPACE_FALLBACK } from "./findTarget.ts";
@@ -209,6 +210,15 @@ export const history = (): Option =>
   )
     .env("AGENTS_HISTORY")
     .argParser(readHistory);
+
+export const archive = (about: string): Option =>
+  new Option("--archive <url>", `${about}: file:///var/lib/agents-archive`)
+    .env("AGENTS_ARCHIVE")
+    .argParser((text: string) => {
+      const fault = archiveFault(text);
+      if (fault !== undefined) throw new InvalidArgumentError(`${fault}.`);
+      return text;
+    });
 
 function readHistory(text: string): HistoryOption {
   if (text === "all") return "all";

@@ -52,6 +52,7 @@ export interface GivenServing extends GivenProvision, GivenLogin, MailOptions {
   readonly memory?: number;
   readonly cpuSeconds?: number;
   readonly history?: HistoryOption;
+  readonly archive?: string;
   readonly stateBytesMax?: number;
   readonly commitBytesMax?: number;
   readonly journalBytesPerMinute?: number;
@@ -118,6 +119,7 @@ export function servingOptions(
         log: { format, fields: worker === undefined ? {} : { worker } },
       },
     }),
+    ...(given.archive === undefined ? {} : { archive: given.archive }),
     ...(given.history === undefined ? {} : { history: given.history }),
     writeLimits: {
       stateBytesMax: given.stateBytesMax,

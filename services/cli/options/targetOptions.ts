@@ -20,6 +20,7 @@ export interface GivenTarget extends GivenLogin {
   readonly nats?: string;
   readonly namespace?: string;
   readonly data: string;
+  readonly archive?: string;
 }
 
 export const addTargetOptions = (command: Command): Command =>
@@ -28,7 +29,8 @@ export const addTargetOptions = (command: Command): Command =>
       .addOption(option.json())
       .addOption(option.nats())
       .addOption(option.namespace())
-      .addOption(option.data()),
+      .addOption(option.data())
+      .addOption(option.archive("archive of trimmed history, read as the journals are")),
   );
 
 /**
@@ -41,15 +43,16 @@ export async function withPorts(
   given: GivenTarget,
   use: (ports: ReadPorts) => Promise<void>,
 ): Promise<void> {
-  const ports = await joins.openReader(
-    findTarget({
+  const ports = await joins.openReader({
+    ...findTarget({
       nats: given.nats,
       login: loginOf(given, terminal.cwd),
       namespace: given.namespace,
       dataFolder: resolve(terminal.cwd, given.data),
       cwd: terminal.cwd,
     }),
-  );
+    ...(given.archive === undefined ? {} : { archive: given.archive }),
+  });
   try {
     await use(ports);
   } finally {
