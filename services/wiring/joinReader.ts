@@ -12,6 +12,7 @@ import { Bus } from "../../core/bus/Bus.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
 import { Databases } from "../../core/database/Databases.ts";
 import { DeadLetters, type DeadLettersShape } from "../../core/dead/DeadLetters.ts";
+import { DeliveryLog } from "../../core/delivery/DeliveryLog.ts";
 import { Inbox } from "../../core/inbox/Inbox.ts";
 import { Journal } from "../../core/journal/Journal.ts";
 import { JournalFeed } from "../../core/journal/JournalFeed.ts";
@@ -22,11 +23,11 @@ import type { AgentId } from "../../schemas/Address.ts";
 import type { BackupEntry } from "../../schemas/BackupFile.ts";
 import { archivedJournal } from "../../core/retention/archivedJournal.ts";
 import { openArchive } from "../archive/openArchive.ts";
-import { findLaggingServers } from "../nats/findLaggingServers.ts";
-import { unavailable } from "../nats/JetStreamApi.ts";
-import { Nats } from "../nats/Nats.ts";
+import { findLaggingServers } from "../nats/setup/findLaggingServers.ts";
+import { unavailable } from "../nats/client/JetStreamApi.ts";
+import { Nats } from "../nats/client/Nats.ts";
 import { natsLayer } from "../nats/natsLayer.ts";
-import { describeDurability, readDurability } from "../nats/durability.ts";
+import { describeDurability, readDurability } from "../nats/setup/durability.ts";
 import { readStored } from "../nats/readStored.ts";
 import { purgeAgent, purgeInputs } from "../nats/purgeAgent.ts";
 import { machineTime } from "../node/MachineTime.ts";
@@ -71,6 +72,7 @@ export async function openReader(target: Target): Promise<ReadPorts> {
         }),
         feed: yield* JournalFeed,
         deadLetters,
+        deliveries: yield* DeliveryLog,
         inbox: yield* Inbox,
         calls,
         timers: yield* Timers,

@@ -7,7 +7,7 @@ import type { ArchiveStore } from "../../services/archive/ArchiveStore.ts";
 import { SegmentArchive } from "../../services/archive/SegmentArchive.ts";
 import type { Installation } from "./Installation.ts";
 import type { SimPorts } from "./simPorts.ts";
-import type { SimProcess } from "./SimProcess.ts";
+import type { SimProcess } from "./rig/SimProcess.ts";
 
 /** Another thread would take real time. */
 const AT_ONCE = {

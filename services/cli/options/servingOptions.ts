@@ -51,6 +51,7 @@ export interface GivenServing extends GivenProvision, GivenLogin, MailOptions {
   readonly groupCommit: "auto" | "on" | "off";
   readonly memory?: number;
   readonly cpuSeconds?: number;
+  readonly turnSeconds?: number;
   readonly history?: HistoryOption;
   readonly archive?: string;
   readonly stateBytesMax?: number;
@@ -120,6 +121,7 @@ export function servingOptions(
       },
     }),
     ...(given.archive === undefined ? {} : { archive: given.archive }),
+    turnSeconds: given.turnSeconds,
     ...(given.history === undefined ? {} : { history: given.history }),
     writeLimits: {
       stateBytesMax: given.stateBytesMax,
