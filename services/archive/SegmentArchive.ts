@@ -6,8 +6,8 @@
  *     <namespace>/<class>/<date>/<hour>/<id>.index.json   where each agent's part lies in it, and its checksum
  *
  * 1. Parts that come at about the same time share a segment. Date and hour (UTC) are those of archiving.
- * 2. The segment is stored, then its index, then both are read back; only then `put` resolves. A segment
- *    without an index was not finished: nothing names it.
+ * 2. The index is stored and read back, then the segment; only then `put` resolves. So no segment is
+ *    without an index: what a process leaves that dies in between is found by `erase`.
  * 3. A part is read by its place (`ArchivePlace`) alone: one range of one object, whose checksum is
  *    compared.
  * 4. `erase` finds an agent's parts by the indexes of its class. It replaces each by a gzip member of the
@@ -117,8 +117,7 @@ export class SegmentArchive implements ArchiveShape {
       const index = await this.index(key);
       const mine = index.parts.filter(({ name }) => name !== undefined && names.has(name));
       if (mine.length === 0) continue;
-      await this.eraseFrom(key, index, mine);
-      count += mine.length;
+      if (await this.eraseFrom(key, index, mine)) count += mine.length;
     }
     return count;
   };
@@ -159,8 +158,8 @@ export class SegmentArchive implements ArchiveShape {
     const index: Index = { v: INDEX_VERSION, class: className, segment, bytes: offset, parts };
     const encoded = new TextEncoder().encode(JSON.stringify(index));
     for (const [key, bytes] of [
-      [segment, body],
       [`${at}.index.json`, encoded],
+      [segment, body],
     ] as const) {
       await this.ask(() => store.put(key, bytes));
       const back = await this.ask(() => store.get(key));
@@ -192,19 +191,19 @@ export class SegmentArchive implements ArchiveShape {
     return index as Index;
   }
 
-  /** Rule 4. */
+  /** Rule 4. False: there is nothing to erase yet. */
   private async eraseFrom(
     key: string,
     index: Index,
     mine: ReadonlyArray<IndexEntry>,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const { store } = this.options;
     const segment = await this.ask(() => store.get(index.segment));
-    if (segment !== undefined) {
-      const body = Buffer.from(segment);
-      for (const { offset, bytes } of mine) emptyMember(bytes).copy(body, offset);
-      await this.ask(() => store.put(index.segment, body));
-    }
+    // Not stored yet: its writer may be about to. The index still says what will be in it.
+    if (segment === undefined) return false;
+    const body = Buffer.from(segment);
+    for (const { offset, bytes } of mine) emptyMember(bytes).copy(body, offset);
+    await this.ask(() => store.put(index.segment, body));
     const parts = index.parts.map((part) =>
       mine.includes(part)
         ? { offset: part.offset, bytes: part.bytes, sha256: sha256(emptyMember(part.bytes)) }
@@ -212,6 +211,7 @@ export class SegmentArchive implements ArchiveShape {
     );
     const bytes = new TextEncoder().encode(JSON.stringify({ ...index, parts }));
     await this.ask(() => store.put(key, bytes));
+    return true;
   }
 
   private folder(className: string): string {

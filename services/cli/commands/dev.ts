@@ -8,6 +8,7 @@ import { ModuleError, type LoadedModule } from "../../module/LoadedModule.ts";
 import { watchModule } from "../../module/watchModule.ts";
 import type { Joins, RunningProcess } from "../../wiring/Joins.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
+import { archive, history } from "../options/historyOptions.ts";
 import * as option from "../options/options.ts";
 import { MODULE_HELP, servingOptions, type GivenServing } from "../options/servingOptions.ts";
 import { findDev, removeDevFile, writeDevFile } from "../serving/devFile.ts";
@@ -45,8 +46,8 @@ export function addDev(program: Command, context: CommandContext): void {
     .addOption(option.memory())
     .addOption(option.cpuSeconds())
     .addOption(option.turnSeconds())
-    .addOption(option.history())
-    .addOption(option.archive("archive that history goes to before it is trimmed"))
+    .addOption(history())
+    .addOption(archive("archive that history goes to before it is trimmed"))
     .addOption(option.groupCommit())
     .addOption(option.requestLog("all"))
     .addOption(option.logLevel())

@@ -9,6 +9,7 @@ import type { ReadPorts } from "../../wiring/Joins.ts";
 import { addLoginOptions, loginOf, type GivenLogin } from "./brokerLogin.ts";
 import type { CommandContext } from "./CommandContext.ts";
 import { findTarget } from "./findTarget.ts";
+import { archive } from "./historyOptions.ts";
 import * as option from "./options.ts";
 
 export const CLASS_HELP = "agent class, as in code or in URLs: RepoAgent, repo-agent";
@@ -30,7 +31,7 @@ export const addTargetOptions = (command: Command): Command =>
       .addOption(option.nats())
       .addOption(option.namespace())
       .addOption(option.data())
-      .addOption(option.archive("archive of trimmed history, read as the journals are")),
+      .addOption(archive("archive of trimmed history, read as the journals are")),
   );
 
 /**
