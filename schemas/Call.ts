@@ -71,7 +71,11 @@ export type RemoteCause = { readonly error: RemoteError } | { readonly value: un
  * `suspect`: its host was lost while the call was pending, possibly because of it
  * (`core/input/Suspects`). Older hosts ignore this.
  */
-export type Call = CallHead & { readonly suspect?: true };
+export type Call = CallHead & {
+  readonly suspect?: true;
+  /** W3C trace context of the caller. Absent: it is not traced, or a header of a `fetch` has it. */
+  readonly traceparent?: string;
+};
 
 type CallHead =
   | {

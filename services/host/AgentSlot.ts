@@ -130,7 +130,10 @@ export class AgentSlot implements AgentSupervisor {
 
   private async answer(call: AgentCall, body: Uint8Array): Promise<CallAnswer> {
     const live = this.live ?? (await this.activate("props" in call ? call.props : undefined, true));
-    return handleCall(live.agent, call, body);
+    const { continuing } = this.context.services.ambient;
+    const traceparent = continuing && traceparentOf(call);
+    if (traceparent === undefined) return handleCall(live.agent, call, body);
+    return continuing!(traceparent, () => handleCall(live.agent, call, body));
   }
 
   private runDirect(head: InboxHead, body: Uint8Array): Promise<DirectEnd> {
@@ -389,3 +392,8 @@ export class AgentSlot implements AgentSupervisor {
     );
   }
 }
+
+/** The trace that a call continues. */
+const traceparentOf = (call: AgentCall): string | undefined =>
+  call.traceparent ??
+  ("headers" in call ? call.headers.find(([name]) => name === "traceparent")?.[1] : undefined);

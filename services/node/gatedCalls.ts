@@ -7,7 +7,7 @@ import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { asyncAmbient } from "./AsyncAmbient.ts";
 
 /** Outside of a turn (a gateway, a worker's `fetch`) calls do not wait. */
-export const gatedCalls = (calls: CallClient): Pick<CallClient, "call"> => ({
+export const gatedCalls = (calls: Pick<CallClient, "call">): Pick<CallClient, "call"> => ({
   call: async (...args) => {
     const owner = asyncAmbient.current()?.owner;
     // A destroyed agent has nothing left to commit.
