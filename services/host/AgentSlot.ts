@@ -20,7 +20,9 @@ import type { Delivery } from "../../core/inbox/Inbox.ts";
 import type { AppendResult } from "../../core/journal/Journal.ts";
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { socketKey } from "../../core/runtime/AgentSockets.ts";
+import { continueTrace } from "./continueTrace.ts";
 import { DirectInput, type DirectEnd } from "../../core/input/DirectInput.ts";
+import { CancellableCalls } from "../../core/call/CancellableCalls.ts";
 import { handleCall } from "../../core/runtime/handleCall.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import { Mailbox } from "../../core/input/Mailbox.ts";
@@ -74,6 +76,7 @@ export class AgentSlot implements AgentSupervisor {
     this.sockets.delete(key);
     this.live?.agent.sockets.delete(key);
   });
+  private readonly cancellable = new CancellableCalls();
   private quarantined: string | undefined;
   /** No activation begins meanwhile: it would read what is about to be removed. */
   private erasing = false;
@@ -121,6 +124,7 @@ export class AgentSlot implements AgentSupervisor {
   call(call: Call, body: Uint8Array): Promise<CallAnswer> {
     if (call.kind === "erase") return this.erase();
     if (call.kind === "abort") return Promise.resolve(abortFamily(this.agent, call.reason));
+    if (call.kind === "cancel") return this.cancellable.cancel(call.call);
     if (call.kind === "input") return this.runDirect(call.head, body);
     if (call.kind === "resume") this.ended.resumed(call.socket);
     if (call.kind !== "message" && call.kind !== "close") return this.answer(call, body);
@@ -128,12 +132,14 @@ export class AgentSlot implements AgentSupervisor {
     return this.ended.ask(call, time.monotonicMs(), () => this.answer(call, body));
   }
 
-  private async answer(call: AgentCall, body: Uint8Array): Promise<CallAnswer> {
-    const live = this.live ?? (await this.activate("props" in call ? call.props : undefined, true));
-    const { continuing } = this.context.services.ambient;
-    const traceparent = continuing && traceparentOf(call);
-    if (traceparent === undefined) return handleCall(live.agent, call, body);
-    return continuing!(traceparent, () => handleCall(live.agent, call, body));
+  private answer(call: AgentCall, body: Uint8Array): Promise<CallAnswer> {
+    return this.cancellable.run(call, async (abort) => {
+      const props = "props" in call ? call.props : undefined;
+      const live = this.live ?? (await this.activate(props, true));
+      return continueTrace(this.context.services.ambient, call, () =>
+        handleCall(live.agent, call, body, abort),
+      );
+    });
   }
 
   private runDirect(head: InboxHead, body: Uint8Array): Promise<DirectEnd> {
@@ -392,8 +398,3 @@ export class AgentSlot implements AgentSupervisor {
     );
   }
 }
-
-/** The trace that a call continues. */
-const traceparentOf = (call: AgentCall): string | undefined =>
-  call.traceparent ??
-  ("headers" in call ? call.headers.find(([name]) => name === "traceparent")?.[1] : undefined);

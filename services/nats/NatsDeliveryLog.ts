@@ -16,8 +16,8 @@ import type { TimeShape } from "../../core/time/Time.ts";
 import { decodeRecords, encodeRecords, type DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import { machineTime } from "../node/MachineTime.ts";
-import { unavailable } from "./JetStreamApi.ts";
-import { Nats, type NatsShape } from "./Nats.ts";
+import { unavailable } from "./client/JetStreamApi.ts";
+import { Nats, type NatsShape } from "./client/Nats.ts";
 
 /** Messages of one look backwards: some thousand records. */
 const LOOK_BACK = 32;

@@ -32,8 +32,8 @@ import { bindEnv } from "../module/bindEnv.ts";
 import { gatewayModule } from "../module/gatewayModule.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 import { mailModule } from "../module/mailModule.ts";
-import { describeDurability } from "../nats/durability.ts";
-import { Nats } from "../nats/Nats.ts";
+import { describeDurability } from "../nats/setup/durability.ts";
+import { Nats } from "../nats/client/Nats.ts";
 import { natsLayer } from "../nats/natsLayer.ts";
 import {
   DataFolderInUse,
@@ -232,6 +232,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker, traceCalls: T
           metrics,
           calls,
           observability: genericObservability,
+          turnSeconds: settings.turnSeconds,
           writeLimits: settings.writeLimits,
           requestLines: settings.requestLines,
           ...(settings.watchdog !== undefined && {
