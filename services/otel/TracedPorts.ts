@@ -18,6 +18,7 @@ import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { Span, TracingShape } from "../../core/telemetry/Tracing.ts";
 import type { AmbientShape } from "../../core/turn/Ambient.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
+import { addressKey } from "../../schemas/Address.ts";
 import { decodeEnvelope, encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import { JobTraces } from "./JobTraces.ts";
@@ -107,7 +108,7 @@ export class TracedPorts {
         const parent = head.turns.find(({ cause }) => cause.traceparent !== undefined)?.cause
           .traceparent;
         if (parent === undefined) return plain.append(id, data, options);
-        this.jobs.made(head, parent);
+        this.jobs.made(addressKey(id), head, parent);
         const span = this.tracing.start("journal append", {
           kind: "producer",
           parent,
@@ -181,9 +182,10 @@ export class TracedPorts {
     return {
       ...plain,
       publish: (id, data, options) => {
+        const { head, body } = decodeEnvelope(data);
+        if (head.kind === "queue") this.jobs.triggered(addressKey(id), head.key);
         const traceparent = this.current();
         if (traceparent === undefined) return plain.publish(id, data, options);
-        const { head, body } = decodeEnvelope(data);
         return head.traceparent === undefined
           ? plain.publish(id, encodeEnvelope({ ...head, traceparent }, body), options)
           : plain.publish(id, data, options);

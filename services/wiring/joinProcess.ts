@@ -60,7 +60,7 @@ import { gatewayBounds } from "./joinGateway.ts";
 import { natsOptions, preflight, provisionOptions } from "./joinNats.ts";
 import { mailLayers, mailOfEnv, serveMail } from "./joinMail.ts";
 import { serveRetention } from "./joinRetention.ts";
-import { traceProcess, type TraceCalls } from "./joinOtel.ts";
+import { startTracing, traceProcess, type TraceCalls } from "./joinOtel.ts";
 import type { OpenBroker, ProcessSettings, Role, RunningProcess } from "./Joins.ts";
 import { openBroker } from "./joinBroker.ts";
 import { readinessOf } from "./readiness.ts";
@@ -94,13 +94,14 @@ const start = (settings: ProcessSettings, opening: Promise<OpenBroker>) =>
       (opened) => Effect.promise(opened.stop),
     );
     const folder = runsAgents(settings.role) ? yield* hostFolder(settings.dataFolder) : undefined;
+    const otel = yield* startTracing(settings);
     const ports = yield* Layer.build(portsLayer(settings, broker.url, folder));
     const context =
       settings.leases === undefined
         ? ports
         : Context.add(ports, Leases, settings.leases(Context.get(ports, Leases)));
     if (folder !== undefined) yield* Effect.provide(lookThrough(folder), context);
-    const traced = yield* traceProcess(context, settings);
+    const traced = traceProcess(context, otel);
     return yield* Effect.provide(serveRoles(settings, broker, traced.calls), traced.context);
   });
 
