@@ -234,6 +234,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker, traceCalls: T
           calls,
           observability: genericObservability,
           turnSeconds: settings.turnSeconds,
+          ceilings: settings.ceilings,
           writeLimits: settings.writeLimits,
           requestLines: settings.requestLines,
           ...(settings.watchdog !== undefined && {
