@@ -136,10 +136,9 @@ export class AgentSlot implements AgentSupervisor {
   private answer(call: AgentCall, body: Uint8Array): Promise<CallAnswer> {
     return this.cancellable.run(call, async (abort) => {
       const props = "props" in call ? call.props : undefined;
-      const live = this.live ?? (await this.activate(props, true));
-      return continueTrace(this.context.services.ambient, call, () =>
-        handleCall(live.agent, call, body, abort),
-      );
+      const { agent } = this.live ?? (await this.activate(props, true));
+      const run = () => handleCall(agent, call, body, abort);
+      return continueTrace(this.context.services.ambient, call, run);
     });
   }
 
