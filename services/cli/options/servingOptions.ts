@@ -122,7 +122,8 @@ export function servingOptions(
     adminHostname: given.adminHostname,
     adminPort: given.adminPort,
     worker,
-    portShared: worker !== undefined,
+    // The one worker of `dev` has its port for itself.
+    portShared: role === "gateway" && worker !== undefined,
     log: joins.log({
       level: given.logLevel,
       format,
