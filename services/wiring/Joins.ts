@@ -13,6 +13,7 @@ import type { JournalFeedShape } from "../../core/journal/JournalFeed.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
 import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
 import type { MetricsShape } from "../../core/telemetry/Metrics.ts";
+import type { RequestLines } from "../../core/telemetry/RequestLog.ts";
 import type { TimersShape } from "../../core/schedule/Timers.ts";
 import type { SnapshotsShape } from "../../core/journal/Snapshots.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
@@ -204,6 +205,8 @@ export interface ProcessSettings {
   readonly limits?: GatewayLimits;
   /** For a host: MCP servers may be on this machine. Always true in `dev`. */
   readonly mcpAllowLoopback?: boolean;
+  /** Which requests, sockets and jobs have a line in the log. Default `failed`. */
+  readonly requestLines?: RequestLines;
   /** `auto`: on where the broker reports that it syncs always. */
   readonly groupCommit: "auto" | "on" | "off";
   /**

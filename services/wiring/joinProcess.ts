@@ -41,6 +41,7 @@ import {
   type DataFolderLock,
 } from "../natsServer/DataFolderLock.ts";
 import { asyncAmbient, asyncAmbientLayer, callingAgent } from "../node/AsyncAmbient.ts";
+import { effectLogger } from "../node/effectLogger.ts";
 import { gatedCalls } from "../node/gatedCalls.ts";
 import { installGatedFetch } from "../node/gatedFetch.ts";
 import { installLazyFetchClasses } from "../node/lazyFetchClasses.ts";
@@ -76,7 +77,8 @@ export async function startProcess(
   const scope = Effect.runSync(Scope.make());
   const stop = () => Effect.runPromise(Scope.close(scope, Exit.void));
   try {
-    return { ...(await Effect.runPromise(Scope.provide(start(settings, broker), scope))), stop };
+    const started = Effect.provide(start(settings, broker), effectLogger(settings.log));
+    return { ...(await Effect.runPromise(Scope.provide(started, scope))), stop };
   } catch (error) {
     await stop();
     throw error;
@@ -229,6 +231,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
             calls,
             observability: genericObservability,
             writeLimits: settings.writeLimits,
+            requestLines: settings.requestLines,
             ...(settings.watchdog !== undefined && {
               lastEnding: lastEndingOf(new Endings(settings.watchdog.endings)),
             }),
@@ -250,6 +253,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
             ...(settings.publicUrl === undefined ? {} : { publicUrl: settings.publicUrl }),
             access: { ...settings.access, dev: role === "dev" },
             ...gatewayBounds(settings.limits, settings.portShared ?? false),
+            requestLines: settings.requestLines,
             module: () => code.gateway,
             calls,
             metrics,

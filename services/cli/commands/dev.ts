@@ -45,6 +45,7 @@ export function addDev(program: Command, context: CommandContext): void {
     .addOption(option.memory())
     .addOption(option.cpuSeconds())
     .addOption(option.groupCommit())
+    .addOption(option.requestLog("all"))
     .addOption(option.logLevel())
     .addOption(option.logFormat())
     .addOption(option.noWorkers("dev has one worker"))

@@ -7,6 +7,7 @@ import { availableParallelism } from "node:os";
 import { InvalidArgumentError, Option } from "commander";
 import { readOrigin } from "../../../core/http/origins.ts";
 import { hostNameOf } from "../../../core/http/servedHosts.ts";
+import { REQUEST_LINES, type RequestLines } from "../../../core/telemetry/RequestLog.ts";
 import { WRITE_LIMITS_DEFAULT } from "../../../core/turn/WriteLimits.ts";
 import { LOG_LEVELS, SMTP_PORT_DEFAULT } from "../../wiring/Joins.ts";
 import { NAMESPACE_FALLBACK } from "./findTarget.ts";
@@ -320,6 +321,12 @@ export const logLevel = (): Option =>
     .env("AGENTS_LOG_LEVEL")
     .choices(LOG_LEVELS)
     .default("info");
+
+export const requestLog = (usual: RequestLines): Option =>
+  new Option("--request-log <which>", "requests, sockets and jobs that have a line in the log")
+    .env("AGENTS_REQUEST_LOG")
+    .choices(REQUEST_LINES)
+    .default(usual);
 
 export const logFormat = (): Option =>
   new Option("--log-format <format>", "json, or text for people (default: text on a terminal)")

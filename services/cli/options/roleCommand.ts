@@ -42,6 +42,7 @@ export function roleCommand(
     .addOption(option.streamGroups())
     .addOption(option.requireDurable())
     .addOption(option.groupCommit())
+    .addOption(option.requestLog("failed"))
     .addOption(option.logLevel())
     .addOption(option.logFormat())
     .action(async (module: string | undefined, given: GivenServing) => {

@@ -3,6 +3,7 @@
  * `provision` into settings of a process. The options themselves are declared in `options.ts`.
  */
 import { join, resolve } from "node:path";
+import type { RequestLines } from "../../../core/telemetry/RequestLog.ts";
 import type { LogOptions, ProvisionSettings } from "../../wiring/Joins.ts";
 import type { ServingOptions } from "../serving/serveRole.ts";
 import { loginOf, type GivenLogin } from "./brokerLogin.ts";
@@ -52,6 +53,7 @@ export interface GivenServing extends GivenProvision, GivenLogin, MailOptions {
   readonly stateBytesMax?: number;
   readonly commitBytesMax?: number;
   readonly journalBytesPerMinute?: number;
+  readonly requestLog: RequestLines;
   readonly logLevel: LogOptions["level"];
   readonly logFormat?: LogOptions["format"];
 }
@@ -101,6 +103,7 @@ export function servingOptions(
     },
     mcpAllowLoopback: given.mcpAllowLoopback ?? false,
     groupCommit: given.groupCommit,
+    requestLines: given.requestLog,
     memory: {
       bytesMax: given.memory === undefined ? undefined : given.memory * 1024 * 1024,
       processes: given.workers ?? 1,
