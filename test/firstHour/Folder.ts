@@ -10,6 +10,8 @@ import { pollUntil } from "../kit/poll.ts";
 const COMMAND_TIMEOUT_MS = 300_000;
 const SERVING_TIMEOUT_MS = 60_000;
 const WARNING = /\bwarn(?:ing)?\b|deprecat|EBADENGINE/i;
+/** It tells how busy this machine is, not how good the package is. */
+const BUSY = "a turn held the thread of its process";
 
 export interface FolderOptions {
   readonly path: string;
@@ -44,7 +46,8 @@ export class Folder {
     const code = await new Promise((done) => child.once("close", done));
     clearTimeout(timer);
     this.look(text, [command, ...args].join(" "));
-    if (code !== 0) throw new Error(`${command} ${args.join(" ")} ended with ${String(code)}:\n${text}`);
+    if (code !== 0)
+      throw new Error(`${command} ${args.join(" ")} ended with ${String(code)}:\n${text}`);
     return text;
   }
 
@@ -68,7 +71,8 @@ export class Folder {
 
   private look(text: string, name: string): void {
     for (const line of text.split("\n"))
-      if (WARNING.test(line)) this.options.warnings.push(`${name}: ${line.trim()}`);
+      if (WARNING.test(line) && !line.includes(BUSY))
+        this.options.warnings.push(`${name}: ${line.trim()}`);
   }
 
   private spawn(command: string, args: ReadonlyArray<string>): ChildProcess {
@@ -112,18 +116,15 @@ export class Server {
 
   /** The first group of `pattern`, once it is printed at or after `from`. */
   async printed(pattern: RegExp, from = 0): Promise<string> {
-    let found: RegExpExecArray | null = null;
+    const find = (): RegExpExecArray | null => pattern.exec(this.text.slice(from));
     await pollUntil(
       `${this.name} prints ${String(pattern)}`,
-      () => {
-        found = pattern.exec(this.text.slice(from));
-        if (found === null && this.ended) throw new Error(`${this.name} ended:\n${this.text}`);
-        return found !== null || { done: false, saw: this.text };
-      },
+      () => find() !== null || this.ended || { done: false, saw: this.text },
       { timeoutMs: SERVING_TIMEOUT_MS, intervalMs: 20 },
     );
-    const [whole = "", group] = found ?? [];
-    return group ?? whole;
+    const found = find();
+    if (found === null) throw new Error(`${this.name} ended:\n${this.text}`);
+    return found[1] ?? found[0];
   }
 
   async kill(): Promise<void> {

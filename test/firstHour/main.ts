@@ -3,7 +3,7 @@
  * folder. Prints how long each step took, and fails when a step fails, when anything printed a
  * warning, or when the first signed webhook took more than a minute to be answered.
  *
- * `--node <folder>` takes `node` and `npm` from there; `--steps <n>` stops after so many steps.
+ * `--node <folder>` takes `node` and `npm` from there, `--tarball <file>` takes a packed one.
  */
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -21,28 +21,24 @@ const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 const FIRST_WEBHOOK_MS_MAX = 60_000;
 
 const { values } = parseArgs({
-  options: { node: { type: "string" }, steps: { type: "string", default: "99" } },
+  options: { node: { type: "string" }, tarball: { type: "string" } },
 });
-const stepsMax = Number(values.steps);
 
 const temp = tempFolder("first-hour");
 const warnings: string[] = [];
 const outside = new Folder({ path: temp.path, nodeFolder: values.node, warnings });
 const app = outside.at(join(temp.path, "app"));
+const other = outside.at(join(temp.path, "other"));
 const packed = outside.at(join(temp.path, "image"));
-const times: Array<{ readonly step: string; readonly seconds: string }> = [];
 let firstWebhookMs = 0;
 
 async function step<A>(name: string, run: () => Promise<A>): Promise<A> {
-  if (times.length >= stepsMax) throw new Stopped();
   const began = performance.now();
   const result = await run();
   const ms = performance.now() - began;
-  times.push({ step: name, seconds: (ms / 1000).toFixed(1) });
   console.log(`${(ms / 1000).toFixed(1).padStart(6)} s  ${name}`);
   return result;
 }
-class Stopped extends Error {}
 
 /** The request of the curl that `dev` prints, sent to `url`. */
 function sendCurl(text: string, url: string): Promise<Response> {
@@ -74,7 +70,7 @@ it("forgets at nine", async () => {
   const body = JSON.stringify({ repository: { full_name: "acme/site" } });
   await test.webhook("/webhooks/github", body, test.sign.github(body, "s", { id: "1", event: "push" }));
   const agent = test.agent(server.RepoAgent, "acme~site");
-  const count = async () => (await agent.history()).length;
+  const count = async () => (await agent.events()).length;
   const before = await count();
   await test.advance("24h");
   expect(await count()).toBeGreaterThan(before);
@@ -84,7 +80,17 @@ it("forgets at nine", async () => {
 async function firstHour(tarball: string): Promise<void> {
   const began = performance.now();
   await step("init", () =>
-    outside.run("npx", "--yes", "--package", tarball, "turnkeep", "init", "app", "--turnkeep", `file:${tarball}`),
+    outside.run(
+      "npx",
+      "--yes",
+      "--package",
+      tarball,
+      "turnkeep",
+      "init",
+      "app",
+      "--turnkeep",
+      `file:${tarball}`,
+    ),
   );
   await step("npm install", () => app.run("npm", "install"));
   const serving = await step("npm start serves", () =>
@@ -104,6 +110,7 @@ async function firstHour(tarball: string): Promise<void> {
   });
   await step("a broken save changes nothing", () => breakAndMend(serving, url));
   await serving.stop();
+  await step("under the name agents it is the same", () => otherName(tarball));
   await step("the folder of a container is built", buildImageFolder);
   await step("two hosts and a gateway, and one host dies", installation);
 }
@@ -135,6 +142,30 @@ async function breakAndMend(serving: Server, url: string): Promise<void> {
   await serving.printed(/loaded again/, from);
 }
 
+/** How an app that was written for the reference installs it: `npm install agents@npm:turnkeep`. */
+async function otherName(tarball: string): Promise<void> {
+  mkdirSync(other.path);
+  writeFileSync(join(other.path, "package.json"), '{"private":true,"type":"module"}');
+  const server = `import { Agent, callable } from "agents";
+import { github } from "agents/webhooks";
+export class CountAgent extends Agent { @callable() add(n: number) { return n; } }
+console.log(typeof github);
+`;
+  writeFileSync(join(other.path, "server.ts"), server);
+  await other.run("npm", "install", `agents@file:${tarball}`);
+  await other.serve(
+    /agents +CountAgent/,
+    "npx",
+    "agents",
+    "dev",
+    "--port",
+    "0",
+    "--admin-port",
+    "0",
+  );
+  await other.stop();
+}
+
 /** What a Dockerfile copies: the module, the manifest, the lock; no development tools. */
 async function buildImageFolder(): Promise<void> {
   mkdirSync(packed.path);
@@ -152,11 +183,26 @@ async function installation(): Promise<void> {
   try {
     await packed.run("npx", "turnkeep", "provision", "--nats", nats.url);
     const role = (name: string, ...args: ReadonlyArray<string>): Promise<Server> =>
-      packed.serve(new RegExp(`${name} serves`), "npx", "turnkeep", name, "server.ts", "--nats", nats.url, "--admin-port", "0", "--log-format", "json", ...args);
+      packed.serve(
+        new RegExp(`${name} serves`),
+        "npx",
+        "turnkeep",
+        name,
+        "server.ts",
+        "--nats",
+        nats.url,
+        "--admin-port",
+        "0",
+        "--log-format",
+        "json",
+        ...args,
+      );
     const hosts = [await role("host", "--data", "one"), await role("host", "--data", "two")];
     const gateway = await role("gateway", "--port", "0");
     const url = (await gateway.printed(/"url":"([^"]+)"/)).replace("0.0.0.0", "127.0.0.1");
-    const { sign } = (await import(join(ROOT, "dist/services/webhooks/index.js"))) as typeof import("../../services/webhooks/index.ts");
+    const { sign } = (await import(
+      join(ROOT, "dist/services/webhooks/index.js")
+    )) as typeof import("../../services/webhooks/index.ts");
     const send = (id: string): Promise<Response> => {
       const body = JSON.stringify({ repository: { full_name: "octocat/hello-world" } });
       const headers = sign.github(body, secret, { id, event: "push" });
@@ -173,7 +219,9 @@ async function installation(): Promise<void> {
       "the agent has both webhooks, once each",
       async () => {
         const text = await stateOf(packed, "--nats", nats.url);
-        return text.includes('"events": 2') || text.includes('"events":2') || { done: false, saw: text };
+        return (
+          text.includes('"events": 2') || text.includes('"events":2') || { done: false, saw: text }
+        );
       },
       { timeoutMs: 60_000 },
     );
@@ -184,16 +232,18 @@ async function installation(): Promise<void> {
 }
 
 try {
-  const at = new Folder({ path: ROOT, warnings });
-  const name = await step("npm pack", () => at.run("npm", "pack", "--silent", "--pack-destination", temp.path));
-  await firstHour(join(temp.path, name.trim().split("\n").at(-1) ?? ""));
+  const repository = new Folder({ path: ROOT, warnings });
+  const pack = async (): Promise<string> => {
+    const text = await repository.run("npm", "pack", "--silent", "--pack-destination", temp.path);
+    return join(temp.path, text.trim().split("\n").at(-1) ?? "");
+  };
+  await firstHour(values.tarball ?? (await step("npm pack", pack)));
 } catch (error) {
-  if (!(error instanceof Stopped)) {
-    console.error(error instanceof Error ? error.message : error);
-    process.exitCode = 1;
-  }
+  console.error(error instanceof Error ? error.message : error);
+  process.exitCode = 1;
 } finally {
   await app.stop();
+  await other.stop();
   await packed.stop();
   temp.remove();
 }
