@@ -9,6 +9,7 @@ import type { DeadLettersShape } from "../../core/dead/DeadLetters.ts";
 import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
 import type { RerunEvent } from "../../core/journal/Rerun.ts";
+import type { HistoryOption } from "../../core/retention/HistoryLimits.ts";
 import type { JournalFeedShape } from "../../core/journal/JournalFeed.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
 import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
@@ -161,6 +162,9 @@ export interface GatewayLimits {
 /** The settings that are known before the module is loaded: enough to find or start the broker. */
 export type BrokerSettings = Pick<ProcessSettings, "natsUrl" | "dataFolder" | "log" | "progress">;
 
+/** What a process is. */
+export type Role = "dev" | "gateway" | "host" | "mail" | "retention";
+
 export interface OpenBroker {
   readonly url: string;
   /** For people. */
@@ -171,7 +175,7 @@ export interface OpenBroker {
 
 /** All settings of a process. */
 export interface ProcessSettings {
-  readonly role: "dev" | "gateway" | "host" | "mail";
+  readonly role: Role;
   readonly module: LoadedModule;
   /** Secrets and settings for verifiers and agents. */
   readonly env: Readonly<Record<string, unknown>>;
@@ -216,6 +220,8 @@ export interface ProcessSettings {
   readonly memory?: { readonly bytesMax: number | undefined; readonly processes: number };
   /** For a host: what ends it when a turn holds its thread. Undefined: nothing does. */
   readonly watchdog?: WatchdogOptions;
+  /** For `retention` and `dev`: what classes keep of history that do not say. Default: all. */
+  readonly history?: HistoryOption;
   /** For a worker: leases that its control process keeps. Default: the process's own. */
   readonly leases?: ((own: LeasesShape) => LeasesShape) | undefined;
   /** For a host: upper limits for what any class may write. */

@@ -59,7 +59,8 @@ import { forgetErased } from "./forgetErased.ts";
 import { gatewayBounds } from "./joinGateway.ts";
 import { natsOptions, preflight, provisionOptions } from "./joinNats.ts";
 import { mailLayers, mailOfEnv, serveMail } from "./joinMail.ts";
-import type { OpenBroker, ProcessSettings, RunningProcess } from "./Joins.ts";
+import { serveRetention } from "./joinRetention.ts";
+import type { OpenBroker, ProcessSettings, Role, RunningProcess } from "./Joins.ts";
 import { openBroker } from "./joinBroker.ts";
 import { readinessOf } from "./readiness.ts";
 
@@ -91,10 +92,7 @@ const start = (settings: ProcessSettings, opening: Promise<OpenBroker>) =>
       Effect.tryPromise({ try: () => opening, catch: (error) => error }),
       (opened) => Effect.promise(opened.stop),
     );
-    const folder =
-      settings.role === "gateway" || settings.role === "mail"
-        ? undefined
-        : yield* hostFolder(settings.dataFolder);
+    const folder = runsAgents(settings.role) ? yield* hostFolder(settings.dataFolder) : undefined;
     const ports = yield* Layer.build(portsLayer(settings, broker.url, folder));
     const context =
       settings.leases === undefined
@@ -180,6 +178,8 @@ const watchedAmbient = (options: WatchdogOptions) =>
     ),
   );
 
+const runsAgents = (role: Role): boolean => role === "host" || role === "dev";
+
 const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
   Effect.gen(function* () {
     const { role, log, namespace } = settings;
@@ -219,30 +219,29 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
       ),
       (remove) => Effect.sync(remove),
     );
-    const host =
-      role === "gateway" || role === "mail"
-        ? undefined
-        : yield* runHost({
-            hostId: id,
-            subjects,
-            shards,
-            module: () => code.host,
-            metrics,
-            calls,
-            observability: genericObservability,
-            writeLimits: settings.writeLimits,
-            requestLines: settings.requestLines,
-            ...(settings.watchdog !== undefined && {
-              lastEnding: lastEndingOf(new Endings(settings.watchdog.endings)),
-            }),
-            memoryInUse: memoryInUse({
-              bytesMax:
-                (settings.memory?.bytesMax ?? memoryDefault()) / (settings.memory?.processes ?? 1),
-              databaseBytes: (yield* Databases).memoryBytes,
-            }),
-          });
+    const host = !runsAgents(role)
+      ? undefined
+      : yield* runHost({
+          hostId: id,
+          subjects,
+          shards,
+          module: () => code.host,
+          metrics,
+          calls,
+          observability: genericObservability,
+          writeLimits: settings.writeLimits,
+          requestLines: settings.requestLines,
+          ...(settings.watchdog !== undefined && {
+            lastEnding: lastEndingOf(new Endings(settings.watchdog.endings)),
+          }),
+          memoryInUse: memoryInUse({
+            bytesMax:
+              (settings.memory?.bytesMax ?? memoryDefault()) / (settings.memory?.processes ?? 1),
+            databaseBytes: (yield* Databases).memoryBytes,
+          }),
+        });
     const gateway =
-      role === "host" || role === "mail"
+      role !== "gateway" && role !== "dev"
         ? undefined
         : yield* runGateway({
             gatewayId: id,
@@ -262,6 +261,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
     const seesShards = host ?? gateway?.gateway;
     if (seesShards !== undefined) metrics.shardsWithoutHost(() => seesShards.shardsUnowned);
     const smtpPort = yield* serveMail(settings, () => code.mail);
+    const retention = yield* serveRetention(settings, id, () => code.host.agents);
     return {
       port: gateway?.port,
       smtpPort,
@@ -275,6 +275,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
           shards,
           leaseTtlMs: nats.leaseTtlMs,
           durability: describeDurability(durability()),
+          retention: retention?.state,
         }),
       reload: async (module: LoadedModule) => {
         code = codeOf(module, settings.env, calls, mailing);

@@ -36,6 +36,7 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   gateway: { kind: "process" },
   host: { kind: "process" },
   mail: { kind: "process" },
+  retention: { kind: "process" },
   console: { kind: "process" },
   cli: { kind: "process" },
   wiring: { kind: "part" },

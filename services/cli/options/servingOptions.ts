@@ -3,6 +3,7 @@
  * `provision` into settings of a process. The options themselves are declared in `options.ts`.
  */
 import { join, resolve } from "node:path";
+import type { HistoryOption } from "../../../core/retention/HistoryLimits.ts";
 import type { RequestLines } from "../../../core/telemetry/RequestLog.ts";
 import type { LogOptions, ProvisionSettings } from "../../wiring/Joins.ts";
 import type { ServingOptions } from "../serving/serveRole.ts";
@@ -50,6 +51,7 @@ export interface GivenServing extends GivenProvision, GivenLogin, MailOptions {
   readonly groupCommit: "auto" | "on" | "off";
   readonly memory?: number;
   readonly cpuSeconds?: number;
+  readonly history?: HistoryOption;
   readonly stateBytesMax?: number;
   readonly commitBytesMax?: number;
   readonly journalBytesPerMinute?: number;
@@ -116,6 +118,7 @@ export function servingOptions(
         log: { format, fields: worker === undefined ? {} : { worker } },
       },
     }),
+    ...(given.history === undefined ? {} : { history: given.history }),
     writeLimits: {
       stateBytesMax: given.stateBytesMax,
       commitBytesMax: given.commitBytesMax,
