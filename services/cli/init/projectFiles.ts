@@ -71,6 +71,7 @@ const tsconfig = ({ strict }: ProjectChoices): object => ({
     strict,
     allowImportingTsExtensions: true,
     verbatimModuleSyntax: true,
+    skipLibCheck: true,
     noEmit: true,
   },
   include: ["*.ts"],
