@@ -46,7 +46,10 @@ export interface StreamSettings {
 export interface StreamsAgent
   extends
     ExpiryAgent,
-    Pick<AgentTurns, "committer" | "database" | "discarded" | "log" | "time" | "turn" | "newTurn"> {
+    Pick<
+      AgentTurns,
+      "assertRunning" | "committer" | "database" | "discarded" | "log" | "time" | "turn" | "newTurn"
+    > {
   readonly time: AgentTurns["time"];
   readonly parts: { readonly limits: Pick<WriteLimits, "checkState"> };
 }
@@ -167,6 +170,7 @@ export class Streams {
   }
 
   remove(key: string): boolean {
+    this.agent.assertRunning();
     const live = this.of(key);
     if (live.row === undefined) return false;
     this.drop(live);
@@ -303,6 +307,7 @@ export class Streams {
 
   private open(key: string, { keepMs }: StreamSettings): Live {
     const { agent } = this;
+    agent.assertRunning();
     agent.parts.limits.checkState(agent.turn(), undefined);
     const live = this.of(key);
     const { row } = live;

@@ -27,6 +27,8 @@ export interface AgentMetrics {
   readonly entityConflicts: () => void;
   /** An error that nothing handled; `of`: the agent's class, undefined where it is of no agent. */
   readonly unhandledErrors: (of: string | undefined) => void;
+  /** A turn did not end in time and was given up; `of`: the agent's class. */
+  readonly turnsGivenUp: (of: string) => void;
   /** These are read when somebody looks. */
   readonly active: (agents: () => number) => void;
   /** Of a host: 1 is all that it may take. */
@@ -57,6 +59,11 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       { class: agentClass },
     ),
   );
+  const turnsGivenUp = byLabels((agentClass) =>
+    metrics.counter("agents_turns_given_up_total", "Turns that did not end within turnSeconds", {
+      class: agentClass,
+    }),
+  );
   const webhookSeconds = metrics.histogram(
     "agents_webhook_seconds",
     "From a webhook request's head to its answer",
@@ -86,6 +93,7 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       "Webhooks refused because slug gives their entity the name of another entity's agent",
     ),
     unhandledErrors: (of = "") => unhandled(of, "")(),
+    turnsGivenUp: (of) => turnsGivenUp(of, "")(),
     active: (read) => metrics.gaugeFrom("agents_active", "Agents in memory", read),
     memoryInUse: (read) =>
       metrics.gaugeFrom(
