@@ -33,6 +33,7 @@ export interface GivenServing extends GivenProvision, GivenLogin, MailOptions {
   readonly port?: number;
   readonly hostname?: string;
   readonly publicUrl?: string;
+  readonly tunnel?: string;
   readonly allowedHosts?: ReadonlyArray<string>;
   readonly allowedOrigins?: ReadonlyArray<string>;
   readonly adminPort: number;
@@ -91,7 +92,9 @@ export function servingOptions(
     dataFolder: resolve(terminal.cwd, given.data),
     hostname: given.hostname ?? "127.0.0.1",
     port: given.port ?? 0,
-    publicUrl: given.publicUrl,
+    // The control process passes the tunnel's URL to its worker.
+    publicUrl: given.publicUrl ?? (worker === undefined ? undefined : given.tunnel),
+    tunnel: worker === undefined ? undefined : given.tunnel,
     access: { allowedHosts: given.allowedHosts, allowedOrigins: given.allowedOrigins },
     mail,
     requireDurable: given.requireDurable ?? false,
