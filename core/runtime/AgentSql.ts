@@ -3,9 +3,16 @@
  * in the runtime's own tables (schedules, queue), which users may read and write like theirs.
  */
 import { AgentDiscarded } from "../errors/errors.ts";
-import { LocalImageCorrupt, type SqlResult, type SqlValue } from "../database/Databases.ts";
+import {
+  LocalImageCorrupt,
+  TooManyRows,
+  type SqlResult,
+  type SqlValue,
+} from "../database/Databases.ts";
 import type { Scheduler } from "../schedule/Scheduler.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
+import { ceilingReached } from "../turn/Ceilings.ts";
+import type { StepScope } from "../turn/Turn.ts";
 import type { WriteLimits } from "../turn/WriteLimits.ts";
 
 const DROPS = /\bdrop\b|\balter\b/i;
@@ -19,8 +26,10 @@ const MAKES_TABLE =
 /** The agent whose SQL it is. */
 export interface SqlAgent extends Pick<
   AgentTurns,
-  "abort" | "committer" | "database" | "discarded" | "touch" | "turn"
+  "abort" | "assertMayWrite" | "ceiling" | "committer" | "database" | "discarded" | "touch" | "turn"
 > {
+  /** The step whose function runs. */
+  readonly currentStep: StepScope | undefined;
   readonly parts: { readonly limits: Pick<WriteLimits, "uncommittedMax" | "sqlRefusal"> };
   readonly scheduler: Pick<Scheduler, "table" | "wrote">;
   readonly lanes: {
@@ -49,11 +58,13 @@ export class AgentSql {
    */
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>, isLimited: boolean): SqlResult {
     const { agent } = this;
+    if (agent.currentStep !== undefined) return this.read(sql, params);
     agent.scheduler.table.makeFor(sql);
     const { writes } = agent.database;
     if (isLimited) this.limit();
     try {
-      const result = this.checked(() => agent.database.query(sql, params));
+      const rowsMax = isLimited ? agent.ceiling("sqlRowsMax") : undefined;
+      const result = this.checked(() => agent.database.query(sql, params, rowsMax));
       // One that could have written and changed nothing is none. A transaction's pages change at
       // its end.
       if (agent.database.writes !== writes || (result.wrote && this.inTransaction)) this.wrote(sql);
@@ -67,6 +78,18 @@ export class AgentSql {
     }
   }
 
+  /** In the function of a step: what writes is undone and refused. */
+  private read(sql: string, params: ReadonlyArray<SqlValue | boolean>): SqlResult {
+    const { agent } = this;
+    return this.checked(() =>
+      agent.database.transaction(() => {
+        const result = agent.database.query(sql, params);
+        if (result.wrote) agent.assertMayWrite();
+        return result;
+      }),
+    );
+  }
+
   private limit(): void {
     const { database, parts } = this.agent;
     database.uncommittedBytesMax = parts.limits.uncommittedMax(this.agent.turn());
@@ -74,6 +97,8 @@ export class AgentSql {
 
   private refusalOf(error: unknown): unknown {
     const { database, parts, discarded } = this.agent;
+    if (error instanceof TooManyRows)
+      return ceilingReached("sqlRowsMax", this.agent.ceiling("sqlRowsMax"));
     if (discarded || !database.overflowed) return error;
     return parts.limits.sqlRefusal(this.agent.turn());
   }

@@ -35,13 +35,22 @@ export { Connection, type ConnectionMessage } from "../../core/connection/Connec
 export {
   AgentDestroyed,
   AgentDiscarded,
+  CeilingReached,
   CommitTooLarge,
   ConnectionFailed,
   JournalRateExceeded,
   ReadonlyConnection,
   SqlError,
   StateTooLarge,
+  TurnTimedOut,
 } from "../../core/errors/errors.ts";
+export type { Step, StepOptions } from "../../core/step/Step.ts";
+export {
+  StepNotDurable,
+  StepTimedOut,
+  StepTooLarge,
+  StepWrites,
+} from "../../core/step/stepErrors.ts";
 export { MessageType } from "../../core/connection/protocol.ts";
 export { StreamingResponse } from "../../core/agent/StreamingResponse.ts";
 export {

@@ -16,13 +16,15 @@ import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import type { AgentOutlet } from "../../core/turn/AgentOutlet.ts";
 import type { ActiveAgentParts } from "../../core/runtime/AgentParts.ts";
-import { Committer, type CommitterHost } from "../../core/turn/Committer.ts";
+import { Committer } from "../../core/turn/Committer.ts";
+import type { CommitterHost } from "../../core/turn/writeBatch.ts";
 import type { MailboxHost } from "../../core/input/Mailbox.ts";
 import type { InputHandle } from "../../core/inbox/Inbox.ts";
 import type { Rebuilt } from "../../core/journal/rebuildAgent.ts";
 import type { SchedulerPorts } from "../../core/schedule/Scheduler.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import type { TurnEnd } from "../../core/turn/TurnEnd.ts";
+import { ceilingOf, type CeilingName } from "../../core/turn/Ceilings.ts";
 import { turnSecondsOf } from "../../core/turn/TurnLimits.ts";
 import { WriteLimits } from "../../core/turn/WriteLimits.ts";
 import { AgentLog } from "./AgentLog.ts";
@@ -147,6 +149,10 @@ export class AgentPorts
       this.agentClass.options ?? {},
       config.writeLimits,
     ));
+  }
+
+  ceiling(name: CeilingName): number {
+    return ceilingOf(name, this.agentClass.options, this.services.config.ceilings);
   }
 
   makeCommitter(agent: ActiveAgent): Committer {
