@@ -78,6 +78,8 @@ declare global {
   function generateObject<T>(options: { readonly model: unknown; readonly schema: { parse(value: unknown): T }; readonly prompt: string }): Promise<{ readonly object: T }>;
   function stepCountIs(count: number): unknown;
   function ask(topic: string, options: { readonly signal: AbortSignal }): Promise<string>;
+  type Question = { readonly id: string; readonly text: string };
+  function askModel(...parts: unknown[]): Promise<any>;
   function charge(item: string, key: string): Promise<number>;
   function sendMail(to: string, subject: string, key: string): Promise<void>;
   function convertFile(url: string): Promise<void>;
