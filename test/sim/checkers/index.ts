@@ -16,6 +16,7 @@ import {
 } from "./outputs.ts"; // prettier-ignore
 import { checkMailIsAppliedOnce, checkMailSentIsStored } from "./mail.ts";
 import { checkControlsHold } from "./controls.ts";
+import { checkCallsApplyOnce } from "./calls.ts";
 import { checkMarchesArrive } from "./marches.ts";
 import { checkErrandsEnd } from "./errands.ts";
 import { checkCancelledStaysCancelled, checkSchedulesRunWhenDue } from "./schedules.ts";
@@ -43,6 +44,7 @@ const CHECKERS: Readonly<Record<string, (run: RunHistory) => Violations>> = {
   I15: (run) => [...checkErrandsEnd(run), ...checkControlsHold(run)],
   I16: checkMarchesArrive,
   I17: ({ observed }) => observed.unowned,
+  I19: checkCallsApplyOnce,
   I18: checkTrimmingLosesNothing,
   defect: ({ observed }) => observed.defects,
 };
