@@ -105,7 +105,10 @@ function againOf({ observed }: RunHistory, { events }: AgentHistory): string[] {
       const id = orderOf(cause.body)?.id ?? ids.get(key);
       if (id === undefined) continue;
       ids.set(key, id);
-      for (const step of steps) since.set(`${id} ${step.key.split(":")[0]}`, storedMs);
+      for (const step of steps) {
+        const of = `${id} ${step.key.split(":")[0]}`;
+        if (!since.has(of)) since.set(of, storedMs);
+      }
       if (done.length === 0 && dead !== true) continue;
       for (const [step, fromMs] of since)
         if (step.startsWith(`${id} `)) {
