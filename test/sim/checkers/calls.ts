@@ -1,4 +1,4 @@
-/** I19: turns with steps. Returns what it found wrong, in words. */
+/** I20: turns with steps. Returns what it found wrong, in words. */
 import type { Violations } from "../../kit/checkers.ts";
 import type { AgentHistory, RunHistory } from "../rig/RunHistory.ts";
 import { orderOf } from "./effects.ts";
@@ -10,7 +10,7 @@ interface Call {
 }
 
 /**
- * I19: for any crash, what a turn with steps wrote is what one run of it wrote, once and in order, with what its steps
+ * I20: for any crash, what a turn with steps wrote is what one run of it wrote, once and in order, with what its steps
  * returned; the state counts as many writes as SQL has; a step whose result is stored is not run again.
  */
 export function checkCallsApplyOnce(run: RunHistory): Violations {

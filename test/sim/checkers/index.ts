@@ -44,8 +44,9 @@ const CHECKERS: Readonly<Record<string, (run: RunHistory) => Violations>> = {
   I15: (run) => [...checkErrandsEnd(run), ...checkControlsHold(run)],
   I16: checkMarchesArrive,
   I17: ({ observed }) => observed.unowned,
-  I19: checkCallsApplyOnce,
   I18: checkTrimmingLosesNothing,
+  I19: ({ lostInArchive }) => lostInArchive,
+  I20: checkCallsApplyOnce,
   defect: ({ observed }) => observed.defects,
 };
 

@@ -10,12 +10,12 @@ import type { PlantedBug } from "./plantedBugs.ts";
 export const CALL_BUGS: ReadonlyArray<PlantedBug> = [
   {
     name: "a part of an interrupted turn stays, and applies twice",
-    breaks: ["I19"],
+    breaks: ["I20"],
     install: () => patch(OpenParts, "after", () => () => undefined),
   },
   {
     name: "a step's result is lost",
-    breaks: ["I19"],
+    breaks: ["I20"],
     install: () =>
       patch(
         TurnSteps.prototype,
@@ -28,7 +28,7 @@ export const CALL_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "a step that is done is run again",
-    breaks: ["I19"],
+    breaks: ["I20"],
     install: () =>
       patch(
         AgentSteps.prototype,
@@ -42,7 +42,7 @@ export const CALL_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "other turns' writes do not wait for a turn in a step",
-    breaks: ["I19"],
+    breaks: ["I20"],
     install: () => patch(Holds.prototype, "reason", () => () => undefined),
   },
 ];
