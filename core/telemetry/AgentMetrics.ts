@@ -114,7 +114,7 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
         metrics.counter(`agents_class_${what}_total`, help, { class: name });
       const turns = of("turns", "Turns of agents of the class");
       const turnSeconds = of("turn_seconds", "Seconds in turns of the class, waits included");
-      const commits = of("commits", "Journal events stored for the class");
+      const stored = of("commits", "Journal events stored for the class");
       const bytes = of("commit_bytes", "Bytes of journal events stored for the class");
       return {
         turn: (ms) => {
@@ -122,7 +122,7 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
           turnSeconds(ms / MS_PER_SECOND);
         },
         commit: (size) => {
-          commits();
+          stored();
           bytes(size);
         },
       };
