@@ -21,7 +21,9 @@ import type { Terminal } from "../terminal/Terminal.ts";
 /** A host that does not answer in this time is shown as away. */
 const ANSWER_MS = 2_000;
 const MS_PER_SECOND = 1000;
+/** Long enough to even out bursts, short enough to watch. */
 const INTERVAL_SECONDS_DEFAULT = 2;
+/** An hour. It guards against milliseconds. */
 const INTERVAL_SECONDS_MAX = 3_600;
 /** Agents that fit on a screen. */
 const AGENTS_SHOWN = 20;
@@ -65,7 +67,7 @@ interface Given extends GivenTarget {
 }
 
 export function addTop(program: Command, context: CommandContext): void {
-  const { terminal } = context;
+  const { joins, terminal } = context;
   addTargetOptions(program.command("top").summary("what classes and the busiest agents cost, live"))
     .description(
       "Shows turns, time in turns, commits and bytes a second of each class and of the busiest agents.",
@@ -97,8 +99,8 @@ Examples:
           className,
           json: given.json === true,
           seconds: given.interval,
-          nowMs: () => performance.now(),
-          pause: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+          nowMs: joins.time.monotonicMs,
+          pause: (ms) => new Promise((resolve) => joins.time.after(ms, resolve)),
         }),
       ),
     );
@@ -212,6 +214,7 @@ function rate(now: Counted, before: Counted | undefined, seconds: number): Row {
 }
 
 const NUMBERS = ["turns/s", "ms/s", "commits/s", "bytes/s", "waiting"] as const;
+/** For bytes of a hundred MiB a second. */
 const NUMBER_WIDTH = 11;
 
 function lines({ hosts, shardsAway, seconds, classes, agents }: Top): ReadonlyArray<string> {
