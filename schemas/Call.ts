@@ -155,6 +155,11 @@ type CallHead =
    */
   | { readonly kind: "cancel"; readonly call: string }
   /**
+   * What the agents of the shard cost (`core/telemetry/Usage`); the address only says which shard.
+   * Answered `result`. Older hosts refuse it.
+   */
+  | { readonly kind: "usage" }
+  /**
    * A durable input that is not stored (`core/input/DirectInput`), with its own body. Answered
    * `done` or `stored`. After any other reply, or none, the caller stores it in the inbox.
    */
@@ -181,8 +186,14 @@ type CallHead =
   /** Requests the current state. Starts the agent, with `props`, when it is not in memory. */
   | { readonly kind: "state"; readonly props?: unknown };
 
+/** The calls that are about one agent. */
+export type SlotCall = Exclude<Call, { readonly kind: "usage" }>;
+
 /** The calls that the agent itself answers. */
-export type AgentCall = Exclude<Call, { readonly kind: "erase" | "input" | "abort" | "cancel" }>;
+export type AgentCall = Exclude<
+  Call,
+  { readonly kind: "erase" | "input" | "abort" | "cancel" | "usage" }
+>;
 
 export type CallReply =
   | {

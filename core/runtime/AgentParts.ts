@@ -14,6 +14,7 @@ import type { TimeShape } from "../time/Time.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
 import type { Committer } from "../turn/Committer.ts";
 import type { SchedulerPorts } from "../schedule/Scheduler.ts";
+import type { Meter } from "../telemetry/Usage.ts";
 import type { CeilingName } from "../turn/Ceilings.ts";
 import type { TurnLimits } from "../turn/TurnLimits.ts";
 import type { Turn } from "../turn/Turn.ts";
@@ -47,6 +48,8 @@ export interface ActiveAgentParts<Self> {
   readonly makeCommitter: (agent: Self) => Committer;
   /** Of the host. */
   readonly turnLimits: TurnLimits;
+  /** What the agent costs. */
+  readonly meter: Meter;
   /** Seconds that a turn may take; 0: no limit. */
   readonly turnSeconds: number;
   readonly ceiling: (name: CeilingName) => number;

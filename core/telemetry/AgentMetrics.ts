@@ -4,9 +4,12 @@
  * gateways bump the fields. Units are last in a name, seconds and bytes, as Prometheus has it.
  */
 import type { MetricsShape } from "./Metrics.ts";
+import type { ClassMetrics } from "./Usage.ts";
 
 /** Seconds: from one group commit on a fast disk to the longest webhook deadline (9.5 s). */
 const LATENCY_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+const MS_PER_SECOND = 1000;
 
 export interface AgentMetrics {
   readonly turns: () => void;
@@ -31,6 +34,8 @@ export interface AgentMetrics {
   readonly turnsGivenUp: (of: string) => void;
   /** A webhook was answered 429, for too many inputs of its agent wait; `of`: its class. */
   readonly refusedInputs: (of: string) => void;
+  /** What the agents of a class cost. */
+  readonly ofClass: (name: string) => ClassMetrics;
   /** These are read when somebody looks. */
   readonly active: (agents: () => number) => void;
   /** Of a host: 1 is all that it may take. */
@@ -104,6 +109,24 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       "Webhooks refused because slug gives their entity the name of another entity's agent",
     ),
     unhandledErrors: (of = "") => unhandled(of, "")(),
+    ofClass: (name) => {
+      const of = (what: string, help: string) =>
+        metrics.counter(`agents_class_${what}_total`, help, { class: name });
+      const turns = of("turns", "Turns of agents of the class");
+      const turnSeconds = of("turn_seconds", "Seconds in turns of the class, waits included");
+      const stored = of("commits", "Journal events stored for the class");
+      const bytes = of("commit_bytes", "Bytes of journal events stored for the class");
+      return {
+        turn: (ms) => {
+          turns();
+          turnSeconds(ms / MS_PER_SECOND);
+        },
+        commit: (size) => {
+          stored();
+          bytes(size);
+        },
+      };
+    },
     refusedInputs: (of) => refusedInputs(of, "")(),
     turnsGivenUp: (of) => turnsGivenUp(of, "")(),
     active: (read) => metrics.gaugeFrom("agents_active", "Agents in memory", read),

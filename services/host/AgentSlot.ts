@@ -11,7 +11,7 @@
  * Owned by `Shard`.
  */
 import type { AgentId } from "../../schemas/Address.ts";
-import type { AgentCall, Call, SocketInfo } from "../../schemas/Call.ts";
+import type { AgentCall, SlotCall, SocketInfo } from "../../schemas/Call.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { AgentDiscarded } from "../../core/errors/errors.ts";
@@ -122,7 +122,7 @@ export class AgentSlot implements AgentSupervisor {
    * (quarantined), `UnknownAgentClass`, or what the user's code throws. Not `async`, to save a
    * promise per call.
    */
-  call(call: Call, body: Uint8Array): Promise<CallAnswer> {
+  call(call: SlotCall, body: Uint8Array): Promise<CallAnswer> {
     if (call.kind === "erase") return this.erase();
     if (call.kind === "abort") return Promise.resolve(abortFamily(this.agent, call.reason));
     if (call.kind === "cancel") return this.cancellable.cancel(call.call);

@@ -32,6 +32,7 @@ import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { Unbegun, type LastEnding } from "../../core/input/Unbegun.ts";
 import type { CeilingOptions } from "../../core/turn/Ceilings.ts";
+import { Usage } from "../../core/telemetry/Usage.ts";
 import { TurnLimits } from "../../core/turn/TurnLimits.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
@@ -90,6 +91,7 @@ export interface HostServices {
     | "entityConflicts"
     | "turnsGivenUp"
     | "refusedInputs"
+    | "ofClass"
   >;
   readonly journal: JournalShape;
   readonly inbox: InboxShape;
@@ -110,6 +112,8 @@ export interface HostServices {
   readonly mail?: MailTransportShape;
   /** Snapshots that are being stored. A stopping host waits up to two seconds for them. */
   readonly storing: Set<Promise<void>>;
+  /** What the agents here cost. */
+  readonly usage: Usage;
   /** The turns that run here. */
   readonly turnLimits: TurnLimits;
   /** Announced attempts that have not begun. */
@@ -157,6 +161,7 @@ export const hostServices = ({
         onSome: (mcp) => ({ mcp }),
       }),
       storing: new Set(),
+      usage: new Usage(own.metrics.ofClass),
       turnLimits: new TurnLimits(own.metrics.turnsGivenUp),
       unbegun: new Unbegun(lastEnding),
       rebuilds: new PrioritySemaphore(REBUILDS_MAX, slicesOf(time)),

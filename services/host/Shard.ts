@@ -39,6 +39,7 @@ import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
 import { roomMaker } from "./makeRoom.ts";
 import { idleLimitMs } from "./idleLimit.ts";
+import { shardUsage } from "./shardUsage.ts";
 import { refuseInput } from "./waitingInputs.ts";
 import { isTransient } from "./slotErrors.ts";
 
@@ -281,6 +282,8 @@ export class Shard {
     const { blobs, log } = this.services;
     // Rule 1.
     if (!this.isHeld || this.lost.signal.aborted) return this.notHere();
+    if (call.kind === "usage")
+      return { reply: { kind: "result", value: shardUsage(this.services, this.slots.values()) } };
     if (call.kind === "input") {
       const full = refuseInput(this.services, id, this.slot(id).outstanding.size);
       if (full !== undefined) return full;
