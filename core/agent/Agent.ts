@@ -22,7 +22,7 @@ import type { ReplyOptions } from "../mail/composeReply.ts";
 import type { SentEmail } from "../mail/EmailBinding.ts";
 import type { SendEmailOptions } from "../mail/SendEmailOptions.ts";
 import type { MCPClientManager } from "../mcp/MCPClientManager.ts";
-import type { AddMcpServerOptions, AddMcpServerResult } from "../mcp/AddMcpServer.ts";
+import type { AddMcpServerOptions, AddMcpServerResult } from "../mcp/McpServerOptions.ts";
 import type { McpServersState } from "../mcp/McpOffers.ts";
 import type { OAuthProvider } from "../mcp/OAuthProvider.ts";
 import type { AgentStub } from "../namespace/AgentStub.ts";
@@ -122,6 +122,7 @@ export class Agent<
     return ownName(this.#runtime.id);
   }
 
+  /** The agent's log. Its lines carry the agent's class and name. */
   get log(): LogShape {
     return this.#runtime.log;
   }

@@ -77,6 +77,7 @@ export interface AgentStaticOptions {
   readonly journalBytesPerMinute?: number;
 }
 
+/** What `static options` leaves out. */
 export const AGENT_STATIC_OPTIONS_DEFAULT = {
   hibernate: true,
   hibernateAfterSeconds: 30,

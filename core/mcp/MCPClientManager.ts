@@ -6,7 +6,6 @@
  * Made by `core/mcp/AgentMcpServers` when an agent first asks for it, or has stored servers; `McpServer` is one of
  * them, `oauthCallback` what comes back from an authorization.
  */
-import type { RetryOptions } from "../retry/RetryOptions.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { AgentStorage } from "../database/AgentStorage.ts";
 import { aiTool, aiToolName, type AiToolSet } from "./aiTools.ts";
@@ -21,7 +20,6 @@ import {
   type McpResourceContents,
   type McpTool,
   type McpToolResult,
-  type McpTransportType,
 } from "./McpClients.ts";
 import {
   DISCOVER_TIMEOUT_MS,
@@ -34,26 +32,11 @@ import { storedOptions, type McpServerOptions, type McpServerRow, type McpServer
 import { McpOffers, type McpServerFilter, type Of } from "./McpOffers.ts";
 import { checkServerId } from "./normalizeServerId.ts";
 import { answerCallback, handleCallback, serverOfCallback, type McpOAuthCallbackResult, type OAuthCallbackConfig } from "./oauthCallback.ts"; // prettier-ignore
+import type { McpTransportOptions, RegisterServerOptions } from "./McpServerOptions.ts";
 import { oauthPrefix, type OAuthProvider } from "./OAuthProvider.ts";
 
 /** Each is a connection and a part of every frame to clients. */
 const SERVERS_MAX = 64;
-
-export interface RegisterServerOptions {
-  readonly url: string;
-  readonly name: string;
-  readonly callbackUrl?: string;
-  readonly client?: McpServerOptions["client"];
-  readonly transport?: McpTransportOptions;
-  readonly authUrl?: string;
-  readonly clientId?: string;
-  readonly retry?: RetryOptions;
-}
-export interface McpTransportOptions {
-  readonly type?: McpTransportType;
-  readonly headers?: HeadersInit;
-  readonly skipIssuerMetadataValidation?: boolean;
-}
 
 /** Calls `listener` at each event, until `dispose`. */
 export type McpEvent<A> = (listener: (event: A) => void) => { readonly dispose: () => void };
@@ -72,6 +55,7 @@ export interface ManagerParts {
   readonly onChanged: () => void;
 }
 
+/** `this.mcp`: the MCP servers of an agent, their connections, and what they offer. */
 export class MCPClientManager extends McpOffers {
   private readonly parts: ManagerParts;
   private readonly pending = new Set<Promise<unknown>>();
@@ -83,6 +67,7 @@ export class MCPClientManager extends McpOffers {
 
   /** Something of a server has changed: its state, or what it offers. */
   readonly onServerStateChanged: McpEvent<void> = (listener) => subscribe(this.changes, listener);
+  /** Calls the listener with each event of the servers: connecting, listing, calling. */
   readonly onObservabilityEvent: McpEvent<McpObservabilityEvent> = (listener) =>
     subscribe(this.observers, listener);
 
@@ -189,6 +174,9 @@ export class MCPClientManager extends McpOffers {
   async closeConnection(id: string): Promise<void> {
     await this.get(id).close();
   }
+  /**
+   * Closes the connections of all servers; they stay stored, and connect again with the next wake.
+   */
   async closeAllConnections(): Promise<void> {
     await Promise.all([...this.servers.values()].map((server) => server.close()));
   }
@@ -240,12 +228,16 @@ export class MCPClientManager extends McpOffers {
     const params = { name, ...(input === undefined ? {} : { arguments: input }) };
     return this.request(serverId, (connection) => connection.callTool(params, options));
   }
+  /** Reads a resource of a server. Rejects with `McpRequestFailed` for what the server refuses. */
   readResource(
     { serverId, uri }: { readonly uri: string } & Of,
     options: McpRequestOptions = {},
   ): Promise<McpResourceContents> {
     return this.request(serverId, (connection) => connection.readResource({ uri }, options));
   }
+  /**
+   * A prompt of a server, filled in. Rejects with `McpRequestFailed` for what the server refuses.
+   */
   getPrompt(
     {
       serverId,
@@ -274,6 +266,7 @@ export class MCPClientManager extends McpOffers {
   configureOAuthCallback(config: OAuthCallbackConfig): void {
     this.oauthConfig = config;
   }
+  /** What `configureOAuthCallback` set; empty before. */
   getOAuthCallbackConfig(): OAuthCallbackConfig {
     return this.oauthConfig;
   }
@@ -286,6 +279,10 @@ export class MCPClientManager extends McpOffers {
   isCallbackRequest(request: Request): boolean {
     return serverOfCallback(request, this.servers) !== undefined;
   }
+  /**
+   * Ends an authorization: exchanges the code of the callback, and connects. Resolves to an error
+   * for a state that is not valid. Rejects for a request that is no callback.
+   */
   async handleCallbackRequest(request: Request): Promise<McpOAuthCallbackResult> {
     const server = serverOfCallback(request, this.servers);
     if (server === undefined) throw new Error("The request is no OAuth callback of this agent");
@@ -317,6 +314,7 @@ export class MCPClientManager extends McpOffers {
     for (const server of this.servers.values()) void server.close();
   }
 
+  /** A fresh id for `registerServer`. */
   newId(): string {
     return this.parts.runtime.time.id();
   }

@@ -68,7 +68,7 @@ export type { MCPClientManager } from "../../core/mcp/MCPClientManager.ts";
 export type { McpServersState } from "../../core/mcp/McpOffers.ts";
 export { normalizeServerId } from "../../core/mcp/normalizeServerId.ts";
 export { StoredOAuthProvider, type OAuthProvider } from "../../core/mcp/OAuthProvider.ts";
-export type { AddMcpServerOptions, AddMcpServerResult } from "../../core/mcp/AddMcpServer.ts";
+export type { AddMcpServerOptions, AddMcpServerResult } from "../../core/mcp/McpServerOptions.ts";
 export type {
   DeleteFibersOptions,
   FiberContext,

@@ -13,6 +13,7 @@ export interface ClientSocket {
   readonly cut: () => void;
 }
 
+/** How a connection was closed. */
 export interface Closed {
   readonly code: number;
   readonly reason: string;
@@ -30,6 +31,7 @@ interface RpcFrame {
   readonly done?: boolean;
 }
 
+/** A WebSocket client of an agent under test. */
 export class TestClient<State = unknown> {
   /** Every frame so far, in order: parsed if it is JSON, bytes if it was binary. */
   readonly frames: unknown[] = [];
@@ -50,6 +52,7 @@ export class TestClient<State = unknown> {
     onClose: (code: number, reason: string): void => void (this.closed = { code, reason }),
   };
 
+  /** For the installation: the socket that it opened for this client. */
   opened(socket: ClientSocket): void {
     this.socket = socket;
   }

@@ -14,6 +14,7 @@ import type { Loader } from "esbuild";
 export interface AgentsPlugin {
   readonly name: string;
   readonly enforce: "pre";
+  /** Compiles a file with decorators; leaves every other file alone. */
   readonly transform: (
     code: string,
     id: string,

@@ -80,8 +80,9 @@ class Index {
   paths({ text }: Cited): Where[] {
     return [...text.matchAll(PATH)].flatMap((match) => {
       const path = match[1]!;
-      if (this.resolves(path) || /[*…<{]/.test(text.charAt(match.index + match[0].length)))
-        return [];
+      const after = text.slice(match.index + match[0].length);
+      // A pattern names no file. A line break of a diagram does not make one.
+      if (this.resolves(path) || /^(?:[*…{]|<(?!br))/.test(after)) return [];
       const name = path.split("/").at(-1)!;
       const names = new Set([name, `${name}.ts`, `${name.replace(/\.\w+$/, "")}.ts`]);
       const moved = [...names].flatMap((each) => this.byName.get(each) ?? []).join(", ");
