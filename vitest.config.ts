@@ -10,7 +10,7 @@ const ALONE = [
 ];
 /** `npm run attack`: what an outsider tries, over real sockets and processes. */
 const ATTACK = ["test/attack/**/*.test.ts"];
-/** `npm run test:long`: real processes under faults, clusters, whole zones' calendars; half a minute each or more. */
+/** `npm run test:long`: real processes, clusters, whole calendars; half a minute each or more. */
 const LONG = [
   "test/cluster/*.test.ts",
   "test/faults/{rig,rigFound,socketOrder,nothingLost,topology,deadCallee,damage}.test.ts",

@@ -52,7 +52,9 @@ export interface SocketAttachment {
    * first life.
    */
   readonly life?: number;
-  /** The durable streams that its client reads: the client's id for it, and the key. Absent: none. */
+  /**
+   * The durable streams that its client reads: the client's id for it, and the key. Absent: none.
+   */
   readonly reads?: ReadonlyArray<readonly [id: string, key: string]>;
 }
 

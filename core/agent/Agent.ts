@@ -1,8 +1,8 @@
 /**
- * The class that users extend: one instance per name (`interface.md` §2.1, §4.3, §6.2). It holds the
- * methods that a subclass calls; the hooks that it overrides are in `AgentHooks`. Each method is its
- * contract and one line: the work is done by its room's object in `AgentApis`, or by the runtime
- * behind `ctx`.
+ * The class that users extend: one instance per name (`interface.md` §2.1, §4.3, §6.2). It holds
+ * the methods that a subclass calls; the hooks that it overrides are in `AgentHooks`. Each method
+ * is its contract and one line: the work is done by its room's object in `AgentApis`, or by the
+ * runtime behind `ctx`.
  */
 import { ownName, type AgentPathStep } from "../../schemas/AgentPath.ts";
 import { Connection, type ConnectionMessage } from "../connection/Connection.ts";

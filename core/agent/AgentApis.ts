@@ -1,6 +1,6 @@
 /**
- * What the methods of `Agent` delegate to: one object a room, each made when it is first used, since
- * most agents in memory use none of them. The runtime owns them, and reaches them without the
+ * What the methods of `Agent` delegate to: one object a room, each made when it is first used,
+ * since most agents in memory use none of them. The runtime owns them, and reaches them without the
  * user's object.
  *
  * To give `Agent` a new method: write it in its room's class, and delegate to it in `Agent`. A new

@@ -1,10 +1,10 @@
 /**
- * `this.mcp`: the MCP servers of an agent, and what they offer (`protocol.md` §9). Servers are stored in the
- * agent's own database; their connections live as long as the agent is in memory, and are made again
- * when it wakes. Every change is told to the agent's clients.
+ * `this.mcp`: the MCP servers of an agent, and what they offer (`protocol.md` §9). Servers are
+ * stored in the agent's own database. Their connections live while the agent is in memory, and are
+ * made again when it wakes. The agent's clients receive every change.
  *
- * Made by `core/mcp/AgentMcpServers` when an agent first asks for it, or has stored servers; `McpServer` is one of
- * them, `oauthCallback` what comes back from an authorization.
+ * Made by `core/mcp/AgentMcpServers` when an agent first asks for it, or has stored servers;
+ * `McpServer` is one of them, `oauthCallback` what comes back from an authorization.
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { AgentStorage } from "../database/AgentStorage.ts";
@@ -86,8 +86,8 @@ export class MCPClientManager extends McpOffers {
   }
 
   /**
-   * Stores a server, and does not connect to it; one of the same id is replaced. Gives the id. Rejects with
-   * `TypeError` for an id, a name or options that can't be, and with `Blocked URL: …`.
+   * Stores a server, and does not connect to it; one of the same id is replaced. Gives the id.
+   * Rejects with `TypeError` for an id, a name or options that can't be, and with `Blocked URL: …`.
    */
   async registerServer(id: string, options: RegisterServerOptions): Promise<string> {
     checkServerId(id);
@@ -114,7 +114,7 @@ export class MCPClientManager extends McpOffers {
     return id;
   }
 
-  /** Connects to a stored server; does not ask for what it offers. Rejects only for an id that is not stored. */
+  /** Connects to a stored server, without listing its offers. Rejects for an unknown id. */
   async connectToServer(id: string): Promise<McpConnectionResult> {
     const server = this.get(id);
     await this.parts.runtime.flush();
@@ -131,7 +131,7 @@ export class MCPClientManager extends McpOffers {
     return this.track(this.parts.runtime.inBackground(() => server.discover(timeoutMs)));
   }
 
-  /** Connects in the background, retried, and asks for what it offers. Resolves when that has ended, however. */
+  /** Connects with retries in the background, then lists the offers. Resolves at its end. */
   async establishConnection(id: string): Promise<void> {
     await this.begin(this.get(id));
   }
@@ -150,7 +150,7 @@ export class MCPClientManager extends McpOffers {
     cancel();
   }
 
-  /** @deprecated `registerServer` and `connectToServer`. Rejects when it fails; the server stays stored. */
+  /** @deprecated `registerServer`, `connectToServer`. Rejects when it fails; the server stays. */
   async connect(
     url: string,
     options: { readonly transport?: McpTransportOptions; readonly client?: McpServerOptions["client"] } = {}, // prettier-ignore
@@ -216,9 +216,10 @@ export class MCPClientManager extends McpOffers {
   }
 
   /**
-   * Calls a tool, once everything written so far is stored. A server that has forgotten the session is
-   * connected to anew, and asked again. A result with `isError` is a result. Rejects with `McpRequestFailed`.
-   * The place of a result schema, which older apps give, is taken and not looked at.
+   * Calls a tool, once everything written so far is stored. A server that has forgotten the session
+   * is connected to anew, and asked again. A result with `isError` is a result. Rejects with
+   * `McpRequestFailed`. The place of a result schema, which older apps give, is taken and not
+   * looked at.
    */
   callTool(
     { serverId, name, arguments: input }: CallToolParams & Of,
@@ -270,7 +271,7 @@ export class MCPClientManager extends McpOffers {
   getOAuthCallbackConfig(): OAuthCallbackConfig {
     return this.oauthConfig;
   }
-  /** Answers servers that ask the user something. Set in `onStart`, before its first await: what can be asked is said when connecting. */
+  /** Sets who answers servers that ask the user. Call it in `onStart`, before its first await. */
   configureElicitationHandlers(handlers: ElicitationHandlers = {}): void {
     this.host.elicitations.handlers = handlers;
   }

@@ -1,14 +1,15 @@
 /**
- * Trims one agent's journal: removes a prefix of it that its base covers (`core/journal/Snapshots`).
- * Called by `services/retention` for agents that exceed their class's limits.
+ * Trims one agent's journal: removes a prefix of it that its base covers
+ * (`core/journal/Snapshots`). Called by `services/retention` for agents that exceed their class's
+ * limits.
  *
- * 1. The base is what replay of the events themselves gives, from the base before it on. No snapshot
- *    of a host is taken for true.
+ * 1. The base is what replay of the events themselves gives, from the base before it on. No
+ *    snapshot of a host is taken for true.
  * 2. It is stored, read back and compared, then stored a second time and compared again, and only
  *    then events are removed. So a base that is stored twice was compared, whoever stored it.
  * 3. The first event that stays names the one before it (`after`), so that nobody replays the rest
- *    from nothing. Events of early releases and of imported agents name none: those go together with
- *    the first later one.
+ *    from nothing. Events of early releases and of imported agents name none: those go together
+ *    with the first later one.
  * 4. The last event stays: it is the fence of all appends.
  * 5. It can end anywhere, and another process can do the same meanwhile. The next run begins again
  *    from what is stored. Bases are replaced by compare-and-set, and a base never goes back.
@@ -118,8 +119,8 @@ function startOf(
   stored: Awaited<ReturnType<SnapshotsShape["bases"]>>,
 ): Base | undefined {
   const { after = 0 } = decodeEvent(first.data).head;
-  // A journal that begins at the beginning: what is older than its first event is of a life that was
-  // erased.
+  // A journal that begins at the beginning: what is older than its first event is of a life that
+  // was erased.
   const base =
     after === 0
       ? stored && settledBase(id, stored, first.seq)
@@ -224,8 +225,8 @@ async function isErased(
 }
 
 /**
- * Removes what a run left that ended just after its agent was erased. Does nothing for an agent that
- * lives. Rejects with `BrokerUnavailable`.
+ * Removes what a run left that ended just after its agent was erased. Does nothing for an agent
+ * that lives. Rejects with `BrokerUnavailable`.
  */
 export async function forgetErasedBase(
   { journal, snapshots }: Pick<TrimPorts, "journal" | "snapshots">,

@@ -1,13 +1,15 @@
 /**
  * One agent in memory: its image, its database, the user's object, its connections and its turns.
- * Phases: activation (`activate.ts`, before) → turns (here, `handleCall`, `Mailbox`) → hibernation or
- * discard (here). `Committer` writes its journal; the host decides when it comes and goes.
+ * Phases: activation (`activate.ts`, before) → turns (here, `handleCall`, `Mailbox`) → hibernation
+ * or discard (here). `Committer` writes its journal; the host decides when it comes and goes.
  *
  * 1. `onStart` finishes before any other turn begins; `blockConcurrencyWhile` holds the rest back.
  * 2. Turns interleave at their awaits, as in the reference system; nothing else is concurrent.
- * 3. Nothing leaves before what it depends on is stored: every output goes through `Committer.afterCommit`.
- * 4. Once discarded it is inert: no output, no ack, no commit; waiters are rejected with `AgentDiscarded`.
- *    One that was destroyed is discarded too, but the calls that run on it are answered (`destroyAgent`).
+ * 3. Nothing leaves before what it depends on is stored: every output goes through
+ *    `Committer.afterCommit`.
+ * 4. Once discarded it is inert: no output, no ack, no commit; waiters are rejected with
+ *    `AgentDiscarded`. One that was destroyed is discarded too, but the calls that run on it are
+ *    answered (`destroyAgent`).
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
@@ -157,7 +159,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     await this.#destroying?.catch(() => undefined);
     await this.unlessDiscarded();
   }
-  /** Resolves when a job may begin: nothing holds turns back, no commit waits for those that run. */
+  /** Resolves when a job may begin: no turn is held back, and no commit waits for running ones. */
   async mayBegin(): Promise<void> {
     for (;;) {
       await this.unlessDiscarded();
@@ -176,8 +178,8 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
 
   /**
-   * Routes an error of user code to `onError`, in the turn that failed: what it writes is part of it.
-   * True when `onError` returned: the error is suppressed. `of`: the connection that itself failed.
+   * Calls `onError` in the turn that failed, whose writes it joins. True when `onError` returned:
+   * the error is suppressed. `of`: the connection that failed.
    */
   async handleError(turn: Turn, error: unknown, of?: Connection): Promise<boolean> {
     this.busy++;
@@ -377,7 +379,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return new Turn({ cause, owner: this, ...context });
   }
 
-  /** User code that follows a commit (`onStateChanged`): in its turn's context, its errors to `onError`. */
+  /** Runs user code after a commit (`onStateChanged`), in its turn. Errors go to `onError`. */
   runDeferred(turn: Turn, f: () => unknown): void {
     if (this.discarded) return;
     this.busy++;

@@ -1,8 +1,8 @@
 /**
- * What goes on after the turn that began it, of an agent in memory: bodies of responses that are being
- * made, durable streams, and the sockets that read those. Each is made when something first asks for
- * it: most agents have none. What streams hold back is taken by any commit, and stored at once when the
- * turn that wrote it ends or calls the outside.
+ * What goes on after the turn that began it, of an agent in memory: bodies of responses that are
+ * being made, durable streams, and the sockets that read those. Each is made when something first
+ * asks for it: most agents have none. What streams hold back is taken by any commit, and stored at
+ * once when the turn that wrote it ends or calls the outside.
  *
  * Part of `ActiveAgent`.
  */

@@ -1,7 +1,7 @@
 /**
- * `this.stream(key)`: an answer that is kept while it is made. Its writer is a turn of the agent, which
- * goes on from what is there when it runs again; its readers come back to where they were, on any
- * host. Types only; `StoredStream` implements them.
+ * `this.stream(key)`: an answer that is kept while it is made. Its writer is a turn of the agent,
+ * which goes on from what is there when it runs again; its readers come back to where they were, on
+ * any host. Types only; `StoredStream` implements them.
  */
 
 /** Options of `DurableStream.response`. */

@@ -2,14 +2,14 @@
  * The durable streams of an agent in memory: gathers what is written, stores it with the agent's
  * commits, and tells readers what is stored.
  *
- * 1. Chunks gather for `GATHER_MS`, or up to `GATHER_SIZE`; then they are one row, in a commit that they
- *    share with whatever else was written. The end of the turn that wrote them, its calls to the
- *    outside and the end of the stream store them at once.
+ * 1. Chunks gather for `GATHER_MS`, or up to `GATHER_SIZE`; then they are one row, in a commit that
+ *    they share with whatever else was written. The end of the turn that wrote them, its calls to
+ *    the outside and the end of the stream store them at once.
  * 2. Readers see what is stored and nothing else (the output gate).
- * 3. What is written is bounded: a chunk, a stream, and the streams of an agent. A stream is removed
- *    `keep` after its last write, whether it has ended or its writer has gone.
- * 4. A stream that is begun under the key of an earlier one has another id, and its chunks are numbered
- *    from 1 again.
+ * 3. What is written is bounded: a chunk, a stream, and the streams of an agent. A stream is
+ *    removed `keep` after its last write, whether it has ended or its writer has gone.
+ * 4. A stream that is begun under the key of an earlier one has another id, and its chunks are
+ *    numbered from 1 again.
  *
  * Written to by `DurableStream`, read by `streamResponse` and `StreamReaders`; part of `Keeping`.
  */
@@ -26,7 +26,9 @@ import { INSERT_CHUNKS, StreamTable, type StreamRow } from "./StreamTable.ts";
 export const GATHER_MS = 100;
 /** UTF-16 units of JSON that are stored without waiting for the rest of the time. */
 const GATHER_SIZE = 16 * 1024;
-/** UTF-16 units of one chunk's JSON: a frame to a client holds it well within the broker's limit. */
+/**
+ * UTF-16 units of one chunk's JSON: a frame to a client holds it well within the broker's limit.
+ */
 export const CHUNK_SIZE_MAX = 64 * 1024;
 /** Of an agent. The longest ended go first. */
 const STREAMS_MAX = 1000;

@@ -4,21 +4,21 @@
  * 1. Everything written since the last commit goes into one event, or into none (I4).
  * 2. At most one append is in flight; what is written or ends meanwhile shares the next event
  *    (group commit).
- * 3. **The output gate.** `afterCommit(f)` runs `f` once everything written before the call is stored,
- *    in the order of the calls. So no answer, frame or ack ever tells of a write that a crash could undo.
- *    An agent without a journal has no fence, and needs none for what it tells: an owner's first event is told
- *    only if its lease was surely held when that was stored (`docs/internals/ownership.md`). To ack a delivery because
- *    the journal is empty needs one (`afterFence`).
+ * 3. **The output gate.** `afterCommit(f)` runs `f` once everything written before the call is
+ *    stored, in the order of the calls. So no answer, frame or ack reports a write that a crash
+ *    could undo. An agent without a journal has no fence and needs none: its owner's first event
+ *    is reported only if the lease was held when that was stored (`docs/internals/ownership.md`).
+ *    Acking a delivery because the journal is empty needs one (`afterFence`).
  * 4. The writes of a durable turn gather until it ends: one durable turn, one commit. They go
- *    earlier only when something forces it: `flush()` (an outgoing call), or `GATHER_MS` since its first
- *    write. Another turn's commit waits for it that long: pages can't be told apart by turn, and half
- *    a turn that is stored is applied twice if the host then dies. `holding` asks the mailbox
- *    to begin nothing meanwhile, so that the wait ends.
- * 5. Once an append is refused or its outcome is unknown nothing more runs: `onFailed` is told once, outputs are
- *    dropped, and waiters are rejected.
+ *    earlier only when something forces it: `flush()` (an outgoing call), or `GATHER_MS` since its
+ *    first write. Another turn's commit waits for it that long: pages can't be told apart by turn,
+ *    and half a turn that is stored is applied twice if the host then dies. `holding` asks the
+ *    mailbox to begin nothing meanwhile, so that the wait ends.
+ * 5. Once an append is refused or its outcome is unknown nothing more runs: `onFailed` is told
+ *    once, outputs are dropped, and waiters are rejected.
  * 6. What an event leaves begun and not done is stored in the inbox before it is (`DirectInput`).
- * 7. What the next start would write again (`remade`), while there is no journal, waits for the first other event.
- * Fed by `ActiveAgent` and the agent's API; feeds the journal port.
+ * 7. What the next start would write again (`remade`), while there is no journal, waits for the
+ *    first other event. Fed by `ActiveAgent` and the agent's API; feeds the journal port.
  */
 import type { AgentDatabase } from "../database/Databases.ts";
 import type { AppendResult } from "../journal/Journal.ts";
@@ -49,7 +49,10 @@ import type { CommitTriggers } from "./CommitTriggers.ts";
 import type { Turn } from "./Turn.ts";
 import { SparseSet } from "../collections/sparse.ts";
 
-/** A durable turn's writes wait at most this long for its end (`docs/internals/a-turn.md`, "The commit"). */
+/**
+ * A durable turn's writes wait at most this long for its end (`docs/internals/a-turn.md`, "The
+ * commit").
+ */
 export const GATHER_MS = 50;
 /** What a stall of the process held up runs first, before a turn counts as late. */
 const SETTLE_MS = 1;
@@ -61,9 +64,9 @@ const gatherTimeouts = perClock((time) => new TimeoutQueue(time));
 
 export interface CommitterHost extends JournalOwner {
   readonly database: AgentDatabase;
-  /** What the agent's schedules and queue owe the broker with the next event; read just before it. */
+  /** What schedules and queue need from the broker with the next event; read just before it. */
   readonly takeTriggers: () => CommitTriggers | undefined;
-  /** The shard's lease is held now, by the local clock; else resolves with whether it was renewed. */
+  /** True while the lease is held by the local clock; else resolves to whether it was renewed. */
   readonly isStillOurs: () => true | Promise<boolean>;
   /** Puts an envelope into the agent's inbox. Rejects when it may not lie there. */
   readonly storeInput: (data: Uint8Array) => Promise<Sequence>;
@@ -126,7 +129,7 @@ export class Committer {
     this.released.push(f);
   }
 
-  /** Something was written in this turn; `last`: its state follows those of the other turns; `remade`: rule 7. */
+  /** This turn wrote. `last`: its state follows the other turns' states; `remade`: rule 7. */
   touch(turn: Turn, { last = false, remade = false } = {}): void {
     if (remade && this.host.image.seq === 0 && isEmpty(this.pending) && isEmpty(this.inFlight)) {
       this.remade ??= newBatch();
@@ -146,7 +149,7 @@ export class Committer {
     this.flushSoon();
   }
 
-  /** The turn is over. A durable one is committed now, whether it wrote or not; its outcome is set. */
+  /** The turn is over. Commits a durable one now, whether it wrote or not; its outcome is set. */
   end(turn: Turn): void {
     turn.ended = true;
     if (turn.durable) this.batch().turns.add(turn);
@@ -168,13 +171,13 @@ export class Committer {
     }
   }
 
-  /** As `afterCommit`, for what is told as stored: what is written may be waiting by rule 7, and be dropped. */
+  /** As `afterCommit`, for what is reported as stored: rule 7 may hold it back and drop it. */
   whenStored(output: Output): void {
     if (this.remade === undefined) this.afterCommit(output);
     else if (!this.failed) this.remade.outputs.push(output);
   }
 
-  /** As `afterCommit`, where no older owner's event may be stored any more: not by an empty journal either. */
+  /** As `afterCommit`, once no older owner can store an event, in an empty journal either. */
   afterFence(output: Output): void {
     if (this.host.image.seq > 0) return this.afterCommit(output);
     if (this.failed) return;
@@ -184,7 +187,7 @@ export class Committer {
     this.flushSoon();
   }
 
-  /** Resolves when everything written so far is stored, whenever that is. Rejects with `AgentDiscarded`. */
+  /** Resolves when everything written so far is stored. Rejects with `AgentDiscarded`. */
   stored(): Promise<void> {
     if (this.failed) return Promise.reject(new AgentDiscarded());
     return new Promise<void>((resolve, reject) => {
@@ -196,7 +199,7 @@ export class Committer {
     });
   }
 
-  /** Commits what is written, by this turn too though it goes on. Resolves when it is stored; rejects with `AgentDiscarded`. */
+  /** Commits all writes so far, this turn's too. Resolves when stored, or `AgentDiscarded`. */
   flush(turn: Turn): Promise<void> {
     const stored = this.stored();
     turn.late = true;
@@ -205,9 +208,10 @@ export class Committer {
   }
 
   /**
-   * Stores what is written, and then the event that ends the agent's life; this turn's input is done with
-   * it. Nothing is stored after it; and not it, where nothing was before and no input waits to be done with it.
-   * The caller sees to it that nothing more is written meanwhile. Rejects with `AgentDiscarded`.
+   * Stores what is written, and then the event that ends the agent's life; this turn's input is
+   * done with it. Nothing is stored after it; and not it, where nothing was before and no input
+   * waits to be done with it. The caller sees to it that nothing more is written meanwhile. Rejects
+   * with `AgentDiscarded`.
    */
   async destroy(turn: Turn): Promise<void> {
     await this.flush(turn);
@@ -271,7 +275,7 @@ export class Committer {
     });
   }
 
-  /** Rule 4: a turn's time is over when a timer says so, not when a stalled process looks at the clock. */
+  /** Rule 4: a timer ends a turn's time, since a stalled process would see the clock too late. */
   private gathered(): void {
     const nowMs = this.host.time.monotonicMs();
     for (const turn of this.pending?.turns ?? [])

@@ -133,7 +133,9 @@ export class PendingCalls {
     return true;
   }
 
-  /** Applies a part of a durable stream. Returns a place to read on from when the server needs it. */
+  /**
+   * Applies a part of a durable stream. Returns a place to read on from when the server needs it.
+   */
   take(id: string, part: StreamPart): StreamRequest | undefined {
     const call = this.#calls.get(id);
     // Nobody waits for it any more.

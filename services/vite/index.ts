@@ -1,6 +1,6 @@
 /**
- * The entry `turnkeep/vite`: a plugin for Vite and Vitest that compiles standard decorators, such as
- * `@callable()`. `turnkeep dev` does so by itself; Vite 8 passes them on, and Node refuses them.
+ * The entry `turnkeep/vite`: a plugin for Vite and Vitest that compiles standard decorators, such
+ * as `@callable()`. `turnkeep dev` does so by itself; Vite 8 passes them on, and Node refuses them.
  *
  * ```ts
  * // vitest.config.ts
@@ -22,7 +22,9 @@ export interface AgentsPlugin {
 }
 
 const FILE = /\.[cm]?([jt]sx?)$/;
-/** A decorator, or something in a comment that looks like one: that costs a moment, nothing else. */
+/**
+ * A decorator, or something in a comment that looks like one: that costs a moment, nothing else.
+ */
 const DECORATOR = /(?:^|[\s;{}()])@[\w$(]/;
 
 /** Files in `node_modules` and files without decorators are left alone. */

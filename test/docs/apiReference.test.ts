@@ -41,7 +41,9 @@ it("every member of Agent has a docstring, fields included", () => {
   const { members } = publicSurface("agent").find(({ name }) => name === "Agent")!;
   expect(members.filter(({ doc }) => doc === "").map(({ name }) => name)).toEqual([]);
   const names = members.map(({ name }) => name);
-  expect(names).toEqual(expect.arrayContaining(["setState", "schedule", "onEmail", "initialState"]));
+  expect(names).toEqual(
+    expect.arrayContaining(["setState", "schedule", "onEmail", "initialState"]),
+  );
   const { signatures } = members.find(({ name }) => name === "schedule")!;
   expect(signatures.length, "all overloads of schedule").toBe(5);
 });

@@ -1,12 +1,14 @@
 /**
- * Builds `docs/reference/api/`: a page for each entry of the package, from the docstrings of what it
- * exports. `npm run docs:api` writes the pages, and `apiReference.test.ts` fails when one differs
- * from the sources.
+ * Builds `docs/reference/api/`: a page for each entry of the package, from the docstrings of what
+ * it exports. `npm run docs:api` writes the pages, and `apiReference.test.ts` fails when one
+ * differs from the sources.
  */
 import { publicSurface, type Exported, type Member } from "./publicMembers.ts";
 
 /** The package's entries, by their folders of `services/`, and what each is for. */
-export const ENTRIES: Readonly<Record<string, { readonly specifier: string; readonly about: string }>> = {
+export const ENTRIES: Readonly<
+  Record<string, { readonly specifier: string; readonly about: string }>
+> = {
   agent: { specifier: "agents", about: "Agents, routing, and the types of both." },
   webhooks: { specifier: "agents/webhooks", about: "Routes, verifiers and entities." },
   workflows: { specifier: "agents/workflows", about: "Durable work in several steps." },

@@ -69,7 +69,8 @@ function declarationsIn(path: string, wanted?: string): Exported[] {
     const signatures = [...(before?.signatures ?? []), head.text];
     if (before !== undefined) found.splice(found.indexOf(before), 1);
     const doc = docAbove(lines, at) || (before?.doc ?? "");
-    const isType = head.hasBody && /^export (?:declare )?(?:abstract class|class|interface) /.test(line);
+    const isType =
+      head.hasBody && /^export (?:declare )?(?:abstract class|class|interface) /.test(line);
     const members = isType ? membersFrom(lines, head.end).map(documented(path, head.text)) : [];
     members.push(...inherited(path, head.text));
     found.push({ name, exportedAs: name, path, doc, signatures, members });
@@ -81,7 +82,9 @@ function declarationsIn(path: string, wanted?: string): Exported[] {
 function inherited(path: string, head: string): Member[] {
   const base = / extends (AgentHooks)\b/.exec(head)?.[1];
   if (base === undefined) return [];
-  const file = new RegExp(`^import \\{[^;]*\\b${base}\\b[^;]* from "([^"]+)"`, "m").exec(read(path))![1]!;
+  const file = new RegExp(`^import \\{[^;]*\\b${base}\\b[^;]* from "([^"]+)"`, "m").exec(
+    read(path),
+  )![1]!;
   const { members } = declarationsIn(resolve(path, file), base)[0]!;
   // What it leaves to its subclass is there already.
   return members.filter(({ signatures }) => !signatures[0]!.startsWith("abstract "));
@@ -106,7 +109,10 @@ function membersFrom(lines: ReadonlyArray<string>, start: number): Member[] {
     const before = members.get(name);
     const doc = docAbove(lines, at);
     // An implementation's own signature is not one of its overloads.
-    const signatures = before === undefined ? [text] : [...before.signatures, ...(hasBody && doc === "" ? [] : [text])];
+    const signatures =
+      before === undefined
+        ? [text]
+        : [...before.signatures, ...(hasBody && doc === "" ? [] : [text])];
     members.set(name, { name, doc: [before?.doc, doc].filter(Boolean).join(" "), signatures });
     at = end;
     if (hasBody) while (at < lines.length && !/^ {2}\}/.test(lines[at]!)) at++;
@@ -144,7 +150,10 @@ function headFrom(
 /** Without the last characters, `export`, `async`, and values that a type says already. */
 const clean = (taken: ReadonlyArray<string>, cut: number): string => {
   const text = taken.join("\n");
-  return text.slice(0, text.length - cut).replace(/^export /, "").replace(/^async /, "");
+  return text
+    .slice(0, text.length - cut)
+    .replace(/^export /, "")
+    .replace(/^async /, "");
 };
 
 function docAbove(lines: ReadonlyArray<string>, at: number): string {
@@ -154,7 +163,12 @@ function docAbove(lines: ReadonlyArray<string>, at: number): string {
   while (!/^\s*\/\*\*/.test(lines[start]!)) start--;
   return lines
     .slice(start, end + 1)
-    .map((line) => line.replace(/^\s*(?:\/\*\*|\*\/|\*)\s?/, "").replace(/\s*\*\/$/, "").trimEnd())
+    .map((line) =>
+      line
+        .replace(/^\s*(?:\/\*\*|\*\/|\*)\s?/, "")
+        .replace(/\s*\*\/$/, "")
+        .trimEnd(),
+    )
     .join("\n")
     .trim();
 }
