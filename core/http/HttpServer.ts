@@ -20,6 +20,7 @@
  *    WebSocket by GET is 400; any other offer of a protocol is ignored, and the request that
  *    reaches `onRequest` has no `upgrade` header.
  */
+import type { Abort } from "./AbortSource.ts";
 import * as Context from "effect/Context";
 import * as Data from "effect/Data";
 import type * as Effect from "effect/Effect";
@@ -75,8 +76,8 @@ export interface Exchange {
    * look whole.
    */
   stream(response: HttpResponse, rest: BodyReader): void;
-  /** Made on first use; fired when the caller has gone before the whole answer was handed over. */
-  readonly aborted: AbortSignal;
+  /** Fires when the caller has gone before the whole answer was handed over. */
+  readonly aborted: Abort;
 }
 
 export interface ServerSocket {

@@ -48,7 +48,10 @@ export interface StreamSettings {
 export interface StreamsAgent
   extends
     ExpiryAgent,
-    Pick<AgentTurns, "committer" | "database" | "discarded" | "log" | "time" | "turn" | "newTurn"> {
+    Pick<
+      AgentTurns,
+      "assertRunning" | "committer" | "database" | "discarded" | "log" | "time" | "turn" | "newTurn"
+    > {
   readonly time: AgentTurns["time"];
   readonly parts: { readonly limits: Pick<WriteLimits, "checkState"> };
 }
@@ -169,6 +172,7 @@ export class Streams {
   }
 
   remove(key: string): boolean {
+    this.agent.assertRunning();
     const live = this.of(key);
     if (live.row === undefined) return false;
     this.drop(live);
@@ -305,6 +309,7 @@ export class Streams {
 
   private open(key: string, { keepMs }: StreamSettings): Live {
     const { agent } = this;
+    agent.assertRunning();
     agent.parts.limits.checkState(agent.turn(), undefined);
     const live = this.of(key);
     const { row } = live;

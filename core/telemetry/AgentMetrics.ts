@@ -27,6 +27,8 @@ export interface AgentMetrics {
   readonly entityConflicts: () => void;
   /** An error that nothing handled; `of`: the agent's class, undefined where it is of no agent. */
   readonly unhandledErrors: (of: string | undefined) => void;
+  /** A turn did not end in time and was given up; `of`: the agent's class. */
+  readonly turnsGivenUp: (of: string) => void;
   /** These are read when somebody looks. */
   readonly active: (agents: () => number) => void;
   /** Of a host: 1 is all that it may take. */
@@ -35,6 +37,8 @@ export interface AgentMetrics {
   readonly inboxLag: (inputs: () => number | Promise<number>) => void;
   /** Of a gateway or a host: what it knows of the hosts' leases. */
   readonly shardsWithoutHost: (shards: () => number) => void;
+  /** Delivery records that this process could not store. */
+  readonly deliveryRecordsDropped: (records: () => number) => void;
   /** 1 while the broker is known to write to disk before it acknowledges, 0 otherwise. */
   readonly durable: (isDurable: () => number) => void;
   /** A webhook request was answered, `seconds` after its head was in. */
@@ -56,6 +60,11 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       "Errors that no code handled; the class is empty where no agent's code ran",
       { class: agentClass },
     ),
+  );
+  const turnsGivenUp = byLabels((agentClass) =>
+    metrics.counter("agents_turns_given_up_total", "Turns that did not end within turnSeconds", {
+      class: agentClass,
+    }),
   );
   const webhookSeconds = metrics.histogram(
     "agents_webhook_seconds",
@@ -86,6 +95,7 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       "Webhooks refused because slug gives their entity the name of another entity's agent",
     ),
     unhandledErrors: (of = "") => unhandled(of, "")(),
+    turnsGivenUp: (of) => turnsGivenUp(of, "")(),
     active: (read) => metrics.gaugeFrom("agents_active", "Agents in memory", read),
     memoryInUse: (read) =>
       metrics.gaugeFrom(
@@ -101,6 +111,12 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       metrics.gaugeFrom(
         "agents_shards_without_host",
         "Shards that no host owns: their webhooks are stored and their callers wait",
+        read,
+      ),
+    deliveryRecordsDropped: (read) =>
+      metrics.gaugeFrom(
+        "agents_delivery_records_dropped",
+        "Records of the delivery log that could not be stored, since the process started",
         read,
       ),
     durable: (read) =>

@@ -6,6 +6,7 @@ import type { CallClient } from "../../core/call/CallClient.ts";
 import type { ConsoleSource } from "../../core/console/ConsoleSource.ts";
 import type { DatabasesShape } from "../../core/database/Databases.ts";
 import type { DeadLettersShape } from "../../core/dead/DeadLetters.ts";
+import type { DeliveryLogShape } from "../../core/delivery/DeliveryLog.ts";
 import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
 import type { RerunEvent } from "../../core/journal/Rerun.ts";
@@ -62,6 +63,7 @@ export interface ReadPorts {
   readonly journal: JournalShape;
   readonly feed: JournalFeedShape;
   readonly deadLetters: DeadLettersShape;
+  readonly deliveries: DeliveryLogShape;
   readonly inbox: Pick<InboxShape, "publish">;
   readonly calls: Pick<CallClient, "call">;
   readonly timers: Pick<TimersShape, "arm">;
@@ -220,6 +222,11 @@ export interface ProcessSettings {
   readonly memory?: { readonly bytesMax: number | undefined; readonly processes: number };
   /** For a host: what ends it when a turn holds its thread. Undefined: nothing does. */
   readonly watchdog?: WatchdogOptions;
+  /**
+   * For a host: seconds that a turn may take where its class does not say; 0: no limit. Default
+   * 900.
+   */
+  readonly turnSeconds?: number | undefined;
   /** For `retention` and `dev`: what classes keep of history that do not say. Default: all. */
   readonly history?: HistoryOption;
   /** For a worker: leases that its control process keeps. Default: the process's own. */
