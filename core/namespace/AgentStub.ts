@@ -101,6 +101,7 @@ export type AgentMember =
   | "shouldConnectionReadStream"
   | "shouldSendProtocolMessages"
   | "sql"
+  | "step"
   | "startFiber"
   | "stash"
   | "state"

@@ -117,6 +117,7 @@ export type BaseMember =
   | "shouldConnectionReadStream"
   | "shouldSendProtocolMessages"
   | "sql"
+  | "step"
   | "startFiber"
   | "stash"
   | "state"

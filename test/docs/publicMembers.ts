@@ -127,7 +127,7 @@ function headFrom(
 ): { readonly text: string; readonly end: number; readonly hasBody: boolean } {
   const indent = /^ */.exec(lines[start]!)![0];
   const taken: string[] = [];
-  const isConst = /^export const /.test(lines[start]!);
+  const isConst = lines[start]!.startsWith("export const ");
   for (let at = start; at < lines.length; at++) {
     const line = lines[at]!.slice(indent.length);
     taken.push(line);
@@ -158,7 +158,7 @@ const clean = (taken: ReadonlyArray<string>, cut: number): string => {
 
 function docAbove(lines: ReadonlyArray<string>, at: number): string {
   let end = at - 1;
-  if (!/\*\/$/.test(lines[end] ?? "")) return "";
+  if (lines[end]?.endsWith("*/") !== true) return "";
   let start = end;
   while (!/^\s*\/\*\*/.test(lines[start]!)) start--;
   return lines
