@@ -29,6 +29,8 @@ export interface AgentMetrics {
   readonly unhandledErrors: (of: string | undefined) => void;
   /** A turn did not end in time and was given up; `of`: the agent's class. */
   readonly turnsGivenUp: (of: string) => void;
+  /** A webhook was answered 429, for too many inputs of its agent wait; `of`: its class. */
+  readonly refusedInputs: (of: string) => void;
   /** These are read when somebody looks. */
   readonly active: (agents: () => number) => void;
   /** Of a host: 1 is all that it may take. */
@@ -66,6 +68,13 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       class: agentClass,
     }),
   );
+  const refusedInputs = byLabels((agentClass) =>
+    metrics.counter(
+      "agents_refused_inputs_total",
+      "Webhooks answered 429 because too many inputs of their agent wait (waitingMax)",
+      { class: agentClass },
+    ),
+  );
   const webhookSeconds = metrics.histogram(
     "agents_webhook_seconds",
     "From a webhook request's head to its answer",
@@ -95,6 +104,7 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       "Webhooks refused because slug gives their entity the name of another entity's agent",
     ),
     unhandledErrors: (of = "") => unhandled(of, "")(),
+    refusedInputs: (of) => refusedInputs(of, "")(),
     turnsGivenUp: (of) => turnsGivenUp(of, "")(),
     active: (read) => metrics.gaugeFrom("agents_active", "Agents in memory", read),
     memoryInUse: (read) =>

@@ -19,6 +19,7 @@ import type { RequestLines } from "../../core/telemetry/RequestLog.ts";
 import type { TimersShape } from "../../core/schedule/Timers.ts";
 import type { SnapshotsShape } from "../../core/journal/Snapshots.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
+import type { CeilingOptions } from "../../core/turn/Ceilings.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { BackupEntry, BackupPart } from "../../schemas/BackupFile.ts";
@@ -231,6 +232,8 @@ export interface ProcessSettings {
   readonly history?: HistoryOption;
   /** For a worker: leases that its control process keeps. Default: the process's own. */
   readonly leases?: ((own: LeasesShape) => LeasesShape) | undefined;
+  /** For a host: upper limits for how many things any class may have. */
+  readonly ceilings?: CeilingOptions;
   /** For a host: upper limits for what any class may write. */
   readonly writeLimits?: WriteLimitOptions;
   readonly provision: ProvisionSettings;

@@ -7,6 +7,7 @@ import type { Command } from "commander";
 import { ModuleError, type LoadedModule } from "../../module/LoadedModule.ts";
 import { watchModule } from "../../module/watchModule.ts";
 import type { Joins, RunningProcess } from "../../wiring/Joins.ts";
+import { ceilings } from "../options/ceilingOptions.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
 import { MODULE_HELP, servingOptions, type GivenServing } from "../options/servingOptions.ts";
@@ -71,7 +72,7 @@ The data is found again at the next start. Webhook secrets come from the environ
       await refuseSecond(terminal, options.dataFolder);
       await serveWorkers(joins, { ...options, role: "dev", count: 1, args });
     });
-  for (const each of option.writeLimits()) command.addOption(each);
+  for (const each of [...option.writeLimits(), ...ceilings()]) command.addOption(each);
 }
 
 /**

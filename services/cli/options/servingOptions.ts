@@ -8,6 +8,7 @@ import type { RequestLines } from "../../../core/telemetry/RequestLog.ts";
 import type { LogOptions, ProvisionSettings } from "../../wiring/Joins.ts";
 import type { ServingOptions } from "../serving/serveRole.ts";
 import { loginOf, type GivenLogin } from "./brokerLogin.ts";
+import { ceilingsOf, type GivenCeilings } from "./ceilingOptions.ts";
 import type { CommandContext } from "./CommandContext.ts";
 import { CPU_SECONDS } from "./options.ts";
 import { NAMESPACE_FALLBACK } from "./findTarget.ts";
@@ -26,7 +27,7 @@ export interface GivenProvision {
 }
 
 /** The values that commander parses for the options of all serving commands together. */
-export interface GivenServing extends GivenProvision, GivenLogin, MailOptions {
+export interface GivenServing extends GivenProvision, GivenLogin, MailOptions, GivenCeilings {
   readonly nats?: string;
   readonly namespace?: string;
   readonly data: string;
@@ -120,6 +121,7 @@ export function servingOptions(
       },
     }),
     turnSeconds: given.turnSeconds,
+    ceilings: ceilingsOf(given),
     ...(given.history === undefined ? {} : { history: given.history }),
     writeLimits: {
       stateBytesMax: given.stateBytesMax,
