@@ -54,6 +54,8 @@ export interface Target {
   readonly natsUrl: string;
   readonly login?: BrokerLogin | undefined;
   readonly namespace: string;
+  /** URL of the archive, whose events are read as the journal's. */
+  readonly archive?: string | undefined;
 }
 
 /**
@@ -85,6 +87,11 @@ export interface ReadPorts {
    * removed. Called after `endLife`.
    */
   readonly purge: (id: AgentId, options: { readonly keepEventsFrom: Sequence }) => Promise<Purged>;
+  /**
+   * Removes an agent's events from the archive, and resolves to the number of parts. Absent where
+   * no archive is named.
+   */
+  readonly eraseArchived?: (id: AgentId) => Promise<number>;
   /**
    * Servers that hold copies and are away or behind. What is removed now may stay in their files.
    */
@@ -223,6 +230,10 @@ export interface ProcessSettings {
   readonly memory?: { readonly bytesMax: number | undefined; readonly processes: number };
   /** For a host: what ends it when a turn holds its thread. Undefined: nothing does. */
   readonly watchdog?: WatchdogOptions;
+  /**
+   * For `retention` and `dev`: the URL of the archive that events go to before they are trimmed.
+   */
+  readonly archive?: string;
   /**
    * For a host: seconds that a turn may take where its class does not say; 0: no limit. Default
    * 900.

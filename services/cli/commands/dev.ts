@@ -9,6 +9,7 @@ import { watchModule } from "../../module/watchModule.ts";
 import type { Joins, RunningProcess } from "../../wiring/Joins.ts";
 import { ceilings } from "../options/ceilingOptions.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
+import { archive, history } from "../options/historyOptions.ts";
 import * as option from "../options/options.ts";
 import { MODULE_HELP, servingOptions, type GivenServing } from "../options/servingOptions.ts";
 import { findDev, removeDevFile, writeDevFile } from "../serving/devFile.ts";
@@ -46,7 +47,8 @@ export function addDev(program: Command, context: CommandContext): void {
     .addOption(option.memory())
     .addOption(option.cpuSeconds())
     .addOption(option.turnSeconds())
-    .addOption(option.history())
+    .addOption(history())
+    .addOption(archive("archive that history goes to before it is trimmed"))
     .addOption(option.groupCommit())
     .addOption(option.requestLog("all"))
     .addOption(option.logLevel())

@@ -54,6 +54,7 @@ export interface GivenServing extends GivenProvision, GivenLogin, MailOptions, G
   readonly cpuSeconds?: number;
   readonly turnSeconds?: number;
   readonly history?: HistoryOption;
+  readonly archive?: string;
   readonly stateBytesMax?: number;
   readonly commitBytesMax?: number;
   readonly journalBytesPerMinute?: number;
@@ -120,6 +121,7 @@ export function servingOptions(
         log: { format, fields: worker === undefined ? {} : { worker } },
       },
     }),
+    ...(given.archive === undefined ? {} : { archive: given.archive }),
     turnSeconds: given.turnSeconds,
     ceilings: ceilingsOf(given),
     ...(given.history === undefined ? {} : { history: given.history }),

@@ -144,6 +144,9 @@ export class Observed {
    */
   readonly trimmed = new Map<string, StoredEvent[]>();
 
+  /** They go to the archive first. */
+  archives = false;
+
   /** The agent's events before `keepFromSeq` go from the journal now. */
   trims(id: AgentId, stored: ReadonlyArray<StoredEvent>, keepFromSeq: number): void {
     const key = addressKey(id);
