@@ -18,7 +18,11 @@ export interface Snippet {
 
 export function snippetsOf(root: string): ReadonlyArray<Snippet> {
   const docs = readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" });
-  const pages = docs.filter((path) => path.endsWith(".md")).map((path) => `docs/${path}`);
+  // Signatures, written from sources that compile.
+  const isGenerated = (path: string): boolean => path.startsWith("reference/api/");
+  const pages = docs
+    .filter((path) => path.endsWith(".md") && !isGenerated(path))
+    .map((path) => `docs/${path}`);
   return ["README.md", ...pages.toSorted()].flatMap((page) => {
     const text = readFileSync(join(root, page), "utf8");
     return [...text.matchAll(/^```(tsx?)\b.*\n([^]*?)^```$/gm)].map((found) => ({
