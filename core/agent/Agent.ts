@@ -38,7 +38,11 @@ import type {
   ScheduleOptions,
   ScheduleSettings,
 } from "../schedule/Schedule.ts";
-import type { DurableStream, DurableStreamOptions } from "../stream/DurableStream.ts";
+import type {
+  BroadcastOptions,
+  DurableStream,
+  DurableStreamOptions,
+} from "../stream/DurableStream.ts";
 import type {
   AnyAgent,
   DynamicAgents,
@@ -228,9 +232,19 @@ export class Agent<
     return found[0] as Connection<TState> | undefined;
   }
 
-  /** Sends a raw message to every client, except to connections whose id is in `without`. */
-  broadcast(message: ConnectionMessage, without: ReadonlyArray<string> = []): void {
-    this.#runtime.broadcast(message, without);
+  /**
+   * Sends a raw message to every client, except to connections whose id is in `without`. With
+   * `keep`, clients that are away receive it when they come back: at most 64 KiB, else a
+   * `RangeError`; the newest 1,000 messages and 1 MiB are kept. Throws `TypeError` or `RangeError`
+   * for a `keep` that is no span of time from 1 second to 30 days.
+   */
+  broadcast(
+    message: ConnectionMessage,
+    without: ReadonlyArray<string> | BroadcastOptions = [],
+  ): void {
+    this.#apis.streams.broadcast(message, without, (except) =>
+      this.#runtime.broadcast(message, except),
+    );
   }
 
   /**

@@ -18,8 +18,7 @@ import { McpApi, type McpApiAgent } from "../mcp/McpApi.ts";
 import { ScheduleApi } from "../schedule/ScheduleApi.ts";
 import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
 import { EXPIRY_ALARM } from "../stream/ExpiryAlarm.ts";
-import { StreamApi } from "../stream/StreamApi.ts";
-import type { Streams } from "../stream/Streams.ts";
+import { StreamApi, type StreamsKept } from "../stream/StreamApi.ts";
 import { SubAgents } from "../subAgent/SubAgents.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { WorkflowApi, type WorkflowApiAgent, type WorkflowOwner } from "../workflow/WorkflowApi.ts";
@@ -34,7 +33,7 @@ export interface ApisAgent
   readonly scheduler: SchedulesOfAgent;
   readonly options: AgentStaticOptions;
   readonly parts: { readonly env: unknown };
-  readonly keeping: { readonly streams: Streams };
+  readonly keeping: StreamsKept;
   /** The user's object. */
   readonly agent: WorkflowOwner & {
     onFiberRecovered(
