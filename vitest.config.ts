@@ -25,6 +25,7 @@ const LONG = [
   "test/replay/replayEquality.test.ts",
   "test/sqlite/replay.test.ts",
   "test/watchdog/holds.test.ts",
+  "test/retention/realTrim.test.ts",
 ];
 
 class AloneFirst extends BaseSequencer {

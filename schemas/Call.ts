@@ -293,6 +293,12 @@ export interface InputAnswer {
   readonly headers: HeaderPairs;
   /** The journal sequence at which the input was first applied. Absent: it was not a duplicate. */
   readonly duplicateOf?: number;
+  /** Journal sequence of the event that ended the input. Absent: from an older host. */
+  readonly seq?: number;
+  /** The input exhausted its attempts, and the answer is the plain 500. */
+  readonly dead?: true;
+  /** The host has said in its log and in the delivery log how the input ended. */
+  readonly reported?: true;
   readonly blob?: string;
 }
 

@@ -60,8 +60,24 @@ export const InboxHead = Schema.Struct({
       secureRouted: Schema.optionalKey(Schema.Boolean),
     }),
   ),
-  /** Core subject on which the gateway waits for the agent's answer, and the id of the answer. */
-  reply: Schema.optionalKey(Schema.Struct({ subject: Schema.String, id: Schema.String })),
+  /**
+   * For a `webhook`: the request that brought it (`schemas/DeliveryRecord`). Absent in inputs of
+   * older releases.
+   */
+  delivery: Schema.optionalKey(Schema.String),
+  /** W3C trace context of what caused the input. Absent: it is not traced. */
+  traceparent: Schema.optionalKey(Schema.String),
+  /**
+   * Core subject on which the gateway waits for the agent's answer, the id of the answer, and the
+   * milliseconds from `time` that it waits. `ms` is absent in inputs of older releases.
+   */
+  reply: Schema.optionalKey(
+    Schema.Struct({
+      subject: Schema.String,
+      id: Schema.String,
+      ms: Schema.optionalKey(Schema.Number),
+    }),
+  ),
 });
 export type InboxHead = typeof InboxHead.Type;
 
@@ -113,6 +129,8 @@ export function isPlainHead(head: Readonly<Record<string, unknown>>): head is In
       case "method":
       case "url":
       case "entity":
+      case "delivery":
+      case "traceparent":
         if (typeof value !== "string") return false;
         break;
       case "verified":
@@ -125,7 +143,9 @@ export function isPlainHead(head: Readonly<Record<string, unknown>>): head is In
       case "reply":
         if (!isPlainObject(value)) return false;
         if (typeof value["subject"] !== "string" || typeof value["id"] !== "string") return false;
-        for (const field in value) if (field !== "subject" && field !== "id") return false;
+        if (value["ms"] !== undefined && typeof value["ms"] !== "number") return false;
+        for (const field in value)
+          if (field !== "subject" && field !== "id" && field !== "ms") return false;
         break;
       default:
         return false;

@@ -39,6 +39,10 @@ export const Cause = Schema.Struct({
    * first one.
    */
   entity: Schema.optionalKey(Schema.String),
+  /** As in its envelope (`InboxHead`). Absent in events of older releases. */
+  delivery: Schema.optionalKey(Schema.String),
+  /** W3C trace context of the turn. Absent: it was not traced. */
+  traceparent: Schema.optionalKey(Schema.String),
   body: Schema.optionalKey(Schema.String),
   bodyBase64: Schema.optionalKey(Schema.String),
 });

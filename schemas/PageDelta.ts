@@ -213,6 +213,24 @@ export class PageDeltaWriter {
   }
 }
 
+/** The delta that makes `image` of an empty database. */
+export function wholeImageDelta(image: Uint8Array, pageSize: number): Uint8Array {
+  const writer = new PageDeltaWriter(pageSize);
+  const zeros = pageView(new Uint8Array(pageSize), 0);
+  // Copied, since words of a view must be aligned.
+  const copy = image.slice();
+  const pages = image.length / pageSize;
+  writer.begin();
+  for (let n = 0; n < pages; n++) writer.add(n + 1, zeros, pageView(copy, n * pageSize));
+  return writer.finish({ pagesBefore: 0, pagesKept: 0, pages });
+}
+
+const pageView = (bytes: Uint8Array, at: number): PageView => ({
+  bytes,
+  words: new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2),
+  at,
+});
+
 /** Checks a whole delta. Throws `CorruptFrame` or `UnknownVersion`. */
 export function decodePageDelta(bytes: Uint8Array): PageDelta {
   if (bytes.length < 2) throw corrupt("it is cut off");

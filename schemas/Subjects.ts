@@ -162,6 +162,12 @@ export class Subjects {
   snapshot(id: AgentId): string {
     return `${this.namespace}.snapshot.${this.shardToken(id)}${this.tail(id)}`;
   }
+  /**
+   * The agent's base (`core/journal/Snapshots`). `+base` is no class: `encodeToken` never makes a "+".
+   */
+  base(id: AgentId): string {
+    return `${this.namespace}.snapshot.${this.shardToken(id)}+base.${this.tail(id)}`;
+  }
   dead(id: AgentId): string {
     return `${this.namespace}.dead.${this.tail(id)}`;
   }

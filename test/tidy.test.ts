@@ -11,7 +11,7 @@ import { RULES, type Rule } from "./tidy/rules.ts";
 import { sourceFile, type SourceFile } from "./tidy/SourceFile.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-const SOURCE = /^(?:(?:schemas|core|services|test|examples)\/.*|[^/]+)\.ts$/;
+const SOURCE = /^(?:(?:schemas|core|services|package|test|examples)\/.*|[^/]+)\.ts$/;
 
 const TEXT = /\.(?:md|conf|ya?ml|env|service)$/;
 const read = (path: string): string => readFileSync(ROOT + path, "utf8");

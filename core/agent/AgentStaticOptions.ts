@@ -2,6 +2,7 @@
  * `static options` of an agent class: what a class decides about how its agents run. `Agent`
  * declares the static; the host and the runtime read it.
  */
+import type { HistoryOption } from "../retention/HistoryLimits.ts";
 import { RETRY_DEFAULT, type RetryOptions } from "../retry/RetryOptions.ts";
 import { HUNG_SCHEDULE_TIMEOUT_SECONDS } from "../schedule/runSchedule.ts";
 
@@ -25,6 +26,13 @@ export interface AgentStaticOptions {
    * `RetryOptions`.
    */
   readonly retry?: RetryOptions;
+  /**
+   * What is kept of an agent's history: `"all"`, or limits, as in `{ days: 30, events: 100_000 }`.
+   * Older journal events are trimmed when any limit is exceeded by a tenth, and none that is younger
+   * than a minute. State, SQL, schedules, queue and done inputs stay. Default: what the process that
+   * trims says (`agents retention --history`), else all.
+   */
+  readonly history?: HistoryOption;
   /**
    * Seconds that a turn may hold its process's thread without an `await` that waits for something.
    * A turn past it ends the process, whatever it does; its input runs again, and is dead after its

@@ -44,6 +44,10 @@ export class GuardedHandlers {
     }
   }
 
+  onBodyTooLarge(request: HttpRequest): void {
+    this.run("onBodyTooLarge", request, () => this.handlers.onBodyTooLarge?.(request));
+  }
+
   onRequest(exchange: Exchange): void {
     try {
       // Most return nothing: what they wait for is no promise of theirs.

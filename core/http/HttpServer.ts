@@ -114,7 +114,14 @@ export type UpgradeDecision =
 /** For the log: without the query and the headers, which may hold secrets. */
 export interface HandlerFailure {
   readonly during:
-    "limitBody" | "onRequest" | "onUpgrade" | "respond" | "open" | "onMessage" | "onClose";
+    | "limitBody"
+    | "onBodyTooLarge"
+    | "onRequest"
+    | "onUpgrade"
+    | "respond"
+    | "open"
+    | "onMessage"
+    | "onClose";
   readonly method: string;
   readonly path: string;
   readonly error: unknown;
@@ -123,6 +130,8 @@ export interface HandlerFailure {
 export interface HttpHandlers {
   /** Called when the head of a request is in; the largest body to accept for it, bytes. */
   readonly limitBody: (request: HttpRequest) => number;
+  /** The caller was answered 413 by rule 1. Default: nothing is done. */
+  readonly onBodyTooLarge?: (request: HttpRequest) => void;
   /** May answer later. A promise that it returns is watched (rule 7); work that it begins beside that is its own. */
   readonly onRequest: (exchange: Exchange) => void | Promise<void>;
   readonly onUpgrade: (request: HttpRequest, aborted: AbortSignal) => Promise<UpgradeDecision>;

@@ -3,10 +3,14 @@
  * gateway and this host (`DirectInput`). `Mailbox` runs both alike; each difference is a member
  * here.
  */
+import type { InputAnswer } from "../../schemas/Call.ts";
 import type { InboxEnvelope, InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { ResponseParts } from "../http/takeResponse.ts";
 import type { InputHandle } from "../inbox/Inbox.ts";
 import type { UnstoredInput } from "../turn/Turn.ts";
+
+/** How an input ended, as its answer says it (`InputAnswer`). */
+export type InputEnd = Pick<InputAnswer, "duplicateOf" | "seq" | "dead" | "reported">;
 
 export interface AgentInput extends InputHandle {
   /** Its bytes while it waits; undefined for an input that is held by number only. */
@@ -17,8 +21,7 @@ export interface AgentInput extends InputHandle {
   readonly encoded: Uint8Array | undefined;
   /** Throws `CorruptFrame` or `UnknownVersion`. */
   read(data: Uint8Array): InboxEnvelope;
-  /** `duplicateOf`: the sequence at which the input was done the first time. */
-  answer(reply: InboxHead["reply"], response: ResponseParts, duplicateOf?: number): void;
+  answer(reply: InboxHead["reply"], response: ResponseParts, end?: InputEnd): void;
   /** The input does not run here: it comes again from where it lies, or its gateway stores it. */
   leave(): void;
 }

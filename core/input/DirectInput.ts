@@ -18,7 +18,7 @@ import type { CallReply } from "../../schemas/Call.ts";
 import { encodeEnvelope, type InboxEnvelope, type InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { ResponseParts } from "../http/takeResponse.ts";
 import type { UnstoredInput } from "../turn/Turn.ts";
-import type { AgentInput } from "./AgentInput.ts";
+import type { AgentInput, InputEnd } from "./AgentInput.ts";
 
 export interface DirectEnd {
   readonly reply: Extract<CallReply, { readonly kind: "done" | "stored" | "notHere" }>;
@@ -67,10 +67,9 @@ export class DirectInput implements AgentInput, UnstoredInput {
   answer(
     _reply: InboxHead["reply"],
     { status, headers, body }: ResponseParts,
-    duplicateOf?: number,
+    end?: InputEnd,
   ): void {
-    const duplicate = duplicateOf === undefined ? {} : { duplicateOf };
-    this.end({ reply: { kind: "done", status, headers, ...duplicate }, body });
+    this.end({ reply: { kind: "done", status, headers, ...end }, body });
   }
 
   /** `answer` does that. A copy in the inbox is found done when it is delivered, and acked then. */
@@ -84,3 +83,17 @@ export class DirectInput implements AgentInput, UnstoredInput {
     this.nak();
   }
 }
+
+/** Share of a gateway's wait. The rest is for answers on their way, and for clocks that differ. */
+const REPORTS_WITHIN = 0.5;
+
+/**
+ * Whether the gateway that waits for an input's answer reports it (request log, delivery log). It
+ * does for what it answers in time. The end of a stored input, and one that comes late, is the
+ * host's to report.
+ */
+export const isReportedByGateway = (
+  { direct }: AgentInput,
+  { reply, time }: InboxHead,
+  nowMs: number,
+): boolean => direct !== undefined && nowMs - time < (reply?.ms ?? 0) * REPORTS_WITHIN;

@@ -19,6 +19,7 @@
  * The host's inbox consumer and gateways' calls feed it; it feeds `ActiveAgent.run` and the
  * answers.
  */
+import type { Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import type { InboxEnvelope, InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { ResponseParts } from "../http/takeResponse.ts";
@@ -30,7 +31,7 @@ import type { RetryOptions } from "../retry/RetryOptions.ts";
 import type { Suspects } from "./Suspects.ts";
 import { deadKeys, isDead } from "./deadInputs.ts";
 import type { AgentInput } from "./AgentInput.ts";
-import type { DirectEnd, DirectInput } from "./DirectInput.ts";
+import { isReportedByGateway, type DirectEnd, type DirectInput } from "./DirectInput.ts";
 import { INTERNAL_ERROR, REFUSED, REPEATED } from "./fixedAnswers.ts";
 import { InputDoubts } from "./InputDoubts.ts";
 import { backoffMs, retryOf } from "../retry/retryPolicy.ts";
@@ -233,7 +234,7 @@ export class Mailbox {
     if (doneAt !== undefined) {
       input.ack();
       this.host.onDuplicate();
-      input.answer(head.reply, REPEATED, doneAt);
+      input.answer(head.reply, REPEATED, { duplicateOf: doneAt });
       return;
     }
     const restMs = (this.resting.get(head.key) ?? 0) - this.agent.time.monotonicMs();
@@ -270,7 +271,11 @@ export class Mailbox {
     const answered = (): void => input.answer(head.reply, REFUSED);
     if (input.direct === undefined)
       return void this.deadLetter(input, reason).then(answered, () => input.nak(REREAD_MS));
-    this.agent.log.warn("a webhook is refused", { key: head.key, reason });
+    this.agent.log.warn("a webhook is refused", {
+      key: head.key,
+      delivery: head.delivery,
+      reason,
+    });
     answered();
   }
 
@@ -329,7 +334,9 @@ export class Mailbox {
       return this.finish(input, turn, envelope, { error: failure ?? "it failed" });
     turn.outcome = { done: [], dead: false, error: failure };
     const delayMs = backoffMs(retry, attempt, agent.time.random());
-    await this.commitEnd(turn);
+    const seq = await this.commitEnd(turn);
+    const { maxAttempts: attempts } = retry;
+    agent.report(turn, { status: "failed", seq, error: failure, attempts, nextInMs: delayMs });
     if (input.direct !== undefined) this.resting.set(head.key, agent.time.monotonicMs() + delayMs);
     input.nak(delayMs);
   }
@@ -348,9 +355,15 @@ export class Mailbox {
       dead,
       error: end.error,
     };
-    await this.commitEnd(turn);
+    const seq = await this.commitEnd(turn);
     input.ack();
-    input.answer(head.reply, end.response ?? INTERNAL_ERROR);
+    const { error, response = INTERNAL_ERROR } = end;
+    if (!dead && isReportedByGateway(input, head, this.agent.time.nowMs()))
+      return input.answer(head.reply, response, { seq });
+    const status = dead ? "dead" : "done";
+    const { maxAttempts: attempts } = retryOf(this.agent);
+    this.agent.report(turn, { status, seq, http: response.status, error, attempts });
+    input.answer(head.reply, response, { seq, reported: true, ...(dead && { dead }) });
   }
 
   /** The agent is destroyed. The input that did it is done; any other goes to the fresh agent. */
@@ -361,13 +374,14 @@ export class Mailbox {
   }
 
   /**
-   * Ends the turn and waits for its event. Never resolves for an agent that is discarded meanwhile.
+   * Ends the turn and waits for its event, whose sequence it resolves to. Never resolves for an
+   * agent that is discarded meanwhile.
    */
-  private commitEnd(turn: Turn): Promise<void> {
+  private commitEnd(turn: Turn): Promise<Sequence> {
     return new Promise((resolve, reject) => {
       if (this.agent.discarded) return reject(new Error("discarded"));
       this.agent.committer.end(turn);
-      this.agent.committer.afterCommit(() => resolve());
+      this.agent.committer.afterCommit(resolve);
     });
   }
 

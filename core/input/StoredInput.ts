@@ -7,7 +7,7 @@ import type { InputAnswer } from "../../schemas/Call.ts";
 import { decodeEnvelope, type InboxEnvelope, type InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { ResponseParts } from "../http/takeResponse.ts";
 import type { InputHandle } from "../inbox/Inbox.ts";
-import type { AgentInput } from "./AgentInput.ts";
+import type { AgentInput, InputEnd } from "./AgentInput.ts";
 
 export interface AnswerOutlet {
   readonly answer: (subject: string, answer: InputAnswer, body: Uint8Array | string) => void;
@@ -37,11 +37,10 @@ export class StoredInput implements AgentInput {
   }
 
   /** Nothing when nobody waits for it. */
-  answer(reply: InboxHead["reply"], response: ResponseParts, duplicateOf?: number): void {
+  answer(reply: InboxHead["reply"], response: ResponseParts, end?: InputEnd): void {
     if (reply === undefined) return;
     const { status, headers, body } = response;
-    const duplicate = duplicateOf === undefined ? {} : { duplicateOf };
-    this.outlet.answer(reply.subject, { id: reply.id, status, headers, ...duplicate }, body);
+    this.outlet.answer(reply.subject, { id: reply.id, status, headers, ...end }, body);
   }
 
   ack(): void {

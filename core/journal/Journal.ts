@@ -3,7 +3,8 @@
  *
  * 1. `append` stores an event iff the agent's last sequence equals `expectedSeq`; so of two hosts
  *    that both believe they own an agent at most one goes on (the journal is the fence).
- * 2. An event is stored whole or not at all, and is never changed.
+ * 2. An event is stored whole or not at all, and is never changed. `trim` removes the oldest ones;
+ *    the last one, which rule 1 compares with, always stays.
  * 3. `read` gives events in sequence order, without a gap, as they were appended.
  * 4. An ambiguous append (its ack was lost) is resolved by the adapter: it reads the last event
  *    back and compares. It never appends blindly a second time.
@@ -12,7 +13,7 @@
  * Adapters: `services/nats/NatsJournal`, `services/memory/MemoryJournal`; one conformance suite.
  */
 import * as Context from "effect/Context";
-import type { AgentId, Sequence } from "../../schemas/Address.ts";
+import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
 
 export interface StoredEvent {
   readonly seq: Sequence;
@@ -59,11 +60,25 @@ export interface JournalShape {
    */
   readonly last: (id: AgentId) => Promise<StoredEvent | undefined>;
   /**
+   * The oldest event that there is, or undefined for an agent that has none. Rejects as `last`.
+   */
+  readonly first: (id: AgentId) => Promise<StoredEvent | undefined>;
+  /**
+   * Removes the events before `keepFromSeq`, which is the sequence of one of them. Resolves to the
+   * number of removed events. Rejects with `BrokerUnavailable`, after which it can be repeated, and
+   * with `RangeError` for a sequence after the last event.
+   */
+  readonly trim: (id: AgentId, keepFromSeq: Sequence) => Promise<number>;
+  /**
    * Agents that have a journal, of one class or all, in no particular order. Streams; never loads
    * all.
    */
   readonly list: (className?: string) => AsyncIterable<JournalEntry>;
 }
+
+/** The error of a `trim` that would leave no event. */
+export const pastTheEnd = (id: AgentId, keepFromSeq: Sequence): RangeError =>
+  new RangeError(`trim of ${addressKey(id)}: ${keepFromSeq} is after its last event, which stays`);
 
 export class Journal extends Context.Service<Journal, JournalShape>()(
   "agents/core/journal/Journal",

@@ -33,6 +33,8 @@ export function causeOfEnvelope(
     ...(head.url === undefined ? {} : { url: REDACTION.url(head.url) }),
     ...(head.headers === undefined ? {} : { headers: REDACTION.record(head.headers) }),
     ...(head.entity === undefined ? {} : { entity: head.entity }),
+    ...(head.delivery === undefined ? {} : { delivery: head.delivery }),
+    ...(head.traceparent === undefined ? {} : { traceparent: head.traceparent }),
     ...bodyOf(body),
   };
 }

@@ -167,6 +167,8 @@ const shortCause = (cause: Cause): Cause => ({
   ...(cause.id === undefined ? {} : { id: cause.id }),
   ...(cause.seq === undefined ? {} : { seq: cause.seq }),
   ...(cause.attempt === undefined ? {} : { attempt: cause.attempt }),
+  ...(cause.delivery === undefined ? {} : { delivery: cause.delivery }),
+  ...(cause.traceparent === undefined ? {} : { traceparent: cause.traceparent }),
 });
 
 /** Its input will not run again by itself: it is done or dead. */

@@ -8,11 +8,17 @@
  *    parts, or was tried again, has no state of its own; and of a request, a call or a frame that
  *    shares the commit the journal keeps no body.
  */
+import type { AgentImage } from "./AgentImage.ts";
 import type { JournalShape } from "./Journal.ts";
 import type { PastEvent } from "./Rerun.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
-import { decodeEvent, type Cause, type JournalHead } from "../../schemas/JournalEvent.ts";
+import {
+  decodeEvent,
+  encodeEvent,
+  type Cause,
+  type JournalHead,
+} from "../../schemas/JournalEvent.ts";
 import { rebuildAgent, replayEvent, type RebuildSources } from "./rebuildAgent.ts";
 
 export interface Moment {
@@ -52,7 +58,7 @@ export async function* pastWebhooks(
     image: database.image(),
   });
   try {
-    let event = await eventAt(journal, id, image.seq);
+    let event = await eventAt(journal, image);
     const range = { fromSeq: (image.seq + 1) as Sequence, toSeq: seqs.at(-1) as Sequence };
     for await (const { seq, data } of journal.read(id, range)) {
       const stored = decodeEvent(data);
@@ -80,13 +86,14 @@ export async function* pastWebhooks(
  */
 async function eventAt(
   journal: JournalShape,
-  id: AgentId,
-  seq: Sequence,
+  { id, seq, epoch, timeMs }: AgentImage,
 ): Promise<Uint8Array | undefined> {
   if (seq === 0) return undefined;
   for await (const { data } of journal.read(id, { fromSeq: seq, toSeq: seq }))
     return decodeEvent(data).head.kind === "destroyed" ? undefined : data;
-  return undefined;
+  // It was trimmed. What it made is in the snapshot, so one that changes nothing takes its place.
+  const agent = [id.class, id.name] as const;
+  return encodeEvent({ id: `base-${seq}`, agent, kind: "claimed", host: "", epoch, time: timeMs, turns: [] }); // prettier-ignore
 }
 
 /** Rule 2. */

@@ -1,15 +1,13 @@
 /**
  * Rebuilds an agent from what is stored: local cache, else the newest readable snapshot, else
  * nothing, and then the journal's tail (I2: all three give the same bytes). First phase of an
- * agent's life in memory; next: `ActiveAgent`. Also what `agents state --at` and `agents sql --at`
- * use.
+ * agent's life in memory; next: `ActiveAgent`. Also what `state --at` and `sql --at` use.
  *
- * A snapshot that can't be read, another agent's or past the point asked for is passed over for the
- * one before it, down to full replay. A damaged *event* stops the rebuild with `CorruptFrame`: the
- * agent is quarantined, never silently cut short (I12).
- *
- * How far the journal goes is asked once, of its leader, and first: agents that wake for the first
- * time have none, and of many the last event is all that is missing.
+ * A snapshot that can't be read or is past the point asked for is passed over, down to full replay.
+ * A damaged *event* stops the rebuild with `CorruptFrame`: the agent is quarantined (I12). A journal
+ * that was trimmed shows by its first event, which names the one before it: whatever image is older
+ * than that, a local cache of long ago too, gives way to the agent's base. How far the journal goes
+ * is asked once, of its leader, and first: of many agents the last event is all that is missing.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
@@ -24,6 +22,9 @@ import type { JournalShape, StoredEvent } from "./Journal.ts";
 import type { SnapshotsShape } from "./Snapshots.ts";
 import { AgentImage } from "./AgentImage.ts";
 import { applyEvent } from "./applyEvent.ts";
+import { baseFor } from "./baseFor.ts";
+import { trimmedBefore } from "./Beginnings.ts";
+import { HistoryTrimmed } from "./HistoryTrimmed.ts";
 
 export interface RebuildSources {
   readonly journal: JournalShape;
@@ -58,7 +59,10 @@ export interface Rebuilt {
   readonly unproven: boolean;
 }
 
-/** Rejects with `BrokerUnavailable` or `CorruptFrame`. The caller closes `database`. */
+/**
+ * Rejects with `BrokerUnavailable`, `CorruptFrame`, or `HistoryTrimmed` where `atSeq` or `atTimeMs`
+ * is before the journal's beginning. The caller closes `database`.
+ */
 export async function rebuildAgent(id: AgentId, sources: RebuildSources): Promise<Rebuilt> {
   const whole = sources.atSeq === undefined && sources.atTimeMs === undefined;
   const opened = sources.databases.open(id);
@@ -77,7 +81,13 @@ export async function rebuildAgent(id: AgentId, sources: RebuildSources): Promis
       image = isNew ? new AgentImage(id) : await restoreSnapshot(id, database, sources);
     }
     const isWhole = unproven || (whole && (last?.seq ?? 0) <= image.seq);
-    const replayed = isWhole ? NOTHING : await replayTail(image, database, { ...sources, last });
+    let replayed: Rebuilt["replayed"] | Gap = NOTHING;
+    if (!isWhole) replayed = await replayTail(image, database, { ...sources, last });
+    if ("after" in replayed) {
+      image = await restoreBase(id, database, sources, replayed);
+      replayed = await replayTail(image, database, { ...sources, last: undefined });
+      if ("after" in replayed) throw missing(image, replayed);
+    }
     image.eventsSince += replayed.events;
     image.bytesSince += replayed.bytes;
     return {
@@ -144,12 +154,47 @@ async function restoreSnapshot(
 
 const NOTHING = { events: 0, bytes: 0 };
 
-/** `last`: where the end is not asked for, the journal's. */
+/** An event names one before it that is neither in the image nor in the journal. */
+type Gap = Pick<HistoryTrimmed, "seq" | "after" | "timeMs">;
+
+const missing = (image: AgentImage, { seq, after }: Gap): CorruptFrame =>
+  new CorruptFrame({
+    message: `event ${seq} follows event ${after}, which is missing: the one before it here is ${image.seq}`,
+  });
+
+/**
+ * The image of what was trimmed from the journal: the base at the event that `gap` names. When the
+ * last trim was stored and not carried out, there are only bases of later events.
+ */
+async function restoreBase(
+  id: AgentId,
+  database: AgentDatabase,
+  { snapshots, atSeq = Infinity, atTimeMs = Infinity }: RebuildSources,
+  gap: Gap,
+): Promise<AgentImage> {
+  const stored = await snapshots?.bases(id);
+  if (stored === undefined) throw missing(new AgentImage(id), gap);
+  const base = baseFor(id, stored, gap.after);
+  if (base === undefined)
+    throw new CorruptFrame({
+      message: `event ${gap.seq} follows event ${gap.after}, which was trimmed, and no base of it can be read`,
+    });
+  const { head, image } = base;
+  if (head.seq > atSeq || head.time > atTimeMs)
+    throw new HistoryTrimmed({ id, seq: gap.seq, after: gap.after, timeMs: gap.timeMs });
+  database.restore(image);
+  return AgentImage.fromSnapshot(id, head);
+}
+
+/**
+ * `last`: where the end is not asked for, the journal's. Returns the gap that it met, after which
+ * image and database are of no use.
+ */
 async function replayTail(
   image: AgentImage,
   database: AgentDatabase,
   { journal, atSeq, atTimeMs, last }: RebuildSources & { readonly last: StoredEvent | undefined },
-): Promise<Rebuilt["replayed"]> {
+): Promise<Rebuilt["replayed"] | Gap> {
   if (last !== undefined && isNext(image, last)) {
     replayEvent(image, database, last.seq, decodeEvent(last.data));
     return { events: 1, bytes: last.data.length };
@@ -163,12 +208,15 @@ async function replayTail(
   };
   for await (const stored of journal.read(image.id, range)) {
     const event = decodeEvent(stored.data);
-    if (atTimeMs !== undefined && event.head.time > atTimeMs) break;
+    const { after, time } = event.head;
+    if (after !== undefined && after > image.seq) return { seq: stored.seq, after, timeMs: time };
+    if (atTimeMs !== undefined && time > atTimeMs) break;
     replayEvent(image, database, stored.seq, event);
     events++;
     bytes += stored.data.length;
   }
-  return { events, bytes };
+  if (image.seq > 0) return { events, bytes };
+  return (await trimmedBefore(image.id, journal)) ?? NOTHING;
 }
 
 /**

@@ -17,6 +17,7 @@ import { LocalImageCorrupt } from "../database/Databases.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import { backoffMs, type ResolvedRetry } from "../retry/retryPolicy.ts";
 import { Turn } from "../turn/Turn.ts";
+import type { TurnEnd } from "../turn/TurnEnd.ts";
 
 /** The agent that a job runs on. */
 export interface JobAgent extends AgentTurns {
@@ -95,15 +96,16 @@ export async function runJob(agent: JobAgent, job: Job): Promise<void> {
       if (attempt >= job.retry.maxAttempts || job.mayRetry?.(error) === false)
         return await fail(agent, job, turn, error, attempt);
       turn.outcome = { done: [], dead: false, error: describe(error) };
-      await end(agent, turn);
+      const nextInMs = backoffMs(job.retry, attempt, agent.time.random());
+      await end(agent, turn, "failed", { attempts: job.retry.maxAttempts, nextInMs });
       cleared?.();
-      await agent.sleep(backoffMs(job.retry, attempt, agent.time.random()));
+      await agent.sleep(nextInMs);
       continue;
     } finally {
       cleared?.();
     }
     turn.outcome = { done: [job.key], dead: false, error: undefined };
-    return end(agent, turn);
+    return end(agent, turn, "done");
   }
 }
 
@@ -121,7 +123,7 @@ async function fail(
   await agent.unlessDiscarded();
   await agent.run(turn, job.settle);
   turn.outcome = { done: [job.key], dead: true, error: describe(error) };
-  await end(agent, turn);
+  await end(agent, turn, "dead", { attempts: job.retry.maxAttempts });
 }
 
 /** Rule 4: cancelled between two attempts, or before the first. */
@@ -131,10 +133,19 @@ async function forget(agent: JobAgent, job: Job, turn: Turn): Promise<void> {
   await end(agent, turn);
 }
 
-async function end(agent: JobAgent, turn: Turn): Promise<void> {
+/** `status` absent: the job is gone, and nobody is told. */
+async function end(
+  agent: JobAgent,
+  turn: Turn,
+  status?: TurnEnd["status"],
+  retry?: Pick<TurnEnd, "attempts" | "nextInMs">,
+): Promise<void> {
   await agent.unlessDiscarded();
   agent.committer.end(turn);
   await agent.committer.stored();
+  if (status === undefined) return;
+  const { error } = turn.outcome!;
+  agent.report(turn, { status, seq: agent.image.seq, error, ...retry });
 }
 
 const causeOf = (job: Job, attempt: number, time: number): Cause => ({

@@ -47,6 +47,7 @@ import type { SignalLane } from "../workflow/SignalLane.ts";
 import { Suspects } from "../input/Suspects.ts";
 import type { CommitTriggers } from "../turn/CommitTriggers.ts";
 import { Turn } from "../turn/Turn.ts";
+import type { TurnEnd } from "../turn/TurnEnd.ts";
 import { SparseSet } from "../collections/sparse.ts";
 
 export class ActiveAgent implements AgentRuntime, AgentTurns {
@@ -266,18 +267,20 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     emitEvent(this, (agent ?? this.parts).observability, type, payload);
   }
 
+  report(turn: Turn, end: TurnEnd): void {
+    this.parts.onTurnEnd(turn, end);
+  }
+
   get state(): unknown {
     return this.#state.value;
   }
   get hasState(): boolean {
     return this.#state.isSet;
   }
-
   writeState(next: unknown, options: StateWrite): void {
     this.#assertLive();
     this.#state.write(next, options);
   }
-
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>, isLimited = false): SqlResult {
     this.#assertLive();
     return this.#sql.query(sql, params, isLimited);
@@ -286,7 +289,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     this.#assertLive();
     return this.#sql.transaction(f);
   }
-
   connections(): Iterable<Connection> {
     return this.sockets.values();
   }
@@ -319,11 +321,9 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     const turn = this.turn();
     this.committer.afterCommit(() => this.runDeferred(turn, f));
   }
-
   flush(): Promise<void> {
     return this.keeping.flush(this.turn());
   }
-
   waitUntil(promise: Promise<unknown>): void {
     this.busy++;
     promise
@@ -332,7 +332,6 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
       )
       .finally(() => this.busy--);
   }
-
   keepAlive(): () => void {
     const hold = Symbol("keepAlive");
     this.kept.add(hold);

@@ -15,6 +15,7 @@ import type { AgentImage } from "../journal/AgentImage.ts";
 import type { Committer } from "../turn/Committer.ts";
 import type { SchedulerPorts } from "../schedule/Scheduler.ts";
 import type { Turn } from "../turn/Turn.ts";
+import type { TurnEnd } from "../turn/TurnEnd.ts";
 import type { Unbegun } from "../input/Unbegun.ts";
 import type { WriteLimits } from "../turn/WriteLimits.ts";
 
@@ -44,6 +45,8 @@ export interface ActiveAgentParts<Self> {
   readonly makeCommitter: (agent: Self) => Committer;
   /** Made when it first writes. */
   readonly limits: WriteLimits;
+  /** As `AgentTurns.report`. */
+  readonly onTurnEnd: (turn: Turn, end: TurnEnd) => void;
   /** The agent must leave memory without committing (`ctx.abort`, a broken invariant). */
   readonly onAbort: (reason: string) => void;
   /**

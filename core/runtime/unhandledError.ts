@@ -28,11 +28,12 @@ export function unhandledError(
   // The code went on after its agent had left this process. The next owner runs the turn again.
   if (error instanceof AgentDiscarded || error instanceof AgentDestroyed) return;
   if (!quiet) {
-    const { kind, id: key, attempt } = turn.cause;
+    const { kind, id: key, attempt, delivery } = turn.cause;
     agent.log.error("an error was not handled", {
       turn: kind,
       ...(key !== undefined && { key }),
       ...(attempt !== undefined && { attempt }),
+      ...(delivery !== undefined && { delivery }),
       failsItsTurn: turn.running,
       error: error instanceof Error ? (error.stack ?? error.message) : String(error),
     });

@@ -5,7 +5,14 @@
  */
 import * as Context from "effect/Context";
 
-export type LogFields = Readonly<Record<string, unknown>>;
+/** Key of the whole line as people read it: a log in text prints it alone, and JSON leaves it out. */
+export const TEXT: unique symbol = Symbol("text");
+
+export interface LogFields {
+  readonly [field: string]: unknown;
+  /** Called only where the line is written. */
+  readonly [TEXT]?: () => string;
+}
 
 export interface LogShape {
   readonly debug: (message: string, fields?: LogFields) => void;

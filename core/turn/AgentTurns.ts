@@ -11,6 +11,7 @@ import type { AgentImage } from "../journal/AgentImage.ts";
 import type { AgentWork } from "./AgentWork.ts";
 import type { Committer } from "./Committer.ts";
 import type { Turn } from "./Turn.ts";
+import type { TurnEnd } from "./TurnEnd.ts";
 
 export interface AgentTurns extends Pick<
   AgentWork,
@@ -39,4 +40,6 @@ export interface AgentTurns extends Pick<
   sleep(ms: number): Promise<void>;
   /** The running turn wrote, other than by the agent's own SQL: the next commit takes it. */
   touch(): void;
+  /** Says how a run of a durable input or a job ended, once that is stored. */
+  report(turn: Turn, end: TurnEnd): void;
 }

@@ -23,6 +23,7 @@ import { addMail } from "./commands/mail.ts";
 import { addProvision } from "./commands/provision.ts";
 import { addRerun } from "./commands/rerun.ts";
 import { addRestore } from "./commands/restore.ts";
+import { addRetention } from "./commands/retention.ts";
 import { addSchedules } from "./commands/schedules.ts";
 import { addSql } from "./commands/sql.ts";
 import { addState } from "./commands/state.ts";
@@ -36,7 +37,7 @@ type AddCommand = (program: Command, context: CommandContext) => void;
 /** In the order of the help: first the groups, then each group's commands. */
 const GROUPS: ReadonlyArray<readonly [heading: string, commands: ReadonlyArray<AddCommand>]> = [
   ["Starting:", [addInit]],
-  ["Serving:", [addDev, addGateway, addHost, addMail, addProvision]],
+  ["Serving:", [addDev, addGateway, addHost, addMail, addRetention, addProvision]],
   [
     "Looking:",
     [addList, addHistory, addState, addRerun, addSql, addSchedules, addTail, addConsole],

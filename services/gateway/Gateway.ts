@@ -9,7 +9,12 @@
  */
 import * as Effect from "effect/Effect";
 import type * as Scope from "effect/Scope";
-import type { Exchange, HttpHandlers, HttpRequest } from "../../core/http/HttpServer.ts";
+import type {
+  Exchange,
+  HttpHandlers,
+  HttpRequest,
+  HttpResponse,
+} from "../../core/http/HttpServer.ts";
 import { pathOf } from "../../core/http/requestHead.ts";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
 import { LeaseView, shardOfKey } from "../../core/lease/LeaseView.ts";
@@ -20,14 +25,19 @@ import type { GatewayServices } from "./GatewayServices.ts";
 import { listen } from "./listen.ts";
 import { addressOf, RateLimit, tooMany } from "./RateLimit.ts";
 import { plain, toRequest, urlOf } from "./requests.ts";
+import { RequestLines } from "./RequestLines.ts";
 import { answerRequest } from "./routeRequest.ts";
 import { serveCensus, SocketTable } from "./SocketTable.ts";
 import { decideUpgrade } from "./upgrade.ts";
 import { WebhookEndpoint } from "./WebhookEndpoint.ts";
 
+const OVER_RATE = "its address is over its rate";
+const OTHER_HOST = "it is for another host";
+
 export class Gateway {
   private readonly services: GatewayServices;
   private readonly webhooks: WebhookEndpoint;
+  private readonly lines: RequestLines;
   readonly sockets: SocketTable;
   private readonly closers: Array<() => void> = [];
   private readonly watching = new AbortController();
@@ -46,6 +56,7 @@ export class Gateway {
     this.services = services;
     this.sockets = new SocketTable(services);
     this.webhooks = new WebhookEndpoint(services);
+    this.lines = new RequestLines(services.requests, services.time);
     const { config, time, leases, log } = services;
     this.ownLease = new OwnLease({
       leases,
@@ -107,15 +118,20 @@ export class Gateway {
   readonly handlers: HttpHandlers = {
     limitBody: (request) =>
       this.routeOf(request)?.route.bodyBytesMax ?? this.services.config.bodyBytesMax,
+    onBodyTooLarge: (request) => {
+      const match = this.routeOf(request);
+      if (match !== undefined) return this.webhooks.onTooLarge(request, match);
+      this.lines.onAnswer(request, 413, "its body is too large");
+    },
     onRequest: (exchange) => {
       const wait = this.secondsToWait(exchange.request);
-      if (wait > 0) return exchange.respond(tooMany(wait));
+      if (wait > 0) return this.refuse(exchange, tooMany(wait), OVER_RATE);
       const match = this.routeOf(exchange.request);
       // A signature proves more than a host name, and a tunnel may deliver webhooks for its own
       // name.
       if (match === undefined || match.route.verifier.unsigned === true) {
         const refusal = this.services.access.refuseHost(exchange.request);
-        if (refusal !== undefined) return exchange.respond(refusal);
+        if (refusal !== undefined) return this.refuse(exchange, refusal, OTHER_HOST);
       }
       if (match === undefined) return this.answer(exchange);
       this.webhooks.handle(exchange, match);
@@ -125,7 +141,8 @@ export class Gateway {
       if (wait > 0) return { _tag: "Refuse", response: tooMany(wait) };
       const refusal = this.services.access.refuseHost(request);
       if (refusal !== undefined) return { _tag: "Refuse", response: refusal };
-      return decideUpgrade(this.services, this.sockets, request, aborted);
+      const decision = await decideUpgrade(this.services, this.sockets, request, aborted);
+      return this.lines.onUpgrade(request, decision);
     },
     onFailure: ({ error, ...where }) =>
       this.services.log.error("a request could not be handled", {
@@ -152,8 +169,14 @@ export class Gateway {
     return this.addressLimit?.take(addressOf(request, trustedProxies)) ?? 0;
   }
 
+  private refuse(exchange: Exchange, response: HttpResponse, why: string): void {
+    exchange.respond(response);
+    this.lines.onAnswer(exchange.request, response.status, why);
+  }
+
   private async answer(exchange: Exchange): Promise<void> {
     const { config } = this.services;
+    const answered = this.lines.begin(exchange.request);
     let request: Request;
     try {
       request = toRequest(
@@ -163,11 +186,12 @@ export class Gateway {
         () => exchange.aborted,
       );
     } catch {
-      return exchange.respond(plain(400, "Invalid request"));
+      return this.refuse(exchange, plain(400, "Invalid request"), "it is no valid request");
     }
     const response = await answerRequest(this.services, request);
     if (response.rest === undefined) exchange.respond(response);
     else exchange.stream(response, response.rest);
+    answered(response.status);
   }
 
   private changed(change: LeaseChange): void {

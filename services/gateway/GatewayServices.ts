@@ -4,14 +4,17 @@
  * `SocketTable`, `upgrade`) use it.
  */
 import * as Effect from "effect/Effect";
+import * as Option from "effect/Option";
 import type { FetchContext } from "../../core/namespace/routeAgentRequest.ts";
 import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
+import { DeliveryLog, type DeliveryLogShape } from "../../core/delivery/DeliveryLog.ts";
 import { Bus, type BusShape } from "../../core/bus/Bus.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
 import { Inbox, type InboxShape } from "../../core/inbox/Inbox.ts";
 import { Leases, type LeasesShape } from "../../core/lease/Leases.ts";
 import { Log, type LogShape } from "../../core/telemetry/Log.ts";
 import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
+import { RequestLog, type RequestLines } from "../../core/telemetry/RequestLog.ts";
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { RouteTable } from "../../core/webhook/RouteTable.ts";
 import { Access, type AccessConfig, type AccessModule } from "./Access.ts";
@@ -55,6 +58,8 @@ export interface GatewayConfig extends AccessConfig {
    * upgrade to finish.
    */
   readonly socketBufferBytesMax: number;
+  /** Which requests have a line in the log. Default `failed`. */
+  readonly requestLines?: RequestLines | undefined;
   /** Number of proxies in front of the gateway whose `X-Forwarded-For` is trusted. */
   readonly trustedProxies: number;
 }
@@ -103,6 +108,10 @@ export interface GatewayServices {
   readonly module: () => GatewayModule;
   readonly calls: CallClient;
   readonly metrics: Pick<AgentMetrics, "webhooks">;
+  /** Absent: no request has a line. */
+  readonly requests?: RequestLog;
+  /** Absent: deliveries are not recorded. */
+  readonly deliveries?: DeliveryLogShape;
   readonly inbox: InboxShape;
   readonly leases: LeasesShape;
   readonly blobs: BlobsShape;
@@ -117,7 +126,7 @@ export const gatewayServices = (
 ) =>
   Effect.gen(function* () {
     const time = yield* Time;
-    const { entityRate } = own.config;
+    const { entityRate, requestLines } = own.config;
     const log = yield* Log;
     const services: GatewayServices = {
       ...own,
@@ -127,6 +136,11 @@ export const gatewayServices = (
       leases: yield* Leases,
       blobs: yield* Blobs,
       bus: yield* Bus,
+      requests: new RequestLog(log, time, requestLines),
+      ...Option.match(yield* Effect.serviceOption(DeliveryLog), {
+        onNone: () => ({}),
+        onSome: (deliveries) => ({ deliveries }),
+      }),
       time,
       log,
     };

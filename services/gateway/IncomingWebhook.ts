@@ -1,24 +1,46 @@
 /**
  * One request to a webhook route, from its arrival to its answer: the route, the request as the
  * route's verifier reads it, and the way to answer. `WebhookEndpoint` creates it and passes it
- * through all its steps; `PendingWebhook` takes over the part after verification.
+ * through all its steps; `PendingWebhook` takes over the part after verification. Its answer is
+ * also what the metrics, the request line and the delivery's record are made of.
  */
-import type { Exchange, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
+import type { Exchange, HttpResponse } from "../../core/http/HttpServer.ts";
 import type { RouteMatch } from "../../core/webhook/RouteTable.ts";
 import type { PlainAnswer, WebhookRequest, WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
+import {
+  deliveryRecord,
+  reportDelivery,
+  type DeliveredInput,
+  type DeliveryEnd,
+} from "./deliveryRecord.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
+import { addressOf } from "./RateLimit.ts";
 import { headerRecord, urlOf } from "./requests.ts";
 
-type Services = Pick<GatewayServices, "config" | "metrics" | "module" | "time">;
+type Services = Pick<
+  GatewayServices,
+  "config" | "deliveries" | "metrics" | "module" | "requests" | "time"
+>;
+
+type IncomingExchange = Pick<Exchange, "request" | "body" | "respond">;
 
 export class IncomingWebhook {
   readonly route: WebhookRoute;
   readonly request: WebhookRequest;
+  /** Of the delivery: `newDeliveryId`. */
+  readonly id: string;
+  /** Set once an agent is found. */
+  input: DeliveredInput | undefined;
   private readonly services: Services;
-  private readonly exchange: Exchange;
+  private readonly exchange: IncomingExchange;
   private readonly startMs: number;
 
-  constructor(services: Services, exchange: Exchange, { route, params }: RouteMatch) {
+  constructor(
+    services: Services,
+    exchange: IncomingExchange,
+    { route, params }: RouteMatch,
+    newId: (timeMs: number) => string,
+  ) {
     const { config, module, time } = services;
     const http = exchange.request;
     this.services = services;
@@ -34,10 +56,14 @@ export class IncomingWebhook {
       nowMs: time.nowMs(),
       env: module().env,
     };
+    this.id = newId(this.request.nowMs);
   }
 
-  get remoteAddress(): HttpRequest["remoteAddress"] {
-    return this.exchange.request.remoteAddress;
+  /** The caller's, as the outermost trusted proxy saw it. */
+  private get address(): string {
+    const { trustedProxies } = this.services.config;
+    const { request } = this.exchange;
+    return trustedProxies === 0 ? request.remoteAddress : addressOf(request, trustedProxies);
   }
 
   /** The headers as they are stored: without credentials and forged internal headers. */
@@ -45,17 +71,20 @@ export class IncomingWebhook {
     return headerRecord(this.exchange.request, this.route.redaction);
   }
 
-  /** Sends the answer and records it in the metrics. Called once. */
-  respond(response: HttpResponse): void {
+  /** Sends the answer and reports the delivery. Called once. */
+  respond(response: HttpResponse, end: DeliveryEnd): void {
     const { metrics, time } = this.services;
-    const seconds = (time.monotonicMs() - this.startMs) / 1000;
-    metrics.webhooks(this.route.verifier.provider, response.status, seconds);
+    const ms = time.monotonicMs() - this.startMs;
+    metrics.webhooks(this.route.verifier.provider, response.status, ms / 1000);
+    const { address } = this; // unknown once the answer is sent
     this.exchange.respond(response);
+    const record = deliveryRecord(this, { http: response.status, ms, from: address, ...end });
+    reportDelivery(this.services, record, end);
   }
 
   /** `respond` for the answers of `core/webhook/answers`. */
-  answer(answer: PlainAnswer | undefined): void {
-    this.respond(toHttp(answer));
+  answer(answer: PlainAnswer | undefined, end: DeliveryEnd): void {
+    this.respond(toHttp(answer), end);
   }
 }
 

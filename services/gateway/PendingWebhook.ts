@@ -18,6 +18,7 @@ import type { TopLevelId } from "../../schemas/AgentPath.ts";
 import type { CallReply, InputAnswer } from "../../schemas/Call.ts";
 import { encodeEnvelope, type InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
+import type { DeliveryEnd } from "./deliveryRecord.ts";
 import { toHttp } from "./IncomingWebhook.ts";
 import { messageHeaders } from "./requests.ts";
 
@@ -41,7 +42,7 @@ export interface PendingWebhookOptions {
   /** Stores the input before any host receives it. */
   readonly storeFirst: boolean;
   /** Called once. */
-  readonly respond: (response: HttpResponse) => void;
+  readonly respond: (response: HttpResponse, end: DeliveryEnd) => void;
 }
 
 type Answer = Omit<InputAnswer, "id">;
@@ -64,7 +65,9 @@ export class PendingWebhook {
   constructor(options: PendingWebhookOptions) {
     this.options = options;
     this.cancelDeadline = options.timeouts.after(options.deadlineMs, () =>
-      this.respond(toHttp(this.stored ? ACCEPTED : UNAVAILABLE)),
+      this.stored
+        ? this.respond(toHttp(ACCEPTED), STORED)
+        : this.respond(toHttp(UNAVAILABLE), notStored("its deadline passed before it was stored")),
     );
   }
 
@@ -117,13 +120,14 @@ export class PendingWebhook {
     const result = await services.inbox.publish(id, data, { signal });
     if (result._tag !== "Stored") return this.onStoreFailed(result.message);
     this.stored = true;
-    if (!byAgent) this.respond(toHttp(ACCEPTED));
+    if (!byAgent) this.respond(toHttp(ACCEPTED), STORED);
   }
 
   private onStoreFailed(why: string): void {
-    const { services, id } = this.options;
-    services.log.error("a webhook could not be stored", { ...id, why });
-    this.respond(toHttp(UNAVAILABLE));
+    const { services, id, envelope } = this.options;
+    const { delivery } = envelope.head;
+    services.log.error("a webhook could not be stored", { ...id, delivery, why });
+    this.respond(toHttp(UNAVAILABLE), notStored("it could not be stored"));
   }
 
   /**
@@ -132,11 +136,10 @@ export class PendingWebhook {
    */
   private answer(answer: Answer, body: Body): void {
     const { services, id } = this.options;
-    const { status, duplicateOf, blob } = answer;
+    const { blob } = answer;
     const { blobs, log } = services;
-    const send = (whole: Body): void => this.respond(sendable(answer, whole, log, id));
-    if (duplicateOf !== undefined)
-      log.info(`a webhook was repeated; first applied at seq ${duplicateOf}`, { status });
+    const send = (whole: Body): void =>
+      this.respond(sendable(answer, whole, log, id), endOf(answer));
     if (blob === undefined) return send(body);
     blobs.get(blob).then(
       (whole) => {
@@ -148,13 +151,21 @@ export class PendingWebhook {
     );
   }
 
-  private respond(response: HttpResponse): void {
+  private respond(response: HttpResponse, end: DeliveryEnd): void {
     if (this.responded) return;
     this.responded = true;
     this.cancelDeadline();
     this.cancelPatience?.();
-    this.options.respond(response);
+    this.options.respond(response, end);
   }
+}
+
+const STORED: DeliveryEnd = { status: "stored" };
+const notStored = (why: string): DeliveryEnd => ({ status: "unavailable", why });
+
+function endOf({ seq, duplicateOf, dead, reported }: Answer): DeliveryEnd {
+  if (duplicateOf !== undefined) return { status: "duplicate", duplicateOf };
+  return { status: dead === true ? "dead" : "answered", seq, reported };
 }
 
 const BAD_GATEWAY = textResponse(502, "Bad Gateway");

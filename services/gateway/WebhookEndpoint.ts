@@ -13,7 +13,7 @@
  *    deadline.
  */
 import { NumberedTable, numberOf, numberText } from "../../core/collections/NumberedTable.ts";
-import type { Exchange } from "../../core/http/HttpServer.ts";
+import type { Exchange, HttpRequest } from "../../core/http/HttpServer.ts";
 import { TimeoutQueue } from "../../core/time/TimeoutQueue.ts";
 import {
   answerOfVerdict,
@@ -25,7 +25,9 @@ import type { RouteMatch } from "../../core/webhook/RouteTable.ts";
 import { allowsMethod, type BatchItem, type Verdict } from "../../core/webhook/WebhookRoute.ts";
 import { addressKey } from "../../schemas/Address.ts";
 import { decodeMessage, type InputAnswer } from "../../schemas/Call.ts";
+import { newDeliveryId } from "../../schemas/DeliveryRecord.ts";
 import { DeadlineSignals } from "./DeadlineSignals.ts";
+import type { DeliveryEnd } from "./deliveryRecord.ts";
 import type { GatewayServices } from "./GatewayServices.ts";
 import { IncomingWebhook } from "./IncomingWebhook.ts";
 import { listen } from "./listen.ts";
@@ -53,6 +55,7 @@ export class WebhookEndpoint {
    * answer to one of theirs is never taken for an answer to one of ours.
    */
   private readonly replyIdPrefix: string;
+  private readonly newDelivery: (timeMs: number) => string;
   /** Events of batches that are being stored. */
   private batchItems = 0;
 
@@ -62,6 +65,7 @@ export class WebhookEndpoint {
     this.timeouts = new TimeoutQueue(time, DEADLINE_SLACK_MS);
     this.signals = new DeadlineSignals(time, this.timeouts);
     this.replyIdPrefix = `${time.id()}-`;
+    this.newDelivery = deliveryIds(time.id());
     this.replySubject = config.subjects.gateway(config.gatewayId, "reply");
     this.unsubscribe = listen(services, this.replySubject, ({ data }) => this.onReply(data));
   }
@@ -74,8 +78,18 @@ export class WebhookEndpoint {
 
   /** Answers the exchange, now or later. Never throws. */
   handle(exchange: Exchange, match: RouteMatch): void {
-    const webhook = new IncomingWebhook(this.services, exchange, match);
+    const webhook = new IncomingWebhook(this.services, exchange, match, this.newDelivery);
     this.guard(webhook, () => this.receive(webhook));
+  }
+
+  /** The server has answered 413: the body was not read. */
+  onTooLarge(request: HttpRequest, match: RouteMatch): void {
+    const unread = { request, body: NO_BODY, respond: () => undefined } as const;
+    const webhook = new IncomingWebhook(this.services, unread, match, this.newDelivery);
+    webhook.answer(
+      BODY_TOO_LARGE,
+      refused(`its body has more than ${match.route.bodyBytesMax} bytes`),
+    );
   }
 
   /** Runs a step and answers 500 if it throws. */
@@ -85,15 +99,19 @@ export class WebhookEndpoint {
     } catch (error) {
       this.services.log.error("a webhook could not be handled", {
         route: webhook.route.path,
+        delivery: webhook.id,
         error: error instanceof Error ? error.stack : String(error),
       });
-      webhook.respond(plain(500, "Internal Server Error"));
+      webhook.respond(plain(500, "Internal Server Error"), {
+        status: "unavailable",
+        why: "it could not be handled",
+      });
     }
   }
 
   private receive(webhook: IncomingWebhook): void {
     const { route, request } = webhook;
-    if (!allowsMethod(route, request.method)) return webhook.answer(methodNotAllowed(route));
+    if (!allowsMethod(route, request.method)) return this.refuseMethod(webhook);
     const prepared = route.verifier.prepare?.(request);
     if (prepared === undefined) return this.verify(webhook);
     let waiting = true;
@@ -111,19 +129,22 @@ export class WebhookEndpoint {
   private verify(webhook: IncomingWebhook): void {
     const { route, request } = webhook;
     const verdict = route.verifier.verify(request);
-    if (verdict._tag !== "Verified") {
-      this.logRefusal(webhook, verdict);
-      return webhook.answer(answerOfVerdict(verdict));
-    }
-    if (request.method !== "POST") return webhook.answer(methodNotAllowed(route));
+    if (verdict._tag !== "Verified")
+      return webhook.answer(answerOfVerdict(verdict), endOfVerdict(verdict));
+    if (request.method !== "POST") return this.refuseMethod(webhook);
     if (verdict.items !== undefined)
       return void this.storeEvents(webhook, verdict.items, verdict.replayId);
     const found = agentOf(route, request);
-    if (found._tag === "Refused") return webhook.answer(found.answer);
+    if (found._tag === "Refused") return webhook.answer(found.answer, refused(found.answer.body));
     const wait = this.services.entityLimit?.take(addressKey(found.id)) ?? 0;
-    if (wait > 0) return webhook.respond(tooMany(wait));
-    if (this.isBusy()) return webhook.respond(BUSY);
+    if (wait > 0) return webhook.respond(tooMany(wait), OVER_RATE);
+    if (this.isBusy()) return webhook.respond(BUSY, TOO_BUSY);
     this.forward(webhook, verdict, found);
+  }
+
+  private refuseMethod(webhook: IncomingWebhook): void {
+    const { route, request } = webhook;
+    webhook.answer(methodNotAllowed(route), refused(`the method ${request.method}`));
   }
 
   private isBusy(): boolean {
@@ -136,12 +157,13 @@ export class WebhookEndpoint {
     items: ReadonlyArray<BatchItem>,
     replayId: string | undefined,
   ): Promise<void> {
-    if (items.length > BATCH_ITEMS_MAX) return webhook.answer(BODY_TOO_LARGE);
-    if (this.isBusy()) return webhook.respond(BUSY);
-    const { route, request } = webhook;
+    if (items.length > BATCH_ITEMS_MAX)
+      return webhook.answer(BODY_TOO_LARGE, refused(`more than ${BATCH_ITEMS_MAX} events`));
+    if (this.isBusy()) return webhook.respond(BUSY, TOO_BUSY);
+    const { route, request, id: delivery } = webhook;
     const { inbox, log, time, entityLimit: limit } = this.services;
     const signal = this.signals.in(route.deadlineMs);
-    const batch = { route, request, items, replayId, headers: webhook.headers() };
+    const batch = { route, request, items, replayId, delivery, headers: webhook.headers() };
     let answer = UNAVAILABLE;
     this.batchItems += items.length;
     try {
@@ -149,12 +171,19 @@ export class WebhookEndpoint {
     } catch (error) {
       log.error("a webhook's batch could not be stored", {
         route: route.path,
+        delivery,
         error: String(error),
       });
     } finally {
       this.batchItems -= items.length;
     }
-    webhook.answer(answer);
+    const isStored = answer.status < 300;
+    const end = isStored
+      ? ({ status: "stored", parts: items.length } as const)
+      : answer.status === UNAVAILABLE.status
+        ? ({ status: "unavailable", why: "it could not be stored" } as const)
+        : refused(answer.body);
+    webhook.answer(answer, end);
   }
 
   /** Rule 2. */
@@ -165,12 +194,18 @@ export class WebhookEndpoint {
     const byAgent = route.answer === "agent";
     const number = this.pending.next();
     const reply = byAgent
-      ? { subject: this.replySubject, id: this.replyIdPrefix + numberText(number) }
+      ? {
+          subject: this.replySubject,
+          id: this.replyIdPrefix + numberText(number),
+          ms: route.deadlineMs,
+        }
       : undefined;
     const headers = webhook.headers();
     const head = webhookHead({
       route, request, headers, entity, dedupId, replayId, eventType, id: time.id, reply,
+      delivery: webhook.id,
     }); // prettier-ignore
+    webhook.input = { id, key: head.key, type: eventType };
     const pending = new PendingWebhook({
       services: this.services,
       timeouts: this.timeouts,
@@ -180,27 +215,13 @@ export class WebhookEndpoint {
       envelope: { head, body: request.body },
       byAgent,
       storeFirst: config.storeFirst,
-      respond: (response) => {
+      respond: (response, end) => {
         this.pending.take(number);
-        webhook.respond(response);
+        webhook.respond(response, end);
       },
     });
     this.pending.set(number, pending);
     pending.start();
-  }
-
-  private logRefusal({ route, remoteAddress: from }: IncomingWebhook, verdict: Verdict): void {
-    const { log } = this.services;
-    if (verdict._tag === "Misconfigured")
-      log.error("a webhook route is misconfigured", { route: route.path, why: verdict.message });
-    else if (verdict._tag === "Unavailable")
-      log.warn("a webhook can't be verified now", { route: route.path, why: verdict.message });
-    else if (verdict._tag === "Rejected")
-      log.warn("a webhook's signature was rejected", {
-        route: route.path,
-        from,
-        why: verdict.reason,
-      });
   }
 
   private onReply(data: Uint8Array): void {
@@ -213,3 +234,35 @@ export class WebhookEndpoint {
 }
 
 const BUSY = tooMany(1);
+const NO_BODY = new Uint8Array(0);
+
+const refused = (why: string): DeliveryEnd => ({ status: "refused", why });
+const OVER_RATE = refused("its agent is over its rate");
+const TOO_BUSY = refused("the gateway is busy");
+
+/** Of a request that is not verified. The reasons are fixed texts, and contain no secret. */
+function endOfVerdict(verdict: Exclude<Verdict, Verified>): DeliveryEnd {
+  switch (verdict._tag) {
+    case "Handshake":
+      return { status: "handshake" };
+    case "Rejected":
+      return refused(verdict.reason);
+    case "Misconfigured":
+      return { status: "unavailable", why: `its route is misconfigured: ${verdict.message}` };
+    case "Unavailable":
+      return { status: "unavailable", why: verdict.message };
+  }
+}
+
+/** Ids of one process's deliveries. `seed`: its random text. */
+function deliveryIds(seed: string): (timeMs: number) => string {
+  const process = seed
+    .toLowerCase()
+    .replace(/[^0-9a-z]/g, "")
+    .slice(0, ID_SEED_LENGTH);
+  let count = 0;
+  return (timeMs) => newDeliveryId(timeMs, process, count++);
+}
+
+/** With the time of each id, enough to tell a million processes apart. */
+const ID_SEED_LENGTH = 6;

@@ -7,6 +7,7 @@ import type { CallClient } from "../../core/call/CallClient.ts";
 import { HttpServer, type HttpServerOptions } from "../../core/http/HttpServer.ts";
 import { hostNameOf, isLoopbackHost, type ServedHosts } from "../../core/http/servedHosts.ts";
 import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
+import type { RequestLines } from "../../core/telemetry/RequestLog.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import { Gateway } from "./Gateway.ts";
 import { GATEWAY_BOUNDS_DEFAULT, gatewayServices, type GatewayModule } from "./GatewayServices.ts";
@@ -48,6 +49,8 @@ export interface RunGatewayOptions {
   readonly metrics: AgentMetrics;
   readonly http?: Partial<HttpServerOptions>;
   readonly bounds?: Partial<typeof GATEWAY_BOUNDS_DEFAULT>;
+  /** As `GatewayConfig`. */
+  readonly requestLines?: RequestLines | undefined;
 }
 
 /** Undefined if no setting names the served hosts: a proxy or a load balancer may be in front. */
@@ -81,6 +84,7 @@ export const runGateway = (options: RunGatewayOptions) =>
         ...(publicUrl === undefined ? {} : { publicUrl }),
         ...(hosts === undefined ? {} : { hosts }),
         sameOrigin: access.dev ?? false,
+        requestLines: options.requestLines,
         ...(access.allowedOrigins === undefined ? {} : { allowedOrigins: access.allowedOrigins }),
       },
       module: options.module,

@@ -39,6 +39,8 @@ export interface Batch {
   readonly items: ReadonlyArray<BatchItem>;
   /** The id of the whole request, if the provider sends one. */
   readonly replayId: string | undefined;
+  /** The delivery's id. Its n-th event is the part `<id>.<n>`. */
+  readonly delivery: string;
   /** The headers to store, without credentials. */
   readonly headers: Readonly<Record<string, string>>;
 }
@@ -69,6 +71,7 @@ export async function storeBatch(batch: Batch, ports: BatchPorts): Promise<Plain
   if (first !== undefined) {
     ports.log.warn("events of a webhook's batch name no agent and are skipped", {
       route: batch.route.path,
+      delivery: batch.delivery,
       events: refusals.length,
       of: batch.items.length,
       why: first.body,
@@ -85,7 +88,7 @@ export async function storeBatch(batch: Batch, ports: BatchPorts): Promise<Plain
 }
 
 function eventsByAgent(
-  { route, request, items, replayId, headers }: Batch,
+  { route, request, items, replayId, delivery, headers }: Batch,
   id: () => string,
 ): { readonly agents: ReadonlyArray<AgentEvents>; readonly refusals: ReadonlyArray<PlainAnswer> } {
   const { "content-length": _length, ...kept } = headers;
@@ -107,6 +110,7 @@ function eventsByAgent(
       id,
       replayId: replayId === undefined ? undefined : `${replayId}#${i}`,
       eventType: item.eventType,
+      delivery: `${delivery}.${i}`,
     });
     const key = addressKey(found.id);
     const agent = agents.get(key) ?? { key, id: found.id, envelopes: [] };

@@ -52,6 +52,8 @@ export interface InputParts {
   /** The provider's id of the delivery, which also identifies a repetition. */
   readonly replayId?: string | undefined;
   readonly eventType?: string | undefined;
+  /** Id of the delivery, or of its part. */
+  readonly delivery: string;
   /** Where the gateway waits for the agent's answer. Undefined: nowhere. */
   readonly reply?: InboxHead["reply"];
 }
@@ -72,6 +74,7 @@ export function webhookHead({ route, request, headers, ...parts }: InputParts): 
     ...(parts.replayId === undefined ? {} : { alsoKeys: [`${provider}:replay:${parts.replayId}`] }),
     ...(parts.eventType === undefined ? {} : { type: parts.eventType }),
     ...(parts.entity === undefined ? {} : { entity: parts.entity }),
+    delivery: parts.delivery,
     ...(parts.reply === undefined ? {} : { reply: parts.reply }),
   };
 }

@@ -1,17 +1,26 @@
 /**
- * The host's log with an agent's class and name added to each line. Each of its four functions is
+ * The host's log with an agent's class and name added to each line, and what the running turn is
+ * for: the input's kind, key and attempt, its delivery and its trace. Each of its four functions is
  * made when it is read: an agent in memory that logs nothing keeps none, and a function that user
  * code takes out (`const { info } = this.log`) works without its object.
+ *
+ * The stack of an error with which an input fails several times is in the log once.
  */
 import type { AgentId } from "../../schemas/Address.ts";
-import type { LogShape } from "../../core/telemetry/Log.ts";
+import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
+import type { Turn } from "../../core/turn/Turn.ts";
+import type { HostServices } from "./HostServices.ts";
+
+type Services = Pick<HostServices, "log" | "ambient">;
 
 export class AgentLog implements LogShape {
-  readonly #log: LogShape;
+  readonly #services: Services;
   readonly #id: AgentId;
+  /** The last error with a stack, after the key of the input. */
+  #lastError: string | undefined;
 
-  constructor(log: LogShape, id: AgentId) {
-    this.#log = log;
+  constructor(services: Services, id: AgentId) {
+    this.#services = services;
     this.#id = id;
   }
 
@@ -29,6 +38,36 @@ export class AgentLog implements LogShape {
   }
 
   #of(level: keyof LogShape): LogShape["info"] {
-    return (message, fields) => this.#log[level](message, { ...this.#id, ...fields });
+    const { log, ambient } = this.#services;
+    return (message, fields = {}) => {
+      const turn = ambient.current();
+      const own = this.#withoutStackAgain(turn, fields);
+      log[level](message, { ...this.#id, ...turnFields(turn), ...own });
+    };
   }
+
+  #withoutStackAgain(turn: Turn | undefined, fields: LogFields): LogFields {
+    const { error } = fields;
+    if (turn === undefined || typeof error !== "string" || !error.includes("\n    at "))
+      return fields;
+    const { id = "", attempt = 1 } = turn.cause;
+    const isRepeated = attempt > 1 && this.#lastError === id + error;
+    this.#lastError = id + error;
+    if (!isRepeated) return fields;
+    const [first] = error.split("\n    at ", 1);
+    return { ...fields, error: first, stack: "as of the attempt before" };
+  }
+}
+
+/** What a line says of the turn that it was written in. */
+function turnFields(turn: Turn | undefined): LogFields {
+  if (turn === undefined) return {};
+  const { kind, id: key, attempt, delivery, traceparent } = turn.cause;
+  return {
+    turn: kind,
+    ...(key !== undefined && { key }),
+    ...(attempt !== undefined && { attempt }),
+    ...(delivery !== undefined && { delivery }),
+    ...(traceparent !== undefined && { trace: traceparent.split("-")[1] }),
+  };
 }

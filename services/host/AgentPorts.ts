@@ -22,11 +22,13 @@ import type { InputHandle } from "../../core/inbox/Inbox.ts";
 import type { Rebuilt } from "../../core/journal/rebuildAgent.ts";
 import type { SchedulerPorts } from "../../core/schedule/Scheduler.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
+import type { TurnEnd } from "../../core/turn/TurnEnd.ts";
 import { WriteLimits } from "../../core/turn/WriteLimits.ts";
 import { AgentLog } from "./AgentLog.ts";
 import { publishState, sendToGateway } from "./agentOutlet.ts";
 import { deadLetter } from "./deadLetter.ts";
 import type { HostServices } from "./HostServices.ts";
+import { reportTurn } from "./reportTurn.ts";
 import { sendAnswer } from "./sendAnswer.ts";
 
 /** Keeps one agent in memory and is notified of what ends its stay. Implemented by `AgentSlot`. */
@@ -89,7 +91,7 @@ export class AgentPorts
     // The same module's as the agent's class: the module may be replaced while the agent is in
     // memory.
     this.env = services.module().env;
-    this.log = new AgentLog(services.log, image.id);
+    this.log = new AgentLog(services, image.id);
   }
 
   // ActiveAgentParts
@@ -143,6 +145,10 @@ export class AgentPorts
   makeCommitter(agent: ActiveAgent): Committer {
     this.agent = agent;
     return new Committer(this);
+  }
+
+  onTurnEnd(turn: Turn, end: TurnEnd): void {
+    reportTurn(this.services, this.image.id, turn, end);
   }
 
   onAbort(reason: string): void {

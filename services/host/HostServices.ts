@@ -9,6 +9,7 @@ import type { Observability } from "../../core/telemetry/observability.ts";
 import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
 import { Bus, type BusShape } from "../../core/bus/Bus.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
+import { DeliveryLog, type DeliveryLogShape } from "../../core/delivery/DeliveryLog.ts";
 import { Databases, type DatabasesShape } from "../../core/database/Databases.ts";
 import { DeadLetters, type DeadLettersShape } from "../../core/dead/DeadLetters.ts";
 import { Inbox, type InboxShape } from "../../core/inbox/Inbox.ts";
@@ -26,6 +27,7 @@ import { Snapshots, type SnapshotsShape } from "../../core/journal/Snapshots.ts"
 import { Cron, type CronShape } from "../../core/schedule/Cron.ts";
 import { Timers, type TimersShape } from "../../core/schedule/Timers.ts";
 import { slicesOf } from "../../core/time/TimeSlices.ts";
+import { RequestLog, type RequestLines } from "../../core/telemetry/RequestLog.ts";
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { Unbegun, type LastEnding } from "../../core/input/Unbegun.ts";
@@ -52,6 +54,8 @@ export interface HostConfig {
   readonly sweepMs?: number;
   /** Upper limits for every class. */
   readonly writeLimits?: WriteLimitOptions;
+  /** Which runs have a line in the log. Default `failed`. */
+  readonly requestLines?: RequestLines | undefined;
 }
 
 /** The part of a module that a host uses. */
@@ -105,6 +109,10 @@ export interface HostServices {
   readonly time: TimeShape;
   readonly ambient: AmbientShape;
   readonly log: LogShape;
+  /** Absent: no run has a line. */
+  readonly requests?: RequestLog;
+  /** Absent: deliveries are not recorded. */
+  readonly deliveries?: DeliveryLogShape;
   /** Share of the process's memory in use: 1 is full, and it may exceed 1. Absent: not measured. */
   readonly memoryInUse?: () => number;
 }
@@ -119,6 +127,7 @@ export const hostServices = ({
 > & { readonly lastEnding?: LastEnding }) =>
   Effect.gen(function* () {
     const time = yield* Time;
+    const log = yield* Log;
     const services: HostServices = {
       ...own,
       journal: yield* Journal,
@@ -142,7 +151,12 @@ export const hostServices = ({
       rebuilds: new PrioritySemaphore(REBUILDS_MAX, slicesOf(time)),
       time,
       ambient: yield* Ambient,
-      log: yield* Log,
+      log,
+      requests: new RequestLog(log, time, own.config.requestLines),
+      ...Option.match(yield* Effect.serviceOption(DeliveryLog), {
+        onNone: () => ({}),
+        onSome: (deliveries) => ({ deliveries }),
+      }),
     };
     return services;
   });

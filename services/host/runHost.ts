@@ -7,6 +7,7 @@ import { SILENT, type Observability } from "../../core/telemetry/observability.t
 import type { LastEnding } from "../../core/input/Unbegun.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
 import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
+import type { RequestLines } from "../../core/telemetry/RequestLog.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import { Host } from "./Host.ts";
@@ -31,6 +32,8 @@ export interface RunHostOptions {
   readonly sweepMs?: number;
   /** As `HostConfig`. */
   readonly writeLimits?: WriteLimitOptions | undefined;
+  /** As `HostConfig`. */
+  readonly requestLines?: RequestLines | undefined;
   /** What is known of processes of this machine that ended. Default: nothing. */
   readonly lastEnding?: LastEnding;
   /** As `HostServices`. */
@@ -47,6 +50,7 @@ export const runHost = (options: RunHostOptions) =>
         drainTimeoutMs: options.drainTimeoutMs ?? DRAIN_TIMEOUT_MS_DEFAULT,
         ...(options.sweepMs === undefined ? {} : { sweepMs: options.sweepMs }),
         ...(options.writeLimits === undefined ? {} : { writeLimits: options.writeLimits }),
+        requestLines: options.requestLines,
       },
       module: options.module,
       metrics: options.metrics,

@@ -49,6 +49,10 @@ export class JournalStore {
     return () => this.watchers.delete(onStored);
   }
 
+  first(id: AgentId): StoredEvent | undefined {
+    return this.journals.get(addressKey(id))?.events[0];
+  }
+
   last(id: AgentId): StoredEvent | undefined {
     return this.journals.get(addressKey(id))?.events.at(-1);
   }

@@ -12,6 +12,7 @@
 import type { TimeShape } from "../../core/time/Time.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
 import { SHARDS_DEFAULT } from "../../schemas/Address.ts";
+import { BaseStore } from "./BaseStore.ts";
 import { BusStore } from "./BusStore.ts";
 import { DeadLetterStore } from "./DeadLetterStore.ts";
 import { InboxStore } from "./InboxStore.ts";
@@ -47,6 +48,7 @@ export class MemoryBroker implements ConnectedBroker {
   readonly leases: LeaseStore;
   readonly bus: BusStore;
   readonly snapshots = new Map<string, Uint8Array[]>();
+  readonly bases = new BaseStore();
   readonly blobs = new Map<string, Uint8Array>();
   readonly deadLetters = new DeadLetterStore();
   /** The cancel functions of armed timers, by agent and timer name. */

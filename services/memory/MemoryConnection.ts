@@ -4,6 +4,7 @@
  */
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
+import type { BaseStore } from "./BaseStore.ts";
 import type { BusStore } from "./BusStore.ts";
 import type { DeadLetterStore } from "./DeadLetterStore.ts";
 import type { InboxStore } from "./InboxStore.ts";
@@ -35,6 +36,7 @@ export interface ConnectedBroker {
   readonly leases: LeaseStore;
   readonly bus: BusStore;
   readonly snapshots: Map<string, Uint8Array[]>;
+  readonly bases: BaseStore;
   readonly blobs: Map<string, Uint8Array>;
   readonly deadLetters: DeadLetterStore;
   readonly timers: Map<string, () => void>;

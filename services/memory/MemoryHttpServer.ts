@@ -54,8 +54,10 @@ export class MemoryHttpServer implements HttpServerShape {
     if (guard === undefined) return Promise.resolve(NOT_LISTENING);
     const limit = guard.limitBody(request);
     if (limit === undefined) return Promise.resolve(FAILED);
-    if (body.length > limit)
+    if (body.length > limit) {
+      guard.onBodyTooLarge(request);
       return Promise.resolve({ status: 413, headers: [], body: "Payload Too Large" });
+    }
     return new Promise((resolve) => {
       let answered = false;
       const answer = (produced: HttpResponse, rest?: BodyReader): void => {

@@ -3,7 +3,7 @@
  * and is never ambiguous by itself. A test makes one ambiguous with the broker's `intercept`.
  */
 import * as Layer from "effect/Layer";
-import { Journal, type JournalShape } from "../../core/journal/Journal.ts";
+import { Journal, pastTheEnd, type JournalShape } from "../../core/journal/Journal.ts";
 import { addressKey } from "../../schemas/Address.ts";
 import type { MemoryConnection } from "./MemoryConnection.ts";
 
@@ -32,6 +32,15 @@ export function makeMemoryJournal(connection: MemoryConnection): JournalShape {
     last: async (id) => {
       await connection.operation("last", addressKey(id));
       return journal.last(id);
+    },
+    first: async (id) => {
+      await connection.operation("first", addressKey(id));
+      return journal.first(id);
+    },
+    trim: async (id, keepFromSeq) => {
+      await connection.operation("trim", addressKey(id));
+      if (keepFromSeq > (journal.last(id)?.seq ?? 0)) throw pastTheEnd(id, keepFromSeq);
+      return journal.purge(id, keepFromSeq);
     },
     list: async function* (className) {
       await connection.operation("list", className ?? "");

@@ -4,14 +4,14 @@
  * stays in memory: reloading is meant for development, where a restart is never far.
  *
  * The shape is checked by `readModule`, specifiers are resolved by `moduleHooks`, and files are
- * watched by `watchModule`.
+ * watched by `watchModule`. tsx is loaded only for a module that Node can't read by itself: any
+ * TypeScript before Node 22.18, and decorators, enums, JSX or paths of a tsconfig since.
  */
 import { existsSync, statSync } from "node:fs";
 import * as nodeModule from "node:module";
 import { dirname, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { MessageChannel, type MessagePort } from "node:worker_threads";
-import { register as registerTsx } from "tsx/esm/api";
 import { explainImportError } from "./explainImportError.ts";
 import { locateSyntaxError } from "./locateSyntaxError.ts";
 import { ModuleError, type LoadedModule } from "./LoadedModule.ts";
@@ -109,43 +109,85 @@ interface Loader {
 let loader: Loader | undefined;
 
 function startLoader(): Loader {
-  registerTsx();
   const files = new Map<number, string[]>();
-  const hooks = useHooks((file, load) => files.get(load)?.push(fileURLToPath(file)));
+  const report = (file: string, load: number): unknown =>
+    files.get(load)?.push(fileURLToPath(file));
+  let hooks = useHooks(report, { transforms: false });
+  let transforms = false;
   let loads = 0;
+  const transform = async (): Promise<void> => {
+    transforms = true;
+    hooks.end();
+    const { register } = await import("tsx/esm/api");
+    register();
+    hooks = useHooks(report, { transforms: true });
+  };
+  const load = async (file: string): Promise<Imported> => {
+    const number = ++loads;
+    files.set(number, []);
+    let exports: Readonly<Record<string, unknown>> = {};
+    let error: unknown;
+    try {
+      exports = await import(`${pathToFileURL(file).href}?agents-load=${number}`);
+    } catch (thrown) {
+      error = thrown ?? new Error("the module threw undefined");
+    }
+    await hooks.reported(number);
+    const seen = new Set([file, ...(files.get(number) ?? [])]);
+    files.delete(number);
+    return { load: number, exports, files: [...seen], error };
+  };
   return {
     import: async (file) => {
-      const load = ++loads;
-      files.set(load, []);
-      let exports: Readonly<Record<string, unknown>> = {};
-      let error: unknown;
-      try {
-        exports = await import(`${pathToFileURL(file).href}?agents-load=${load}`);
-      } catch (thrown) {
-        error = thrown ?? new Error("the module threw undefined");
-      }
-      await hooks.reported(load);
-      const seen = new Set([file, ...(files.get(load) ?? [])]);
-      files.delete(load);
-      return { load, exports, files: [...seen], error };
+      if (!transforms && !nodeReads(file)) await transform();
+      const imported = await load(file);
+      if (transforms || !mayNeedTransform(imported.error)) return imported;
+      await transform();
+      return load(file);
     },
   };
 }
 
+/** Whether Node by itself can read a file of this kind, as far as its name tells. */
+const nodeReads = (file: string): boolean =>
+  /\.m?js$/.test(file) ||
+  (/\.m?ts$/.test(file) &&
+    Boolean((process.features as { readonly typescript?: unknown }).typescript));
+
+/**
+ * Errors that precede the first line of the module's code, so that loading it again repeats
+ * nothing: syntax that Node does not know, a name that only a type has, a file that tsx resolves.
+ */
+const mayNeedTransform = (error: unknown): boolean =>
+  error instanceof SyntaxError ||
+  [
+    "ERR_MODULE_NOT_FOUND",
+    "ERR_UNSUPPORTED_DIR_IMPORT",
+    "ERR_UNKNOWN_FILE_EXTENSION",
+    "ERR_UNKNOWN_MODULE_FORMAT",
+    "ERR_INVALID_TYPESCRIPT_SYNTAX",
+    "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX",
+  ].includes(String((error as { readonly code?: unknown } | undefined)?.code));
+
 interface Hooks {
   /** Resolves when every file of the load has been reported. */
   readonly reported: (load: number) => Promise<void>;
+  /** Removes them where Node can. Elsewhere they stay behind those that are used next. */
+  readonly end: () => void;
 }
 
 /** `report` receives the URL of each file of a load. */
-function useHooks(report: (file: string, load: number) => void): Hooks {
-  const options: HookOptions = { selfUrl: import.meta.url, aliases: {} };
+function useHooks(
+  report: (file: string, load: number) => void,
+  { transforms }: Pick<HookOptions, "transforms">,
+): Hooks {
+  const options: HookOptions = { selfUrl: import.meta.url, aliases: {}, transforms };
   const { registerHooks } = nodeModule as {
-    readonly registerHooks?: (hooks: SynchronousHooks) => unknown;
+    readonly registerHooks?: (hooks: SynchronousHooks) => { readonly deregister: () => void };
   };
   if (registerHooks !== undefined) {
-    registerHooks(synchronousHooks(options, report));
-    return { reported: async () => undefined };
+    const { deregister } = registerHooks(synchronousHooks(options, report));
+    return { reported: async () => undefined, end: deregister };
   }
   const { port1, port2 } = new MessageChannel();
   const inSource = import.meta.url.endsWith(".ts");
@@ -159,7 +201,7 @@ function useHooks(report: (file: string, load: number) => void): Hooks {
     else report(message.file, message.load);
   });
   port1.unref();
-  return { reported: (load) => pong(port1, load, waiting) };
+  return { reported: (load) => pong(port1, load, waiting), end: () => undefined };
 }
 
 /**

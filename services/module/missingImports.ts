@@ -9,7 +9,7 @@ import { INSTEAD, REFERENCE_ENTRIES, REFERENCE_NAMES, REFERENCE_VERSION } from "
 
 /** Node has no error code for a name that a module lacks: only the message names it. */
 const NO_NAME =
-  /^The requested module '(agents(?:\/[^']*)?)' does not provide an export named '([^']+)'/;
+  /^The requested module '(?:turnkeep|agents)(\/[^']*)?' does not provide an export named '([^']+)'/;
 /** The same for an entry. The importing file follows, in the form that `moduleHooks` produces. */
 const NO_ENTRY =
   /^Package subpath '\.\/([^']+)' is not defined by "exports".*?(?: imported from (.+))?$/;
@@ -23,8 +23,8 @@ export function explainMissingImport(
   file: string,
 ): string | undefined {
   const name = NO_NAME.exec(error.message);
-  if (name?.[1] !== undefined && name[2] !== undefined)
-    return missingName(name[1], name[2], placeOf(error.stack) ?? file);
+  if (name?.[2] !== undefined)
+    return missingName(`agents${name[1] ?? ""}`, name[2], placeOf(error.stack) ?? file);
   const entry =
     error.code === "ERR_PACKAGE_PATH_NOT_EXPORTED" ? NO_ENTRY.exec(error.message) : null;
   return entry?.[1] === undefined ? undefined : missingEntry(entry[1], entry[2] ?? file);

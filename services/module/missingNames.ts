@@ -36,6 +36,7 @@ export const REFERENCE_NAMES: Readonly<Record<string, ReadonlyArray<string>>> = 
     "genericObservability",
     "subscribe",
   ],
+  "agents/vite": ["default"],
   "agents/workflows": ["AgentWorkflow", "WorkflowRejectedError"],
   "agents/mcp":
     "DurableObjectEventStore ElicitRequestSchema MCP_SERVER_ID_MAX_LENGTH McpAgent RPCClientTransport RPCServerTransport RPC_DO_PREFIX SSEEdgeClientTransport StreamableHTTPEdgeClientTransport WorkerTransport createLegacyMcpHandler createMcpHandler experimental_createMcpHandler getMcpAuthContext normalizeServerId".split(
@@ -84,5 +85,4 @@ export const INSTEAD: Readonly<Record<string, string>> = {
   "agents/ai-react": 'useAgent from "agents/react"',
   "agents/experimental/channels": "a declared webhook route of the provider",
   "agents/experimental/channels/email": '"agents/email"',
-  "agents/vite": "nothing: agents dev transforms TypeScript and decorators by itself",
 };

@@ -4,14 +4,14 @@
  * before all hooks of the loader thread; ours are then synchronous too, in the main thread. On Node
  * 20 they run in the loader thread.
  *
- * 1. `agents` and `agents/*` resolve to the running copy of this package, whoever imports them: a
- *    lone file without `node_modules` works, and there is never a second `Agent` beside the
- *    engine's.
+ * 1. `turnkeep`, `agents` and their entries resolve to the running copy of this package, whoever
+ *    imports them: a lone file without `node_modules` works, and there is never a second `Agent`
+ *    beside the engine's.
  * 2. Every local file of a load carries the load's number in its URL (`?agents-load=3`), so that
  *    the next load gets fresh code. `node_modules` are shared between loads.
  * 3. Each such file is reported to the main thread: these are the files to watch.
- * 4. All of them are ES modules that tsx transforms, whatever a `package.json` says or lacks. A
- *    syntax error therefore names its file and line, and standard decorators work.
+ * 4. All of them are ES modules, whatever a `package.json` says or lacks. Node reads them by itself,
+ *    or tsx transforms them: `loadModule` decides, once for the process.
  * 5. A text file (`TEXT`) is a module whose default export is its text.
  */
 import type {
@@ -37,6 +37,8 @@ export interface HookOptions {
   readonly selfUrl: string;
   /** Further specifiers and the URLs that they resolve to. */
   readonly aliases: Readonly<Record<string, string>>;
+  /** Whether tsx reads the files, also those in JavaScript. */
+  readonly transforms: boolean;
 }
 
 /** From the loader thread: a file was loaded, or everything before ping `n` has been reported. */
@@ -44,7 +46,7 @@ export type HookMessage =
   { readonly file: string; readonly load: number } | { readonly pong: number };
 
 const LOAD = /[?&]agents-load=(\d+)/;
-const PACKAGE = /^agents(?:\/|$)/;
+const PACKAGE = /^(?:turnkeep|agents)(?=\/|$)/;
 const SOURCE = /\.(?:[cm]?ts|tsx|jsx|m?js)$/;
 /** Files that are imported as text, as builds for the reference's platform do. */
 const TEXT = /\.(?:txt|html|svg|sql|md)$/;
@@ -70,7 +72,7 @@ export const resolve: ResolveHook = async (specifier, context, next) => {
   const question = ask(specifier, context);
   if ("answer" in question) return question.answer;
   try {
-    return settle(await next(specifier, question.context), question);
+    return settle(await next(question.specifier, question.context), question);
   } catch (error) {
     throw question.own ? importedFrom(error, specifier, question.parentUrl) : error;
   }
@@ -104,7 +106,7 @@ export function synchronousHooks(given: HookOptions, reported: typeof report): S
       const question = ask(specifier, context);
       if ("answer" in question) return question.answer;
       try {
-        return settle(next(specifier, question.context), question);
+        return settle(next(question.specifier, question.context), question);
       } catch (error) {
         throw question.own ? importedFrom(error, specifier, question.parentUrl) : error;
       }
@@ -117,6 +119,7 @@ export function synchronousHooks(given: HookOptions, reported: typeof report): S
 }
 
 interface Question {
+  readonly specifier: string;
   readonly context: ResolveHookContext;
   /** True for a file of this package. */
   readonly own: boolean;
@@ -137,6 +140,7 @@ function ask(
   if (alias !== undefined) return { answer: { url: alias, shortCircuit: true } };
   if (PACKAGE.test(specifier))
     return {
+      specifier: specifier.replace(PACKAGE, "turnkeep"),
       context: { ...context, parentURL: options?.selfUrl ?? parentUrl },
       own: true,
       parentUrl,
@@ -144,7 +148,7 @@ function ask(
   // The module itself: this very file, also where tsx would prefer a `.ts` beside a `.js`.
   const entry = LOAD.exec(specifier)?.[1];
   if (entry !== undefined) return { answer: { ...tagged(specifier, entry), shortCircuit: true } };
-  return { context, own: false, parentUrl };
+  return { specifier, context, own: false, parentUrl };
 }
 
 function settle(resolved: ResolveFnOutput, { own, parentUrl }: Question): ResolveFnOutput {
@@ -176,14 +180,16 @@ function textModule(url: string): LoadFnOutput | undefined {
 function importedFrom(error: unknown, specifier: string, parentUrl: string | undefined): unknown {
   const code = (error as { readonly code?: unknown }).code;
   if (code !== "ERR_PACKAGE_PATH_NOT_EXPORTED" || !parentUrl?.startsWith("file:")) return error;
-  const path = specifier.replace(PACKAGE, "./");
+  const path = specifier.replace(PACKAGE, ".");
   const from = fileURLToPath(parentUrl.replace(TSX_MARKS, ""));
   const message = `Package subpath '${path}' is not defined by "exports" imported from ${from}`;
   return Object.assign(new Error(message), { code });
 }
 
 function tagged(url: string, number: string): { readonly url: string; readonly format: "module" } {
-  // tsx transforms `module-typescript`; Node's types don't list it.
-  const format = "module-typescript" as "module";
-  return { url: `${url.replace(TSX_MARKS, "")}?agents-load=${number}`, format };
+  const bare = url.replace(TSX_MARKS, "");
+  // tsx transforms `module-typescript`, and Node strips it; Node's types don't list it.
+  const typed = (options?.transforms ?? true) || !/\.m?js$/.test(bare);
+  const format = (typed ? "module-typescript" : "module") as "module";
+  return { url: `${bare}?agents-load=${number}`, format };
 }

@@ -4,6 +4,7 @@
  */
 import { readOrigin } from "../../core/http/origins.ts";
 import { nearest } from "../../core/errors/nearest.ts";
+import { historyFault } from "../../core/retention/HistoryLimits.ts";
 import type { EmailEntry, EmailRoute } from "../../core/mail/EmailRoute.ts";
 import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 import { WORKFLOW_MARK, type WorkflowClass } from "../../core/workflow/AgentWorkflow.ts";
@@ -89,7 +90,10 @@ export function agentClassOf(exported: unknown): AgentConstructor | undefined {
 
 /** A misspelt word must not pass for a setting that opens or closes something. */
 function checkOptions(agent: AgentConstructor, refuse: Refuse): void {
-  const http = (agent as { readonly options?: { readonly http?: unknown } }).options?.http;
+  const options = (agent as { readonly options?: Readonly<Record<string, unknown>> }).options;
+  const { http, history } = options ?? {};
+  const fault = history === undefined ? undefined : historyFault(history);
+  if (fault !== undefined) refuse(`static options of ${agent.name}: history ${fault}`);
   if (http !== undefined && http !== "open")
     refuse(
       `static options of ${agent.name} has http: ${JSON.stringify(http)}. Its only value is "open"; without it a class that has signed webhooks is closed (docs/guides/access.md)`,

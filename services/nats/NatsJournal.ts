@@ -8,7 +8,8 @@
  * 3. `read` uses `StreamReader.batches`: messages from any replica, the end from the leader.
  * 4. After an ambiguous or refused append, the first event after `expectedSeq` is read and its
  *    bytes are compared; each event contains a unique id. That event never changes, so a match
- *    (`Stored`) and a mismatch (`Conflict`) are final. If there is none yet, the append is repeated
+ *    (`Stored`) and a mismatch (`Conflict`) are final. Where events between the two were trimmed
+ *    nobody can tell any more: `Unknown`. If there is none yet, the append is repeated
  *    with the same expectation, which the stream refuses if the first one is stored meanwhile. An
  *    event is therefore never stored twice, and `Conflict` means that it was not stored. The last
  *    event would not do: a new owner may have appended after it.
@@ -21,6 +22,7 @@ import * as Layer from "effect/Layer";
 import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
 import {
   Journal,
+  pastTheEnd,
   type AppendResult,
   type JournalEntry,
   type JournalShape,
@@ -28,8 +30,9 @@ import {
 } from "../../core/journal/Journal.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
+import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import { WRONG_LAST_SEQUENCE, type PublishOutcome } from "./AckPublisher.ts";
-import { newClaimCheck, readClaimCheck, resolveClaimCheck } from "./claimCheck.ts";
+import { findClaimCheck, newClaimCheck, readClaimCheck, resolveClaimCheck } from "./claimCheck.ts";
 import { unavailable } from "./JetStreamApi.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
 import { retryPause } from "./retryPause.ts";
@@ -55,6 +58,17 @@ export function makeNatsJournal(nats: NatsShape, blobs: BlobsShape): JournalShap
         throw portError(error);
       }
     },
+    first: async (id) => {
+      try {
+        // Of the leader: a replica that lags may have one whose blob was removed.
+        const query = { seq: 1, next_by_subj: nats.subjects.journal(id) };
+        const found = await nats.reader.byLeader(streamOf(nats, id), query);
+        return found && (await toEvent(blobs, found));
+      } catch (error) {
+        throw portError(error);
+      }
+    },
+    trim: (id, keepFromSeq) => trim(nats, blobs, id, keepFromSeq),
     list: async function* (className) {
       const { subjects } = nats;
       for (const stream of subjects.streamsOf("journal"))
@@ -136,14 +150,63 @@ async function settle(
   try {
     const query = { seq: expectedSeq + 1, next_by_subj: nats.subjects.journal(id) };
     const found = await nats.reader.byLeader(streamOf(nats, id), query);
+    if (found !== undefined && Buffer.compare(found.data, data) === 0)
+      return { _tag: "Stored", seq: found.seq };
     if (found !== undefined)
-      return Buffer.compare(found.data, data) === 0
-        ? { _tag: "Stored", seq: found.seq }
-        : { _tag: "Conflict" };
+      return follows(found.data, expectedSeq)
+        ? { _tag: "Conflict" }
+        : { _tag: "Unknown", message: "the event and later ones were trimmed meanwhile" };
     // Refused, and no event follows: the expected event does not exist.
     return wrongLast ? { _tag: "Conflict" } : undefined;
   } catch {
     return undefined; // the broker is unreachable; the next attempt waits for it
+  }
+}
+
+/**
+ * False when an event that came before it was trimmed. It may have been the one that was looked for:
+ * its writer was away for longer than the journal keeps events.
+ */
+function follows(data: Uint8Array, expectedSeq: Sequence): boolean {
+  try {
+    const { after } = decodeEvent(data).head;
+    return after === undefined || after <= expectedSeq;
+  } catch {
+    // A claim check, whose head is elsewhere, or a damaged event: what trimming keeps first is
+    // neither (`core/retention/trimAgent`).
+    return true;
+  }
+}
+
+/**
+ * Removes the blobs of the events after the events: a reader that meets an event finds its blob. A
+ * blob that remains when the process ends in between only takes up space.
+ */
+async function trim(
+  nats: NatsShape,
+  blobs: BlobsShape,
+  id: AgentId,
+  keepFromSeq: Sequence,
+): Promise<number> {
+  const stream = streamOf(nats, id);
+  const filter = nats.subjects.journal(id);
+  try {
+    const last = await nats.reader.byLeader(stream, { last_by_subj: filter });
+    if (keepFromSeq > (last?.seq ?? 0)) throw pastTheEnd(id, keepFromSeq);
+    const large: string[] = [];
+    const range = { fromSeq: 1, toSeq: keepFromSeq - 1 };
+    for await (const { data } of nats.reader.messages(stream, filter, range)) {
+      const check = findClaimCheck(data);
+      if (check !== undefined) large.push(check.blob);
+    }
+    const { purged } = await nats.api.call<{ purged: number }>(`STREAM.PURGE.${stream}`, {
+      filter,
+      seq: keepFromSeq,
+    });
+    for (const blob of large) await blobs.remove(blob);
+    return purged;
+  } catch (error) {
+    throw error instanceof RangeError ? error : portError(error);
   }
 }
 

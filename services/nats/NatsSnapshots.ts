@@ -1,5 +1,6 @@
 /**
- * Snapshots in a stream that keeps the last few of each subject. Those of `DEFLATE_BYTES_MIN` and
+ * Snapshots in a stream that keeps the last few of each subject, and bases in the same stream, on a
+ * subject of their own. Those of `DEFLATE_BYTES_MIN` and
  * more are compressed here, inside a frame `{"enc":"deflate","bytes":n}`; the stream itself is not
  * compressed (`streamConfigs`). A snapshot that is still past the payload limit becomes a claim
  * check, whose blob is removed when newer snapshots replace it.
@@ -11,8 +12,9 @@ import * as Layer from "effect/Layer";
 import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { Snapshots, SNAPSHOTS_KEPT, type SnapshotsShape } from "../../core/journal/Snapshots.ts";
-import type { AgentId } from "../../schemas/Address.ts";
+import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame, decodeFrame, encodeFrame, FRAME_VERSION } from "../../schemas/Frame.ts";
+import { WRONG_LAST_SEQUENCE } from "./AckPublisher.ts";
 import { newClaimCheck, readClaimCheck, resolveClaimCheck, type ClaimCheck } from "./claimCheck.ts";
 import { unavailable } from "./JetStreamApi.ts";
 import { Nats, type NatsShape } from "./Nats.ts";
@@ -36,20 +38,50 @@ export function makeNatsSnapshots(nats: NatsShape, blobs: BlobsShape): Snapshots
       found.push(message);
     return found;
   };
+  /** Oldest first, from the leader: a replica that lags may have those before the last trim. */
+  const storedBases = async (id: AgentId): Promise<StoredMessage[]> => {
+    const found: StoredMessage[] = [];
+    for (let seq = 1; ;) {
+      const query = { seq, next_by_subj: nats.subjects.base(id) };
+      const message = await nats.reader.byLeader(streamOf(id), query);
+      if (message === undefined) return found;
+      found.push(message);
+      seq = message.seq + 1;
+    }
+  };
+  /**
+   * Publishes to a subject that keeps the last two, of which `before` are the ones now. Resolves to
+   * the message's sequence, or undefined when `expected` is not the last.
+   */
+  const store = async (
+    id: AgentId,
+    data: Uint8Array,
+    { subject, before, expected }: StorePlace,
+  ): Promise<number | undefined> => {
+    const packed = await pack(data);
+    const checks = claimChecksOf(before);
+    const big =
+      packed.length > nats.messageBytesMax ? newClaimCheck("snapshot", id, packed) : undefined;
+    if (big !== undefined) await blobs.put(big.check.blob, packed);
+    const message = big?.frame ?? packed;
+    const outcome = await (expected === undefined
+      ? nats.publisher.publish(subject, message)
+      : nats.publisher.publishAfter(expected as Sequence, subject, message));
+    // A blob that remains when a removal fails only takes up space.
+    if (outcome._tag === "Refused" && outcome.code === WRONG_LAST_SEQUENCE) {
+      if (big !== undefined) await blobs.remove(big.check.blob).catch(() => undefined);
+      return undefined;
+    }
+    if (outcome._tag !== "Stored") throw new BrokerUnavailable({ message: outcome.message });
+    for (const check of checks.slice(0, -(SNAPSHOTS_KEPT - 1)))
+      if (check !== undefined) await blobs.remove(check.blob).catch(() => undefined);
+    return outcome.seq;
+  };
   return {
     put: async (id, data) => {
       try {
-        const packed = await pack(data);
-        const checks = claimChecksOf(await stored(id));
-        const big =
-          packed.length > nats.messageBytesMax ? newClaimCheck("snapshot", id, packed) : undefined;
-        if (big !== undefined) await blobs.put(big.check.blob, packed);
-        const message = big?.frame ?? packed;
-        const outcome = await nats.publisher.publish(nats.subjects.snapshot(id), message);
-        if (outcome._tag !== "Stored") throw new BrokerUnavailable({ message: outcome.message });
-        // A blob that remains when this fails only takes up space.
-        for (const check of checks.slice(0, -(SNAPSHOTS_KEPT - 1)))
-          if (check !== undefined) await blobs.remove(check.blob).catch(() => undefined);
+        const subject = nats.subjects.snapshot(id);
+        await store(id, data, { subject, before: await stored(id) });
       } catch (error) {
         throw unavailable(error);
       }
@@ -72,7 +104,51 @@ export function makeNatsSnapshots(nats: NatsShape, blobs: BlobsShape): Snapshots
         throw unavailable(error);
       }
     },
+    bases: async (id) => {
+      try {
+        const found = await storedBases(id);
+        const newest = found.at(-1);
+        if (newest === undefined) return undefined;
+        const copies: Array<Uint8Array | undefined> = [];
+        for (const { data } of found.toReversed()) copies.push(await unpack(blobs, data));
+        return { revision: newest.seq, copies };
+      } catch (error) {
+        throw unavailable(error);
+      }
+    },
+    putBase: async (id, data, revision) => {
+      try {
+        const before = await storedBases(id);
+        return await store(id, data, {
+          subject: nats.subjects.base(id),
+          before,
+          expected: revision,
+        });
+      } catch (error) {
+        throw unavailable(error);
+      }
+    },
+    removeBases: async (id, revision) => {
+      try {
+        const found = (await storedBases(id)).filter(({ seq }) => seq <= revision);
+        // One by one, which makes the server overwrite their bytes (`purgeAgent`).
+        for (const { seq } of found)
+          await nats.api.call(`STREAM.MSG.DELETE.${streamOf(id)}`, { seq });
+        for (const check of claimChecksOf(found))
+          if (check !== undefined) await blobs.remove(check.blob);
+      } catch (error) {
+        throw unavailable(error);
+      }
+    },
   };
+}
+
+interface StorePlace {
+  readonly subject: string;
+  /** The messages of the subject, oldest first. */
+  readonly before: readonly StoredMessage[];
+  /** Undefined: whatever is there. */
+  readonly expected?: number;
 }
 
 async function pack(data: Uint8Array): Promise<Uint8Array> {

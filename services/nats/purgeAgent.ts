@@ -60,7 +60,9 @@ export async function purgeAgent(
     subjects.journal(id),
     options.keepEventsFrom - 1,
   );
-  const snapshots = await erase(subjects.streamOf("snapshots", group), subjects.snapshot(id));
+  const images = subjects.streamOf("snapshots", group);
+  const snapshots =
+    (await erase(images, subjects.snapshot(id))) + (await erase(images, subjects.base(id)));
   const deadLetters = await erase(subjects.stream.dead, subjects.dead(id));
   const blobs = await eraseBlobs(nats, id, claimed);
   const doneInputsGone = (await compactHead(nats, inbox)) > lastSeq;

@@ -3,7 +3,7 @@
  * line is followed by spaces, so that no field looks like a line of its own. Imports nothing heavy:
  * a thread that only watches writes lines, too.
  */
-import type { LogFields } from "../../core/telemetry/Log.ts";
+import { TEXT, type LogFields } from "../../core/telemetry/Log.ts";
 import { printable } from "../../core/telemetry/printable.ts";
 
 export type LogLevel = "debug" | "info" | "warn" | "error";
@@ -32,9 +32,12 @@ function jsonLine(time: string, { level, message, fields }: LogEntry): string {
 }
 
 function textLine(iso: string, { level, message, fields }: LogEntry): string {
-  const rest = Object.entries(fields)
+  const mark = level === "info" ? "" : `${level.toUpperCase()} `;
+  const text = fields[TEXT]?.() ?? message + textOf(fields);
+  return `${iso.slice(11, 19)} ${mark}${text}`.replaceAll("\n", "\n    ") + "\n";
+}
+
+const textOf = (fields: LogFields): string =>
+  Object.entries(fields)
     .map(([name, value]) => ` ${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)
     .join("");
-  const mark = level === "info" ? "" : `${level.toUpperCase()} `;
-  return `${iso.slice(11, 19)} ${mark}${message}${rest}`.replaceAll("\n", "\n    ") + "\n";
-}

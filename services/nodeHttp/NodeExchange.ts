@@ -175,6 +175,7 @@ export class NodeExchange implements Exchange {
   /** Answers instead of the handler. With `linger`, the rest of the body is read and dropped. */
   refuse(status: number, text: string, after: "close" | "linger"): void {
     this.#responded = true;
+    if (status === 413) this.#owner.guard.onBodyTooLarge(this.request);
     if (this.#abort.fired) return;
     const res = this.#res;
     res.writeHead(status, reasonPhrase(status), {

@@ -188,6 +188,7 @@ export class UwsExchange implements Exchange {
    */
   refuse(status: number, text: string, after: "close" | "linger"): void {
     this.#responded = true;
+    if (status === 413) this.#owner.guard.onBodyTooLarge(this.request);
     // Inside its parser, the library ignores a close if another request follows in the same packet.
     // Until the answer is sent, a following request cuts the connection.
     if (after === "close") setImmediate(() => this.#refuse(status, text, after));

@@ -9,10 +9,12 @@ import type { DeadLettersShape } from "../../core/dead/DeadLetters.ts";
 import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
 import type { RerunEvent } from "../../core/journal/Rerun.ts";
+import type { HistoryOption } from "../../core/retention/HistoryLimits.ts";
 import type { JournalFeedShape } from "../../core/journal/JournalFeed.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
 import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
 import type { MetricsShape } from "../../core/telemetry/Metrics.ts";
+import type { RequestLines } from "../../core/telemetry/RequestLog.ts";
 import type { TimersShape } from "../../core/schedule/Timers.ts";
 import type { SnapshotsShape } from "../../core/journal/Snapshots.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
@@ -160,6 +162,9 @@ export interface GatewayLimits {
 /** The settings that are known before the module is loaded: enough to find or start the broker. */
 export type BrokerSettings = Pick<ProcessSettings, "natsUrl" | "dataFolder" | "log" | "progress">;
 
+/** What a process is. */
+export type Role = "dev" | "gateway" | "host" | "mail" | "retention";
+
 export interface OpenBroker {
   readonly url: string;
   /** For people. */
@@ -170,7 +175,7 @@ export interface OpenBroker {
 
 /** All settings of a process. */
 export interface ProcessSettings {
-  readonly role: "dev" | "gateway" | "host" | "mail";
+  readonly role: Role;
   readonly module: LoadedModule;
   /** Secrets and settings for verifiers and agents. */
   readonly env: Readonly<Record<string, unknown>>;
@@ -204,6 +209,8 @@ export interface ProcessSettings {
   readonly limits?: GatewayLimits;
   /** For a host: MCP servers may be on this machine. Always true in `dev`. */
   readonly mcpAllowLoopback?: boolean;
+  /** Which requests, sockets and jobs have a line in the log. Default `failed`. */
+  readonly requestLines?: RequestLines;
   /** `auto`: on where the broker reports that it syncs always. */
   readonly groupCommit: "auto" | "on" | "off";
   /**
@@ -213,6 +220,8 @@ export interface ProcessSettings {
   readonly memory?: { readonly bytesMax: number | undefined; readonly processes: number };
   /** For a host: what ends it when a turn holds its thread. Undefined: nothing does. */
   readonly watchdog?: WatchdogOptions;
+  /** For `retention` and `dev`: what classes keep of history that do not say. Default: all. */
+  readonly history?: HistoryOption;
   /** For a worker: leases that its control process keeps. Default: the process's own. */
   readonly leases?: ((own: LeasesShape) => LeasesShape) | undefined;
   /** For a host: upper limits for what any class may write. */

@@ -6,10 +6,17 @@
 import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import type { HttpServer } from "../../core/http/HttpServer.ts";
+import type { LogShape } from "../../core/telemetry/Log.ts";
 import * as UwsServer from "../uws/UwsServer.ts";
 import { loadUws } from "../uws/loadUws.ts";
 
 export type HttpServerChoice = "auto" | "uws" | "node";
+
+export interface HttpServerOptions {
+  readonly load?: typeof loadUws;
+  /** Receives the reason where `auto` falls back on node:http. */
+  readonly log?: LogShape;
+}
 
 /** Imported only when chosen: it loads `ws`, which a process on uWebSockets.js never uses. */
 const nodeServerLayer = Layer.unwrap(
@@ -21,13 +28,13 @@ const nodeServerLayer = Layer.unwrap(
 
 export const httpServerLayer = (
   choice: HttpServerChoice,
-  load = loadUws,
+  { load = loadUws, log }: HttpServerOptions = {},
 ): Layer.Layer<HttpServer, UwsServer.UwsUnavailable> => {
   if (choice === "node") return nodeServerLayer;
   if (choice === "uws") return UwsServer.layer(load);
-  const fallback = (cause: UwsServer.UwsUnavailable) =>
-    Layer.unwrap(
-      Effect.as(Effect.logWarning(`${cause.message}; using node:http`), nodeServerLayer),
-    );
-  return Layer.catchTag(UwsServer.layer(load), "UwsUnavailable", fallback);
+  return Layer.catchTag(UwsServer.layer(load), "UwsUnavailable", ({ reason, message }) => {
+    // A plain install is served by node:http. A binary that was installed and is not used is news.
+    log?.[reason === "noBinary" ? "warn" : "info"](`Serving HTTP by node:http: ${message}`);
+    return nodeServerLayer;
+  });
 };

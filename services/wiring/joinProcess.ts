@@ -41,6 +41,7 @@ import {
   type DataFolderLock,
 } from "../natsServer/DataFolderLock.ts";
 import { asyncAmbient, asyncAmbientLayer, callingAgent } from "../node/AsyncAmbient.ts";
+import { effectLogger } from "../node/effectLogger.ts";
 import { gatedCalls } from "../node/gatedCalls.ts";
 import { installGatedFetch } from "../node/gatedFetch.ts";
 import { installLazyFetchClasses } from "../node/lazyFetchClasses.ts";
@@ -58,7 +59,8 @@ import { forgetErased } from "./forgetErased.ts";
 import { gatewayBounds } from "./joinGateway.ts";
 import { natsOptions, preflight, provisionOptions } from "./joinNats.ts";
 import { mailLayers, mailOfEnv, serveMail } from "./joinMail.ts";
-import type { OpenBroker, ProcessSettings, RunningProcess } from "./Joins.ts";
+import { serveRetention } from "./joinRetention.ts";
+import type { OpenBroker, ProcessSettings, Role, RunningProcess } from "./Joins.ts";
 import { openBroker } from "./joinBroker.ts";
 import { readinessOf } from "./readiness.ts";
 
@@ -76,7 +78,8 @@ export async function startProcess(
   const scope = Effect.runSync(Scope.make());
   const stop = () => Effect.runPromise(Scope.close(scope, Exit.void));
   try {
-    return { ...(await Effect.runPromise(Scope.provide(start(settings, broker), scope))), stop };
+    const started = Effect.provide(start(settings, broker), effectLogger(settings.log));
+    return { ...(await Effect.runPromise(Scope.provide(started, scope))), stop };
   } catch (error) {
     await stop();
     throw error;
@@ -89,10 +92,7 @@ const start = (settings: ProcessSettings, opening: Promise<OpenBroker>) =>
       Effect.tryPromise({ try: () => opening, catch: (error) => error }),
       (opened) => Effect.promise(opened.stop),
     );
-    const folder =
-      settings.role === "gateway" || settings.role === "mail"
-        ? undefined
-        : yield* hostFolder(settings.dataFolder);
+    const folder = runsAgents(settings.role) ? yield* hostFolder(settings.dataFolder) : undefined;
     const ports = yield* Layer.build(portsLayer(settings, broker.url, folder));
     const context =
       settings.leases === undefined
@@ -161,7 +161,7 @@ const portsLayer = (settings: ProcessSettings, natsUrl: string, folder: string |
     mailLayers(settings),
     machineTimeLayer,
     Layer.succeed(Log, log),
-    httpServerLayer("auto"),
+    httpServerLayer("auto", role === "gateway" || role === "dev" ? { log } : {}),
   );
 };
 
@@ -177,6 +177,8 @@ const watchedAmbient = (options: WatchdogOptions) =>
       ({ ambient }) => ambient,
     ),
   );
+
+const runsAgents = (role: Role): boolean => role === "host" || role === "dev";
 
 const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
   Effect.gen(function* () {
@@ -217,29 +219,29 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
       ),
       (remove) => Effect.sync(remove),
     );
-    const host =
-      role === "gateway" || role === "mail"
-        ? undefined
-        : yield* runHost({
-            hostId: id,
-            subjects,
-            shards,
-            module: () => code.host,
-            metrics,
-            calls,
-            observability: genericObservability,
-            writeLimits: settings.writeLimits,
-            ...(settings.watchdog !== undefined && {
-              lastEnding: lastEndingOf(new Endings(settings.watchdog.endings)),
-            }),
-            memoryInUse: memoryInUse({
-              bytesMax:
-                (settings.memory?.bytesMax ?? memoryDefault()) / (settings.memory?.processes ?? 1),
-              databaseBytes: (yield* Databases).memoryBytes,
-            }),
-          });
+    const host = !runsAgents(role)
+      ? undefined
+      : yield* runHost({
+          hostId: id,
+          subjects,
+          shards,
+          module: () => code.host,
+          metrics,
+          calls,
+          observability: genericObservability,
+          writeLimits: settings.writeLimits,
+          requestLines: settings.requestLines,
+          ...(settings.watchdog !== undefined && {
+            lastEnding: lastEndingOf(new Endings(settings.watchdog.endings)),
+          }),
+          memoryInUse: memoryInUse({
+            bytesMax:
+              (settings.memory?.bytesMax ?? memoryDefault()) / (settings.memory?.processes ?? 1),
+            databaseBytes: (yield* Databases).memoryBytes,
+          }),
+        });
     const gateway =
-      role === "host" || role === "mail"
+      role !== "gateway" && role !== "dev"
         ? undefined
         : yield* runGateway({
             gatewayId: id,
@@ -250,6 +252,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
             ...(settings.publicUrl === undefined ? {} : { publicUrl: settings.publicUrl }),
             access: { ...settings.access, dev: role === "dev" },
             ...gatewayBounds(settings.limits, settings.portShared ?? false),
+            requestLines: settings.requestLines,
             module: () => code.gateway,
             calls,
             metrics,
@@ -258,6 +261,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
     const seesShards = host ?? gateway?.gateway;
     if (seesShards !== undefined) metrics.shardsWithoutHost(() => seesShards.shardsUnowned);
     const smtpPort = yield* serveMail(settings, () => code.mail);
+    const retention = yield* serveRetention(settings, id, () => code.host.agents);
     return {
       port: gateway?.port,
       smtpPort,
@@ -271,6 +275,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
           shards,
           leaseTtlMs: nats.leaseTtlMs,
           durability: describeDurability(durability()),
+          retention: retention?.state,
         }),
       reload: async (module: LoadedModule) => {
         code = codeOf(module, settings.env, calls, mailing);

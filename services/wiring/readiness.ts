@@ -9,6 +9,7 @@
  * shard is without an owner.
  */
 import { UNOWNED_TTLS_MAX } from "../../core/lease/UnownedShards.ts";
+import type { RetentionState } from "../../core/retention/RetentionMetrics.ts";
 import type { Readiness } from "../admin/AdminServer.ts";
 
 /** As one process sees them. `Host` and `Gateway` both count them this way. */
@@ -30,6 +31,14 @@ export interface ReadinessFacts {
   readonly leaseTtlMs: number;
   /** A line for people. */
   readonly durability: string;
+  /** Undefined: the process trims no journals. */
+  readonly retention?: RetentionState | undefined;
+}
+
+function describeRetention({ leads, failed, reason }: RetentionState): string {
+  if (!leads) return "history: another process trims";
+  if (reason === undefined) return "history: trimmed as its classes say";
+  return `history: ${failed} agents could not be trimmed and keep all of theirs; the last: ${reason}`;
 }
 
 export function readinessOf(facts: ReadinessFacts): Readiness {
@@ -53,5 +62,6 @@ export function readinessOf(facts: ReadinessFacts): Readiness {
     );
   if (gateway !== undefined && gateway.shardsOverdue > 0)
     notes.push(`overdue: ${overdue(gateway.shardsOverdue)}`);
+  if (facts.retention !== undefined) notes.push(describeRetention(facts.retention));
   return { ready: true, note: notes.join("\n") };
 }

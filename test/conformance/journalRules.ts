@@ -195,6 +195,42 @@ export function journalRules(makeBackend: () => Promise<Backend>): void {
       );
     });
 
+    it("trims a prefix, keeps the rest, and appends go on behind the last event", async () => {
+      const [id, other] = [newAgent(), newAgent()];
+      const seqs = await write(id, 5);
+      await write(other, 3);
+      const [from, last] = [seqs[3] as Sequence, seqs[4] as Sequence];
+      expect(await a.journal.trim(id, from)).toBe(3);
+      expect((await read(id)).map((e) => e.seq)).toEqual([from, last]);
+      expect(await b.journal.first(id)).toMatchObject({ seq: from, data: message("e3") });
+      expect(await a.journal.trim(id, from)).toBe(0);
+      expect(await append(b, id, message("stale"), seqs[2] as Sequence)).toEqual({
+        _tag: "Conflict",
+      });
+      await stored(append(b, id, message("next"), last));
+      expect(await read(id)).toHaveLength(3);
+      expect(await read(other)).toHaveLength(3);
+    });
+
+    it("never trims the last event", async () => {
+      const id = newAgent();
+      expect(await a.journal.first(id)).toBeUndefined();
+      const [, last = NONE] = await write(id, 2);
+      await expect(a.journal.trim(id, (last + 1) as Sequence)).rejects.toBeInstanceOf(RangeError);
+      expect(await read(id)).toHaveLength(2);
+      expect(await a.journal.trim(id, last)).toBe(1);
+      expect(await b.journal.last(id)).toMatchObject({ seq: last });
+    });
+
+    it("trims large events whole", async () => {
+      const id = newAgent();
+      const first = await stored(append(a, id, message("large", LARGE_BYTES), NONE));
+      const large = message("larger", LARGE_BYTES + 1);
+      const second = await stored(append(a, id, large, first));
+      expect(await a.journal.trim(id, second)).toBe(1);
+      expect(Buffer.compare((await b.journal.first(id))!.data, large)).toBe(0);
+    });
+
     it("keeps everything when the broker is killed, and appends go on by themselves", async () => {
       const id = newAgent();
       const seqs = await write(id, 5);

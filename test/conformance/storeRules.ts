@@ -59,6 +59,41 @@ export function storeRules(makeBackend: () => Promise<Backend>): void {
       expect(equal((await snapshots(id))[0], large)).toBe(true);
     });
 
+    it("keeps the last bases, and replaces them by their revision alone", async () => {
+      const id = newAgent();
+      expect(await b.snapshots.bases(id)).toBeUndefined();
+      const put = (data: Uint8Array, revision: number) => a.snapshots.putBase(id, data, revision);
+      const first = (await put(message("1"), 0))!;
+      expect(await put(message("stale"), 0)).toBeUndefined();
+      expect(await b.snapshots.bases(id)).toEqual({ revision: first, copies: [message("1")] });
+      const second = (await put(message("2"), first))!;
+      const third = (await put(message("3"), second))!;
+      expect(await put(message("stale"), second)).toBeUndefined();
+      const copies = [message("3"), message("2")];
+      expect(await b.snapshots.bases(id)).toEqual({ revision: third, copies });
+    });
+
+    it("snapshots do not displace a base, and large ones are kept byte for byte", async () => {
+      const id = newAgent();
+      const large = message("base", LARGE_BYTES);
+      const revision = await a.snapshots.putBase(id, large, 0);
+      for (let n = 0; n < SNAPSHOTS_KEPT + 1; n++) await a.snapshots.put(id, message(`${n}`));
+      expect(await snapshots(id)).toHaveLength(SNAPSHOTS_KEPT);
+      const found = await b.snapshots.bases(id);
+      expect(found?.revision).toBe(revision);
+      expect(equal(found?.copies[0], large)).toBe(true);
+    });
+
+    it("removes bases up to a revision", async () => {
+      const id = newAgent();
+      const first = (await a.snapshots.putBase(id, message("old", LARGE_BYTES), 0))!;
+      await a.snapshots.removeBases(id, first);
+      expect(await b.snapshots.bases(id)).toBeUndefined();
+      const again = (await a.snapshots.putBase(id, message("new"), 0))!;
+      await b.snapshots.removeBases(id, first);
+      expect(await a.snapshots.bases(id)).toEqual({ revision: again, copies: [message("new")] });
+    });
+
     it("keeps a blob byte for byte, replaces it whole, removes it", async () => {
       const name = "request/Repo/x=2Fy/1";
       expect(await a.blobs.get(name)).toBeUndefined();

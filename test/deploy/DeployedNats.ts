@@ -25,7 +25,7 @@ export const CONFIG_FILES = [
 const READY_TIMEOUT_MS = 20_000;
 const STOP_GRACE_MS = 5_000;
 
-export type User = "gateway" | "host" | "mail" | "reader" | "operator" | "system";
+export type User = "gateway" | "host" | "mail" | "retention" | "reader" | "operator" | "system";
 
 /** Begins with a letter: a variable of digits would be a number to the server. */
 export const passwordOf = (user: string): string => `pw-${user}`;

@@ -46,10 +46,12 @@ beforeAll(async () => {
     heldBack: 0,
   });
   await senders.finished;
-  for (const process of [installation.gateway, host]) {
+  const retention = await installation.startRetention();
+  for (const process of [installation.gateway, host, retention]) {
     const text = await process.metrics();
     series.push(...text.split("\n").filter((line) => line !== "" && !line.startsWith("#")));
   }
+  await retention.stop();
 }, 60_000);
 
 afterAll(async () => {

@@ -6,7 +6,15 @@ import { createHmac } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { connect } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Effect } from "effect";
 import WebSocket from "ws";
+import { Journal } from "../../core/journal/Journal.ts";
+import { Snapshots } from "../../core/journal/Snapshots.ts";
+import { trimAgent } from "../../core/retention/trimAgent.ts";
+import { agentId } from "../../schemas/Address.ts";
+import { natsLayer } from "../../services/nats/natsLayer.ts";
+import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
+import { natsOptions } from "../../services/wiring/joinNats.ts";
 import { AgentsProcess } from "../kit/AgentsProcess.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { runAgents } from "../kit/runAgents.ts";
@@ -131,6 +139,33 @@ describe("every process under its own user", () => {
     }
   }, 60_000);
 
+  test("retention trims a journal, large events too", async () => {
+    const { databases, close } = await openSqliteDatabases({ folder: undefined });
+    const target = { natsUrl: nats.url("retention"), namespace: "agents" };
+    const id = agentId("Ledger", "one");
+    // Ahead by more than what always stays.
+    const time = { nowMs: () => Date.now() + 3_600_000 };
+    const trimmed = Effect.gen(function* () {
+      const ports = { journal: yield* Journal, snapshots: yield* Snapshots, databases, time };
+      return yield* Effect.promise(async () => {
+        let events = 0;
+        for await (const entry of ports.journal.list("Ledger")) events += entry.events;
+        return trimAgent(id, ports, { limits: { events: 1 }, events });
+      });
+    });
+    const layer = natsLayer(natsOptions(target, "retention"));
+    expect(await Effect.runPromise(Effect.scoped(Effect.provide(trimmed, layer)))).toMatchObject({
+      _tag: "Trimmed",
+    });
+    close();
+    expect((await cli("reader", "state", "Ledger", "one")).text).toContain('"count": 2');
+    const process = await AgentsProcess.start({
+      args: ["retention", MODULE, "--require-durable", "--history", "days=1"],
+      env: { NATS_URL: nats.url("retention"), AGENTS_DATA: folder.path },
+    });
+    await process.ready().finally(() => process.stop());
+  }, 60_000);
+
   test("the operator provisions again", async () => {
     const run = await cli("operator", "provision");
     expect(run).toMatchObject({ code: 0 });
@@ -240,6 +275,8 @@ const FORBIDDEN: ReadonlyArray<readonly [User, string, ReadonlyArray<string>]> =
       "_INBOX.agents.host.token.1",
       "agents.due.1.Ledger.one",
       "agents.erase.Ledger.one",
+      "agents.snapshot.+base.Ledger.one",
+      "agents.snapshot.1.+base.Ledger.one",
       "$KV.agents_GATEWAYS.gateway.g1",
       `${API}.STREAM.CREATE.other_JOURNAL`,
       `${API}.STREAM.INFO.other_JOURNAL`,
@@ -250,6 +287,27 @@ const FORBIDDEN: ReadonlyArray<readonly [User, string, ReadonlyArray<string>]> =
       "other.call.1.Ledger.one",
       "$KV.other_LEASES.shard.1",
       "$SYS.REQ.SERVER.PING.CONNZ",
+    ],
+  ],
+  [
+    "retention",
+    "write a journal or a host's snapshot, own a shard, or purge anything but journals and blobs",
+    [
+      ...each("STREAM.DELETE", "STREAM.UPDATE", "STREAM.CREATE"),
+      ...[
+        "agents_INBOX",
+        "agents_TIMERS",
+        "agents_SNAPSHOTS",
+        "agents_DEAD",
+        "KV_agents_LEASES",
+      ].map((stream) => `${API}.STREAM.PURGE.${stream}`),
+      `${API}.STREAM.MSG.DELETE.agents_JOURNAL`,
+      "agents.journal.Ledger.one",
+      "agents.snapshot.Ledger.one",
+      "agents.inbox.1.Ledger.one",
+      "agents.call.1.Ledger.one",
+      "$KV.agents_LEASES.shard.1",
+      "$KV.agents_LEASES.host.h1",
     ],
   ],
   [

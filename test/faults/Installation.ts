@@ -65,6 +65,10 @@ export class Installation {
     });
   }
 
+  startRetention(): Promise<AgentsProcess> {
+    return this.startProcess("retention", ["--data", this.folderOf("retention")]);
+  }
+
   /** Made by a test, seen by the host in its next turn. */
   freezeFile(name: string): string {
     return join(this.folder.path, `${name}.freeze`);
@@ -115,7 +119,7 @@ export class Installation {
   }
 
   private async startProcess(
-    role: "gateway" | "host",
+    role: "gateway" | "host" | "retention",
     args: ReadonlyArray<string>,
     env: Readonly<Record<string, string>> = {},
   ): Promise<AgentsProcess> {

@@ -32,16 +32,28 @@ it("auto is uWebSockets.js where it loads", async () => {
 
 it("auto falls back on node:http where it does not load", async () => {
   for (const load of [missing, unloadable]) {
-    expect(await Effect.runPromise(nameOf(httpServerLayer("auto", load)))).toBe("node:http");
+    expect(await Effect.runPromise(nameOf(httpServerLayer("auto", { load })))).toBe("node:http");
   }
+});
+
+it("a plain install is not warned; a binary that does not load is", async () => {
+  const said: string[] = [];
+  const say = (level: string) => (message: string) => void said.push(`${level}: ${message}`);
+  const log = { debug: say("debug"), info: say("info"), warn: say("warn"), error: say("error") };
+  for (const load of [missing, unloadable])
+    await Effect.runPromise(nameOf(httpServerLayer("auto", { load, log })));
+  expect(said).toEqual([
+    expect.stringMatching(/^info: Serving HTTP by node:http: uWebSockets.js is not installed/),
+    expect.stringMatching(/^warn: Serving HTTP by node:http: uWebSockets.js has no binary/),
+  ]);
 });
 
 it("uws fails where it does not load, and says why", async () => {
   const reasons = [];
   for (const load of [missing, unloadable]) {
-    const exit = await Effect.runPromiseExit(nameOf(httpServerLayer("uws", load)));
+    const exit = await Effect.runPromiseExit(nameOf(httpServerLayer("uws", { load })));
     expect(Exit.isFailure(exit)).toBe(true);
-    const failure = await Effect.runPromise(Effect.flip(nameOf(httpServerLayer("uws", load))));
+    const failure = await Effect.runPromise(Effect.flip(nameOf(httpServerLayer("uws", { load }))));
     reasons.push([failure.reason, failure.message]);
   }
   expect(reasons).toEqual([

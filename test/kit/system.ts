@@ -11,6 +11,7 @@ import { Journal } from "../../core/journal/Journal.ts";
 import { Leases } from "../../core/lease/Leases.ts";
 import { Log, type LogShape } from "../../core/telemetry/Log.ts";
 import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
+import type { RequestLines } from "../../core/telemetry/RequestLog.ts";
 import { Snapshots } from "../../core/journal/Snapshots.ts";
 import { Time } from "../../core/time/Time.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
@@ -67,6 +68,7 @@ export interface SystemOptions {
   readonly http?: HttpServerChoice;
   readonly gateway?: RunGatewayOptions["bounds"];
   readonly access?: RunGatewayOptions["access"];
+  readonly requestLines?: RequestLines;
   /** As in `agents dev`: gateway and host know each other. */
   readonly together?: boolean;
   /** As in `agents dev`, unless said otherwise: tests have their MCP servers here. */
@@ -146,6 +148,7 @@ export async function startTestHost(
       metrics: agentMetrics(opened.metrics),
       calls,
       observability: genericObservability,
+      requestLines: options.requestLines,
     }).pipe(Effect.provide(opened.context), Effect.provideService(Scope.Scope, opened.scope)),
   );
   return { host, log, metrics: opened.metrics, stop: opened.close };
@@ -172,6 +175,7 @@ export async function startTestGateway(options: SystemOptions, gatewayId: string
       metrics: agentMetrics(opened.metrics),
       ...(options.gateway === undefined ? {} : { bounds: options.gateway }),
       ...(options.access === undefined ? {} : { access: options.access }),
+      requestLines: options.requestLines,
     }).pipe(Effect.provide(opened.context), Effect.provideService(Scope.Scope, opened.scope)),
   );
   return {

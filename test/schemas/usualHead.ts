@@ -13,6 +13,8 @@ export const CAUSE = {
   url: "http://localhost/webhooks/github",
   headers: { "x-github-event": "push" },
   entity: "Acme/Site",
+  delivery: "mwvbsxl7-70lqa00",
+  traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
   body: "{}",
 } as const;
 export const TURN = {

@@ -3,6 +3,8 @@
  * code as it ran. The checkers compare it with what the journals hold.
  */
 
+import { addressKey, type AgentId } from "../../schemas/Address.ts";
+import type { StoredEvent } from "../../core/journal/Journal.ts";
 import type { ControlAction } from "../../core/workflow/WorkflowCalls.ts";
 
 /** One distinct webhook as its sender knows it. */
@@ -125,4 +127,15 @@ export class Observed {
   readonly unowned: string[] = [];
   /** What damaged agents answered at the end. */
   readonly damagedAnswers: number[] = [];
+  /** Events that were trimmed, oldest first, by agent; not those of an agent that was erased since. */
+  readonly trimmed = new Map<string, StoredEvent[]>();
+
+  /** The agent's events before `keepFromSeq` go from the journal now. */
+  trims(id: AgentId, stored: ReadonlyArray<StoredEvent>, keepFromSeq: number): void {
+    const key = addressKey(id);
+    const before = this.trimmed.get(key) ?? [];
+    const after = before.at(-1)?.seq ?? 0;
+    const going = stored.filter(({ seq }) => seq < keepFromSeq && seq > after);
+    if (going.length > 0) this.trimmed.set(key, [...before, ...going]);
+  }
 }

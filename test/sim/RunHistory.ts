@@ -9,6 +9,7 @@ import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import { decodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { decodeEvent, type JournalHead } from "../../schemas/JournalEvent.ts";
 import { LocalImageCorrupt, type DatabasesShape } from "../../core/database/Databases.ts";
+import type { JournalShape, StoredEvent } from "../../core/journal/Journal.ts";
 import { rebuildAgent, type RebuildSources } from "../../core/journal/rebuildAgent.ts";
 import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
 import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
@@ -33,6 +34,8 @@ export interface AgentHistory {
   readonly unreadable: ReadonlyArray<number>;
   /** Every way to rebuild it; none when its journal is damaged. */
   readonly pictures: ReadonlyArray<Picture>;
+  /** Of an agent whose journal was trimmed: ways that give other bytes than its whole history, done inputs included. */
+  readonly differing: ReadonlyArray<string>;
   /** What full replay ended with, where it failed. */
   readonly refused: string | undefined;
   /** Keys in SQL, in order; undefined where there is no such table. */
@@ -67,6 +70,7 @@ export interface RunHistory {
   readonly stored: () => Iterable<{ readonly where: string; readonly bytes: Uint8Array }>;
 }
 
+const FULL = "full replay";
 const BY_SNAPSHOT = "a snapshot and replay";
 
 export async function readHistory(
@@ -77,9 +81,10 @@ export async function readHistory(
   const reader = broker.connect("reader");
   const journal = makeMemoryJournal(reader);
   const snapshots = makeMemorySnapshots(reader);
+  const untrimmed = untrimmedJournal(installation, journal);
   const memory = await openSqliteDatabases({ folder: undefined });
   const ways: Array<readonly [string, DatabasesShape, boolean]> = [
-    ["full replay", memory.databases, false],
+    [FULL, memory.databases, false],
     [BY_SNAPSHOT, memory.databases, true],
   ];
   const opened = [memory];
@@ -96,10 +101,15 @@ export async function readHistory(
         installation,
         ways
           // Of an agent that has none, it would be the full replay again.
-          .filter(([way]) => way !== BY_SNAPSHOT || broker.snapshots.has(addressKey(id)))
+          .filter(
+            ([way]) =>
+              way !== BY_SNAPSHOT ||
+              broker.snapshots.has(addressKey(id)) ||
+              observed.trimmed.has(addressKey(id)),
+          )
           .map(([way, databases, whole]) => [
             way,
-            { journal, databases, ...(whole ? { snapshots } : {}) },
+            whole ? { journal, databases, snapshots } : { journal: untrimmed, databases },
           ]),
       ),
     );
@@ -124,6 +134,8 @@ export async function readHistory(
         yield { where: `input ${seq} of ${addressKey(id)}`, bytes: data };
       for (const [key, kept] of broker.snapshots)
         for (const bytes of kept) yield { where: `a snapshot of ${key}`, bytes };
+      for (const [key, { copies }] of broker.bases.all())
+        for (const bytes of copies) if (bytes) yield { where: `a base of ${key}`, bytes };
       for (const [name, bytes] of broker.blobs) yield { where: `blob ${name}`, bytes };
       for (const { id, data } of broker.deadLetters.all())
         yield { where: `a dead letter of ${addressKey(id)}`, bytes: data };
@@ -152,12 +164,14 @@ export function waitingIn({ broker }: Installation) {
 
 async function readAgent(
   id: AgentId,
-  { broker, weather }: Installation,
+  installation: Installation,
   ways: ReadonlyArray<readonly [string, RebuildSources]>,
 ): Promise<AgentHistory> {
+  const { weather, observed } = installation;
+  const cores = new Map<string, Uint8Array>();
   const events: JournaledEvent[] = [];
   const unreadable: number[] = [];
-  for (const { seq, storedMs, data } of broker.journal.eventsOf(id))
+  for (const { seq, storedMs, data } of allEventsOf(installation, id))
     try {
       events.push({ seq, storedMs, head: decodeEvent(data).head });
     } catch (error) {
@@ -177,7 +191,9 @@ async function readAgent(
       const rebuilt = await rebuildAgent(id, sources);
       const { database, state } = rebuilt;
       pictures.push({ way, state, image: database.image() });
-      if (way === "full replay") {
+      if (observed.trimmed.has(addressKey(id)))
+        cores.set(way, rebuilt.image.encode(database.image()));
+      if (way === FULL) {
         marks = column(database, "SELECT key FROM marks ORDER BY n");
         armed = column(database, "SELECT id FROM svc_agents_schedules") ?? [];
         steps = column(database, "SELECT march || ' ' || step FROM steps ORDER BY rowid");
@@ -195,8 +211,30 @@ async function readAgent(
       const isFound = error instanceof LocalImageCorrupt && weather.bites.has("damage disk");
       if (!isFound) refused ??= `${way}: ${String(error)}`;
     }
-  return { id, events, unreadable, pictures, refused, marks, armed, steps, fibers, below, ended };
+  const whole = cores.get(FULL);
+  const differing = [...cores].flatMap(([way, core]) =>
+    whole !== undefined && Buffer.compare(core, whole) !== 0 ? [way] : [],
+  );
+  return { id, events, unreadable, pictures, differing, refused, marks, armed, steps, fibers, below, ended }; // prettier-ignore
 }
+
+/** With those that were trimmed. */
+const allEventsOf = (
+  { broker, observed }: Installation,
+  id: AgentId,
+): ReadonlyArray<StoredEvent> => {
+  const trimmed = observed.trimmed.get(addressKey(id)) ?? [];
+  const last = trimmed.at(-1)?.seq ?? 0;
+  return [...trimmed, ...broker.journal.eventsOf(id).filter(({ seq }) => seq > last)];
+};
+
+const untrimmedJournal = (installation: Installation, journal: JournalShape): JournalShape => ({
+  ...journal,
+  read: async function* (id, { fromSeq, toSeq = Infinity }) {
+    for (const event of allEventsOf(installation, id))
+      if (event.seq >= fromSeq && event.seq <= toSeq) yield event;
+  },
+});
 
 /** Undefined where the table is not there. */
 function column(

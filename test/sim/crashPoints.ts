@@ -45,6 +45,12 @@ export const CRASH_POINTS = [
   /** An outgoing webhook: not sent; sent and its answer not heard. */
   "send:before",
   "send:after",
+  /** The base of a journal that is trimmed: each of its copies. */
+  "base:before",
+  "base:after",
+  /** The events that it covers. */
+  "trim:before",
+  "trim:after",
   "rebuild:before",
   "rebuild:after",
   "lease:before-claim",

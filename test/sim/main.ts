@@ -37,6 +37,7 @@ const COMMON_FAULTS = [
   "erased",
   "mail accepted",
   "batch: lost",
+  "trimmed",
 ];
 
 const { values } = parseArgs({

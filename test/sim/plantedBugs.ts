@@ -45,6 +45,8 @@ export interface PlantedBug {
   readonly mergesMail?: true;
   /** Signatures are not looked at. */
   readonly verifiesNothing?: true;
+  /** The base of a trimmed journal lacks the pages of its last event. */
+  readonly basesLag?: true;
   /** What is stored in an event's place. */
   readonly event?: (data: Uint8Array) => Uint8Array;
   /** Patches prototypes; the returned function takes it back. */
@@ -314,6 +316,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
     breaks: ["I1", "I2", "I9"],
     groupsLie: true,
   },
+  { name: "the snapshot covers less than it says", breaks: ["I18"], basesLag: true },
   { name: "two mails of one Message-ID are one", caughtBy: 5, breaks: ["I1"], mergesMail: true },
   {
     name: "a mail is sent before its turn is stored",

@@ -26,7 +26,7 @@ export class Operator {
 
   constructor(installation: Installation) {
     this.installation = installation;
-    this.ports = portsOf(installation.broker);
+    this.ports = portsOf(installation);
   }
 
   /** True: the command says that nothing is left, and every host has said so too. Never rejects. */
@@ -66,7 +66,8 @@ type ErasePorts = Pick<
   "journal" | "calls" | "leases" | "purgeInputs" | "purge" | "awayCopies" | "tellErased"
 >;
 
-function portsOf(broker: MemoryBroker): ErasePorts {
+function portsOf(installation: Installation): ErasePorts {
+  const { broker } = installation;
   const wire = broker.connect("operator");
   const bus = makeMemoryBus(wire);
   const { time, subjects, shards } = broker;
@@ -81,6 +82,7 @@ function portsOf(broker: MemoryBroker): ErasePorts {
     purgeInputs,
     purge: async (id, { keepEventsFrom }) => {
       const before = await purgeInputs(id);
+      installation.observed.trimmed.delete(addressKey(id));
       return { ...before, ...purge(broker, id, keepEventsFrom), blobs: 0, doneInputsGone: true };
     },
     awayCopies: async () => [],
@@ -105,7 +107,7 @@ function disarmAll({ timers }: MemoryBroker, id: AgentId): number {
 }
 
 function purge(broker: MemoryBroker, id: AgentId, keepEventsFrom: Sequence) {
-  const { journal, snapshots, deadLetters } = broker;
+  const { journal, snapshots, bases, deadLetters } = broker;
   const key = addressKey(id);
   const kept = snapshots.get(key)?.length ?? 0;
   snapshots.delete(key);
@@ -113,7 +115,7 @@ function purge(broker: MemoryBroker, id: AgentId, keepEventsFrom: Sequence) {
   for (const { seq } of letters) deadLetters.remove(seq);
   return {
     events: journal.purge(id, keepEventsFrom),
-    snapshots: kept,
+    snapshots: kept + bases.remove(id),
     deadLetters: letters.length,
   };
 }

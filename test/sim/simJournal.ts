@@ -12,6 +12,7 @@ import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
 import { collect } from "../kit/collect.ts";
 import type { CrashPoint } from "./crashPoints.ts";
 import type { Ask } from "./simPorts.ts";
+import type { Observed } from "./Observed.ts";
 import { Random } from "./Random.ts";
 import { commitsInGroups, groupedAppend } from "./simGroup.ts";
 import type { SimProcess } from "./SimProcess.ts";
@@ -23,6 +24,7 @@ export interface JournalParts {
   readonly process: SimProcess;
   readonly weather: Weather;
   readonly ask: Ask;
+  readonly observed: Observed;
 }
 
 const POINTS: Readonly<Record<string, readonly [CrashPoint, CrashPoint]>> = {
@@ -81,6 +83,13 @@ export function simJournal(wire: MemoryConnection, parts: JournalParts): Journal
       }
     },
     last: (id) => ask(undefined, () => journal.last(id)),
+    first: (id) => ask(undefined, () => journal.first(id)),
+    trim: (id, keepFromSeq) =>
+      ask(["trim:before", "trim:after"], () => {
+        parts.observed.trims(id, broker.journal.eventsOf(id), keepFromSeq);
+        weather.bit("trimmed");
+        return journal.trim(id, keepFromSeq);
+      }),
   };
 }
 

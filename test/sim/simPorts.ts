@@ -51,7 +51,12 @@ export type Ask = <A>(
 ) => Promise<A>;
 
 export function simPorts(
-  { broker, seed, weather }: Pick<Installation, "broker" | "seed" | "weather">,
+  {
+    broker,
+    seed,
+    weather,
+    observed,
+  }: Pick<Installation, "broker" | "seed" | "weather" | "observed">,
   process: SimProcess,
 ): SimPorts {
   // What needs the process to listen ends with it; what it has sent off does not (rule 1).
@@ -73,7 +78,7 @@ export function simPorts(
     return result;
   };
   return {
-    journal: simJournal(wire, { seed, broker, process, weather, ask }),
+    journal: simJournal(wire, { seed, broker, process, weather, ask, observed }),
     inbox: {
       ...inbox,
       publish: (id, data, options) =>
@@ -94,6 +99,10 @@ export function simPorts(
       newestFirst: async function* (id) {
         yield* await ask(undefined, () => lossy(() => collect(snapshots.newestFirst(id))));
       },
+      bases: (id) => ask(undefined, () => lossy(() => snapshots.bases(id))),
+      putBase: (...args) =>
+        ask(["base:before", "base:after"], () => lossy(() => snapshots.putBase(...args))),
+      removeBases: (...args) => ask(undefined, () => lossy(() => snapshots.removeBases(...args))),
     },
     blobs: {
       put: (name, data) => ask(undefined, () => lossy(() => blobs.put(name, data))),

@@ -142,6 +142,7 @@ async function runSeed(options: SimulateOptions): Promise<Report> {
     unhash();
     for (const { process } of [...installation.hostsAlive, ...installation.gatewaysAlive])
       process.kill();
+    workload.trims.kill();
     await time.advance(0);
     if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
   }
@@ -233,6 +234,7 @@ async function settle(installation: Installation, faults: Faults, workload: Work
       else await pass(CALM_MS, () => false);
     observed.eraseFailed = observed.erased === undefined;
   }
+  await until(workload.trims.forgetErased());
   await time.advance(LAST_MS);
   await until(Promise.all(installation.hosts.map((at) => installation.stop(at))));
   return { calmFromMs, cancelledMs };

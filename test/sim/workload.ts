@@ -6,6 +6,7 @@
  */
 import type { HttpRequest } from "../../core/http/HttpServer.ts";
 import { MemorySocket } from "../../services/memory/MemorySocket.ts";
+import { agentId } from "../../schemas/Address.ts";
 import { sign } from "../../services/webhooks/index.ts";
 import type { Installation } from "./Installation.ts";
 import type { Connected, SentWebhook } from "./Observed.ts";
@@ -15,6 +16,7 @@ import { DOOMED, Operator } from "./simErase.ts";
 import { Errands } from "./simErrands.ts";
 import { Marches } from "./simMarches.ts";
 import { Correspondents } from "./simMail.ts";
+import { Trims } from "./simTrim.ts";
 import type { Order } from "./subjects.ts";
 
 export const LEDGERS = ["a", "b", "c", "d"] as const;
@@ -46,6 +48,7 @@ export class Workload {
   private readonly errands: Errands;
   private readonly correspondents: Correspondents;
   private readonly marches: Marches;
+  readonly trims: Trims;
   /** As those of errands: orders to an agent that is erased now and then. */
   private readonly eraseRandom: Random;
   private readonly doomed: number;
@@ -60,6 +63,8 @@ export class Workload {
     this.errands = new Errands(installation, (...what) => this.order(...what));
     this.correspondents = new Correspondents(installation, LEDGERS);
     this.marches = new Marches(installation, (...what) => this.send(...what));
+    const trimmed = [agentId("Board", BOARD), ...LEDGERS.map((name) => agentId("Ledger", name))];
+    this.trims = new Trims(installation, trimmed);
     this.eraseRandom = new Random(installation.seed, "erase");
     this.doomed = this.eraseRandom.chance(RUNS_WITH_ERASURE) ? DOOMED_ORDERS : 0;
     this.operator = new Operator(installation);
@@ -71,6 +76,7 @@ export class Workload {
     this.errands.act();
     this.correspondents.act();
     this.marches.act();
+    this.trims.act();
     if (this.eraseRandom.chance(this.doomed)) this.doom();
     switch (
       random.weighted({ order: 60, note: 14, connect: 8, forge: 3, victim: 6, leave: 2, claim: 4 })

@@ -36,6 +36,7 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   gateway: { kind: "process" },
   host: { kind: "process" },
   mail: { kind: "process" },
+  retention: { kind: "process" },
   console: { kind: "process" },
   cli: { kind: "process" },
   wiring: { kind: "part" },
@@ -55,6 +56,7 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   workflows: { kind: "entry" },
   observability: { kind: "entry" },
   testing: { kind: "entry" },
+  vite: { kind: "entry" },
   client: { kind: "client", clock: "a browser has no Time service" },
   react: { kind: "client", clock: "a browser has no Time service" },
 };

@@ -50,6 +50,7 @@ function store(
       request: requestOf({ body: "[]", nowMs: NOW_MS }),
       items,
       replayId: "r",
+      delivery: "d",
       headers: { "content-length": "999", "content-type": "text/plain", "x-a": "b" },
     },
     { inbox, log, id: () => "made", signal: AbortSignal.timeout(10_000), limit },

@@ -2,6 +2,7 @@
  * Rebuilds an agent at a point of its history for a command that reads it, and closes the copy
  * afterwards. The copy belongs to the command. The running agent is not involved.
  */
+import { HistoryTrimmed } from "../../../core/journal/HistoryTrimmed.ts";
 import { rebuildAgent, type Rebuilt } from "../../../core/journal/rebuildAgent.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
@@ -29,6 +30,9 @@ export async function withAgentAt<A>(
     snapshots: ports.snapshots,
     databases: ports.databases,
     ...point,
+  }).catch((error: unknown) => {
+    if (error instanceof HistoryTrimmed) throw notFound(error.message);
+    throw error;
   });
   try {
     if (agent.seq === 0)

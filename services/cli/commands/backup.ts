@@ -8,12 +8,16 @@
  * 2. Each agent is saved as of some commit after the beginning. Two agents may be saved as of
  *    different moments.
  * 3. What can be rebuilt is not saved: snapshots, local images, timers, leases.
+ * 4. Where a journal was trimmed, before the backup or meanwhile, its base is saved as an event.
  */
 import { resolve } from "node:path";
 import type { Command } from "commander";
+import { Beginnings } from "../../../core/journal/Beginnings.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
-import { BACKUP_PARTS, type BackupPart } from "../../../schemas/BackupFile.ts";
+import type { Sequence } from "../../../schemas/Address.ts";
+import { BACKUP_PARTS, type BackupEntry, type BackupPart } from "../../../schemas/BackupFile.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
+import { baseAsEvent } from "../agents/baseAsEvent.ts";
 import { makeFolder, writeManifest, writePart } from "../agents/backupFolder.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
@@ -63,7 +67,11 @@ export async function backup(
   await makeFolder(path);
   const began = new Date(time.nowMs()).toISOString();
   const counts: Record<BackupPart, number> = { inputs: 0, events: 0, letters: 0 };
-  for (const part of BACKUP_PARTS) counts[part] = await writePart(path, part, ports.stored(part));
+  for (const part of BACKUP_PARTS) {
+    const stored = ports.stored(part);
+    const entries = part === "events" ? fromBases(stored, ports) : stored;
+    counts[part] = await writePart(path, part, entries);
+  }
   await writeManifest(path, { namespace: ports.namespace, time: began, ...counts });
   const { inputs, events, letters } = counts;
   if (json) terminal.out(JSON.stringify({ folder: path, time: began, ...counts }));
@@ -71,4 +79,22 @@ export async function backup(
     terminal.out(
       `${path}: ${events} events, ${inputs} inputs that wait, ${letters} dead letters, all that was stored at ${began}`,
     );
+}
+
+/**
+ * Rule 4. What comes after a base that can't be read is saved as an event that can't be read either:
+ * its agent does not start where it is restored, as it would not here.
+ */
+async function* fromBases(
+  stored: AsyncIterable<BackupEntry>,
+  { snapshots }: Pick<ReadPorts, "snapshots">,
+): AsyncGenerator<BackupEntry, void, void> {
+  const beginnings = new Beginnings(snapshots);
+  for await (const entry of stored) {
+    const event = { ...entry, seq: entry.seq as Sequence };
+    for (const read of await beginnings.take(entry.id, event))
+      if (read._tag === "Event") yield read.event;
+      else if (read._tag === "Base") yield { ...baseAsEvent(read), id: entry.id };
+      else yield { ...entry, data: new Uint8Array(0) };
+  }
 }

@@ -1,15 +1,18 @@
 /**
  * `agents export <class> <name>`: prints an agent's whole journal as JSON lines
  * (`schemas/AgentFile`), for `agents import`. Everything else of the agent is rebuilt from it:
- * state, SQL, schedules, queue, history. The running agent is not involved.
+ * state, SQL, schedules, queue, history. The running agent is not involved. Where the journal was
+ * trimmed, the first line is its base (`core/journal/eventOfBase`).
  */
 import type { Command } from "commander";
+import { readFromBase } from "../../../core/journal/Beginnings.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
-import { addressKey, type Sequence } from "../../../schemas/Address.ts";
+import { addressKey } from "../../../schemas/Address.ts";
 import { agentFileEnd, agentFileEvent, agentFileHead } from "../../../schemas/AgentFile.ts";
 import { CorruptFrame } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
+import { baseAsEvent } from "../agents/baseAsEvent.ts";
 import { findAgent } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import {
@@ -21,9 +24,6 @@ import {
 } from "../options/targetOptions.ts";
 import { failed } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
-
-/** A stream's sequences begin at 1. */
-const FIRST = 1 as Sequence;
 
 export function addExport(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
@@ -50,16 +50,17 @@ Example:
 
 /** Throws `CliError` where there is no such agent, or its journal is damaged. */
 export async function exportAgent(
-  { journal }: ReadPorts,
+  ports: ReadPorts,
   terminal: Terminal,
   time: Pick<TimeShape, "nowMs">,
   { className, name }: { readonly className: string; readonly name: string },
 ): Promise<void> {
-  const id = await findAgent(journal, className, name);
+  const id = await findAgent(ports.journal, className, name);
   terminal.out(agentFileHead(id, time.nowMs()));
   let events = 0;
   try {
-    for await (const event of journal.read(id, { fromSeq: FIRST })) {
+    for await (const read of readFromBase(id, ports)) {
+      const event = read._tag === "Event" ? read.event : baseAsEvent(read);
       decodeEvent(event.data); // fails now instead of at the import where the event is damaged
       terminal.out(agentFileEvent(event));
       events++;

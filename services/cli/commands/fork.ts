@@ -10,6 +10,7 @@
  *    them.
  */
 import type { Command } from "commander";
+import { readFromBase, trimmedBefore } from "../../../core/journal/Beginnings.ts";
 import { checkNothingIsMissing } from "../../../core/journal/rebuildAgent.ts";
 import { transplant } from "../../../core/journal/transplant.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
@@ -17,6 +18,7 @@ import { addressKey, type AgentId, type Sequence } from "../../../schemas/Addres
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent, type JournalHead } from "../../../schemas/JournalEvent.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
+import { baseAsEvent } from "../agents/baseAsEvent.ts";
 import { address, findAgent } from "../agents/findAgent.ts";
 import { freePlace, storeEvent } from "../agents/newJournal.ts";
 import { armTimers, wakeAgent } from "../agents/wakeAgent.ts";
@@ -42,8 +44,7 @@ export interface ForkOptions {
   readonly json: boolean;
 }
 
-/** A stream's sequences begin at 1; 0 stands for no event. */
-const FIRST = 1 as Sequence;
+/** Stands for no event. */
 const NONE = 0 as Sequence;
 
 /** The values that commander parses. */
@@ -104,7 +105,8 @@ export async function fork(
   const place = await freePlace(ports, id, "Give another name, or erase it first (agents erase).");
   let last = place.seq;
   let events = 0;
-  for await (const event of ports.journal.read(from, { fromSeq: FIRST, toSeq })) {
+  for await (const read of readFromBase(from, ports, toSeq)) {
+    const event = read._tag === "Event" ? read.event : baseAsEvent(read);
     last = await storeEvent(ports, id, transplant(event.data, { id, epoch: place.epoch }), last);
     events++;
   }
@@ -119,14 +121,11 @@ export async function fork(
 }
 
 /** Rule 1. Returns the sequence of the last event to copy. Throws `CliError`. */
-async function check({ journal }: ReadPorts, id: AgentId, point: Point): Promise<Sequence> {
+async function check(ports: ReadPorts, id: AgentId, point: Point): Promise<Sequence> {
   let last: { readonly seq: Sequence; readonly kind: JournalHead["kind"] } | undefined;
-  const range = {
-    fromSeq: FIRST,
-    ...(point.atSeq === undefined ? {} : { toSeq: point.atSeq as Sequence }),
-  };
   try {
-    for await (const { seq, data } of journal.read(id, range)) {
+    for await (const read of readFromBase(id, ports, point.atSeq as Sequence | undefined)) {
+      const { seq, data } = read._tag === "Event" ? read.event : baseAsEvent(read);
       const { head } = decodeEvent(data);
       if (point.atTimeMs !== undefined && head.time > point.atTimeMs) break;
       checkNothingIsMissing({ seq: last?.seq ?? NONE }, seq, head.after);
@@ -138,6 +137,8 @@ async function check({ journal }: ReadPorts, id: AgentId, point: Point): Promise
       `The journal of ${addressKey(id)} is damaged, nothing was written: ${error.message}`,
     );
   }
+  const trimmed = last === undefined ? await trimmedBefore(id, ports.journal) : undefined;
+  if (trimmed !== undefined) throw notFound(trimmed.message);
   if (last === undefined || last.kind === "destroyed")
     throw notFound(
       `${addressKey(id)} ${last === undefined ? "had no event" : "had ended"} ${describePoint(point)}. "agents history" shows what it was when.`,

@@ -3,9 +3,9 @@
  * alone (`core/journal/historyLines`).
  */
 import { Option, type Command } from "commander";
+import { readFromBase } from "../../../core/journal/Beginnings.ts";
 import { historyLines, type HistoryLine } from "../../../core/journal/historyLines.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
-import type { Sequence } from "../../../schemas/Address.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
 import { findAgent } from "../agents/findAgent.ts";
@@ -90,10 +90,17 @@ export async function history(
   const kept: HistoryLine[] = [];
   let state: string | undefined;
   // Always read from the first event: states are stored as changes of the previous one.
-  for await (const stored of ports.journal.read(id, { fromSeq: 1 as Sequence })) {
-    const told = historyLines(stored.seq, decodeEvent(stored.data).head, state);
+  for await (const read of readFromBase(id, ports)) {
+    if (read._tag === "Base") {
+      const { head } = read.base;
+      state = "state" in head ? JSON.stringify(head.state) : undefined;
+      terminal.err(trimmedNote(head.seq, head.time));
+      continue;
+    }
+    const { seq, data } = read.event;
+    const told = historyLines(seq, decodeEvent(data).head, state);
     state = told.state;
-    if (stored.seq < (options.fromSeq ?? 0)) continue;
+    if (seq < (options.fromSeq ?? 0)) continue;
     for (const line of told.lines) {
       if (options.limit === undefined) print(line);
       else if (kept.push(line) > options.limit) kept.shift();
@@ -101,6 +108,9 @@ export async function history(
   }
   for (const line of kept) print(line);
 }
+
+const trimmedNote = (seq: number, timeMs: number): string =>
+  `The history up to event ${seq} of ${new Date(timeMs).toISOString()} was trimmed.`;
 
 /** Characters of a state or a statement that are shown; `--json` prints all. */
 const SHOWN_MAX = 200;

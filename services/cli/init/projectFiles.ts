@@ -30,6 +30,7 @@ export function projectFiles(choices: ProjectChoices): ReadonlyArray<ProjectFile
     { path: "server.ts", text: server(choices) },
     { path: "server.test.ts", text: serverTest(choices) },
     ...(choices.page ? [{ path: "page.html", text: page(choices) }] : []),
+    { path: "vitest.config.ts", text: VITEST_CONFIG },
     { path: "package.json", text: json(manifest(choices)) },
     { path: "tsconfig.json", text: json(tsconfig(choices)) },
     { path: ".gitignore", text: "node_modules/\n.agents/\n.env\n.env.*\n!.env.example\n" },
@@ -37,6 +38,12 @@ export function projectFiles(choices: ProjectChoices): ReadonlyArray<ProjectFile
     { path: "README.md", text: readme(choices) },
   ];
 }
+
+const VITEST_CONFIG = `import agents from "turnkeep/vite";
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({ plugins: [agents()] }); // compiles decorators, such as @callable()
+`;
 
 const json = (value: object): string => JSON.stringify(value, undefined, 2) + "\n";
 

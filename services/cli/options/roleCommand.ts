@@ -1,9 +1,10 @@
 /**
- * What `gateway`, `host` and `mail` have in common: the options that each of them takes, and the
+ * What `gateway`, `host`, `mail` and `retention` have in common: the options that each of them takes, and the
  * decision between one process and a control process with workers. Each command adds its own options to what
  * `roleCommand` returns.
  */
 import type { Command } from "commander";
+import type { Role } from "../../wiring/Joins.ts";
 import { serveRole } from "../serving/serveRole.ts";
 import { serveWorkers } from "../serving/serveWorkers.ts";
 import { usage } from "../terminal/CliError.ts";
@@ -24,7 +25,7 @@ export interface RoleHelp {
 export function roleCommand(
   program: Command,
   context: CommandContext,
-  role: "gateway" | "host" | "mail",
+  role: Exclude<Role, "dev">,
   { summary, description }: RoleHelp,
 ): Command {
   const { joins, terminal, args } = context;
@@ -42,6 +43,7 @@ export function roleCommand(
     .addOption(option.streamGroups())
     .addOption(option.requireDurable())
     .addOption(option.groupCommit())
+    .addOption(option.requestLog("failed"))
     .addOption(option.logLevel())
     .addOption(option.logFormat())
     .action(async (module: string | undefined, given: GivenServing) => {
@@ -51,8 +53,9 @@ export function roleCommand(
         );
       const serving = servingOptions(role, module, given, context);
       const count = given.workers ?? 1;
-      // A gateway and the mail listener run no agent: there is nothing to keep apart from them.
-      const isWhole = role === "mail" || (role === "gateway" && count === 1);
+      // A gateway, the mail listener and the trimming of journals run no agent: there is nothing to keep apart from them.
+      const isWhole =
+        role === "mail" || role === "retention" || (role === "gateway" && count === 1);
       if (isWhole || given.worker !== undefined) await serveRole(joins, terminal, serving);
       else await serveWorkers(joins, { ...serving, role, count, args });
     });

@@ -3,6 +3,8 @@
  * `provision` into settings of a process. The options themselves are declared in `options.ts`.
  */
 import { join, resolve } from "node:path";
+import type { HistoryOption } from "../../../core/retention/HistoryLimits.ts";
+import type { RequestLines } from "../../../core/telemetry/RequestLog.ts";
 import type { LogOptions, ProvisionSettings } from "../../wiring/Joins.ts";
 import type { ServingOptions } from "../serving/serveRole.ts";
 import { loginOf, type GivenLogin } from "./brokerLogin.ts";
@@ -49,9 +51,11 @@ export interface GivenServing extends GivenProvision, GivenLogin, MailOptions {
   readonly groupCommit: "auto" | "on" | "off";
   readonly memory?: number;
   readonly cpuSeconds?: number;
+  readonly history?: HistoryOption;
   readonly stateBytesMax?: number;
   readonly commitBytesMax?: number;
   readonly journalBytesPerMinute?: number;
+  readonly requestLog: RequestLines;
   readonly logLevel: LogOptions["level"];
   readonly logFormat?: LogOptions["format"];
 }
@@ -101,6 +105,7 @@ export function servingOptions(
     },
     mcpAllowLoopback: given.mcpAllowLoopback ?? false,
     groupCommit: given.groupCommit,
+    requestLines: given.requestLog,
     memory: {
       bytesMax: given.memory === undefined ? undefined : given.memory * 1024 * 1024,
       processes: given.workers ?? 1,
@@ -113,6 +118,7 @@ export function servingOptions(
         log: { format, fields: worker === undefined ? {} : { worker } },
       },
     }),
+    ...(given.history === undefined ? {} : { history: given.history }),
     writeLimits: {
       stateBytesMax: given.stateBytesMax,
       commitBytesMax: given.commitBytesMax,

@@ -7,7 +7,7 @@ import { dirname, join, resolve } from "node:path";
 import { fillProcessEnv, loadEnv, type EnvOptions } from "../../env/loadEnv.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
 import type { WranglerConfig } from "../../wrangler/WranglerConfig.ts";
-import type { Begun, BrokerSettings, Joins } from "../../wiring/Joins.ts";
+import type { Begun, BrokerSettings, Joins, Role } from "../../wiring/Joins.ts";
 import { failed, usage } from "../terminal/CliError.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
 import { devSecretsPath, makeDevSecrets, checkSecrets } from "./devSecrets.ts";
@@ -19,7 +19,7 @@ export const MODULE_CANDIDATES = [
 ] as const; // prettier-ignore
 
 export interface PrepareOptions {
-  readonly role: "dev" | "gateway" | "host" | "mail";
+  readonly role: Role;
   /** As given on the command line. */
   readonly module: string | undefined;
   /** Absolute. */

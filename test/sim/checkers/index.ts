@@ -9,6 +9,7 @@ import {
   checkErasureLeftNothing,
   checkOneOwnerAnEpoch,
   checkReplayIsExact,
+  checkTrimmingLosesNothing,
 } from "./journals.ts";
 import {
   checkClientsSeeWhatIsStored, checkForbiddenLeavesNothing, checkMessagesKeepTheirOrder, checkSentIsStored,
@@ -42,6 +43,7 @@ const CHECKERS: Readonly<Record<string, (run: RunHistory) => Violations>> = {
   I15: (run) => [...checkErrandsEnd(run), ...checkControlsHold(run)],
   I16: checkMarchesArrive,
   I17: ({ observed }) => observed.unowned,
+  I18: checkTrimmingLosesNothing,
   defect: ({ observed }) => observed.defects,
 };
 

@@ -1,4 +1,4 @@
-/** I2, I3, I11, I12: what is stored. Each function returns what it found wrong, in words. */
+/** I2, I3, I11, I12, I18: what is stored. Each function returns what it found wrong, in words. */
 import { addressKey } from "../../../schemas/Address.ts";
 import { checkEpochs, checkSame, type Violations } from "../../kit/checkers.ts";
 import type { RunHistory } from "../RunHistory.ts";
@@ -41,6 +41,13 @@ export function checkErasedIsGone(
     for (const secret of erased) if (text.includes(secret)) wrong.push(`${where} holds ${secret}`);
   }
   return wrong;
+}
+
+/** I18: what is left of a journal that was trimmed, and its base, give the bytes that the whole history gives. */
+export function checkTrimmingLosesNothing(run: RunHistory): Violations {
+  return whole(run).flatMap(({ id, differing }) =>
+    differing.map((way) => `${addressKey(id)}, trimmed: ${way} differs from the whole history`),
+  );
 }
 
 /** I12: a damaged event is found by whoever reads it: the agent is set aside, nothing is cut short. */

@@ -1,0 +1,52 @@
+/**
+ * Chooses among an agent's stored bases (`Snapshots`). A base is stored before what it covers is
+ * trimmed, so one that is stored need not be what the journal begins with.
+ */
+import type { AgentId } from "../../schemas/Address.ts";
+import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
+import { decodeSnapshot, type Snapshot } from "../../schemas/Snapshot.ts";
+import type { StoredBases } from "./Snapshots.ts";
+
+/** `bytes`: the frame as it was stored. */
+export interface Base extends Snapshot {
+  readonly bytes: Uint8Array;
+}
+
+/**
+ * The base of the event `after`, at which a reader of the journal found a gap. Else the one that is
+ * stored twice, which was read back and compared: it covers `after` where it is later. Undefined
+ * where there is none that can be read.
+ */
+export function baseFor(id: AgentId, stored: StoredBases, after: number): Base | undefined {
+  const found = stored.copies.flatMap((bytes) => readBase(id, bytes) ?? []);
+  const exact = found.find(({ head }) => head.seq === after);
+  if (exact !== undefined) return exact;
+  return settledBase(id, stored, after);
+}
+
+/** The newest base if it is stored twice: then it was read back and compared. Not before `after`. */
+export function settledBase(id: AgentId, stored: StoredBases, after = 0): Base | undefined {
+  const [newest, other] = stored.copies;
+  if (newest === undefined || other === undefined || !equal(newest, other)) return undefined;
+  const base = readBase(id, newest);
+  return base !== undefined && base.head.seq >= after ? base : undefined;
+}
+
+/** Undefined for one that can't be read, or is another agent's. */
+function readBase(id: AgentId, bytes: Uint8Array | undefined): Base | undefined {
+  if (bytes === undefined) return undefined;
+  try {
+    const snapshot = decodeSnapshot(bytes);
+    const [className, name] = snapshot.head.agent;
+    return className === id.class && name === id.name ? { ...snapshot, bytes } : undefined;
+  } catch (error) {
+    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return undefined;
+    throw error;
+  }
+}
+
+export function equal(a: Uint8Array, b: Uint8Array): boolean {
+  if (a.length !== b.length) return false;
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
+}

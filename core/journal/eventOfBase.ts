@@ -1,0 +1,46 @@
+/**
+ * A base as an event: one that makes of an empty agent what the base is. It stands for the trimmed
+ * events where an agent is carried elsewhere, so that files of `agents export` and backups hold
+ * events alone, which every release reads.
+ *
+ * Kept: state, pages, inputs done and begun, the entity. The done inputs' times are not: all count
+ * from the base's.
+ */
+import { encodeEvent, type JournalHead, type TurnRecord } from "../../schemas/JournalEvent.ts";
+import { wholeImageDelta } from "../../schemas/PageDelta.ts";
+import type { Snapshot } from "../../schemas/Snapshot.ts";
+
+/** `type` of the turn's cause, for people. */
+export const BASE_TYPE = "history before this was trimmed";
+
+/** `restarts`: it stands behind events that it covers too, and begins by ending what they made. */
+export function eventOfBase({ head, image }: Snapshot, { restarts = false } = {}): Uint8Array {
+  const first: TurnRecord = {
+    cause: {
+      kind: "background",
+      type: BASE_TYPE,
+      ...(head.entity === undefined ? {} : { entity: head.entity }),
+    },
+    ...("state" in head ? { state: { set: head.state } } : {}),
+    ...(head.done.length === 0 ? {} : { done: head.done.map(([key]) => key) }),
+  };
+  const begun = head.begun.map(([key, attempt, seq]): TurnRecord => ({
+    cause: { kind: "background", id: key, attempt, ...(seq === 0 ? {} : { seq }) },
+    begun: true,
+  }));
+  const event: JournalHead = {
+    id: `base-${head.seq}`,
+    agent: head.agent,
+    kind: restarts ? "destroyed" : "turns",
+    host: "base",
+    epoch: head.epoch,
+    time: head.time,
+    turns: [first, ...begun],
+    // Its rows may be there: who carries agents looks for timers to arm (`agents restore`).
+    schedules: {},
+    ...(head.pages === 0 ? {} : { pages: head.pages }),
+  };
+  return head.pages === 0
+    ? encodeEvent(event)
+    : encodeEvent(event, wholeImageDelta(image, image.length / head.pages));
+}

@@ -1,0 +1,64 @@
+/**
+ * What the process that trims journals tells: its metrics by name, as `AgentMetrics` has those of
+ * hosts and gateways, and its state for `/readyz`. Fed by `services/retention`.
+ */
+import type { MetricsShape } from "../telemetry/Metrics.ts";
+
+export interface RetentionMetrics {
+  /** So many events of an agent were removed, with so many bytes. */
+  readonly trimmed: (events: number, bytes: number) => void;
+  readonly failures: () => void;
+  /** These are read when somebody looks. */
+  readonly leads: (read: () => number) => void;
+  readonly untrimmed: (read: () => number) => void;
+  /** Seconds since the epoch; 0: no walk has ended here. */
+  readonly lastWalk: (read: () => number) => void;
+}
+
+/** For people: `/readyz`. */
+export interface RetentionState {
+  readonly leads: boolean;
+  /** Agents that the last walk could not trim; the walk before, while one runs. */
+  readonly failed: number;
+  /** The last failure. */
+  readonly reason: string | undefined;
+}
+
+export function retentionMetrics(metrics: MetricsShape): RetentionMetrics {
+  const events = metrics.counter(
+    "agents_history_trimmed_events_total",
+    "Journal events that were trimmed",
+  );
+  const bytesTrimmed = metrics.counter(
+    "agents_history_trimmed_bytes_total",
+    "Bytes of journal events that were trimmed",
+  );
+  return {
+    trimmed: (count, bytes) => {
+      events(count);
+      bytesTrimmed(bytes);
+    },
+    failures: metrics.counter(
+      "agents_history_trim_failures_total",
+      "Times that an agent's journal could not be trimmed",
+    ),
+    leads: (read) =>
+      metrics.gaugeFrom(
+        "agents_retention_leads",
+        "1: this process is the one that trims journals; 0: another one is, or none",
+        read,
+      ),
+    untrimmed: (read) =>
+      metrics.gaugeFrom(
+        "agents_history_untrimmed_agents",
+        "Agents that the last walk could not trim: their journals are kept whole",
+        read,
+      ),
+    lastWalk: (read) =>
+      metrics.gaugeFrom(
+        "agents_history_last_walk_seconds",
+        "When the last walk through all journals ended, seconds since the epoch; 0: none has",
+        read,
+      ),
+  };
+}

@@ -1,0 +1,240 @@
+/**
+ * Trims one agent's journal: removes a prefix of it that its base covers (`core/journal/Snapshots`).
+ * Called by `services/retention` for agents that exceed their class's limits.
+ *
+ * 1. The base is what replay of the events themselves gives, from the base before it on. No snapshot
+ *    of a host is taken for true.
+ * 2. It is stored, read back and compared, then stored a second time and compared again, and only
+ *    then events are removed. So a base that is stored twice was compared, whoever stored it.
+ * 3. The first event that stays names the one before it (`after`), so that nobody replays the rest
+ *    from nothing. Events of early releases and of imported agents name none: those go together with
+ *    the first later one.
+ * 4. The last event stays: it is the fence of all appends.
+ * 5. It can end anywhere, and another process can do the same meanwhile. The next run begins again
+ *    from what is stored. Bases are replaced by compare-and-set, and a base never goes back.
+ * 6. An agent that was erased meanwhile keeps no base: `agents erase` removes those that it finds,
+ *    and this one looks at the journal after its base is stored.
+ */
+import * as Data from "effect/Data";
+import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
+import { CorruptFrame } from "../../schemas/Frame.ts";
+import { decodeEvent } from "../../schemas/JournalEvent.ts";
+import type { AgentDatabase, DatabasesShape } from "../database/Databases.ts";
+import { AgentImage } from "../journal/AgentImage.ts";
+import { baseFor, equal, settledBase, type Base } from "../journal/baseFor.ts";
+import { bareEnd } from "../journal/endLife.ts";
+import type { JournalShape, StoredEvent } from "../journal/Journal.ts";
+import { checkNothingIsMissing, replayEvent } from "../journal/rebuildAgent.ts";
+import type { SnapshotsShape } from "../journal/Snapshots.ts";
+import type { TimeShape } from "../time/Time.ts";
+import { mayGo, type HistoryLimits } from "./HistoryLimits.ts";
+
+/**
+ * Most that one run removes: the broker holds a stream's lock while it removes a prefix, and the
+ * events are held here. The next run continues.
+ */
+export const TRIM_EVENTS_MAX = 2_000;
+const TRIM_BYTES_MAX = 16 * 1024 * 1024;
+
+/** A base is not what was stored. Nothing was trimmed. */
+export class BaseDiffers extends Data.TaggedError("BaseDiffers")<{
+  readonly message: string;
+}> {}
+
+export type Trimmed =
+  /** Nothing of it may go. */
+  | { readonly _tag: "Kept" }
+  /** Another process trims or erases it. */
+  | { readonly _tag: "Overtaken" }
+  | {
+      readonly _tag: "Trimmed";
+      readonly events: number;
+      readonly bytes: number;
+      /** There may be more to remove. */
+      readonly more: boolean;
+    };
+
+export interface TrimPorts {
+  readonly journal: JournalShape;
+  readonly snapshots: SnapshotsShape;
+  /** Nobody else's: an agent that is open in them must not be open elsewhere. */
+  readonly databases: DatabasesShape;
+  readonly time: Pick<TimeShape, "nowMs">;
+}
+
+export interface TrimOptions {
+  readonly limits: HistoryLimits;
+  /** The number of the journal's events. */
+  readonly events: number;
+  /** Their bytes, where a limit needs them. */
+  readonly bytes?: number | undefined;
+}
+
+/**
+ * Rejects with `BrokerUnavailable`, `BaseDiffers`, or `CorruptFrame` where the journal or the bases
+ * are damaged. Whatever it rejects with, nothing is lost.
+ */
+export async function trimAgent(
+  id: AgentId,
+  ports: TrimPorts,
+  options: TrimOptions,
+): Promise<Trimmed> {
+  const { journal, snapshots, databases } = ports;
+  const first = await journal.first(id);
+  const last = await journal.last(id);
+  if (first === undefined || last === undefined || first.seq === last.seq) return KEPT;
+  const stored = await snapshots.bases(id);
+  const start = startOf(id, first, stored);
+  if (start !== undefined && first.seq <= start.head.seq)
+    return finish(ports, id, start.head.seq as Sequence); // a run before this one stored the base
+  const { database } = databases.open(id);
+  try {
+    if (start !== undefined) database.restore(start.image);
+    const image =
+      start === undefined ? new AgentImage(id) : AgentImage.fromSnapshot(id, start.head);
+    const prefix = await replayPrefix(ports, { image, database, last, options });
+    if (prefix === undefined) return KEPT;
+    const bytes = image.encode(database.image());
+    const revision = await storeBase(ports, { id, bytes, before: stored?.revision ?? 0 });
+    if (revision === undefined || (await isErased(ports, { id, first, revision })))
+      return OVERTAKEN;
+    const events = await journal.trim(id, prefix.keepFrom);
+    return { _tag: "Trimmed", events, bytes: prefix.bytes, more: prefix.more };
+  } finally {
+    database.close();
+  }
+}
+
+const KEPT: Trimmed = { _tag: "Kept" };
+const OVERTAKEN: Trimmed = { _tag: "Overtaken" };
+
+/**
+ * The base to begin from; undefined: none, from the first event. A base that is stored once was not
+ * compared (rule 2), unless the journal begins behind it. Throws `CorruptFrame`.
+ */
+function startOf(
+  id: AgentId,
+  first: StoredEvent,
+  stored: Awaited<ReturnType<SnapshotsShape["bases"]>>,
+): Base | undefined {
+  const { after = 0 } = decodeEvent(first.data).head;
+  // A journal that begins at the beginning: what is older than its first event is of a life that was
+  // erased.
+  const base =
+    after === 0
+      ? stored && settledBase(id, stored, first.seq)
+      : stored && baseFor(id, stored, after);
+  if (base === undefined && after !== 0)
+    throw new CorruptFrame({
+      message: `${addressKey(id)}: the journal begins with event ${first.seq} after event ${after}, and no base of it can be read`,
+    });
+  return base;
+}
+
+interface Prefix {
+  /** The first event that stays. Image and database are as they were just before it. */
+  readonly keepFrom: Sequence;
+  readonly bytes: number;
+  readonly more: boolean;
+}
+
+/** Applies what may go. Undefined where nothing may, or no event may be the first that stays. */
+async function replayPrefix(
+  { journal, time }: TrimPorts,
+  {
+    image,
+    database,
+    last,
+    options,
+  }: {
+    readonly image: AgentImage;
+    readonly database: AgentDatabase;
+    readonly last: StoredEvent;
+    readonly options: TrimOptions;
+  },
+): Promise<Prefix | undefined> {
+  const { limits, events, bytes: bytesAll } = options;
+  const size = { events, bytes: bytesAll };
+  const nowMs = time.nowMs();
+  let count = 0;
+  let bytes = 0;
+  const range = { fromSeq: (image.seq + 1) as Sequence, toSeq: last.seq };
+  for await (const { seq, storedMs, data } of journal.read(image.id, range)) {
+    const event = decodeEvent(data);
+    const place = { storedMs, eventsBefore: count, bytesBefore: bytes };
+    const goes = seq < last.seq && mayGo(limits, size, place, nowMs);
+    const isFull = count >= TRIM_EVENTS_MAX || bytes >= TRIM_BYTES_MAX;
+    if (!goes || isFull) {
+      const { after } = event.head;
+      checkNothingIsMissing(image, seq, after);
+      // Rule 3.
+      if (after !== undefined)
+        return count === 0 ? undefined : { keepFrom: seq, bytes, more: goes };
+      if (!goes) return undefined;
+    }
+    replayEvent(image, database, seq, event);
+    count++;
+    bytes += data.length;
+  }
+  return undefined;
+}
+
+/** Rules 2 and 5. Returns the base's revision; undefined when another process stored one. */
+async function storeBase(
+  { snapshots }: TrimPorts,
+  { id, bytes, before }: { id: AgentId; bytes: Uint8Array; before: number },
+): Promise<number | undefined> {
+  let revision = before;
+  for (const copies of [1, 2]) {
+    const stored = await snapshots.putBase(id, bytes, revision);
+    const back = await snapshots.bases(id);
+    if (stored === undefined || back?.revision !== stored) return undefined;
+    for (let n = 0; n < copies; n++) {
+      const copy = back.copies[n];
+      if (copy === undefined || !equal(copy, bytes))
+        throw new BaseDiffers({
+          message: `the base of ${addressKey(id)} reads back otherwise than it was stored; nothing was trimmed`,
+        });
+    }
+    revision = stored;
+  }
+  return revision;
+}
+
+/** Carries out what an earlier run has begun: its base, of event `covered`, is stored twice. */
+async function finish({ journal }: TrimPorts, id: AgentId, covered: Sequence): Promise<Trimmed> {
+  let bytes = 0;
+  for await (const { seq, data } of journal.read(id, { fromSeq: 1 as Sequence })) {
+    if (seq > covered)
+      return { _tag: "Trimmed", events: await journal.trim(id, seq), bytes, more: true };
+    bytes += data.length;
+  }
+  return KEPT;
+}
+
+/** Rule 6. */
+async function isErased(
+  { journal, snapshots }: TrimPorts,
+  { id, first, revision }: { id: AgentId; first: StoredEvent; revision: number },
+): Promise<boolean> {
+  const now = await journal.first(id);
+  if (now?.seq === first.seq) return false;
+  if (now !== undefined && bareEnd(now) !== undefined) await snapshots.removeBases(id, revision);
+  return true;
+}
+
+/**
+ * Removes what a run left that ended just after its agent was erased. Does nothing for an agent that
+ * lives. Rejects with `BrokerUnavailable`.
+ */
+export async function forgetErasedBase(
+  { journal, snapshots }: Pick<TrimPorts, "journal" | "snapshots">,
+  id: AgentId,
+): Promise<void> {
+  const bases = await snapshots.bases(id);
+  if (bases === undefined) return;
+  const last = await journal.last(id);
+  const first = await journal.first(id);
+  if (last !== undefined && first?.seq === last.seq && bareEnd(last) !== undefined)
+    await snapshots.removeBases(id, bases.revision);
+}

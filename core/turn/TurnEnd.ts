@@ -1,0 +1,18 @@
+/**
+ * How one run of a durable input or a job ended, for the request log and the delivery log. The
+ * mailbox and `runJob` report it when the event that says so is stored; `services/host/reportTurn`
+ * passes it on.
+ */
+export interface TurnEnd {
+  /** `failed`: another run follows. `dead`: none does, and the input is a dead letter. */
+  readonly status: "done" | "failed" | "dead";
+  /** Journal sequence of the event that has the end. */
+  readonly seq: number;
+  /** Status of the agent's answer; absent for a job. */
+  readonly http?: number | undefined;
+  readonly error?: string | undefined;
+  /** The most runs that there are. */
+  readonly attempts?: number | undefined;
+  /** Until the next run. */
+  readonly nextInMs?: number | undefined;
+}

@@ -1,0 +1,74 @@
+/**
+ * Writes `dist/types/<entry>.d.ts`: the declarations of each entry of package.json, gathered from
+ * what tsc wrote, with the few types of effect that they reach. A user's compiler therefore reads
+ * twenty files and needs neither effect nor `skipLibCheck`.
+ */
+import { readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { rolldown } from "rolldown";
+import { dts } from "rolldown-plugin-dts";
+
+/** What the declarations import and a user's install has. */
+const EXTERNAL = [/^node:/, "react", "zod"];
+
+const EFFECT = /\/node_modules\/effect\/dist\/(.+)\.d\.ts$/;
+
+export async function writeDeclarations(root: string): Promise<void> {
+  const { exports } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+    readonly exports: Readonly<Record<string, string | { readonly default: string }>>;
+  };
+  const input: Record<string, string> = {};
+  for (const entry of Object.values(exports)) {
+    if (typeof entry === "string") continue;
+    const name = /^\.\/dist\/services\/(\w+)\/index\.js$/.exec(entry.default)?.[1];
+    if (name === undefined)
+      throw new Error(`package.json: ${entry.default} is no services/<name>/index.js`);
+    input[name] = join(root, `dist/services/${name}/index.d.ts`);
+  }
+  const target = join(root, "dist/types");
+  rmSync(target, { recursive: true, force: true });
+  const bundle = await rolldown({
+    input,
+    external: EXTERNAL,
+    preserveEntrySignatures: "allow-extension",
+    checks: { pluginTimings: false },
+    plugins: [{ name: "prepare", transform: prepare }, dts({ dtsInput: true, tsconfig: false })],
+  });
+  await bundle.write({
+    dir: target,
+    format: "es",
+    chunkFileNames: "shared/[name].js",
+    // effect has types named Date, Symbol and Array: in a scope of ours they would hide the globals.
+    codeSplitting: {
+      includeDependenciesRecursively: false,
+      groups: [{ test: EFFECT, name: (id) => `effect/${EFFECT.exec(id)?.[1] ?? "effect"}.d` }],
+    },
+  });
+  await bundle.close();
+}
+
+/**
+ * What the bundler and older compilers need of a file's text.
+ *
+ * - tsc writes types that it inferred as `import("effect/Cause").YieldableError`, which the bundler
+ *   does not follow: they become imports at the top of the file.
+ * - The bundler loses the constants that computed keys name. No user of ours has them: the keys go.
+ * - Typed arrays are generic since TypeScript 5.7, and `HeadersInit` is the DOM's.
+ */
+function prepare(text: string, file: string): string | undefined {
+  if (!file.endsWith("ts")) return undefined;
+  const heads = new Map<string, string>();
+  const body = text
+    .replace(
+      /\bimport\("(effect\/(\w+))"\)\.(\w+)/g,
+      (_all, from: string, module: string, name: string) => {
+        const local = `${module}_${name}`;
+        heads.set(local, `import type { ${name} as ${local} } from "${from}";\n`);
+        return local;
+      },
+    )
+    .replace(/^ *(?:readonly )?\[(?!Symbol\.)\w+\](?:\(|\??:).*;$/gm, "")
+    .replace(/\b(Uint8Array|ArrayBufferView)<ArrayBuffer(?:Like)?>/g, "$1")
+    .replace(/\bHeadersInit\b/g, "ConstructorParameters<typeof Headers>[0]");
+  return [...heads.values()].join("") + body;
+}

@@ -1,0 +1,69 @@
+/**
+ * The lines in the log of what is no webhook: plain requests and sockets. `Gateway` calls it.
+ * Nothing is measured for a line that nobody wants (`RequestLog`).
+ */
+import type { HttpRequest, UpgradeDecision } from "../../core/http/HttpServer.ts";
+import { pathOf } from "../../core/http/requestHead.ts";
+import { severityOf, type RequestLog } from "../../core/telemetry/RequestLog.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
+
+type Head = Pick<HttpRequest, "method" | "target">;
+
+export class RequestLines {
+  private readonly requests: RequestLog | undefined;
+  private readonly time: Pick<TimeShape, "monotonicMs">;
+
+  constructor(requests: RequestLog | undefined, time: Pick<TimeShape, "monotonicMs">) {
+    this.requests = requests;
+    this.time = time;
+  }
+
+  /** A request was answered, `ms` after its head was in. `why`: the gateway refused it. */
+  onAnswer(request: Head, status: number, why?: string, ms?: number): void {
+    // What an agent or the module answers 4xx is their business and no failure of the system.
+    const severity = why === undefined && status < 500 ? "info" : severityOf(status);
+    if (this.requests?.wants(severity) !== true) return;
+    const { method, target } = request;
+    this.requests.write(severity, { what: `${method} ${pathOf(target)}`, status, ms, why });
+  }
+
+  /** Measures from now to the call of the returned function. */
+  begin(request: Head): (status: number) => void {
+    const startMs = this.time.monotonicMs();
+    return (status) => this.onAnswer(request, status, undefined, this.time.monotonicMs() - startMs);
+  }
+
+  /** The decision as it is, with a line when the socket opens and one when it closes. */
+  onUpgrade({ target }: Head, decision: UpgradeDecision): UpgradeDecision {
+    const { requests, time } = this;
+    const what = `socket ${pathOf(target)}`;
+    if (decision._tag === "Refuse") {
+      const { status } = decision.response;
+      const severity = status >= 500 ? "error" : "info";
+      requests?.write(severity, { what, status, why: "it is refused" });
+      return decision;
+    }
+    if (requests?.wants("info") !== true) return decision;
+    return {
+      ...decision,
+      open: (socket) => {
+        const openedMs = time.monotonicMs();
+        const handlers = decision.open(socket);
+        requests.write("info", { what, status: "opened" });
+        return {
+          ...handlers,
+          onClose: (code, reason, wasClean) => {
+            const ms = time.monotonicMs() - openedMs;
+            requests.write("info", {
+              what,
+              status: `closed ${code}`,
+              ms,
+              why: reason || undefined,
+            });
+            handlers.onClose(code, reason, wasClean);
+          },
+        };
+      },
+    };
+  }
+}

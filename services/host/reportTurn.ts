@@ -1,0 +1,76 @@
+/**
+ * Passes the end of a run on to the request log, and that of a webhook to the delivery log. A
+ * webhook that its gateway answers in time is not reported here (`Mailbox`).
+ */
+import { requestLineOf, severityOfDelivery } from "../../core/delivery/deliveryLine.ts";
+import type { Severity } from "../../core/telemetry/RequestLog.ts";
+import type { Turn } from "../../core/turn/Turn.ts";
+import type { TurnEnd } from "../../core/turn/TurnEnd.ts";
+import type { AgentId } from "../../schemas/Address.ts";
+import type { DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
+import type { HostServices } from "./HostServices.ts";
+
+export function reportTurn(services: HostServices, id: AgentId, turn: Turn, end: TurnEnd): void {
+  const { requests, deliveries, time } = services;
+  const { cause } = turn;
+  if (cause.delivery === undefined) {
+    const severity = SEVERITIES[end.status];
+    if (requests?.wants(severity) !== true) return;
+    const { status, http, error: why, ...rest } = end;
+    return requests.write(severity, {
+      ...rest,
+      what: [cause.kind, cause.type].join(" ").trim(),
+      agent: id,
+      status: http ?? status,
+      ms: msSince(cause.time, time.nowMs()),
+      attempt: cause.attempt ?? (end.attempts === undefined ? undefined : 1),
+      why,
+    });
+  }
+  const record = recordOf(cause.delivery, id, turn, end, time.nowMs());
+  deliveries?.record(record);
+  const severity = severityOfDelivery(record);
+  const { route, method, time: cameMs } = cause;
+  if (requests?.wants(severity) === true)
+    requests.write(
+      severity,
+      requestLineOf({
+        ...record,
+        ...(route !== undefined && { route }),
+        ...(method !== undefined && { method }),
+        ...(cameMs !== undefined && { ms: record.at - cameMs }),
+      }),
+    );
+}
+
+const SEVERITIES: Record<TurnEnd["status"], Severity> = {
+  done: "info",
+  failed: "warn",
+  dead: "error",
+};
+
+function recordOf(
+  delivery: string,
+  id: AgentId,
+  { cause }: Turn,
+  { status, seq, http, error, attempts, nextInMs }: TurnEnd,
+  nowMs: number,
+): DeliveryRecord {
+  return {
+    id: delivery,
+    at: nowMs,
+    status: status === "done" ? "answered" : status,
+    agent: [id.class, id.name],
+    seq,
+    attempt: cause.attempt ?? 1,
+    ...(cause.id !== undefined && { key: cause.id }),
+    ...(http !== undefined && { http }),
+    ...(error !== undefined && { error }),
+    ...(attempts !== undefined && { attempts }),
+    ...(nextInMs !== undefined && { nextMs: nowMs + nextInMs }),
+  };
+}
+
+/** A wall clock may jump backwards. */
+const msSince = (fromMs: number | undefined, nowMs: number): number | undefined =>
+  fromMs === undefined ? undefined : Math.max(0, nowMs - fromMs);

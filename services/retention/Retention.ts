@@ -1,0 +1,199 @@
+/**
+ * Trims the journals of all agents to what their classes keep (`core/retention`). Walks through the
+ * agents again and again, at a bounded rate. Run by `agents retention` and `agents dev`.
+ *
+ * 1. One process works at a time: the one that holds the lease `retention`. The lease only saves work.
+ *    Two that trim one agent at once lose nothing (`core/retention/trimAgent`), also when one of them was
+ *    frozen for a day.
+ * 2. An agent that can't be trimmed is passed over, counted and named in the log. It is tried again in
+ *    the next walk.
+ * 3. Nothing is remembered between walks or processes: what is to be done follows from what is stored.
+ * 4. A broker that is away ends the walk. The next one begins after the usual pause.
+ */
+import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import type { JournalEntry } from "../../core/journal/Journal.ts";
+import type { LeasesShape } from "../../core/lease/Leases.ts";
+import { OwnLease } from "../../core/lease/OwnLease.ts";
+import {
+  exceeds,
+  type HistoryLimits,
+  type JournalSize,
+} from "../../core/retention/HistoryLimits.ts";
+import { forgetErasedBase, trimAgent, type TrimPorts } from "../../core/retention/trimAgent.ts";
+import type { RetentionMetrics, RetentionState } from "../../core/retention/RetentionMetrics.ts";
+import type { LogShape } from "../../core/telemetry/Log.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
+import { addressKey, type Sequence } from "../../schemas/Address.ts";
+
+export const RETENTION_KEY = "retention";
+
+/** From the end of a walk to the begin of the next. Small installations are walked in a moment. */
+const PAUSE_MS = 60_000;
+/** Most agents are only looked at: one or two requests to the broker each. */
+const LOOKS_PER_SECOND = 500;
+/** Removed events a second. Each cost a replay here, and a removal on each copy of the stream. */
+const EVENTS_PER_SECOND = 2_000;
+/** The pauses of the rates are gathered to at least this long. */
+const REST_MS_MIN = 50;
+
+/** What `Retention` knows of the module. */
+export interface ClassHistory {
+  readonly className: string;
+  readonly limits: HistoryLimits;
+}
+
+export interface RetentionServices extends TrimPorts {
+  readonly leases: LeasesShape;
+  readonly time: TimeShape;
+  readonly log: LogShape;
+  readonly metrics: RetentionMetrics;
+  /** Unique per process life. */
+  readonly id: string;
+  /** Those classes that have limits. A function, because `agents dev` replaces its module. */
+  readonly classes: () => ReadonlyArray<ClassHistory>;
+}
+
+export class Retention {
+  private readonly services: RetentionServices;
+  private readonly ownLease: OwnLease;
+  private readonly stopped = new AbortController();
+  private cancelRenewal = (): void => undefined;
+  private running: Promise<void> = Promise.resolve();
+  private wake = (): void => undefined;
+  private owedMs = 0;
+  private failedLast = 0;
+  private failedNow = 0;
+  private reason: string | undefined;
+  private lastWalkMs = 0;
+
+  constructor(services: RetentionServices) {
+    this.services = services;
+    const { leases, log, id } = services;
+    this.ownLease = new OwnLease({ leases, log, key: RETENTION_KEY, value: id });
+    services.metrics.leads(() => (this.ownLease.isHeld ? 1 : 0));
+    services.metrics.untrimmed(() => this.failedLast);
+    services.metrics.lastWalk(() => this.lastWalkMs / 1000);
+  }
+
+  get state(): RetentionState {
+    return { leads: this.ownLease.isHeld, failed: this.failedLast, reason: this.reason };
+  }
+
+  start(): void {
+    const { time, leases } = this.services;
+    const renew = (): void => {
+      void this.ownLease.renew().finally(() => {
+        if (!this.stopped.signal.aborted) this.cancelRenewal = time.after(leases.ttlMs / 3, renew);
+      });
+    };
+    renew();
+    this.running = this.run();
+  }
+
+  async stop(): Promise<void> {
+    this.stopped.abort();
+    this.cancelRenewal();
+    this.wake();
+    await this.running;
+    await this.ownLease.release();
+  }
+
+  private async run(): Promise<void> {
+    const { log } = this.services;
+    while (!this.stopped.signal.aborted) {
+      if (this.ownLease.isHeld)
+        await this.walk().catch((error: unknown) => {
+          const isAway = error instanceof BrokerUnavailable;
+          log[isAway ? "warn" : "error"]("a walk through the journals ended early", {
+            error: isAway || !(error instanceof Error) ? String(error) : error.stack,
+          });
+        });
+      // A process that does not lead looks again as soon as the lease may be free.
+      await this.rest(this.ownLease.isHeld ? PAUSE_MS : this.services.leases.ttlMs);
+    }
+  }
+
+  /** One pass through all agents of classes that have limits. Rejects with `BrokerUnavailable`. */
+  async walk(): Promise<void> {
+    this.failedNow = 0;
+    for (const { className, limits } of this.services.classes())
+      for await (const entry of this.services.journal.list(className)) {
+        if (this.isOver) return;
+        await this.look(entry, limits);
+      }
+    this.failedLast = this.failedNow;
+    if (this.failedLast === 0) this.reason = undefined;
+    this.lastWalkMs = this.services.time.nowMs();
+  }
+
+  private get isOver(): boolean {
+    return this.stopped.signal.aborted || !this.ownLease.isHeld;
+  }
+
+  private async look(entry: JournalEntry, limits: HistoryLimits): Promise<void> {
+    await this.pace(1000 / LOOKS_PER_SECOND);
+    try {
+      if (entry.events === 1) await forgetErasedBase(this.services, entry.id);
+      else await this.trim(entry, limits);
+    } catch (error) {
+      if (error instanceof BrokerUnavailable) throw error;
+      // Rule 2.
+      this.failedNow++;
+      const { log, metrics } = this.services;
+      metrics.failures();
+      this.reason = `${addressKey(entry.id)}: ${error instanceof Error ? error.message : String(error)}`;
+      log.error("an agent's journal could not be trimmed; all of it is kept", {
+        ...entry.id,
+        error: this.reason,
+      });
+    }
+  }
+
+  private async trim({ id, events: count }: JournalEntry, limits: HistoryLimits): Promise<void> {
+    const { journal, time, metrics, log } = this.services;
+    const first = await journal.first(id);
+    if (first === undefined) return;
+    const bytes = limits.bytes === undefined ? undefined : await this.weigh(id);
+    const size: JournalSize = { events: count, firstStoredMs: first.storedMs, bytes };
+    if (!exceeds(limits, size, time.nowMs())) return;
+    let { events } = size;
+    let left = bytes;
+    for (;;) {
+      const outcome = await trimAgent(id, this.services, { limits, events, bytes: left });
+      if (outcome._tag !== "Trimmed") return;
+      metrics.trimmed(outcome.events, outcome.bytes);
+      log.debug("a journal was trimmed", { ...id, events: outcome.events, bytes: outcome.bytes });
+      await this.pace((outcome.events * 1000) / EVENTS_PER_SECOND);
+      if (!outcome.more || this.isOver) return;
+      events -= outcome.events;
+      if (left !== undefined) left -= outcome.bytes;
+    }
+  }
+
+  /** The broker does not tell: all of it is read. */
+  private async weigh(id: JournalEntry["id"]): Promise<number> {
+    let bytes = 0;
+    for await (const { data } of this.services.journal.read(id, { fromSeq: 1 as Sequence }))
+      bytes += data.length;
+    return bytes;
+  }
+
+  private async pace(ms: number): Promise<void> {
+    this.owedMs += ms;
+    if (this.owedMs < REST_MS_MIN) return;
+    const owed = this.owedMs;
+    this.owedMs = 0;
+    await this.rest(owed);
+  }
+
+  private rest(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = this.services.time.after(ms, resolve);
+      this.wake = () => {
+        cancel();
+        resolve();
+      };
+      if (this.stopped.signal.aborted) this.wake();
+    });
+  }
+}

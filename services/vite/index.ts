@@ -1,0 +1,48 @@
+/**
+ * The entry `turnkeep/vite`: a plugin for Vite and Vitest that compiles standard decorators, such as
+ * `@callable()`. `turnkeep dev` does so by itself; Vite 8 passes them on, and Node refuses them.
+ *
+ * ```ts
+ * // vitest.config.ts
+ * import agents from "turnkeep/vite";
+ * export default { plugins: [agents()] };
+ * ```
+ */
+import type { Loader } from "esbuild";
+
+/** The part of Vite's plugin type that this one uses, so that Vite's types are not needed. */
+export interface AgentsPlugin {
+  readonly name: string;
+  readonly enforce: "pre";
+  readonly transform: (
+    code: string,
+    id: string,
+  ) => Promise<{ readonly code: string; readonly map: string } | undefined>;
+}
+
+const FILE = /\.[cm]?([jt]sx?)$/;
+/** A decorator, or something in a comment that looks like one: that costs a moment, nothing else. */
+const DECORATOR = /(?:^|[\s;{}()])@[\w$(]/;
+
+/** Files in `node_modules` and files without decorators are left alone. */
+export default function agents(): AgentsPlugin {
+  return {
+    name: "turnkeep",
+    enforce: "pre",
+    transform: async (code, id) => {
+      const file = id.split("?")[0] ?? id;
+      const loader = FILE.exec(file)?.[1];
+      if (loader === undefined || file.includes("/node_modules/") || !DECORATOR.test(code))
+        return undefined;
+      const { transform } = await import("esbuild");
+      return transform(code, {
+        loader: loader as Loader,
+        sourcefile: file,
+        sourcemap: true,
+        target: "es2022",
+        jsx: "preserve",
+        tsconfigRaw: { compilerOptions: { useDefineForClassFields: true } },
+      });
+    },
+  };
+}

@@ -1,0 +1,26 @@
+/** The plugin for Vite: what it compiles, and what it leaves alone. */
+import { expect, it } from "vitest";
+import agents from "agents/vite";
+
+const { transform } = agents();
+const DECORATED = `
+  function logged(method: () => number, context: ClassMethodDecoratorContext) {
+    return function (this: A) { return method.call(this) + String(context.name).length; };
+  }
+  export class A { n: number = 1; @logged add(): number { return this.n; } }
+`;
+
+it("compiles standard decorators to what every supported Node runs", async () => {
+  const { code, map } = (await transform(DECORATED, "/app/a.ts?v=1"))!;
+  const { A } = (await import(`data:text/javascript,${encodeURIComponent(code)}`)) as {
+    readonly A: new () => { readonly add: () => number };
+  };
+  expect(new A().add()).toBe(4);
+  expect((JSON.parse(map) as { readonly sources: unknown }).sources).toEqual(["/app/a.ts"]);
+});
+
+it("leaves files without decorators, packages and other kinds of files alone", async () => {
+  expect(await transform("export const a: number = 1;", "/app/a.ts")).toBeUndefined();
+  expect(await transform(DECORATED, "/app/node_modules/x/a.ts")).toBeUndefined();
+  expect(await transform("@media print {}", "/app/a.css")).toBeUndefined();
+});

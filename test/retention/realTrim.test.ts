@@ -1,0 +1,186 @@
+/**
+ * Trimmed journals on a real nats-server with real hosts: the agent goes on, on another host too, and every command
+ * that reads history reads what is left of it, or says where it begins.
+ */
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Retention } from "../../services/retention/Retention.ts";
+import { retentionMetrics } from "../../core/retention/RetentionMetrics.ts";
+import { agentId } from "../../schemas/Address.ts";
+import { PrometheusMetrics } from "../../services/admin/PrometheusMetrics.ts";
+import { machineTime } from "../../services/node/MachineTime.ts";
+import { openReader } from "../../services/wiring/joinReader.ts";
+import type { ReadPorts } from "../../services/wiring/Joins.ts";
+import { AgentsProcess } from "../kit/AgentsProcess.ts";
+import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { runAgents } from "../kit/runAgents.ts";
+import { collectingLog } from "../kit/system.ts";
+import { tempFolder } from "../kit/tempFolder.ts";
+
+const MODULE = fileURLToPath(new URL("../cli/keeperModule.ts", import.meta.url));
+/** Larger than a message of the broker below: the event lies in the blob store. */
+const LARGE_BYTES = 600_000;
+/** More than what always stays. */
+const AHEAD_MS = 3_600_000;
+const KEPT = 5;
+const ID = agentId("Keeper", "old");
+
+const folder = tempFolder("trimmed");
+let nats: TestNats;
+let ports: ReadPorts;
+let host: AgentsProcess;
+let before: unknown;
+let lastTrimmed: number;
+
+const agents = (...args: string[]) => runAgents(args, { NATS_URL: nats.url });
+const startHost = (data: string) =>
+  AgentsProcess.start({
+    args: ["host", MODULE, "--nats", nats.url, "--data", join(folder.path, data)],
+  });
+async function call<A>(name: string, method: string, ...args: unknown[]): Promise<A> {
+  const { reply } = await ports.calls.call(
+    agentId("Keeper", name),
+    { kind: "rpc", method, args },
+    { deadlineMs: 20_000, repeatable: false },
+  );
+  if (reply.kind !== "result") throw new Error(JSON.stringify(reply));
+  return reply.value as A;
+}
+
+beforeAll(async () => {
+  nats = await startNats({ maxPayload: 256 * 1024 });
+  expect(await agents("provision", "--shards", "4")).toMatchObject({ code: 0 });
+  ports = await openReader({ natsUrl: nats.url, namespace: "agents" });
+  host = await startHost("first");
+  await host.ready();
+  await call("old", "plan", 3_600, "later");
+  await call("old", "noteLong", LARGE_BYTES);
+  for (let n = 0; n < 20; n++) await call("old", "note", `note ${n}`);
+  before = await call("old", "all");
+}, 90_000);
+afterAll(async () => {
+  await host?.kill();
+  await ports?.close();
+  await nats?.stop();
+  folder.remove();
+}, 30_000);
+
+test("a walk trims what exceeds its class's limits, and nothing else", async () => {
+  await call("short", "note", "only");
+  const metrics = new PrometheusMetrics();
+  const leases = {
+    ...ports.leases,
+    ttlMs: 5_000,
+    claim: async (key: string) => ({ _tag: "Claimed", lease: { key, value: "", epoch: 1 } }),
+    renew: async () => ({ _tag: "Renewed" }),
+    release: async () => undefined,
+  };
+  const retention = new Retention({
+    ...ports,
+    leases: leases as never,
+    id: "test",
+    time: { ...machineTime, nowMs: () => machineTime.nowMs() + AHEAD_MS },
+    log: collectingLog(),
+    metrics: retentionMetrics(metrics),
+    classes: () => [{ className: "Keeper", limits: { events: KEPT } }],
+  });
+  lastTrimmed = (await ports.journal.last(ID))!.seq - KEPT;
+  retention.start();
+  const counts = async () => {
+    const found: Record<string, number> = {};
+    for await (const { id, events } of ports.journal.list()) found[id.name] = events;
+    return found;
+  };
+  await pollUntil("the trim", async () => (await counts())["old"] === KEPT, { timeoutMs: 20_000 });
+  await pollUntil("the end of the walk", () => !/last_walk_seconds 0\n/.test(metricsText(metrics)));
+  await retention.stop();
+  expect(await counts()).toMatchObject({ old: KEPT, short: 1 });
+  expect(retention.state).toMatchObject({ failed: 0, reason: undefined });
+  expect(await metrics.render()).toMatch(/agents_history_trimmed_events_total [1-9]/);
+}, 60_000);
+
+let rendered = "";
+function metricsText(metrics: PrometheusMetrics): string {
+  void metrics.render().then((text) => (rendered = text));
+  return rendered === "" ? "last_walk_seconds 0\n" : rendered;
+}
+
+test("the agent goes on where it was, on its host and on one that has nothing of it", async () => {
+  expect(await call("old", "all")).toEqual(before);
+  await call("old", "note", "after the trim");
+  const now = await call<unknown>("old", "all");
+  await host.kill();
+  host = await startHost("second");
+  expect(await call("old", "all")).toEqual(now);
+  before = now;
+}, 60_000);
+
+test("history and state read what is left, and say where it begins", async () => {
+  const history = await agents("history", "keeper", "old");
+  expect(history.code).toBe(0);
+  expect(history.err).toMatch(/^The history up to event \d+ of \S+ was trimmed\.$/m);
+  expect(history.out).toContain("after the trim");
+  const last = (await ports.journal.last(ID))!.seq;
+  const first = (await ports.journal.first(ID))!.seq;
+  const now = await agents("state", "keeper", "old");
+  expect(JSON.parse(now.out)).toMatchObject({ notes: 22, last: "after the trim" });
+  expect(await agents("state", "keeper", "old", "--at", String(last))).toMatchObject({ code: 0 });
+  const then = await agents("sql", "keeper", "old", "SELECT count(*) AS n FROM notes", "--at", String(first), "--json"); // prettier-ignore
+  expect(then.code).toBe(0);
+  const gone = await agents("state", "keeper", "old", "--at", String(lastTrimmed - 5));
+  expect(gone.code).toBe(3);
+  expect(gone.err).toContain(`is kept from event ${first} of`);
+}, 60_000);
+
+test("a fork, an export and a backup carry the agent whole", async () => {
+  expect(await agents("fork", "keeper", "old", "forked")).toMatchObject({ code: 0 });
+  expect(await call("forked", "all")).toEqual(before);
+  const tooOld = await agents("fork", "keeper", "old", "never", "--at", String(lastTrimmed - 5));
+  expect(tooOld).toMatchObject({ code: 3 });
+  expect(tooOld.err).toContain("is kept from event");
+
+  const exported = await agents("export", "keeper", "old");
+  const file = join(folder.path, "old.jsonl");
+  const { writeFileSync } = await import("node:fs");
+  writeFileSync(file, exported.out);
+  const imported = await agents("import", file, "--as", "imported");
+  expect(imported).toMatchObject({ code: 0 });
+  expect(imported.out).toContain("1 timers armed");
+  expect(await call("imported", "all")).toEqual(before);
+
+  const saved = join(folder.path, "saved");
+  expect(await agents("backup", saved)).toMatchObject({ code: 0 });
+  const there = ["--namespace", "there"];
+  expect(await agents("provision", "--shards", "2", ...there)).toMatchObject({ code: 0 });
+  const restored = await agents("restore", saved, "--json", ...there);
+  expect(restored.code).toBe(0);
+  expect(JSON.parse(restored.out)).toMatchObject({ damaged: 0, timers: 3 });
+  const state = await agents("state", "keeper", "old", ...there);
+  expect(JSON.parse(state.out)).toMatchObject({ notes: 22 });
+}, 90_000);
+
+test("an erased agent leaves no base", async () => {
+  expect(await ports.snapshots.bases(ID)).toBeDefined();
+  expect(await agents("erase", "keeper", "old", "--yes")).toMatchObject({ code: 0 });
+  expect(await ports.snapshots.bases(ID)).toBeUndefined();
+}, 60_000);
+
+test("agents retention says what it keeps, leads, and refuses limits that mean nothing", async () => {
+  const wrong = await agents("retention", MODULE, "--history", "days=0");
+  expect(wrong).toMatchObject({ code: 2 });
+  expect(wrong.err).toContain("has days 0: use a number above 0");
+  const unknown = await agents("retention", MODULE, "--history", "weeks=3");
+  expect(unknown.err).toContain('has "weeks": the limits are days, events, bytes');
+  const args = ["retention", MODULE, "--nats", nats.url, "--data", join(folder.path, "retention")];
+  const process = await AgentsProcess.start({ args: [...args, "--history", "days=30"] });
+  try {
+    await process.ready();
+    const kept = process.lines.find(({ message }) => message === "history is kept");
+    expect(kept).toMatchObject({ Keeper: { days: 30 } });
+    await pollUntil("the lease", async () => (await ports.leases.list("retention")).length === 1);
+  } finally {
+    await process.kill();
+  }
+}, 60_000);

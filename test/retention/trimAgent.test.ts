@@ -1,0 +1,203 @@
+/** Trimming one agent's journal: what goes, what stays, and that whatever happens in between nothing is lost. */
+import { expect, test } from "vitest";
+import { HistoryTrimmed } from "../../core/journal/HistoryTrimmed.ts";
+import { endLife } from "../../core/journal/endLife.ts";
+import { BaseDiffers, forgetErasedBase } from "../../core/retention/trimAgent.ts";
+import type { SnapshotsShape } from "../../core/journal/Snapshots.ts";
+import { CorruptFrame } from "../../schemas/Frame.ts";
+import { ID, Journaled, STEP_MS } from "./Journaled.ts";
+
+const LIMITS = { events: 3 };
+
+test("what is left and its base rebuild the agent to the byte, done inputs and rows included", async () => {
+  const agent = await Journaled.open();
+  const seqs = await agent.write(10);
+  await agent.time.advance(STEP_MS * 2);
+  const before = await agent.rebuilt();
+  expect(await agent.trim(LIMITS)).toMatchObject({ _tag: "Trimmed", events: 7, more: false });
+  expect(agent.seqs).toEqual(seqs.slice(7));
+  expect(Buffer.compare(await agent.rebuilt(), before)).toBe(0);
+  await agent.write(4);
+  const later = await agent.rebuilt();
+  await agent.time.advance(STEP_MS * 2);
+  expect(await agent.trim(LIMITS)).toMatchObject({ events: 4 });
+  expect(Buffer.compare(await agent.rebuilt(), later)).toBe(0);
+});
+
+test("a point that is kept is rebuilt as before, and one that is not says from where on history is kept", async () => {
+  const agent = await Journaled.open();
+  const seqs = await agent.write(10);
+  const at = async (n: number) => agent.rebuilt({ atSeq: seqs[n]! });
+  const points = await Promise.all([6, 7, 8].map(at));
+  await agent.time.advance(STEP_MS * 2);
+  await agent.trim(LIMITS);
+  for (const [n, bytes] of points.entries()) expect(Buffer.compare(await at(n + 6), bytes)).toBe(0);
+  const refused = await at(5).catch((error: unknown) => error);
+  expect(refused).toBeInstanceOf(HistoryTrimmed);
+  expect(refused).toMatchObject({ seq: seqs[7], after: seqs[6] });
+  expect(String((refused as Error).message)).toContain(`is kept from event ${seqs[7]} of`);
+  const longAgo = agent.time.nowMs() - STEP_MS * 11;
+  await expect(agent.rebuilt({ atTimeMs: longAgo })).rejects.toBeInstanceOf(HistoryTrimmed);
+});
+
+test("days and bytes limit as events do, whichever is reached first, and the last event always stays", async () => {
+  const agent = await Journaled.open();
+  const seqs = await agent.write(10);
+  await agent.time.advance(STEP_MS);
+  const days = (6.5 * STEP_MS) / 86_400_000;
+  expect(await agent.trim({ days, events: 9 })).toMatchObject({ events: 4 });
+  expect(agent.seqs).toEqual(seqs.slice(4));
+  await agent.time.advance(STEP_MS * 1000);
+  await agent.trim({ days });
+  expect(agent.seqs).toEqual(seqs.slice(9));
+  expect(await agent.trim({ days })).toEqual({ _tag: "Kept" });
+});
+
+test("what is younger than a minute stays, whatever the limits are", async () => {
+  const agent = await Journaled.open();
+  await agent.write(5);
+  const ahead = (ms: number) => ({ time: { nowMs: () => agent.time.nowMs() + ms } });
+  await agent.trim({ events: 1 }, ahead(-STEP_MS * 2 - 1));
+  expect(agent.seqs).toHaveLength(4);
+  await agent.trim({ events: 1 }, ahead(-1));
+  expect(agent.seqs).toHaveLength(2);
+});
+
+test("events that do not name the one before them go together with one that does, or not at all", async () => {
+  const agent = await Journaled.open();
+  await agent.write(6, { after: undefined } as never);
+  await agent.time.advance(STEP_MS * 2);
+  expect(await agent.trim(LIMITS)).toEqual({ _tag: "Kept" });
+  const [first] = await agent.write(3);
+  await agent.time.advance(STEP_MS * 2);
+  const before = await agent.rebuilt();
+  await agent.trim({ events: 5 });
+  expect(agent.seqs).toHaveLength(9);
+  await agent.trim({ events: 3 });
+  expect(agent.seqs[0]).toBe(first);
+  expect(Buffer.compare(await agent.rebuilt(), before)).toBe(0);
+});
+
+/** As `snapshots`, whose call number `at` of `putBase` does not come back. */
+const endsAt = (snapshots: SnapshotsShape, at: number): SnapshotsShape => {
+  let calls = 0;
+  return {
+    ...snapshots,
+    putBase: async (...args) => {
+      const revision = await snapshots.putBase(...args);
+      if (++calls === at) throw new Error("the process died");
+      return revision;
+    },
+  };
+};
+
+test.each([1, 2])(
+  "a run that ends after copy %i of the base is finished by the next",
+  async (at) => {
+    const agent = await Journaled.open();
+    const { snapshots } = agent.ports;
+    // The second time there is a base of the first.
+    for (const count of [10, 5]) {
+      await agent.write(count);
+      await agent.time.advance(STEP_MS * 2);
+      const before = await agent.rebuilt();
+      const dying = agent.trim(LIMITS, { snapshots: endsAt(snapshots, at) });
+      await expect(dying).rejects.toThrow("died");
+      expect(Buffer.compare(await agent.rebuilt(), before)).toBe(0);
+      await agent.trim(LIMITS);
+      expect(agent.seqs).toHaveLength(3);
+      expect(Buffer.compare(await agent.rebuilt(), before)).toBe(0);
+    }
+  },
+);
+
+test("a base that reads back otherwise than it was stored trims nothing", async () => {
+  const agent = await Journaled.open();
+  await agent.write(10);
+  await agent.time.advance(STEP_MS * 2);
+  const { snapshots } = agent.ports;
+  const flips: SnapshotsShape = {
+    ...snapshots,
+    putBase: (id, data, revision) => {
+      const damaged = data.slice();
+      damaged[damaged.length - 1]! ^= 1;
+      return snapshots.putBase(id, damaged, revision);
+    },
+  };
+  const before = await agent.rebuilt();
+  await expect(agent.trim(LIMITS, { snapshots: flips })).rejects.toBeInstanceOf(BaseDiffers);
+  expect(agent.seqs).toHaveLength(10);
+  expect(await agent.trim(LIMITS)).toMatchObject({ events: 7 });
+  expect(Buffer.compare(await agent.rebuilt(), before)).toBe(0);
+});
+
+test("one damaged copy of the base harms nobody, and two set the agent aside", async () => {
+  const agent = await Journaled.open();
+  await agent.write(10);
+  await agent.time.advance(STEP_MS * 2);
+  const before = await agent.rebuilt();
+  await agent.trim(LIMITS);
+  const { copies } = agent.broker.bases.get(ID)!;
+  const flip = (copy: Uint8Array): void => void (copy[copy.length - 1]! ^= 1);
+  flip(copies[0]!);
+  expect(Buffer.compare(await agent.rebuilt(), before)).toBe(0);
+  await agent.write(3);
+  await agent.time.advance(STEP_MS * 2);
+  const later = await agent.rebuilt();
+  await agent.trim(LIMITS);
+  expect(Buffer.compare(await agent.rebuilt(), later)).toBe(0);
+  for (const copy of agent.broker.bases.get(ID)!.copies) flip(copy);
+  await expect(agent.rebuilt()).rejects.toBeInstanceOf(CorruptFrame);
+  await agent.write(3);
+  await expect(agent.trim(LIMITS)).rejects.toBeInstanceOf(CorruptFrame);
+});
+
+test("an event that is missing just before the cut stops the trim", async () => {
+  const agent = await Journaled.open();
+  const seqs = await agent.write(10);
+  await agent.time.advance(STEP_MS * 2);
+  const { journal } = agent.ports;
+  const lossy = {
+    ...journal,
+    read: async function* (...args: Parameters<typeof journal.read>) {
+      for await (const event of journal.read(...args)) if (event.seq !== seqs[6]) yield event;
+    },
+  };
+  await expect(agent.trim(LIMITS, { journal: lossy })).rejects.toBeInstanceOf(CorruptFrame);
+  expect(agent.seqs).toHaveLength(10);
+});
+
+test("of two that trim one agent one is overtaken, and nothing is lost", async () => {
+  const agent = await Journaled.open();
+  await agent.write(10);
+  await agent.time.advance(STEP_MS * 2);
+  const before = await agent.rebuilt();
+  const both = await Promise.all([agent.trim(LIMITS), agent.trim({ events: 5 })]);
+  expect(both.map(({ _tag }) => _tag).toSorted()).toEqual(["Overtaken", "Trimmed"]);
+  expect(Buffer.compare(await agent.rebuilt(), before)).toBe(0);
+});
+
+test("an agent that is erased while it is trimmed keeps no base", async () => {
+  const agent = await Journaled.open();
+  await agent.write(10);
+  await agent.time.advance(STEP_MS * 2);
+  const { journal, snapshots } = agent.ports;
+  const erase = async (): Promise<void> => {
+    const signal = AbortSignal.timeout(1_000);
+    const time = { id: () => "end", nowMs: agent.time.nowMs };
+    const end = await endLife(ID, { journal, time, host: "erase", epoch: undefined, signal });
+    agent.broker.journal.purge(ID, end);
+  };
+  const erasedBefore: SnapshotsShape = {
+    ...snapshots,
+    putBase: async (...args) => {
+      await erase();
+      return snapshots.putBase(...args);
+    },
+  };
+  expect(await agent.trim(LIMITS, { snapshots: erasedBefore })).toEqual({ _tag: "Overtaken" });
+  expect(agent.broker.bases.get(ID)).toBeUndefined();
+  await snapshots.putBase(ID, new Uint8Array(8), 0);
+  await forgetErasedBase(agent.ports, ID);
+  expect(agent.broker.bases.get(ID)).toBeUndefined();
+});

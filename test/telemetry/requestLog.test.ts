@@ -1,0 +1,77 @@
+/** The request log and the process's lines: what is written, how much, and in which form. */
+import { Effect } from "effect";
+import { describe, expect, test } from "vitest";
+import { TEXT } from "../../core/telemetry/Log.ts";
+import { RequestLog } from "../../core/telemetry/RequestLog.ts";
+import { agentId } from "../../schemas/Address.ts";
+import { VirtualTime } from "../../services/memory/VirtualTime.ts";
+import { effectLogger } from "../../services/node/effectLogger.ts";
+import { processLog } from "../../services/node/ProcessLog.ts";
+import { collectingLog } from "../kit/system.ts";
+
+describe("a flood of requests", () => {
+  test("writes a bounded number of lines a second, and then how many it left out", async () => {
+    const time = new VirtualTime();
+    const log = collectingLog();
+    const requests = new RequestLog(log, time, "failed");
+    for (let i = 0; i < 10_000; i++) requests.write("warn", { what: "POST /hook", status: 401 });
+    expect(log.lines).toHaveLength(500);
+    await time.advance(1_000);
+    expect(log.lines.at(-1)).toMatchObject({ level: "warn", fields: { omitted: 9_500 } });
+    requests.write("warn", { what: "POST /hook", status: 401 });
+    expect(log.lines).toHaveLength(502);
+  });
+
+  test("writes nothing where nobody wants lines", () => {
+    const log = collectingLog();
+    new RequestLog(log, new VirtualTime(), "none").write("error", { what: "x", status: 500 });
+    expect(log.lines).toEqual([]);
+  });
+});
+
+describe("a line", () => {
+  const written = (format: "text" | "json"): string => {
+    const lines: string[] = [];
+    const log = processLog({ format, write: (line) => lines.push(line) });
+    new RequestLog(log, new VirtualTime(), "all").write("info", {
+      what: "POST /webhooks/github",
+      agent: agentId("RepoAgent", "acme-site"),
+      status: 200,
+      ms: 12.3,
+      seq: 7,
+      delivery: "mwvbsxl7-70lqa00",
+    });
+    return lines.join("");
+  };
+
+  test("is columns for people, and fields in JSON", () => {
+    expect(written("text").slice(9)).toBe(
+      "POST /webhooks/github → RepoAgent/acme-site  200  12 ms  seq 7  delivery mwvbsxl7-70lqa00\n",
+    );
+    expect(JSON.parse(written("json"))).toMatchObject({
+      level: "info",
+      message: "POST /webhooks/github",
+      class: "RepoAgent",
+      name: "acme-site",
+      status: 200,
+      ms: 12.3,
+      seq: 7,
+      delivery: "mwvbsxl7-70lqa00",
+    });
+  });
+
+  test("of a name that a stranger chose stays one line", () => {
+    const log = collectingLog();
+    const agent = agentId("A", "x\n12:00:00 POST /forged");
+    new RequestLog(log, new VirtualTime(), "all").write("info", { what: "x", agent, status: 200 });
+    const { fields } = log.lines[0]!;
+    expect((fields as { [TEXT]: () => string })[TEXT]()).not.toContain("\n");
+  });
+});
+
+test("what is logged through Effect has the process's own form", async () => {
+  const log = collectingLog();
+  const logged = Effect.logWarning("the binary can't be loaded");
+  await Effect.runPromise(Effect.provide(logged, effectLogger(log)));
+  expect(log.lines).toEqual([{ level: "warn", message: "the binary can't be loaded", fields: {} }]);
+});
