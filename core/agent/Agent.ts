@@ -5,6 +5,7 @@
  * behind `ctx`.
  */
 import { ownName, type AgentPathStep } from "../../schemas/AgentPath.ts";
+import type { BudgetInfo, Spend, SpendOptions } from "../budget/Budget.ts";
 import { Connection, type ConnectionMessage } from "../connection/Connection.ts";
 import { toObject, toSqlValue, type SqlParameter, type SqlRow } from "../database/AgentStorage.ts";
 import { ReadonlyConnection, SqlError } from "../errors/errors.ts";
@@ -700,6 +701,24 @@ export class Agent<
   /** For the runtime: the alarm of what is kept for a time (`ExpiryAlarm`). */
   _expireKept(): void {
     this.#apis.streams.expire();
+  }
+
+  // Budgets
+
+  /**
+   * Reserves an amount of a budget of this agent, before the call that spends it:
+   * `await this.spend("tokens", 2000, { limit: 100_000, per: "day" })`. Settle it afterwards with
+   * what was spent. A turn that runs again finds the reservation that it made. Rejects with
+   * `BudgetExceeded` past the limit, with `InvalidCron` for an unknown time zone, and with
+   * `TypeError` or `RangeError` for what can't be meant; nothing was reserved then.
+   */
+  async spend(budget: string, amount: number, options: SpendOptions): Promise<Spend> {
+    return this.#apis.budgets.spend(budget, amount, options);
+  }
+
+  /** The budgets of this agent in their present periods. */
+  getBudgets(): BudgetInfo[] {
+    return this.#apis.budgets.list();
   }
 
   // Sub-agents

@@ -11,6 +11,7 @@ import {
   type FiberRecoveryContext,
   type FiberRecoveryResult,
 } from "../fiber/Fiber.ts";
+import type { Budgets } from "../budget/Budgets.ts";
 import { FiberApi } from "../fiber/FiberApi.ts";
 import { Fibers } from "../fiber/Fibers.ts";
 import { MailApi, type MailApiAgent } from "../outgoing/MailApi.ts";
@@ -33,7 +34,7 @@ export interface ApisAgent
   readonly scheduler: SchedulesOfAgent;
   readonly options: AgentStaticOptions;
   readonly parts: { readonly env: unknown };
-  readonly keeping: StreamsKept;
+  readonly keeping: StreamsKept & { readonly budgets: Budgets };
   /** The user's object. */
   readonly agent: WorkflowOwner & {
     onFiberRecovered(
@@ -56,6 +57,9 @@ export class AgentApis {
     this.#agent = agent;
   }
 
+  get budgets(): Budgets {
+    return this.#agent.keeping.budgets;
+  }
   get fibers(): FiberApi {
     const agent = this.#agent;
     return (this.#fibers ??= new FiberApi(

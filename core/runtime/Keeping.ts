@@ -1,6 +1,6 @@
 /**
  * What goes on after the turn that began it, of an agent in memory: bodies of responses that are being
- * made, durable streams and the sockets that read those, kept broadcasts. Each is made when something first asks for
+ * made, durable streams and the sockets that read those, kept broadcasts, budgets. Each is made when something first asks for
  * it: most agents have none. What streams hold back is taken by any commit, and stored at once when the
  * turn that wrote it ends or calls the outside.
  *
@@ -8,6 +8,7 @@
  */
 import type { SocketInfo } from "../../schemas/Call.ts";
 import type { Connection } from "../connection/Connection.ts";
+import { Budgets, type BudgetAgent } from "../budget/Budgets.ts";
 import { ExpiryAlarm, type ExpiryAgent } from "../stream/ExpiryAlarm.ts";
 import { KeptMessages, sinceOf, type KeptAgent } from "../stream/KeptMessages.ts";
 import { StreamReaders, type ReadersAgent } from "../stream/StreamReaders.ts";
@@ -16,12 +17,17 @@ import { ResponseStreams, type StreamsAgent as BodiesAgent } from "./ResponseStr
 import type { Turn } from "../turn/Turn.ts";
 
 /** The agent whose they are. */
-export type KeepingAgent = StreamsAgent & ReadersAgent & BodiesAgent & KeptAgent & ExpiryAgent & {
-  readonly sockets: {
-    tellState(): void;
-    meet(info: SocketInfo): Connection | undefined;
+export type KeepingAgent = StreamsAgent &
+  ReadersAgent &
+  BodiesAgent &
+  KeptAgent &
+  ExpiryAgent &
+  BudgetAgent & {
+    readonly sockets: {
+      tellState(): void;
+      meet(info: SocketInfo): Connection | undefined;
+    };
   };
-};
 
 export class Keeping {
   readonly #agent: KeepingAgent;
@@ -29,6 +35,7 @@ export class Keeping {
   #streams: Streams | undefined;
   #readers: StreamReaders | undefined;
   #kept: KeptMessages | undefined;
+  #budgets: Budgets | undefined;
   readonly #alarm: ExpiryAlarm;
 
   constructor(agent: KeepingAgent) {
@@ -48,6 +55,10 @@ export class Keeping {
 
   get kept(): KeptMessages {
     return (this.#kept ??= new KeptMessages(this.#agent, this.#alarm));
+  }
+
+  get budgets(): Budgets {
+    return (this.#budgets ??= new Budgets(this.#agent));
   }
 
   /** Frames to the agent's sockets may be lost: what can be sent again is. */
@@ -85,13 +96,15 @@ export class Keeping {
 
   /** Puts what is written into the tables, for the commit that is being made. */
   store(inTransaction: boolean): void {
-    if (inTransaction) this.#streams?.storeLater();
-    else this.#streams?.store();
+    if (inTransaction) return this.#streams?.storeLater();
+    this.#streams?.store();
+    this.#budgets?.store();
   }
 
   /** A turn that is no durable one has ended: what it wrote is committed. */
   ended(turn: Turn): void {
     this.#streams?.storeFor(turn);
+    this.#budgets?.ended(turn);
     this.#agent.committer.end(turn);
   }
 

@@ -33,7 +33,9 @@ export class StreamApi {
     options: ReadonlyArray<string> | BroadcastOptions,
     send: (except: ReadonlyArray<string>) => void,
   ): void {
-    const { without = [], keep } = isList(options) ? { without: options, keep: undefined } : options;
+    const { without = [], keep } = isList(options)
+      ? { without: options, keep: undefined }
+      : options;
     if (keep === undefined) send(without);
     else this.#keeping.kept.broadcast(message, without, keepMsOf(keep, "keep of broadcast"));
   }

@@ -43,9 +43,10 @@ export interface StreamSettings {
 }
 
 /** The agent that has them. */
-export interface StreamsAgent
-  extends
-    Pick<AgentTurns, "committer" | "database" | "discarded" | "log" | "time" | "turn" | "newTurn"> {
+export interface StreamsAgent extends Pick<
+  AgentTurns,
+  "committer" | "database" | "discarded" | "log" | "time" | "turn" | "newTurn"
+> {
   readonly parts: { readonly limits: Pick<WriteLimits, "checkState"> };
 }
 

@@ -76,6 +76,8 @@ export interface HostServices {
     | "commits"
     | "refusedAppends"
     | "activations"
+    | "budgetRefused"
+    | "budgetSpent"
     | "hibernations"
     | "snapshots"
     | "deadLetters"
