@@ -93,6 +93,7 @@ const PLANTED: ReadonlyArray<readonly [rule: string, path: string, text: string,
   ["no file or folder is", "core/utils/A.ts", "", /name it after/],
   ["no file or folder is", "services/nats/types.ts", "", /name it after/],
   ["no file is longer", "core/a/A.ts", "x;\n".repeat(401), /^core\/a\/A\.ts:400 401 lines: split/],
+  ["tests lie", "test/later/a.test.ts", "", /test\/later is no folder of the sources.*folders\.ts/],
   ["every file opens", "core/a/A.ts", "export const a = 1;", /A\.ts:1 no header/],
   ["every file opens", "core/a/A.ts", `/** A. */\n${"x;\n".repeat(90)}`, /a header of 1 lines/],
   ["every file opens", "core/a/A.ts", `/**${"\n * x".repeat(14)}\n */`, /a header of 16 lines/],
@@ -126,6 +127,7 @@ const INNOCENT: ReadonlyArray<readonly [rule: string, path: string, text: string
   ["layers", "services/host/A.ts", 'import { x } from "../../core/x.ts"; import fs from "node:fs";'],
   ["no file or folder is", "core/commons-clause/A.ts", ""],
   ["no file is longer", "core/a/A.ts", "x;\n".repeat(400)],
+  ["tests lie", "test/sim/a.test.ts", ""],
   ["every file opens", "core/a/A.ts", HEADER],
   ["every file opens", "core/a/A.ts", "/** A small file. */\nx;"],
   ["each numeric", "core/a/A.ts", "/** Why. */\nconst A_MS = 1;\nconst B_MS = 2;\nconst C_MS = 3; // why"],
@@ -151,8 +153,19 @@ describe("the rules catch what they are for", () => {
     expect(show(ruleOf(rule), [sourceFile(path, text)], new Set(), PLANTED_REPOSITORY)).toEqual([]);
   });
   it("every rule has a planted violation", () => {
-    const untested = RULES.filter((rule) => !PLANTED.some(([start]) => ruleOf(start) === rule));
+    const others = ["no folder has"].map(ruleOf);
+    const untested = RULES.filter(
+      (rule) => !others.includes(rule) && !PLANTED.some(([start]) => ruleOf(start) === rule),
+    );
     expect(untested.map(({ name }) => name)).toEqual([]);
+  });
+  it("a folder past the limit is found, with its number of files", () => {
+    const filesOf = (length: number) =>
+      Array.from({ length }, (_, n) => sourceFile(`core/a/A${n}.ts`, ""));
+    const found = (length: number): string[] =>
+      show(ruleOf("no folder has"), filesOf(length), new Set(), PLANTED_REPOSITORY);
+    expect(found(30)).toEqual([]);
+    expect(found(31)).toEqual(["core/a:1 31 files: divide it by what a reader looks for"]);
   });
   it("a circle is found through other files and through folders, and told with its way", () => {
     const rule = ruleOf("no file or folder imports");

@@ -8,9 +8,9 @@
 import type { Msg } from "@nats-io/nats-core";
 import type { Delivery } from "../../core/inbox/Inbox.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
-import type { NatsShape } from "./Nats.ts";
-import { plain } from "./ReplyInbox.ts";
-import { NANOS_PER_MS } from "./streamConfigs.ts";
+import type { NatsShape } from "./client/Nats.ts";
+import { plain } from "./client/ReplyInbox.ts";
+import { NANOS_PER_MS } from "./layout/streamConfigs.ts";
 
 interface Entry {
   /** The ack's subject, of the latest delivery by the latest consumer. */

@@ -15,11 +15,11 @@
  * stream.
  */
 import type { Msg } from "@nats-io/nats-core";
-import type { StreamPublisher } from "./GroupPublisher.ts";
-import type { NatsShape } from "./Nats.ts";
-import { plain } from "./ReplyInbox.ts";
-import { retryPause } from "./retryPause.ts";
-import { NANOS_PER_MS } from "./streamConfigs.ts";
+import type { StreamPublisher } from "./client/GroupPublisher.ts";
+import type { NatsShape } from "./client/Nats.ts";
+import { plain } from "./client/ReplyInbox.ts";
+import { retryPause } from "./client/retryPause.ts";
+import { NANOS_PER_MS } from "./layout/streamConfigs.ts";
 
 const CONSUMER = "due-relay";
 /** A lease's default TTL: the timers that a dead host had pulled wait as long as its agents do. */

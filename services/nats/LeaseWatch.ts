@@ -14,11 +14,11 @@
  */
 import type { Msg, Subscription } from "@nats-io/nats-core";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
-import type { LeaseBucket } from "./leaseBuckets.ts";
-import { isLive, isOver, isReleased, leaseKey } from "./leaseMessage.ts";
-import type { NatsShape } from "./Nats.ts";
-import { retryPause } from "./retryPause.ts";
-import { NANOS_PER_MS } from "./streamConfigs.ts";
+import type { LeaseBucket } from "./layout/leaseBuckets.ts";
+import { isLive, isOver, isReleased, leaseKey } from "./layout/leaseMessage.ts";
+import type { NatsShape } from "./client/Nats.ts";
+import { retryPause } from "./client/retryPause.ts";
+import { NANOS_PER_MS } from "./layout/streamConfigs.ts";
 
 /** Short compared with a lease's usual TTL of five seconds; one message a second costs nothing. */
 const HEARTBEAT_MS = 1_000;

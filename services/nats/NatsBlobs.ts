@@ -17,7 +17,7 @@ import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { joinBytes } from "../../schemas/joinBytes.ts";
-import type { PublishOutcome } from "./AckPublisher.ts";
+import type { PublishOutcome } from "./client/AckPublisher.ts";
 import {
   base64Url,
   bodyStore,
@@ -26,10 +26,10 @@ import {
   objectStore,
   storedName,
   type BlobStore,
-} from "./blobStores.ts";
-import { ApiCode, unavailable } from "./JetStreamApi.ts";
-import { headers, type HeaderBlock } from "./ReplyInbox.ts";
-import { Nats, type NatsShape } from "./Nats.ts";
+} from "./layout/blobStores.ts";
+import { ApiCode, unavailable } from "./client/JetStreamApi.ts";
+import { headers, type HeaderBlock } from "./client/ReplyInbox.ts";
+import { Nats, type NatsShape } from "./client/Nats.ts";
 
 /** The object store's usual chunk: small enough for any payload limit in use. */
 const CHUNK_BYTES = 128 * 1024;

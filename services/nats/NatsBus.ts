@@ -13,9 +13,9 @@ import * as Effect from "effect/Effect";
 import * as Layer from "effect/Layer";
 import { Bus, BrokerUnavailable, type BusReply, type BusShape } from "../../core/bus/Bus.ts";
 import { InProcessListeners } from "./InProcessListeners.ts";
-import { Nats, payloadBytesMax, type NatsShape } from "./Nats.ts";
+import { Nats, payloadBytesMax, type NatsShape } from "./client/Nats.ts";
 import { RequestBatcher, type SeparateRequests } from "./RequestBatcher.ts";
-import { isNoResponders, plain, type ReplyInbox } from "./ReplyInbox.ts";
+import { isNoResponders, plain, type ReplyInbox } from "./client/ReplyInbox.ts";
 
 /** A healthy broker answers a ping within milliseconds. */
 const FLUSH_TIMEOUT_MS = 5_000;

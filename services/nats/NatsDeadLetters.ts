@@ -14,10 +14,10 @@ import {
 } from "../../core/dead/DeadLetters.ts";
 import type { Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
-import { newClaimCheck, readClaimCheck, resolveClaimCheck } from "./claimCheck.ts";
-import { ApiRefusal, unavailable } from "./JetStreamApi.ts";
-import { Nats, type NatsShape } from "./Nats.ts";
-import type { StoredMessage } from "./StreamReading.ts";
+import { newClaimCheck, readClaimCheck, resolveClaimCheck } from "./layout/claimCheck.ts";
+import { ApiRefusal, unavailable } from "./client/JetStreamApi.ts";
+import { Nats, type NatsShape } from "./client/Nats.ts";
+import type { StoredMessage } from "./client/StreamReading.ts";
 
 export function makeNatsDeadLetters(nats: NatsShape, blobs: BlobsShape): DeadLettersShape {
   return {

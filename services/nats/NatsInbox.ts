@@ -13,12 +13,12 @@ import { Blobs, type BlobsShape } from "../../core/journal/Blobs.ts";
 import { Inbox, LaneTaken, type InboxShape, type PublishResult } from "../../core/inbox/Inbox.ts";
 import { shardOf, type Epoch } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
-import { newClaimCheck, resolveClaimCheck } from "./claimCheck.ts";
-import type { StreamPublisher } from "./GroupPublisher.ts";
+import { newClaimCheck, resolveClaimCheck } from "./layout/claimCheck.ts";
+import type { StreamPublisher } from "./client/GroupPublisher.ts";
 import { DueRelay } from "./DueRelay.ts";
-import { unavailable } from "./JetStreamApi.ts";
-import { Nats, type NatsShape } from "./Nats.ts";
-import { retryPause } from "./retryPause.ts";
+import { unavailable } from "./client/JetStreamApi.ts";
+import { Nats, type NatsShape } from "./client/Nats.ts";
+import { retryPause } from "./client/retryPause.ts";
 import { ShardConsumer } from "./ShardConsumer.ts";
 
 /** Earlier than the epoch of every lease. */

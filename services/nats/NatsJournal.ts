@@ -31,12 +31,17 @@ import {
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
-import { WRONG_LAST_SEQUENCE, type PublishOutcome } from "./AckPublisher.ts";
-import { findClaimCheck, newClaimCheck, readClaimCheck, resolveClaimCheck } from "./claimCheck.ts";
-import { unavailable } from "./JetStreamApi.ts";
-import { Nats, type NatsShape } from "./Nats.ts";
-import { retryPause } from "./retryPause.ts";
-import type { StoredMessage } from "./StreamReading.ts";
+import { WRONG_LAST_SEQUENCE, type PublishOutcome } from "./client/AckPublisher.ts";
+import {
+  findClaimCheck,
+  newClaimCheck,
+  readClaimCheck,
+  resolveClaimCheck,
+} from "./layout/claimCheck.ts";
+import { unavailable } from "./client/JetStreamApi.ts";
+import { Nats, type NatsShape } from "./client/Nats.ts";
+import { retryPause } from "./client/retryPause.ts";
+import type { StoredMessage } from "./client/StreamReading.ts";
 
 export function makeNatsJournal(nats: NatsShape, blobs: BlobsShape): JournalShape {
   return {

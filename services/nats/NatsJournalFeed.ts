@@ -20,10 +20,10 @@ import {
   type JournalFeedShape,
 } from "../../core/journal/JournalFeed.ts";
 import { agentId } from "../../schemas/Address.ts";
-import { resolveClaimCheck } from "./claimCheck.ts";
-import { unavailable } from "./JetStreamApi.ts";
-import { Nats, type NatsShape } from "./Nats.ts";
-import { retryPause } from "./retryPause.ts";
+import { resolveClaimCheck } from "./layout/claimCheck.ts";
+import { unavailable } from "./client/JetStreamApi.ts";
+import { Nats, type NatsShape } from "./client/Nats.ts";
+import { retryPause } from "./client/retryPause.ts";
 
 /**
  * A published message is stored milliseconds later, or never. The first retry; the pause doubles.

@@ -27,15 +27,15 @@ import {
   WRONG_LAST_SEQUENCE,
   WRONG_LAST_SEQUENCE_IN_FLIGHT,
   type PublishOutcome,
-} from "./AckPublisher.ts";
-import { unavailable } from "./JetStreamApi.ts";
-import { LeaseBuckets, type LeaseBucket } from "./leaseBuckets.ts";
+} from "./client/AckPublisher.ts";
+import { unavailable } from "./client/JetStreamApi.ts";
+import { LeaseBuckets, type LeaseBucket } from "./layout/leaseBuckets.ts";
 import { LeaseWatch } from "./LeaseWatch.ts";
-import { isLive, isOver, leaseKey, leaseOf, LeaseHeader, RELEASED } from "./leaseMessage.ts";
-import { Nats, type NatsShape } from "./Nats.ts";
-import { headers } from "./ReplyInbox.ts";
-import { StallDetector } from "./StallDetector.ts";
-import type { StoredMessage } from "./StreamReading.ts";
+import { isLive, isOver, leaseKey, leaseOf, LeaseHeader, RELEASED } from "./layout/leaseMessage.ts";
+import { Nats, type NatsShape } from "./client/Nats.ts";
+import { headers } from "./client/ReplyInbox.ts";
+import { StallDetector } from "./client/StallDetector.ts";
+import type { StoredMessage } from "./client/StreamReading.ts";
 
 /** Bounds a write that is refused because of earlier, ambiguous writes of its own. */
 const WRITES_MAX = 5;

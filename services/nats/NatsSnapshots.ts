@@ -14,12 +14,17 @@ import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { Snapshots, SNAPSHOTS_KEPT, type SnapshotsShape } from "../../core/journal/Snapshots.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame, decodeFrame, encodeFrame, FRAME_VERSION } from "../../schemas/Frame.ts";
-import { WRONG_LAST_SEQUENCE } from "./AckPublisher.ts";
-import { newClaimCheck, readClaimCheck, resolveClaimCheck, type ClaimCheck } from "./claimCheck.ts";
-import { unavailable } from "./JetStreamApi.ts";
-import { Nats, type NatsShape } from "./Nats.ts";
-import { plain } from "./ReplyInbox.ts";
-import type { StoredMessage } from "./StreamReading.ts";
+import { WRONG_LAST_SEQUENCE } from "./client/AckPublisher.ts";
+import {
+  newClaimCheck,
+  readClaimCheck,
+  resolveClaimCheck,
+  type ClaimCheck,
+} from "./layout/claimCheck.ts";
+import { unavailable } from "./client/JetStreamApi.ts";
+import { Nats, type NatsShape } from "./client/Nats.ts";
+import { plain } from "./client/ReplyInbox.ts";
+import type { StoredMessage } from "./client/StreamReading.ts";
 
 /** A smaller snapshot is sent faster than it is compressed. */
 const DEFLATE_BYTES_MIN = 32 * 1024;

@@ -13,9 +13,9 @@ import * as Layer from "effect/Layer";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
 import { Timers, type TimersShape } from "../../core/schedule/Timers.ts";
 import { shardOf } from "../../schemas/Address.ts";
-import { unavailable } from "./JetStreamApi.ts";
-import { Nats, type NatsShape } from "./Nats.ts";
-import { headers } from "./ReplyInbox.ts";
+import { unavailable } from "./client/JetStreamApi.ts";
+import { Nats, type NatsShape } from "./client/Nats.ts";
+import { headers } from "./client/ReplyInbox.ts";
 
 export function makeNatsTimers(nats: NatsShape): TimersShape {
   const { subjects, shards, publisher, api } = nats;

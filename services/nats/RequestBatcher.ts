@@ -23,9 +23,15 @@
 import type { Msg } from "@nats-io/nats-core";
 import type { BusMessage, BusReply } from "../../core/bus/Bus.ts";
 import { numberOf, numberText } from "../../core/collections/NumberedTable.ts";
-import { payloadBytesMax, type NatsShape } from "./Nats.ts";
-import { encodeBatch, entryBytesMax, Kind, readBatch, type Entry } from "./batchEntries.ts";
-import { BATCH_TOKEN, isNoResponders, plain, type SendOptions, type Waiter } from "./ReplyInbox.ts";
+import { payloadBytesMax, type NatsShape } from "./client/Nats.ts";
+import { encodeBatch, entryBytesMax, Kind, readBatch, type Entry } from "./layout/batchEntries.ts";
+import {
+  BATCH_TOKEN,
+  isNoResponders,
+  plain,
+  type SendOptions,
+  type Waiter,
+} from "./client/ReplyInbox.ts";
 import { SubjectTable } from "./SubjectTable.ts";
 
 type FindListener = (subject: string) => ((message: BusMessage) => void) | undefined;

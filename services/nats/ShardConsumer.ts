@@ -25,12 +25,12 @@ import type { BlobsShape } from "../../core/journal/Blobs.ts";
 import { LaneTaken, type Delivery } from "../../core/inbox/Inbox.ts";
 import type { Epoch, ShardId } from "../../schemas/Address.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
-import { findClaimCheck, readClaimCheck, resolveClaimCheck } from "./claimCheck.ts";
-import { ApiCode, ApiRefusal } from "./JetStreamApi.ts";
+import { findClaimCheck, readClaimCheck, resolveClaimCheck } from "./layout/claimCheck.ts";
+import { ApiCode, ApiRefusal } from "./client/JetStreamApi.ts";
 import { DeliveryLedger } from "./DeliveryLedger.ts";
-import type { NatsShape } from "./Nats.ts";
-import { retryPause } from "./retryPause.ts";
-import { NANOS_PER_MS } from "./streamConfigs.ts";
+import type { NatsShape } from "./client/Nats.ts";
+import { retryPause } from "./client/retryPause.ts";
+import { NANOS_PER_MS } from "./layout/streamConfigs.ts";
 
 /**
  * Nothing waits for it, because take-over and healing redeliver at once. It only frees what a bug

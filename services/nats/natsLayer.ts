@@ -9,10 +9,10 @@ import type { JournalFeed } from "../../core/journal/JournalFeed.ts";
 import type { Leases } from "../../core/lease/Leases.ts";
 import type { Timers } from "../../core/schedule/Timers.ts";
 import type { Snapshots } from "../../core/journal/Snapshots.ts";
-import type { Nats } from "./Nats.ts";
+import type { Nats } from "./client/Nats.ts";
 import { layer as blobs } from "./NatsBlobs.ts";
 import { layer as bus } from "./NatsBus.ts";
-import { layer as connection, type NatsConnectionOptions } from "./NatsConnection.ts";
+import { layer as connection, type NatsConnectionOptions } from "./client/NatsConnection.ts";
 import { layer as deadLetters } from "./NatsDeadLetters.ts";
 import { layer as inbox } from "./NatsInbox.ts";
 import { layer as journal } from "./NatsJournal.ts";
@@ -20,7 +20,7 @@ import { layer as feed } from "./NatsJournalFeed.ts";
 import { layer as leases } from "./NatsLeases.ts";
 import { layer as snapshots } from "./NatsSnapshots.ts";
 import { layer as timers } from "./NatsTimers.ts";
-import { layer as natsCore, type OpenError, type OpenOptions } from "./openNats.ts";
+import { layer as natsCore, type OpenError, type OpenOptions } from "./setup/openNats.ts";
 
 export interface NatsOptions extends NatsConnectionOptions, OpenOptions {
   /** Default `agents`. */

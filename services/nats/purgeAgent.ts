@@ -16,10 +16,10 @@
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { shardOf } from "../../schemas/Address.ts";
-import { CLAIM_CHECK_AREAS, findClaimCheck, claimCheckPrefix } from "./claimCheck.ts";
-import { ApiRefusal } from "./JetStreamApi.ts";
-import type { NatsShape } from "./Nats.ts";
-import { blobNameOf, blobStores, type BlobStore } from "./blobStores.ts";
+import { CLAIM_CHECK_AREAS, findClaimCheck, claimCheckPrefix } from "./layout/claimCheck.ts";
+import { ApiRefusal } from "./client/JetStreamApi.ts";
+import type { NatsShape } from "./client/Nats.ts";
+import { blobNameOf, blobStores, type BlobStore } from "./layout/blobStores.ts";
 import { decodeBlobEntry } from "./NatsBlobs.ts";
 
 /** Deletions in flight: enough to hide the round trip, and few enough not to delay other writes. */

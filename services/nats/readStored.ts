@@ -10,9 +10,9 @@
 import type { BlobsShape } from "../../core/journal/Blobs.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import type { BackupEntry } from "../../schemas/BackupFile.ts";
-import { findClaimCheck, resolveClaimCheck } from "./claimCheck.ts";
-import { unavailable } from "./JetStreamApi.ts";
-import type { NatsShape } from "./Nats.ts";
+import { findClaimCheck, resolveClaimCheck } from "./layout/claimCheck.ts";
+import { unavailable } from "./client/JetStreamApi.ts";
+import type { NatsShape } from "./client/Nats.ts";
 
 /** Yields in stored order within each stream. Rejects with `BrokerUnavailable`. */
 export async function* readStored(

@@ -10,11 +10,11 @@ import {
   NotDurable,
   readDurability,
   type Durability,
-} from "../nats/durability.ts";
-import { unavailable } from "../nats/JetStreamApi.ts";
-import type { NatsShape } from "../nats/Nats.ts";
+} from "../nats/setup/durability.ts";
+import { unavailable } from "../nats/client/JetStreamApi.ts";
+import type { NatsShape } from "../nats/client/Nats.ts";
 import type { NatsOptions } from "../nats/natsLayer.ts";
-import type { ProvisionOptions } from "../nats/provision.ts";
+import type { ProvisionOptions } from "../nats/setup/provision.ts";
 import type { ProvisionSettings, Target } from "./Joins.ts";
 
 /**

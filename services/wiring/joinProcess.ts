@@ -32,8 +32,8 @@ import { bindEnv } from "../module/bindEnv.ts";
 import { gatewayModule } from "../module/gatewayModule.ts";
 import type { LoadedModule } from "../module/LoadedModule.ts";
 import { mailModule } from "../module/mailModule.ts";
-import { describeDurability } from "../nats/durability.ts";
-import { Nats } from "../nats/Nats.ts";
+import { describeDurability } from "../nats/setup/durability.ts";
+import { Nats } from "../nats/client/Nats.ts";
 import { natsLayer } from "../nats/natsLayer.ts";
 import {
   DataFolderInUse,

@@ -6,12 +6,15 @@ import { headers as newHeaders } from "@nats-io/nats-core";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { Subjects } from "../../schemas/Subjects.ts";
-import { bodyStore } from "../../services/nats/blobStores.ts";
-import type { NatsShape } from "../../services/nats/Nats.ts";
-import { openNats } from "../../services/nats/openNats.ts";
+import { bodyStore } from "../../services/nats/layout/blobStores.ts";
+import type { NatsShape } from "../../services/nats/client/Nats.ts";
+import { openNats } from "../../services/nats/setup/openNats.ts";
 import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
 import { makeNatsLeases } from "../../services/nats/NatsLeases.ts";
-import { openConnection, type NatsConnectionShape } from "../../services/nats/NatsConnection.ts";
+import {
+  openConnection,
+  type NatsConnectionShape,
+} from "../../services/nats/client/NatsConnection.ts";
 import { deployNats, passwordOf, type Deployed, type User } from "../deploy/DeployedNats.ts";
 import { pollUntil } from "../kit/poll.ts";
 

@@ -10,13 +10,21 @@ import { numberText } from "../../core/collections/NumberedTable.ts";
 import { agentId, shardOf } from "../../schemas/Address.ts";
 import { decodeMessage, encodeMessage, type Call, type CallReply } from "../../schemas/Call.ts";
 import { Subjects } from "../../schemas/Subjects.ts";
-import { encodeBatch, entryBytesMax, Kind, readBatch } from "../../services/nats/batchEntries.ts";
-import type { NatsShape } from "../../services/nats/Nats.ts";
-import { openNats } from "../../services/nats/openNats.ts";
+import {
+  encodeBatch,
+  entryBytesMax,
+  Kind,
+  readBatch,
+} from "../../services/nats/layout/batchEntries.ts";
+import type { NatsShape } from "../../services/nats/client/Nats.ts";
+import { openNats } from "../../services/nats/setup/openNats.ts";
 import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
 import { makeNatsBus } from "../../services/nats/NatsBus.ts";
-import { openConnection, type NatsConnectionShape } from "../../services/nats/NatsConnection.ts";
-import { plain } from "../../services/nats/ReplyInbox.ts";
+import {
+  openConnection,
+  type NatsConnectionShape,
+} from "../../services/nats/client/NatsConnection.ts";
+import { plain } from "../../services/nats/client/ReplyInbox.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { startTestHost } from "../kit/system.ts";
 import { useSystems } from "../system/kit.ts";

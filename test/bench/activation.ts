@@ -6,8 +6,8 @@
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { HostServices } from "../../services/host/HostServices.ts";
 import type { Bench, BenchRow } from "./Bench.ts";
-import { agentNamed, durabilityOf, openBenchHost } from "./BenchHost.ts";
-import { median, percentile } from "./statistics.ts";
+import { agentNamed, durabilityOf, openBenchHost } from "./rig/BenchHost.ts";
+import { median, percentile } from "./rig/statistics.ts";
 
 /** In each agent's journal: what the snapshot policy lets grow to at most. */
 const EVENTS = 1000;

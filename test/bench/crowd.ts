@@ -6,13 +6,13 @@ import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pollUntil } from "../kit/poll.ts";
 import { BenchFailed, type Bench, type BenchRow } from "./Bench.ts";
-import { durabilityOf } from "./BenchHost.ts";
-import type { Crowd } from "./crowdAgents.ts";
-import { eachAtOnce } from "./eachAtOnce.ts";
-import { startAgents, type RunningAgents } from "./startAgents.ts";
-import { median, percentile } from "./statistics.ts";
+import { durabilityOf } from "./rig/BenchHost.ts";
+import type { Crowd } from "./agents/crowdAgents.ts";
+import { eachAtOnce } from "./rig/eachAtOnce.ts";
+import { startAgents, type RunningAgents } from "./rig/startAgents.ts";
+import { median, percentile } from "./rig/statistics.ts";
 
-const MODULE = fileURLToPath(new URL("./crowdAgents.ts", import.meta.url));
+const MODULE = fileURLToPath(new URL("./agents/crowdAgents.ts", import.meta.url));
 const KINDS = [
   { name: "in memory", path: "awake", agents: 4_000, each: 10 },
   { name: "asleep", path: "asleep", agents: 10_000, each: 1 },

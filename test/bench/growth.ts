@@ -6,12 +6,12 @@
 import { fileURLToPath } from "node:url";
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { BenchFailed, type Bench, type BenchOptions, type BenchRow } from "./Bench.ts";
-import { agentNamed, BODY, durabilityOf, openBenchHost, type BenchHost } from "./BenchHost.ts";
-import { SocketLoad } from "./SocketLoad.ts";
-import { startAgents } from "./startAgents.ts";
-import { median, percentile } from "./statistics.ts";
+import { agentNamed, BODY, durabilityOf, openBenchHost, type BenchHost } from "./rig/BenchHost.ts";
+import { SocketLoad } from "./rig/SocketLoad.ts";
+import { startAgents } from "./rig/startAgents.ts";
+import { median, percentile } from "./rig/statistics.ts";
 
-const MODULE = fileURLToPath(new URL("./socketAgents.ts", import.meta.url));
+const MODULE = fileURLToPath(new URL("./agents/socketAgents.ts", import.meta.url));
 const KNOWN = [1_000, 100_000, 1_000_000];
 const EVENTS = [10, 1_000, 10_000, 100_000];
 /** The last is nearly all that a database may hold. */

@@ -7,12 +7,12 @@ import { pickPort } from "../../services/natsServer/pickPort.ts";
 import { startNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { BenchFailed, type Bench, type BenchOptions } from "./Bench.ts";
-import { findFloor, ROOT } from "./findFloor.ts";
-import type { WrkRun } from "./runWrk.ts";
-import { cpuSeconds, RUN_SOURCE, ServerProcess } from "./ServerProcess.ts";
-import { SECRET, startOurs } from "./startOurs.ts";
-import type { Subject } from "./Subject.ts";
-import { measureWebhooks } from "./webhookLoad.ts";
+import { findFloor, ROOT } from "./rig/findFloor.ts";
+import type { WrkRun } from "./rig/runWrk.ts";
+import { cpuSeconds, RUN_SOURCE, ServerProcess } from "./rig/ServerProcess.ts";
+import { SECRET, startOurs } from "./rig/startOurs.ts";
+import type { Subject } from "./rig/Subject.ts";
+import { measureWebhooks } from "./rig/webhookLoad.ts";
 import { formsOf } from "./webhooks.ts";
 
 const GROUP_FLOOR = fileURLToPath(new URL("./groupFloor.ts", import.meta.url));

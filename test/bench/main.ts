@@ -6,7 +6,7 @@ import { appendFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { activation } from "./activation.ts";
 import { BenchFailed, type Bench, type BenchOptions } from "./Bench.ts";
-import { describeMachine } from "./describeMachine.ts";
+import { describeMachine } from "./rig/describeMachine.ts";
 import { peers } from "./peers.ts";
 import { printResult } from "./printResult.ts";
 import { crowd } from "./crowd.ts";

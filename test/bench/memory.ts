@@ -6,14 +6,14 @@
 import { fileURLToPath } from "node:url";
 import { pollUntil } from "../kit/poll.ts";
 import { BenchFailed, type Bench, type BenchRow } from "./Bench.ts";
-import { durabilityOf } from "./BenchHost.ts";
-import type { Held } from "./memoryAgents.ts";
-import { SocketLoad } from "./SocketLoad.ts";
-import { eachAtOnce } from "./eachAtOnce.ts";
-import { startAgents, type RunningAgents } from "./startAgents.ts";
-import { median } from "./statistics.ts";
+import { durabilityOf } from "./rig/BenchHost.ts";
+import type { Held } from "./agents/memoryAgents.ts";
+import { SocketLoad } from "./rig/SocketLoad.ts";
+import { eachAtOnce } from "./rig/eachAtOnce.ts";
+import { startAgents, type RunningAgents } from "./rig/startAgents.ts";
+import { median } from "./rig/statistics.ts";
 
-const MODULE = fileURLToPath(new URL("./memoryAgents.ts", import.meta.url));
+const MODULE = fileURLToPath(new URL("./agents/memoryAgents.ts", import.meta.url));
 /** Requests under way. */
 const ASKING_AT_ONCE = 32;
 /** Of a host that puts thousands of agents to bed on a busy machine. */

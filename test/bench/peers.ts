@@ -7,13 +7,13 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { tempFolder } from "../kit/tempFolder.ts";
 import { BenchFailed, type Bench, type BenchRow } from "./Bench.ts";
-import { findFloor } from "./findFloor.ts";
-import { runWrk, type WrkRun } from "./runWrk.ts";
-import { serverVersion } from "./startAgents.ts";
-import { startOurs } from "./startOurs.ts";
-import { installPeers, startPostgres, startReference, startRestate } from "./startPeers.ts";
-import { median } from "./statistics.ts";
-import type { Subject } from "./Subject.ts";
+import { findFloor } from "./rig/findFloor.ts";
+import { runWrk, type WrkRun } from "./rig/runWrk.ts";
+import { serverVersion } from "./rig/startAgents.ts";
+import { startOurs } from "./rig/startOurs.ts";
+import { installPeers, startPostgres, startReference, startRestate } from "./rig/startPeers.ts";
+import { median } from "./rig/statistics.ts";
+import type { Subject } from "./rig/Subject.ts";
 
 const LUA = join(fileURLToPath(new URL("./peers/", import.meta.url)), "deliver.lua");
 /** As the webhook bench. */

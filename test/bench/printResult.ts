@@ -1,6 +1,6 @@
 /** A bench's result as a table for people, then as one line of JSON for programs. */
 import type { BenchResult } from "./Bench.ts";
-import { round } from "./statistics.ts";
+import { round } from "./rig/statistics.ts";
 
 export function printResult(
   name: string,

@@ -6,13 +6,13 @@ import { createHmac } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { pollUntil } from "../kit/poll.ts";
 import { BenchFailed, type Bench, type BenchRow } from "./Bench.ts";
-import { durabilityOf } from "./BenchHost.ts";
-import { runHttp, type HttpRun } from "./HttpLoad.ts";
-import { startAgents, type RunningAgents } from "./startAgents.ts";
-import { SECRET } from "./startOurs.ts";
-import { median, percentile } from "./statistics.ts";
+import { durabilityOf } from "./rig/BenchHost.ts";
+import { runHttp, type HttpRun } from "./rig/HttpLoad.ts";
+import { startAgents, type RunningAgents } from "./rig/startAgents.ts";
+import { SECRET } from "./rig/startOurs.ts";
+import { median, percentile } from "./rig/statistics.ts";
 
-const MODULE = fileURLToPath(new URL("./rareAgents.ts", import.meta.url));
+const MODULE = fileURLToPath(new URL("./agents/rareAgents.ts", import.meta.url));
 const CONNECTIONS = [64, 4];
 /** As the webhook bench has them. */
 const OFTEN = 1_000;

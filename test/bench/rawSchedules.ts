@@ -3,8 +3,8 @@ import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect, headers } from "@nats-io/transport-node";
 import { startNats } from "../kit/natsServer.ts";
 import { pollUntil } from "../kit/poll.ts";
-import { eachAtOnce } from "./eachAtOnce.ts";
-import type { Rung } from "./alarmAgents.ts";
+import { eachAtOnce } from "./rig/eachAtOnce.ts";
+import type { Rung } from "./agents/alarmAgents.ts";
 import type { Alarms } from "./schedules.ts";
 
 /** Stores under way: as many as keep the broker busy. */

@@ -7,8 +7,8 @@ import type { JournalShape, StoredEvent } from "../../core/journal/Journal.ts";
 import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";
 import type { Sequence } from "../../schemas/Address.ts";
 import type { Bench, BenchRow } from "./Bench.ts";
-import { agentNamed, durabilityOf, openBenchHost } from "./BenchHost.ts";
-import { median } from "./statistics.ts";
+import { agentNamed, durabilityOf, openBenchHost } from "./rig/BenchHost.ts";
+import { median } from "./rig/statistics.ts";
 
 const EVENTS = 10_000;
 /** Of each way, for each round asked for. */

@@ -4,14 +4,14 @@
  */
 import { fileURLToPath } from "node:url";
 import type { Bench, BenchOptions, BenchRow } from "./Bench.ts";
-import { durabilityOf } from "./BenchHost.ts";
-import { runHttp, type HttpRun } from "./HttpLoad.ts";
-import { measureForms } from "./measureForms.ts";
-import { startAgents } from "./startAgents.ts";
-import { startEcho, type Echo } from "./startEcho.ts";
-import { median, percentile } from "./statistics.ts";
+import { durabilityOf } from "./rig/BenchHost.ts";
+import { runHttp, type HttpRun } from "./rig/HttpLoad.ts";
+import { measureForms } from "./rig/measureForms.ts";
+import { startAgents } from "./rig/startAgents.ts";
+import { startEcho, type Echo } from "./rig/startEcho.ts";
+import { median, percentile } from "./rig/statistics.ts";
 
-const MODULE = fileURLToPath(new URL("./socketAgents.ts", import.meta.url));
+const MODULE = fileURLToPath(new URL("./agents/socketAgents.ts", import.meta.url));
 /** All in memory; enough that no mailbox is a queue. */
 const AGENTS = 100;
 /** As many as keep two cores busy. */

@@ -5,14 +5,14 @@
  */
 import { fileURLToPath } from "node:url";
 import type { Bench, BenchOptions, BenchRow } from "./Bench.ts";
-import { durabilityOf } from "./BenchHost.ts";
-import { SocketLoad, type LoadRun } from "./SocketLoad.ts";
-import { measureForms } from "./measureForms.ts";
-import { startAgents } from "./startAgents.ts";
-import { startEcho } from "./startEcho.ts";
-import { median } from "./statistics.ts";
+import { durabilityOf } from "./rig/BenchHost.ts";
+import { SocketLoad, type LoadRun } from "./rig/SocketLoad.ts";
+import { measureForms } from "./rig/measureForms.ts";
+import { startAgents } from "./rig/startAgents.ts";
+import { startEcho } from "./rig/startEcho.ts";
+import { median } from "./rig/statistics.ts";
 
-const MODULE = fileURLToPath(new URL("./socketAgents.ts", import.meta.url));
+const MODULE = fileURLToPath(new URL("./agents/socketAgents.ts", import.meta.url));
 const SOCKETS = 100;
 /** The frames that we send to a new socket of an agent without a state: identity, MCP servers. */
 const OUR_FRAMES = 2;

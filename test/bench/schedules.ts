@@ -5,15 +5,15 @@
  */
 import { fileURLToPath } from "node:url";
 import { pollUntil } from "../kit/poll.ts";
-import type { Plan, Rung } from "./alarmAgents.ts";
+import type { Plan, Rung } from "./agents/alarmAgents.ts";
 import { BenchFailed, type Bench, type BenchOptions, type BenchRow } from "./Bench.ts";
-import { durabilityOf } from "./BenchHost.ts";
-import { eachAtOnce } from "./eachAtOnce.ts";
+import { durabilityOf } from "./rig/BenchHost.ts";
+import { eachAtOnce } from "./rig/eachAtOnce.ts";
 import { startRaw } from "./rawSchedules.ts";
-import { startAgents } from "./startAgents.ts";
-import { median, percentile } from "./statistics.ts";
+import { startAgents } from "./rig/startAgents.ts";
+import { median, percentile } from "./rig/statistics.ts";
 
-const MODULE = fileURLToPath(new URL("./alarmAgents.ts", import.meta.url));
+const MODULE = fileURLToPath(new URL("./agents/alarmAgents.ts", import.meta.url));
 const LEVELS = [10_000, 100_000];
 /** A form of its own: arming takes a quarter of an hour. */
 const MILLION = 1_000_000;

@@ -6,15 +6,15 @@
 import { fileURLToPath } from "node:url";
 import { pickPort } from "../../services/natsServer/pickPort.ts";
 import type { Bench, BenchOptions, BenchRow } from "./Bench.ts";
-import { durabilityOf } from "./BenchHost.ts";
-import { ROOT } from "./findFloor.ts";
-import { RUN_SOURCE, ServerProcess } from "./ServerProcess.ts";
-import { SocketLoad, type LoadRun } from "./SocketLoad.ts";
-import { startAgents } from "./startAgents.ts";
-import { median } from "./statistics.ts";
+import { durabilityOf } from "./rig/BenchHost.ts";
+import { ROOT } from "./rig/findFloor.ts";
+import { RUN_SOURCE, ServerProcess } from "./rig/ServerProcess.ts";
+import { SocketLoad, type LoadRun } from "./rig/SocketLoad.ts";
+import { startAgents } from "./rig/startAgents.ts";
+import { median } from "./rig/statistics.ts";
 
-const MODULE = fileURLToPath(new URL("./socketAgents.ts", import.meta.url));
-const FLOOR = fileURLToPath(new URL("./socketFloor.ts", import.meta.url));
+const MODULE = fileURLToPath(new URL("./agents/socketAgents.ts", import.meta.url));
+const FLOOR = fileURLToPath(new URL("./rig/socketFloor.ts", import.meta.url));
 const STATE_BYTES = 1000;
 /** The frames that we send to a new socket: identity, state, MCP servers. */
 const OUR_FRAMES = 3;

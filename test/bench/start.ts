@@ -10,12 +10,12 @@ import { Installation } from "../faults/Installation.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { tempFolder } from "../kit/tempFolder.ts";
 import type { Bench, BenchRow } from "./Bench.ts";
-import { durabilityOf } from "./BenchHost.ts";
-import { ServerProcess } from "./ServerProcess.ts";
-import { COMMAND, serverVersion } from "./startAgents.ts";
-import { median } from "./statistics.ts";
+import { durabilityOf } from "./rig/BenchHost.ts";
+import { ServerProcess } from "./rig/ServerProcess.ts";
+import { COMMAND, serverVersion } from "./rig/startAgents.ts";
+import { median } from "./rig/statistics.ts";
 
-const MODULE = fileURLToPath(new URL("./memoryAgents.ts", import.meta.url));
+const MODULE = fileURLToPath(new URL("./agents/memoryAgents.ts", import.meta.url));
 /** Fewer say little of something that happens once. */
 const REPEATS_MIN = 5;
 const WANTED_START_MS = 1_500;

@@ -4,11 +4,11 @@
  * that any system of this shape must do.
  */
 import type { Bench, BenchOptions } from "./Bench.ts";
-import { checkCounts } from "./checkCounts.ts";
-import { findFloor } from "./findFloor.ts";
-import { startFloor } from "./startFloor.ts";
-import { startOurs, type Form } from "./startOurs.ts";
-import { measureWebhooks } from "./webhookLoad.ts";
+import { checkCounts } from "./rig/checkCounts.ts";
+import { findFloor } from "./rig/findFloor.ts";
+import { startFloor } from "./rig/startFloor.ts";
+import { startOurs, type Form } from "./rig/startOurs.ts";
+import { measureWebhooks } from "./rig/webhookLoad.ts";
 
 /** Enough that every step is busy, as the floor's own figures have it. */
 const CONNECTIONS = 64;

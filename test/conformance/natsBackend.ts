@@ -1,9 +1,12 @@
 /** The NATS adapters as a conformance backend, on a nats-server of its own. */
 import { Subjects } from "../../schemas/Subjects.ts";
-import { openNats } from "../../services/nats/openNats.ts";
+import { openNats } from "../../services/nats/setup/openNats.ts";
 import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
 import { makeNatsBus } from "../../services/nats/NatsBus.ts";
-import { openConnection, type NatsConnectionShape } from "../../services/nats/NatsConnection.ts";
+import {
+  openConnection,
+  type NatsConnectionShape,
+} from "../../services/nats/client/NatsConnection.ts";
 import { makeNatsDeadLetters } from "../../services/nats/NatsDeadLetters.ts";
 import { makeNatsInbox } from "../../services/nats/NatsInbox.ts";
 import { makeNatsJournal } from "../../services/nats/NatsJournal.ts";

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { agentId } from "../../schemas/Address.ts";
 import type { JournalHead, TurnRecord } from "../../schemas/JournalEvent.ts";
 import type { History } from "../kit/checkers.ts";
-import { Random } from "../sim/Random.ts";
+import { Random } from "../sim/rig/Random.ts";
 import { Bites } from "./rig/Bites.ts";
 import { CHECKS, type LedgerAtRest, type RigHistory } from "./rig/checks.ts";
 import type { Note } from "./rig/Clients.ts";

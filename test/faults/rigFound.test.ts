@@ -30,8 +30,8 @@ import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
 import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
 import { makeMemoryInbox } from "../../services/memory/MemoryInbox.ts";
 import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
-import type { NatsConnectionShape } from "../../services/nats/NatsConnection.ts";
-import { StallDetector } from "../../services/nats/StallDetector.ts";
+import type { NatsConnectionShape } from "../../services/nats/client/NatsConnection.ts";
+import { StallDetector } from "../../services/nats/client/StallDetector.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 
 const TTL_MS = 1_000;

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect as dial, createServer, type AddressInfo, type Socket } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { pollUntil } from "../kit/poll.ts";
-import { Random } from "../sim/Random.ts";
+import { Random } from "../sim/rig/Random.ts";
 import { Frames } from "./rig/Frames.ts";
 import { Link } from "./rig/Link.ts";
 

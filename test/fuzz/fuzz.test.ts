@@ -3,7 +3,7 @@
  * changed ones, the same each time. `npm run fuzz -- --all` takes a minute for each, by coverage.
  */
 import { describe, expect, test } from "vitest";
-import { Random } from "../sim/Random.ts";
+import { Random } from "../sim/rig/Random.ts";
 import { fuzzTarget } from "./fuzzTarget.ts";
 import { mutate } from "./mutate.ts";
 import { pure } from "./Target.ts";

@@ -7,7 +7,7 @@ import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { Random } from "../sim/Random.ts";
+import { Random } from "../sim/rig/Random.ts";
 import type { Coverage } from "./Coverage.ts";
 import { mutate } from "./mutate.ts";
 import type { FuzzTarget, OpenTarget } from "./Target.ts";

@@ -4,7 +4,7 @@
  * would ever be reached. The same seed makes the same inputs.
  */
 import { encodeFrameJson } from "../../schemas/Frame.ts";
-import type { Random } from "../sim/Random.ts";
+import type { Random } from "../sim/rig/Random.ts";
 
 /** Longer ones only cost time; limits of size have tests of their own. */
 const INPUT_BYTES_MAX = 8 * 1024;

@@ -24,7 +24,7 @@ import { runHost } from "../../services/host/runHost.ts";
 import { layer as mcpLayer } from "../../services/mcp/McpClientsLayer.ts";
 import { gatewayModule } from "../../services/module/gatewayModule.ts";
 import { bindEnv } from "../../services/module/bindEnv.ts";
-import { Nats } from "../../services/nats/Nats.ts";
+import { Nats } from "../../services/nats/client/Nats.ts";
 import { natsLayer } from "../../services/nats/natsLayer.ts";
 import { asyncAmbientLayer, callingAgent } from "../../services/node/AsyncAmbient.ts";
 import { gatedCalls } from "../../services/node/gatedCalls.ts";

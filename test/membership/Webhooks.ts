@@ -5,7 +5,7 @@
  */
 import { createHmac, randomUUID } from "node:crypto";
 import { Agent as HttpAgent, request } from "node:http";
-import { percentile } from "../bench/statistics.ts";
+import { percentile } from "../bench/rig/statistics.ts";
 import type { SentInput } from "../kit/checkers.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { SECRET } from "./Fleet.ts";

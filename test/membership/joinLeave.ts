@@ -4,7 +4,7 @@
  * shards move than must.
  */
 import { agentId } from "../../schemas/Address.ts";
-import { percentile } from "../bench/statistics.ts";
+import { percentile } from "../bench/rig/statistics.ts";
 import { checkEpochs, checkExactlyOnce, historyOf } from "../kit/checkers.ts";
 import { Caller, getState, openClient } from "./Callers.ts";
 import { Fleet } from "./Fleet.ts";

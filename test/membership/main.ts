@@ -5,7 +5,7 @@
  */
 import { appendFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { describeMachine } from "../bench/describeMachine.ts";
+import { describeMachine } from "../bench/rig/describeMachine.ts";
 import { printResult } from "../bench/printResult.ts";
 import type { Part } from "./Part.ts";
 import { rolling } from "./rolling.ts";

@@ -4,7 +4,7 @@
  * a balancer that takes a gateway out only when it refuses a connection.
  */
 import { agentId } from "../../schemas/Address.ts";
-import { percentile } from "../bench/statistics.ts";
+import { percentile } from "../bench/rig/statistics.ts";
 import { checkEpochs, checkExactlyOnce, historyOf } from "../kit/checkers.ts";
 import { getState } from "./Callers.ts";
 import { Fleet } from "./Fleet.ts";

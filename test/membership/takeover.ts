@@ -4,7 +4,7 @@
  */
 import { checkEpochs, checkExactlyOnce, historyOf, type History } from "../kit/checkers.ts";
 import { agentId } from "../../schemas/Address.ts";
-import { percentile } from "../bench/statistics.ts";
+import { percentile } from "../bench/rig/statistics.ts";
 import { Fleet } from "./Fleet.ts";
 import type { Part, PartResult, Rule } from "./Part.ts";
 import { explain, Webhooks } from "./Webhooks.ts";

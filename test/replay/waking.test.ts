@@ -7,7 +7,7 @@ import { addressKey } from "../../schemas/Address.ts";
 import { decodeSnapshot } from "../../schemas/Snapshot.ts";
 import { CacheFile } from "../../services/sqlite/CacheFile.ts";
 import { tempFolder, type TempFolder } from "../kit/tempFolder.ts";
-import { patch } from "../sim/patch.ts";
+import { patch } from "../sim/rig/patch.ts";
 import type { Action } from "./Program.ts";
 import { ID, ReplayRig } from "./ReplayRig.ts";
 

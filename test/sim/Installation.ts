@@ -7,12 +7,12 @@ import type { LogShape } from "../../core/telemetry/Log.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import type { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import type { CrashPoint } from "./crashPoints.ts";
-import { Observed } from "./Observed.ts";
-import { Random } from "./Random.ts";
+import { Observed } from "./rig/Observed.ts";
+import { Random } from "./rig/Random.ts";
 import { startGateway, type SimGateway } from "./simGateway.ts";
 import { copyDisk, newDisk, startHost, type SimHost } from "./simHost.ts";
-import type { SimProcess } from "./SimProcess.ts";
-import type { Weather } from "./Weather.ts";
+import type { SimProcess } from "./rig/SimProcess.ts";
+import type { Weather } from "./rig/Weather.ts";
 
 /** Few, so that each host has some and every take-over moves several agents. */
 export const SHARDS = 4;

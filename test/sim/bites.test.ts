@@ -8,9 +8,9 @@ import { keyOfShard } from "../../core/lease/LeaseView.ts";
 import { checkAttemptsAreBounded } from "./checkers/inputs.ts";
 import { checkErasedIsGone } from "./checkers/journals.ts";
 import { SHARDS } from "./Installation.ts";
-import { Observed } from "./Observed.ts";
-import { PLANTED_BUGS, type PlantedBug } from "./plantedBugs.ts";
-import type { RunHistory } from "./RunHistory.ts";
+import { Observed } from "./rig/Observed.ts";
+import { PLANTED_BUGS, type PlantedBug } from "./planted/plantedBugs.ts";
+import type { RunHistory } from "./rig/RunHistory.ts";
 import { simulate } from "./simulate.ts";
 
 /** A bug that needs more seeds than this to show would be missed by a suite on a busy machine. */

@@ -7,8 +7,8 @@ import { join } from "node:path";
 import { addressKey, agentId } from "../../schemas/Address.ts";
 import { CRASH_POINTS } from "./crashPoints.ts";
 import { LEASE_TTL_MS, type Installation } from "./Installation.ts";
-import { Random } from "./Random.ts";
-import type { SimProcess } from "./SimProcess.ts";
+import { Random } from "./rig/Random.ts";
+import type { SimProcess } from "./rig/SimProcess.ts";
 import { VICTIM } from "./workload.ts";
 
 export const FAULTS = [

@@ -10,7 +10,7 @@ import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
 import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
 import { GO } from "./Errand.ts";
 import type { Installation } from "./Installation.ts";
-import { Random } from "./Random.ts";
+import { Random } from "./rig/Random.ts";
 import type { Order } from "./subjects.ts";
 
 /** Of runs; and of the steps of one that has any. */

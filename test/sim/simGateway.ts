@@ -20,10 +20,10 @@ import { MemorySocket, type MemoryPeer } from "../../services/memory/MemorySocke
 import { bindEnv } from "../../services/module/bindEnv.ts";
 import { body, github, webhook } from "../../services/webhooks/index.ts";
 import type { Installation } from "./Installation.ts";
-import { Random } from "./Random.ts";
+import { Random } from "./rig/Random.ts";
 import { openMail, type TakeMail } from "./simMail.ts";
 import { simPorts, type SimPorts } from "./simPorts.ts";
-import { never, SimProcess } from "./SimProcess.ts";
+import { never, SimProcess } from "./rig/SimProcess.ts";
 
 export const SECRET = "the simulation's";
 /** Shorter than a take-over, so that some are answered 202. */

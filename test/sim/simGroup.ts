@@ -9,10 +9,10 @@ import {
   WRONG_LAST_SEQUENCE,
   type AckPublisher,
   type PublishOutcome,
-} from "../../services/nats/AckPublisher.ts";
-import { GroupPublisher } from "../../services/nats/GroupPublisher.ts";
-import { Random } from "./Random.ts";
-import type { Weather } from "./Weather.ts";
+} from "../../services/nats/client/AckPublisher.ts";
+import { GroupPublisher } from "../../services/nats/client/GroupPublisher.ts";
+import { Random } from "./rig/Random.ts";
+import type { Weather } from "./rig/Weather.ts";
 
 /** Of runs whose hosts commit in groups. */
 const RUNS_WITH_GROUPS = 0.2;

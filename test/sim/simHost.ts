@@ -40,9 +40,9 @@ import { ErrandActor } from "./Errand.ts";
 import type { Installation } from "./Installation.ts";
 import { Marcher } from "./Marcher.ts";
 import { simRelay } from "./simMail.ts";
-import { simMemory } from "./simMemory.ts";
+import { simMemory } from "./rig/simMemory.ts";
 import { simPorts, type SimPorts } from "./simPorts.ts";
-import { never, SimProcess } from "./SimProcess.ts";
+import { never, SimProcess } from "./rig/SimProcess.ts";
 import { Board, Ledger, type SubjectEnv } from "./subjects.ts";
 
 /** How long a host that stops waits for its turns: shorter than a lease, so that stops are quick. */

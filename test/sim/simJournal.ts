@@ -12,11 +12,11 @@ import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
 import { collect } from "../kit/collect.ts";
 import type { CrashPoint } from "./crashPoints.ts";
 import type { Ask } from "./simPorts.ts";
-import type { Observed } from "./Observed.ts";
-import { Random } from "./Random.ts";
+import type { Observed } from "./rig/Observed.ts";
+import { Random } from "./rig/Random.ts";
 import { commitsInGroups, groupedAppend } from "./simGroup.ts";
-import type { SimProcess } from "./SimProcess.ts";
-import type { Weather } from "./Weather.ts";
+import type { SimProcess } from "./rig/SimProcess.ts";
+import type { Weather } from "./rig/Weather.ts";
 
 export interface JournalParts {
   readonly seed: number;

@@ -6,10 +6,10 @@
 import type { LeasesShape } from "../../core/lease/Leases.ts";
 import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
 import type { MemoryConnection } from "../../services/memory/MemoryConnection.ts";
-import { Random } from "./Random.ts";
-import type { SimProcess } from "./SimProcess.ts";
+import { Random } from "./rig/Random.ts";
+import type { SimProcess } from "./rig/SimProcess.ts";
 import type { Ask } from "./simPorts.ts";
-import type { Weather } from "./Weather.ts";
+import type { Weather } from "./rig/Weather.ts";
 
 /** Part of the runs with such leases, and of their claims and renewals that are struck. */
 const RUNS = 0.33;

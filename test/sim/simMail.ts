@@ -25,9 +25,9 @@ import { decodeEnvelope, encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { runMail } from "../../services/mail/runMail.ts";
 import { bindEnv } from "../../services/module/bindEnv.ts";
 import type { Installation } from "./Installation.ts";
-import { patch } from "./patch.ts";
-import { Random } from "./Random.ts";
-import { never, type SimProcess } from "./SimProcess.ts";
+import { patch } from "./rig/patch.ts";
+import { Random } from "./rig/Random.ts";
+import { never, type SimProcess } from "./rig/SimProcess.ts";
 
 const DOMAIN = "sim.example";
 const LATER: MailAnswer = { _tag: "Later", code: "4.4.1", message: "nobody is there" };

@@ -1,6 +1,6 @@
 /** Marches of one run, drawn from its seed: in some runs, orders for agents whose work is fibers. */
 import type { Installation } from "./Installation.ts";
-import { Random } from "./Random.ts";
+import { Random } from "./rig/Random.ts";
 import type { Order } from "./subjects.ts";
 
 /** Of runs; and of the steps of one that has any. */

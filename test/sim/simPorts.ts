@@ -26,10 +26,10 @@ import { makeMemoryTimers } from "../../services/memory/MemoryTimers.ts";
 import { collect } from "../kit/collect.ts";
 import type { CrashPoint } from "./crashPoints.ts";
 import type { Installation } from "./Installation.ts";
-import { never, type SimProcess } from "./SimProcess.ts";
+import { never, type SimProcess } from "./rig/SimProcess.ts";
 import { simJournal } from "./simJournal.ts";
 import { simLeases } from "./simLeases.ts";
-import type { Weather } from "./Weather.ts";
+import type { Weather } from "./rig/Weather.ts";
 
 export interface SimPorts {
   readonly journal: JournalShape;

@@ -7,10 +7,10 @@ import { agentId, type AgentId } from "../../schemas/Address.ts";
 import type { AgentDatabase, DatabasesShape } from "../../core/database/Databases.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import type { Installation } from "./Installation.ts";
-import { Random } from "./Random.ts";
+import { Random } from "./rig/Random.ts";
 import { DOOMED } from "./simErase.ts";
 import { simPorts, type SimPorts } from "./simPorts.ts";
-import { SimProcess } from "./SimProcess.ts";
+import { SimProcess } from "./rig/SimProcess.ts";
 
 /** Of runs; in the others journals are kept whole. */
 const RUNS_WITH_TRIMS = 0.4;

@@ -61,6 +61,28 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   react: { kind: "client", clock: "a browser has no Time service" },
 };
 
+/** Folders of tests that are not named after a folder of the sources, and what they hold. */
+export const TEST_FOLDERS: Readonly<Record<string, string>> = {
+  attack: "what an outsider tries, over real sockets and processes",
+  bench: "what is measured, beside what it is compared with",
+  cluster: "three brokers",
+  conformance: "the rules of each port, run against each adapter",
+  deploy: "what `deploy/` ships, and an installation's upkeep",
+  docs: "pages that are generated, or held against the code",
+  examples: "what the examples promise",
+  faults: "real processes that are killed, frozen, cut, filled and damaged",
+  fuzz: "parsers of outside bytes",
+  kit: "what suites share: installations, clients, a broker",
+  membership: "hosts and gateways that come and go",
+  package: "the package as it is published",
+  page: "a real browser",
+  replay: "journals of releases, and the past against what was live",
+  sim: "hosts, gateways and a broker in virtual time",
+  system: "a whole installation in one process",
+  tidy: "the rules of the house",
+  types: "what compiles, and what does not",
+};
+
 /** Single files that may use the machine's clock, and why; the rest of their folder may not. */
 export const CLOCK_FILES: Readonly<Record<string, string>> = {
   "services/email/secureReply.ts": "a signature's age is told by the clock of who checks it",

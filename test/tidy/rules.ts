@@ -3,10 +3,11 @@
  * out. Each finding says where and what to do. `layering`, `circles` and `deadFiles` look at imports,
  * `citations` at what comments and pages cite.
  */
+import { posix } from "node:path";
 import { circles } from "./circles.ts";
 import { citations, retiredWords, type Repository } from "./citations.ts";
 import { deadFiles } from "./deadFiles.ts";
-import { CLOCK_FILES, SERVICE_FOLDERS } from "./folders.ts";
+import { CLOCK_FILES, SERVICE_FOLDERS, TEST_FOLDERS } from "./folders.ts";
 import { layering } from "./layering.ts";
 import { lineOf, type SourceFile } from "./SourceFile.ts";
 
@@ -33,6 +34,8 @@ const LINES_MAX = 400;
 const LONG_FILES: Readonly<Record<string, string>> = {
   "core/agent/Agent.ts": "the contract of every public method, each with one line that delegates",
 };
+/** A list of files that a reader still takes in at one look. */
+const FOLDER_FILES_MAX = 30;
 /** A suite is a list of rules, read by their titles: its length hides less. */
 const TEST_LINES_MAX = 550;
 const HEADER_LINES_MIN = 3; // rule 13, delimiters included
@@ -68,6 +71,11 @@ export const RULES: ReadonlyArray<Rule> = [
       const message = `${lines} lines: split it by phase, by role, or pure from effectful`;
       return lines > max ? [at(max, message)] : [];
     }),
+  },
+  { name: `no folder has more than ${FOLDER_FILES_MAX} files`, check: crowdedFolders },
+  {
+    name: "tests lie in folders named after the sources (or say what they are)",
+    check: testFolders,
   },
   { name: "every file opens with what it owns (rule 13)", check: perFile(header) },
   { name: "each numeric constant carries its reason (rule 17)", check: perFile(constants) },
@@ -114,6 +122,37 @@ const at = (line: number, message: string): Omit<Finding, "path"> => ({ line, me
 function perFile(check: (file: SourceFile) => ReadonlyArray<Omit<Finding, "path">>): Rule["check"] {
   return (files) =>
     files.flatMap((file) => check(file).map((finding) => ({ path: file.path, ...finding })));
+}
+
+function crowdedFolders(files: ReadonlyArray<SourceFile>): Finding[] {
+  const counts = new Map<string, number>();
+  for (const folder of files.map(({ path }) => posix.dirname(path)))
+    counts.set(folder, (counts.get(folder) ?? 0) + 1);
+  return [...counts]
+    .filter(([folder, count]) => folder !== "." && count > FOLDER_FILES_MAX)
+    .map(([path, count]) => ({
+      path,
+      line: 1,
+      message: `${count} files: divide it by what a reader looks for`,
+    }));
+}
+
+/** A test's folder is a folder of the sources, or stands in `TEST_FOLDERS`. */
+function testFolders(files: ReadonlyArray<SourceFile>): Finding[] {
+  const sources = new Set(
+    files.flatMap(({ path }) => {
+      const [layer, folder, file] = path.split("/");
+      if (layer === "schemas") return ["schemas"];
+      return file !== undefined && (layer === "core" || layer === "services") ? [folder!] : [];
+    }),
+  );
+  return files.flatMap(({ path }) => {
+    const [layer, folder, file] = path.split("/");
+    if (layer !== "test" || file === undefined) return [];
+    if (sources.has(folder!) || TEST_FOLDERS[folder!] !== undefined) return [];
+    const message = `test/${folder} is no folder of the sources: name it after one, or say in test/tidy/folders.ts what it is`;
+    return [{ path, line: 1, message }];
+  });
 }
 
 function places(text: string, pattern: RegExp, remedy: string): Omit<Finding, "path">[] {

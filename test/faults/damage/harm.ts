@@ -1,5 +1,5 @@
 /** What disks, memory and crashes do to stored bytes, drawn from the seed. What it returns always differs from what it took. */
-import type { Random } from "../../sim/Random.ts";
+import type { Random } from "../../sim/rig/Random.ts";
 
 /** How often each, of a hundred. */
 const HARMS = { bit: 45, "bit in the head": 20, cut: 20, "zeroed sector": 10, "zeroed tail": 5 };

@@ -11,14 +11,14 @@ import { addressKey, type AgentId } from "../../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeSnapshot } from "../../../schemas/Snapshot.ts";
 import { joinBytes } from "../../../schemas/joinBytes.ts";
-import { readClaimCheck } from "../../../services/nats/claimCheck.ts";
-import { blobNameOf, objectStore } from "../../../services/nats/blobStores.ts";
+import { readClaimCheck } from "../../../services/nats/layout/claimCheck.ts";
+import { blobNameOf, objectStore } from "../../../services/nats/layout/blobStores.ts";
 import type { BlobEntry } from "../../../services/nats/NatsBlobs.ts";
 import { CACHE_ENDING } from "../../../services/sqlite/CacheFile.ts";
 import { cachePath } from "../../../services/sqlite/cachePath.ts";
 import { openSqliteDatabases } from "../../../services/sqlite/sqliteDatabases.ts";
 import { tempFolder } from "../../kit/tempFolder.ts";
-import { Random } from "../../sim/Random.ts";
+import { Random } from "../../sim/rig/Random.ts";
 import { harm } from "./harm.ts";
 import { Recorded, type Material, type StoredAt } from "./Material.ts";
 

@@ -4,7 +4,7 @@
  */
 import WebSocket from "ws";
 import { pollUntil } from "../../kit/poll.ts";
-import type { Random } from "../../sim/Random.ts";
+import type { Random } from "../../sim/rig/Random.ts";
 
 export const BOARDS = ["north", "south", "east"];
 const SOCKETS_PER_BOARD = 4;

@@ -5,7 +5,7 @@
  */
 import { connect, createServer, type Server, type Socket } from "node:net";
 import type { AddressInfo } from "node:net";
-import type { Random } from "../../sim/Random.ts";
+import type { Random } from "../../sim/rig/Random.ts";
 import { Frames, type Frame } from "./Frames.ts";
 
 /** What becomes of inputs on their way to a process. */

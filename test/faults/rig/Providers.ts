@@ -6,7 +6,7 @@ import { createHmac } from "node:crypto";
 import { Agent as HttpAgent, request } from "node:http";
 import type { SentInput } from "../../kit/checkers.ts";
 import { pollUntil } from "../../kit/poll.ts";
-import type { Random } from "../../sim/Random.ts";
+import type { Random } from "../../sim/rig/Random.ts";
 import { SECRET } from "./Rig.ts";
 import type { Order } from "./rigModule.ts";
 

@@ -1,7 +1,7 @@
 /** Takes the webhooks that agents send, and refuses some: what arrived, under which idempotency key. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Random } from "../../sim/Random.ts";
+import type { Random } from "../../sim/rig/Random.ts";
 
 export interface Received {
   readonly key: string;

@@ -13,7 +13,7 @@ import { cachePath } from "../../../services/sqlite/cachePath.ts";
 import { openSqliteDatabases } from "../../../services/sqlite/sqliteDatabases.ts";
 import { historyOf } from "../../kit/checkers.ts";
 import { pollUntil } from "../../kit/poll.ts";
-import type { Random } from "../../sim/Random.ts";
+import type { Random } from "../../sim/rig/Random.ts";
 import type { Fault } from "./faults.ts";
 import { LEDGERS, VICTIM } from "./Providers.ts";
 import type { World } from "./readBack.ts";

@@ -5,7 +5,7 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { agentId } from "../../../schemas/Address.ts";
 import { pollUntil } from "../../kit/poll.ts";
-import type { Random } from "../../sim/Random.ts";
+import type { Random } from "../../sim/rig/Random.ts";
 import type { World } from "./readBack.ts";
 import { LEASE_TTL_MS, type Seat } from "./Rig.ts";
 

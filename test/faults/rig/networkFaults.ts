@@ -4,7 +4,7 @@
  */
 import { Subjects } from "../../../schemas/Subjects.ts";
 import { pollUntil } from "../../kit/poll.ts";
-import { Random } from "../../sim/Random.ts";
+import { Random } from "../../sim/rig/Random.ts";
 import type { Fault } from "./faults.ts";
 import type { World } from "./readBack.ts";
 

@@ -6,7 +6,7 @@ import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { tempFolder } from "../../kit/tempFolder.ts";
-import { Random } from "../../sim/Random.ts";
+import { Random } from "../../sim/rig/Random.ts";
 import { Bites } from "./Bites.ts";
 import { CHECKS, type RigHistory } from "./checks.ts";
 import { Clients } from "./Clients.ts";

@@ -15,11 +15,11 @@ import { applyPageDelta, changedPages, PageDeltaWriter } from "../../../schemas/
 import { decodeSnapshot, encodeSnapshot } from "../../../schemas/Snapshot.ts";
 import { decodeSignal, encodeSignal } from "../../../schemas/WorkflowSignal.ts";
 import { parseServerFrame } from "../../../services/client/serverFrame.ts";
-import { readClaimCheck } from "../../../services/nats/claimCheck.ts";
-import { HeaderText } from "../../../services/nats/HeaderText.ts";
-import { isLive, leaseOf } from "../../../services/nats/leaseMessage.ts";
+import { readClaimCheck } from "../../../services/nats/layout/claimCheck.ts";
+import { HeaderText } from "../../../services/nats/client/HeaderText.ts";
+import { isLive, leaseOf } from "../../../services/nats/layout/leaseMessage.ts";
 import { decodeBlobEntry } from "../../../services/nats/NatsBlobs.ts";
-import { encodeBatch, readBatch } from "../../../services/nats/batchEntries.ts";
+import { encodeBatch, readBatch } from "../../../services/nats/layout/batchEntries.ts";
 import { USUAL } from "../../schemas/usualHead.ts";
 import { Broken, choose, partsOf, pure, joined, type FuzzTarget } from "../Target.ts";
 

@@ -5,8 +5,8 @@
 import type { ControlAction } from "../../../core/workflow/WorkflowCalls.ts";
 import type { Violations } from "../../kit/checkers.ts";
 import { FIRST, generationOf, SECOND } from "../Errand.ts";
-import type { Run } from "../Observed.ts";
-import type { AgentHistory, JournaledEvent, RunHistory } from "../RunHistory.ts";
+import type { Run } from "../rig/Observed.ts";
+import type { AgentHistory, JournaledEvent, RunHistory } from "../rig/RunHistory.ts";
 
 /** The text by which an instance's journal says it. */
 const SAID: ReadonlyArray<readonly [ControlAction, string]> = [

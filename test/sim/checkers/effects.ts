@@ -2,7 +2,7 @@
  * What one journal says was done, turn by turn: which keys, in which life of the agent, and which marks they must
  * have left. Shared by the checkers of inputs.
  */
-import type { AgentHistory } from "../RunHistory.ts";
+import type { AgentHistory } from "../rig/RunHistory.ts";
 import type { Order } from "../subjects.ts";
 
 export interface Effects {

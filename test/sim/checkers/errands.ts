@@ -2,7 +2,7 @@
 import { CRASHES_MAX } from "../../../core/workflow/Execution.ts";
 import { errandResult, generationOf, SECOND } from "../Errand.ts";
 import type { Violations } from "../../kit/checkers.ts";
-import type { AgentHistory, RunHistory } from "../RunHistory.ts";
+import type { AgentHistory, RunHistory } from "../rig/RunHistory.ts";
 import type { Order } from "../subjects.ts";
 import { controlsOf, isTerminated, type Control } from "./controls.ts";
 import { effectsOf, keyOfId, orderOf } from "./effects.ts";

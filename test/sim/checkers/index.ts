@@ -1,6 +1,6 @@
 /** The invariants of a run by number, each with its checker. */
 import type { Violations } from "../../kit/checkers.ts";
-import type { RunHistory } from "../RunHistory.ts";
+import type { RunHistory } from "../rig/RunHistory.ts";
 import {
   checkAcceptedIsAppliedOnce, checkAttemptsAreBounded, checkCommitsAreWhole, checkPoisonBlocksNobody,
 } from "./inputs.ts"; // prettier-ignore

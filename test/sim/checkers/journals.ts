@@ -1,7 +1,7 @@
 /** I2, I3, I11, I12, I18: what is stored. Each function returns what it found wrong, in words. */
 import { addressKey } from "../../../schemas/Address.ts";
 import { checkEpochs, checkSame, type Violations } from "../../kit/checkers.ts";
-import type { RunHistory } from "../RunHistory.ts";
+import type { RunHistory } from "../rig/RunHistory.ts";
 import { DOOMED } from "../simErase.ts";
 import { statesOf } from "./states.ts";
 

@@ -2,7 +2,7 @@
 import { MAIL_KEYS } from "../../../core/outgoing/MailLane.ts";
 import type { Cause } from "../../../schemas/JournalEvent.ts";
 import type { Violations } from "../../kit/checkers.ts";
-import type { AgentHistory, RunHistory } from "../RunHistory.ts";
+import type { AgentHistory, RunHistory } from "../rig/RunHistory.ts";
 import { mailOrderOf } from "../simMail.ts";
 
 const ledgers = ({ agents, observed }: RunHistory): AgentHistory[] =>

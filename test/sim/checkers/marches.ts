@@ -2,7 +2,7 @@
 import { agentPath } from "../../../schemas/AgentPath.ts";
 import type { Violations } from "../../kit/checkers.ts";
 import { MARCH_STEPS } from "../Marcher.ts";
-import type { AgentHistory, RunHistory } from "../RunHistory.ts";
+import type { AgentHistory, RunHistory } from "../rig/RunHistory.ts";
 import { effectsOf } from "./effects.ts";
 
 const WHOLE = Array.from({ length: MARCH_STEPS }, (_, n) => n + 1).join();

@@ -1,6 +1,6 @@
 /** I9, I10, I13, I14: what others see, who may change anything, and in which order. Each function returns what it found wrong, in words. */
 import type { Violations } from "../../kit/checkers.ts";
-import type { RunHistory } from "../RunHistory.ts";
+import type { RunHistory } from "../rig/RunHistory.ts";
 import { keyOfId } from "./effects.ts";
 import { statesOf, type StatesOf } from "./states.ts";
 

@@ -1,8 +1,8 @@
 /** I5, I6: what happens later. Each function returns what it found wrong, in words. */
 import { readKey } from "../../../core/schedule/planAlarms.ts";
 import type { Violations } from "../../kit/checkers.ts";
-import type { Run } from "../Observed.ts";
-import type { AgentHistory, RunHistory } from "../RunHistory.ts";
+import type { Run } from "../rig/Observed.ts";
+import type { AgentHistory, RunHistory } from "../rig/RunHistory.ts";
 import { DOOMED } from "../simErase.ts";
 import { effectsOf, orderOf } from "./effects.ts";
 

@@ -3,7 +3,7 @@ import type { Sequence } from "../../../schemas/Address.ts";
 import { AgentImage } from "../../../core/journal/AgentImage.ts";
 import { applyEvent } from "../../../core/journal/applyEvent.ts";
 import { applyState } from "../../../core/journal/stateChange.ts";
-import type { AgentHistory } from "../RunHistory.ts";
+import type { AgentHistory } from "../rig/RunHistory.ts";
 
 export interface StatesOf {
   /** JSON text after each event. */

@@ -1,0 +1,121 @@
+/**
+ * A client of the JetStream API: JSON over `ReplyInbox`, for streams, consumers, and messages from
+ * a stream's leader. All refusals of the broker become errors of this project here, by code and
+ * never by text.
+ */
+import { setTimeout as delay } from "node:timers/promises";
+import type { Msg } from "@nats-io/nats-core";
+import { BrokerUnavailable } from "../../../core/bus/Bus.ts";
+import { isNoResponders, type ReplyInbox } from "./ReplyInbox.ts";
+import * as Data from "effect/Data";
+
+/** The server's `err_code`s that this project handles. */
+export const ApiCode = {
+  consumerNotFound: 10014,
+  streamsMaxReached: 10027,
+  noMessageFound: 10037,
+  streamNameInUse: 10058,
+  streamNotFound: 10059,
+  /** The stream accepts one message per subject, and the subject has one. */
+  subjectFull: 10077,
+  consumerNotUnique: 10100,
+  streamMoveInProgress: 10124,
+} as const;
+
+/** The broker refused a request. `code`: its `err_code`. */
+export class ApiRefusal extends Data.TaggedError("ApiRefusal")<{
+  readonly code: number;
+  readonly message: string;
+}> {}
+
+/** Creating a stream in a loaded cluster takes a second or two; all other requests milliseconds. */
+const API_TIMEOUT_MS = 5_000;
+/**
+ * For requests that only read, or that the caller retries. After the death of a server its clients
+ * wait this long for an answer, so it is no longer than a loaded broker needs.
+ */
+const RETRIED_TIMEOUT_MS = 2_000;
+const isRetried = (subject: string): boolean =>
+  /^\$JS\.API\.(?:CONSUMER|DIRECT|STREAM\.MSG\.GET)\./.test(subject);
+/** An election after a leader's death takes 4 to 10 s, longer in a loaded cluster. */
+const ELECTION_MS_MAX = 20_000;
+/** Short compared with an election. */
+const RETRY_MS = 250;
+const encoder = new TextEncoder();
+
+/** A request without an answer: the leader died, or the connection was lost. */
+class NoAnswer extends BrokerUnavailable {}
+
+interface Answer {
+  readonly error?: {
+    readonly code: number;
+    readonly err_code?: number;
+    readonly description: string;
+  };
+}
+
+export class JetStreamApi {
+  private readonly replies: ReplyInbox;
+
+  constructor(replies: ReplyInbox) {
+    this.replies = replies;
+  }
+
+  /** `verb` as in `STREAM.INFO.<name>`. Rejects with `ApiRefusal` or `BrokerUnavailable`. */
+  async call<A>(verb: string, body?: object): Promise<A> {
+    const data = body === undefined ? new Uint8Array(0) : encoder.encode(JSON.stringify(body));
+    const message = await this.request(`$JS.API.${verb}`, data);
+    const answer = JSON.parse(message.string()) as Answer;
+    if (answer.error !== undefined)
+      throw new ApiRefusal({
+        code: answer.error.err_code ?? answer.error.code,
+        message: answer.error.description,
+      });
+    return answer as A;
+  }
+
+  /**
+   * Calls `STREAM.INFO`, which only the stream's leader answers, and retries for as long as an
+   * election takes. For facts that a process needs before it starts: without the retries it would
+   * end and be restarted in vain. Rejects as `call` does.
+   */
+  async streamInfo<A>(stream: string): Promise<A> {
+    const untilMs = performance.now() + ELECTION_MS_MAX;
+    for (;;) {
+      try {
+        return await this.call<A>(`STREAM.INFO.${stream}`);
+      } catch (error) {
+        if (!(error instanceof NoAnswer) || performance.now() >= untilMs) throw error;
+        await delay(RETRY_MS);
+      }
+    }
+  }
+
+  /** Sends one request and returns its only answer, undecoded. Rejects with `BrokerUnavailable`. */
+  request(subject: string, data: Uint8Array): Promise<Msg> {
+    return new Promise((resolve, reject) => {
+      this.replies.send(
+        subject,
+        data,
+        {
+          reply: (message) => {
+            if (isNoResponders(message))
+              reject(new BrokerUnavailable({ message: `nothing serves ${subject} now` }));
+            else resolve(message);
+            return true;
+          },
+          lost: (why) => reject(new NoAnswer({ message: `no answer to ${subject} (${why})` })),
+        },
+        { timeoutMs: isRetried(subject) ? RETRIED_TIMEOUT_MS : API_TIMEOUT_MS },
+      );
+    });
+  }
+}
+
+/**
+ * Converts an adapter's error to the port's. Refusals that no caller handles mean "retry later".
+ */
+export const unavailable = (error: unknown): BrokerUnavailable =>
+  error instanceof BrokerUnavailable
+    ? error
+    : new BrokerUnavailable({ message: error instanceof Error ? error.message : String(error) });

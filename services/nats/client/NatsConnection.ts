@@ -1,0 +1,247 @@
+/**
+ * The connection to the broker that all NATS adapters of a process share. Dials (`login` has the
+ * credentials), reconnects for ever, and notifies of both. `ReplyInbox` decides the fate of
+ * requests in flight; `ShardConsumer` and `LeaseWatch` heal themselves after a reconnect.
+ *
+ * While the broker is unreachable `connected()` is false and nothing may be published. The client
+ * would keep messages in memory without a bound and send some of them later.
+ */
+import { randomBytes } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import type { NatsConnection as Client } from "@nats-io/nats-core";
+import { connect } from "@nats-io/transport-node";
+import * as Context from "effect/Context";
+import * as Effect from "effect/Effect";
+import * as Layer from "effect/Layer";
+import { BrokerUnavailable } from "../../../core/bus/Bus.ts";
+import type { LogShape } from "../../../core/telemetry/Log.ts";
+import { loginOptions, type NatsLogin } from "./login.ts";
+import { eachPass, gatherWrites, type Writes } from "./gatherWrites.ts";
+
+/** Between two dials of one server. Short, because every turn waits for it. */
+const RECONNECT_WAIT_MS = 200;
+const RECONNECT_JITTER_MS = 100;
+/** A silent server is abandoned after two pings: sooner than the operating system would notice. */
+const PING_INTERVAL_MS = 5_000;
+const PINGS_UNANSWERED_MAX = 2;
+/** For one dial: more than a slow TLS handshake needs. */
+const DIAL_TIMEOUT_MS = 5_000;
+/** How long the first connection is attempted. A composed start brings the broker up meanwhile. */
+const CONNECT_TIMEOUT_MS_DEFAULT = 15_000;
+/** 144 bits. */
+const INBOX_TOKEN_BYTES = 18;
+/** A healthy broker answers within milliseconds; closing does not wait for a sick one. */
+const DRAIN_TIMEOUT_MS = 1_000;
+
+export type Log = (level: "info" | "warn" | "error", message: string, fields?: object) => void;
+
+export interface NatsConnectionOptions extends NatsLogin {
+  /**
+   * One URL or several, also separated by commas: `nats://host:4222`, `tls://…`. Credentials are
+   * `nats://user:password@…` or `nats://token@…`; the first ones found are used for all servers.
+   */
+  readonly servers: string | readonly string[];
+  /** Appears in the server's monitoring. Default `agents`. */
+  readonly name?: string;
+  /**
+   * Start of the subjects of the broker's replies, so that each user can have its own. Default
+   * `_INBOX`.
+   */
+  readonly inboxPrefix?: string;
+  /**
+   * As `inboxPrefix`, for the replies of other processes, which may publish only there. Default
+   * `_INBOX`.
+   */
+  readonly answerPrefix?: string;
+  /** For the first connection. Default 15,000. */
+  readonly connectTimeoutMs?: number;
+  /** Receives the layer's log lines. Default: Effect's logger. */
+  readonly log?: LogShape;
+}
+
+export interface NatsConnectionShape {
+  readonly client: Client;
+  readonly writes: Writes;
+  /**
+   * A new, unguessable subject for replies and deliveries of the broker. Other users have no
+   * permission to publish to it.
+   */
+  readonly newInbox: () => string;
+  /** A new, unguessable subject for replies of other processes, known to those that were asked. */
+  readonly newAnswerInbox: () => string;
+  readonly connected: () => boolean;
+  /** Calls `f` with each change of `connected`. The returned function removes it. */
+  readonly onChange: (f: (connected: boolean) => void) => () => void;
+  /**
+   * Resolves when connected, when `signal` fires, or after `timeoutMs`. Check `connected()` then.
+   */
+  readonly untilConnected: (timeoutMs: number, signal?: AbortSignal) => Promise<void>;
+  readonly log: Log;
+  /**
+   * Calls `f` while the connection is still open, and waits up to a second for it before closing.
+   */
+  readonly beforeClose: (f: () => Promise<void>) => void;
+  /** Closes for good; `connected` is false from then on. Does not wait for a sick broker. */
+  readonly close: () => Promise<void>;
+}
+
+/** Rejects with `BrokerUnavailable` when no server answers within `connectTimeoutMs`. */
+export async function openConnection(
+  options: NatsConnectionOptions,
+  log: Log,
+): Promise<NatsConnectionShape> {
+  const client = await dial(options);
+  const gathered = gatherWrites(client);
+  if (gathered === undefined) log("info", "this client version does not support gathered writes");
+  const listeners = new Set<(connected: boolean) => void>();
+  const drains: Array<() => Promise<void>> = [];
+  let up = true;
+  const change = (connected: boolean): void => {
+    if (up === connected) return;
+    up = connected;
+    for (const f of listeners) f(connected);
+  };
+  void watchStatus(client, change, log);
+  return {
+    client,
+    writes: gathered ?? eachPass,
+    log,
+    newInbox: () => unguessable(options.inboxPrefix),
+    newAnswerInbox: () => unguessable(options.answerPrefix),
+    connected: () => up && !client.isClosed(),
+    onChange: (f) => {
+      listeners.add(f);
+      return () => listeners.delete(f);
+    },
+    untilConnected: (timeoutMs, signal) =>
+      new Promise((resolve) => {
+        if (up || signal?.aborted === true) return resolve();
+        const finish = (): void => {
+          clearTimeout(timer);
+          listeners.delete(finish);
+          signal?.removeEventListener("abort", finish);
+          resolve();
+        };
+        const timer = setTimeout(finish, timeoutMs);
+        listeners.add(finish);
+        signal?.addEventListener("abort", finish);
+      }),
+    beforeClose: (f) => void drains.push(f),
+    close: async () => {
+      if (up && !client.isClosed())
+        await Promise.race([
+          Promise.allSettled(drains.map((f) => f())),
+          delay(DRAIN_TIMEOUT_MS, undefined, { ref: false }),
+        ]);
+      change(false);
+      // Gathered writes are sent first.
+      await new Promise((resolve) => setImmediate(resolve));
+      await client.close();
+    },
+  };
+}
+
+/** The client's own ids count up from a random one: whoever knows one can compute the next. */
+const unguessable = (prefix = "_INBOX"): string =>
+  `${prefix}.${randomBytes(INBOX_TOKEN_BYTES).toString("base64url")}`;
+
+async function dial(options: NatsConnectionOptions): Promise<Client> {
+  const { servers, login, tls } = readServers(options.servers);
+  const deadline = performance.now() + (options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS_DEFAULT);
+  for (;;) {
+    try {
+      return await connect({
+        servers,
+        ...login,
+        ...loginOptions(options, tls),
+        name: options.name ?? "agents",
+        noEcho: true, // the bus's rule; each published state would come back otherwise
+        noAsyncTraces: true, // a stack trace for each request would halve the throughput
+        maxReconnectAttempts: -1,
+        reconnectTimeWait: RECONNECT_WAIT_MS,
+        reconnectJitter: RECONNECT_JITTER_MS,
+        ignoreAuthErrorAbort: true, // a rotated credential must not end the process's connection
+        pingInterval: PING_INTERVAL_MS,
+        maxPingOut: PINGS_UNANSWERED_MAX,
+        timeout: DIAL_TIMEOUT_MS,
+      });
+    } catch (error) {
+      if (performance.now() >= deadline)
+        throw new BrokerUnavailable({
+          message: `no answer from ${servers.join(", ")}: ${String(error)}; is nats-server running there?`,
+        });
+      await delay(RECONNECT_WAIT_MS);
+    }
+  }
+}
+
+/** Converts URLs for the client, which expects `host:port`s and one login for all of them. */
+function readServers(given: string | readonly string[]): {
+  readonly servers: string[];
+  readonly login: { user?: string; pass?: string; token?: string };
+  readonly tls: boolean;
+} {
+  const urls = (typeof given === "string" ? given.split(",") : given).map(
+    (s) => new URL(s.includes("://") ? s.trim() : `nats://${s.trim()}`),
+  );
+  const first = urls.find((u) => u.username !== "");
+  const user = decodeURIComponent(first?.username ?? "");
+  const pass = decodeURIComponent(first?.password ?? "");
+  return {
+    servers: urls.map((u) => `${u.hostname}:${u.port === "" ? 4222 : u.port}`),
+    login: user === "" ? {} : pass === "" ? { token: user } : { user, pass },
+    tls: urls.some((u) => u.protocol === "tls:"),
+  };
+}
+
+async function watchStatus(client: Client, change: (up: boolean) => void, log: Log): Promise<void> {
+  for await (const status of client.status()) {
+    if (status.type === "disconnect") {
+      log("warn", "broker connection lost; reconnecting", { server: status.server });
+      change(false);
+    } else if (status.type === "reconnect") {
+      log("info", "broker connection restored", { server: status.server });
+      change(true);
+    } else if (status.type === "error")
+      log("warn", "broker reported an error", { error: String(status.error) });
+    else if (status.type === "close") change(false);
+  }
+}
+
+const portLog =
+  (log: LogShape): Log =>
+  (level, message, fields = {}) =>
+    log[level](message, { ...fields });
+
+const effectLog = Effect.gen(function* () {
+  const run = Effect.runForkWith(yield* Effect.context<never>());
+  const levels = { info: Effect.logInfo, warn: Effect.logWarning, error: Effect.logError };
+  const log: Log = (level, message, fields = {}) =>
+    void run(Effect.annotateLogs(levels[level](message), { ...fields }));
+  return log;
+});
+
+export class NatsConnection extends Context.Service<NatsConnection, NatsConnectionShape>()(
+  "agents/services/nats/NatsConnection",
+) {}
+
+/** Connects while the layer is built; closes with its scope. Fails with `BrokerUnavailable`. */
+export const layer = (
+  options: NatsConnectionOptions,
+): Layer.Layer<NatsConnection, BrokerUnavailable> =>
+  Layer.effect(
+    NatsConnection,
+    Effect.gen(function* () {
+      const log = options.log === undefined ? yield* effectLog : portLog(options.log);
+      return yield* Effect.acquireRelease(
+        Effect.tryPromise({
+          try: () => openConnection(options, log),
+          catch: (error) =>
+            error instanceof BrokerUnavailable
+              ? error
+              : new BrokerUnavailable({ message: String(error) }),
+        }),
+        (connection) => Effect.promise(() => connection.close()),
+      );
+    }),
+  );

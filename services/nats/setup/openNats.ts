@@ -1,0 +1,101 @@
+/**
+ * Opens an installation over a connection: reads how it was provisioned, or provisions it first,
+ * and builds the `Nats` that all adapters share. Called once per process, by `natsLayer`.
+ */
+import * as Effect from "effect/Effect";
+import * as Layer from "effect/Layer";
+import type { BrokerUnavailable } from "../../../core/bus/Bus.ts";
+import { Subjects } from "../../../schemas/Subjects.ts";
+import { AckPublisher, HEADER_BYTES_MAX } from "../client/AckPublisher.ts";
+import { GroupPublisher, type GroupCommit } from "../client/GroupPublisher.ts";
+import { JetStreamApi, unavailable } from "../client/JetStreamApi.ts";
+import { Nats, payloadBytesMax, type NatsShape } from "../client/Nats.ts";
+import { NatsConnection, type NatsConnectionShape } from "../client/NatsConnection.ts";
+import {
+  NotProvisioned,
+  provision,
+  ProvisioningRefused,
+  readInstallation,
+  ShardCountMismatch,
+  StreamGroupsRefused,
+  type ProvisionOptions,
+} from "./provision.ts";
+import { ReplyInbox } from "../client/ReplyInbox.ts";
+import { StreamReader } from "../client/StreamReader.ts";
+
+export interface OpenOptions {
+  /**
+   * Creates or completes the installation first. Without it the installation must exist; otherwise
+   * opening fails with `NotProvisioned`.
+   */
+  readonly provision?: ProvisionOptions;
+  /**
+   * For a user of the broker without permission for direct gets (`StreamReader`). Default false.
+   */
+  readonly leaderOnly?: boolean;
+}
+
+/** The expected failures of opening an installation. */
+export type OpenError =
+  | BrokerUnavailable
+  | NotProvisioned
+  | ShardCountMismatch
+  | StreamGroupsRefused
+  | ProvisioningRefused;
+
+/** Rejects with an `OpenError`. */
+export async function openNats(
+  connection: NatsConnectionShape,
+  subjects: Subjects,
+  options: OpenOptions = {},
+): Promise<NatsShape> {
+  const replies = new ReplyInbox(connection, connection.newInbox());
+  const publisher = new AckPublisher(replies);
+  const groupCommit: GroupCommit = { on: false };
+  const api = new JetStreamApi(replies);
+  const reader = new StreamReader(replies, api, options);
+  const installation =
+    options.provision === undefined
+      ? await readInstallation(api, subjects)
+      : await provision({ api, publisher, reader }, subjects, options.provision);
+  const laid = subjects.withLayout(installation);
+  return {
+    connection,
+    subjects: laid,
+    replies,
+    answers: new ReplyInbox(connection, connection.newAnswerInbox()),
+    callers: new ReplyInbox(connection, connection.newAnswerInbox()),
+    api,
+    publisher,
+    groupCommit,
+    journalPublishers: laid.groups.map(
+      () => new GroupPublisher(publisher, groupCommit, laid.groups.length),
+    ),
+    inboxPublishers: laid.groups.map(
+      () => new GroupPublisher(publisher, groupCommit, laid.groups.length),
+    ),
+    reader,
+    ...installation,
+    messageBytesMax: payloadBytesMax(connection) - HEADER_BYTES_MAX,
+  };
+}
+
+/** `namespace`: default `agents`. */
+export const layer = (
+  options: OpenOptions & { readonly namespace?: string },
+): Layer.Layer<Nats, OpenError, NatsConnection> =>
+  Layer.effect(
+    Nats,
+    Effect.flatMap(NatsConnection, (connection) =>
+      Effect.tryPromise({
+        try: () => openNats(connection, new Subjects(options.namespace), options),
+        catch: (error) =>
+          error instanceof NotProvisioned ||
+          error instanceof ShardCountMismatch ||
+          error instanceof StreamGroupsRefused ||
+          error instanceof ProvisioningRefused
+            ? error
+            : unavailable(error),
+      }),
+    ),
+  );

@@ -1,0 +1,550 @@
+/**
+ * Fibers: work of an agent's own, known to be on. What is told of it while it runs and when it ends, and what becomes of it
+ * when its host is killed, hands over, or dies of its recovery. Under virtual time, over a broker in memory.
+ */
+import { describe, expect, test } from "vitest";
+import {
+  Agent,
+  type FiberContext,
+  type FiberInspection,
+  type FiberRecoveryContext,
+  type FiberRecoveryResult,
+  type StartFiberOptions,
+  type StartFiberResult,
+} from "agents";
+import { RECOVERIES_MAX } from "../../core/fiber/Fibers.ts";
+import { JobRig } from "../queue/JobRig.ts";
+
+/** Longer than the alarm's time. */
+const ALARM_MS = 31_000;
+
+type Body = (context: FiberContext, agent: Worker) => Promise<unknown> | unknown;
+/** What a fiber of each name does, and what its agent does when it was interrupted; set by each test. */
+let bodies: Record<string, Body> = {};
+let recover: (
+  context: FiberRecoveryContext,
+  agent: Worker,
+) => Promise<void | FiberRecoveryResult> | void | FiberRecoveryResult = () => undefined;
+let recovered: FiberRecoveryContext[] = [];
+let started: string[] = [];
+
+class Worker extends Agent<unknown, { readonly done: ReadonlyArray<unknown> }> {
+  override initialState = { done: [] };
+
+  override onStart() {
+    started.push(`start after ${recovered.length}`);
+  }
+  run(name: string) {
+    return this.runFiber(name, (context) => bodies[name]!(context, this));
+  }
+  /** As `void this.runFiber(…)`. */
+  begin(name: string) {
+    this.run(name).catch(() => undefined);
+  }
+  start(name: string, options?: StartFiberOptions) {
+    return this.startFiber(name, (context) => bodies[name]!(context, this), options);
+  }
+  /** Any method of the base class, which nobody calls from outside. */
+  ask(method: string, ...args: unknown[]) {
+    return (this as unknown as Record<string, (...all: unknown[]) => unknown>)[method]!(...args);
+  }
+  done(what: unknown) {
+    this.setState({ done: [...this.state.done, what] });
+  }
+  told() {
+    return this.state.done;
+  }
+  rows() {
+    return this.sql<{ name: string }>`SELECT name FROM cf_agents_fibers`.map(({ name }) => name);
+  }
+  schedules() {
+    return { shown: this.getSchedules().length, all: this.sql`SELECT * FROM svc_agents_schedules`.length }; // prettier-ignore
+  }
+  override onFiberRecovered(context: FiberRecoveryContext) {
+    recovered.push(context);
+    return recover(context, this);
+  }
+}
+
+const make = async (): Promise<JobRig> => {
+  bodies = {};
+  recover = () => undefined;
+  recovered = [];
+  started = [];
+  return JobRig.make({ Worker });
+};
+const sleep = (rig: JobRig, ms: number): Promise<void> =>
+  new Promise((resolve) => rig.time.after(ms, resolve));
+const typesOf = (rig: JobRig): string[] =>
+  rig.events.map(({ type }) => type).filter((type) => type.startsWith("fiber:"));
+const kill = async (rig: JobRig): Promise<void> => {
+  rig.kill();
+  await rig.startHost();
+};
+
+describe("runFiber", () => {
+  test("gives what its function gives; nothing of it is left", async () => {
+    const rig = await make();
+    bodies["add"] = async ({ stash, id, snapshot, signal }, agent) => {
+      stash({ step: 1 });
+      await sleep(rig, 10);
+      agent.done("added");
+      return [typeof id, snapshot, signal.aborted];
+    };
+    expect(await rig.call("w", "run", "add")).toEqual(["string", null, false]);
+    expect(await rig.call("w", "told")).toEqual(["added"]);
+    expect(await rig.call("w", "rows")).toEqual([]);
+    expect(await rig.call("w", "schedules")).toEqual({ shown: 0, all: 0 });
+    expect(typesOf(rig)).toEqual(["fiber:run:started", "fiber:run:completed"]);
+    const causes = rig.journal("w").flatMap(({ turns }) => turns.map(({ cause }) => cause));
+    expect(causes.filter(({ type }) => type === "fiber add")).not.toEqual([]);
+  });
+
+  test("throws what its function throws; nothing of it is left", async () => {
+    const rig = await make();
+    bodies["fail"] = () => {
+      throw new RangeError("no such thing");
+    };
+    await expect(rig.call("w", "run", "fail")).rejects.toThrow("no such thing");
+    expect(await rig.call("w", "rows")).toEqual([]);
+    expect(rig.events.at(-1)?.payload).toMatchObject({ fiberName: "fail", managed: false });
+  });
+
+  test("keeps its agent in memory, and shows no schedule", async () => {
+    const rig = await make();
+    bodies["slow"] = async (_context, agent) => {
+      await sleep(rig, 100_000);
+      agent.done("slow");
+    };
+    await rig.call("w", "begin", "slow");
+    await rig.hibernate();
+    expect(rig.activeAgents).toBe(1);
+    expect(await rig.call("w", "schedules")).toEqual({ shown: 0, all: 1 });
+    await rig.pass(100_000);
+    expect(await rig.call("w", "told")).toEqual(["slow"]);
+    expect(recovered).toEqual([]);
+    await rig.hibernate();
+    expect(rig.activeAgents).toBe(0);
+  });
+
+  test("is told of when its host was killed, with what it stashed last, before onStart, without any call", async () => {
+    const rig = await make();
+    bodies["research"] = async ({ stash }) => {
+      stash({ step: 1 });
+      await sleep(rig, 1_000);
+      stash({ step: 2 });
+      await sleep(rig, 1_000_000);
+    };
+    await rig.call("w", "begin", "research");
+    await rig.pass(2_000);
+    await kill(rig);
+    expect(recovered).toEqual([]);
+    await rig.pass(ALARM_MS);
+    expect(recovered).toMatchObject([
+      { name: "research", snapshot: { step: 2 }, recoveryReason: "interrupted" },
+    ]);
+    expect(recovered[0]).not.toHaveProperty("status");
+    expect(started).toEqual(["start after 0", "start after 1"]);
+    expect(await rig.call("w", "rows")).toEqual([]);
+    await rig.pass(ALARM_MS * 3);
+    expect(recovered).toHaveLength(1);
+    expect(typesOf(rig).slice(1)).toEqual([
+      "fiber:recovery:detected", "fiber:run:interrupted", "fiber:recovery:attempt", "fiber:recovery:handled",
+    ]); // prettier-ignore
+  });
+
+  test("is told of at the next call at the latest, and may be begun again from there", async () => {
+    const rig = await make();
+    const steps = (from: number): Body => async ({ stash }, agent) => {
+      for (let step = from; step < 4; step++) {
+        await sleep(rig, 1_000);
+        agent.done(step);
+        stash(step + 1);
+      }
+    }; // prettier-ignore
+    bodies["steps"] = steps(0);
+    recover = ({ name, snapshot }, agent) => {
+      bodies["steps"] = steps(Number(snapshot));
+      agent.begin(name);
+    };
+    await rig.call("w", "begin", "steps");
+    await rig.pass(1_500);
+    await kill(rig);
+    expect(await rig.call("w", "told")).toEqual([0]);
+    await rig.pass(1_500);
+    await kill(rig);
+    expect(await rig.call("w", "told")).toEqual([0, 1]);
+    await rig.pass(10_000);
+    expect(await rig.call("w", "told")).toEqual([0, 1, 2, 3]);
+    expect(recovered.map(({ snapshot }) => snapshot)).toEqual([1, 2]);
+    expect(await rig.call("w", "rows")).toEqual([]);
+  });
+
+  test("begun in a recovery it takes the interrupted one's place, in one commit, with what that had stashed", async () => {
+    const rig = await make();
+    bodies["long"] = async ({ stash }) => {
+      stash({ at: 7 });
+      await sleep(rig, 1_000_000);
+    };
+    bodies["again"] = () => sleep(rig, 1_000_000);
+    recover = async (_context, agent) => {
+      agent.begin("again");
+      await agent.run("again");
+    };
+    await rig.call("w", "begin", "long");
+    await rig.pass(1_000);
+    await kill(rig);
+    await rig.pass(ALARM_MS);
+    expect(await rig.call("w", "rows")).toEqual(["again", "again"]);
+    const texts = rig.journal("w").map(({ turns }) => turns.flatMap(({ sql = [] }) => sql));
+    const both = texts.filter((sql) => sql.some((text) => text.startsWith("DELETE FROM cf_agents_fibers"))); // prettier-ignore
+    expect(both).toHaveLength(1);
+    expect(both[0]!.filter((text) => text.startsWith("INSERT INTO cf_agents_fibers"))).toHaveLength(2); // prettier-ignore
+    // Neither has stashed anything when its host is gone too.
+    recover = () => undefined;
+    await kill(rig);
+    await rig.pass(ALARM_MS);
+    expect(recovered.map(({ name, snapshot }) => [name, snapshot])).toEqual([
+      ["long", { at: 7 }],
+      ["again", { at: 7 }],
+      ["again", null],
+    ]);
+  });
+
+  test("is interrupted by a hand-over, which does not wait for it: its signal fires, what it does then is refused", async () => {
+    const rig = await make();
+    const saw: unknown[] = [];
+    bodies["long"] = async ({ signal }, agent) => {
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      saw.push(signal.aborted);
+      agent.done("too late");
+    };
+    await rig.call("w", "begin", "long");
+    const startMs = rig.time.monotonicMs();
+    await rig.handOver();
+    expect(rig.time.monotonicMs() - startMs).toBeLessThan(1_000);
+    await rig.startHost();
+    await rig.pass(ALARM_MS);
+    expect(saw).toEqual([true]);
+    expect(recovered.map(({ name }) => name)).toEqual(["long"]);
+    expect(await rig.call("w", "told")).toEqual([]);
+  });
+
+  test("two at once stash each for itself, by this.stash too, from functions that they call", async () => {
+    const rig = await make();
+    const body: Body = async (_context, agent) => {
+      for (let n = 0; n < 3; n++) {
+        await sleep(rig, 10);
+        agent.stash({ n, of: _context.id });
+      }
+      await sleep(rig, 1_000_000);
+    };
+    bodies = { one: body, two: body };
+    await rig.call("w", "begin", "one");
+    await rig.call("w", "begin", "two");
+    await rig.pass(1_000);
+    await kill(rig);
+    await rig.pass(ALARM_MS);
+    expect(recovered.map(({ name }) => name)).toEqual(["one", "two"]);
+    for (const { id, snapshot } of recovered) expect(snapshot).toEqual({ n: 2, of: id });
+    await expect(rig.call("w", "ask", "stash", 1)).rejects.toThrow(
+      "stash() called outside a fiber",
+    );
+  });
+
+  test("a recovery that throws is tried again, later each time, until the fiber is a day old", async () => {
+    const rig = await make();
+    bodies["long"] = () => sleep(rig, 10_000_000);
+    recover = () => {
+      throw new Error("not yet");
+    };
+    await rig.call("w", "begin", "long");
+    await kill(rig);
+    await rig.pass(ALARM_MS * 8);
+    const soon = recovered.length;
+    expect(soon).toBeGreaterThanOrEqual(2);
+    expect(soon).toBeLessThanOrEqual(4);
+    await rig.pass(2 * 3600 * 1000);
+    // Every 5 minutes by then.
+    expect(recovered.length - soon).toBeGreaterThan(20);
+    expect(recovered.length - soon).toBeLessThan(26);
+    await rig.pass(24 * 3600 * 1000);
+    expect(await rig.call("w", "rows")).toEqual([]);
+    const all = recovered.length;
+    await rig.pass(3600 * 1000);
+    expect(recovered).toHaveLength(all);
+    expect(await rig.call("w", "schedules")).toEqual({ shown: 0, all: 0 });
+  });
+
+  test("an alarm without a pause can't be had: the default is used, and the log says so", async () => {
+    class Hasty extends Worker {
+      static override options = { keepAliveIntervalMs: 0 };
+    }
+    bodies = { wait: () => sleep(rig, 60_000) };
+    const rig = await JobRig.make({ Hasty });
+    await rig.call("w", "begin", "wait");
+    const before = rig.journal("w").length;
+    await rig.pass(20_000);
+    expect(rig.journal("w").length).toBe(before);
+    expect(rig.log.lines.map(({ message }) => message).join()).toContain("can't be 0: it is at least 100"); // prettier-ignore
+  });
+
+  test("a recovery that takes its host along is given up", async () => {
+    const rig = await make();
+    bodies["poison"] = () => sleep(rig, 10_000_000);
+    recover = async () => sleep(rig, 10_000_000);
+    await rig.call("w", "begin", "poison");
+    for (let n = 0; n < RECOVERIES_MAX + 3; n++) {
+      await kill(rig);
+      await rig.pass(ALARM_MS * 2);
+    }
+    expect(recovered).toHaveLength(RECOVERIES_MAX);
+    expect(await rig.call("w", "rows")).toEqual([]);
+    expect(typesOf(rig).at(-1)).toBe("fiber:recovery:skipped");
+  });
+
+  test("a recovery that takes its time does not hold its agent's start up for ever", async () => {
+    const rig = await make();
+    bodies["long"] = () => sleep(rig, 10_000_000);
+    recover = async (_context, agent) => {
+      await sleep(rig, 60_000);
+      agent.done("recovered");
+    };
+    await rig.call("w", "begin", "long");
+    await kill(rig);
+    const startMs = rig.time.monotonicMs();
+    expect(await rig.call("w", "told")).toEqual([]);
+    expect(rig.time.monotonicMs() - startMs).toBeGreaterThanOrEqual(10_000);
+    expect(rig.time.monotonicMs() - startMs).toBeLessThan(11_000);
+    await rig.pass(60_000);
+    expect(await rig.call("w", "told")).toEqual(["recovered"]);
+    expect(recovered).toHaveLength(1);
+  });
+
+  test("what is no name, and what is no JSON, is said", async () => {
+    const rig = await make();
+    bodies["loop"] = ({ stash }) => {
+      const loop: { me?: unknown } = {};
+      loop.me = loop;
+      stash(loop);
+    };
+    await expect(rig.call("w", "run", "loop")).rejects.toThrow(/circular/);
+    await expect(rig.call("w", "run", "")).rejects.toThrow("A fiber is named");
+    expect(await rig.call("w", "rows")).toEqual([]);
+  });
+});
+
+describe("startFiber", () => {
+  test("what goes on in its place has its metadata too, until it has some of its own", async () => {
+    const rig = await make();
+    bodies["work"] = () => sleep(rig, 1_000_000);
+    recover = ({ name }, agent) => agent.begin(name);
+    await start(rig, "work", { metadata: { order: 7 } });
+    for (let n = 0; n < 2; n++) {
+      await kill(rig);
+      await rig.pass(ALARM_MS);
+    }
+    expect(recovered.map(({ metadata, snapshot }) => [metadata, snapshot])).toEqual([
+      [{ order: 7 }, null],
+      [{ order: 7 }, null],
+    ]);
+  });
+
+  const start = (rig: JobRig, name: string, options?: StartFiberOptions) =>
+    rig.call<StartFiberResult>("w", "start", name, options);
+
+  test("accepts at once, and keeps the record of how it ended", async () => {
+    const rig = await make();
+    bodies["reply"] = async ({ stash }, agent) => {
+      await sleep(rig, 5_000);
+      stash({ sent: true });
+      agent.done("replied");
+    };
+    const told = await start(rig, "reply", { metadata: { thread: 7 }, idempotencyKey: "hook:1" });
+    expect(told).toMatchObject({
+      name: "reply",
+      status: "pending",
+      accepted: true,
+      metadata: { thread: 7 },
+      idempotencyKey: "hook:1",
+    });
+    await rig.pass(1_000);
+    expect(await rig.call("w", "ask", "inspectFiber", told.fiberId)).toMatchObject({
+      status: "running",
+    });
+    await rig.pass(5_000);
+    const ended = await rig.call<FiberInspection>("w", "ask", "inspectFiberByKey", "hook:1");
+    expect(ended).toMatchObject({ status: "completed", snapshot: { sent: true } });
+    expect(ended.settledAt! - ended.startedAt!).toBe(5_000);
+    expect(await rig.call("w", "told")).toEqual(["replied"]);
+    expect(await rig.call("w", "ask", "inspectFiber", "nobody")).toBeNull();
+    expect(await rig.call("w", "schedules")).toEqual({ shown: 0, all: 0 });
+  });
+
+  test("begins when the turn that asked for it is stored, whole", async () => {
+    await make();
+    const turns = () => rig.journal("w").flatMap((event) => event.turns);
+    let before: ReturnType<typeof turns> = [];
+    bodies["behind"] = () => void (before = turns());
+    class Queued extends Worker {
+      async job() {
+        await this.start("behind");
+        await sleep(rig, 20);
+        this.done("job");
+      }
+      enqueue() {
+        return this.queue("job");
+      }
+    }
+    const rig = await JobRig.make({ Queued });
+    await rig.call("w", "enqueue");
+    await rig.pass(1_000);
+    const [job] = before.filter(({ cause }) => cause.kind === "queue");
+    expect(job).toMatchObject({ state: { set: { done: ["job"] } } });
+    expect(job).not.toHaveProperty("begun");
+    const behind = turns().filter(({ cause }) => cause.type === "fiber behind");
+    expect(behind.length).toBeGreaterThan(0);
+  });
+
+  test("runs once for a key, or an id, however often it is asked for", async () => {
+    const rig = await make();
+    let runs = 0;
+    bodies["once"] = async () => {
+      runs++;
+      await sleep(rig, 1_000);
+    };
+    const first = await start(rig, "once", { idempotencyKey: "k", fiberId: "f" });
+    const again = await Promise.all([
+      start(rig, "once", { idempotencyKey: "k" }),
+      start(rig, "once", { fiberId: "f", waitForCompletion: true }),
+    ]);
+    expect([first, ...again].map(({ fiberId, accepted }) => [fiberId, accepted])).toEqual([
+      ["f", true],
+      ["f", false],
+      ["f", false],
+    ]);
+    expect(again[1]!.status).toBe("completed");
+    expect(runs).toBe(1);
+    await expect(start(rig, "once", { idempotencyKey: "k", fiberId: "g" })).rejects.toThrow(
+      "fiberId and idempotencyKey refer to different fibers",
+    );
+    await expect(start(rig, "once", { idempotencyKey: " " })).rejects.toThrow(/must not be blank/);
+    await expect(start(rig, "once", { fiberId: "" })).rejects.toThrow(/must not be blank/);
+  });
+
+  test("waits for its end when it is told to; a failure is in the record, not thrown", async () => {
+    const rig = await make();
+    bodies["fail"] = async () => {
+      await sleep(rig, 1_000);
+      throw new Error("the provider is away");
+    };
+    const ended = await start(rig, "fail", { waitForCompletion: true });
+    expect(ended).toMatchObject({ status: "error", error: "the provider is away", accepted: true });
+  });
+
+  test("is cancelled: its signal fires and the record says so, whatever the function does", async () => {
+    const rig = await make();
+    const saw: unknown[] = [];
+    bodies["stubborn"] = async ({ signal }) => {
+      await sleep(rig, 2_000);
+      saw.push(signal.aborted, signal.reason);
+    };
+    const { fiberId } = await start(rig, "stubborn", { idempotencyKey: "s" });
+    await rig.pass(100);
+    const waiting = start(rig, "stubborn", { fiberId, waitForCompletion: true });
+    expect(await rig.call("w", "ask", "cancelFiberByKey", "s", "no need")).toBe(true);
+    expect(await waiting).toMatchObject({ status: "aborted", error: "no need", accepted: false });
+    expect(await rig.call("w", "ask", "cancelFiber", fiberId)).toBe(false);
+    await rig.pass(3_000);
+    expect(saw).toEqual([true, "no need"]);
+    expect(await rig.call("w", "ask", "inspectFiber", fiberId)).toMatchObject({
+      status: "aborted",
+    });
+  });
+
+  test("is cancelled before it began: it never does", async () => {
+    const rig = await make();
+    let ran = false;
+    bodies["never"] = () => void (ran = true);
+    class Hasty extends Worker {
+      async hasty() {
+        const { fiberId } = await this.start("never");
+        await this.cancelFiber(fiberId);
+        return fiberId;
+      }
+    }
+    const hasty = await JobRig.make({ Hasty });
+    const id = await hasty.call("w", "hasty");
+    await hasty.pass(1_000);
+    expect(ran).toBe(false);
+    expect(await hasty.call("w", "ask", "inspectFiber", id)).toMatchObject({ status: "aborted" });
+    expect(await rig.call("w", "ask", "listFibers")).toEqual([]);
+  });
+
+  test("interrupted, it becomes what onFiberRecovered gives", async () => {
+    const rig = await make();
+    const results: Record<string, FiberRecoveryResult | undefined> = {
+      nothing: undefined,
+      completed: { status: "completed", snapshot: { recovered: true }, metadata: { by: "hook" } },
+      aborted: { status: "aborted", reason: "too old" },
+      error: { status: "error", error: new Error("can't be") },
+    };
+    recover = ({ name }) => {
+      if (name === "throws") throw new Error("broken");
+      return results[name];
+    };
+    for (const name of [...Object.keys(results), "throws"]) {
+      bodies[name] = async ({ stash }) => {
+        stash({ name });
+        await sleep(rig, 1_000_000);
+      };
+      await start(rig, name, { idempotencyKey: name, metadata: { m: 1 } });
+    }
+    await rig.pass(1_000);
+    await kill(rig);
+    await rig.pass(ALARM_MS);
+    expect(recovered[0]).toMatchObject({
+      status: "interrupted",
+      idempotencyKey: "nothing",
+      metadata: { m: 1 },
+      snapshot: { name: "nothing" },
+    });
+    const all = await rig.call<FiberInspection[]>("w", "ask", "listFibers");
+    const byName = new Map(all.map((fiber) => [fiber.name, fiber]));
+    expect(byName.get("nothing")).toMatchObject({ status: "interrupted", snapshot: { name: "nothing" } }); // prettier-ignore
+    expect(byName.get("completed")).toMatchObject({ status: "completed", snapshot: { recovered: true }, metadata: { by: "hook" } }); // prettier-ignore
+    expect(byName.get("aborted")).toMatchObject({ status: "aborted", error: "too old" });
+    expect(byName.get("error")).toMatchObject({ status: "error", error: "can't be" });
+    expect(byName.get("throws")).toMatchObject({ status: "error", error: "broken" });
+    const { fiberId } = byName.get("nothing")!;
+    expect(await rig.call("w", "ask", "resolveFiber", fiberId, { status: "completed" })).toBe(true);
+    expect(await rig.call("w", "ask", "resolveFiber", fiberId, { status: "aborted" })).toBe(false);
+    expect(await rig.call("w", "schedules")).toEqual({ shown: 0, all: 0 });
+  });
+
+  test("records are listed newest first, by status and name, and deleted when they have ended", async () => {
+    const rig = await make();
+    bodies = {
+      fine: () => 1,
+      bad: () => Promise.reject(new Error("x")),
+      long: () => sleep(rig, 1e9),
+    };
+    for (const name of ["fine", "bad", "fine", "long"]) {
+      await start(rig, name);
+      await rig.pass(10);
+    }
+    const list = async (options?: object) =>
+      (await rig.call<FiberInspection[]>("w", "ask", "listFibers", options)).map(
+        ({ name }) => name,
+      );
+    expect(await list()).toEqual(["long", "fine", "bad", "fine"]);
+    expect(await list({ name: "fine" })).toEqual(["fine", "fine"]);
+    expect(await list({ status: ["error", "running"] })).toEqual(["long", "bad"]);
+    expect(await list({ limit: 1 })).toEqual(["long"]);
+    expect(await rig.call("w", "ask", "deleteFibers", { status: "error" })).toBe(1);
+    expect(await rig.call("w", "ask", "deleteFibers", { limit: 1 })).toBe(1);
+    expect(await rig.call("w", "ask", "deleteFibers", { status: "running" })).toBe(0);
+    expect(await rig.call("w", "ask", "deleteFibers", {})).toBe(1);
+    expect(await list()).toEqual(["long"]);
+  });
+});

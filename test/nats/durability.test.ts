@@ -1,0 +1,62 @@
+/** What servers' answers say of an acknowledgement: rules of `services/nats/setup/durability`, by answers as nats-server gives them. */
+import { describe, expect, test } from "vitest";
+import {
+  describeDurability,
+  judge,
+  type ServerAnswer,
+} from "../../services/nats/setup/durability.ts";
+
+const answersOf = (servers: Readonly<Record<string, boolean>>): Map<string, ServerAnswer> =>
+  new Map(
+    Object.entries(servers).map(([name, always]) => [
+      name,
+      { server: { name }, data: { config: { sync_always: always, sync_interval: 120e9 } } },
+    ]),
+  );
+const THREE = [
+  ["a", "b", "c"],
+  ["b", "a", "c"],
+];
+
+describe("acknowledged is on disk", () => {
+  test("where each server that holds copies syncs before it answers; others don't matter", () => {
+    const durability = judge(THREE, answersOf({ a: true, b: true, c: true, other: false }), 3);
+    expect(durability).toEqual({ _tag: "Durable", replicas: 3, away: [] });
+    expect(describeDurability(durability)).toBe("acknowledged is on disk (3 copies)");
+  });
+
+  test("while one of three is away, which is named: it stores nothing that is acknowledged", () => {
+    const durability = judge(THREE, answersOf({ a: true, b: true }), 3);
+    expect(durability).toEqual({ _tag: "Durable", replicas: 3, away: ["c"] });
+    expect(describeDurability(durability)).toBe(
+      "acknowledged is on disk (3 copies; without c, which did not answer)",
+    );
+  });
+
+  test("not where one that answers syncs later, whoever is away", () => {
+    const durability = judge(THREE, answersOf({ a: true, b: false }), 3);
+    expect(durability).toMatchObject({
+      _tag: "Weak",
+      why: expect.stringContaining("the server b"),
+    });
+  });
+});
+
+describe("it is not known", () => {
+  test("when those that answer are no majority of a stream's copies", () => {
+    expect(judge(THREE, answersOf({ a: true }), 3)._tag).toBe("Unknown");
+    const apart = [
+      ["a", "b", "c"],
+      ["c", "d", "e"],
+    ];
+    expect(judge(apart, answersOf({ a: true, b: true, d: true }), 3)._tag).toBe("Unknown");
+    expect(judge([["a"]], answersOf({ b: true }), 1)._tag).toBe("Unknown");
+  });
+
+  test("when nobody answers: the account may not ask", () => {
+    expect(judge(THREE, new Map(), 3)).toMatchObject({
+      _tag: "Unknown",
+      why: expect.stringContaining("let this account ask"),
+    });
+  });
+});

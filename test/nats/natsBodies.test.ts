@@ -1,0 +1,152 @@
+/** Bodies that gateways write: once, so that nobody who may write one can replace or remove another's. */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { agentId, shardOf } from "../../schemas/Address.ts";
+import { decodeFrame } from "../../schemas/Frame.ts";
+import { Subjects } from "../../schemas/Subjects.ts";
+import type { PublishOutcome } from "../../services/nats/client/AckPublisher.ts";
+import { bodyStore, objectStore } from "../../services/nats/layout/blobStores.ts";
+import type { NatsShape } from "../../services/nats/client/Nats.ts";
+import { openNats } from "../../services/nats/setup/openNats.ts";
+import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
+import {
+  openConnection,
+  type NatsConnectionShape,
+} from "../../services/nats/client/NatsConnection.ts";
+import { makeNatsInbox } from "../../services/nats/NatsInbox.ts";
+import { makeNatsLeases } from "../../services/nats/NatsLeases.ts";
+import { collect } from "../kit/collect.ts";
+import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { LARGE_BYTES, message, patient, PAYLOAD_BYTES_MAX } from "../conformance/Backend.ts";
+
+const SHARDS = 4;
+/** A few chunks. */
+const BYTES = 400_000;
+
+describe("bodies", () => {
+  let server: TestNats;
+  let connection: NatsConnectionShape;
+  let nats: NatsShape;
+  beforeAll(async () => {
+    server = await startNats({ maxPayload: PAYLOAD_BYTES_MAX });
+    connection = await openConnection({ servers: server.url }, () => undefined);
+    nats = await openNats(connection, new Subjects(), { provision: { shards: SHARDS } });
+  });
+  afterAll(async () => {
+    await connection.close();
+    await server.stop();
+  });
+  const stored = () =>
+    collect(nats.reader.messages(nats.subjects.stream.bodies, ">", { fromSeq: 1 }));
+
+  it("a body can't be replaced, and what others add to its chunks is passed over", async () => {
+    const blobs = makeNatsBlobs(nats);
+    const data = message("mine", BYTES);
+    await blobs.put("inbox/A/x/1", data);
+    const store = bodyStore(nats.subjects);
+    const entry = await nats.publisher.publish(store.entryOf("inbox/A/x/1"), message("other"));
+    expect(entry).toMatchObject({ _tag: "Refused" });
+    const id = store.newId("inbox/A/x/1");
+    expect(await nats.publisher.publish(store.chunkOf(id, 0), message("other"))).toMatchObject({
+      _tag: "Refused",
+    });
+    for (const index of ["99", "x", "0.5", "-1", "00", "0x0", "1e0"])
+      await nats.publisher.publish(`${store.chunkOf(id, 0).slice(0, -1)}${index}`, message("more"));
+    expect(Buffer.compare((await blobs.get("inbox/A/x/1"))!, data)).toBe(0);
+  });
+
+  it("a write that was cut short is completed by its repetition, in whatever order", async () => {
+    const data = message("again", BYTES);
+    let left = 2;
+    const dropping: NatsShape = {
+      ...nats,
+      publisher: Object.assign(Object.create(nats.publisher) as NatsShape["publisher"], {
+        publish: (...args: Parameters<NatsShape["publisher"]["publish"]>) =>
+          left-- === 2
+            ? Promise.resolve<PublishOutcome>({ _tag: "Ambiguous", message: "lost" })
+            : nats.publisher.publish(...args),
+      }),
+    };
+    await expect(makeNatsBlobs(dropping).put("inbox/A/x/2", data)).rejects.toMatchObject({
+      _tag: "BrokerUnavailable",
+    });
+    const blobs = makeNatsBlobs(nats);
+    await blobs.put("inbox/A/x/2", data);
+    await blobs.put("inbox/A/x/2", data);
+    expect(Buffer.compare((await blobs.get("inbox/A/x/2"))!, data)).toBe(0);
+  });
+
+  it("bodies of calls and answers go by themselves; those of inputs stay until they are removed", async () => {
+    const blobs = makeNatsBlobs(nats);
+    for (const name of ["calls/1", "answers/1", "inbox/A/x/3"])
+      await blobs.put(name, message(name));
+    const ttl = new Map((await stored()).map((one) => [one.subject, one.header("Nats-TTL")]));
+    const store = bodyStore(nats.subjects);
+    expect(ttl.get(store.entryOf("calls/1"))).toBe("300s");
+    expect(ttl.get(store.chunkOf(store.newId("answers/1"), 0))).toBe("300s");
+    expect(ttl.get(store.entryOf("inbox/A/x/3"))).toBeUndefined();
+    // A gateway may not remove them, and does not try.
+    await blobs.remove("calls/1");
+    expect(await blobs.get("calls/1")).toBeDefined();
+    await blobs.remove("inbox/A/x/3");
+    expect(await blobs.get("inbox/A/x/3")).toBeUndefined();
+  });
+
+  it("the body of an input is removed when its host has done it, and not before", async () => {
+    const inbox = makeNatsInbox(nats, makeNatsBlobs(nats));
+    const id = agentId("B", "big");
+    const done = message("done", LARGE_BYTES);
+    await inbox.publish(id, done, { signal: patient() });
+    await inbox.publish(id, message("waits", LARGE_BYTES), { signal: patient() });
+    const lane = await inbox.consume(shardOf(id, SHARDS), ({ data, ack }) => {
+      if (decodeFrame(data).head["id"] === "done") ack();
+    });
+    const entries = async () =>
+      (await stored())
+        .filter(({ subject }) => subject.includes(".entry."))
+        .map(({ data }) =>
+          String((JSON.parse(Buffer.from(data).toString()) as { name: string }).name),
+        );
+    await pollUntil("one body is left", async () => {
+      const mine = (await entries()).filter((name) => name.startsWith("inbox/B/big/"));
+      return mine.length === 1 || { done: false, saw: mine };
+    });
+    await lane.stop();
+    const again: string[] = [];
+    const next = await inbox.consume(shardOf(id, SHARDS), ({ data, ack }) => {
+      again.push(String(decodeFrame(data).head["id"]));
+      ack();
+    });
+    await pollUntil("the other comes whole", () => again.length > 0);
+    expect(again).toEqual(["waits"]);
+    await next.stop();
+  });
+
+  it("a gateway, which has no direct gets, reads an answer of many chunks and lists leases", async () => {
+    const edge = await openNats(connection, new Subjects(), { leaderOnly: true });
+    const asked: string[] = [];
+    const request = edge.api.request.bind(edge.api);
+    edge.api.request = (subject, data) => {
+      asked.push(subject);
+      return request(subject, data);
+    };
+    const data = message("answer", BYTES);
+    await makeNatsBlobs(nats).put("answers/many", data);
+    expect(Buffer.compare((await makeNatsBlobs(edge).get("answers/many"))!, data)).toBe(0);
+    for (const shard of [1, 2]) await makeNatsLeases(nats).claim(`shard.${shard}`, "h1");
+    expect(await makeNatsLeases(edge).list("shard.")).toHaveLength(2);
+    expect(asked.filter((subject) => subject.includes(".DIRECT."))).toEqual([]);
+    expect(asked.length).toBeGreaterThan(2);
+  });
+
+  it("an input of an older release, whose body is in the object store, is delivered", async () => {
+    const blobs = makeNatsBlobs(nats);
+    const data = message("older", BYTES);
+    const sub = nats.subjects.bucket.blobs;
+    await blobs.put("journal/A/x/old", data);
+    const entry = await nats.reader.byLeader(`OBJ_${sub}`, { last_by_subj: `$O.${sub}.M.>` });
+    const older = objectStore(nats.subjects).entryOf("inbox/A/x/old");
+    await nats.publisher.publish(older, entry!.data);
+    expect(Buffer.compare((await blobs.get("inbox/A/x/old"))!, data)).toBe(0);
+  });
+});

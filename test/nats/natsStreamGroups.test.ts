@@ -1,0 +1,168 @@
+/**
+ * Stream groups: the ports keep their rules over four of them, with and without group commit, and an installation
+ * is divided once and for all.
+ */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { agentId, shardOf, type Sequence, type ShardId } from "../../schemas/Address.ts";
+import { Subjects, type GroupedStream } from "../../schemas/Subjects.ts";
+import type { NatsShape } from "../../services/nats/client/Nats.ts";
+import { openNats } from "../../services/nats/setup/openNats.ts";
+import { makeNatsBlobs } from "../../services/nats/NatsBlobs.ts";
+import {
+  openConnection,
+  type NatsConnectionShape,
+} from "../../services/nats/client/NatsConnection.ts";
+import { makeNatsInbox } from "../../services/nats/NatsInbox.ts";
+import { makeNatsJournal } from "../../services/nats/NatsJournal.ts";
+import { makeNatsSnapshots } from "../../services/nats/NatsSnapshots.ts";
+import { makeNatsTimers } from "../../services/nats/NatsTimers.ts";
+import type { ProvisionOptions } from "../../services/nats/setup/provision.ts";
+import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { message, patient } from "../conformance/Backend.ts";
+import { feedRules } from "../conformance/feedRules.ts";
+import { inboxRules } from "../conformance/inboxRules.ts";
+import { journalRules } from "../conformance/journalRules.ts";
+import { natsBackend } from "../conformance/natsBackend.ts";
+import { storeRules } from "../conformance/storeRules.ts";
+import { timerRules } from "../conformance/timerRules.ts";
+
+const GROUPS = 4;
+
+describe("with four stream groups", () => {
+  const backend = () => natsBackend({ streamGroups: GROUPS });
+  journalRules(backend);
+  feedRules(backend);
+  inboxRules(backend);
+  storeRules(backend);
+  timerRules(backend);
+});
+
+describe("with four stream groups and group commit", () => {
+  journalRules(() => natsBackend({ streamGroups: GROUPS, groupCommit: true }));
+});
+
+describe("stream groups", () => {
+  let server: TestNats;
+  let connection: NatsConnectionShape;
+  let namespaces = 0;
+  beforeAll(async () => {
+    server = await startNats();
+    connection = await openConnection({ servers: server.url }, () => undefined);
+  });
+  afterAll(async () => {
+    await connection.close();
+    await server.stop();
+  });
+  const newNamespace = (): Subjects => new Subjects(`groups${++namespaces}`);
+  const open = (subjects: Subjects, options?: ProvisionOptions): Promise<NatsShape> =>
+    openNats(connection, subjects, options === undefined ? {} : { provision: options });
+  const countOf = async (nats: NatsShape, stream: string): Promise<number> =>
+    (await nats.api.call<{ state: { messages: number } }>(`STREAM.INFO.${stream}`)).state.messages;
+  const appended = async (nats: NatsShape, name: string): Promise<void> => {
+    const options = { expectedSeq: 0 as Sequence, signal: patient() };
+    const journal = makeNatsJournal(nats, makeNatsBlobs(nats));
+    const result = await journal.append(agentId("A", name), message(name), options);
+    expect(result._tag).toBe("Stored");
+  };
+  const names = Array.from({ length: 40 }, (_, n) => `agent${n}`);
+
+  it("one group has the names and subjects that installations had before there were groups", async () => {
+    const nats = await open(newNamespace(), { shards: 8 });
+    const { namespace } = nats.subjects;
+    expect(nats.streamGroups).toBe(1);
+    expect(nats.subjects.streamsOf("journal")).toEqual([`${namespace}_JOURNAL`]);
+    expect(nats.subjects.journal(agentId("A", "x"))).toBe(`${namespace}.journal.A.x`);
+    type Info = { config: { subjects: string[] } };
+    const info = await nats.api.call<Info>(`STREAM.INFO.${namespace}_INBOX`);
+    expect(info.config.subjects).toEqual([`${namespace}.inbox.>`]);
+  });
+
+  it("an installation that is older than groups has one, whatever its streams' metadata leave out", async () => {
+    const subjects = newNamespace();
+    const { api } = await open(subjects, { shards: 8 });
+    type Info = { config: Record<string, unknown> };
+    const { inbox } = subjects.stream;
+    const { config } = await api.call<Info>(`STREAM.INFO.${inbox}`);
+    await api.call(`STREAM.UPDATE.${inbox}`, { ...config, metadata: { "agents.shards": "8" } });
+    expect(await open(subjects, {})).toMatchObject({ shards: 8, streamGroups: 1 });
+    await expect(open(subjects, { streamGroups: 2 })).rejects.toMatchObject({
+      _tag: "StreamGroupsRefused",
+    });
+  });
+
+  it("an agent's inputs, timers, events and snapshots lie in its shard's group, whole", async () => {
+    const nats = await open(newNamespace(), { shards: 8, streamGroups: GROUPS });
+    const { subjects } = nats;
+    const blobs = makeNatsBlobs(nats);
+    const expected = [0, 0, 0, 0];
+    for (const name of names) {
+      const id = agentId("A", name);
+      expected[shardOf(id, 8) % GROUPS]!++;
+      await appended(nats, name);
+      await makeNatsInbox(nats, blobs).publish(id, message(name), { signal: patient() });
+      await makeNatsTimers(nats).arm(id, "t", Date.now() + 3_600_000, message("later"));
+      await makeNatsSnapshots(nats, blobs).put(id, message(name));
+    }
+    expect(expected.every((count) => count > 0)).toBe(true);
+    const counts = (which: GroupedStream) =>
+      Promise.all(subjects.streamsOf(which).map((stream) => countOf(nats, stream)));
+    expect(await counts("journal")).toEqual(expected);
+    expect(await counts("snapshots")).toEqual(expected);
+    expect(await counts("inbox")).toEqual(expected);
+    expect(await counts("timers")).toEqual(expected);
+    expect(await makeNatsInbox(nats, blobs).depth()).toBe(names.length);
+  });
+
+  it("lists agents of all groups, of one class or of all", async () => {
+    const nats = await open(newNamespace(), { shards: 8, streamGroups: GROUPS });
+    for (const name of names) await appended(nats, name);
+    const journal = makeNatsJournal(nats, makeNatsBlobs(nats));
+    const listed = async (className?: string) => {
+      const found: string[] = [];
+      for await (const { id } of journal.list(className)) found.push(id.name);
+      return found.toSorted();
+    };
+    expect(await listed()).toEqual(names.toSorted());
+    expect(await listed("A")).toEqual(names.toSorted());
+    expect(await listed("Agent")).toEqual([]);
+  });
+
+  it("a shard's lane is a consumer of its own group's stream", async () => {
+    const nats = await open(newNamespace(), { shards: 8, streamGroups: GROUPS });
+    const inbox = makeNatsInbox(nats, makeNatsBlobs(nats));
+    const lane = await inbox.consume(6 as ShardId, () => undefined);
+    const consumers = await Promise.all(
+      nats.subjects.streamsOf("inbox").map(async (stream) => {
+        const { total } = await nats.api.call<{ total: number }>(`CONSUMER.NAMES.${stream}`);
+        return total;
+      }),
+    );
+    await lane.stop();
+    expect(consumers).toEqual([0, 0, 1, 0]);
+  });
+
+  it("is said once: another number is refused, none takes what is there, all at once agree", async () => {
+    const subjects = newNamespace();
+    const all = await Promise.all(
+      Array.from({ length: 4 }, () => open(subjects, { shards: 8, streamGroups: GROUPS })),
+    );
+    expect(all.map((nats) => nats.streamGroups)).toEqual([4, 4, 4, 4]);
+    for (const options of [undefined, {}, { streamGroups: 4 }])
+      expect(await open(subjects, options)).toMatchObject({ shards: 8, streamGroups: 4 });
+    for (const streamGroups of [1, 2, 8])
+      await expect(open(subjects, { streamGroups })).rejects.toMatchObject({
+        _tag: "StreamGroupsRefused",
+        message: expect.stringContaining("--stream-groups 4") as unknown,
+      });
+  });
+
+  it("has to divide the shards, those that are there", async () => {
+    const subjects = newNamespace();
+    await open(subjects, { shards: 9, streamGroups: 3 });
+    expect(await open(subjects, { streamGroups: 3 })).toMatchObject({ shards: 9 });
+    await expect(open(newNamespace(), { shards: 8, streamGroups: 3 })).rejects.toMatchObject({
+      _tag: "StreamGroupsRefused",
+      message: expect.stringContaining("8 shards") as unknown,
+    });
+  });
+});

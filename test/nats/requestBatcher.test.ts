@@ -1,0 +1,268 @@
+/** Requests and answers that go together (`RequestBatcher`): they are what they were when each went by itself. */
+import * as fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { BusReply } from "../../core/bus/Bus.ts";
+import { makeNatsBus } from "../../services/nats/NatsBus.ts";
+import { openNats } from "../../services/nats/setup/openNats.ts";
+import {
+  openConnection,
+  type NatsConnectionShape,
+} from "../../services/nats/client/NatsConnection.ts";
+import {
+  encodeBatch,
+  entryBytesMax,
+  readBatch,
+  type Entry,
+} from "../../services/nats/layout/batchEntries.ts";
+import type { ShardId } from "../../schemas/Address.ts";
+import { CallClient } from "../../core/call/CallClient.ts";
+import { Subjects } from "../../schemas/Subjects.ts";
+import { startNats, type TestNats } from "../kit/natsServer.ts";
+import { pollUntil } from "../kit/poll.ts";
+import { LEASE_TTL_MS, SHARDS } from "../conformance/Backend.ts";
+
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+const told = (reply: BusReply): string =>
+  reply._tag === "Reply" ? new TextDecoder().decode(reply.data) : reply._tag;
+
+describe("batches of requests", () => {
+  let server: TestNats;
+  const connections: NatsConnectionShape[] = [];
+  beforeAll(async () => {
+    server = await startNats();
+  });
+  afterAll(async () => {
+    for (const connection of connections) await connection.close();
+    await server.stop();
+  });
+
+  /** A process, and what it has published: subjects, in order. */
+  async function open() {
+    const connection = await openConnection({ servers: server.url }, () => undefined);
+    connections.push(connection);
+    const nats = await openNats(connection, new Subjects(), {
+      provision: { shards: SHARDS, leaseTtlMs: LEASE_TTL_MS },
+    });
+    const published: string[] = [];
+    const { client } = connection;
+    const publish = client.publish.bind(client);
+    client.publish = (subject, ...rest) => {
+      published.push(subject);
+      publish(subject, ...rest);
+    };
+    return { bus: makeNatsBus(nats), connection, published };
+  }
+  type Process = Awaited<ReturnType<typeof open>>;
+
+  const echo = async ({ bus }: Process, pattern: string, as = "") => {
+    const seen: string[] = [];
+    const close = bus.subscribe(
+      pattern,
+      ({ subject, data, reply }) => {
+        const text = new TextDecoder().decode(data);
+        seen.push(text);
+        if (text !== "silent") bus.answer(reply!, bytes(`${as}${subject} ${text}`));
+      },
+      { alone: true },
+    );
+    await bus.flush();
+    return { seen, close };
+  };
+  const ask = ({ bus }: Process, subject: string, text: string, timeoutMs = 5_000) =>
+    bus.request(subject, bytes(text), { timeoutMs }).then(told);
+  /** Asks until batches are in use: a pass's requests are one message then. */
+  const introduce = (from: Process, subject: string) =>
+    pollUntil("batches", async () => {
+      from.published.length = 0;
+      await Promise.all([ask(from, subject, "x"), ask(from, subject, "x")]);
+      return from.published.length === 1 || { done: false, saw: from.published };
+    });
+  const numbers = (count: number) => Array.from({ length: count }, (_, n) => String(n));
+
+  test("what one pass asks and answers goes as one message each, in order, and each gets its own answer", async () => {
+    const [host, gateway] = [await open(), await open()];
+    const { seen, close } = await echo(host, "together.>");
+    await introduce(gateway, "together.x");
+    seen.length = gateway.published.length = host.published.length = 0;
+    const answers = await Promise.all(numbers(50).map((n) => ask(gateway, `together.${n}`, n)));
+    expect(answers).toEqual(numbers(50).map((n) => `together.${n} ${n}`));
+    expect(seen).toEqual(numbers(50));
+    expect(gateway.published).toHaveLength(1);
+    expect(host.published).toHaveLength(1);
+    await close();
+  });
+
+  test("who asks now and then is offered none", async () => {
+    const [host, once] = [await open(), await open()];
+    const { close } = await echo(host, "seldom.>");
+    for (let n = 0; n < 10; n++) await ask(once, "seldom.x", "x");
+    once.published.length = 0;
+    await Promise.all([ask(once, "seldom.x", "a"), ask(once, "seldom.x", "b")]);
+    expect(once.published).toEqual(["seldom.x", "seldom.x"]);
+    await close();
+  });
+
+  test("large requests and answers go by themselves, those of one process in order", async () => {
+    const [host, gateway] = [await open(), await open()];
+    const { seen, close } = await echo(host, "sizes.>");
+    await introduce(gateway, "sizes.x");
+    seen.length = gateway.published.length = 0;
+    const sizes = [1, 20_000, 2, 500_000, 3, 15_000, 15_000, 15_000, 4];
+    const texts = sizes.map((size, n) => `${n}`.padEnd(size, "."));
+    const answers = await Promise.all(texts.map((text) => ask(gateway, "sizes.x", text)));
+    expect(answers).toEqual(texts.map((text) => `sizes.x ${text}`));
+    expect(seen).toEqual(texts);
+    expect(gateway.published.filter((subject) => subject === "sizes.x")).toHaveLength(2);
+    await close();
+  });
+
+  test("once the listener has ended nothing is delivered, and another that listens then is found", async () => {
+    const [host, next, gateway] = [await open(), await open(), await open()];
+    const { seen, close } = await echo(host, "ended.>");
+    await introduce(gateway, "ended.x");
+    await close();
+    seen.length = 0;
+    expect(await Promise.all(["a", "b"].map((text) => ask(gateway, "ended.x", text)))).toEqual([
+      "NoResponders",
+      "NoResponders",
+    ]);
+    const second = await echo(next, "ended.>", "next: ");
+    expect(await ask(gateway, "ended.x", "c")).toBe("next: ended.x c");
+    expect(seen).toEqual([]);
+    await second.close();
+  });
+
+  test("a process that is gone: its batches reach nobody, each request is told so at once", async () => {
+    const [host, next, gateway] = [await open(), await open(), await open()];
+    await echo(host, "gone.>");
+    await echo(host, "gone-too.>");
+    await introduce(gateway, "gone.x");
+    await introduce(gateway, "gone-too.x");
+    await host.connection.close();
+    await pollUntil("the broker knows", async () => {
+      const answer = await ask(next, "gone.x", "x", 200);
+      return answer === "NoResponders" || { done: false, saw: answer };
+    });
+    const startedMs = performance.now();
+    expect(await Promise.all(numbers(30).map((n) => ask(gateway, "gone.x", n)))).toEqual(
+      numbers(30).map(() => "NoResponders"),
+    );
+    expect(performance.now() - startedMs).toBeLessThan(2_000);
+    await echo(next, "gone-too.>", "next: ");
+    expect(await ask(gateway, "gone-too.x", "a")).toBe("next: gone-too.x a");
+  });
+
+  test("a process that ends leaves nobody waiting who has just asked", async () => {
+    const gateway = await open();
+    for (let round = 0; round < 3; round++) {
+      const host = await open();
+      const { close } = await echo(host, "leaves.>");
+      await introduce(gateway, "leaves.x");
+      await close();
+      const answers = numbers(3).map((text) => ask(gateway, "leaves.x", text, 2_000));
+      // It is written, and not yet read.
+      await new Promise(setImmediate);
+      const isGone = host.connection.close();
+      expect(new Set(await Promise.all(answers))).toEqual(new Set(["NoResponders"]));
+      await isGone;
+    }
+  });
+
+  test("who does not answer is not asked alone again, nor who is said to have moved", async () => {
+    const [frozen, owner, gateway] = [await open(), await open(), await open()];
+    for (const pattern of ["late.>", "moved.>"]) {
+      const subject = pattern.replace(">", "x");
+      await echo(frozen, pattern, "former: ");
+      await introduce(gateway, subject);
+      // Both listen now, as a former owner does that does not know it yet: by itself, a request reaches both.
+      const { seen, close } = await echo(owner, pattern);
+      if (pattern === "late.>") expect(await ask(gateway, subject, "silent", 100)).toBe("TimedOut");
+      else gateway.bus.moved(pattern);
+      expect(seen).toEqual([]);
+      await ask(gateway, subject, "b");
+      await pollUntil("the owner is asked", () => seen.length === 1 || { done: false, saw: seen });
+      await close();
+    }
+  });
+
+  test("what is asked after a listener is said to have moved does not overtake what was asked before", async () => {
+    const [host, gateway] = [await open(), await open()];
+    const { seen, close } = await echo(host, "order.>");
+    await introduce(gateway, "order.x");
+    seen.length = 0;
+    const first = [ask(gateway, "order.x", "a"), ask(gateway, "order.x", "b")];
+    gateway.bus.moved("order.>");
+    await Promise.all([...first, ask(gateway, "order.x", "c")]);
+    expect(seen).toEqual(["a", "b", "c"]);
+    await close();
+  });
+
+  test.each([true, undefined])(
+    "a lease that has left its holder is news of that, released or not: %s",
+    (released) => {
+      const moved: string[] = [];
+      const subjects = new Subjects();
+      const bus = { moved: (pattern: string) => moved.push(pattern) };
+      const calls = new CallClient({ bus, subjects, shards: SHARDS } as never);
+      const change = { key: "shard.1", revision: 2, value: undefined };
+      calls.leaseChanged(released === true ? { ...change, released } : change, "host-a");
+      expect(moved).toEqual([subjects.callsOfShard(1 as ShardId)]);
+    },
+  );
+
+  test("after the connection was lost they are learned again", async () => {
+    const [host, gateway] = [await open(), await open()];
+    const { close } = await echo(host, "again.>");
+    await introduce(gateway, "again.x");
+    const isBack = new Promise<void>((resolve) =>
+      gateway.connection.onChange((up) => up && resolve()),
+    );
+    await gateway.connection.client.reconnect();
+    await isBack;
+    gateway.published.length = 0;
+    expect(await ask(gateway, "again.x", "a")).toBe("again.x a");
+    expect(gateway.published).toEqual(["again.x"]);
+    await introduce(gateway, "again.x");
+    await close();
+  });
+});
+
+describe("a batch's entries", () => {
+  const entry = fc.record({
+    kind: fc.integer({ min: 0, max: 255 }),
+    id: fc.integer({ min: 0, max: 2 ** 48 - 1 }),
+    subject: fc.string({ maxLength: 40, unit: "binary" }),
+    data: fc.uint8Array({ maxLength: 300 }),
+  });
+  const batchOf = (entries: ReadonlyArray<Entry>) =>
+    encodeBatch(
+      entries,
+      entries.reduce((sum, { subject, data }) => sum + entryBytesMax(subject, data), 0),
+    );
+  const read = (batch: Uint8Array) => {
+    const entries: Entry[] = [];
+    return {
+      whole: readBatch(batch, (one) => entries.push({ ...one, data: Uint8Array.from(one.data) })),
+      entries,
+    };
+  };
+
+  test("are read as they were written, and of a damaged batch no more than was", () => {
+    fc.assert(
+      fc.property(fc.array(entry, { maxLength: 8 }), fc.nat(), (entries, cut) => {
+        const batch = batchOf(entries);
+        expect(read(batch)).toEqual({ whole: true, entries });
+        const part = read(batch.subarray(0, cut % batch.length));
+        expect(part.entries).toEqual(entries.slice(0, part.entries.length));
+        expect(part.entries.length).toBeLessThan(entries.length + 1);
+      }),
+    );
+  });
+
+  test("any bytes are read without a throw, another version not at all", () => {
+    fc.assert(fc.property(fc.uint8Array({ maxLength: 200 }), (batch) => void read(batch)));
+    const batch = batchOf([{ kind: 1, id: 1, subject: "x", data: bytes("x") }]);
+    batch[0] = 2;
+    expect(read(batch)).toEqual({ whole: false, entries: [] });
+  });
+});

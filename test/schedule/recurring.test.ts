@@ -1,0 +1,302 @@
+/** What recurs: intervals, cron, what happens to instants that pass unused, and to runs that hang. */
+import { beforeEach, describe, expect, test } from "vitest";
+import { Agent } from "../../core/agent/Agent.ts";
+import type { AgentStaticOptions } from "../../core/agent/AgentStaticOptions.ts";
+import { JobRig } from "../queue/JobRig.ts";
+
+const START_MS = Date.UTC(2025, 0, 1, 12);
+const HOUR_MS = 3_600_000;
+
+let rig: JobRig;
+/** Seconds since the start at which runs began and ended. */
+let began: number[];
+let ended: number[];
+/** What the callback does; each test sets it. */
+let onTick: (agent: Worker) => unknown;
+
+class Worker extends Agent<unknown, { readonly n: number }> {
+  static override options: AgentStaticOptions = { retry: { maxAttempts: 1 } };
+  override initialState = { n: 0 };
+  async tick(): Promise<void> {
+    began.push(seconds());
+    this.setState({ n: this.state.n + 1 });
+    await onTick(this);
+    ended.push(seconds());
+  }
+  other(): void {
+    began.push(-seconds());
+  }
+  plan(...args: unknown[]): Promise<unknown> {
+    return this.schedule(...(args as [never, never]));
+  }
+  run(sql: string): unknown[] {
+    return this.ctx.storage.sql.exec(sql).toArray();
+  }
+  block(ms: number): Promise<void> {
+    return this.ctx.blockConcurrencyWhile(() => wait(ms));
+  }
+  override onError(): void {}
+}
+
+const seconds = (): number => Math.round(rig.time.nowMs() - START_MS) / 1000;
+const wait = (ms: number) => new Promise<void>((resolve) => rig.time.after(ms, resolve));
+
+beforeEach(async () => {
+  began = [];
+  ended = [];
+  onTick = () => undefined;
+  rig = await JobRig.make({ Worker }, { startMs: START_MS });
+});
+
+const plan = (...args: unknown[]) => rig.call("a", "plan", ...args);
+const sql = (text: string) => rig.call<Array<Record<string, unknown>>>("a", "run", text);
+const passTo = (s: number) => rig.passTo(START_MS + s * 1000);
+
+describe("an interval", () => {
+  test("is due one interval after the end of its run: it neither drifts together nor overlaps", async () => {
+    onTick = () => wait(4_000);
+    await plan("tick", { intervalSeconds: 10 });
+    await passTo(60);
+    expect(began).toEqual([10, 24, 38, 52]);
+  });
+
+  test("that takes longer than its interval runs one at a time", async () => {
+    let running = 0;
+    let most = 0;
+    onTick = async () => {
+      most = Math.max(most, ++running);
+      await wait(25_000);
+      running--;
+    };
+    await plan("tick", { intervalSeconds: 10 });
+    await passTo(150);
+    expect(most).toBe(1);
+    expect(began).toEqual([10, 45, 80, 115, 150]);
+  });
+
+  test("that is made due while it runs runs again at the end, and not beside itself", async () => {
+    onTick = () => wait(8_000);
+    await plan("tick", { intervalSeconds: 10 });
+    await passTo(12);
+    await sql(`UPDATE svc_agents_schedules SET time = ${START_MS / 1000 + 14}`);
+    await passTo(30);
+    expect(began).toEqual([10, 18]);
+    expect(ended).toEqual([18, 26]);
+  });
+
+  test("goes on after a failed run, from its end", async () => {
+    onTick = () => {
+      throw new Error("no");
+    };
+    await plan("tick", { intervalSeconds: 10 });
+    await passTo(35);
+    expect(began).toEqual([10, 20, 30]);
+    expect(rig.dead).toHaveLength(3);
+  });
+
+  test("survives hand-over and hibernation with its rhythm", async () => {
+    await plan("tick", { intervalSeconds: 100 });
+    await passTo(150);
+    await rig.handOver();
+    await rig.startHost();
+    await passTo(250);
+    await rig.hibernate();
+    await passTo(450);
+    expect(began).toEqual([100, 200, 300, 400]);
+  });
+
+  test("that cancels itself in its callback is gone", async () => {
+    onTick = (agent) => void agent.run("DELETE FROM svc_agents_schedules");
+    await plan("tick", { intervalSeconds: 10 });
+    await passTo(60);
+    expect(began).toEqual([10]);
+    expect(await sql("SELECT * FROM svc_agents_schedules")).toEqual([]);
+  });
+
+  test("that moves itself in its callback is due then", async () => {
+    onTick = (agent) =>
+      void agent.run(`UPDATE svc_agents_schedules SET time = ${START_MS / 1000 + 45}`);
+    await plan("tick", { intervalSeconds: 10 });
+    await passTo(46);
+    expect(began).toEqual([10, 45]);
+  });
+
+  test("whose interval changes in its callback counts from its end by the new one", async () => {
+    onTick = (agent) => void agent.run("UPDATE svc_agents_schedules SET intervalSeconds = 30");
+    await plan("tick", { intervalSeconds: 10 });
+    await passTo(75);
+    expect(began).toEqual([10, 40, 70]);
+  });
+
+  test("a slow one delays only itself", async () => {
+    onTick = () => wait(20_000);
+    await plan("tick", { intervalSeconds: 10 });
+    await plan("other", { intervalSeconds: 10 });
+    await passTo(45);
+    expect(began).toEqual([10, -10, -20, -30, 40, -40]);
+  });
+});
+
+describe("a hung interval", () => {
+  test("is declared hung at the timeout: its mark is cleared, and it is due one interval later", async () => {
+    onTick = () => (began.length === 1 ? wait(HOUR_MS) : undefined);
+    await plan("tick", { intervalSeconds: 10 });
+    await passTo(39);
+    expect(rig.jobEvents).toEqual(["schedule:create", "schedule:execute"]);
+    await passTo(41);
+    expect(rig.jobEvents.slice(2)).toEqual(["schedule:hung"]);
+    expect(await sql("SELECT running FROM svc_agents_schedules")).toEqual([{ running: 0 }]);
+    await passTo(75);
+    expect(began).toEqual([10, 50, 60, 70]);
+  });
+
+  test("the old run's end, or failure, settles nothing and starts nothing", async () => {
+    onTick = async () => {
+      if (began.length > 1) return;
+      await wait(45_000);
+      throw new Error("too late");
+    };
+    await plan("tick", { intervalSeconds: 100 });
+    await passTo(400);
+    // Hung at 130, due at 230 and 330; the old run failed at 145.
+    expect(began).toEqual([100, 230, 330]);
+    expect(rig.dead).toHaveLength(1);
+    expect(await sql("SELECT time FROM svc_agents_schedules")).toEqual([
+      { time: START_MS / 1000 + 430 },
+    ]);
+  });
+
+  test("the timeout is the class's; 30 s when it says nothing", async () => {
+    class Quick extends Worker {
+      static override options = { hungScheduleTimeoutSeconds: 2, retry: { maxAttempts: 1 } };
+    }
+    rig = await JobRig.make({ Quick }, { startMs: START_MS });
+    onTick = () => wait(HOUR_MS);
+    await plan("tick", { intervalSeconds: 10 });
+    await passTo(40);
+    expect(began).toEqual([10, 22, 34]);
+  });
+
+  test("what it wrote before it hung is kept, and a later run is not undone by it", async () => {
+    onTick = () => (began.length === 1 ? wait(HOUR_MS) : undefined);
+    await plan("tick", { intervalSeconds: 10 });
+    await passTo(55);
+    rig.kill();
+    await rig.startHost();
+    expect(await rig.call("a", "run", "SELECT time FROM svc_agents_schedules")).toEqual([
+      { time: START_MS / 1000 + 60 },
+    ]);
+    await passTo(61);
+    expect(began).toEqual([10, 50, 60]);
+  });
+});
+
+describe("cron", () => {
+  test("runs at each instant, once", async () => {
+    await plan("*/10 * * * *", "tick");
+    await passTo(3000);
+    expect(began).toEqual([600, 1200, 1800, 2400, 3000]);
+  });
+
+  test("six fields have seconds first", async () => {
+    await plan("*/20 * * * * *", "tick");
+    await passTo(70);
+    expect(began).toEqual([20, 40, 60]);
+  });
+
+  test("goes on from now after a run that took longer: what passed meanwhile is skipped", async () => {
+    onTick = () => wait(25 * 60_000);
+    await plan("*/10 * * * *", "tick");
+    await passTo(4800);
+    expect(began).toEqual([600, 2400, 4200]);
+  });
+
+  test("in a time zone keeps to its clock over a change", async () => {
+    rig = await JobRig.make({ Worker }, { startMs: Date.UTC(2025, 2, 29, 12) });
+    await plan("tick", { cron: "30 2 * * *", timezone: "Europe/Berlin" });
+    const at: string[] = [];
+    onTick = () => void at.push(new Date(rig.time.nowMs()).toISOString());
+    await rig.passTo(Date.UTC(2025, 2, 31, 12));
+    // 02:30 is skipped on the 30th: the first instant after the gap is 03:00 there.
+    expect(at).toEqual(["2025-03-30T01:00:00.000Z", "2025-03-31T00:30:00.000Z"]);
+  });
+});
+
+describe("what fell due while everything was down", () => {
+  const outage = async (seconds_: number) => {
+    rig.kill();
+    await passTo(seconds_);
+    await rig.startHost();
+    await rig.pass(1_000);
+  };
+
+  test.each([
+    ["cron by default: one run, for the latest", {}, [2400, 3000]],
+    ["cron with latest", { misfire: "latest" }, [2400, 3000]],
+    ["cron with all: a run for each instant, one after another", { misfire: "all" }, [2400, 2400, 2400, 2400, 3000]],
+    ["cron with skip: none", { misfire: "skip" }, [3000]],
+  ])("%s", async (_name, options, expected) => {
+    await plan("tick", { cron: "*/10 * * * *", ...options });
+    await outage(2450);
+    await passTo(3050);
+    expect(began.map((s) => (s < 3000 ? 2400 : s))).toEqual(expected);
+    if (JSON.stringify(options).includes("skip")) expect(rig.jobEvents).toContain("schedule:misfire");
+  }); // prettier-ignore
+
+  test.each([
+    ["a one-shot runs late", { delayInSeconds: 600 }, 1],
+    ["a one-shot with skip does not run, and is gone", { delayInSeconds: 600, misfire: "skip" }, 0],
+    ["an interval runs once", { intervalSeconds: 600 }, 1],
+    ["an interval with skip waits for its next time", { intervalSeconds: 600, misfire: "skip" }, 0],
+  ])("%s", async (_name, options, count) => {
+    await plan("tick", options);
+    await outage(2450);
+    expect(began).toHaveLength(count);
+    const left = await sql("SELECT time FROM svc_agents_schedules");
+    expect(left).toHaveLength("intervalSeconds" in options ? 1 : 0);
+    await passTo(3100);
+    expect(began).toHaveLength("intervalSeconds" in options ? count + 1 : count);
+  });
+
+  test("skip does not give up a run that had begun in time", async () => {
+    onTick = () => {
+      throw new Error("no");
+    };
+    await plan("tick", {
+      cron: "0 13 * * *",
+      misfire: "skip",
+      retry: { maxAttempts: 2, baseDelayMs: 100_000, maxDelayMs: 100_000 },
+    });
+    await passTo(3600);
+    expect(began).toEqual([3600]);
+    await outage(3700);
+    expect(began).toHaveLength(2);
+    expect(rig.dead).toHaveLength(1);
+  });
+});
+
+describe("blockConcurrencyWhile", () => {
+  test("holds due schedules back like any other turn", async () => {
+    await plan(1, "tick");
+    const blocked = rig.call("a", "block", 5_000);
+    await blocked;
+    await rig.pass(100);
+    expect(began).toEqual([5]);
+  });
+
+  test("a schedule that is cancelled while it is held back never runs", async () => {
+    class Blocker extends Worker {
+      async cancelWhileBlocked(): Promise<void> {
+        await this.schedule(1, "tick");
+        await this.ctx.blockConcurrencyWhile(async () => {
+          await wait(5_000);
+          this.run("DELETE FROM svc_agents_schedules");
+        });
+      }
+    }
+    rig = await JobRig.make({ Blocker }, { startMs: START_MS });
+    await rig.call("a", "cancelWhileBlocked");
+    await rig.pass(HOUR_MS);
+    expect(began).toEqual([]);
+  });
+});

@@ -1,0 +1,249 @@
+/**
+ * One run as the checkers see it: what was observed from the outside, and everything that the broker and the disks hold when it
+ * is over, read back by the product's own readers.
+ */
+import { readFileSync } from "node:fs";
+import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
+import { decodeDeadLetter } from "../../../schemas/DeadLetter.ts";
+import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
+import { decodeEnvelope } from "../../../schemas/InboxEnvelope.ts";
+import { decodeEvent, type JournalHead } from "../../../schemas/JournalEvent.ts";
+import { LocalImageCorrupt, type DatabasesShape } from "../../../core/database/Databases.ts";
+import type { JournalShape, StoredEvent } from "../../../core/journal/Journal.ts";
+import { rebuildAgent, type RebuildSources } from "../../../core/journal/rebuildAgent.ts";
+import { makeMemoryJournal } from "../../../services/memory/MemoryJournal.ts";
+import { makeMemorySnapshots } from "../../../services/memory/MemorySnapshots.ts";
+import { openSqliteDatabases } from "../../../services/sqlite/sqliteDatabases.ts";
+import type { Picture } from "../../kit/checkers.ts";
+import { filesOf } from "../faults.ts";
+import type { Installation } from "../Installation.ts";
+import type { Observed } from "./Observed.ts";
+
+export interface JournaledEvent {
+  readonly seq: number;
+  /** By the broker's clock. */
+  readonly storedMs: number;
+  readonly head: JournalHead;
+}
+
+export interface AgentHistory {
+  readonly id: AgentId;
+  /** Those that can be read. */
+  readonly events: ReadonlyArray<JournaledEvent>;
+  /** Sequences of those that can't. */
+  readonly unreadable: ReadonlyArray<number>;
+  /** Every way to rebuild it; none when its journal is damaged. */
+  readonly pictures: ReadonlyArray<Picture>;
+  /** Of an agent whose journal was trimmed: ways that give other bytes than its whole history, done inputs included. */
+  readonly differing: ReadonlyArray<string>;
+  /** What full replay ended with, where it failed. */
+  readonly refused: string | undefined;
+  /** Keys in SQL, in order; undefined where there is no such table. */
+  readonly marks: ReadonlyArray<string> | undefined;
+  /** Of rows in the schedule table that are armed. */
+  readonly armed: ReadonlyArray<string>;
+  /** Of a marcher: its steps in order, and its fibers that are owed; undefined where there is no such table. */
+  readonly steps: ReadonlyArray<string> | undefined;
+  readonly fibers: ReadonlyArray<string> | undefined;
+  /** Of its sub-agents. */
+  readonly below: ReadonlyArray<string> | undefined;
+  /** Of a workflow instance: its status, and what it ended with as JSON. */
+  readonly ended: string | undefined;
+}
+
+export interface Letter {
+  readonly agent: string;
+  readonly key: string;
+}
+
+export interface RunHistory {
+  readonly observed: Observed;
+  readonly agents: ReadonlyArray<AgentHistory>;
+  readonly letters: ReadonlyArray<Letter>;
+  /** Dedup keys of inputs that are stored and not done, by agent. */
+  readonly waiting: ReadonlyArray<Letter>;
+  /** From then on nothing was broken. */
+  readonly calmFromMs: number;
+  /** Schedules were cancelled then. */
+  readonly cancelledMs: number;
+  /** Everything that is stored, for a search of bytes. */
+  readonly stored: () => Iterable<{ readonly where: string; readonly bytes: Uint8Array }>;
+}
+
+const FULL = "full replay";
+const BY_SNAPSHOT = "a snapshot and replay";
+
+export async function readHistory(
+  installation: Installation,
+  times: { readonly calmFromMs: number; readonly cancelledMs: number },
+): Promise<RunHistory> {
+  const { broker, observed } = installation;
+  const reader = broker.connect("reader");
+  const journal = makeMemoryJournal(reader);
+  const snapshots = makeMemorySnapshots(reader);
+  const untrimmed = untrimmedJournal(installation, journal);
+  const memory = await openSqliteDatabases({ folder: undefined });
+  const ways: Array<readonly [string, DatabasesShape, boolean]> = [
+    [FULL, memory.databases, false],
+    [BY_SNAPSHOT, memory.databases, true],
+  ];
+  const opened = [memory];
+  for (const [n, folder] of installation.disks.entries()) {
+    const disk = await openSqliteDatabases({ folder });
+    opened.push(disk);
+    ways.push([`the cache on disk ${n} and replay`, disk.databases, true]);
+  }
+  const agents: AgentHistory[] = [];
+  for (const { id } of broker.journal.entries())
+    agents.push(
+      await readAgent(
+        id,
+        installation,
+        ways
+          // Of an agent that has none, it would be the full replay again.
+          .filter(
+            ([way]) =>
+              way !== BY_SNAPSHOT ||
+              broker.snapshots.has(addressKey(id)) ||
+              observed.trimmed.has(addressKey(id)),
+          )
+          .map(([way, databases, whole]) => [
+            way,
+            whole ? { journal, databases, snapshots } : { journal: untrimmed, databases },
+          ]),
+      ),
+    );
+  for (const { close } of opened) close();
+  return {
+    observed,
+    agents,
+    letters: broker.deadLetters.all().map(({ id, data }) => ({
+      agent: id.name,
+      key: keyOf(decodeDeadLetter(data).input),
+    })),
+    waiting: waitingIn(installation).map(({ id, data }) => ({
+      agent: id.name,
+      key: decodeEnvelope(data).head.key,
+    })),
+    ...times,
+    stored: function* () {
+      for (const { id } of broker.journal.entries())
+        for (const { seq, data } of broker.journal.eventsOf(id))
+          yield { where: `event ${seq} of ${addressKey(id)}`, bytes: data };
+      for (const { id, seq, data } of waitingIn(installation))
+        yield { where: `input ${seq} of ${addressKey(id)}`, bytes: data };
+      for (const [key, kept] of broker.snapshots)
+        for (const bytes of kept) yield { where: `a snapshot of ${key}`, bytes };
+      for (const [key, { copies }] of broker.bases.all())
+        for (const bytes of copies) if (bytes) yield { where: `a base of ${key}`, bytes };
+      for (const [name, bytes] of broker.blobs) yield { where: `blob ${name}`, bytes };
+      for (const { id, data } of broker.deadLetters.all())
+        yield { where: `a dead letter of ${addressKey(id)}`, bytes: data };
+      for (const disk of installation.disks)
+        for (const file of filesOf(disk)) yield { where: file, bytes: readFileSync(file) };
+    },
+  };
+}
+
+/** One that was gone when it was buried has none; only planted bugs do that. */
+const keyOf = (input: Uint8Array): string =>
+  input.length === 0 ? "" : decodeEnvelope(input).head.key;
+
+/** Inputs that are stored and not acked. */
+export function waitingIn({ broker }: Installation) {
+  const { inbox } = broker;
+  const found: Array<NonNullable<ReturnType<typeof inbox.get>>> = [];
+  for (let seq = 1, left = inbox.depth; left > 0; seq++) {
+    const input = inbox.get(seq as Sequence);
+    if (input === undefined) continue;
+    found.push(input);
+    left--;
+  }
+  return found;
+}
+
+async function readAgent(
+  id: AgentId,
+  installation: Installation,
+  ways: ReadonlyArray<readonly [string, RebuildSources]>,
+): Promise<AgentHistory> {
+  const { weather, observed } = installation;
+  const cores = new Map<string, Uint8Array>();
+  const events: JournaledEvent[] = [];
+  const unreadable: number[] = [];
+  for (const { seq, storedMs, data } of allEventsOf(installation, id))
+    try {
+      events.push({ seq, storedMs, head: decodeEvent(data).head });
+    } catch (error) {
+      if (!(error instanceof CorruptFrame || error instanceof UnknownVersion)) throw error;
+      unreadable.push(seq);
+    }
+  const pictures: Picture[] = [];
+  let refused: string | undefined;
+  let marks: string[] | undefined;
+  let armed: string[] = [];
+  let steps: string[] | undefined;
+  let fibers: string[] | undefined;
+  let below: string[] | undefined;
+  let ended: string | undefined;
+  for (const [way, sources] of ways)
+    try {
+      const rebuilt = await rebuildAgent(id, sources);
+      const { database, state } = rebuilt;
+      pictures.push({ way, state, image: database.image() });
+      if (observed.trimmed.has(addressKey(id)))
+        cores.set(way, rebuilt.image.encode(database.image()));
+      if (way === FULL) {
+        marks = column(database, "SELECT key FROM marks ORDER BY n");
+        armed = column(database, "SELECT id FROM svc_agents_schedules") ?? [];
+        steps = column(database, "SELECT march || ' ' || step FROM steps ORDER BY rowid");
+        fibers = column(
+          database,
+          "SELECT fiber_id || ' ' || status FROM cf_agents_fibers WHERE owed = 1",
+        );
+        below = column(database, "SELECT name FROM cf_agents_sub_agents");
+        [ended] =
+          column(database, "SELECT status || ' ' || coalesce(output, '') FROM workflow_run") ?? [];
+      }
+      database.close();
+    } catch (error) {
+      // A page is checked when it is read; a host throws such a cache away then.
+      const isFound = error instanceof LocalImageCorrupt && weather.bites.has("damage disk");
+      if (!isFound) refused ??= `${way}: ${String(error)}`;
+    }
+  const whole = cores.get(FULL);
+  const differing = [...cores].flatMap(([way, core]) =>
+    whole !== undefined && Buffer.compare(core, whole) !== 0 ? [way] : [],
+  );
+  return { id, events, unreadable, pictures, differing, refused, marks, armed, steps, fibers, below, ended }; // prettier-ignore
+}
+
+/** With those that were trimmed. */
+const allEventsOf = (
+  { broker, observed }: Installation,
+  id: AgentId,
+): ReadonlyArray<StoredEvent> => {
+  const trimmed = observed.trimmed.get(addressKey(id)) ?? [];
+  const last = trimmed.at(-1)?.seq ?? 0;
+  return [...trimmed, ...broker.journal.eventsOf(id).filter(({ seq }) => seq > last)];
+};
+
+const untrimmedJournal = (installation: Installation, journal: JournalShape): JournalShape => ({
+  ...journal,
+  read: async function* (id, { fromSeq, toSeq = Infinity }) {
+    for (const event of allEventsOf(installation, id))
+      if (event.seq >= fromSeq && event.seq <= toSeq) yield event;
+  },
+});
+
+/** Undefined where the table is not there. */
+function column(
+  database: { readonly query: ReturnType<DatabasesShape["open"]>["database"]["query"] },
+  sql: string,
+): string[] | undefined {
+  try {
+    return database.query(sql, []).rows.map(([value]) => String(value));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,47 @@
+/**
+ * Disks of a simulation that have no room: while one is full, writes of the pages of its agents' caches are cut in the
+ * middle, and what says that they are whole can't be written. Reads and removals go on, as on a real disk.
+ */
+import { CacheFile } from "../../../services/sqlite/CacheFile.ts";
+import { PAGE_SIZE } from "../../../services/sqlite/PagePool.ts";
+import { patch } from "./patch.ts";
+
+/** Watches the cache files of this process; the returned function ends it. `full`: folders of disks without room. */
+export function limitDisks(full: ReadonlySet<string>, refused: () => void): () => void {
+  const isFull = (file: CacheFile): boolean => {
+    const { path } = file as unknown as { readonly path: string };
+    for (const folder of full) if (path.startsWith(folder)) return true;
+    return false;
+  };
+  const offs = [
+    patch(
+      CacheFile.prototype,
+      "write",
+      (plain) =>
+        function (this: CacheFile, page, bytes) {
+          if (!isFull(this)) return plain.call(this, page, bytes);
+          // What fits is written; the rest of a page's bytes are what was there before.
+          const whole = Math.floor(bytes.length / PAGE_SIZE / 2) * PAGE_SIZE;
+          plain.call(this, page, bytes.subarray(0, whole + PAGE_SIZE / 2));
+          refused();
+          throw noRoom();
+        },
+    ),
+    patch(
+      CacheFile.prototype,
+      "writeMeta",
+      (plain) =>
+        function (this: CacheFile, meta) {
+          if (!isFull(this)) return plain.call(this, meta);
+          refused();
+          throw noRoom();
+        },
+    ),
+  ];
+  return () => {
+    for (const off of offs) off();
+  };
+}
+
+const noRoom = (): Error =>
+  Object.assign(new Error("ENOSPC: no space left on device"), { code: "ENOSPC" });

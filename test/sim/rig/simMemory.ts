@@ -1,0 +1,36 @@
+/**
+ * Memory that runs short, in some of the runs: now and then a host has none left, and its agents leave as soon as they
+ * rest; and SQLite's heap has room for one connection, so that each query may find its own closed.
+ */
+import type { Installation } from "../Installation.ts";
+import { Random } from "./Random.ts";
+import type { SimProcess } from "./SimProcess.ts";
+
+/** Of the runs. */
+const SHORT = 0.25;
+/** Of the time. */
+const FULL = 0.2;
+const SLICE_MS = 1_000;
+
+export interface SimMemory {
+  readonly heapBytesMax?: number;
+  readonly memoryInUse?: () => number;
+}
+
+export function simMemory({ seed, weather }: Installation, process: SimProcess): SimMemory {
+  if (!new Random(seed, "memory").chance(SHORT)) return {};
+  const random = new Random(seed, `memory of ${process.name}`);
+  let untilMs = 0;
+  let inUse = 0;
+  return {
+    heapBytesMax: 0,
+    memoryInUse: () => {
+      const nowMs = process.time.monotonicMs();
+      if (nowMs < untilMs) return inUse;
+      untilMs = nowMs + random.next() * 2 * SLICE_MS;
+      inUse = random.chance(FULL) ? 0.7 + random.next() * 0.4 : 0;
+      if (inUse > 1) weather.bit("memory full");
+      return inUse;
+    },
+  };
+}
