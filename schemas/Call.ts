@@ -69,9 +69,9 @@ export type RemoteCause = { readonly error: RemoteError } | { readonly value: un
 
 /**
  * `suspect`: its host was lost while the call was pending, possibly because of it
- * (`core/input/Suspects`). Older hosts ignore this.
+ * (`core/input/Suspects`). `token`: the caller may cancel it by this name. Older hosts ignore both.
  */
-export type Call = CallHead & { readonly suspect?: true };
+export type Call = CallHead & { readonly suspect?: true; readonly token?: string };
 
 type CallHead =
   | {
@@ -145,6 +145,11 @@ type CallHead =
    */
   | { readonly kind: "pull"; readonly stream: string; readonly cancel?: true }
   /**
+   * The caller of the call with this token waits no more: the signal of its turn aborts. Answered
+   * `taken`, whether the call is still under way or not. Older hosts refuse it.
+   */
+  | { readonly kind: "cancel"; readonly call: string }
+  /**
    * A durable input that is not stored (`core/input/DirectInput`), with its own body. Answered
    * `done` or `stored`. After any other reply, or none, the caller stores it in the inbox.
    */
@@ -172,7 +177,7 @@ type CallHead =
   | { readonly kind: "state"; readonly props?: unknown };
 
 /** The calls that the agent itself answers. */
-export type AgentCall = Exclude<Call, { readonly kind: "erase" | "input" | "abort" }>;
+export type AgentCall = Exclude<Call, { readonly kind: "erase" | "input" | "abort" | "cancel" }>;
 
 export type CallReply =
   | {

@@ -40,6 +40,12 @@ export interface AgentStaticOptions {
    */
   readonly cpuSeconds?: number;
   /**
+   * Seconds that a turn may take, its waits included. A turn past it is given up: its attempt fails
+   * with `TurnTimedOut`, its signal aborts, and what its code still writes is refused. Workflows
+   * and fibers are no turns. 0: no limit. Default 900, or the host's `--turn-seconds`.
+   */
+  readonly turnSeconds?: number;
+  /**
    * Milliseconds within which interrupted fibers are found after a host's end: at least 100.
    * Default 30,000.
    */

@@ -37,6 +37,8 @@ import type { BusReply, BusShape } from "../bus/Bus.ts";
 import type { LeaseChange } from "../lease/Leases.ts";
 import type { TimeShape } from "../time/Time.ts";
 import type { CallAnswer } from "./CallAnswer.ts";
+import type { Abortable } from "../http/AbortSource.ts";
+import { cancellable } from "./CancellableCalls.ts";
 import { CallTries } from "./CallTries.ts";
 
 /** Nobody answered for the agent within the deadline. Retry later. */
@@ -69,6 +71,11 @@ export interface CallOptions {
   readonly repeatable: boolean;
   /** Of the same call, made before; default none. */
   readonly tries?: CallTries;
+  /**
+   * Cancels the call: it rejects with the reason, is not repeated, and its host is notified, where
+   * the signal of its turn aborts.
+   */
+  readonly abort?: Abortable;
   /**
    * Called before each repetition; what it throws ends the call. For callers that may leave: an
    * answer that is out is awaited.
@@ -188,10 +195,18 @@ export class CallClient {
   }
 
   /**
-   * Rejects with `AgentUnreachable`, of which `CallLost` is one, and with what `beforeRepeat`
-   * throws.
+   * Rejects with `AgentUnreachable`, of which `CallLost` is one, with the reason of `abort`, and
+   * with what `beforeRepeat` throws.
    */
-  async call(id: AgentId, call: Call, options: CallOptions): Promise<CallResult> {
+  call(id: AgentId, call: Call, options: CallOptions): Promise<CallResult> {
+    const { abort } = options;
+    if (abort === undefined) return this.toTheEnd(id, call, options);
+    return cancellable(this.parts, id, { call, abort }, (named) =>
+      this.toTheEnd(id, named, options),
+    );
+  }
+
+  private async toTheEnd(id: AgentId, call: Call, options: CallOptions): Promise<CallResult> {
     const { blobs } = this.parts;
     const { blob, ...encoded } = await this.encode(call, options.body);
     try {
@@ -271,7 +286,7 @@ export class CallClient {
 
   private async ask(id: AgentId, encoded: Encoded, options: CallOptions): Promise<CallResult> {
     const { bus, time, subjects, shards } = this.parts;
-    const { deadlineMs, repeatable, tries = new CallTries(), beforeRepeat } = options;
+    const { deadlineMs, repeatable, tries = new CallTries(), beforeRepeat, abort } = options;
     const shard = shardOf(id, shards);
     const subject = subjects.call(shard, id);
     const endMs = time.monotonicMs() + deadlineMs;
@@ -281,6 +296,7 @@ export class CallClient {
     const pause = async (ms: number): Promise<void> => {
       await new Promise<void>((resolve) => time.after(ms, resolve));
       if (caller?.isLost === true) throw unreachable(id, "the agent that called it has left this host"); // prettier-ignore
+      if (abort?.fired === true) throw abort.reason;
       beforeRepeat?.();
     };
     let { data } = encoded;

@@ -89,6 +89,7 @@ export const rpcFrame = (id: string, reply: RpcReply): string =>
 export type ClientFrame =
   | { readonly _tag: "State"; readonly state: unknown }
   | { readonly _tag: "Rpc"; readonly id: string; readonly method: string; readonly args: unknown[] }
+  | { readonly _tag: "Cancel"; readonly id: string }
   /** Without a key: the client does not want it any more. */
   | {
       readonly _tag: "Stream";
@@ -118,6 +119,7 @@ export function parseClientFrame(text: string): ClientFrame {
   if (type === "rpc" && typeof id === "string" && typeof method === "string" && Array.isArray(args))
     return { _tag: "Rpc", id, method, args };
   if (type === "cf_agent_kept" && typeof since === "string") return { _tag: "Missed", since };
+  if (type === "rpc_cancel" && typeof id === "string") return { _tag: "Cancel", id };
   if (type === "cf_agent_stream" && typeof id === "string") {
     if (cancel === true) return { _tag: "Stream", id, key: undefined, since: undefined };
     if (typeof key === "string" && (since === undefined || typeof since === "string"))

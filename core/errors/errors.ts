@@ -70,6 +70,19 @@ export class JournalRateExceeded extends Data.TaggedError("JournalRateExceeded")
 }
 
 /**
+ * The turn did not end within `static options.turnSeconds` and was given up: its attempt has failed
+ * with this error, its signal has aborted, and what its code still writes is refused with it.
+ */
+export class TurnTimedOut extends Data.TaggedError("TurnTimedOut")<{
+  /** The limit. */
+  readonly seconds: number;
+}> {
+  override get message(): string {
+    return `the turn did not end within ${this.seconds} s and was given up; nothing that it does from then on is stored (turnSeconds of the class's options, or the host's --turn-seconds). Pass getCurrentAgent().signal to what it waits for, or do long work in the queue, a workflow or a fiber`;
+  }
+}
+
+/**
  * The server closed a client's connection: a message was too large (1009), or the client read too
  * slowly (1013). Passed to `onError(connection, error)` before `onClose`.
  */

@@ -202,6 +202,8 @@ export class Fibers {
     const startedMs = runtime.time.nowMs();
     const told = { fiberId: id, fiberName: name, managed: kept };
     const stash = (data: unknown): void => this.#stash(id, data);
+    const { abandoned } = runtime;
+    signal.addEventListener("abort", () => abandoned.fire(signal.reason), { once: true });
     const context: FiberContext = { id, signal, stash, snapshot: null };
     try {
       if (this.table.get(id)?.status === "aborted") throw signal.reason;

@@ -18,6 +18,7 @@
  * 8. `onUpgrade` gets whole handshakes only (`requestHead.handshake`). Another request for a WebSocket by GET is 400; any
  *    other offer of a protocol is ignored, and the request that reaches `onRequest` has no `upgrade` header.
  */
+import type { Abort } from "./AbortSource.ts";
 import * as Context from "effect/Context";
 import * as Data from "effect/Data";
 import type * as Effect from "effect/Effect";
@@ -72,8 +73,8 @@ export interface Exchange {
    * that just ended would look whole.
    */
   stream(response: HttpResponse, rest: BodyReader): void;
-  /** Made on first use; fired when the caller has gone before the whole answer was handed over. */
-  readonly aborted: AbortSignal;
+  /** Fires when the caller has gone before the whole answer was handed over. */
+  readonly aborted: Abort;
 }
 
 export interface ServerSocket {

@@ -7,6 +7,7 @@
  * The platform's own code (`fetch`, `new Request(request)`) tells its objects by private fields:
  * `services/node/lazyFetchClasses` unwraps these before it sees them.
  */
+import { abortOfSignal, type Abort } from "./AbortSource.ts";
 import { LazyBody } from "./LazyBody.ts";
 import { isPlainName, LazyHeaders, type PlainHeaders } from "./LazyHeaders.ts";
 import { standIn } from "./standIn.ts";
@@ -19,10 +20,9 @@ export interface LazyRequestInit {
   /** Null: a request without a body. */
   readonly body: Uint8Array | null;
   /**
-   * Of whoever sent it, the same each time: fires when they leave. Called when somebody asks;
-   * absent: never fires.
+   * Of whoever sent it: fires when they leave. Absent: never fires.
    */
-  readonly signal?: (() => AbortSignal) | undefined;
+  readonly abort?: Abort | undefined;
 }
 
 /** Methods that the platform takes as they are. */
@@ -51,14 +51,14 @@ export class LazyRequest {
   readonly #given: PlainHeaders;
   #headers: Headers | undefined;
   readonly #body: LazyBody;
-  readonly #signal: LazyRequestInit["signal"];
+  readonly #abort: LazyRequestInit["abort"];
   #real: Request | undefined;
 
   private constructor(url: string, headers: PlainHeaders, init: LazyRequestInit) {
-    const { method, body, signal } = init;
+    const { method, body, abort } = init;
     this.#url = url;
     this.#method = method;
-    this.#signal = signal;
+    this.#abort = abort;
     this.#given = headers;
     this.#body = new LazyBody(body, () => this.#unlazy());
   }
@@ -98,6 +98,11 @@ export class LazyRequest {
     return value.#body.take() as Uint8Array | null | undefined;
   }
 
+  /** When whoever sent the request leaves; makes no signal where there is none yet. */
+  static abortOf(request: Request): Abort | undefined {
+    return #abort in request ? request.#abort : abortOfSignal(request.signal);
+  }
+
   get url(): string {
     return (this.#href ??= new URL(this.#url).href);
   }
@@ -108,7 +113,7 @@ export class LazyRequest {
     return this.#real?.headers ?? (this.#headers ??= LazyHeaders.of(this.#given));
   }
   get signal(): AbortSignal {
-    return this.#signal?.() ?? this.#unlazy().signal;
+    return this.#abort?.signal ?? this.#unlazy().signal;
   }
   get bodyUsed(): boolean {
     return this.#body.used;
@@ -129,7 +134,7 @@ export class LazyRequest {
   #unlazy(): Request {
     if (this.#real === undefined) {
       const headers = this.#headers ?? this.#given;
-      const init = { method: this.#method, headers, body: this.#body.source, signal: this.#signal };
+      const init = { method: this.#method, headers, body: this.#body.source, abort: this.#abort };
       this.#real = new NativeRequest(this.#url, nativeInit(init as LazyRequestInit));
       this.#body.handOver(this.#real);
     }
@@ -141,8 +146,8 @@ export class LazyRequest {
   }
 }
 
-const nativeInit = ({ signal, ...init }: LazyRequestInit): RequestInit =>
-  (signal === undefined ? init : { ...init, signal: signal() }) as RequestInit;
+const nativeInit = ({ abort, ...init }: LazyRequestInit): RequestInit =>
+  (abort === undefined ? init : { ...init, signal: abort.signal }) as RequestInit;
 
 function isPlainUrl(url: string): boolean {
   const origin = PLAIN_ORIGIN.exec(url)?.[0];

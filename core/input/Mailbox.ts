@@ -298,7 +298,7 @@ export class Mailbox {
     const begun = agent.image.begun.get(head.key);
     const attempt = begun === undefined ? 1 : agent.suspects.next(head.key, begun.attempts);
     const retry = retryOf(agent);
-    const turn = new Turn({
+    let turn = new Turn({
       cause: causeOfEnvelope(head, envelope.body, input.seq, attempt),
       owner: agent,
       durable: true,
@@ -317,6 +317,7 @@ export class Mailbox {
       response = await agent.run(turn, () => runEnvelope(agent, turn, envelope));
     } catch (error) {
       if (agent.isLost) return;
+      turn = turn.rest;
       const suppressed = await agent.handleError(turn, error);
       failure = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
       if (suppressed) response = INTERNAL_ERROR;

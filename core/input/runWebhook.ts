@@ -34,13 +34,13 @@ export async function runWebhook(
 export function makeRequest(
   method: string,
   url: string,
-  parts: Pick<LazyRequestInit, "headers" | "signal"> & { readonly body: Uint8Array },
+  parts: Pick<LazyRequestInit, "headers" | "abort"> & { readonly body: Uint8Array },
 ): Request {
   const bare = method === "GET" || method === "HEAD" || parts.body.length === 0;
   return LazyRequest.make(url, {
     method,
     headers: parts.headers,
     body: bare ? null : parts.body,
-    signal: parts.signal,
+    abort: parts.abort,
   });
 }

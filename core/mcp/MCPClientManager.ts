@@ -6,6 +6,7 @@
  * Made by `core/mcp/AgentMcpServers` when an agent first asks for it, or has stored servers; `McpServer` is one of
  * them, `oauthCallback` what comes back from an authorization.
  */
+import { joinSignals } from "../http/AbortSource.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { AgentStorage } from "../database/AgentStorage.ts";
@@ -72,6 +73,7 @@ export interface ManagerParts {
   readonly onChanged: () => void;
 }
 
+type Asks<A> = (connection: McpConnection, options: McpRequestOptions) => Promise<A>;
 export class MCPClientManager extends McpOffers {
   private readonly parts: ManagerParts;
   private readonly pending = new Set<Promise<unknown>>();
@@ -238,13 +240,13 @@ export class MCPClientManager extends McpOffers {
     options: McpRequestOptions = (schemaOrOptions ?? {}) as McpRequestOptions,
   ): Promise<McpToolResult> {
     const params = { name, ...(input === undefined ? {} : { arguments: input }) };
-    return this.request(serverId, (connection) => connection.callTool(params, options));
+    return this.request(serverId, options, (to, how) => to.callTool(params, how));
   }
   readResource(
     { serverId, uri }: { readonly uri: string } & Of,
     options: McpRequestOptions = {},
   ): Promise<McpResourceContents> {
-    return this.request(serverId, (connection) => connection.readResource({ uri }, options));
+    return this.request(serverId, options, (to, how) => to.readResource({ uri }, how));
   }
   getPrompt(
     {
@@ -255,7 +257,7 @@ export class MCPClientManager extends McpOffers {
     options: McpRequestOptions = {},
   ): Promise<McpPromptResult> {
     const params = { name, ...(input === undefined ? {} : { arguments: input }) };
-    return this.request(serverId, (connection) => connection.getPrompt(params, options));
+    return this.request(serverId, options, (to, how) => to.getPrompt(params, how));
   }
 
   /** The tools for the `ai` package's `tools`, named `tool_{id without dashes}_{tool}`. */
@@ -336,18 +338,20 @@ export class MCPClientManager extends McpOffers {
     return work.finally(() => this.pending.delete(work));
   }
 
-  private async request<A>(id: string, ask: (connection: McpConnection) => Promise<A>): Promise<A> {
+  /** Given up when nobody waits for the running turn any more. */
+  private async request<A>(id: string, given: McpRequestOptions, ask: Asks<A>): Promise<A> {
     const server = this.get(id);
+    const how = { ...given, signal: joinSignals(given.signal, this.parts.runtime.abandoned) };
     await this.parts.runtime.flush();
     try {
-      return await ask(await this.live(server));
+      return await ask(await this.live(server), how);
     } catch (error) {
       if (!(error instanceof McpRequestFailed)) throw error;
       if (error.reason === "Unauthorized" && server.connection !== undefined) await server.unauthorized(); // prettier-ignore
       // The server has not looked at it: asking again does nothing twice.
       if (error.reason !== "SessionLost") throw error;
       await server.close();
-      return ask(await this.live(server));
+      return ask(await this.live(server), how);
     }
   }
 

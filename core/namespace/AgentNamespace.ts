@@ -217,6 +217,7 @@ async function fetchFrom(
   let headers: HeaderPairs = [...request.headers];
   let sent = body;
   let props = given;
+  const abort = LazyRequest.abortOf(request);
   // Shared over all forwards, so that one request crashes a bounded number of hosts.
   const tries = new CallTries();
   for (let forwards = 0; forwards < FORWARDS_MAX; forwards++) {
@@ -225,7 +226,7 @@ async function fetchFrom(
       deadlineMs: STUB_DEADLINE_MS,
       repeatable: REPEATABLE.has(method),
       tries,
-      beforeRepeat: () => request.signal.throwIfAborted(),
+      ...(abort === undefined ? {} : { abort }),
       ...(sent === undefined ? {} : { body: sent }),
     });
     const { reply } = result;
@@ -252,6 +253,7 @@ async function upgrade(
   let headers: HeaderPairs = [...request.headers];
   let changed = {};
   let { props } = given;
+  const abort = LazyRequest.abortOf(request);
   const tries = new CallTries();
   for (let forwards = 0; forwards < FORWARDS_MAX && namesSubAgent(url); forwards++) {
     const more = props === undefined ? {} : { props };
@@ -262,7 +264,7 @@ async function upgrade(
         deadlineMs: STUB_DEADLINE_MS,
         repeatable: true,
         tries,
-        beforeRepeat: () => request.signal.throwIfAborted(),
+        ...(abort === undefined ? {} : { abort }),
       },
     );
     if (reply.kind === "response") return refusedUpgrade(reply.status);

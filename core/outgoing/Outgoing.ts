@@ -9,6 +9,7 @@
  *
  * `services/node/NodeOutgoing` implements it on node:http.
  */
+import type { Abort } from "../http/AbortSource.ts";
 import * as Context from "effect/Context";
 
 export interface OutgoingRequest {
@@ -17,6 +18,8 @@ export interface OutgoingRequest {
   readonly body: string;
   readonly allowPrivate: boolean;
   readonly timeoutMs: number;
+  /** Gives the request up: `Failed`. */
+  readonly abort?: Abort;
 }
 
 export type OutgoingResult =

@@ -108,8 +108,9 @@ export class OutgoingLane extends QueueLane {
 
   async #post(webhook: OutgoingWebhook): Promise<void> {
     const { url, body, allowPrivate } = webhook;
+    const { abort } = this.#agent.turn();
     const headers = headersOf(webhook, this.#env, this.#agent.time.nowMs(), this.#outgoing);
-    const request = { url, headers, body, allowPrivate, timeoutMs: ATTEMPT_TIMEOUT_MS };
+    const request = { url, headers, body, allowPrivate, timeoutMs: ATTEMPT_TIMEOUT_MS, abort };
     const result = await this.#outgoing.post(request);
     const to = `The webhook to ${withoutQuery(url)}`;
     if (result._tag === "Refused")

@@ -12,7 +12,7 @@
  */
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { InboxShape, InputHandle } from "../inbox/Inbox.ts";
-import { AgentDiscarded, messageOf } from "../errors/errors.ts";
+import { messageOf } from "../errors/errors.ts";
 import { storeInput } from "../inbox/storeInput.ts";
 import { QueueTable, toQueueItem, type QueueItem, type QueueRow } from "./QueueTable.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
@@ -93,7 +93,7 @@ export class QueueLane {
     const { agent } = this;
     // A workflow's step may end, and be recorded, after its agent was lost: that is no failure of
     // the step's.
-    if (agent.discarded) throw new AgentDiscarded();
+    agent.assertRunning();
     this.lane.callback(agent, callback);
     const retry = resolveRetry(agent.options.retry, options.retry);
     const row: QueueRow = {
@@ -118,6 +118,7 @@ export class QueueLane {
 
   /** Removes items that wait; the one that runs goes on. How many there were. */
   remove(where: "id = ?" | "callback = ?" | "1", value?: string): number {
+    this.agent.assertRunning();
     const ids = this.table.remove(where, value === undefined ? [] : [value]);
     if (ids.length > 0) {
       this.removed.push(...ids);

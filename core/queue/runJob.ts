@@ -93,11 +93,12 @@ export async function runJob(agent: JobAgent, job: Job): Promise<void> {
       // As in `AgentSql`: damaged is this host's image, not the job.
       if (error instanceof LocalImageCorrupt) agent.abort(error.message);
       await agent.unlessDiscarded();
+      const { rest } = turn;
       if (attempt >= job.retry.maxAttempts || job.mayRetry?.(error) === false)
-        return await fail(agent, job, turn, error, attempt);
-      turn.outcome = { done: [], dead: false, error: describe(error) };
+        return await fail(agent, job, rest, error, attempt);
+      rest.outcome = { done: [], dead: false, error: describe(error) };
       const nextInMs = backoffMs(job.retry, attempt, agent.time.random());
-      await end(agent, turn, "failed", { attempts: job.retry.maxAttempts, nextInMs });
+      await end(agent, rest, "failed", { attempts: job.retry.maxAttempts, nextInMs });
       cleared?.();
       await agent.sleep(nextInMs);
       continue;
@@ -121,9 +122,10 @@ async function fail(
   job.onFailed(error, attempts);
   await agent.handleError(turn, error);
   await agent.unlessDiscarded();
-  await agent.run(turn, job.settle);
-  turn.outcome = { done: [job.key], dead: true, error: describe(error) };
-  await end(agent, turn, "dead", { attempts: job.retry.maxAttempts });
+  const { rest } = turn;
+  await agent.run(rest, job.settle);
+  rest.outcome = { done: [job.key], dead: true, error: describe(error) };
+  await end(agent, rest, "dead", { attempts: job.retry.maxAttempts });
 }
 
 /** Rule 4: cancelled between two attempts, or before the first. */

@@ -19,6 +19,7 @@ import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import { RuntimeContext } from "../agent/RuntimeContext.ts";
 import type { Connection, ConnectionMessage } from "../connection/Connection.ts";
 import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
+import type { AbortSource } from "../http/AbortSource.ts";
 import type { Observability } from "../telemetry/observability.ts";
 import type { AgentDatabase, SqlResult, SqlValue } from "../database/Databases.ts";
 import type { LogShape } from "../telemetry/Log.ts";
@@ -36,7 +37,7 @@ import { emitEvent } from "../telemetry/emitEvent.ts";
 import { ConcurrencyBlock } from "../turn/ConcurrencyBlock.ts";
 import { LiveState, type StateWrite } from "../turn/LiveState.ts";
 import { Lanes } from "./Lanes.ts";
-import { throwUnhandled } from "./unhandledError.ts";
+import { limited, routeError, runAfterCommit, runTurn } from "./runTurn.ts";
 import type { MailLane } from "../outgoing/MailLane.ts";
 import { AgentMcpServers } from "../mcp/AgentMcpServers.ts";
 import type { OutgoingLane } from "../outgoing/OutgoingLane.ts";
@@ -46,7 +47,7 @@ import type { Scheduler } from "../schedule/Scheduler.ts";
 import type { SignalLane } from "../workflow/SignalLane.ts";
 import { Suspects } from "../input/Suspects.ts";
 import type { CommitTriggers } from "../turn/CommitTriggers.ts";
-import { Turn } from "../turn/Turn.ts";
+import { Turn, type TurnContext } from "../turn/Turn.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";
 import { SparseSet } from "../collections/sparse.ts";
 
@@ -129,21 +130,8 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
 
   /** Runs user code as a turn. Resolves or rejects as `f` does, when the turn has ended. */
-  async run<A>(turn: Turn, f: () => A | Promise<A>): Promise<A> {
-    this.busy++;
-    this.lastActiveMs = this.time.monotonicMs();
-    turn.running = true;
-    try {
-      const result = await this.parts.ambient.run(turn, f);
-      if (turn.rejected || turn.failure !== undefined) await throwUnhandled(this, turn);
-      return result;
-    } finally {
-      turn.running = false;
-      this.busy--;
-      this.lastActiveMs = this.time.monotonicMs();
-      // A durable turn is ended by the mailbox, which sets its outcome first.
-      if (!turn.durable) this.keeping.ended(turn);
-    }
+  run<A>(turn: Turn, f: () => A | Promise<A>): Promise<A> {
+    return runTurn(this, turn, f);
   }
 
   /** Runs `f` as part of a turn that has answered: it is no turn of its own. */
@@ -175,23 +163,9 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return this.discarded && !this.destroyed;
   }
 
-  /**
-   * Routes an error of user code to `onError`, in the turn that failed: what it writes is part of it.
-   * True when `onError` returned: the error is suppressed. `of`: the connection that itself failed.
-   */
-  async handleError(turn: Turn, error: unknown, of?: Connection): Promise<boolean> {
-    this.busy++;
-    try {
-      await this.parts.ambient.run(turn, () =>
-        of === undefined ? this.agent.onError(error) : this.agent.onError(of, error),
-      );
-      return true;
-    } catch {
-      // The default `onError` logs and throws the error on: it stays what it is, a failure.
-      return false;
-    } finally {
-      this.busy--;
-    }
+  /** As `AgentTurns`. `of`: the connection that itself failed. */
+  handleError(turn: Turn, error: unknown, of?: Connection): Promise<boolean> {
+    return routeError(this, turn, error, of);
   }
 
   /** Rejects with `AgentDiscarded` once it is. */
@@ -317,12 +291,16 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   rejects(): void {
     this.turn().rejected = true;
   }
+  get abandoned(): AbortSource {
+    return this.turn().abort;
+  }
   afterCommit(f: () => unknown): void {
     const turn = this.turn();
     this.committer.afterCommit(() => this.runDeferred(turn, f));
   }
   flush(): Promise<void> {
-    return this.keeping.flush(this.turn());
+    const turn = this.turn();
+    return turn.givenUp ? Promise.reject(turn.givenUp) : this.keeping.flush(turn);
   }
   waitUntil(promise: Promise<unknown>): void {
     this.busy++;
@@ -339,6 +317,8 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
 
   destroy(): Promise<void> {
+    const refusal = this.turn().givenUp;
+    if (refusal !== undefined) return Promise.reject(refusal);
     if (this.#destroying === undefined) {
       this.#destroying = destroyAgent(this, this.turn(), this.parts);
       this.waitUntil(this.#destroying);
@@ -347,7 +327,8 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
 
   blockConcurrencyWhile<A>(f: () => Promise<A>): Promise<A> {
-    return this.#gate.while(f);
+    const turn = this.turn();
+    return this.#gate.while(async () => limited(this, turn, f));
   }
   attach(connection: Connection): void {
     this.sockets.attach(connection);
@@ -373,24 +354,24 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return turn?.owner === this ? turn : undefined;
   }
 
-  newTurn(cause: Cause, context: { connection?: Connection; request?: Request } = {}): Turn {
+  newTurn(cause: Cause, context: TurnContext = {}): Turn {
     return new Turn({ cause, owner: this, ...context });
   }
 
   /** User code that follows a commit (`onStateChanged`): in its turn's context, its errors to `onError`. */
   runDeferred(turn: Turn, f: () => unknown): void {
-    if (this.discarded) return;
-    this.busy++;
-    const end = (): void => void this.busy--;
-    const run = async (): Promise<unknown> => this.parts.ambient.run(turn, f);
-    Promise.resolve()
-      .then(run)
-      .then(end, (e: unknown) => this.handleError(turn, e).finally(end));
+    runAfterCommit(this, turn, f);
   }
 
+  /** As `AgentTurns`. */
+  assertRunning(): void {
+    const { givenUp } = this.#current() ?? {};
+    if (givenUp !== undefined) throw givenUp;
+    if (this.discarded) throw new AgentDiscarded();
+  }
   #assertLive(): void {
     const ends = this.#destroying !== undefined && !this.committer.awaits(this.turn());
     if (this.destroyed || (ends && !this.discarded)) throw new AgentDestroyed();
-    if (this.discarded) throw new AgentDiscarded();
+    this.assertRunning();
   }
 }

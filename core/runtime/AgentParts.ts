@@ -15,6 +15,7 @@ import type { TimeShape } from "../time/Time.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
 import type { Committer } from "../turn/Committer.ts";
 import type { SchedulerPorts } from "../schedule/Scheduler.ts";
+import type { TurnLimits } from "../turn/TurnLimits.ts";
 import type { Turn } from "../turn/Turn.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";
 import type { Unbegun } from "../input/Unbegun.ts";
@@ -46,6 +47,10 @@ export interface ActiveAgentParts<Self> {
   /** The host's. */
   readonly unbegun: Unbegun;
   readonly makeCommitter: (agent: Self) => Committer;
+  /** Of the host. */
+  readonly turnLimits: TurnLimits;
+  /** Seconds that a turn may take; 0: no limit. */
+  readonly turnSeconds: number;
   /** Made when it first writes. */
   readonly limits: WriteLimits;
   /** As `AgentTurns.report`. */

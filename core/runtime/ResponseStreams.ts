@@ -95,6 +95,7 @@ export class ResponseStreams {
     const stream = this.open.get(id);
     if (stream === undefined) return;
     this.forget(id);
+    stream.turn.abort.fire(new DOMException(reason, "AbortError"));
     // The stream's own code hears of it; what it throws then is nobody's.
     void this.agent
       .inTurn(stream.turn, () => stream.body.reader.cancel(reason))

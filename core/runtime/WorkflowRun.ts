@@ -45,7 +45,8 @@ const START_WAIT_MS = 20_000;
 const ENDED: ReadonlySet<string> = new Set(["complete", "errored", "terminated"]);
 
 export abstract class WorkflowRun extends Agent implements WorkflowCalls {
-  static override options = { retry: WITHOUT_END, hibernateAfterSeconds: 10 };
+  // A drive lasts as long as the steps that it waits for, and each of those has its own timeout.
+  static override options = { retry: WITHOUT_END, hibernateAfterSeconds: 10, turnSeconds: 0 };
 
   abstract readonly workflowClass: WorkflowClass;
   readonly #runtime: AgentRuntime;

@@ -8,9 +8,17 @@ import type { ActiveAgent } from "./ActiveAgent.ts";
 import { beginResponse, type ResponseParts } from "../http/takeResponse.ts";
 import { causeOfRequest } from "../journal/causeOf.ts";
 import type { CallAnswer } from "../call/CallAnswer.ts";
+import { AbortSource } from "../http/AbortSource.ts";
 import { INTERNAL_ERROR } from "../input/fixedAnswers.ts";
 import { PIECE_BYTES_MAX } from "./ResponseStreams.ts";
 import { makeRequest } from "../input/runWebhook.ts";
+
+export interface AskedRequest {
+  readonly call: RequestCall;
+  readonly body: Uint8Array;
+  /** Fires when the caller leaves. Default: nobody can say so. */
+  readonly abort?: AbortSource | undefined;
+}
 
 export type RequestCall = Call & { readonly kind: "fetch" | "gate" };
 
@@ -20,14 +28,14 @@ export type RequestCall = Call & { readonly kind: "fetch" | "gate" };
  */
 export async function answerRequest(
   agent: ActiveAgent,
-  call: RequestCall,
-  body: Uint8Array,
+  { call, body, abort = new AbortSource() }: AskedRequest,
   f: (request: Request) => Promise<Response | CallAnswer>,
 ): Promise<CallAnswer> {
   const { id, method, url } = call;
   const headers = call.headers as [string, string][];
-  const request = makeRequest(method, url, { headers, body });
-  const turn = agent.newTurn(causeOfRequest(id, method, url, agent.time.nowMs()), { request });
+  const request = makeRequest(method, url, { headers, body, abort });
+  const cause = causeOfRequest(id, method, url, agent.time.nowMs());
+  const turn = agent.newTurn(cause, { request, abort });
   try {
     const made = await agent.run(turn, async () => {
       const given = await f(request);

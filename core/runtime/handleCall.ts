@@ -22,6 +22,7 @@ import {
   ConnectionFailed,
   ReadonlyConnection,
 } from "../errors/errors.ts";
+import type { AbortSource } from "../http/AbortSource.ts";
 import {
   identityFrame,
   parseClientFrame,
@@ -37,19 +38,20 @@ import { answerRequest } from "./answerRequest.ts";
 import { socketKey } from "./AgentSockets.ts";
 import { sinceOf } from "../stream/KeptMessages.ts";
 import { causeOfConnect } from "../journal/causeOf.ts";
-import { handleRpcFrame, runRpc } from "./handleRpc.ts";
+import { cancelRpc, handleRpcFrame, runRpc } from "./handleRpc.ts";
 import { interruptible } from "./runningCalls.ts";
 import { makeRequest } from "../input/runWebhook.ts";
 import { passToSubAgent, runChildCall, runEnd } from "./subAgentCalls.ts";
 
 /**
- * Resolves when the answer may leave. Rejects with `AgentDiscarded` (not begun), `CallInterrupted`
+ * `abort`: of the call's turn. Resolves when the answer may leave. Rejects with `AgentDiscarded` (not begun), `CallInterrupted`
  * or `AgentAborted`.
  */
 export async function handleCall(
   agent: ActiveAgent,
   call: AgentCall,
   body: Uint8Array,
+  abort?: AbortSource,
 ): Promise<CallAnswer> {
   await agent.unblocked();
   if (agent.discarded) throw new AgentDiscarded();
@@ -57,7 +59,7 @@ export async function handleCall(
   // Nothing was done: the caller asks again.
   if (over === undefined) return { reply: { kind: "notHere" } };
   try {
-    const runs = dispatch(agent, call, body);
+    const runs = dispatch(agent, call, body, abort);
     const answer = await (runsCode(call) ? interruptible(agent, runs) : runs);
     await gate(agent);
     return answer;
@@ -87,21 +89,21 @@ async function dispatch(
   agent: ActiveAgent,
   call: AgentCall,
   body: Uint8Array,
+  abort: AbortSource | undefined,
 ): Promise<CallAnswer> {
   switch (call.kind) {
     case "fetch": {
-      const elsewhere = await passToSubAgent(agent, call, body);
+      const elsewhere = await passToSubAgent(agent, { call, body, abort });
       if (elsewhere !== undefined) return elsewhere;
       return answerRequest(
         agent,
-        call,
-        body,
+        { call, body, abort },
         async (request) =>
           (await agent.mcpServers.intercept(request)) ?? (await agent.agent.onRequest(request)),
       );
     }
     case "gate":
-      return (await passToSubAgent(agent, call, body)) ?? { reply: { kind: "taken" } };
+      return (await passToSubAgent(agent, { call, body, abort })) ?? { reply: { kind: "taken" } };
     case "child":
       return { reply: await runChildCall(agent, call) };
     case "end":
@@ -132,7 +134,7 @@ async function dispatch(
     case "close":
       return { reply: await close(agent, call) };
     case "rpc":
-      return { reply: await runRpc(agent, call) };
+      return { reply: await runRpc(agent, call, abort) };
     case "state":
       return {
         reply: {
@@ -233,6 +235,7 @@ async function receive(
     : (body.buffer.slice(body.byteOffset, body.byteOffset + body.byteLength) as ArrayBuffer);
   const frame =
     typeof message === "string" ? parseClientFrame(message) : ({ _tag: "Message" } as const);
+  if (frame._tag === "Cancel") return cancelRpc(connection, frame.id);
   const kind = frame._tag === "Rpc" ? "rpc" : "message";
   const cause = {
     kind,

@@ -11,10 +11,28 @@ import { Connection } from "../connection/Connection.ts";
 import { methodOn, type Method } from "../agent/methods.ts";
 import { rpcFrame, type ClientFrame, type RpcReply } from "../connection/protocol.ts";
 import { StreamingResponse } from "../agent/StreamingResponse.ts";
+import { SparseMap } from "../collections/sparse.ts";
 import { encodeError } from "../call/remoteError.ts";
+import type { AbortSource } from "../http/AbortSource.ts";
 import { assertWireValue } from "../call/wireValue.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
 import type { Turn } from "../turn/Turn.ts";
+
+/** What the calls of a connection that run are aborted by, by their ids. */
+const running = new WeakMap<Connection, SparseMap<string, AbortSource>>();
+
+/** The client waits no more for a call: the signal of its turn aborts. Nothing, if it is over. */
+export function cancelRpc(connection: Connection, id: string): void {
+  const reason = new DOMException("The client has cancelled the call", "AbortError");
+  running.get(connection)?.get(id)?.fire(reason);
+}
+
+function runs(connection: Connection, id: string, abort: AbortSource): () => void {
+  let calls = running.get(connection);
+  if (calls === undefined) running.set(connection, (calls = new SparseMap()));
+  const of = calls.set(id, abort);
+  return () => void of.delete(id);
+}
 
 /**
  * Replies go to the calling connection only; calls of one connection run side by side. Watchers
@@ -34,6 +52,7 @@ export async function handleRpcFrame(
     read: (key) => agent.keeping.readers.add({ connection, id: frame.id, key, asCall: true }),
   });
   const { method: name } = frame;
+  const over = runs(connection, frame.id, turn.abort);
   try {
     const method = methodOn(agent.agent, name);
     if (method === undefined) throw new Error(`Method ${name} does not exist`);
@@ -52,17 +71,24 @@ export async function handleRpcFrame(
     const message = error instanceof Error ? error.message : "Unknown error occurred";
     agent.emit("rpc:error", { method: name, error: message });
     stream.error(message);
+  } finally {
+    over();
   }
 }
 
 /**
  * A stub's call. What the base class has, names that start with `_` and what is no method are
- * refused.
+ * refused. `abort`: of its turn.
  */
-export async function runRpc(agent: ActiveAgent, call: Call & { kind: "rpc" }): Promise<CallReply> {
+export async function runRpc(
+  agent: ActiveAgent,
+  call: Call & { kind: "rpc" },
+  abort: AbortSource | undefined,
+): Promise<CallReply> {
   try {
     const method = stubMethod(agent.agent, call.method);
-    const turn = agent.newTurn({ kind: "rpc", type: call.method, time: agent.time.nowMs() });
+    const cause = { kind: "rpc", type: call.method, time: agent.time.nowMs() } as const;
+    const turn = agent.newTurn(cause, { abort });
     const value = await agent.run(turn, () => method.apply(agent.agent, [...call.args]));
     // Checked here, where the agent's author can see it, and not as a failure of the bus.
     assertWireValue(value, `the result of ${call.method}`);

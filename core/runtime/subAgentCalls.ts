@@ -11,7 +11,7 @@ import {
   type SubAgentPathMatch,
 } from "../namespace/subAgentPaths.ts";
 import type { ActiveAgent } from "./ActiveAgent.ts";
-import { answerRequest, type RequestCall } from "./answerRequest.ts";
+import { answerRequest, type AskedRequest } from "./answerRequest.ts";
 import type { CallAnswer } from "../call/CallAnswer.ts";
 import { interruptCalls } from "./runningCalls.ts";
 
@@ -21,14 +21,14 @@ const DELETED = { code: 1001, reason: "Sub-agent deleted" };
 /** Where the request goes on, or what answers it; undefined: it is the agent's own. */
 export async function passToSubAgent(
   agent: ActiveAgent,
-  call: RequestCall,
-  body: Uint8Array,
+  asked: AskedRequest,
 ): Promise<CallAnswer | undefined> {
-  if (!namesSubAgent(call.url)) return undefined;
+  const { url } = asked.call;
+  if (!namesSubAgent(url)) return undefined;
   const { knownClasses } = agent.apis.subAgents;
-  const match = parseSubAgentPath(call.url, { knownClasses });
+  const match = parseSubAgentPath(url, { knownClasses });
   if (match === null) return undefined;
-  return answerRequest(agent, call, body, async (request) => {
+  return answerRequest(agent, asked, async (request) => {
     const child = { className: match.childClass, name: match.childName };
     const instead = await agent.agent.onBeforeSubAgent(request, child);
     if (instead !== undefined && !(instead instanceof Request)) return instead;

@@ -8,7 +8,7 @@
  *    thrown it, so it is retried or dead-lettered, and `onError` receives it.
  * 3. After the turn, `onError` receives it in a turn of its own.
  */
-import { AgentDiscarded, AgentDestroyed } from "../errors/errors.ts";
+import { AgentDiscarded, AgentDestroyed, TurnTimedOut } from "../errors/errors.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { Turn } from "../turn/Turn.ts";
 
@@ -27,6 +27,8 @@ export function unhandledError(
 ): void {
   // The code went on after its agent had left this process. The next owner runs the turn again.
   if (error instanceof AgentDiscarded || error instanceof AgentDestroyed) return;
+  // The code went on after its turn was given up, which was logged.
+  if (error instanceof TurnTimedOut) return;
   if (!quiet) {
     const { kind, id: key, attempt, delivery } = turn.cause;
     agent.log.error("an error was not handled", {

@@ -13,7 +13,7 @@
  * 4. Each schedule is a turn of its own (`runSchedule`), and never overlaps itself. If it falls due
  *    while it runs, it runs again at the end.
  */
-import { AgentDiscarded, messageOf } from "../errors/errors.ts";
+import { messageOf } from "../errors/errors.ts";
 import type { CronShape } from "./Cron.ts";
 import type { ScheduleCall } from "./Schedule.ts";
 import { SCHEDULE_TABLE, ScheduleTable, toSchedule, type ScheduleRow } from "./ScheduleTable.ts";
@@ -121,7 +121,7 @@ export class Scheduler {
   /** Registers a schedule, or returns the existing one of the same meaning. Throws for bad input. */
   add({ callback, when, settings }: ScheduleCall): ScheduleRow {
     const { agent } = this;
-    if (agent.discarded) throw new AgentDiscarded();
+    agent.assertRunning();
     const missing = () =>
       new Error(`Unknown scheduled callback "${callback}": not registered on this Scheduler`);
     methodOf(agent.agent, callback, missing);
@@ -160,6 +160,7 @@ export class Scheduler {
   }
 
   cancel(id: string): boolean {
+    this.agent.assertRunning();
     const row = this.table.get(id);
     if (row === undefined || !this.table.remove(id)) return false;
     this.touched(id);

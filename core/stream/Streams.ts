@@ -45,7 +45,7 @@ export interface StreamSettings {
 /** The agent that has them. */
 export interface StreamsAgent extends Pick<
   AgentTurns,
-  "committer" | "database" | "discarded" | "log" | "time" | "turn" | "newTurn"
+  "assertRunning" | "committer" | "database" | "discarded" | "log" | "time" | "turn" | "newTurn"
 > {
   readonly parts: { readonly limits: Pick<WriteLimits, "checkState"> };
 }
@@ -166,6 +166,7 @@ export class Streams {
   }
 
   remove(key: string): boolean {
+    this.agent.assertRunning();
     const live = this.of(key);
     if (live.row === undefined) return false;
     this.drop(live);
@@ -302,6 +303,7 @@ export class Streams {
 
   private open(key: string, { keepMs }: StreamSettings): Live {
     const { agent } = this;
+    agent.assertRunning();
     agent.parts.limits.checkState(agent.turn(), undefined);
     const live = this.of(key);
     const { row } = live;

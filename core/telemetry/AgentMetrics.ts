@@ -31,6 +31,8 @@ export interface AgentMetrics {
   readonly budgetSpent: (agentClass: string, budget: string, amount: number) => void;
   /** `spend` refused, since the budget was used up. */
   readonly budgetRefused: (agentClass: string, budget: string) => void;
+  /** A turn did not end in time and was given up; `of`: the agent's class. */
+  readonly turnsGivenUp: (of: string) => void;
   /** These are read when somebody looks. */
   readonly active: (agents: () => number) => void;
   /** Of a host: 1 is all that it may take. */
@@ -74,6 +76,11 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       budget,
     }),
   );
+  const turnsGivenUp = byLabels((agentClass) =>
+    metrics.counter("agents_turns_given_up_total", "Turns that did not end within turnSeconds", {
+      class: agentClass,
+    }),
+  );
   const webhookSeconds = metrics.histogram(
     "agents_webhook_seconds",
     "From a webhook request's head to its answer",
@@ -106,6 +113,7 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
     budgetSpent: (agentClass, budget, amount) =>
       budgetSpent(agentClass, budgetNames(budget))(amount),
     budgetRefused: (agentClass, budget) => budgetRefused(agentClass, budgetNames(budget))(),
+    turnsGivenUp: (of) => turnsGivenUp(of, "")(),
     active: (read) => metrics.gaugeFrom("agents_active", "Agents in memory", read),
     memoryInUse: (read) =>
       metrics.gaugeFrom(

@@ -10,7 +10,7 @@ import type { AgentDatabase } from "../database/Databases.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
 import type { AgentWork } from "./AgentWork.ts";
 import type { Committer } from "./Committer.ts";
-import type { Turn } from "./Turn.ts";
+import type { Turn, TurnContext } from "./Turn.ts";
 import type { TurnEnd } from "./TurnEnd.ts";
 
 export interface AgentTurns extends Pick<
@@ -27,11 +27,16 @@ export interface AgentTurns extends Pick<
   readonly discarded: boolean;
   /** The turn that the running code belongs to; code outside of any gets one of its own. */
   turn(): Turn;
-  newTurn(cause: Cause, context?: { connection?: Connection; request?: Request }): Turn;
+  newTurn(cause: Cause, context?: TurnContext): Turn;
   /** Runs user code as a turn. Settles as `f` does, when the turn has ended. */
   run<A>(turn: Turn, f: () => A | Promise<A>): Promise<A>;
   /** Routes an error of user code to `onError`. True when `onError` returned: it is suppressed. */
   handleError(turn: Turn, error: unknown, of?: Connection): Promise<boolean>;
+  /**
+   * Called before a write. Throws `AgentDiscarded`, and `TurnTimedOut` where the code that runs is
+   * of a turn that was given up.
+   */
+  assertRunning(): void;
   /** Rejects with `AgentDiscarded` once the agent is discarded. */
   unlessDiscarded(): Promise<void>;
   /** Resolves when a job may begin. Rejects with `AgentDiscarded`. */

@@ -6,6 +6,7 @@
 import type { AgentId } from "../../schemas/Address.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
 import type { SqlResult, SqlValue } from "../database/Databases.ts";
+import type { AbortSource } from "../http/AbortSource.ts";
 import type { LogShape } from "../telemetry/Log.ts";
 import type { TimeShape } from "../time/Time.ts";
 
@@ -30,6 +31,8 @@ export interface AgentWork {
   inBackground<A>(f: () => A, cause?: Cause): A;
   /** Runs `f` as a turn of its own, which is no durable input. Settles as `f` does. */
   asTurn<A>(cause: Cause, f: () => Promise<A>): Promise<A>;
+  /** When nobody waits for the running turn any more. Outside of a turn it never fires. */
+  readonly abandoned: AbortSource;
   /** Fires when the agent leaves memory. */
   readonly leaving: AbortSignal;
   /** Keeps the agent from hibernating until the returned function is called. */

@@ -5,6 +5,8 @@
 import type { Cause } from "../../schemas/JournalEvent.ts";
 import type { Connection } from "../connection/Connection.ts";
 import type { Sequence } from "../../schemas/Address.ts";
+import { AbortSource } from "../http/AbortSource.ts";
+import type { TurnTimedOut } from "../errors/errors.ts";
 import type { AgentEmail } from "../mail/AgentEmail.ts";
 import type { InputOutcome } from "../journal/encodeCommit.ts";
 
@@ -17,6 +19,14 @@ const SQL_TEXT_MAX = 2000;
 export interface UnstoredInput {
   /** Puts the input into the inbox; its sequence there. Rejects as `publish` does. */
   store(publish: (data: Uint8Array) => Promise<Sequence>): Promise<Sequence>;
+}
+
+/** In whose name a turn runs. */
+export interface TurnContext {
+  readonly connection?: Connection | undefined;
+  readonly request?: Request | undefined;
+  /** Fires when nobody waits for the turn's answer any more. Default: nobody can say so. */
+  readonly abort?: AbortSource | undefined;
 }
 
 export class Turn {
@@ -35,6 +45,10 @@ export class Turn {
   request: Request | undefined;
   email: AgentEmail | undefined;
   ended = false;
+  /** Why its code may write no more: it did not end in time (`TurnLimits`, rule 3). */
+  givenUp: TurnTimedOut | undefined;
+  #abort: AbortSource | undefined;
+  #successor: Turn | undefined;
   /** True while user code runs that the turn waits for. */
   running = false;
   /** An error that nothing handled, of code that this turn started. The turn fails with it. */
@@ -63,14 +77,14 @@ export class Turn {
   /** It had its time to end since then, and did not. */
   late = false;
 
-  constructor(options: {
-    readonly cause: Cause;
-    readonly owner: object;
-    readonly durable?: boolean;
-    readonly input?: UnstoredInput;
-    readonly connection?: Connection | undefined;
-    readonly request?: Request | undefined;
-  }) {
+  constructor(
+    options: TurnContext & {
+      readonly cause: Cause;
+      readonly owner: object;
+      readonly durable?: boolean;
+      readonly input?: UnstoredInput;
+    },
+  ) {
     this.cause = options.cause;
     this.owner = options.owner;
     this.durable = options.durable ?? false;
@@ -78,6 +92,38 @@ export class Turn {
     this.direct = options.input !== undefined;
     this.connection = options.connection;
     this.request = options.request;
+    this.#abort = options.abort;
+  }
+
+  /** Fires when the turn is given up, and when its caller has left. */
+  get abort(): AbortSource {
+    const abort = (this.#abort ??= new AbortSource());
+    if (this.givenUp !== undefined) abort.fire(this.givenUp);
+    return abort;
+  }
+
+  /** `TurnLimits`, rules 2 and 3. It holds up no commit from now on. */
+  giveUp(error: TurnTimedOut): void {
+    this.givenUp = error;
+    this.ended = true;
+    this.#abort?.fire(error);
+  }
+
+  /**
+   * The turn in which its input goes on to its end: another one after it was given up, because the
+   * code that still runs is in this one.
+   */
+  get rest(): Turn {
+    if (this.givenUp === undefined) return this;
+    if (this.#successor === undefined) {
+      const { cause, owner, durable, connection, request, email, input } = this;
+      const context = { connection, request, ...(input !== undefined && { input }) };
+      const successor = (this.#successor = new Turn({ cause, owner, durable, ...context }));
+      successor.email = email;
+      successor.webhooksSent = this.webhooksSent;
+      successor.mailsSent = this.mailsSent;
+    }
+    return this.#successor.rest;
   }
 
   /** Its input lies nowhere but in this process. */

@@ -16,15 +16,10 @@
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
-import {
-  describeThrown,
-  reviveError,
-  WorkflowCodeChanged,
-  WorkflowTimeoutError,
-  type StoredError,
-} from "./errors.ts";
+import { describeThrown, reviveError, WorkflowCodeChanged, type StoredError } from "./errors.ts";
 import type { RunTable, StepKind, StepRecord } from "./RunTable.ts";
 import { retryDelayMs, type ResolvedConfig } from "./stepConfig.ts";
+import { StepFunctions } from "./StepFunctions.ts";
 import { StepOrder } from "./StepOrder.ts";
 import { causeOf, checkName, crashedOut, isFinal, nameOf, toResult } from "./stepFacts.ts";
 import type { Wakes } from "./Wakes.ts";
@@ -67,6 +62,7 @@ export class Execution {
   private readonly host: ExecutionHost;
   private readonly order: StepOrder;
   private readonly waiting = new Map<string, Waiting>();
+  private readonly functions: StepFunctions;
   private parked: Array<() => void> = [];
   private positions: number;
   /** Steps that run or are being stored. */
@@ -79,6 +75,7 @@ export class Execution {
 
   constructor(host: ExecutionHost) {
     this.host = host;
+    this.functions = new StepFunctions(host.runtime);
     const records = host.table.steps();
     this.positions = records.length;
     this.order = new StepOrder(records);
@@ -98,6 +95,7 @@ export class Execution {
   /** Rule 5. */
   abandon(): void {
     this.abandoned = true;
+    this.functions.abandon();
     this.waiting.clear();
     this.parked = [];
     this.finish();
@@ -246,7 +244,10 @@ export class Execution {
             // Paused or ended meanwhile: it has not begun.
             if (this.abandoned || this.host.isPaused()) return undefined;
           }
-          return toResult(record, await this.timed(record, config, () => f(ctx)));
+          return toResult(
+            record,
+            await this.functions.run(nameOf(record), config.timeoutMs, () => f(ctx)),
+          );
         });
       } catch (error) {
         thrown = { error };
@@ -307,16 +308,6 @@ export class Execution {
     runtime
       .asTurn(causeOf(record), async () => f())
       .catch((error: unknown) => this.unrecorded(error));
-  }
-
-  /** A function that outlives its timeout goes on, unheard: JavaScript can't stop it. */
-  private timed(record: StepRecord, { timeoutMs }: ResolvedConfig, f: () => unknown): unknown {
-    return new Promise((resolve, reject) => {
-      const late = (): void =>
-        reject(new WorkflowTimeoutError(`step "${nameOf(record)}" took more than ${timeoutMs} ms`));
-      const cancel = this.host.runtime.time.after(timeoutMs, late);
-      Promise.resolve().then(f).then(resolve, reject).finally(cancel);
-    });
   }
 
   /** Rule 1. `also` is written in the same commit. */

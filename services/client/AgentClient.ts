@@ -222,11 +222,13 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     how: CallOptions | StreamOptions = {},
   ): Promise<unknown> {
     if (this.#ended) return Promise.reject(new Error(CLOSED));
-    const { stream, timeout } = splitCallOptions(how);
+    const { stream, timeout, signal } = splitCallOptions(how);
+    if (signal?.aborted) return Promise.reject(signal.reason as Error);
     const backstop = this.#options.defaultCallTimeout ?? DEFAULT_CALL_TIMEOUT_MS;
     const timeoutMs = timeout ?? (stream === undefined ? backstop : undefined);
     const id = randomId();
-    return this.#pending.start(id, { method, stream, timeoutMs }, () => {
+    const onAbort = (): unknown => this.send(JSON.stringify({ type: "rpc_cancel", id }));
+    return this.#pending.start(id, { method, stream, timeoutMs, signal, onAbort }, () => {
       const frame = JSON.stringify({ type: "rpc", id, method, args });
       // A bounded buffer drops silently: only its size reveals it.
       const bounded = this.#options.maxEnqueuedMessages !== undefined;

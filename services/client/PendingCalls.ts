@@ -45,6 +45,8 @@ export interface CallRequest {
   /** It reads a durable stream, and calls no method. */
   readonly read?: DurableRead;
   readonly signal?: AbortSignal | undefined;
+  /** The signal has aborted: tells the agent, whose reply may still come. */
+  readonly onAbort?: () => unknown;
   /** Undefined or 0: no limit. */
   readonly timeoutMs: number | undefined;
 }
@@ -66,6 +68,8 @@ const toError = (thrown: unknown): Error =>
 /** The pending calls of one client. */
 export class PendingCalls {
   readonly #calls = new Map<string, PendingCall>();
+  /** Their replies may still come. */
+  readonly #cancelled = new Set<string>();
 
   /**
    * Sends a call and waits for its reply. `send` passes the frame to the socket and returns
@@ -74,7 +78,7 @@ export class PendingCalls {
    */
   start(
     id: string,
-    { method, stream, timeoutMs, read, signal }: CallRequest,
+    { method, stream, timeoutMs, read, signal, onAbort }: CallRequest,
     send: () => "transmitted" | "buffered" | "dropped",
   ): Promise<unknown> {
     return new Promise((resolve, reject) => {
@@ -82,7 +86,12 @@ export class PendingCalls {
         const text = `RPC call to ${method} timed out after ${timeoutMs}ms`;
         call.book.#fail(id, new Error(text));
       };
-      const abort = (): void => call.book.#fail(id, toError(signal!.reason));
+      const abort = (): void => {
+        call.book.#fail(id, toError(signal!.reason));
+        if (onAbort === undefined) return;
+        call.book.#cancelled.add(id);
+        onAbort();
+      };
       const timer = timeoutMs ? setTimeout(timeout, timeoutMs) : undefined;
       const call: PendingCall = {
         resolve,
@@ -110,12 +119,12 @@ export class PendingCalls {
   }
 
   /**
-   * Applies a reply. Returns false when no call has this id, and a place to read on from when
+   * Applies a reply. Returns false when no call has or had this id, and a place to read on from when
    * chunks of a durable stream were lost on the way to it.
    */
   settle(id: string, reply: Reply, place?: StreamPlace): boolean | StreamRequest {
     const call = this.#calls.get(id);
-    if (call === undefined) return false;
+    if (call === undefined) return this.#cancelled.has(id);
     if (place !== undefined) {
       call.read ??= new DurableRead(place.key);
       const isChunk = reply._tag === "Chunk";
@@ -164,6 +173,7 @@ export class PendingCalls {
 
   /** Rule 1: the connection was lost. */
   rejectTransmitted(reason: string): void {
+    this.#cancelled.clear();
     for (const [id, { transmitted, read }] of this.#calls)
       if (transmitted && read === undefined) this.#fail(id, new Error(reason));
   }

@@ -207,6 +207,11 @@ export interface CallOptions<Chunk = unknown, Final = unknown> {
   readonly timeout?: number | undefined;
   /** Callbacks for a streaming method. Default: only the final chunk is delivered. */
   readonly stream?: StreamOptions<Chunk, Final> | undefined;
+  /**
+   * Cancels the call: it rejects with the signal's reason, and the agent's own signal of the call
+   * (`getCurrentAgent().signal`) aborts. What the method has written stays.
+   */
+  readonly signal?: AbortSignal | undefined;
 }
 
 type OptionsOf<F> = CallOptions<ChunkOf<F>, FinalOf<F>> | StreamOptions<ChunkOf<F>, FinalOf<F>>;

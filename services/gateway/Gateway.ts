@@ -183,7 +183,7 @@ export class Gateway {
         exchange.request,
         urlOf(exchange.request, config.publicUrl),
         exchange.body,
-        () => exchange.aborted,
+        exchange.aborted,
       );
     } catch {
       return this.refuse(exchange, plain(400, "Invalid request"), "it is no valid request");

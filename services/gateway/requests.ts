@@ -2,6 +2,7 @@
  * Converts between the requests of the HTTP server port and the web's `Request` and `Response`:
  * full URLs as the caller saw them, headers without forged internal ones, bodies. Pure.
  */
+import type { Abort } from "../../core/http/AbortSource.ts";
 import type { BodyReader, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
 import { beginResponse } from "../../core/http/takeResponse.ts";
 import type { Redaction } from "../../core/redaction/Redaction.ts";
@@ -62,17 +63,17 @@ export function headerRecord(request: HttpRequest, redaction: Redaction): Record
 }
 
 /**
- * Makes a web `Request`. The signal of `aborted` fires when the caller has gone. Throws `TypeError`
+ * Makes a web `Request`. `abort` fires when the caller has gone. Throws `TypeError`
  * for a URL or a header that a `Request` cannot have.
  */
 export const toRequest = (
   request: HttpRequest,
   url: string,
   body: Uint8Array,
-  aborted: () => AbortSignal,
+  abort: Abort,
 ): Request => {
   const headers = headerPairs(request) as [string, string][];
-  return makeRequest(request.method, url, { headers, body, signal: aborted });
+  return makeRequest(request.method, url, { headers, body, abort });
 };
 
 /** `rest`: reads the remainder of a streamed body. Absent: `body` is the whole. */

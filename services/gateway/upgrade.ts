@@ -5,6 +5,7 @@
  */
 import type { UpgradeRefusal } from "../../core/namespace/upgradeResponse.ts";
 import { cancelBody, type HttpRequest, type UpgradeDecision } from "../../core/http/HttpServer.ts";
+import { abortOfSignal } from "../../core/http/AbortSource.ts";
 import { CLOSE_VANISHED } from "../../core/http/closeFrame.ts";
 import { AgentUnreachable, CallLost } from "../../core/call/CallClient.ts";
 import type { SocketInfo } from "../../schemas/Call.ts";
@@ -26,7 +27,7 @@ export async function decideUpgrade(
   const url = urlOf(http, config.publicUrl);
   let request: Request;
   try {
-    request = toRequest(http, url, new Uint8Array(0), () => aborted);
+    request = toRequest(http, url, new Uint8Array(0), abortOfSignal(aborted));
   } catch {
     return { _tag: "Refuse", response: plain(400, "Invalid request") };
   }

@@ -23,6 +23,7 @@ import type { Rebuilt } from "../../core/journal/rebuildAgent.ts";
 import type { SchedulerPorts } from "../../core/schedule/Scheduler.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import type { TurnEnd } from "../../core/turn/TurnEnd.ts";
+import { turnSecondsOf } from "../../core/turn/TurnLimits.ts";
 import { WriteLimits } from "../../core/turn/WriteLimits.ts";
 import { AgentLog } from "./AgentLog.ts";
 import { publishState, sendToGateway } from "./agentOutlet.ts";
@@ -72,6 +73,7 @@ export class AgentPorts
   /** Set by `makeCommitter`, which the agent's constructor calls. */
   private agent!: ActiveAgent;
   private madeLimits: WriteLimits | undefined;
+  readonly turnSeconds: number;
 
   constructor(
     services: HostServices,
@@ -91,6 +93,8 @@ export class AgentPorts
     // The same module's as the agent's class: the module may be replaced while the agent is in
     // memory.
     this.env = services.module().env;
+    const { turnSeconds } = own.agentClass.options ?? {};
+    this.turnSeconds = turnSecondsOf(turnSeconds, services.config.turnSeconds);
     this.log = new AgentLog(services, image.id);
   }
 
@@ -119,6 +123,9 @@ export class AgentPorts
   }
   get unbegun() {
     return this.services.unbegun;
+  }
+  get turnLimits() {
+    return this.services.turnLimits;
   }
   get outlet(): AgentOutlet {
     return this;

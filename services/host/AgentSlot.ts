@@ -21,6 +21,7 @@ import type { AppendResult } from "../../core/journal/Journal.ts";
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { socketKey } from "../../core/runtime/AgentSockets.ts";
 import { DirectInput, type DirectEnd } from "../../core/input/DirectInput.ts";
+import { CancellableCalls } from "../../core/call/CancellableCalls.ts";
 import { handleCall } from "../../core/runtime/handleCall.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import { Mailbox } from "../../core/input/Mailbox.ts";
@@ -74,6 +75,7 @@ export class AgentSlot implements AgentSupervisor {
     this.sockets.delete(key);
     this.live?.agent.sockets.delete(key);
   });
+  private readonly cancellable = new CancellableCalls();
   private quarantined: string | undefined;
   /** No activation begins meanwhile: it would read what is about to be removed. */
   private erasing = false;
@@ -121,6 +123,7 @@ export class AgentSlot implements AgentSupervisor {
   call(call: Call, body: Uint8Array): Promise<CallAnswer> {
     if (call.kind === "erase") return this.erase();
     if (call.kind === "abort") return Promise.resolve(abortFamily(this.agent, call.reason));
+    if (call.kind === "cancel") return this.cancellable.cancel(call.call);
     if (call.kind === "input") return this.runDirect(call.head, body);
     if (call.kind === "resume") this.ended.resumed(call.socket);
     if (call.kind !== "message" && call.kind !== "close") return this.answer(call, body);
@@ -128,9 +131,12 @@ export class AgentSlot implements AgentSupervisor {
     return this.ended.ask(call, time.monotonicMs(), () => this.answer(call, body));
   }
 
-  private async answer(call: AgentCall, body: Uint8Array): Promise<CallAnswer> {
-    const live = this.live ?? (await this.activate("props" in call ? call.props : undefined, true));
-    return handleCall(live.agent, call, body);
+  private answer(call: AgentCall, body: Uint8Array): Promise<CallAnswer> {
+    return this.cancellable.run(call, async (abort) => {
+      const props = "props" in call ? call.props : undefined;
+      const live = this.live ?? (await this.activate(props, true));
+      return handleCall(live.agent, call, body, abort);
+    });
   }
 
   private runDirect(head: InboxHead, body: Uint8Array): Promise<DirectEnd> {

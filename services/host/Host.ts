@@ -153,7 +153,9 @@ export class Host {
 
   /** One sweep runs at a time; a call during one joins it. */
   private sweep(): Promise<void> {
+    const { turnLimits, time } = this.services;
     const all = async (): Promise<void> => {
+      turnLimits.expire(time.monotonicMs());
       for (const shard of this.owned.values()) await shard.sweep(this.slices);
     };
     return (this.sweeping ??= all().finally(() => (this.sweeping = undefined)));

@@ -31,6 +31,7 @@ import { RequestLog, type RequestLines } from "../../core/telemetry/RequestLog.t
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { Unbegun, type LastEnding } from "../../core/input/Unbegun.ts";
+import { TurnLimits } from "../../core/turn/TurnLimits.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
@@ -52,6 +53,8 @@ export interface HostConfig {
   readonly drainTimeoutMs: number;
   /** How often idle agents are looked for. Default 1000. */
   readonly sweepMs?: number;
+  /** Seconds that a turn may take where its class does not say; 0: no limit. Default 900. */
+  readonly turnSeconds?: number;
   /** Upper limits for every class. */
   readonly writeLimits?: WriteLimitOptions;
   /** Which runs have a line in the log. Default `failed`. */
@@ -84,6 +87,7 @@ export interface HostServices {
     | "quarantines"
     | "duplicates"
     | "entityConflicts"
+    | "turnsGivenUp"
   >;
   readonly journal: JournalShape;
   readonly inbox: InboxShape;
@@ -104,6 +108,8 @@ export interface HostServices {
   readonly mail?: MailTransportShape;
   /** Snapshots that are being stored. A stopping host waits up to two seconds for them. */
   readonly storing: Set<Promise<void>>;
+  /** The turns that run here. */
+  readonly turnLimits: TurnLimits;
   /** Announced attempts that have not begun. */
   readonly unbegun: Unbegun;
   /** Bounds how many agents are rebuilt at once. */
@@ -149,6 +155,7 @@ export const hostServices = ({
         onSome: (mcp) => ({ mcp }),
       }),
       storing: new Set(),
+      turnLimits: new TurnLimits(own.metrics.turnsGivenUp),
       unbegun: new Unbegun(lastEnding),
       rebuilds: new PrioritySemaphore(REBUILDS_MAX, slicesOf(time)),
       time,

@@ -31,6 +31,8 @@ export interface RunHostOptions {
   /** As `HostConfig`. */
   readonly sweepMs?: number;
   /** As `HostConfig`. */
+  readonly turnSeconds?: number | undefined;
+  /** As `HostConfig`. */
   readonly writeLimits?: WriteLimitOptions | undefined;
   /** As `HostConfig`. */
   readonly requestLines?: RequestLines | undefined;
@@ -49,6 +51,7 @@ export const runHost = (options: RunHostOptions) =>
         shards: options.shards,
         drainTimeoutMs: options.drainTimeoutMs ?? DRAIN_TIMEOUT_MS_DEFAULT,
         ...(options.sweepMs === undefined ? {} : { sweepMs: options.sweepMs }),
+        ...(options.turnSeconds === undefined ? {} : { turnSeconds: options.turnSeconds }),
         ...(options.writeLimits === undefined ? {} : { writeLimits: options.writeLimits }),
         requestLines: options.requestLines,
       },

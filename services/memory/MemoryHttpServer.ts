@@ -3,6 +3,7 @@
  * function call and pass through the same handlers as on a real server. Framing, timeouts and
  * backpressure are not simulated.
  */
+import { AbortSource } from "../../core/http/AbortSource.ts";
 import * as Effect from "effect/Effect";
 import { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
 import {
@@ -71,7 +72,7 @@ export class MemoryHttpServer implements HttpServerShape {
         request,
         body,
         // A function call cannot be aborted by its peer.
-        aborted: new AbortController().signal,
+        aborted: new AbortSource(),
         get answered() {
           return answered;
         },

@@ -13,6 +13,7 @@ import * as http from "node:http";
 import * as https from "node:https";
 import { isIP, type LookupFunction, type Socket } from "node:net";
 import * as Layer from "effect/Layer";
+import { joinSignals } from "../../core/http/AbortSource.ts";
 import {
   Outgoing,
   type OutgoingRequest,
@@ -78,13 +79,16 @@ export const nodeOutgoing: OutgoingShape = outgoingBy({ lookup, isPublic: isPubl
 
 function post(resolver: Resolver, url: URL, request: OutgoingRequest): Promise<OutgoingResult> {
   const body = Buffer.from(request.body);
+  const timeout = AbortSignal.timeout(request.timeoutMs);
+  const { abort } = request;
+  const signal = abort === undefined ? timeout : joinSignals(timeout, abort);
   return new Promise((resolve) => {
     const client = url.protocol === "https:" ? https : http;
     const sent = client.request(url, {
       method: "POST",
       headers: { "user-agent": "agents", ...request.headers, "content-length": body.length },
       agent: false, // rule 3
-      signal: AbortSignal.timeout(request.timeoutMs),
+      signal,
       ...(request.allowPrivate ? {} : { lookup: publicLookup(resolver) }),
     });
     sent.once("socket", (socket) => {
@@ -109,9 +113,9 @@ function post(resolver: Resolver, url: URL, request: OutgoingRequest): Promise<O
 const isPublicPeer = ({ isPublic }: Resolver, { remoteAddress }: Socket): boolean =>
   remoteAddress !== undefined && isPublic(remoteAddress);
 
-const explain = (error: NodeJS.ErrnoException, { timeoutMs }: OutgoingRequest): string =>
-  error.name === "AbortError"
-    ? `no answer within ${timeoutMs} ms`
-    : error.message || `${error.code}`;
+function explain(error: NodeJS.ErrnoException, { timeoutMs, abort }: OutgoingRequest): string {
+  if (error.name !== "AbortError") return error.message || `${error.code}`;
+  return abort?.fired === true ? "it was given up" : `no answer within ${timeoutMs} ms`;
+}
 
 export const layer: Layer.Layer<Outgoing> = Layer.succeed(Outgoing, nodeOutgoing);

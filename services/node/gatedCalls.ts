@@ -1,17 +1,26 @@
 /**
  * Makes the calls that agent code makes through stubs wait for the commits before them, as its
  * `fetch` does (`gatedFetch`): another agent must not act on a write that a crash could still undo.
+ * A call is cancelled when nobody waits for the turn that makes it any more.
  */
-import type { CallClient } from "../../core/call/CallClient.ts";
+import type { CallClient, CallOptions } from "../../core/call/CallClient.ts";
+import { firstOf } from "../../core/http/AbortSource.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
+import type { Turn } from "../../core/turn/Turn.ts";
 import { asyncAmbient } from "./AsyncAmbient.ts";
 
 /** Outside of a turn (a gateway, a worker's `fetch`) calls do not wait. */
 export const gatedCalls = (calls: CallClient): Pick<CallClient, "call"> => ({
-  call: async (...args) => {
-    const owner = asyncAmbient.current()?.owner;
+  call: async (id, call, options) => {
+    const turn = asyncAmbient.current();
+    if (!(turn?.owner instanceof ActiveAgent)) return calls.call(id, call, options);
     // A destroyed agent has nothing left to commit.
-    if (owner instanceof ActiveAgent && !owner.destroyed) await owner.flush();
-    return calls.call(...args);
+    if (!turn.owner.destroyed) await turn.owner.flush();
+    return calls.call(id, call, cancelledWith(turn, options));
   },
+});
+
+const cancelledWith = ({ abort }: Turn, options: CallOptions): CallOptions => ({
+  ...options,
+  abort: options.abort === undefined ? abort : firstOf(abort, options.abort),
 });

@@ -1,8 +1,11 @@
 /**
  * Makes the `fetch` of agent code wait for the commits before it: a request to the outside must not
  * depend on a write that a crash could still undo. This is the output gate for what the runtime
- * does not send itself.
+ * does not send itself. The request is aborted when nobody waits for its turn any more, unless it
+ * says `signal: null`.
  */
+import { joinSignals } from "../../core/http/AbortSource.ts";
+import { LazyRequest } from "../../core/http/LazyRequest.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { asyncAmbient } from "./AsyncAmbient.ts";
 
@@ -13,9 +16,13 @@ export function installGatedFetch(): void {
   const plain = globalThis.fetch;
   if (GATED in plain) return;
   const gated = async (...args: Parameters<typeof fetch>): Promise<Response> => {
-    const owner = asyncAmbient.current()?.owner;
-    if (owner instanceof ActiveAgent) await owner.flush();
-    return plain(...args);
+    const turn = asyncAmbient.current();
+    if (!(turn?.owner instanceof ActiveAgent)) return plain(...args);
+    const [input, init] = args;
+    await turn.owner.flush();
+    if (init?.signal === null) return plain(...args);
+    const own = init?.signal ?? (input instanceof Request ? input.signal : undefined);
+    return plain(LazyRequest.unwrap(input), { ...init, signal: joinSignals(own, turn.abort) });
   };
   globalThis.fetch = Object.assign(gated, { [GATED]: true });
 }

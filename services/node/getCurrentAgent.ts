@@ -17,6 +17,12 @@ export interface CurrentAgent<A = Agent<unknown>> {
    * Number of this run of a durable input, from 1. Above 1, an earlier run failed or its host died.
    */
   readonly attempt: number;
+  /**
+   * Aborts when nobody waits for the turn any more: it was given up (`turnSeconds`), its HTTP
+   * caller left, or its RPC was cancelled; in a workflow's step and in a fiber, when that is given
+   * up or cancelled. Pass it to what the turn waits for. `fetch`, stubs and MCP calls have it.
+   */
+  readonly signal: AbortSignal | undefined;
 }
 
 /** Outside of a turn every field is undefined, and `attempt` is 1. The type `A` is not checked. */
@@ -30,5 +36,9 @@ export function getCurrentAgent<A extends object = Agent<unknown>>(): CurrentAge
     email: turn?.email,
     webhook: turn === undefined ? undefined : webhookOf(turn.cause),
     attempt: turn?.cause.attempt ?? 1,
+    // Made when somebody asks for it.
+    get signal() {
+      return turn?.abort.signal;
+    },
   };
 }

@@ -8,7 +8,7 @@
  * the answer before the caller has read it.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { AbortSource } from "../../core/http/AbortSource.ts";
+import { AbortSource, type Abort } from "../../core/http/AbortSource.ts";
 import { BodyBuffer } from "../../core/http/BodyBuffer.ts";
 import type { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
 import {
@@ -75,8 +75,8 @@ export class NodeExchange implements Exchange {
     return this.#responded;
   }
 
-  get aborted(): AbortSignal {
-    return this.#abort.signal;
+  get aborted(): Abort {
+    return this.#abort;
   }
 
   /** `declared` is the length of the body by its head, in bytes; undefined for a chunked body. */

@@ -20,7 +20,7 @@
 import type { HttpResponse as UwsResponse } from "uWebSockets.js";
 import { UwsBodyWriter } from "./UwsBodyWriter.ts";
 import { asUtf8 } from "./asUtf8.ts";
-import { AbortSource } from "../../core/http/AbortSource.ts";
+import { AbortSource, type Abort } from "../../core/http/AbortSource.ts";
 import { BodyBuffer } from "../../core/http/BodyBuffer.ts";
 import type { GuardedHandlers } from "../../core/http/GuardedHandlers.ts";
 import {
@@ -85,8 +85,8 @@ export class UwsExchange implements Exchange {
     return this.#responded;
   }
 
-  get aborted(): AbortSignal {
-    return this.#abort.signal;
+  get aborted(): Abort {
+    return this.#abort;
   }
 
   /** `declared` is the length of the body by its head, in bytes; undefined for a chunked body. */

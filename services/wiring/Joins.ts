@@ -220,6 +220,8 @@ export interface ProcessSettings {
   readonly memory?: { readonly bytesMax: number | undefined; readonly processes: number };
   /** For a host: what ends it when a turn holds its thread. Undefined: nothing does. */
   readonly watchdog?: WatchdogOptions;
+  /** For a host: seconds that a turn may take where its class does not say; 0: no limit. Default 900. */
+  readonly turnSeconds?: number | undefined;
   /** For `retention` and `dev`: what classes keep of history that do not say. Default: all. */
   readonly history?: HistoryOption;
   /** For a worker: leases that its control process keeps. Default: the process's own. */

@@ -229,6 +229,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
           metrics,
           calls,
           observability: genericObservability,
+          turnSeconds: settings.turnSeconds,
           writeLimits: settings.writeLimits,
           requestLines: settings.requestLines,
           ...(settings.watchdog !== undefined && {

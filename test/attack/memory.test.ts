@@ -112,7 +112,7 @@ describe.each(adapters)("over $name", (adapter) => {
     const { socket, isClosed } = await opened(server.port);
     socket.write("GET / HTTP/1.1\r\nHost: h\r\n\r\n".repeat(10_000));
     await until("the connection to end", isClosed);
-    await until("the callers to be gone", () => held.every(({ aborted }) => aborted.aborted));
+    await until("the callers to be gone", () => held.every(({ aborted }) => aborted.fired));
     expect(held.length).toBeLessThanOrEqual(16);
     for (const exchange of held) exchange.respond(ok());
     // None is open any more: a server that stops waits for those.

@@ -12,6 +12,9 @@ import { tempFolder } from "../kit/tempFolder.ts";
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const dist = (path: string): string => JSON.stringify(pathToFileURL(`${ROOT}dist/${path}`).href);
 
+/** It starts a server and waits for leases, on a machine that may be busy elsewhere. */
+const PRINTED_MS_MAX = 60_000;
+
 const PROGRAM = `
   import { createServer } from "node:http";
   import { fileURLToPath } from "node:url";
@@ -88,7 +91,7 @@ export class DevProcess {
       const match = pattern.exec(this.out + this.err);
       if (match === null) throw new Error(`not printed: ${pattern}\n${this.out}${this.err}`);
       return match[1] ?? match[0];
-    }, 10_000);
+    }, PRINTED_MS_MAX);
   }
 
   /** Ends it whatever it does. */

@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { inspect } from "node:util";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { abortOfSignal, type Abort } from "../../core/http/AbortSource.ts";
 import { LazyRequest } from "../../core/http/LazyRequest.ts";
 import { LazyResponse } from "../../core/http/LazyResponse.ts";
 import { wholeResponse } from "../../core/http/takeResponse.ts";
@@ -138,8 +139,14 @@ describe("a lazy request", () => {
       for (const method of ["GET", "PURGE"]) {
         const caller = new AbortController();
         let asked = 0;
-        const signal = (): AbortSignal => (asked++, caller.signal);
-        const lazy = LazyRequest.make("http://x/", { method, headers: {}, body: null, signal });
+        const abort: Abort = {
+          ...abortOfSignal(caller.signal),
+          get signal() {
+            asked++;
+            return caller.signal;
+          },
+        };
+        const lazy = LazyRequest.make("http://x/", { method, headers: {}, body: null, abort });
         if (method === "GET") expect([lazy.url, asked]).toEqual(["http://x/", 0]);
         if (looksFirst) expect(lazy.signal.aborted).toBe(false);
         const derived = new Request(lazy);

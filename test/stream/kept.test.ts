@@ -173,7 +173,9 @@ it("after its host is lost between a commit and its frames, a client that asks m
   // Its place is behind what the next host says.
   await room().shown();
   await test.settled();
-  const { seq } = client.ofType("cf_agent_kept").findLast((frame) => frame["message"] !== undefined)!;
+  const { seq } = client
+    .ofType("cf_agent_kept")
+    .findLast((frame) => frame["message"] !== undefined)!;
   client.send({ type: "cf_agent_kept", since: seq });
   await test.settled();
   expect(keptOf(client).messages.slice(0, 2)).toEqual(["one", "two"]);

@@ -13,6 +13,8 @@ export const held: { latch: Promise<void> | undefined } = { latch: undefined };
 export class NoteAgent extends Agent<{ readonly GREETING?: string }, NoteState> {
   static override options = {
     http: "open",
+    // A turn that never ends is what one of the tests is about.
+    turnSeconds: 0,
     retry: { maxAttempts: 2, baseDelayMs: 100, maxDelayMs: 100 },
   };
   override initialState: NoteState = { notes: [] };

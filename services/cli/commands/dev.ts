@@ -44,6 +44,7 @@ export function addDev(program: Command, context: CommandContext): void {
     .addOption(option.leaseTtl())
     .addOption(option.memory())
     .addOption(option.cpuSeconds())
+    .addOption(option.turnSeconds())
     .addOption(option.history())
     .addOption(option.groupCommit())
     .addOption(option.requestLog("all"))

@@ -15,6 +15,7 @@ export function addHost(program: Command, context: CommandContext): void {
     .addOption(option.leaseTtl())
     .addOption(option.memory())
     .addOption(option.cpuSeconds())
+    .addOption(option.turnSeconds())
     .addOption(option.mcpAllowLoopback())
     .addOption(option.workers())
     .addOption(option.worker())

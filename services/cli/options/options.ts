@@ -7,6 +7,7 @@ import { availableParallelism } from "node:os";
 import { InvalidArgumentError, Option } from "commander";
 import { readOrigin } from "../../../core/http/origins.ts";
 import { hostNameOf } from "../../../core/http/servedHosts.ts";
+import { TURN_SECONDS_DEFAULT } from "../../../core/turn/TurnLimits.ts";
 import { historyFault, type HistoryOption } from "../../../core/retention/HistoryLimits.ts";
 import { REQUEST_LINES, type RequestLines } from "../../../core/telemetry/RequestLog.ts";
 import { WRITE_LIMITS_DEFAULT } from "../../../core/turn/WriteLimits.ts";
@@ -163,6 +164,17 @@ export const cpuSeconds = (): Option =>
   )
     .env("AGENTS_CPU_SECONDS")
     .argParser((text: string) => readWhole(text, 0, CPU_SECONDS_MAX));
+
+/** A day: what takes longer is a workflow's. */
+const TURN_SECONDS_MAX = 86_400;
+
+export const turnSeconds = (): Option =>
+  new Option(
+    "--turn-seconds <seconds>",
+    `seconds that a turn may take before it is given up; 0: no limit; a class may set its own (${TURN_SECONDS_DEFAULT} if not said)`,
+  )
+    .env("AGENTS_TURN_SECONDS")
+    .argParser((text: string) => readWhole(text, 0, TURN_SECONDS_MAX));
 
 /** A smaller limit would refuse what the runtime itself stores. */
 const WRITE_BYTES_MIN = 1024;

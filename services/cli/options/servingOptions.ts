@@ -51,6 +51,7 @@ export interface GivenServing extends GivenProvision, GivenLogin, MailOptions {
   readonly groupCommit: "auto" | "on" | "off";
   readonly memory?: number;
   readonly cpuSeconds?: number;
+  readonly turnSeconds?: number;
   readonly history?: HistoryOption;
   readonly stateBytesMax?: number;
   readonly commitBytesMax?: number;
@@ -118,6 +119,7 @@ export function servingOptions(
         log: { format, fields: worker === undefined ? {} : { worker } },
       },
     }),
+    turnSeconds: given.turnSeconds,
     ...(given.history === undefined ? {} : { history: given.history }),
     writeLimits: {
       stateBytesMax: given.stateBytesMax,

@@ -4,6 +4,7 @@
  */
 import { REDACTION } from "../../../core/redaction/Redaction.ts";
 import { connect } from "node:net";
+import { AbortSource } from "../../../core/http/AbortSource.ts";
 import { parseClientFrame } from "../../../core/connection/protocol.ts";
 import type { HttpRequest } from "../../../core/http/HttpServer.ts";
 import { headerRecord, toRequest, urlOf } from "../../../services/gateway/requests.ts";
@@ -33,12 +34,9 @@ function check(request: HttpRequest): void {
       throw new Broken(`a header is ${JSON.stringify([name, headers[name]])}`);
   headerRecord(request, REDACTION);
   try {
-    toRequest(
-      request,
-      urlOf(request, undefined),
-      Buffer.alloc(0),
-      () => new AbortController().signal,
-    ).headers.get("host");
+    toRequest(request, urlOf(request, undefined), Buffer.alloc(0), new AbortSource()).headers.get(
+      "host",
+    );
   } catch (error) {
     if (!(error instanceof TypeError)) throw error; // declared: the gateway answers 400
   }

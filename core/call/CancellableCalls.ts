@@ -1,0 +1,94 @@
+/**
+ * Calls whose caller may leave before the answer, at both ends: `cancellable` names such a call and
+ * notifies the host (`CallClient`), `CancellableCalls` is what an agent's slot knows of them, from
+ * their arrival to their answer: while the agent starts, waits or runs. A cancel aborts the signal
+ * of the call's turn (`core/turn/Turn`), and stops nothing else.
+ */
+import { shardOf, type AgentId } from "../../schemas/Address.ts";
+import { encodeMessage, type Call, type CallReply } from "../../schemas/Call.ts";
+import type { Subjects } from "../../schemas/Subjects.ts";
+import type { BusShape } from "../bus/Bus.ts";
+import { SparseMap } from "../collections/sparse.ts";
+import { AbortSource, type Abortable } from "../http/AbortSource.ts";
+import type { TimeShape } from "../time/Time.ts";
+import type { CallAnswer } from "./CallAnswer.ts";
+
+/** A host that does not take a cancel in this time may be gone, and the call with it. */
+const CANCEL_MS = 5_000;
+
+/** What cancels need of the client that makes the calls. */
+export interface CancelPorts {
+  readonly bus: Pick<BusShape, "request">;
+  readonly time: Pick<TimeShape, "id">;
+  readonly subjects: Subjects;
+  readonly shards: number;
+}
+
+/**
+ * Makes a call by `ask`, which receives it with its token. Settles as that does, or rejects with
+ * the reason of `abort` when that fires first.
+ */
+export async function cancellable<A extends { readonly reply: CallReply }>(
+  ports: CancelPorts,
+  id: AgentId,
+  { call, abort }: { readonly call: Call; readonly abort: Abortable },
+  ask: (call: Call) => Promise<A>,
+): Promise<A> {
+  if (abort.fired) throw abort.reason;
+  const token = ports.time.id();
+  // By requests, so that they do not overtake the call; nobody needs the answers.
+  const notify = (notice: Call): void => {
+    const subject = ports.subjects.call(shardOf(id, ports.shards), id);
+    void ports.bus.request(subject, encodeMessage(notice), { timeoutMs: CANCEL_MS });
+  };
+  const asked = ask({ ...call, token });
+  return new Promise((resolve, reject) => {
+    const over = abort.onFire(() => {
+      notify({ kind: "cancel", call: token });
+      reject(abort.reason as Error);
+    });
+    asked.then(
+      (result) => {
+        over();
+        const { reply } = result;
+        // Its answer was on its way: nobody reads the rest of it.
+        if (abort.fired && reply.kind === "response" && reply.stream !== undefined)
+          notify({ kind: "pull", stream: reply.stream, cancel: true });
+        resolve(result);
+      },
+      (error: Error) => {
+        over();
+        reject(error);
+      },
+    );
+  });
+}
+
+/** What the signal of a turn aborts with when nobody waits for its answer any more. */
+const callerGone = (): DOMException =>
+  new DOMException("The caller has cancelled the call", "AbortError");
+
+const TAKEN: CallAnswer = { reply: { kind: "taken" } };
+
+export class CancellableCalls {
+  readonly #calls = new SparseMap<string, AbortSource>();
+
+  /** Runs a call. `f` receives what its turn is aborted by; undefined: it can't be cancelled. */
+  async run<A>(call: Call, f: (abort: AbortSource | undefined) => Promise<A>): Promise<A> {
+    const { token } = call;
+    if (token === undefined) return f(undefined);
+    const abort = new AbortSource();
+    this.#calls.set(token, abort);
+    try {
+      return await f(abort);
+    } finally {
+      this.#calls.delete(token);
+    }
+  }
+
+  /** Does nothing for a call that is over, or that never came. */
+  async cancel(token: string): Promise<CallAnswer> {
+    this.#calls.get(token)?.fire(callerGone());
+    return TAKEN;
+  }
+}

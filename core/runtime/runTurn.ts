@@ -1,0 +1,90 @@
+/**
+ * Runs an agent's code: as a turn, after a turn's commit, and for a turn's error. Each of these is
+ * waited for as long as a turn may take (`core/turn/TurnLimits`), and keeps the agent in memory
+ * meanwhile. Part of `ActiveAgent`, whose methods of the same names call these.
+ */
+import type { Agent } from "../agent/Agent.ts";
+import type { Connection } from "../connection/Connection.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
+import type { Turn } from "../turn/Turn.ts";
+import type { LimitedAgent, TurnLimits } from "../turn/TurnLimits.ts";
+import type { Keeping } from "./Keeping.ts";
+import { throwUnhandled, type FailingAgent } from "./unhandledError.ts";
+
+/** The agent whose code runs. */
+export interface RunningAgent extends FailingAgent, Pick<AgentTurns, "time"> {
+  readonly agent: Agent<unknown>;
+  readonly keeping: Pick<Keeping, "ended">;
+  readonly parts: LimitedAgent & { readonly turnLimits: TurnLimits };
+  busy: number;
+  lastActiveMs: number;
+}
+
+/** Settles as `f` does, when the turn has ended. Rejects with `TurnTimedOut` past its limit. */
+export async function runTurn<A>(
+  agent: RunningAgent,
+  turn: Turn,
+  f: () => A | Promise<A>,
+): Promise<A> {
+  agent.busy++;
+  const sinceMs = (agent.lastActiveMs = agent.time.monotonicMs());
+  turn.running = true;
+  try {
+    const result = await limited(agent, turn, f, sinceMs);
+    if (turn.rejected || turn.failure !== undefined) await throwUnhandled(agent, turn);
+    return result;
+  } finally {
+    turn.running = false;
+    agent.busy--;
+    agent.lastActiveMs = agent.time.monotonicMs();
+    // A durable turn is ended by the mailbox, which sets its outcome first.
+    if (!turn.durable) agent.keeping.ended(turn);
+  }
+}
+
+/** Runs code of a turn, for as long as a turn may take. */
+export function limited<A>(
+  { parts, time }: RunningAgent,
+  turn: Turn,
+  f: () => A | Promise<A>,
+  sinceMs = time.monotonicMs(),
+): A | Promise<A> {
+  const result = parts.ambient.run(turn, f);
+  if (!(result instanceof Promise)) return result;
+  return parts.turnLimits.wait(parts, turn, result, sinceMs);
+}
+
+/**
+ * Routes an error of user code to `onError`, in the turn that failed: what it writes is part of it.
+ * True when `onError` returned: the error is suppressed. `of`: the connection that itself failed.
+ */
+export async function routeError(
+  agent: RunningAgent,
+  turn: Turn,
+  error: unknown,
+  of: Connection | undefined,
+): Promise<boolean> {
+  agent.busy++;
+  try {
+    await limited(agent, turn.rest, () =>
+      of === undefined ? agent.agent.onError(error) : agent.agent.onError(of, error),
+    );
+    return true;
+  } catch {
+    // The default `onError` logs and throws the error on: it stays what it is, a failure.
+    return false;
+  } finally {
+    agent.busy--;
+  }
+}
+
+/** Code that follows a commit (`onStateChanged`): in its turn's context, its errors to `onError`. */
+export function runAfterCommit(agent: RunningAgent, turn: Turn, f: () => unknown): void {
+  if (agent.discarded) return;
+  agent.busy++;
+  const end = (): void => void agent.busy--;
+  const run = async (): Promise<unknown> => limited(agent, turn.rest, f);
+  Promise.resolve()
+    .then(run)
+    .then(end, (e: unknown) => agent.handleError(turn, e).finally(end));
+}

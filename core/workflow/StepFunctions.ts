@@ -1,0 +1,40 @@
+/**
+ * The functions of a workflow's steps while they run: each has a timeout, and the signal of its turn
+ * (`getCurrentAgent().signal`) aborts when that is over, or when the run is terminated. A function
+ * that goes on all the same is unheard: JavaScript can't stop it. Part of `Execution`.
+ */
+import type { AgentWork } from "../turn/AgentWork.ts";
+import type { AbortSource } from "../http/AbortSource.ts";
+import { WorkflowTimeoutError } from "./errors.ts";
+
+export class StepFunctions {
+  readonly #runtime: Pick<AgentWork, "time" | "abandoned">;
+  readonly #running = new Set<AbortSource>();
+
+  constructor(runtime: Pick<AgentWork, "time" | "abandoned">) {
+    this.#runtime = runtime;
+  }
+
+  /** Called in the step's turn. Settles as `f` does, or rejects with `WorkflowTimeoutError`. */
+  run(step: string, timeoutMs: number, f: () => unknown): Promise<unknown> {
+    const { time, abandoned } = this.#runtime;
+    this.#running.add(abandoned);
+    return new Promise((resolve, reject) => {
+      const cancel = time.after(timeoutMs, () => {
+        const late = new WorkflowTimeoutError(`step "${step}" took more than ${timeoutMs} ms`);
+        reject(late);
+        abandoned.fire(late);
+      });
+      const over = (): void => {
+        cancel();
+        this.#running.delete(abandoned);
+      };
+      Promise.resolve().then(f).then(resolve, reject).finally(over);
+    });
+  }
+
+  /** Nobody waits for any of them any more. */
+  abandon(): void {
+    for (const each of this.#running) each.fire();
+  }
+}
