@@ -185,7 +185,12 @@ describe("a call that a durable stream answers", () => {
 
 describe("kept broadcasts", () => {
   const kept = (peer: FakePeer, seq: string, message?: string, more: object = {}): void =>
-    peer.send({ type: "cf_agent_kept", seq, ...(message === undefined ? {} : { message }), ...more });
+    peer.send({
+      type: "cf_agent_kept",
+      seq,
+      ...(message === undefined ? {} : { message }),
+      ...more,
+    });
   const placeOf = (peer: FakePeer): string | null =>
     new URL(peer.url, "http://x").searchParams.get("since");
   /** The places that the client asked this peer to go on from. */
