@@ -50,6 +50,8 @@ export class Subjects {
     readonly snapshots: string;
     readonly dead: string;
     readonly bodies: string;
+    readonly deliveries: string;
+    readonly refusals: string;
   };
   readonly bucket: {
     /** Leases of shards and hosts. */
@@ -81,6 +83,8 @@ export class Subjects {
       snapshots: `${namespace}_SNAPSHOTS`,
       dead: `${namespace}_DEAD`,
       bodies: `${namespace}_BODIES`,
+      deliveries: `${namespace}_DELIVERIES`,
+      refusals: `${namespace}_REFUSALS`,
     };
     this.bucket = {
       leases: `${namespace}_LEASES`,
@@ -174,6 +178,10 @@ export class Subjects {
   /** Dead letters of a class, or of every agent. */
   deadOf(className?: string): string {
     return `${this.namespace}.dead.${className === undefined ? "" : encodeToken(className) + "."}>`;
+  }
+  /** Batches of delivery records. */
+  delivery(kind: "taken" | "refused"): string {
+    return `${this.namespace}.delivery.${kind}`;
   }
   /** Requests of gateways and hosts to the host that owns the agent. */
   call(shard: ShardId, id: AgentId): string {

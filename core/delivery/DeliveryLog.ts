@@ -4,20 +4,44 @@
  * inbox say of an input is true whatever this log has.
  *
  * 1. `record` returns at once, and never throws. Records that can't be stored are dropped and
- *    counted (`agents_delivery_records_dropped_total`).
+ *    counted.
  * 2. Refused requests can be sent by anybody at any rate. They are kept apart from the others, in
  *    less room, and at most some a second of each process: no stranger can push out another's.
- * 3. Records of one process are stored in order. A process that ends without notice loses those of
- *    its last moment.
+ * 3. Records of one process are stored in order, in batches. A process that ends without notice
+ *    loses those of its last moment.
  *
- * Adapters are under `services`.
+ * Adapters: `services/nats/NatsDeliveryLog`, `services/memory/MemoryDeliveryLog`; one conformance
+ * suite. Both gather records by `RecordBuffer`.
  */
 import * as Context from "effect/Context";
 import type { DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
 
+/** Rule 2. `refused`: answered by a gateway for a caller that it knows nothing of. */
+export const RECORD_KINDS = ["taken", "refused"] as const;
+export type RecordKind = (typeof RECORD_KINDS)[number];
+
+export const kindOf = ({ status, agent, parts }: DeliveryRecord): RecordKind =>
+  agent === undefined && parts === undefined && status !== "filtered" ? "refused" : "taken";
+
 export interface DeliveryLogShape {
   /** Rule 1. */
   readonly record: (record: DeliveryRecord) => void;
+  /** Resolves when what was recorded so far is stored or dropped. */
+  readonly flush: () => Promise<void>;
+  /** Records that this process has dropped. */
+  readonly dropped: () => number;
+  /** Batches of one kind, the newest first. Rejects with `BrokerUnavailable`. */
+  readonly recent: (kind: RecordKind) => AsyncIterable<ReadonlyArray<DeliveryRecord>>;
+  /**
+   * Batches of one kind that were stored at `timeMs` or later, the oldest first. Rejects with
+   * `BrokerUnavailable`.
+   */
+  readonly since: (
+    kind: RecordKind,
+    timeMs: number,
+  ) => AsyncIterable<ReadonlyArray<DeliveryRecord>>;
+  /** Calls `handler` with each batch from now on, until the returned function is called. */
+  readonly follow: (handler: (records: ReadonlyArray<DeliveryRecord>) => void) => () => void;
 }
 
 export class DeliveryLog extends Context.Service<DeliveryLog, DeliveryLogShape>()(

@@ -112,7 +112,8 @@ function obstacleOf(
   return undefined;
 }
 
-function envelopeOf(cause: Cause, { time }: JournalHead): InboxEnvelope {
+/** The input that an event keeps in full, with the bytes of its body. */
+export function envelopeOf(cause: Cause, { time }: Pick<JournalHead, "time">): InboxEnvelope {
   const { provider, route, verified, type, method, url, headers, entity, body, bodyBase64 } = cause;
   const bytes =
     bodyBase64 === undefined

@@ -41,6 +41,8 @@ export interface AgentMetrics {
   readonly inboxLag: (inputs: () => number | Promise<number>) => void;
   /** Of a gateway or a host: what it knows of the hosts' leases. */
   readonly shardsWithoutHost: (shards: () => number) => void;
+  /** Delivery records that this process could not store. */
+  readonly deliveryRecordsDropped: (records: () => number) => void;
   /** 1 while the broker is known to write to disk before it acknowledges, 0 otherwise. */
   readonly durable: (isDurable: () => number) => void;
   /** A webhook request was answered, `seconds` after its head was in. */
@@ -129,6 +131,12 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       metrics.gaugeFrom(
         "agents_shards_without_host",
         "Shards that no host owns: their webhooks are stored and their callers wait",
+        read,
+      ),
+    deliveryRecordsDropped: (read) =>
+      metrics.gaugeFrom(
+        "agents_delivery_records_dropped",
+        "Records of the delivery log that could not be stored, since the process started",
         read,
       ),
     durable: (read) =>

@@ -179,16 +179,27 @@ export interface EntitySource {
   readonly resolve: (request: WebhookRequest) => EntityResult;
 }
 
-/** A declared route. Made by `webhook(path, options)`. */
-export interface WebhookRoute {
-  /** The pattern, like `/webhooks/stripe/:customer`. */
-  readonly path: string;
+/** Where a route sends its events: a class, and how its agent is found. */
+export interface WebhookTarget {
   /** Name of the agent class. */
   readonly agent: string;
-  /** Verifies the sender. */
-  readonly verifier: Verifier;
   /** Finds the agent's name. */
   readonly entity: EntitySource;
+  /**
+   * Whether the target takes the event. Called after verification; throws what the user's function
+   * throws. Absent: it takes all.
+   */
+  readonly when?: (request: WebhookRequest) => boolean;
+}
+
+/** A declared route. Made by `webhook(path, options)`. The route itself is its first target. */
+export interface WebhookRoute extends WebhookTarget {
+  /** The pattern, like `/webhooks/stripe/:customer`. */
+  readonly path: string;
+  /** Verifies the sender. */
+  readonly verifier: Verifier;
+  /** Further targets. An event that several take becomes an input of each. Absent: none. */
+  readonly also?: ReadonlyArray<WebhookTarget>;
   /**
    * `agent`: waits for the agent's answer up to the deadline. `stored`: 202 as soon as it is
    * stored.
@@ -214,4 +225,18 @@ export const allowsMethod = (route: WebhookRoute, method: string): boolean =>
  * requests, so the default routing accepts no others for them (`docs/guides/access.md`).
  */
 export const signedClasses = (routes: ReadonlyArray<WebhookRoute>): ReadonlySet<string> =>
-  new Set(routes.filter(({ verifier }) => verifier.unsigned !== true).map(({ agent }) => agent));
+  new Set(
+    routes
+      .filter(({ verifier }) => verifier.unsigned !== true)
+      .flatMap((route) => [...targetsOf(route, undefined)])
+      .map(({ agent }) => agent),
+  );
+
+/** The targets that take an event. `request` undefined: all of the route's. */
+export const targetsOf = (
+  route: WebhookRoute,
+  request: WebhookRequest | undefined,
+): ReadonlyArray<WebhookTarget> =>
+  [route, ...(route.also ?? [])].filter(
+    ({ when }) => when === undefined || request === undefined || when(request),
+  );

@@ -34,6 +34,9 @@ export const ACCEPTED = plain(202, "Accepted");
 /** A duplicate. The provider must read success, or it would retry. */
 export const DUPLICATE = plain(200, "OK");
 
+/** No target of the route takes the event, or any of a batch. Nothing is stored. */
+export const FILTERED = plain(200, "OK");
+
 /** Every event of a batch is stored. The answers of its agents are not waited for. */
 export const BATCH_STORED = plain(200, "OK");
 

@@ -9,6 +9,7 @@ import { addBackup } from "./commands/backup.ts";
 import { addCall } from "./commands/call.ts";
 import { addConsole } from "./commands/console.ts";
 import { addDead } from "./commands/dead.ts";
+import { addDeliveries } from "./commands/deliveries.ts";
 import { addDev } from "./commands/dev.ts";
 import { addErase } from "./commands/erase.ts";
 import { addExport } from "./commands/export.ts";
@@ -21,6 +22,7 @@ import { addInit } from "./commands/init.ts";
 import { addList } from "./commands/list.ts";
 import { addMail } from "./commands/mail.ts";
 import { addProvision } from "./commands/provision.ts";
+import { addRedeliver } from "./commands/redeliver.ts";
 import { addRerun } from "./commands/rerun.ts";
 import { addRestore } from "./commands/restore.ts";
 import { addRetention } from "./commands/retention.ts";
@@ -40,9 +42,19 @@ const GROUPS: ReadonlyArray<readonly [heading: string, commands: ReadonlyArray<A
   ["Serving:", [addDev, addGateway, addHost, addMail, addRetention, addProvision]],
   [
     "Looking:",
-    [addList, addHistory, addState, addRerun, addSql, addSchedules, addTail, addConsole],
+    [
+      addList,
+      addHistory,
+      addDeliveries,
+      addState,
+      addRerun,
+      addSql,
+      addSchedules,
+      addTail,
+      addConsole,
+    ],
   ],
-  ["Acting:", [addCall, addErase, addDead]],
+  ["Acting:", [addCall, addErase, addDead, addRedeliver]],
   ["Saving:", [addExport, addImport, addFork, addBackup, addRestore]],
 ];
 

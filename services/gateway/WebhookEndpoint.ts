@@ -8,7 +8,8 @@
  *    reaches an agent (I10).
  * 2. Only refusals are answered before the input is stored, either in the inbox or by the event of
  *    its turn. An input that cannot be stored is answered with 503.
- * 3. A batch is answered once each of its events is stored (`storeBatch`), not by its agents.
+ * 3. A batch, and an event that several targets take, is answered once each input is stored
+ *    (`storeBatch`), not by its agents. An event that no target takes is answered 200 and left out.
  * 4. While the broker elects a leader or a shard moves, the request is held and retried within its
  *    deadline.
  */
@@ -18,11 +19,17 @@ import { TimeoutQueue } from "../../core/time/TimeoutQueue.ts";
 import {
   answerOfVerdict,
   BODY_TOO_LARGE,
+  FILTERED,
   methodNotAllowed,
   UNAVAILABLE,
 } from "../../core/webhook/answers.ts";
 import type { RouteMatch } from "../../core/webhook/RouteTable.ts";
-import { allowsMethod, type BatchItem, type Verdict } from "../../core/webhook/WebhookRoute.ts";
+import {
+  allowsMethod,
+  targetsOf,
+  type BatchItem,
+  type Verdict,
+} from "../../core/webhook/WebhookRoute.ts";
 import { addressKey } from "../../schemas/Address.ts";
 import { decodeMessage, type InputAnswer } from "../../schemas/Call.ts";
 import { newDeliveryId } from "../../schemas/DeliveryRecord.ts";
@@ -134,7 +141,13 @@ export class WebhookEndpoint {
     if (request.method !== "POST") return this.refuseMethod(webhook);
     if (verdict.items !== undefined)
       return void this.storeEvents(webhook, verdict.items, verdict.replayId);
-    const found = agentOf(route, request);
+    const targets = route.also === undefined ? undefined : targetsOf(route, request);
+    if (targets !== undefined && targets.length > 1)
+      return void this.storeEvents(webhook, [{ ...verdict, body: request.body }], verdict.replayId);
+    const target = targets === undefined ? route : targets[0];
+    if (target?.when?.(request) === false || target === undefined)
+      return webhook.answer(FILTERED, NOT_TAKEN);
+    const found = agentOf(target, request);
     if (found._tag === "Refused") return webhook.answer(found.answer, refused(found.answer.body));
     const wait = this.services.entityLimit?.take(addressKey(found.id)) ?? 0;
     if (wait > 0) return webhook.respond(tooMany(wait), OVER_RATE);
@@ -163,7 +176,16 @@ export class WebhookEndpoint {
     const { route, request, id: delivery } = webhook;
     const { inbox, log, time, entityLimit: limit } = this.services;
     const signal = this.signals.in(route.deadlineMs);
-    const batch = { route, request, items, replayId, delivery, headers: webhook.headers() };
+    const isWhole = items[0]?.body === request.body;
+    const batch = {
+      route,
+      request,
+      items,
+      isWhole,
+      replayId,
+      delivery,
+      headers: webhook.headers(),
+    };
     let answer = UNAVAILABLE;
     this.batchItems += items.length;
     try {
@@ -177,6 +199,7 @@ export class WebhookEndpoint {
     } finally {
       this.batchItems -= items.length;
     }
+    if (answer === FILTERED) return webhook.answer(answer, NOT_TAKEN);
     const isStored = answer.status < 300;
     const end = isStored
       ? ({ status: "stored", parts: items.length } as const)
@@ -237,6 +260,7 @@ const BUSY = tooMany(1);
 const NO_BODY = new Uint8Array(0);
 
 const refused = (why: string): DeliveryEnd => ({ status: "refused", why });
+const NOT_TAKEN: DeliveryEnd = { status: "filtered", why: "no target takes it" };
 const OVER_RATE = refused("its agent is over its rate");
 const TOO_BUSY = refused("the gateway is busy");
 

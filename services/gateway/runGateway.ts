@@ -94,6 +94,7 @@ export const runGateway = (options: RunGatewayOptions) =>
     const server = yield* HttpServer;
     const gateway = yield* Gateway.make(services);
     options.metrics.connections(() => gateway.sockets.size);
+    options.metrics.deliveryRecordsDropped(() => services.deliveries?.dropped() ?? 0);
     const { port } = yield* server.listen(
       {
         ...http,

@@ -1,24 +1,27 @@
 /**
- * Stores a webhook that contains several events. Each event becomes an input of its own, for the
- * agent that its part of the body names. `WebhookEndpoint` answers the webhook afterwards.
+ * Stores a webhook that contains several events, or goes to several agents. Each event becomes an
+ * input of its own for each target that takes it, for the agent that the target finds in its part
+ * of the body. `WebhookEndpoint` answers the webhook afterwards.
  *
  * 1. The batch succeeds only if every event is stored. Otherwise the provider sends it again, and
  *    the events that were stored are recognized by their ids.
  * 2. Events of one agent are stored in the batch's order.
  * 3. An event that names no agent is skipped and logged. Refusing the batch for it would lose the
  *    other events, at each repetition. If no event names an agent, the batch is refused.
- * 4. Each event takes a token of its agent. If an agent has none left, the whole batch is refused
+ * 4. An event that no target takes is left out. If none is left, nothing is stored.
+ * 5. Each event takes a token of its agent. If an agent has none left, the whole batch is refused
  *    before anything is stored, because an answer for a part would lose the rest.
  */
 import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
-import { BATCH_STORED, UNAVAILABLE } from "../../core/webhook/answers.ts";
+import { BATCH_STORED, FILTERED, UNAVAILABLE } from "../../core/webhook/answers.ts";
 import { itemRequest } from "../../core/webhook/itemRequest.ts";
-import type {
-  BatchItem,
-  PlainAnswer,
-  WebhookRequest,
-  WebhookRoute,
+import {
+  targetsOf,
+  type BatchItem,
+  type PlainAnswer,
+  type WebhookRequest,
+  type WebhookRoute,
 } from "../../core/webhook/WebhookRoute.ts";
 import { addressKey, type AgentId } from "../../schemas/Address.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";
@@ -37,6 +40,8 @@ export interface Batch {
   readonly route: WebhookRoute;
   readonly request: WebhookRequest;
   readonly items: ReadonlyArray<BatchItem>;
+  /** The only item is the request as it came. Default: each is a part of its body. */
+  readonly isWhole?: boolean;
   /** The id of the whole request, if the provider sends one. */
   readonly replayId: string | undefined;
   /** The delivery's id. Its n-th event is the part `<id>.<n>`. */
@@ -78,8 +83,9 @@ export async function storeBatch(batch: Batch, ports: BatchPorts): Promise<Plain
     });
     if (agents.length === 0) return first; // rule 3
   }
+  if (agents.length === 0 && batch.items.length > 0) return FILTERED; // rule 4
   const counts = agents.map(({ key, envelopes }) => [key, envelopes.length] as const);
-  const waitSeconds = ports.limit?.takeAll(counts) ?? 0; // rule 4
+  const waitSeconds = ports.limit?.takeAll(counts) ?? 0; // rule 5
   if (waitSeconds > 0) return tooManyEvents(waitSeconds);
   const queue = agents.values();
   const workers = Math.min(AGENTS_AT_ONCE, agents.length);
@@ -88,34 +94,38 @@ export async function storeBatch(batch: Batch, ports: BatchPorts): Promise<Plain
 }
 
 function eventsByAgent(
-  { route, request, items, replayId, delivery, headers }: Batch,
+  { route, request, items, isWhole = false, replayId, delivery, headers }: Batch,
   id: () => string,
 ): { readonly agents: ReadonlyArray<AgentEvents>; readonly refusals: ReadonlyArray<PlainAnswer> } {
   const { "content-length": _length, ...kept } = headers;
-  const sent = { ...kept, "content-type": "application/json" };
+  const sent = isWhole ? headers : { ...kept, "content-type": "application/json" };
   const agents = new Map<string, AgentEvents>();
   const refusals: PlainAnswer[] = [];
+  let parts = 0;
   for (const [i, item] of items.entries()) {
-    const found = agentOf(route, itemRequest(request, item.body));
-    if (found._tag === "Refused") {
-      refusals.push(found.answer);
-      continue;
+    const own = isWhole ? request : itemRequest(request, item.body);
+    for (const target of targetsOf(route, own)) {
+      const found = agentOf(target, own);
+      if (found._tag === "Refused") {
+        refusals.push(found.answer);
+        continue;
+      }
+      const head = webhookHead({
+        route,
+        request,
+        headers: sent,
+        entity: found.entity,
+        dedupId: item.dedupId,
+        id,
+        replayId: replayId === undefined || isWhole ? replayId : `${replayId}#${i}`,
+        eventType: item.eventType,
+        delivery: `${delivery}.${parts++}`,
+      });
+      const key = addressKey(found.id);
+      const agent = agents.get(key) ?? { key, id: found.id, envelopes: [] };
+      agent.envelopes.push(encodeEnvelope(head, item.body));
+      agents.set(key, agent);
     }
-    const head = webhookHead({
-      route,
-      request,
-      headers: sent,
-      entity: found.entity,
-      dedupId: item.dedupId,
-      id,
-      replayId: replayId === undefined ? undefined : `${replayId}#${i}`,
-      eventType: item.eventType,
-      delivery: `${delivery}.${i}`,
-    });
-    const key = addressKey(found.id);
-    const agent = agents.get(key) ?? { key, id: found.id, envelopes: [] };
-    agent.envelopes.push(encodeEnvelope(head, item.body));
-    agents.set(key, agent);
   }
   return { agents: [...agents.values()], refusals };
 }

@@ -3,7 +3,12 @@
  * `WebhookEndpoint` calls it for a request with one event, `storeBatch` for each event of a batch.
  */
 import { answerOfEntity } from "../../core/webhook/answers.ts";
-import type { PlainAnswer, WebhookRequest, WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
+import type {
+  PlainAnswer,
+  WebhookRequest,
+  WebhookRoute,
+  WebhookTarget,
+} from "../../core/webhook/WebhookRoute.ts";
 import { InvalidAddress } from "../../schemas/Address.ts";
 import { topLevelId, type TopLevelId } from "../../schemas/AgentPath.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
@@ -17,10 +22,10 @@ export interface FoundAgent {
 export type AgentOf = FoundAgent | { readonly _tag: "Refused"; readonly answer: PlainAnswer };
 
 /**
- * Returns the agent that the route's entity source names, or the answer that says why there is
+ * Returns the agent that the target's entity source names, or the answer that says why there is
  * none.
  */
-export function agentOf(route: WebhookRoute, request: WebhookRequest): AgentOf {
+export function agentOf(route: WebhookTarget, request: WebhookRequest): AgentOf {
   const entity = route.entity.resolve(request);
   const answer = answerOfEntity(entity);
   if (entity._tag !== "Entity" || answer !== undefined)

@@ -30,13 +30,12 @@ export function reportTurn(services: HostServices, id: AgentId, turn: Turn, end:
   const record = recordOf(cause.delivery, id, turn, end, time.nowMs());
   deliveries?.record(record);
   const severity = severityOfDelivery(record);
-  const { route, method, time: cameMs } = cause;
+  const { method, time: cameMs } = cause;
   if (requests?.wants(severity) === true)
     requests.write(
       severity,
       requestLineOf({
         ...record,
-        ...(route !== undefined && { route }),
         ...(method !== undefined && { method }),
         ...(cameMs !== undefined && { ms: record.at - cameMs }),
       }),
@@ -64,6 +63,9 @@ function recordOf(
     seq,
     attempt: cause.attempt ?? 1,
     ...(cause.id !== undefined && { key: cause.id }),
+    ...(cause.route !== undefined && { route: cause.route }),
+    ...(cause.provider !== undefined && { provider: cause.provider }),
+    ...(cause.type !== undefined && { type: cause.type }),
     ...(http !== undefined && { http }),
     ...(error !== undefined && { error }),
     ...(attempts !== undefined && { attempts }),

@@ -65,6 +65,7 @@ export const runHost = (options: RunHostOptions) =>
     const host = yield* Host.make(services);
     options.metrics.active(() => host.agentsActive);
     if (options.memoryInUse !== undefined) options.metrics.memoryInUse(options.memoryInUse);
+    options.metrics.deliveryRecordsDropped(() => services.deliveries?.dropped() ?? 0);
     options.metrics.inboxLag(() => services.inbox.depth());
     return host;
   });

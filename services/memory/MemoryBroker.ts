@@ -14,6 +14,7 @@ import { Subjects } from "../../schemas/Subjects.ts";
 import { SHARDS_DEFAULT } from "../../schemas/Address.ts";
 import { BaseStore } from "./BaseStore.ts";
 import { BusStore } from "./BusStore.ts";
+import { DeliveryStore } from "./DeliveryStore.ts";
 import { DeadLetterStore } from "./DeadLetterStore.ts";
 import { InboxStore } from "./InboxStore.ts";
 import { JournalStore } from "./JournalStore.ts";
@@ -51,6 +52,7 @@ export class MemoryBroker implements ConnectedBroker {
   readonly bases = new BaseStore();
   readonly blobs = new Map<string, Uint8Array>();
   readonly deadLetters = new DeadLetterStore();
+  readonly deliveries = new DeliveryStore();
   /** The cancel functions of armed timers, by agent and timer name. */
   readonly timers = new Map<string, () => void>();
   /** Awaited before each operation. Its rejection rejects the operation (rule 3). */

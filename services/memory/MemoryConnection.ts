@@ -7,6 +7,7 @@ import type { TimeShape } from "../../core/time/Time.ts";
 import type { BaseStore } from "./BaseStore.ts";
 import type { BusStore } from "./BusStore.ts";
 import type { DeadLetterStore } from "./DeadLetterStore.ts";
+import type { DeliveryStore } from "./DeliveryStore.ts";
 import type { InboxStore } from "./InboxStore.ts";
 import type { JournalStore } from "./JournalStore.ts";
 import type { LeaseStore } from "./LeaseStore.ts";
@@ -39,6 +40,7 @@ export interface ConnectedBroker {
   readonly bases: BaseStore;
   readonly blobs: Map<string, Uint8Array>;
   readonly deadLetters: DeadLetterStore;
+  readonly deliveries: DeliveryStore;
   readonly timers: Map<string, () => void>;
 }
 

@@ -8,6 +8,7 @@ import { layer as blobs } from "./MemoryBlobs.ts";
 import { layer as bus } from "./MemoryBus.ts";
 import type { MemoryConnection } from "./MemoryConnection.ts";
 import { layer as deadLetters } from "./MemoryDeadLetters.ts";
+import { layer as deliveryLog } from "./MemoryDeliveryLog.ts";
 import { layer as inbox } from "./MemoryInbox.ts";
 import { layer as journal } from "./MemoryJournal.ts";
 import { layer as feed } from "./MemoryJournalFeed.ts";
@@ -25,6 +26,7 @@ export const memoryLayer = (connection: MemoryConnection) =>
     snapshots(connection),
     blobs(connection),
     deadLetters(connection),
+    deliveryLog(connection),
     bus(connection),
     timers(connection),
     Layer.succeed(Time, connection.time),

@@ -6,7 +6,7 @@ import { readOrigin } from "../../core/http/origins.ts";
 import { nearest } from "../../core/errors/nearest.ts";
 import { historyFault } from "../../core/retention/HistoryLimits.ts";
 import type { EmailEntry, EmailRoute } from "../../core/mail/EmailRoute.ts";
-import type { WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
+import { targetsOf, type WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 import { WORKFLOW_MARK, type WorkflowClass } from "../../core/workflow/AgentWorkflow.ts";
 import { workflowActor } from "../../core/runtime/WorkflowRun.ts";
 import {
@@ -163,9 +163,11 @@ function readWebhooks(
       return refuse(
         `webhooks[${index}] is not a route. Build it with webhook(path, { agent, verify, entity }) from "agents/webhooks"`,
       );
-    if (!agents.has(route.agent))
+    for (const { agent } of targetsOf(route, undefined).filter(
+      (target) => !agents.has(target.agent),
+    ))
       refuse(
-        `webhooks[${index}] (${route.path}) sends to ${route.agent}, which this module does not export. Exported: ${[...agents.keys()].join(", ")}`,
+        `webhooks[${index}] (${route.path}) sends to ${agent}, which this module does not export. Exported: ${[...agents.keys()].join(", ")}`,
       );
     if (paths.has(route.path)) refuse(`two webhook routes have the path ${route.path}`);
     paths.add(route.path);

@@ -3,6 +3,7 @@ import * as Layer from "effect/Layer";
 import type { Blobs } from "../../core/journal/Blobs.ts";
 import type { BrokerUnavailable, Bus } from "../../core/bus/Bus.ts";
 import type { DeadLetters } from "../../core/dead/DeadLetters.ts";
+import type { DeliveryLog } from "../../core/delivery/DeliveryLog.ts";
 import type { Inbox } from "../../core/inbox/Inbox.ts";
 import type { Journal } from "../../core/journal/Journal.ts";
 import type { JournalFeed } from "../../core/journal/JournalFeed.ts";
@@ -13,6 +14,7 @@ import type { Nats } from "./client/Nats.ts";
 import { layer as blobs } from "./NatsBlobs.ts";
 import { layer as bus } from "./NatsBus.ts";
 import { layer as connection, type NatsConnectionOptions } from "./client/NatsConnection.ts";
+import { layer as deliveryLog } from "./NatsDeliveryLog.ts";
 import { layer as deadLetters } from "./NatsDeadLetters.ts";
 import { layer as inbox } from "./NatsInbox.ts";
 import { layer as journal } from "./NatsJournal.ts";
@@ -28,13 +30,32 @@ export interface NatsOptions extends NatsConnectionOptions, OpenOptions {
 }
 
 export type Ports =
-  Journal | JournalFeed | Inbox | Leases | Snapshots | Blobs | Bus | DeadLetters | Timers;
+  | Journal
+  | JournalFeed
+  | Inbox
+  | Leases
+  | Snapshots
+  | Blobs
+  | Bus
+  | DeadLetters
+  | DeliveryLog
+  | Timers;
 
 /** Provides `Nats` too, for the number of shards and group commit. Fails with `OpenError`. */
 export const natsLayer = (
   options: NatsOptions,
 ): Layer.Layer<Ports | Nats, OpenError | BrokerUnavailable> =>
-  Layer.mergeAll(journal, feed, inbox, leases, snapshots, bus, deadLetters, timers).pipe(
+  Layer.mergeAll(
+    journal,
+    feed,
+    inbox,
+    leases,
+    snapshots,
+    bus,
+    deadLetters,
+    deliveryLog,
+    timers,
+  ).pipe(
     Layer.provideMerge(blobs),
     Layer.provideMerge(natsCore(options)),
     Layer.provide(connection(options)),

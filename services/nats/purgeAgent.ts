@@ -1,7 +1,7 @@
 /**
  * Removes an agent's data from the broker: inputs, timers, events before the one that ended its
- * life, snapshots, dead letters, and the blobs of all of them. Called by `agents erase`, after
- * `endLife`.
+ * life, snapshots, dead letters, delivery records, and the blobs of all of them. Called by
+ * `agents erase`, after `endLife`.
  *
  * 1. Each message is deleted singly, which makes the server overwrite its bytes. A purge only drops
  *    the reference, and the bytes stay in their block until it is rewritten.
@@ -13,9 +13,12 @@
  * 3. Blobs are found by the claim checks in the messages, and by their names' prefix, because
  *    processed inputs have no message. Long names are stored cut to 512 bytes and hashed. Of agents
  *    with names that long, only blobs with a claim check are found.
+ * 4. A batch of delivery records is one message with those of other agents. Those are stored again,
+ *    as the newest batch, before the message is deleted.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { shardOf } from "../../schemas/Address.ts";
+import { decodeRecords, encodeRecords, type RecordBatch } from "../../schemas/DeliveryRecord.ts";
 import { CLAIM_CHECK_AREAS, findClaimCheck, claimCheckPrefix } from "./layout/claimCheck.ts";
 import { ApiRefusal } from "./client/JetStreamApi.ts";
 import type { NatsShape } from "./client/Nats.ts";
@@ -64,6 +67,7 @@ export async function purgeAgent(
   const snapshots =
     (await erase(images, subjects.snapshot(id))) + (await erase(images, subjects.base(id)));
   const deadLetters = await erase(subjects.stream.dead, subjects.dead(id));
+  await eraseDeliveries(nats, id);
   const blobs = await eraseBlobs(nats, id, claimed);
   const doneInputsGone = (await compactHead(nats, inbox)) > lastSeq;
   await compactHead(nats, subjects.streamOf("timers", group));
@@ -119,6 +123,31 @@ async function eraseMessages(
   }
   await Promise.all(group);
   return count;
+}
+
+/** Rule 4. Refused requests are of no agent. */
+async function eraseDeliveries(nats: NatsShape, id: AgentId): Promise<void> {
+  const { subjects, publisher, reader } = nats;
+  const stream = subjects.stream.deliveries;
+  const subject = subjects.delivery("taken");
+  const { last_seq: toSeq } = await stateOf(nats, stream);
+  if (toSeq === 0) return;
+  for await (const { seq, data } of reader.messages(stream, subject, { fromSeq: 1, toSeq })) {
+    const { by, records } = readRecords(data);
+    const others = records.filter(({ agent }) => agent?.[0] !== id.class || agent[1] !== id.name);
+    if (others.length === records.length) continue;
+    if (others.length > 0) await publisher.publish(subject, encodeRecords({ by, records: others }));
+    await deleteMessage(nats, stream, seq);
+  }
+}
+
+/** A batch that can't be read names nobody. */
+function readRecords(data: Uint8Array): RecordBatch {
+  try {
+    return decodeRecords(data);
+  } catch {
+    return { by: "", records: [] };
+  }
 }
 
 async function deleteMessage(nats: NatsShape, stream: string, seq: Sequence): Promise<void> {

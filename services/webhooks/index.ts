@@ -4,6 +4,7 @@
  * that these verifiers accept.
  */
 export { webhook, type AgentReference, type WebhookOptions } from "./webhook.ts";
+export type { FilteredRequest, WebhookFilter } from "./when.ts";
 export { body, constant, header, path, type EntityOptions } from "./entities.ts";
 export { escapedSlug, slug, type Slug, type Transform } from "./slug.ts";
 export type { RedactNames } from "../../core/redaction/Redaction.ts";

@@ -12,7 +12,10 @@ import {
   type EntitySource,
   type Verifier,
   type WebhookRoute,
+  type WebhookTarget,
 } from "../../core/webhook/WebhookRoute.ts";
+
+import { readWhen, type WebhookFilter } from "./when.ts";
 
 /** A class of agents, or its name. */
 export type AgentReference = string | (abstract new (...args: never[]) => object);
@@ -25,6 +28,13 @@ export interface WebhookOptions {
   readonly verify: Verifier;
   /** The source of the agent's name: `body(…)`, `path(…)`, `header(…)` or `constant(…)`. */
   readonly entity: EntitySource;
+  /** Which events the agent takes. The others are answered 200 and not stored. Default: all. */
+  readonly when?: WebhookFilter;
+  /**
+   * Further agents that receive the route's webhooks. An event that several agents take is stored
+   * for each, takes effect once in each, and is answered 200 when it is stored. Default: none.
+   */
+  readonly also?: ReadonlyArray<Pick<WebhookOptions, "agent" | "entity" | "when">>;
   /**
    * `agent`: the caller receives the agent's answer, or 202 `Accepted` once `deadlineMs` has
    * passed. `stored`: 202 as soon as the request is stored. Default `agent`.
@@ -55,15 +65,25 @@ const DEADLINE_MS_MAX = 60_000;
 export function webhook(path: string, options: WebhookOptions): WebhookRoute {
   const wrong = (why: string) => new InvalidWebhook({ message: `webhook("${path}"): ${why}` });
   const segments = parsePathPattern(path);
-  const { verify: verifier, entity, answer = "agent" } = options;
+  const { verify: verifier, answer = "agent" } = options;
   if (typeof verifier?.verify !== "function")
     throw wrong("verify: give a verifier, like github({ secret }), or unsigned()");
-  if (typeof entity?.resolve !== "function")
-    throw wrong(`entity: give its source, like body("repository.full_name", escapedSlug)`);
   if (answer !== "agent" && answer !== "stored")
     throw wrong(`answer is "agent" or "stored", not "${String(answer)}"`);
-  const refusal = refuseEntity(entity, verifier, segments);
-  if (refusal !== undefined) throw wrong(refusal);
+  const target = (given: Pick<WebhookOptions, "agent" | "entity" | "when">): WebhookTarget => {
+    if (typeof given.entity?.resolve !== "function")
+      throw wrong(`entity: give its source, like body("repository.full_name", escapedSlug)`);
+    const refusal = refuseEntity(given.entity, verifier, segments);
+    if (refusal !== undefined) throw wrong(refusal);
+    const when = readWhen(given.when, wrong);
+    return {
+      agent: agentName(given.agent, wrong),
+      entity: given.entity,
+      ...(when !== undefined && { when }),
+    };
+  };
+  const { also = [] } = options;
+  if (!Array.isArray(also)) throw wrong("also: give a list of { agent, entity, when }");
 
   const within = (name: "deadlineMs" | "bodyBytesMax", usual: number, max: number): number => {
     const value = options[name] ?? usual;
@@ -71,10 +91,10 @@ export function webhook(path: string, options: WebhookOptions): WebhookRoute {
     throw wrong(`${name} is ${value}: give a whole number from 1 to ${max}`);
   };
   return {
+    ...target(options),
+    ...(also.length > 0 && { also: also.map(target) }),
     path,
-    agent: agentName(options.agent, wrong),
     verifier,
-    entity,
     answer,
     deadlineMs: within("deadlineMs", verifier.deadlineMs, DEADLINE_MS_MAX),
     bodyBytesMax: within("bodyBytesMax", WEBHOOK_BODY_BYTES_MAX, WEBHOOK_BODY_BYTES_MAX),

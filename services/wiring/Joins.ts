@@ -6,6 +6,7 @@ import type { CallClient } from "../../core/call/CallClient.ts";
 import type { ConsoleSource } from "../../core/console/ConsoleSource.ts";
 import type { DatabasesShape } from "../../core/database/Databases.ts";
 import type { DeadLettersShape } from "../../core/dead/DeadLetters.ts";
+import type { DeliveryLogShape } from "../../core/delivery/DeliveryLog.ts";
 import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
 import type { RerunEvent } from "../../core/journal/Rerun.ts";
@@ -62,6 +63,7 @@ export interface ReadPorts {
   readonly journal: JournalShape;
   readonly feed: JournalFeedShape;
   readonly deadLetters: DeadLettersShape;
+  readonly deliveries: DeliveryLogShape;
   readonly inbox: Pick<InboxShape, "publish">;
   readonly calls: Pick<CallClient, "call">;
   readonly timers: Pick<TimersShape, "arm">;

@@ -12,6 +12,7 @@ import { Bus } from "../../core/bus/Bus.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
 import { Databases } from "../../core/database/Databases.ts";
 import { DeadLetters, type DeadLettersShape } from "../../core/dead/DeadLetters.ts";
+import { DeliveryLog } from "../../core/delivery/DeliveryLog.ts";
 import { Inbox } from "../../core/inbox/Inbox.ts";
 import { Journal } from "../../core/journal/Journal.ts";
 import { JournalFeed } from "../../core/journal/JournalFeed.ts";
@@ -60,6 +61,7 @@ export async function openReader(target: Target): Promise<ReadPorts> {
         journal: yield* Journal,
         feed: yield* JournalFeed,
         deadLetters,
+        deliveries: yield* DeliveryLog,
         inbox: yield* Inbox,
         calls,
         timers: yield* Timers,

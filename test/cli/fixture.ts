@@ -12,6 +12,7 @@ import { runProgram } from "../../services/cli/program.ts";
 import { CliError } from "../../services/cli/terminal/CliError.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import { makeMemoryDeadLetters } from "../../services/memory/MemoryDeadLetters.ts";
+import { makeMemoryDeliveryLog } from "../../services/memory/MemoryDeliveryLog.ts";
 import { makeMemoryInbox } from "../../services/memory/MemoryInbox.ts";
 import { makeMemoryJournalFeed } from "../../services/memory/MemoryJournalFeed.ts";
 import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
@@ -34,6 +35,7 @@ export class CliFixture {
   readonly targets: Target[] = [];
   opened = 0;
   readonly deadLetters = makeMemoryDeadLetters(this.broker.connect());
+  readonly deliveries = makeMemoryDeliveryLog(this.broker.connect());
   /** What a host answers to a call. */
   answer: CallClient["call"] = () => Promise.reject(new Error("no call is expected"));
   private readonly journal = makeMemoryJournal(this.broker.connect());
@@ -101,6 +103,7 @@ export class CliFixture {
         journal: this.journal,
         feed: makeMemoryJournalFeed(this.broker.connect()),
         deadLetters: this.deadLetters,
+        deliveries: this.deliveries,
         inbox: makeMemoryInbox(this.broker.connect()),
         calls: { call: (...args) => this.answer(...args) },
         timers: makeMemoryTimers(this.broker.connect()),

@@ -5,6 +5,7 @@
 import type { BlobsShape } from "../../core/journal/Blobs.ts";
 import type { BusShape } from "../../core/bus/Bus.ts";
 import type { DeadLettersShape } from "../../core/dead/DeadLetters.ts";
+import type { DeliveryLogShape } from "../../core/delivery/DeliveryLog.ts";
 import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
 import type { JournalFeedShape } from "../../core/journal/JournalFeed.ts";
@@ -23,6 +24,7 @@ export interface Ports {
   readonly snapshots: SnapshotsShape;
   readonly blobs: BlobsShape;
   readonly deadLetters: DeadLettersShape;
+  readonly deliveries: DeliveryLogShape;
   readonly bus: BusShape;
   readonly timers: TimersShape;
 }

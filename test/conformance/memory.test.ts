@@ -8,6 +8,7 @@ import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import { memoryLayer } from "../../services/memory/memoryLayer.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
 import { message, patient } from "./Backend.ts";
+import { deliveryLogRules } from "./deliveryLogRules.ts";
 import { busRules } from "./busRules.ts";
 import { feedRules } from "./feedRules.ts";
 import { inboxRules } from "./inboxRules.ts";
@@ -24,6 +25,7 @@ describe("memory", () => {
   inboxRules(memoryBackend);
   leaseRules(memoryBackend);
   storeRules(memoryBackend);
+  deliveryLogRules(memoryBackend);
   busRules(memoryBackend);
   timerRules(memoryBackend);
   const time = new VirtualTime();

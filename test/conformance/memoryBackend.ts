@@ -2,6 +2,7 @@
 import { makeMemoryBlobs } from "../../services/memory/MemoryBlobs.ts";
 import { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
+import { makeMemoryDeliveryLog } from "../../services/memory/MemoryDeliveryLog.ts";
 import { makeMemoryDeadLetters } from "../../services/memory/MemoryDeadLetters.ts";
 import { makeMemoryInbox } from "../../services/memory/MemoryInbox.ts";
 import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
@@ -35,6 +36,7 @@ export async function memoryBackend(): Promise<Backend> {
         snapshots: makeMemorySnapshots(connection),
         blobs: makeMemoryBlobs(connection),
         deadLetters: makeMemoryDeadLetters(connection),
+        deliveries: makeMemoryDeliveryLog(connection),
         bus: makeMemoryBus(connection),
         timers: makeMemoryTimers(connection),
       };

@@ -2,6 +2,7 @@
 import { setTimeout as pass } from "node:timers/promises";
 import { describe } from "vitest";
 import { machineTime } from "../../services/node/MachineTime.ts";
+import { deliveryLogRules } from "./deliveryLogRules.ts";
 import { busRules } from "./busRules.ts";
 import { feedRules } from "./feedRules.ts";
 import { inboxRules } from "./inboxRules.ts";
@@ -18,6 +19,7 @@ describe("nats", () => {
   inboxRules(natsBackend);
   leaseRules(natsBackend);
   storeRules(natsBackend);
+  deliveryLogRules(natsBackend);
   busRules(natsBackend);
   timerRules(natsBackend);
   timeRules(machineTime, (ms) => pass(ms));

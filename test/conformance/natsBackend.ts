@@ -8,6 +8,7 @@ import {
   type NatsConnectionShape,
 } from "../../services/nats/client/NatsConnection.ts";
 import { makeNatsDeadLetters } from "../../services/nats/NatsDeadLetters.ts";
+import { makeNatsDeliveryLog } from "../../services/nats/NatsDeliveryLog.ts";
 import { makeNatsInbox } from "../../services/nats/NatsInbox.ts";
 import { makeNatsJournal } from "../../services/nats/NatsJournal.ts";
 import { makeNatsJournalFeed } from "../../services/nats/NatsJournalFeed.ts";
@@ -46,6 +47,7 @@ export async function natsBackend({
       leases: makeNatsLeases(nats),
       snapshots: makeNatsSnapshots(nats, blobs),
       deadLetters: makeNatsDeadLetters(nats, blobs),
+      deliveries: makeNatsDeliveryLog(nats),
       bus: makeNatsBus(nats),
       timers: makeNatsTimers(nats),
     };

@@ -3,6 +3,7 @@
  * to paste. Pure text; `dev` prints it.
  */
 import { basename } from "node:path";
+import { targetsOf } from "../../../core/webhook/WebhookRoute.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
 import { shownPath } from "../terminal/Terminal.ts";
 import { devSecretsPath } from "./devSecrets.ts";
@@ -36,7 +37,12 @@ export function devGreeting(greeting: Greeting): ReadonlyArray<string> {
     "",
     row("url", url),
     ...module.webhooks.map((route) =>
-      row("webhook", `POST ${url}${route.path} → ${route.agent} (${route.verifier.provider})`),
+      row(
+        "webhook",
+        `POST ${url}${route.path} → ${targetsOf(route, undefined)
+          .map(({ agent }) => agent)
+          .join(", ")} (${route.verifier.provider})`,
+      ),
     ),
     ...(greeting.smtp === undefined ? [] : [row("mail", greeting.smtp)]),
     row("agents", [...module.agents.keys()].join(", ")),

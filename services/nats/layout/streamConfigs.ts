@@ -32,6 +32,14 @@ export const STREAM_GROUPS_KEY = "agents.stream-groups";
  */
 const MARKER_TTL_MS = 60_000;
 
+/**
+ * Providers send again for three days, and a question of last week is answered. Half a gigabyte is
+ * some three million deliveries. Refused requests, which strangers send, have an eighth.
+ */
+const DELIVERIES_AGE_MS = 14 * 24 * 60 * 60 * 1_000;
+const DELIVERIES_BYTES = 512 * 1024 * 1024;
+const REFUSALS_BYTES = 64 * 1024 * 1024;
+
 /** The first element is the first group's inbox, whose metadata has the layout. */
 export function streamConfigs(subjects: Subjects, choices: StreamChoices): readonly StreamConfig[] {
   const { namespace, stream, bucket, layout } = subjects;
@@ -145,5 +153,21 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       allow_rollup_hdrs: false,
       allow_msg_ttl: true,
     },
+    ...[
+      { name: stream.deliveries, kind: "taken", max_bytes: DELIVERIES_BYTES } as const,
+      { name: stream.refusals, kind: "refused", max_bytes: REFUSALS_BYTES } as const,
+    ].map(({ name, kind, max_bytes }) => ({
+      ...common,
+      name,
+      subjects: [subjects.delivery(kind)],
+      retention: "limits",
+      // The delivery log: what is oldest goes.
+      discard: "old",
+      max_bytes,
+      max_age: DELIVERIES_AGE_MS * NANOS_PER_MS,
+      // Read in order, by people.
+      compression: "s2",
+      allow_rollup_hdrs: false,
+    })),
   ];
 }

@@ -1,7 +1,7 @@
 /**
  * Creates an installation's streams and buckets, or checks and completes existing ones: inbox,
- * timers, journal and snapshots of each stream group, dead letters, the two buckets of leases, blobs
- * and bodies. Several runs, also concurrent ones, are safe: each creation either succeeds, or finds
+ * timers, journal and snapshots of each stream group, dead letters, the two buckets of leases, blobs,
+ * bodies, and the two of the delivery log. Several runs, also concurrent ones, are safe: each creation either succeeds, or finds
  * another's stream and checks it.
  *
  * Each shard's consumer is created by the host that takes the shard (`ShardConsumer`). The numbers
@@ -288,7 +288,7 @@ const refused = (stream: string, error: ApiRefusal): ProvisioningRefused =>
     code: error.code,
     message: `the broker refuses the stream ${stream}: ${error.message} (${error.code}); ${
       error.code === ApiCode.streamsMaxReached
-        ? "raise max_streams of the account: an installation has nine, and four more for each stream group after the first"
+        ? "raise max_streams of the account: an installation has eleven, and four more for each stream group after the first"
         : "nats-server 2.12.14 or 2.14.4, or newer, is needed"
     }`,
   });

@@ -1,0 +1,239 @@
+/**
+ * `agents deliveries`: the requests to webhook routes and what became of each, from the delivery
+ * log; `agents deliveries show <id>`: all that is known of one, with its bytes from the journal.
+ */
+import { Option, type Command } from "commander";
+import {
+  arrivalOf,
+  findDelivery,
+  lastDeliveries,
+  matches,
+  type DeliveryFilter,
+} from "../../../core/delivery/deliveryHistory.ts";
+import { findInput } from "../../../core/delivery/findInput.ts";
+import { duration } from "../../../core/telemetry/RequestLog.ts";
+import { oneLine } from "../../../core/telemetry/printable.ts";
+import type { TimeShape } from "../../../core/time/Time.ts";
+import {
+  DELIVERY_STATUSES,
+  type DeliveryRecord,
+  type DeliveryStatus,
+} from "../../../schemas/DeliveryRecord.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
+import { resolveClass } from "../agents/findAgent.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import * as option from "../options/options.ts";
+import { readTime } from "../options/readTime.ts";
+import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
+import { notFound, usage } from "../terminal/CliError.ts";
+import { stopSignals } from "../terminal/stopSignals.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
+
+/** What fits on a screen or two. */
+const LIMIT_DEFAULT = 50;
+
+/** The values that commander parses for the options that choose deliveries. */
+export interface GivenFilter {
+  readonly route?: string;
+  readonly status?: DeliveryStatus;
+  readonly agent?: string;
+  readonly since?: string;
+}
+interface Given extends GivenTarget, GivenFilter {
+  readonly follow?: boolean;
+  readonly limit?: number;
+}
+
+export const routeOption = (): Option =>
+  new Option("--route <path>", "only of this route, as declared: /webhooks/github");
+export const statusOption = (): Option =>
+  new Option("--status <status>", "only with this end").choices(DELIVERY_STATUSES);
+export const agentOption = (): Option =>
+  new Option("--agent <class/name>", "only of this agent, or of a class: RepoAgent/acme~site");
+
+export function addDeliveries(program: Command, context: CommandContext): void {
+  const { joins, terminal } = context;
+  const command = addTargetOptions(
+    program.command("deliveries").summary("requests to webhook routes, and what became of each"),
+  )
+    .description(
+      "Shows the delivery log: each request to a webhook route, whether it was refused, stored, answered, a duplicate, failed or dead. Kept for 14 days, and no more than 512 MiB.",
+    )
+    .addOption(routeOption())
+    .addOption(statusOption())
+    .addOption(agentOption())
+    .addOption(new Option("--since <time>", "only from then on: 15m, 2h, 7d, or a time"))
+    .addOption(new Option("--follow", "go on with those that come, until Ctrl-C"))
+    .addOption(
+      new Option(
+        "--limit <count>",
+        `at most so many, the last ones (default: ${LIMIT_DEFAULT})`,
+      ).argParser((text: string) => option.readWhole(text, 1, 1_000_000)),
+    )
+    .addHelpText(
+      "after",
+      `
+--json prints one object a line, oldest first:
+  {id, status, time, route, provider, method, from, bytes, http, ms, agent?, key?, type?, seq?,
+   duplicateOf?, attempt?, error?, why?, of?, more?}
+
+Examples:
+  agents deliveries
+  agents deliveries --route /webhooks/github --status refused --since 2h
+  agents deliveries --agent RepoAgent/acme~site --follow
+  agents deliveries show mwvbsxl7-70lqa00`,
+    )
+    .action((given: Given) =>
+      withPorts(context, given, async (ports) => {
+        const filter = await filterOf(ports, given, joins.time.nowMs());
+        await list(ports, terminal, { filter, json: given.json === true, limit: given.limit });
+        if (given.follow === true)
+          await follow(ports, terminal, { filter, json: given.json === true, time: joins.time });
+      }),
+    );
+  addTargetOptions(command.command("show").summary("all that is known of a delivery"))
+    .description("Shows a delivery: what came, what became of it, and its bytes.")
+    .argument("<id>", "as agents deliveries and log lines show it")
+    .addHelpText("after", "\nExample:\n  agents deliveries show mwvbsxl7-70lqa00")
+    .action((id: string, given: GivenTarget) =>
+      // Of both commands: options that stand before "show" are the other one's.
+      withPorts(context, { ...command.opts<GivenTarget>(), ...given }, (ports) =>
+        show(ports, terminal, id, given.json === true),
+      ),
+    );
+}
+
+/** Throws `CliError` for a class or a time that is none. */
+export async function filterOf(
+  { journal }: Pick<ReadPorts, "journal">,
+  { route, status, agent, since }: GivenFilter,
+  nowMs: number,
+): Promise<DeliveryFilter> {
+  const slash = agent?.indexOf("/") ?? -1;
+  const className = slash === -1 ? agent : agent!.slice(0, slash);
+  const name = slash === -1 ? undefined : agent!.slice(slash + 1);
+  if (className === "")
+    throw usage(`--agent ${agent}: give a class and a name: RepoAgent/acme~site`);
+  return {
+    route,
+    status,
+    className: className === undefined ? undefined : await resolveClass(journal, className),
+    name,
+    sinceMs: since === undefined ? undefined : readTime(since, "--since", nowMs),
+  };
+}
+
+async function list(
+  { deliveries }: ReadPorts,
+  terminal: Terminal,
+  options: {
+    readonly filter: DeliveryFilter;
+    readonly json: boolean;
+    readonly limit: number | undefined;
+  },
+): Promise<void> {
+  const found = await lastDeliveries(deliveries, options.filter, options.limit ?? LIMIT_DEFAULT);
+  for (const record of found) print(terminal, record, options.json);
+  if (options.json) return;
+  if (found.length === 0) terminal.err("No deliveries.");
+  else if (options.limit === undefined && found.length === LIMIT_DEFAULT)
+    terminal.err(`The last ${LIMIT_DEFAULT}. --limit shows more, --since goes back to a time.`);
+}
+
+/** Resolves at a signal. */
+async function follow(
+  { deliveries }: ReadPorts,
+  terminal: Terminal,
+  options: {
+    readonly filter: DeliveryFilter;
+    readonly json: boolean;
+    readonly time: Pick<TimeShape, "monotonicMs">;
+  },
+): Promise<void> {
+  const signals = stopSignals(options.time);
+  const stop = deliveries.follow((records) => {
+    for (const record of records)
+      if (matches(record, options.filter)) print(terminal, record, options.json);
+  });
+  terminal.err("Following. Ctrl-C ends it.");
+  try {
+    await signals.stopped;
+  } finally {
+    stop();
+    signals.release();
+  }
+}
+
+/** Throws `CliError` where the log has no such delivery. */
+async function show(
+  ports: ReadPorts,
+  terminal: Terminal,
+  id: string,
+  json: boolean,
+): Promise<void> {
+  const records = await findDelivery(ports.deliveries, id);
+  if (records.length === 0)
+    throw notFound(
+      `There is no delivery ${id} in the log: it is older than the log, or another installation's. "agents deliveries" shows those that there are.`,
+    );
+  for (const record of records) {
+    const input = await findInput(ports.journal, record);
+    if (json) {
+      terminal.out(JSON.stringify({ ...record, ...(input && { input: input.cause }) }));
+      continue;
+    }
+    terminal.out(describe(record));
+    terminal.out(details(record));
+    if (input === undefined) continue;
+    const { cause } = input;
+    terminal.out(`    ${cause.method ?? "POST"} ${oneLine(cause.url ?? "")}`);
+    for (const [name, value] of Object.entries(cause.headers ?? {}))
+      terminal.out(`    ${name}: ${oneLine(value)}`);
+    if (cause.body !== undefined) terminal.out(`\n${cause.body}`);
+    if (cause.bodyBase64 !== undefined) terminal.out(`\n(base64) ${cause.bodyBase64}`);
+  }
+}
+
+const print = (terminal: Terminal, record: DeliveryRecord, json: boolean): void =>
+  terminal.out(json ? JSON.stringify(record) : describe(record));
+
+/** One line: when, what became of it, where it went, and its id. */
+function describe(record: DeliveryRecord): string {
+  const { status, http, ms, agent, route, method, type, seq, duplicateOf, why, error } = record;
+  const more = record.more === undefined ? [] : [`and ${record.more} more like it`];
+  return oneLine(
+    [
+      new Date(arrivalOf(record)).toISOString(),
+      status.padEnd(11),
+      String(http ?? "").padEnd(3),
+      (ms === undefined ? "" : duration(ms)).padStart(7),
+      [
+        `${method ?? "POST"} ${route ?? "?"}`,
+        ...(agent === undefined ? [] : [`→ ${agent.join("/")}`]),
+      ].join(" "),
+      ...(type === undefined ? [] : [type]),
+      ...(seq === undefined ? [] : [`seq ${seq}`]),
+      ...(duplicateOf === undefined ? [] : [`duplicate of seq ${duplicateOf}`]),
+      ...(error === undefined && why === undefined ? [] : [error ?? why!]),
+      ...more,
+      record.id,
+    ].join("  "),
+  );
+}
+
+function details(record: DeliveryRecord): string {
+  const { attempt, attempts, nextMs, provider, from, bytes, key, of, parts, status } = record;
+  const row = (name: string, value: unknown): string[] =>
+    value === undefined ? [] : [`    ${name.padEnd(12)}${oneLine(String(value))}`];
+  const next = nextMs === undefined || status !== "failed" ? undefined : new Date(nextMs);
+  return [
+    ...row("provider", provider),
+    ...row("from", from),
+    ...row("bytes", bytes),
+    ...row("input", key),
+    ...row("inputs", parts),
+    ...row("attempt", attempts === undefined ? attempt : `${attempt} of ${attempts}`),
+    ...row("next try", next?.toISOString()),
+    ...row("again of", of),
+  ].join("\n");
+}

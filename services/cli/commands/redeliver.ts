@@ -1,0 +1,192 @@
+/**
+ * `agents redeliver <id…>` and `--range`: gives past webhooks to their agents again, under new ids,
+ * with the bytes as they came and the verification as it was recorded. The agent runs each like a
+ * new webhook; nobody waits for its answer.
+ */
+import { Option, type Command } from "commander";
+import {
+  findDelivery,
+  lastDeliveries,
+  type DeliveryFilter,
+} from "../../../core/delivery/deliveryHistory.ts";
+import { findInput, type FoundInput } from "../../../core/delivery/findInput.ts";
+import { oneLine } from "../../../core/telemetry/printable.ts";
+import { agentId } from "../../../schemas/Address.ts";
+import { newDeliveryId, type DeliveryRecord } from "../../../schemas/DeliveryRecord.ts";
+import { encodeEnvelope } from "../../../schemas/InboxEnvelope.ts";
+import { STORE_TIMEOUT_MS, type Joins, type ReadPorts } from "../../wiring/Joins.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import { readTime } from "../options/readTime.ts";
+import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
+import { failed, notFound, usage } from "../terminal/CliError.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
+import {
+  agentOption,
+  filterOf,
+  routeOption,
+  statusOption,
+  type GivenFilter,
+} from "./deliveries.ts";
+
+interface Given extends GivenTarget, Omit<GivenFilter, "since"> {
+  readonly range?: string;
+  readonly to?: string;
+  readonly dryRun?: boolean;
+}
+
+/** More than anybody sends by hand; a range that names more is narrowed. */
+const RANGE_MAX = 10_000;
+
+export function addRedeliver(program: Command, context: CommandContext): void {
+  const { joins, terminal } = context;
+  addTargetOptions(program.command("redeliver").summary("give past webhooks to their agents again"))
+    .description(
+      "Gives webhooks that were accepted before to their agents again: the bytes as they came, under new ids, so that each takes effect once more. What was refused has no bytes, and can't be sent.",
+    )
+    .argument("[id...]", "as agents deliveries shows them")
+    .addOption(
+      new Option(
+        "--range <from..to>",
+        "all that arrived then: 2h..30m, or two times; to may be left out",
+      ),
+    )
+    .addOption(routeOption())
+    .addOption(statusOption())
+    .addOption(agentOption())
+    .addOption(new Option("--to <name>", "to the agent of this name instead: a fork of theirs"))
+    .addOption(new Option("--dry-run", "say what would be sent, and send nothing"))
+    .addHelpText(
+      "after",
+      `
+On a fork first:
+  agents fork repo-agent acme~site acme~site-try
+  agents redeliver mwvbsxl7-70lqa00 --to acme~site-try
+
+Examples:
+  agents redeliver mwvbsxl7-70lqa00
+  agents redeliver --range 2h.. --route /webhooks/github --status dead --dry-run`,
+    )
+    .action((ids: ReadonlyArray<string>, given: Given) =>
+      withPorts(context, given, async (ports) => {
+        if (ids.length > 0 === (given.range !== undefined))
+          throw usage("Give ids, or --range <from..to>: agents redeliver --help has examples.");
+        const records =
+          given.range === undefined
+            ? await named(ports, ids)
+            : await inRange(ports, given, given.range, joins.time.nowMs());
+        await redeliver(ports, terminal, joins.time, records, given);
+      }),
+    );
+}
+
+/** Throws `CliError` for an id that the log does not have. */
+async function named(
+  { deliveries }: ReadPorts,
+  ids: ReadonlyArray<string>,
+): Promise<ReadonlyArray<DeliveryRecord>> {
+  const found: DeliveryRecord[] = [];
+  for (const id of ids) {
+    // A request with several inputs is sent again input by input.
+    const records = (await findDelivery(deliveries, id)).filter((record) => record.of !== id);
+    const parts = records.filter(({ agent }) => agent !== undefined);
+    if (records.length === 0) throw notFound(`There is no delivery ${id} in the log.`);
+    found.push(...(parts.length > 0 ? parts : records));
+  }
+  return found;
+}
+
+async function inRange(
+  ports: ReadPorts,
+  given: Given,
+  range: string,
+  nowMs: number,
+): Promise<ReadonlyArray<DeliveryRecord>> {
+  const [from = "", to = "", ...rest] = range.split("..");
+  if (from === "" || rest.length > 0 || !range.includes(".."))
+    throw usage(`--range ${range}: give two times with .. between them: 2h..30m`);
+  const filter: DeliveryFilter = {
+    ...(await filterOf(ports, given, nowMs)),
+    sinceMs: readTime(from, "--range", nowMs),
+    ...(to !== "" && { untilMs: readTime(to, "--range", nowMs) }),
+  };
+  const found = await lastDeliveries(ports.deliveries, filter, RANGE_MAX + 1);
+  if (found.length > RANGE_MAX)
+    throw usage(`--range ${range} has more than ${RANGE_MAX} deliveries: give a shorter one.`);
+  return found.filter(({ agent }) => agent !== undefined);
+}
+
+/** Throws `CliError` after the last one where any could not be sent. */
+async function redeliver(
+  ports: ReadPorts,
+  terminal: Terminal,
+  time: Joins["time"],
+  records: ReadonlyArray<DeliveryRecord>,
+  given: Given,
+): Promise<void> {
+  const seed = time.id().toLowerCase().replace(/[^0-9a-z]/g, "").slice(0, 6); // prettier-ignore
+  const wrong: string[] = [];
+  let sent = 0;
+  for (const record of records) {
+    const input = await findInput(ports.journal, record);
+    if (input === undefined) {
+      wrong.push(`${record.id}: ${whyNot(record)}`);
+      continue;
+    }
+    const id = newDeliveryId(time.nowMs(), seed, sent++);
+    const to = given.to === undefined ? input.id : agentId(input.id.class, given.to);
+    const where = `${to.class} ${oneLine(to.name)}`;
+    if (given.dryRun === true) {
+      terminal.out(`${record.id}  ${where}  seq ${input.seq}: would be sent`);
+      continue;
+    }
+    const refused = await send(ports, time.nowMs(), { record, input, id, to });
+    if (refused !== undefined) wrong.push(`${record.id}: ${refused}`);
+    else if (given.json === true)
+      terminal.out(JSON.stringify({ id, of: record.id, class: to.class, name: to.name }));
+    else terminal.out(`${record.id}  ${where}: sent again as ${id}`);
+  }
+  await ports.deliveries.flush();
+  if (wrong.length > 0) throw failed(wrong.join("\n"));
+  if (records.length === 0 && given.json !== true) terminal.err("No deliveries.");
+}
+
+/** Returns why it could not be stored. */
+async function send(
+  { inbox, deliveries }: ReadPorts,
+  nowMs: number,
+  again: {
+    readonly record: DeliveryRecord;
+    readonly input: FoundInput;
+    readonly id: string;
+    readonly to: FoundInput["id"];
+  },
+): Promise<string | undefined> {
+  const { record, input, id, to } = again;
+  const { head, body } = input.envelope;
+  const key = `redelivery:${id}`;
+  const data = encodeEnvelope({ ...head, key, delivery: id, time: nowMs }, body);
+  const stored = await inbox.publish(to, data, { signal: AbortSignal.timeout(STORE_TIMEOUT_MS) });
+  if (stored._tag !== "Stored") return `it could not be stored in the inbox: ${stored.message}`;
+  const { route, provider, type } = head;
+  deliveries.record({
+    id,
+    of: record.id,
+    at: nowMs,
+    time: nowMs,
+    status: "stored",
+    agent: [to.class, to.name],
+    key,
+    bytes: body.length,
+    ...(route !== undefined && { route }),
+    ...(provider !== undefined && { provider }),
+    ...(type !== undefined && { type }),
+  });
+  return undefined;
+}
+
+const whyNot = ({ status, agent }: DeliveryRecord): string =>
+  agent === undefined
+    ? `it was ${status}, and its bytes are not kept`
+    : status === "stored"
+      ? "its agent has not done it yet; its input waits"
+      : "its bytes are no longer in the agent's journal";

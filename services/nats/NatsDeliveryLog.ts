@@ -1,0 +1,138 @@
+/**
+ * The delivery log in two streams with limits of age and size, one for each kind of record. A
+ * message is a batch of a process. Batches are published with an ack that nobody waits for: it only
+ * tells whether the batch is to be counted as dropped.
+ */
+import * as Effect from "effect/Effect";
+import * as Layer from "effect/Layer";
+import {
+  DeliveryLog,
+  RECORD_KINDS,
+  type DeliveryLogShape,
+  type RecordKind,
+} from "../../core/delivery/DeliveryLog.ts";
+import { RecordBuffer } from "../../core/delivery/RecordBuffer.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
+import { decodeRecords, encodeRecords, type DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
+import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
+import { machineTime } from "../node/MachineTime.ts";
+import { unavailable } from "./client/JetStreamApi.ts";
+import { Nats, type NatsShape } from "./client/Nats.ts";
+
+/** Messages of one look backwards: some thousand records. */
+const LOOK_BACK = 32;
+
+export function makeNatsDeliveryLog(
+  nats: NatsShape,
+  time: Pick<TimeShape, "monotonicMs" | "after" | "id"> = machineTime,
+): DeliveryLogShape {
+  const { subjects, publisher, connection } = nats;
+  const by = time.id();
+  const buffer = new RecordBuffer(time, async (kind, records) => {
+    const data = encodeRecords({ by, records });
+    return (await publisher.publish(subjects.delivery(kind), data))._tag === "Stored";
+  });
+  return {
+    record: (record) => buffer.record(record),
+    flush: () => buffer.flush(),
+    dropped: () => buffer.dropped,
+    recent: (kind) => recent(nats, kind),
+    since: (kind, timeMs) => since(nats, kind, timeMs),
+    follow: (handler) => {
+      const subscriptions = RECORD_KINDS.map((kind) =>
+        connection.client.subscribe(subjects.delivery(kind), {
+          callback: (error, message) => {
+            if (error === null) handler(read(message.data));
+          },
+        }),
+      );
+      return () => {
+        for (const subscription of subscriptions) subscription.unsubscribe();
+      };
+    },
+  };
+}
+
+async function* recent(
+  nats: NatsShape,
+  kind: RecordKind,
+): AsyncGenerator<ReadonlyArray<DeliveryRecord>, void, void> {
+  try {
+    const { first_seq: first, last_seq: last } = await stateOf(nats, kind);
+    for (let toSeq = last; toSeq >= first; toSeq -= LOOK_BACK) {
+      const range = { fromSeq: Math.max(first, toSeq - LOOK_BACK + 1), toSeq };
+      const batches: Array<ReadonlyArray<DeliveryRecord>> = [];
+      for await (const { data } of messages(nats, kind, range)) batches.push(read(data));
+      for (const batch of batches.toReversed()) yield batch.toReversed();
+    }
+  } catch (error) {
+    throw unavailable(error);
+  }
+}
+
+async function* since(
+  nats: NatsShape,
+  kind: RecordKind,
+  timeMs: number,
+): AsyncGenerator<ReadonlyArray<DeliveryRecord>, void, void> {
+  try {
+    const fromSeq = await firstSince(nats, kind, timeMs);
+    for await (const { data } of messages(nats, kind, { fromSeq })) yield read(data);
+  } catch (error) {
+    throw unavailable(error);
+  }
+}
+
+/** The first sequence that was stored at `timeMs` or later, found by halving. */
+async function firstSince(nats: NatsShape, kind: RecordKind, timeMs: number): Promise<number> {
+  const stream = nats.subjects.stream[STREAMS[kind]];
+  const subject = nats.subjects.delivery(kind);
+  const state = await stateOf(nats, kind);
+  let from = state.first_seq;
+  let to = state.last_seq + 1;
+  while (from < to) {
+    const middle = Math.floor((from + to) / 2);
+    const found = await nats.reader.byLeader(stream, { seq: middle, next_by_subj: subject });
+    if (found === undefined || found.storedMs >= timeMs) to = middle;
+    else from = found.seq + 1;
+  }
+  return from;
+}
+
+const STREAMS = { taken: "deliveries", refused: "refusals" } as const;
+
+const messages = (
+  { subjects, reader }: NatsShape,
+  kind: RecordKind,
+  range: { readonly fromSeq: number; readonly toSeq?: number },
+) => reader.messages(subjects.stream[STREAMS[kind]], subjects.delivery(kind), range);
+
+interface StreamState {
+  readonly first_seq: number;
+  readonly last_seq: number;
+}
+
+const stateOf = async (nats: NatsShape, kind: RecordKind): Promise<StreamState> =>
+  (await nats.api.streamInfo<{ readonly state: StreamState }>(nats.subjects.stream[STREAMS[kind]]))
+    .state;
+
+/** A batch of a newer release, or a damaged one, has nothing to show. */
+function read(data: Uint8Array): ReadonlyArray<DeliveryRecord> {
+  try {
+    return decodeRecords(data).records;
+  } catch (error) {
+    if (error instanceof CorruptFrame || error instanceof UnknownVersion) return [];
+    throw error;
+  }
+}
+
+/** What is recorded when the process stops is stored first. */
+export const layer: Layer.Layer<DeliveryLog, never, Nats> = Layer.effect(
+  DeliveryLog,
+  Effect.flatMap(Nats, (nats) =>
+    Effect.acquireRelease(
+      Effect.sync(() => makeNatsDeliveryLog(nats)),
+      (log) => Effect.promise(() => log.flush()),
+    ),
+  ),
+);
