@@ -60,6 +60,15 @@ export const StateChange = Schema.Union([
 ]);
 export type StateChange = typeof StateChange.Type;
 
+/** A step of a turn that is done (`core/step/AgentSteps`). */
+export const StepRecord = Schema.Struct({
+  /** How many steps of its name its turn had begun, and the name: `1:charge`. */
+  key: Schema.String,
+  /** What it returned. Absent: `undefined`. */
+  result: Schema.optionalKey(Schema.Unknown),
+});
+export type StepRecord = typeof StepRecord.Type;
+
 export const TurnRecord = Schema.Struct({
   cause: Cause,
   state: Schema.optionalKey(StateChange),
@@ -76,6 +85,17 @@ export const TurnRecord = Schema.Struct({
   dead: Schema.optionalKey(Schema.Literal(true)),
   /** Message of the error that ended the turn and that the agent did not suppress. */
   error: Schema.optionalKey(Schema.String),
+  /**
+   * Steps of the turn whose results this event stores; they are kept until the input is done or
+   * dead. Empty: this run has done a step before, and this event stores none. Absent: it has done
+   * none.
+   */
+  steps: Schema.optionalKey(Schema.Array(StepRecord)),
+  /**
+   * The turn's host ended in the middle of the turn: this event takes back what earlier events
+   * stored of it.
+   */
+  undone: Schema.optionalKey(Schema.Literal(true)),
 });
 export type TurnRecord = typeof TurnRecord.Type;
 
@@ -114,6 +134,12 @@ export const JournalHead = Schema.Struct({
       del: Schema.optionalKey(Schema.Array(Schema.String)),
     }),
   ),
+  /**
+   * All that this event changes was written by turns that go on. When their host ends before they
+   * do, and nothing else was written since, the next owner takes it back (`core/journal/OpenParts`).
+   * Absent: it stands.
+   */
+  part: Schema.optionalKey(Schema.Literal(true)),
 });
 export type JournalHead = typeof JournalHead.Type;
 

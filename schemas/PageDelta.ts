@@ -213,24 +213,6 @@ export class PageDeltaWriter {
   }
 }
 
-/** The delta that makes `image` of an empty database. */
-export function wholeImageDelta(image: Uint8Array, pageSize: number): Uint8Array {
-  const writer = new PageDeltaWriter(pageSize);
-  const zeros = pageView(new Uint8Array(pageSize), 0);
-  // Copied, since words of a view must be aligned.
-  const copy = image.slice();
-  const pages = image.length / pageSize;
-  writer.begin();
-  for (let n = 0; n < pages; n++) writer.add(n + 1, zeros, pageView(copy, n * pageSize));
-  return writer.finish({ pagesBefore: 0, pagesKept: 0, pages });
-}
-
-const pageView = (bytes: Uint8Array, at: number): PageView => ({
-  bytes,
-  words: new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2),
-  at,
-});
-
 /** Checks a whole delta. Throws `CorruptFrame` or `UnknownVersion`. */
 export function decodePageDelta(bytes: Uint8Array): PageDelta {
   if (bytes.length < 2) throw corrupt("it is cut off");
@@ -266,6 +248,38 @@ export function applyPageDelta(image: Uint8Array, bytes: Uint8Array): Uint8Array
     next.set(bytes.subarray(from, from + length), (page - 1) * pageSize + offset),
   );
   return next;
+}
+
+/** The delta that leads from one image to another. Not for each commit: it compares every page. */
+export function pageDeltaBetween(before: Uint8Array, after: Uint8Array): Uint8Array {
+  const pageSize = pageSizeOf(after.length > 0 ? after : before);
+  const writer = new PageDeltaWriter(pageSize);
+  const [pagesBefore, pages] = [before.length / pageSize, after.length / pageSize];
+  const pagesKept = Math.min(pagesBefore, pages);
+  const zeros = viewOf(new Uint8Array(pageSize));
+  const [from, to] = [viewOf(before), viewOf(after)];
+  writer.begin();
+  for (let page = 1; page <= pages; page++) {
+    const at = (page - 1) * pageSize;
+    writer.add(page, page <= pagesKept ? { ...from, at } : zeros, { ...to, at });
+  }
+  return writer.finish({ pagesBefore, pagesKept, pages });
+}
+
+export const pageCount = (image: Uint8Array): number =>
+  image.length === 0 ? 0 : image.length / pageSizeOf(image);
+
+/** SQLite's header of a database: 2 bytes at 16, where 1 stands for 65,536. */
+const PAGE_SIZE_AT = 16;
+function pageSizeOf(image: Uint8Array): number {
+  const size = (image[PAGE_SIZE_AT]! << 8) | image[PAGE_SIZE_AT + 1]!;
+  return size === 1 ? 1 << PAGE_SIZE_LOG2_MAX : size;
+}
+
+function viewOf(image: Uint8Array): PageView {
+  const bytes = image.byteOffset % 4 === 0 ? image : image.slice();
+  const words = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2);
+  return { bytes, words, at: 0 };
 }
 
 /** Throws `CorruptFrame` for an image of another size than the one that the delta was made from. */

@@ -6,6 +6,7 @@
  * beside it.
  */
 import * as Schema from "effect/Schema";
+import { Cause } from "./JournalEvent.ts";
 import { CorruptFrame, decodeFrame, encodeFrame, encodeFrameJson } from "./Frame.ts";
 
 export const SnapshotHead = Schema.Struct({
@@ -21,6 +22,20 @@ export const SnapshotHead = Schema.Struct({
   done: Schema.Array(Schema.Tuple([Schema.String, Schema.Number, Schema.Number])),
   /** Inputs begun and not done: `[key, attempts so far, inbox sequence]`. */
   begun: Schema.Array(Schema.Tuple([Schema.String, Schema.Number, Schema.Number])),
+  /**
+   * Steps that are done of inputs begun and not done: `[key of the input, [key of the step, its
+   * result], …]`. A step without a result returned `undefined`. Absent: none.
+   */
+  steps: Schema.optionalKey(
+    Schema.Array(Schema.Tuple([Schema.String, Schema.Array(Schema.Array(Schema.Unknown))])),
+  ),
+  /**
+   * The parts at the journal's end that the next owner takes back: sequence of the first, and the
+   * turns, as `[key, kind]`. Absent: none.
+   */
+  parts: Schema.optionalKey(
+    Schema.Tuple([Schema.Number, Schema.Array(Schema.Tuple([Schema.String, Cause.fields.kind]))]),
+  ),
   /** Sequence of the last `destroyed` event. Absent: none. */
   life: Schema.optionalKey(Schema.Number),
   /** The entity that the agent belongs to (`Cause`). Absent: none is known. */

@@ -32,6 +32,7 @@ import { readQueueOptions, type QueueOptions } from "../queue/QueueOptions.ts";
 import type { QueueItem } from "../queue/QueueTable.ts";
 import { retryCall, type RetryCallOptions } from "../retry/retryCall.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
+import type { Step, StepOptions } from "../step/Step.ts";
 import type { NaturalSchedule } from "../schedule/naturalSchedule.ts";
 import type {
   Schedule,
@@ -268,6 +269,26 @@ export class Agent<
    */
   isConnectionProtocolEnabled(connection: Connection): boolean {
     return Connection.internals(connection).protocol;
+  }
+
+  /**
+   * Runs `f` and keeps what it returns with the turn, before the code after it goes on: when the
+   * turn runs again, on any host, a step that is done is not run, and its result is given back. For
+   * turns of webhooks, schedules, queue items, mail and reports of workflows. A step is known by its
+   * name and by how many of that name the turn began before it.
+   *
+   * `f` receives a `Step`: an idempotency key for what it calls, which `fetch` sends by itself, and
+   * a signal. It can't write to the agent. A failed attempt is tried again by `options.retry`.
+   * Resolves to the result as JSON has it. Rejects with what the last attempt threw, `StepTimedOut`,
+   * `TypeError` for a result that JSON can't carry, `StepTooLarge`, and `StepNotDurable` in a turn
+   * of another kind.
+   */
+  async step<A>(
+    name: string,
+    f: (step: Step) => A | Promise<A>,
+    options: StepOptions = {},
+  ): Promise<A> {
+    return this.#runtime.apis.steps.run(name, f, options);
   }
 
   // Schedules and the queue

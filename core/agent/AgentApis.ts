@@ -18,6 +18,7 @@ import { MailApi, type MailApiAgent } from "../outgoing/MailApi.ts";
 import { McpApi, type McpApiAgent } from "../mcp/McpApi.ts";
 import { ScheduleApi } from "../schedule/ScheduleApi.ts";
 import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
+import { AgentSteps, type StepsAgent } from "../step/AgentSteps.ts";
 import { EXPIRY_ALARM } from "../stream/ExpiryAlarm.ts";
 import { StreamApi, type StreamsKept } from "../stream/StreamApi.ts";
 import { SubAgents } from "../subAgent/SubAgents.ts";
@@ -30,8 +31,15 @@ const OWN_ALARMS: ReadonlySet<string> = new Set([FIBER_ALARM, EXPIRY_ALARM]);
 
 /** The agent in memory, as far as its APIs need it. */
 export interface ApisAgent
-  extends AgentWork, MailApiAgent, Omit<McpApiAgent, "options">, Omit<WorkflowApiAgent, "agent"> {
+  extends
+    AgentWork,
+    MailApiAgent,
+    Omit<McpApiAgent, "options" | "turn">,
+    Omit<StepsAgent, "options">,
+    Omit<WorkflowApiAgent, "agent"> {
   readonly scheduler: SchedulesOfAgent;
+  /** Throws in the function of a step. */
+  assertMayWrite(): void;
   readonly options: AgentStaticOptions;
   readonly parts: { readonly env: unknown };
   readonly keeping: StreamsKept & { readonly budgets: Budgets };
@@ -49,6 +57,7 @@ export class AgentApis {
   #mail: MailApi | undefined;
   #mcp: McpApi | undefined;
   #schedules: ScheduleApi | undefined;
+  #steps: AgentSteps | undefined;
   #streams: StreamApi | undefined;
   #subAgents: SubAgents | undefined;
   #workflows: WorkflowApi | undefined;
@@ -81,6 +90,9 @@ export class AgentApis {
   }
   get streams(): StreamApi {
     return (this.#streams ??= new StreamApi(this.#agent.keeping));
+  }
+  get steps(): AgentSteps {
+    return (this.#steps ??= new AgentSteps(this.#agent));
   }
   get subAgents(): SubAgents {
     return (this.#subAgents ??= new SubAgents(this.#agent, this.#agent.parts.env));

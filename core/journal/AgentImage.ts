@@ -5,15 +5,22 @@
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
 import { encodeSnapshot, type SnapshotHead } from "../../schemas/Snapshot.ts";
 import { DoneSet } from "./DoneSet.ts";
+import { OpenParts } from "./OpenParts.ts";
 import { SparseMap } from "../collections/sparse.ts";
 
 /** An input that began and is not done. */
 export interface Begun {
-  /** Runs so far, the one that wrote this included. */
+  /**
+   * Runs so far that count: the one that wrote this included, unless it has done a step since it
+   * began.
+   */
   readonly attempts: number;
   /** Inbox sequence of the copy that ran last; 0 for a job, which has none. */
   readonly inboxSeq: number;
 }
+
+/** Steps that are done, by key: JSON text of their results, undefined for `undefined`. */
+export type DoneSteps = Map<string, string | undefined>;
 
 export class AgentImage {
   readonly id: AgentId;
@@ -27,6 +34,10 @@ export class AgentImage {
   state: string | undefined = undefined;
   done = new DoneSet();
   readonly begun = new SparseMap<string, Begun>();
+  /** By the key of an input that is in `begun`. */
+  readonly steps = new SparseMap<string, DoneSteps>();
+  /** What the next owner takes back first; undefined: nothing. */
+  parts: OpenParts | undefined = undefined;
   /** Sequence of the last `destroyed` event; 0 in its first life. */
   life = 0;
   /**
@@ -57,6 +68,8 @@ export class AgentImage {
       time: this.timeMs,
       done: this.done.toArray(),
       begun: Array.from(this.begun, ([key, b]) => [key, b.attempts, b.inboxSeq] as const),
+      ...(this.steps.size === 0 ? {} : { steps: Array.from(this.steps, encodeSteps) }),
+      ...(this.parts === undefined ? {} : { parts: this.parts.toSnapshot() }),
       ...(this.life === 0 ? {} : { life: this.life }),
       ...(this.entity === undefined ? {} : { entity: this.entity }),
       pages: this.pages,
@@ -77,6 +90,8 @@ export class AgentImage {
     image.done = DoneSet.from(head.done);
     for (const [key, attempts, inboxSeq] of head.begun)
       image.begun.set(key, { attempts, inboxSeq });
+    for (const [key, steps] of head.steps ?? []) image.steps.set(key, decodeSteps(steps));
+    image.parts = OpenParts.fromSnapshot(head.parts);
     image.life = head.life ?? 0;
     image.entity = head.entity;
     image.pages = head.pages;
@@ -84,3 +99,20 @@ export class AgentImage {
     return image;
   }
 }
+
+type EncodedSteps = NonNullable<SnapshotHead["steps"]>[number];
+
+const encodeSteps = ([input, steps]: readonly [string, DoneSteps]): EncodedSteps => [
+  input,
+  Array.from(steps, ([key, text]) =>
+    text === undefined ? [key] : [key, JSON.parse(text) as unknown],
+  ),
+];
+
+const decodeSteps = (steps: EncodedSteps[1]): DoneSteps =>
+  new Map(
+    steps.map(([key, ...result]) => [
+      String(key),
+      result.length === 0 ? undefined : JSON.stringify(result[0]),
+    ]),
+  );

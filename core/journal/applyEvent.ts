@@ -3,10 +3,11 @@
  * was stored) and in replay. The page delta is applied beside it, to the database, by the caller.
  */
 import { CorruptFrame } from "../../schemas/Frame.ts";
-import type { JournalHead } from "../../schemas/JournalEvent.ts";
+import type { JournalHead, TurnRecord } from "../../schemas/JournalEvent.ts";
 import type { Epoch, Sequence } from "../../schemas/Address.ts";
 import { slugOf } from "../webhook/sluggedEntity.ts";
 import type { AgentImage } from "./AgentImage.ts";
+import { OpenParts } from "./OpenParts.ts";
 import { applyState } from "./stateChange.ts";
 
 /**
@@ -33,7 +34,7 @@ export function applyEvent(
     image.state = undefined;
     // Jobs went with their rows. Inputs stay stored, and what they have spent of their attempts is
     // spent.
-    for (const [key, { inboxSeq }] of image.begun) if (inboxSeq === 0) image.begun.delete(key);
+    for (const [key, { inboxSeq }] of image.begun) if (inboxSeq === 0) forget(image, key);
     image.pages = 0;
     image.life = seq;
     image.entity = undefined;
@@ -45,9 +46,8 @@ export function applyEvent(
     if (entity !== undefined && image.entity === undefined && head.kind !== "destroyed")
       if (slugOf(entity) === name) image.entity = entity;
     const key = turn.cause.id;
-    if (key !== undefined && turn.begun === true)
-      image.begun.set(key, { attempts: turn.cause.attempt ?? 1, inboxSeq: turn.cause.seq ?? 0 });
-    else if (key !== undefined) image.begun.delete(key);
+    if (key !== undefined && turn.begun === true) begin(image, key, turn);
+    else if (key !== undefined) forget(image, key);
     // A job is done when its row says so; its keys would only push those of webhooks out of the
     // set.
     if (turn.cause.kind !== "schedule" && turn.cause.kind !== "queue")
@@ -55,8 +55,27 @@ export function applyEvent(
   }
   if (known !== undefined) image.state = known.text;
   if (head.pages !== undefined) image.pages = head.pages;
+  image.parts = OpenParts.after(image.parts, seq, head);
   image.done.trim(head.time);
   image.seq = seq;
   image.epoch = head.epoch as Epoch;
   image.timeMs = head.time;
+}
+
+/** The input goes on. A run that has done a step has got on: if its host ends, it is not counted. */
+function begin(image: AgentImage, key: string, { cause, steps, error }: TurnRecord): void {
+  const { attempt = 1, seq = 0 } = cause;
+  const attempts = steps === undefined || error !== undefined ? attempt : attempt - 1;
+  image.begun.set(key, { attempts, inboxSeq: seq });
+  if (steps === undefined) return;
+  const done = image.steps.get(key) ?? new Map<string, string | undefined>();
+  image.steps.set(key, done);
+  for (const step of steps)
+    done.set(step.key, step.result === undefined ? undefined : JSON.stringify(step.result));
+}
+
+/** The input is done or dead. */
+function forget(image: AgentImage, key: string): void {
+  image.begun.delete(key);
+  image.steps.delete(key);
 }

@@ -3,7 +3,7 @@
  *
  * A name that was only asked for leaves nothing, so there is no `claimed` event to refuse an older
  * owner's first event, which may still be on its way. Such an event was told to nobody
- * (`Committer`, 3), and may count as stored whenever its successor notices it: when an append of
+ * (`Committer`, 2), and may count as stored whenever its successor notices it: when an append of
  * its own is refused, at the next activation, and here.
  */
 import { encodeEvent } from "../../schemas/JournalEvent.ts";

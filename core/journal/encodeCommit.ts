@@ -8,7 +8,12 @@
  */
 import type { Epoch } from "../../schemas/Address.ts";
 import { encodeFrameJson } from "../../schemas/Frame.ts";
-import { encodeEvent, type Cause, type JournalHead } from "../../schemas/JournalEvent.ts";
+import {
+  encodeEvent,
+  type Cause,
+  type JournalHead,
+  type StepRecord,
+} from "../../schemas/JournalEvent.ts";
 import type { AgentImage } from "./AgentImage.ts";
 import { diffState } from "./stateChange.ts";
 import type { RowChanges } from "./RowChanges.ts";
@@ -38,6 +43,14 @@ export interface CommitTurn {
   readonly outcome: InputOutcome | undefined;
   /** An earlier event has the whole cause. */
   readonly told: boolean;
+  /** Steps that this commit stores the results of. */
+  readonly steps?: ReadonlyArray<DoneStep> | undefined;
+}
+
+/** A step that is done, and the JSON text of its result. */
+export interface DoneStep {
+  readonly key: string;
+  readonly text: string | undefined;
 }
 
 type Mutable<A> = { -readonly [K in keyof A]: A[K] };
@@ -61,6 +74,8 @@ export function encodeCommit(options: {
   readonly frozen?: { readonly delta: Uint8Array; readonly pages: number } | undefined;
   readonly schedules?: RowChanges | undefined;
   readonly queue?: RowChanges | undefined;
+  /** `JournalHead.part`. */
+  readonly part?: boolean;
 }): Commit {
   const { image, frozen, schedules, queue } = options;
   let state: Commit["state"];
@@ -97,6 +112,10 @@ export function encodeCommit(options: {
       told.error = outcome.error;
       json += `,"error":${JSON.stringify(outcome.error)}`;
     }
+    if (record.steps !== undefined) {
+      told.steps = record.steps.map(toldStep);
+      json += `,"steps":[${record.steps.map(stepJson).join()}]`;
+    }
     turnsJson += json + "}";
     turns.push(told);
   }
@@ -127,9 +146,19 @@ export function encodeCommit(options: {
     head.queue = queue;
     end += `,"queue":${JSON.stringify(queue)}`;
   }
+  if (options.part === true) {
+    head.part = true;
+    end += ',"part":true';
+  }
   const data = encodeFrameJson(start + turnsJson + end + "}", frozen?.delta);
   return state === undefined ? { data, head } : { data, head, state };
 }
+
+const toldStep = ({ key, text }: DoneStep): StepRecord =>
+  text === undefined ? { key } : { key, result: JSON.parse(text) as unknown };
+
+const stepJson = ({ key, text }: DoneStep): string =>
+  `{"key":${JSON.stringify(key)}${text === undefined ? "" : `,"result":${text}`}}`;
 
 /** The event that ends an agent's life. The input of the turn that does it is done with it. */
 export function encodeDestroyed(options: {

@@ -7,7 +7,7 @@
  * from the base's.
  */
 import { encodeEvent, type JournalHead, type TurnRecord } from "../../schemas/JournalEvent.ts";
-import { wholeImageDelta } from "../../schemas/PageDelta.ts";
+import { pageDeltaBetween } from "../../schemas/PageDelta.ts";
 import type { Snapshot } from "../../schemas/Snapshot.ts";
 
 /** `type` of the turn's cause, for people. */
@@ -42,5 +42,5 @@ export function eventOfBase({ head, image }: Snapshot, { restarts = false } = {}
   };
   return head.pages === 0
     ? encodeEvent(event)
-    : encodeEvent(event, wholeImageDelta(image, image.length / head.pages));
+    : encodeEvent(event, pageDeltaBetween(new Uint8Array(0), image));
 }

@@ -21,6 +21,10 @@ export interface HistoryLine {
   readonly begun?: true;
   readonly dead?: true;
   readonly error?: string;
+  /** Steps that are done with this event, and what they returned. */
+  readonly steps?: TurnRecord["steps"];
+  /** Takes back what earlier events stored of a turn whose host ended. */
+  readonly undone?: true;
   readonly host: string;
   readonly epoch: number;
 }
@@ -77,6 +81,8 @@ function lineOf(
     ...(turn?.begun !== undefined && { begun: turn.begun }),
     ...(turn?.dead !== undefined && { dead: turn.dead }),
     ...(turn?.error !== undefined && { error: turn.error }),
+    ...(turn?.steps !== undefined && { steps: turn.steps }),
+    ...(turn?.undone !== undefined && { undone: turn.undone }),
     host: head.host,
     epoch: head.epoch,
   };

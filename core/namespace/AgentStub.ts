@@ -103,6 +103,7 @@ export type AgentMember =
   | "shouldSendProtocolMessages"
   | "spend"
   | "sql"
+  | "step"
   | "startFiber"
   | "stash"
   | "state"

@@ -93,7 +93,7 @@ export class QueueLane {
     const { agent } = this;
     // A workflow's step may end, and be recorded, after its agent was lost: that is no failure of
     // the step's.
-    agent.assertRunning();
+    agent.assertMayWrite();
     this.lane.callback(agent, callback);
     const retry = resolveRetry(agent.options.retry, options.retry);
     const row: QueueRow = {
@@ -118,7 +118,7 @@ export class QueueLane {
 
   /** Removes items that wait; the one that runs goes on. How many there were. */
   remove(where: "id = ?" | "callback = ?" | "1", value?: string): number {
-    this.agent.assertRunning();
+    this.agent.assertMayWrite();
     const ids = this.table.remove(where, value === undefined ? [] : [value]);
     if (ids.length > 0) {
       this.removed.push(...ids);

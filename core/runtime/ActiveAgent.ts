@@ -47,7 +47,8 @@ import type { Scheduler } from "../schedule/Scheduler.ts";
 import type { SignalLane } from "../workflow/SignalLane.ts";
 import { Suspects } from "../input/Suspects.ts";
 import type { CommitTriggers } from "../turn/CommitTriggers.ts";
-import { Turn, type TurnContext } from "../turn/Turn.ts";
+import { Turn, type StepScope, type TurnContext } from "../turn/Turn.ts";
+import { StepWrites } from "../step/stepErrors.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";
 import { SparseSet } from "../collections/sparse.ts";
 
@@ -134,7 +135,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     return runTurn(this, turn, f);
   }
 
-  /** Runs `f` as part of a turn that has answered: it is no turn of its own. */
+  /** Runs `f` as part of a turn: it is no turn of its own. */
   inTurn<A>(turn: Turn, f: () => A): A {
     return this.parts.ambient.run(turn, f);
   }
@@ -253,6 +254,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
   writeState(next: unknown, options: StateWrite): void {
     this.#assertLive();
+    if (options.isInitial !== true) this.assertMayWrite();
     this.#state.write(next, options);
   }
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>, isLimited = false): SqlResult {
@@ -261,6 +263,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
   transaction<A>(f: () => A): A {
     this.#assertLive();
+    this.assertMayWrite();
     return this.#sql.transaction(f);
   }
   connections(): Iterable<Connection> {
@@ -300,7 +303,9 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
   flush(): Promise<void> {
     const turn = this.turn();
-    return turn.givenUp ? Promise.reject(turn.givenUp) : this.keeping.flush(turn);
+    if (turn.givenUp) return Promise.reject(turn.givenUp);
+    // What its turn has written is stored, or waits for the turn's end.
+    return this.currentStep === undefined ? this.keeping.flush(turn) : Promise.resolve();
   }
   waitUntil(promise: Promise<unknown>): void {
     this.busy++;
@@ -317,6 +322,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
 
   destroy(): Promise<void> {
+    if (this.currentStep !== undefined) this.assertMayWrite();
     const refusal = this.turn().givenUp;
     if (refusal !== undefined) return Promise.reject(refusal);
     if (this.#destroying === undefined) {
@@ -351,14 +357,23 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   }
   #current(): Turn | undefined {
     const turn = this.parts.ambient.current();
-    return turn?.owner === this ? turn : undefined;
+    return turn?.owner === this ? (turn.step?.turn ?? turn) : undefined;
+  }
+  /** The step whose function runs. */
+  get currentStep(): StepScope | undefined {
+    const turn = this.parts.ambient.current();
+    return turn?.owner === this ? turn.step : undefined;
+  }
+  assertMayWrite(): void {
+    this.assertRunning();
+    const step = this.currentStep;
+    if (step !== undefined) throw new StepWrites({ step: step.name });
   }
 
   newTurn(cause: Cause, context: TurnContext = {}): Turn {
     return new Turn({ cause, owner: this, ...context });
   }
 
-  /** User code that follows a commit (`onStateChanged`): in its turn's context, its errors to `onError`. */
   runDeferred(turn: Turn, f: () => unknown): void {
     runAfterCommit(this, turn, f);
   }

@@ -6,6 +6,7 @@ import { AgentDiscarded } from "../errors/errors.ts";
 import { LocalImageCorrupt, type SqlResult, type SqlValue } from "../database/Databases.ts";
 import type { Scheduler } from "../schedule/Scheduler.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
+import type { StepScope } from "../turn/Turn.ts";
 import type { WriteLimits } from "../turn/WriteLimits.ts";
 
 const DROPS = /\bdrop\b|\balter\b/i;
@@ -19,8 +20,10 @@ const MAKES_TABLE =
 /** The agent whose SQL it is. */
 export interface SqlAgent extends Pick<
   AgentTurns,
-  "abort" | "committer" | "database" | "discarded" | "touch" | "turn"
+  "abort" | "assertMayWrite" | "committer" | "database" | "discarded" | "touch" | "turn"
 > {
+  /** The step whose function runs. */
+  readonly currentStep: StepScope | undefined;
   readonly parts: { readonly limits: Pick<WriteLimits, "uncommittedMax" | "sqlRefusal"> };
   readonly scheduler: Pick<Scheduler, "table" | "wrote">;
   readonly lanes: {
@@ -49,6 +52,7 @@ export class AgentSql {
    */
   query(sql: string, params: ReadonlyArray<SqlValue | boolean>, isLimited: boolean): SqlResult {
     const { agent } = this;
+    if (agent.currentStep !== undefined) return this.read(sql, params);
     agent.scheduler.table.makeFor(sql);
     const { writes } = agent.database;
     if (isLimited) this.limit();
@@ -65,6 +69,18 @@ export class AgentSql {
     } finally {
       agent.database.uncommittedBytesMax = Infinity;
     }
+  }
+
+  /** In the function of a step: what writes is undone and refused. */
+  private read(sql: string, params: ReadonlyArray<SqlValue | boolean>): SqlResult {
+    const { agent } = this;
+    return this.checked(() =>
+      agent.database.transaction(() => {
+        const result = agent.database.query(sql, params);
+        if (result.wrote) agent.assertMayWrite();
+        return result;
+      }),
+    );
   }
 
   private limit(): void {

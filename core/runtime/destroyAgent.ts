@@ -5,7 +5,7 @@
  *    it on, in replay as here. Before it is stored nothing is undone; so there is no half of it.
  * 2. From the call on nothing begins and nothing can be written: what was written before is stored
  *    first. But a durable turn that has written may go on for as long as that commit waits for its
- *    end (`Committer`, 4), else a half of it would be stored, and stay when the host dies before 1.
+ *    end (`Committer`, 3), else a half of it would be stored, and stay when the host dies before 1.
  * 3. The input that destroys is done with that event. Calls that run are answered; other inputs
  *    that run, and all that comes later, meet a fresh agent of the same name.
  * 4. Sockets are closed with 1001. Each belongs to a life of the agent: one that a dying host could

@@ -2,6 +2,7 @@
  * The schedule methods of `Agent`: reads their calls, and returns schedules as users see them
  * (`interface.md` §4.4, `protocol.md` §6.3). `Scheduler` keeps and runs them.
  */
+import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { NaturalSchedule } from "./naturalSchedule.ts";
 import { callOfNatural } from "./naturalSchedule.ts";
 import {
@@ -14,19 +15,29 @@ import {
 import { toSchedule, type SchedulesOfAgent } from "./ScheduleTable.ts";
 
 /** Its public methods are those of `Agent`, which documents them. */
+interface SchedulingAgent extends Pick<AgentTurns, "assertMayWrite"> {
+  readonly scheduler: SchedulesOfAgent;
+}
+
 export class ScheduleApi {
-  readonly #agent: { readonly scheduler: SchedulesOfAgent };
+  readonly #agent: SchedulingAgent;
   readonly #hidden: ReadonlySet<string>;
 
   /** `hidden`: the callbacks whose schedules are the runtime's own. */
-  constructor(agent: { readonly scheduler: SchedulesOfAgent }, hidden: ReadonlySet<string>) {
+  constructor(agent: SchedulingAgent, hidden: ReadonlySet<string>) {
     this.#agent = agent;
     this.#hidden = hidden;
   }
 
+  /** Throws in the function of a step. */
+  get #toWrite(): SchedulesOfAgent {
+    this.#agent.assertMayWrite();
+    return this.#agent.scheduler;
+  }
+
   add(args: ReadonlyArray<unknown>): string | Schedule {
     const call = readScheduleCall(args);
-    const row = this.#agent.scheduler.add(call);
+    const row = this.#toWrite.add(call);
     return call.shape === "interface" ? row.id : toSchedule(row);
   }
 
@@ -39,12 +50,12 @@ export class ScheduleApi {
     const when = readInterval(intervalSeconds);
     const settings = { ...options, ...(payload === undefined ? {} : { payload }) };
     const call = { callback, when, settings, shape: "reference" as const };
-    return toSchedule(this.#agent.scheduler.add(call));
+    return toSchedule(this.#toWrite.add(call));
   }
 
   addNatural(result: NaturalSchedule, callback: string, settings: ScheduleSettings): string | null {
     const call = callOfNatural(result, callback, settings);
-    return call === undefined ? null : this.#agent.scheduler.add(call).id;
+    return call === undefined ? null : this.#toWrite.add(call).id;
   }
 
   get(id: string): Schedule | undefined {
@@ -69,6 +80,6 @@ export class ScheduleApi {
   }
 
   cancel(id: string): boolean {
-    return this.#agent.scheduler.cancel(id);
+    return this.#toWrite.cancel(id);
   }
 }

@@ -14,7 +14,8 @@ import { Connection } from "../connection/Connection.ts";
 import { rpcFrame, streamFrame, type StreamFrame } from "../connection/protocol.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import { cursorText, parseCursor, START, type Cursor } from "./Cursor.ts";
-import type { Look, Streams } from "./Streams.ts";
+import type { Look } from "./Look.ts";
+import type { Streams } from "./Streams.ts";
 
 /** Rule 3. A page shows a few answers. */
 const READS_MAX = 16;

@@ -159,3 +159,21 @@ export class StreamTable {
     }));
   }
 }
+
+/** Replaces the streams of one database by those of another. */
+export function copyStreams(from: StreamDatabase, to: StreamDatabase): void {
+  for (const [table, ddl] of [
+    [STREAMS, DDL],
+    [CHUNKS, CHUNKS_DDL],
+  ] as const) {
+    const { columns, rows } = tableExists(from, table)
+      ? from.query(`SELECT * FROM ${table}`, [])
+      : { columns: [], rows: [] };
+    if (rows.length === 0 && !tableExists(to, table)) continue;
+    to.query(ddl, []);
+    to.query(`DELETE FROM ${table}`, []);
+    const places = columns.map(() => "?").join(", ");
+    for (const row of rows)
+      to.query(`INSERT INTO ${table} (${columns.join(", ")}) VALUES (${places})`, row);
+  }
+}

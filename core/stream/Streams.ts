@@ -14,12 +14,13 @@
  * Written to by `DurableStream`, read by `streamResponse` and `StreamReaders`; part of `Keeping`.
  */
 import type { AgentTurns } from "../turn/AgentTurns.ts";
-import type { Turn } from "../turn/Turn.ts";
+import type { StepScope, Turn } from "../turn/Turn.ts";
 import type { WriteLimits } from "../turn/WriteLimits.ts";
 import { messageOf } from "../errors/errors.ts";
 import type { Cursor } from "./Cursor.ts";
 import { StreamOver, StreamTooLarge, TooManyStreams } from "./errors.ts";
 import type { ExpiryAlarm } from "./ExpiryAlarm.ts";
+import type { Look } from "./Look.ts";
 import { INSERT_CHUNKS, StreamTable, type StreamRow } from "./StreamTable.ts";
 
 /** Ten commits a second and agent at most, however fast a model writes; a reader hardly sees it. */
@@ -47,25 +48,10 @@ export interface StreamsAgent extends Pick<
   AgentTurns,
   "assertRunning" | "committer" | "database" | "discarded" | "log" | "time" | "turn" | "newTurn"
 > {
+  readonly currentStep: StepScope | undefined;
+  inTurn<A>(turn: Turn, f: () => A): A;
   readonly parts: { readonly limits: Pick<WriteLimits, "checkState"> };
 }
-
-/** What a reader receives in one look. */
-export type Look =
-  | { readonly _tag: "Absent" }
-  | {
-      readonly _tag: "Found";
-      readonly id: string;
-      /** The reader's chunks are of another stream: what follows begins with the first chunk. */
-      readonly restarted: boolean;
-      readonly chunks: ReadonlyArray<unknown>;
-      /** Number of the last of them, or of the reader's last. */
-      readonly sequence: number;
-      /** The reader has all that is stored. */
-      readonly caughtUp: boolean;
-      /** It is over, and the reader has all of it. */
-      readonly over: Pick<StreamRow, "status" | "result" | "error"> | undefined;
-    };
 
 interface Live {
   /** As written; undefined: there is none. */
@@ -148,7 +134,7 @@ export class Streams {
   /** Begins it where there is none. */
   begin(key: string, settings: StreamSettings): void {
     this.open(key, settings);
-    this.agent.committer.touch(this.agent.turn());
+    this.agent.committer.touch(this.writer());
   }
 
   /** Ends it; begins it first where there is none. Does nothing when it is over. */
@@ -161,7 +147,7 @@ export class Streams {
     if (row !== undefined && row.status !== "open") return false;
     const live = this.open(key, settings);
     this.change(live, { ...live.row!, ...how });
-    this.agent.committer.touch(this.agent.turn());
+    this.agent.committer.touch(this.writer());
     return true;
   }
 
@@ -170,7 +156,7 @@ export class Streams {
     const live = this.of(key);
     if (live.row === undefined) return false;
     this.drop(live);
-    this.agent.committer.touch(this.agent.turn());
+    this.agent.committer.touch(this.writer());
     return true;
   }
 
@@ -187,7 +173,7 @@ export class Streams {
       if (atMs > nowMs) later = Math.min(later ?? Infinity, atMs);
       else this.drop(live);
     }
-    if (this.unstored) this.agent.committer.touch(this.agent.turn());
+    if (this.unstored) this.agent.committer.touch(this.writer());
     const next = this.table.nextExpiryMs(nowMs);
     return next === undefined ? later : Math.min(next, later ?? Infinity);
   }
@@ -326,7 +312,7 @@ export class Streams {
       keepMs,
     };
     this.change(live, live.row);
-    this.alarm.by(nowMs + keepMs);
+    agent.inTurn(this.writer(), () => this.alarm.by(nowMs + keepMs));
     return live;
   }
 
@@ -368,15 +354,26 @@ export class Streams {
     });
   }
 
-  /** As a turn of its own: it is part of no input that waits for its end. */
-  private storeSoon(): void {
+  /** As a turn of its own, which is part of no input. A step's end stores what its function wrote. */
+  storeSoon(): void {
     const { agent } = this;
-    const [first] = this.dirty.keys();
+    const [first, ...others] = this.dirty.keys();
     if (first === undefined) return;
-    const more = this.dirty.size > 1 ? ` and ${this.dirty.size - 1} more` : "";
-    const turn = agent.newTurn({ kind: "background", type: `stream ${first}${more}` });
+    const turn = this.writer(
+      `stream ${first}${others.length > 0 ? ` and ${others.length} more` : ""}`,
+    );
     turn.wroteSql(INSERT_CHUNKS);
     agent.committer.touch(turn);
+  }
+
+  /** Of the function of a step: one of its own. What it wrote stands when the step is done. */
+  private writer(
+    type = this.agent.currentStep && `streams of ${this.agent.currentStep.name}`,
+  ): Turn {
+    if (type === undefined) return this.agent.turn();
+    const turn = this.agent.newTurn({ kind: "background", type });
+    turn.yields = true;
+    return turn;
   }
 
   private forgetIdle(): void {

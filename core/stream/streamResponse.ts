@@ -12,7 +12,8 @@
  */
 import { cursorText, parseCursor, START, type Cursor } from "./Cursor.ts";
 import type { StreamResponseOptions } from "./DurableStream.ts";
-import type { Look, Streams } from "./Streams.ts";
+import type { Look } from "./Look.ts";
+import type { Streams } from "./Streams.ts";
 
 /** Its writer may be a queue's next item, on a host that has just taken over. */
 const WAIT_MS_DEFAULT = 10_000;

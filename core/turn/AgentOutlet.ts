@@ -5,7 +5,7 @@
 import type { AgentId } from "../../schemas/Address.ts";
 import type { GatewayMessage } from "../../schemas/Call.ts";
 
-/** Called only after the output gate (`Committer`, 3). */
+/** Called only after the output gate (`Committer`, 2). */
 export interface AgentOutlet {
   readonly toGateway: (gateway: string, message: GatewayMessage, body?: Uint8Array) => void;
   /** `state` is JSON text; undefined: unset. */

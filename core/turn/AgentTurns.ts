@@ -43,6 +43,8 @@ export interface AgentTurns extends Pick<
   mayBegin(): Promise<void>;
   /** Resolves after `ms`. Rejects with `AgentDiscarded` when the agent was discarded meanwhile. */
   sleep(ms: number): Promise<void>;
+  /** Throws `AgentDiscarded`, or `StepWrites` in the function of a step. */
+  assertMayWrite(): void;
   /** The running turn wrote, other than by the agent's own SQL: the next commit takes it. */
   touch(): void;
   /** Says how a run of a durable input or a job ended, once that is stored. */

@@ -11,6 +11,8 @@ export type Output = (seq: Sequence) => void;
 export interface Batch {
   /** Turns that wrote or ended, in order of their last `setState`: the last one's state stands. */
   readonly turns: Set<Turn>;
+  /** Those of them whose writes the next start would make again. */
+  remade: Set<Turn> | undefined;
   readonly outputs: Output[];
   /** An event is stored for it, whether anything was written or not. */
   fence: boolean;
@@ -21,7 +23,12 @@ export interface TurnRecord extends CommitTurn {
   readonly turn: Turn;
 }
 
-export const newBatch = (): Batch => ({ turns: new Set(), outputs: [], fence: false });
+export const newBatch = (): Batch => ({
+  turns: new Set(),
+  remade: undefined,
+  outputs: [],
+  fence: false,
+});
 
 /** It holds outputs back and nothing else. */
 export const isEmpty = (batch: Batch | undefined): boolean =>
@@ -29,13 +36,10 @@ export const isEmpty = (batch: Batch | undefined): boolean =>
 
 /** It has an input of its own to finish and goes on writing. */
 export const isOpen = (turn: Turn): boolean => turn.durable && !turn.ended;
-export const mayEndSoon = (turn: Turn): boolean => isOpen(turn) && !turn.late;
-
-/** A turn in it has written, and is given time to end. */
-export function waitsForEnd({ turns }: Batch): boolean {
-  for (const turn of turns) if (mayEndSoon(turn)) return true;
-  return false;
-}
+export const isInStep = ({ steps }: Turn): boolean => steps !== undefined && steps.running > 0;
+/** It has written, or stored a part, and is given time to end. */
+export const mayEndSoon = (turn: Turn): boolean =>
+  isOpen(turn) && (isInStep(turn) || (turn.wroteMs !== undefined && !turn.late));
 
 /**
  * What the turn has to tell the journal now, taken from it; undefined when that is nothing. SQL
@@ -48,11 +52,22 @@ export function takeRecord(turn: Turn, pagesChanged: boolean): TurnRecord | unde
   turn.wroteMs = undefined;
   turn.late = false;
   const outcome = turn.ended ? turn.outcome : undefined;
-  if (state === undefined && sql.length === 0 && outcome === undefined && !turn.announced)
-    return undefined;
+  const isTold = state !== undefined || sql.length > 0 || outcome !== undefined || turn.announced;
+  // A part names each turn that it is of.
+  if (!isTold && !(pagesChanged && isOpen(turn)))
+    return turn.steps === undefined ? undefined : takeSteps(turn);
   turn.announced = false;
   turn.state = undefined;
-  const record = { turn, state, sql, outcome, told: turn.told };
+  const record = { turn, state, sql, outcome, told: turn.told, steps: turn.steps?.take() };
+  turn.told = true;
+  return record;
+}
+
+/** Of a turn that goes on: the results of its steps, and nothing that it wrote. */
+export function takeSteps(turn: Turn): TurnRecord | undefined {
+  const steps = turn.steps?.take();
+  if (steps === undefined || steps.length === 0 || turn.ended) return undefined;
+  const record = { turn, state: undefined, sql: [], outcome: undefined, told: turn.told, steps };
   turn.told = true;
   return record;
 }

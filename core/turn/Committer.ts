@@ -1,88 +1,57 @@
 /**
- * Commits an agent's writes to its journal, and holds outputs back until they are stored.
+ * Decides when an agent's writes are committed, and holds outputs back until they are stored.
+ * `writeBatch` writes, `Holds` knows what a commit waits for; `ActiveAgent` and the agent's API feed it.
  *
- * 1. Everything written since the last commit goes into one event, or into none (I4).
- * 2. At most one append is in flight; what is written or ends meanwhile shares the next event
- *    (group commit).
- * 3. **The output gate.** `afterCommit(f)` runs `f` once everything written before the call is stored,
- *    in the order of the calls. So no answer, frame or ack ever tells of a write that a crash could undo.
- *    An agent without a journal has no fence, and needs none for what it tells: an owner's first event is told
- *    only if its lease was surely held when that was stored (`docs/internals/ownership.md`). To ack a delivery because
- *    the journal is empty needs one (`afterFence`).
- * 4. The writes of a durable turn gather until it ends: one durable turn, one commit. They go
- *    earlier only when something forces it: `flush()` (an outgoing call), or `GATHER_MS` since its first
- *    write. Another turn's commit waits for it that long: pages can't be told apart by turn, and half
- *    a turn that is stored is applied twice if the host then dies. `holding` asks the mailbox
- *    to begin nothing meanwhile, so that the wait ends.
- * 5. Once an append is refused or its outcome is unknown nothing more runs: `onFailed` is told once, outputs are
- *    dropped, and waiters are rejected.
- * 6. What an event leaves begun and not done is stored in the inbox before it is (`DirectInput`).
- * 7. What the next start would write again (`remade`), while there is no journal, waits for the first other event.
- * Fed by `ActiveAgent` and the agent's API; feeds the journal port.
+ * 1. At most one append is in flight; what is written or ends meanwhile shares the next event (group commit).
+ * 2. **The output gate.** `afterCommit(f)` runs `f` once all that was written before the call is stored, in
+ *    the order of the calls. To ack a delivery because the journal is empty needs a fence (`afterFence`).
+ * 3. The writes of a durable turn gather until it ends, or until `flush`, a step, or `GATHER_MS`.
+ * 4. Once an append has failed nothing more runs: outputs are dropped, and waiters rejected.
+ * 5. What the next start would write again (`remade`), without a journal, waits for the first other event.
+ * 6. Results of steps are stored although other writes wait: as events that hold nothing else.
  */
-import type { AgentDatabase } from "../database/Databases.ts";
-import type { AppendResult } from "../journal/Journal.ts";
 import { TimeoutQueue } from "../time/TimeoutQueue.ts";
 import { perClock } from "../time/perClock.ts";
-import type { Sequence } from "../../schemas/Address.ts";
 import { AgentDiscarded } from "../errors/errors.ts";
-import {
-  isEmpty,
-  isOpen,
-  mayEndSoon,
-  newBatch,
-  takeRecord,
-  waitsForEnd,
-  type Batch,
-  type Output,
-  type TurnRecord,
-} from "./Batch.ts";
+import type { AppendResult } from "../journal/Journal.ts";
+import { isEmpty, isOpen, mayEndSoon, newBatch, type Batch, type Output } from "./Batch.ts";
 import { applyEvent } from "../journal/applyEvent.ts";
-import {
-  claimEmpty,
-  isStillEmpty,
-  LOOK_AGAIN_MS,
-  type JournalOwner,
-} from "../journal/emptyJournal.ts";
-import { encodeCommit, encodeDestroyed, isOver } from "../journal/encodeCommit.ts";
-import type { CommitTriggers } from "./CommitTriggers.ts";
+import { isStillEmpty, LOOK_AGAIN_MS } from "../journal/emptyJournal.ts";
+import { encodeDestroyed } from "../journal/encodeCommit.ts";
+import { Holds } from "./Holds.ts";
 import type { Turn } from "./Turn.ts";
 import { SparseSet } from "../collections/sparse.ts";
+import {
+  writeBatch,
+  writeSteps,
+  type Commits,
+  type CommitterHost,
+  type WriteFailure,
+  type Written,
+} from "./writeBatch.ts";
 
 /** A durable turn's writes wait at most this long for its end (`docs/internals/a-turn.md`, "The commit"). */
 export const GATHER_MS = 50;
 /** What a stall of the process held up runs first, before a turn counts as late. */
 const SETTLE_MS = 1;
-/** Times that a commit waits for turns that wrote later than the one it waited for before. */
-const HOLDS_MAX = 3;
-
 /** One for all agents of a process: by its clock. */
 const gatherTimeouts = perClock((time) => new TimeoutQueue(time));
-
-export interface CommitterHost extends JournalOwner {
-  readonly database: AgentDatabase;
-  /** What the agent's schedules and queue owe the broker with the next event; read just before it. */
-  readonly takeTriggers: () => CommitTriggers | undefined;
-  /** The shard's lease is held now, by the local clock; else resolves with whether it was renewed. */
-  readonly isStillOurs: () => true | Promise<boolean>;
-  /** Puts an envelope into the agent's inbox. Rejects when it may not lie there. */
-  readonly storeInput: (data: Uint8Array) => Promise<Sequence>;
-  /** An event is stored and applied. */
-  readonly onCommitted: (bytes: number, turns: ReadonlyArray<Turn>) => void;
-  /** Rule 5. */
-  readonly onFailed: (outcome: AppendResult["_tag"] | "Defect", error: unknown) => void;
-}
 
 export class Committer {
   private readonly host: CommitterHost;
   private readonly rejects = new SparseSet<(error: unknown) => void>();
   private pending: Batch | undefined;
   private inFlight: Batch | undefined;
-  /** Rule 7. Only while nothing else that is written is pending or in flight. */
+  /** Rule 6. */
+  private results: Batch | undefined;
+  /** Rule 5. Only while nothing else that is written is pending or in flight. */
   private remade: Batch | undefined;
   /** A commit is due as soon as it may go. */
   private wanted = false;
-  private holds = 0;
+  private readonly holds: Holds;
+  private readonly commits: Commits;
+  /** `pending` waits for a turn to end. */
+  private held = false;
   private failed = false;
   private cancelGather: (() => void) | undefined;
   private released: Array<() => void> = [];
@@ -92,6 +61,8 @@ export class Committer {
 
   constructor(host: CommitterHost) {
     this.host = host;
+    this.holds = new Holds(host.database);
+    this.commits = { host, holds: this.holds, isOver: () => this.failed };
     this.lookedMs = host.time.monotonicMs();
   }
 
@@ -108,12 +79,12 @@ export class Committer {
 
   /** Nothing is written or held back that is not stored. */
   get idle(): boolean {
-    return this.pending === undefined && this.inFlight === undefined;
+    return !this.results && this.pending === undefined && this.inFlight === undefined;
   }
 
   /** A commit waits for durable turns that have written and not ended: begin no more of them. */
   get holding(): boolean {
-    return this.wanted && this.pending !== undefined && this.inFlight === undefined;
+    return this.held || (this.wanted && this.pending !== undefined && this.inFlight === undefined);
   }
 
   /** It has written, and the commit of that waits for its end. */
@@ -126,7 +97,7 @@ export class Committer {
     this.released.push(f);
   }
 
-  /** Something was written in this turn; `last`: its state follows those of the other turns; `remade`: rule 7. */
+  /** Something was written in this turn; `last`: its state follows those of the other turns; `remade`: rule 5. */
   touch(turn: Turn, { last = false, remade = false } = {}): void {
     if (remade && this.host.image.seq === 0 && isEmpty(this.pending) && isEmpty(this.inFlight)) {
       this.remade ??= newBatch();
@@ -136,6 +107,8 @@ export class Committer {
     const batch = this.batch();
     if (last && batch.turns.size > 1) batch.turns.delete(turn);
     batch.turns.add(turn);
+    if (!remade) batch.remade?.delete(turn);
+    if (turn.yields) this.holds.wantPart();
     if (isOpen(turn)) {
       if (turn.wroteMs === undefined) {
         turn.wroteMs = this.host.time.monotonicMs();
@@ -153,7 +126,7 @@ export class Committer {
     if (this.pending?.turns.has(turn)) this.startFlush();
   }
 
-  /** Rule 3. */
+  /** Rule 2. */
   afterCommit(output: Output): void {
     if (this.failed) return;
     if (this.idle && this.mustLook) {
@@ -168,7 +141,7 @@ export class Committer {
     }
   }
 
-  /** As `afterCommit`, for what is told as stored: what is written may be waiting by rule 7, and be dropped. */
+  /** As `afterCommit`, for what is told as stored: what is written may be waiting by rule 5, and be dropped. */
   whenStored(output: Output): void {
     if (this.remade === undefined) this.afterCommit(output);
     else if (!this.failed) this.remade.outputs.push(output);
@@ -200,8 +173,42 @@ export class Committer {
   flush(turn: Turn): Promise<void> {
     const stored = this.stored();
     turn.late = true;
+    this.holds.wantPart();
     this.startFlush();
     return stored;
+  }
+
+  /** A step begins: what its turn wrote before it is stored as a part, where it can be. */
+  beginStep(turn: Turn): void {
+    if (this.pending?.turns.has(turn) !== true) return;
+    this.holds.wantPart();
+    this.startFlush();
+  }
+
+  /** A step is over: its turn has the gather time to end, or to begin the next. */
+  endStep(turn: Turn): void {
+    if (this.failed || turn.ended) return;
+    const hasWritten = this.pending?.turns.has(turn) === true || this.holds.parted.has(turn);
+    if (!hasWritten) return;
+    turn.wroteMs = this.host.time.monotonicMs();
+    turn.late = false;
+    this.holds.stepped();
+    this.gather();
+  }
+
+  /** Rule 6, for a turn that goes on. Resolves when they are stored; rejects with `AgentDiscarded`. */
+  storeSteps(turn: Turn): Promise<void> {
+    if (this.failed) return Promise.reject(new AgentDiscarded());
+    return new Promise((resolve, reject) => {
+      this.results ??= newBatch();
+      this.results.turns.add(turn);
+      this.rejects.add(reject);
+      this.results.outputs.push(() => {
+        this.rejects.delete(reject);
+        resolve();
+      });
+      this.flushSoon();
+    });
   }
 
   /**
@@ -210,6 +217,7 @@ export class Committer {
    * The caller sees to it that nothing more is written meanwhile. Rejects with `AgentDiscarded`.
    */
   async destroy(turn: Turn): Promise<void> {
+    this.holds.end();
     await this.flush(turn);
     while (!this.idle) await this.stored();
     const { image, time } = this.host;
@@ -239,6 +247,7 @@ export class Committer {
     this.failed = true;
     this.cancelGather?.();
     this.pending = undefined;
+    this.results = undefined;
     this.remade = undefined;
     this.released = [];
     for (const reject of this.rejects) reject(new AgentDiscarded());
@@ -256,6 +265,7 @@ export class Committer {
     const batch = (this.pending ??= newBatch());
     if (this.remade === undefined) return batch;
     for (const turn of this.remade.turns) batch.turns.add(turn);
+    batch.remade = this.remade.turns;
     batch.outputs.push(...this.remade.outputs);
     this.remade = undefined;
     return batch;
@@ -271,96 +281,82 @@ export class Committer {
     });
   }
 
-  /** Rule 4: a turn's time is over when a timer says so, not when a stalled process looks at the clock. */
+  /** Rule 3: a turn's time is over when a timer says so, not when a stalled process looks at the clock. */
   private gathered(): void {
     const nowMs = this.host.time.monotonicMs();
-    for (const turn of this.pending?.turns ?? [])
-      if (nowMs - (turn.wroteMs ?? nowMs) >= GATHER_MS) turn.late = true;
+    for (const turns of [this.pending?.turns ?? [], this.holds.parted])
+      for (const turn of turns) if (nowMs - (turn.wroteMs ?? nowMs) >= GATHER_MS) turn.late = true;
     this.startFlush();
   }
 
   private startFlush(): void {
-    if (this.failed || this.pending === undefined) {
+    const { pending, results } = this;
+    if (this.failed || (pending === undefined && results === undefined)) {
       this.wanted = false;
       return;
     }
     this.wanted = true;
     // Tried again when the append is answered.
     if (this.inFlight !== undefined) return;
-    if (this.holds <= HOLDS_MAX && waitsForEnd(this.pending)) {
-      // Tried again when one ends, and by the timer.
-      if (this.cancelGather === undefined) {
-        this.holds++;
-        this.gather();
-      }
-      return;
+    const isHeld = pending !== undefined && this.hold(pending);
+    if (results !== undefined && (pending === undefined || isHeld)) {
+      this.results = undefined;
+      this.wanted = pending !== undefined;
+      return this.send(results, writeSteps);
     }
+    if (isHeld || pending === undefined) return;
     this.wanted = false;
-    this.holds = 0;
+    this.held = false;
+    this.holds.released();
     this.cancelGather?.();
     this.cancelGather = undefined;
-    const batch = this.pending;
     this.pending = undefined;
-    this.inFlight = batch;
-    const stored = isEmpty(batch) ? this.look(batch) : this.commit(batch);
-    stored.catch((error: unknown) => this.fail("Defect", error));
+    // A part would make parts of turns that have only a result in it: those follow it.
+    if (results !== undefined && this.holds.isPart(pending)) this.wanted = true;
+    else if (results !== undefined) {
+      this.results = undefined;
+      for (const turn of results.turns) pending.turns.add(turn);
+      pending.outputs.push(...results.outputs);
+    }
+    this.send(pending, isEmpty(pending) ? () => this.look() : writeBatch);
     const released = this.released;
     this.released = [];
     for (const f of released) f();
   }
 
-  /** Of an agent without a journal, for a batch that holds outputs back and nothing else. */
-  private async look(batch: Batch): Promise<void> {
-    this.lookedMs = this.host.time.monotonicMs();
-    if (!(await isStillEmpty(this.host))) this.fail("Conflict", LATE);
-    if (!this.failed) this.release(batch);
+  /** True: it waits. Tried again when a turn ends or begins a step, and by the timer. */
+  private hold(batch: Batch): boolean {
+    const reason = this.holds.reason(batch);
+    if (reason === "gather" && this.cancelGather === undefined) {
+      this.holds.gathering();
+      this.gather();
+    }
+    this.held = reason !== undefined;
+    return this.held;
   }
 
-  private async commit(batch: Batch): Promise<void> {
-    const { image, database, time } = this.host;
-    const isFirst = image.seq === 0;
-    const triggers = this.host.takeTriggers();
-    const frozen = database.dirty ? database.freeze() : undefined;
-    const turns = [...batch.turns];
-    const records: TurnRecord[] = [];
-    let unstored: TurnRecord[] | undefined;
-    for (const turn of turns) {
-      const record = takeRecord(turn, frozen !== undefined);
-      if (record === undefined) continue;
-      records.push(record);
-      if (turn.unstored && !isOver(turn, record.outcome)) (unstored ??= []).push(record);
+  /** In flight from before it is taken: what that tells of waits for it. */
+  private send(batch: Batch, write: (commits: Commits, batch: Batch) => Written): void {
+    this.inFlight = batch;
+    let written: Written;
+    try {
+      written = write(this.commits, batch);
+    } catch (error) {
+      return this.fail("Defect", error);
     }
-    if (triggers !== undefined) await triggers.before();
-    if (unstored !== undefined && !(await this.storeInputs(unstored))) return;
-    if (this.failed) return;
-    if (records.length > 0 || frozen !== undefined || triggers !== undefined) {
-      const commit = encodeCommit({
-        image,
-        host: this.host.host,
-        epoch: this.host.epoch,
-        timeMs: time.nowMs(),
-        eventId: time.id(),
-        turns: records,
-        frozen,
-        schedules: triggers?.schedules,
-        queue: triggers?.queue,
-      });
-      const result = await this.host.append(commit.data, image.seq);
-      if (this.failed) return;
-      if (result._tag !== "Stored") return this.fail(result._tag, result);
-      if (frozen !== undefined) database.committed();
-      applyEvent(image, result.seq, commit.head, commit.state);
-      this.host.onCommitted(commit.data.length, turns);
-      triggers?.after();
-    } else if (isFirst && batch.fence) {
-      const result = await claimEmpty(this.host);
-      if (this.failed) return;
-      if (result._tag !== "Stored") return this.fail(result._tag, result);
-    }
-    // Rule 3.
-    const isOurs = !isFirst || image.seq === 0 || this.host.isStillOurs();
-    if (isOurs !== true && !(await isOurs)) return this.fail("Unknown", LOST);
-    if (!this.failed) this.release(batch);
+    written.then(
+      (failure) => {
+        if (failure !== undefined) this.fail(failure.outcome, failure.error);
+        else if (!this.failed) this.release(batch);
+      },
+      (error: unknown) => this.fail("Defect", error),
+    );
+  }
+
+  /** Of an agent without a journal, for a batch that holds outputs back and nothing else. */
+  private async look(): Promise<WriteFailure | undefined> {
+    this.lookedMs = this.host.time.monotonicMs();
+    return (await isStillEmpty(this.host)) ? undefined : { outcome: "Conflict", error: LATE };
   }
 
   private release(batch: Batch): void {
@@ -368,17 +364,6 @@ export class Committer {
     const { seq } = this.host.image;
     for (const output of batch.outputs) output(seq);
     if (this.wanted) this.startFlush();
-  }
-
-  /** Rule 6. False: it could not be done, and the agent has failed. */
-  private async storeInputs(records: ReadonlyArray<TurnRecord>): Promise<boolean> {
-    try {
-      for (const { turn } of records) await turn.storeInput((data) => this.host.storeInput(data));
-      return true;
-    } catch (error) {
-      this.fail("Unknown", error);
-      return false;
-    }
   }
 
   private fail(outcome: AppendResult["_tag"] | "Defect", error: unknown): void {
@@ -390,4 +375,3 @@ export class Committer {
 }
 
 const LATE = { message: "an older owner's first event came late: the agent is rebuilt with it" };
-const LOST = { message: "the shard was lost as the first event was stored: nobody is told of it" };

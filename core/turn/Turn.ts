@@ -9,6 +9,7 @@ import { AbortSource } from "../http/AbortSource.ts";
 import type { TurnTimedOut } from "../errors/errors.ts";
 import type { AgentEmail } from "../mail/AgentEmail.ts";
 import type { InputOutcome } from "../journal/encodeCommit.ts";
+import type { TurnSteps } from "./TurnSteps.ts";
 
 /** Texts kept per turn and event: for people, not for replay. */
 const SQL_TEXTS_MAX = 50;
@@ -19,6 +20,14 @@ const SQL_TEXT_MAX = 2000;
 export interface UnstoredInput {
   /** Puts the input into the inbox; its sequence there. Rejects as `publish` does. */
   store(publish: (data: Uint8Array) => Promise<Sequence>): Promise<Sequence>;
+}
+
+/** The step whose function runs, and the turn that it belongs to. */
+export interface StepScope {
+  readonly name: string;
+  /** The same in each attempt: an idempotency key. */
+  readonly key: string;
+  readonly turn: Turn;
 }
 
 /** In whose name a turn runs. */
@@ -76,6 +85,15 @@ export class Turn {
   wroteMs: number | undefined;
   /** It had its time to end since then, and did not. */
   late = false;
+  /**
+   * What it writes waits for no turn, and nothing that turns undo of their own undoes it: chunks of
+   * durable streams.
+   */
+  yields = false;
+  /** Undefined until it begins a step. */
+  steps: TurnSteps | undefined;
+  /** Of the view of a turn that the function of a step has: the step. */
+  readonly step: StepScope | undefined = undefined;
 
   constructor(
     options: TurnContext & {
@@ -147,3 +165,12 @@ export class Turn {
       this.sql.push(text.length > SQL_TEXT_MAX ? text.slice(0, SQL_TEXT_MAX) + "…" : text);
   }
 }
+
+/** The view of a turn that the function of a step has: it is the turn, and knows the step. */
+export const seenFrom = (scope: StepScope): Turn =>
+  Object.create(scope.turn, {
+    step: { value: scope },
+    // Of the turn's own private fields.
+    abort: { get: () => scope.turn.abort },
+    rest: { get: () => scope.turn.rest },
+  }) as Turn;

@@ -47,7 +47,7 @@ export const isFinal = (error: unknown): boolean =>
   error instanceof NotJson || (error instanceof Error && isNonRetryable(error));
 
 /** By name along the prototypes, since a user's module may have a class of that name of its own. */
-function isNonRetryable(error: Error): boolean {
+export function isNonRetryable(error: Error): boolean {
   for (let at: object | null = error; at !== null; at = Object.getPrototypeOf(at) as object | null)
     if ((at.constructor as { readonly name?: string } | undefined)?.name === "NonRetryableError")
       return true;

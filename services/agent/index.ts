@@ -41,6 +41,13 @@ export {
   SqlError,
   StateTooLarge,
 } from "../../core/errors/errors.ts";
+export type { Step, StepOptions } from "../../core/step/Step.ts";
+export {
+  StepNotDurable,
+  StepTimedOut,
+  StepTooLarge,
+  StepWrites,
+} from "../../core/step/stepErrors.ts";
 export { MessageType } from "../../core/connection/protocol.ts";
 export { StreamingResponse } from "../../core/agent/StreamingResponse.ts";
 export {

@@ -119,6 +119,7 @@ export type BaseMember =
   | "shouldSendProtocolMessages"
   | "spend"
   | "sql"
+  | "step"
   | "startFiber"
   | "stash"
   | "state"

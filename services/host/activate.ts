@@ -6,13 +6,14 @@
  * 2. The first activation under a new epoch appends a `claimed` event. From then on an older
  *    owner's append is refused, and what this host has read is the journal's end. An agent without
  *    a journal is not claimed, so that a name that was only looked up leaves nothing (`Committer`,
- *    rule 3). A refused append means that an older owner's last event came in between: the agent is
+ *    rule 2). A refused append means that an older owner's last event came in between: the agent is
  *    rebuilt and claimed again.
  * 3. Opening a clean local cache does not read the journal. When the cache's last event has this
  *    owner's epoch, no other host can have written since, and waking needs no request to the
  *    broker. Otherwise the claim verifies the cache: the journal accepts it only behind the cache's
  *    last event.
- * 4. The user's class is constructed and `onStart` runs.
+ * 4. What turns that never ended have stored at the journal's end is undone (`undoParts`).
+ * 5. The user's class is constructed and `onStart` runs.
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import { encodeEvent } from "../../schemas/JournalEvent.ts";
@@ -21,7 +22,10 @@ import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { applyEvent } from "../../core/journal/applyEvent.ts";
 import { claimOf } from "../../core/journal/claimOf.ts";
-import { rebuildAgent, type Rebuilt } from "../../core/journal/rebuildAgent.ts";
+import type { AppendResult } from "../../core/journal/Journal.ts";
+import { rebuildAgent, replayEvent, type Rebuilt } from "../../core/journal/rebuildAgent.ts";
+import { HistoryTrimmed } from "../../core/journal/HistoryTrimmed.ts";
+import { undoParts } from "../../core/step/undoParts.ts";
 import { AgentPorts, type AgentSupervisor, type Ownership } from "./AgentPorts.ts";
 import type { HostServices } from "./HostServices.ts";
 import type { MakeRoom } from "./makeRoom.ts";
@@ -94,22 +98,45 @@ async function rebuildAndClaim(
     const sources = { journal, databases, snapshots, trustsCache: attempt === 1 };
     const rebuilt = await rebuildAgent(id, sources);
     const { image, database, unproven } = rebuilt;
-    if (image.seq === 0 || image.epoch === epoch) return { rebuilt, claimed: false };
     if (image.epoch > epoch) {
       // A newer owner has written: our lease is lost, and the watch has not reported it yet. A
       // claim would write an epoch lower than the last (I3).
       database.close();
       throw new AgentDiscarded();
     }
-    const head = claimOf(id, { host: config.hostId, epoch, time, after: image.seq });
-    const result = await journal.append(id, encodeEvent(head), {
-      expectedSeq: image.seq,
-      signal,
-    });
-    if (result._tag === "Stored") {
-      applyEvent(image, result.seq, head);
-      return { rebuilt, claimed: true };
+    const isOurs = image.seq === 0 || image.epoch === epoch;
+    const host = config.hostId;
+    const append = (data: Uint8Array): Promise<AppendResult> =>
+      journal.append(id, data, { expectedSeq: image.seq, signal });
+    let result: AppendResult | undefined;
+    if (!isOurs) {
+      const head = claimOf(id, { host, epoch, time, after: image.seq });
+      result = await append(encodeEvent(head));
+      if (result._tag === "Stored") applyEvent(image, result.seq, head);
     }
+    const { parts } = image;
+    if (parts !== undefined && (result === undefined || result._tag === "Stored")) {
+      // Rule 4.
+      const undoing = await undoParts({
+        image, database, parts, sources, host, epoch, time,
+      }).catch((error: unknown) => {
+        if (error instanceof HistoryTrimmed) return undefined;
+        database.close();
+        throw error;
+      }); // prettier-ignore
+      const inputs = [...parts.turns.keys()];
+      if (undoing === undefined) {
+        services.log.warn("what an interrupted turn had stored stands: it is trimmed", {
+          ...id,
+          inputs,
+        });
+        image.parts = undefined;
+      } else if ((result = await append(undoing.data))._tag === "Stored") {
+        replayEvent(image, database, result.seq, undoing);
+        services.log.info("what an interrupted turn had stored is undone", { ...id, inputs });
+      }
+    }
+    if (result === undefined || result._tag === "Stored") return { rebuilt, claimed: !isOurs };
     if (unproven && result._tag === "Conflict") {
       // The cache is older than the journal and correct up to its last event: nothing was written
       // to it here.

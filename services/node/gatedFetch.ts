@@ -2,11 +2,12 @@
  * Makes the `fetch` of agent code wait for the commits before it: a request to the outside must not
  * depend on a write that a crash could still undo. This is the output gate for what the runtime
  * does not send itself. The request is aborted when nobody waits for its turn any more, unless it
- * says `signal: null`.
+ * says `signal: null`. In the function of a step it carries the step's `Idempotency-Key`.
  */
 import { joinSignals } from "../../core/http/AbortSource.ts";
 import { LazyRequest } from "../../core/http/LazyRequest.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
+import { requestOfStep } from "../../core/step/requestOfStep.ts";
 import { asyncAmbient } from "./AsyncAmbient.ts";
 
 const GATED = Symbol.for("agents.gatedFetch");
@@ -20,9 +21,15 @@ export function installGatedFetch(): void {
     if (!(turn?.owner instanceof ActiveAgent)) return plain(...args);
     const [input, init] = args;
     await turn.owner.flush();
-    if (init?.signal === null) return plain(...args);
+    const { step } = turn;
+    if (init?.signal === null)
+      return step === undefined ? plain(...args) : plain(requestOfStep(step, new Request(...args)));
     const own = init?.signal ?? (input instanceof Request ? input.signal : undefined);
-    return plain(LazyRequest.unwrap(input), { ...init, signal: joinSignals(own, turn.abort) });
+    const all = { ...init, signal: joinSignals(own, turn.abort) };
+    const whole = LazyRequest.unwrap(input);
+    return step === undefined
+      ? plain(whole, all)
+      : plain(requestOfStep(step, new Request(whole, all)));
   };
   globalThis.fetch = Object.assign(gated, { [GATED]: true });
 }

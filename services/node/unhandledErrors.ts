@@ -40,7 +40,8 @@ export function handleUnhandledErrors({ log, time, onError }: UnhandledErrorsOpt
     lines++;
     cancel ??= time.after(WINDOW_MS, windowEnds);
     const quiet = lines > LINES_MAX;
-    const turn = asyncAmbient.current();
+    const seen = asyncAmbient.current();
+    const turn = seen?.step?.turn ?? seen;
     if (agent !== undefined && turn !== undefined) unhandledError(agent, turn, error, { quiet });
     else if (!quiet)
       log.error("an error outside of any turn was not handled", {

@@ -11,6 +11,7 @@
  * `crypto.getRandomValues`, SQLite's `random()`).
  */
 import { AsyncResource } from "node:async_hooks";
+import { requestOfStep } from "../../core/step/requestOfStep.ts";
 import { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import { asyncAmbient } from "../node/AsyncAmbient.ts";
@@ -182,7 +183,7 @@ const virtualFetch = (plain: typeof fetch): typeof fetch =>
     if (here === undefined) return plain(...args);
     const request = new Request(...args);
     await here.agent.flush();
-    return here.world.fetch(request);
+    return here.world.fetch(requestOfStep(here.agent.currentStep, request));
   }, plain);
 
 /** A version 4 UUID from the seed. */

@@ -75,7 +75,7 @@ describe("`running` of a run that nobody has seen yet", () => {
     expect(await sql(`${RUNNING} WHERE type = 'interval'`)).toEqual([{ running: 0 }]);
   });
 
-  test("is stored with what the run stores before its end, and not after a run that ends at once", async () => {
+  test("is stored with what the run stores before its end, undone with it when its host ends, and not stored of a run that ends at once", async () => {
     const seen: unknown[] = [];
     onStart = (agent) => {
       if (agent.getSchedules().length > 0) seen.push(agent.run(RUNNING));
@@ -86,9 +86,10 @@ describe("`running` of a run that nobody has seen yet", () => {
     };
     await rig.call("a", "planEvery", 10);
     await rig.pass(10_500);
+    expect(await sql(RUNNING)).toEqual([{ running: 1 }]);
     await elsewhere();
     await rig.pass(1_000);
-    expect(seen).toEqual([[{ running: 1 }]]);
+    expect(seen).toEqual([[{ running: 0 }]]);
     onStart = (agent) => {
       seen.push(agent.run(RUNNING));
       agent.tick = () => undefined;

@@ -23,6 +23,8 @@ export const TURN = {
   sql: ["INSERT INTO marks VALUES (?)"],
   done: ["github:1"],
   error: "it failed",
+  steps: [{ key: "1:charge", result: { id: "ch_1" } }, { key: "2:charge" }],
+  undone: true,
 } as const;
 export const USUAL = {
   id: "event-1",
@@ -36,4 +38,5 @@ export const USUAL = {
   pages: 5,
   schedules: { put: [{ id: "s" }], del: ["t"] },
   queue: { put: [1, null] },
+  part: true,
 } as const;

@@ -1,0 +1,66 @@
+/**
+ * The parts at a journal's end that may be taken back: what turns that have not ended stored before
+ * they called the world. When their host ends, they run again from their start, and what they had
+ * stored must not apply twice.
+ *
+ * 1. Only the unbroken end of the journal counts. Once an event that stands follows a part, the part
+ *    stands too: pages can't be told apart by turn, and the later event may depend on it.
+ * 2. An event that changes nothing of state and SQL (a step's result, a claim, an input that is done
+ *    and wrote nothing) breaks nothing, unless it ends a turn that has a part there.
+ *
+ * Part of `AgentImage`, changed by `applyEvent`. `undoParts` takes the parts back.
+ */
+import type { Cause, JournalHead } from "../../schemas/JournalEvent.ts";
+import type { SnapshotHead } from "../../schemas/Snapshot.ts";
+
+export class OpenParts {
+  /** Sequence of the first; the agent before it is the one to go back to. */
+  readonly since: number;
+  /** The turns that they are of, by key. */
+  readonly turns: ReadonlyMap<string, Cause["kind"]>;
+
+  private constructor(since: number, turns: OpenParts["turns"]) {
+    this.since = since;
+    this.turns = turns;
+  }
+
+  static fromSnapshot(parts: SnapshotHead["parts"]): OpenParts | undefined {
+    return parts === undefined ? undefined : new OpenParts(parts[0], new Map(parts[1]));
+  }
+
+  toSnapshot(): NonNullable<SnapshotHead["parts"]> {
+    return [this.since, [...this.turns]];
+  }
+
+  /** Those after the event. */
+  static after(
+    before: OpenParts | undefined,
+    seq: number,
+    head: JournalHead,
+  ): OpenParts | undefined {
+    if (head.part === true) {
+      const turns = new Map(before?.turns);
+      for (const { cause } of head.turns)
+        if (cause.id !== undefined) turns.set(cause.id, cause.kind);
+      return new OpenParts(before?.since ?? seq, turns);
+    }
+    if (before === undefined || head.kind === "claimed") return before;
+    return head.kind === "turns" && changesNothing(head) && !before.isEndedBy(head)
+      ? before
+      : undefined;
+  }
+
+  /** Does the event end one of the turns, or one attempt of it? */
+  private isEndedBy({ turns }: JournalHead): boolean {
+    return turns.some(
+      ({ cause, begun, error }) =>
+        this.turns.has(cause.id ?? "") && (begun !== true || error !== undefined),
+    );
+  }
+}
+
+const changesNothing = ({ turns, pages, schedules, queue }: JournalHead): boolean =>
+  pages === undefined &&
+  schedules === undefined &&
+  queue === undefined &&
+  turns.every(({ state, undone }) => state === undefined && undone === undefined);

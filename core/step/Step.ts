@@ -1,0 +1,23 @@
+/** What `this.step` takes and gives. `stepOptions` checks the options, `AgentSteps` runs steps. */
+import type { RetryOptions } from "../retry/RetryOptions.ts";
+
+/** What the function of a step receives. */
+export interface Step {
+  readonly name: string;
+  /**
+   * Identifies this step of this input of this agent: the same in each attempt, on each host. An
+   * idempotency key for what the step calls; printable ASCII, at most 255 characters.
+   */
+  readonly key: string;
+  /** Number of this attempt since the step was begun in this run, from 1. */
+  readonly attempt: number;
+  /** Fires when the attempt has timed out, and when the agent leaves memory. */
+  readonly signal: AbortSignal;
+}
+
+export interface StepOptions {
+  /** Over the class's `static options.retry`. Attempts in all, the first included: 3 by default. */
+  readonly retry?: RetryOptions;
+  /** Of one attempt: milliseconds, or text like `"30 seconds"`. Default 10 minutes. */
+  readonly timeout?: number | string;
+}

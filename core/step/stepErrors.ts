@@ -1,0 +1,40 @@
+/** Errors of `this.step`. Each message names the step, and says what to do. */
+import * as Data from "effect/Data";
+
+/** `step` in a turn that does not run again after a crash: nothing of it could be kept. */
+export class StepNotDurable extends Data.TaggedError("StepNotDurable")<{
+  readonly step: string;
+  /** What began the turn: `rpc`, `request`, `message`, … */
+  readonly turn: string;
+}> {
+  override get message(): string {
+    return `step "${this.step}": this turn (${this.turn}) is not run again when its host ends, so a step of it can't be kept. Steps are for webhooks, schedules, queue items and mail: queue the work with await this.queue("method", payload), and call the step there`;
+  }
+}
+
+/** The function of a step wrote to the agent. Nothing was written. */
+export class StepWrites extends Data.TaggedError("StepWrites")<{ readonly step: string }> {
+  override get message(): string {
+    return `step "${this.step}": the function of a step can't write to its agent: nothing was written. Return what it learnt, and write that after the step; what a turn writes outside of its steps applies once`;
+  }
+}
+
+/** An attempt of a step took longer than its `timeout`. */
+export class StepTimedOut extends Data.TaggedError("StepTimedOut")<{
+  readonly step: string;
+  readonly timeoutMs: number;
+}> {
+  override get message(): string {
+    return `step "${this.step}" took more than ${this.timeoutMs} ms (its timeout)`;
+  }
+}
+
+/** A step returned more than is kept, or a turn has too many steps. Nothing was kept. */
+export class StepTooLarge extends Data.TaggedError("StepTooLarge")<{
+  readonly step: string;
+  readonly what: string;
+}> {
+  override get message(): string {
+    return `step "${this.step}": ${this.what}`;
+  }
+}

@@ -1,0 +1,36 @@
+/**
+ * The idempotency key of a step: of its agent, its turn's input and its own key, so it is the same
+ * in each attempt on each host, and no other step has it. Pure.
+ */
+import type { AgentId } from "../../schemas/Address.ts";
+
+/** Receivers of `Idempotency-Key` take at most 255 characters. */
+const KEY_CHARS_MAX = 255;
+/** Half of a character: it has no encoding. */
+const HALF = /\p{Surrogate}/gu;
+
+export function stepKey({ class: className, name }: AgentId, input: string, step: string): string {
+  const parts = [className, name, input, step];
+  const key = parts.map((part) => encodeURIComponent(part.replace(HALF, "\ufffd"))).join("/");
+  if (key.length <= KEY_CHARS_MAX) return key;
+  const hash = hashOf(key);
+  return `${key.slice(0, KEY_CHARS_MAX - hash.length - 1)}~${hash}`;
+}
+
+/** 106 bits of two cyclic hashes (cyrb53) of different seeds: what was cut off tells keys apart. */
+function hashOf(text: string): string {
+  return cyrb53(text, 0).toString(36) + cyrb53(text, 1).toString(36);
+}
+
+function cyrb53(text: string, seed: number): number {
+  let a = 0xdeadbeef ^ seed;
+  let b = 0x41c6ce57 ^ seed;
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    a = Math.imul(a ^ unit, 2654435761);
+    b = Math.imul(b ^ unit, 1597334677);
+  }
+  a = Math.imul(a ^ (a >>> 16), 2246822507) ^ Math.imul(b ^ (b >>> 13), 3266489909);
+  b = Math.imul(b ^ (b >>> 16), 2246822507) ^ Math.imul(a ^ (a >>> 13), 3266489909);
+  return 4294967296 * (2097151 & b) + (a >>> 0);
+}

@@ -1,0 +1,144 @@
+/**
+ * Writes one batch as one event of the journal: what a commit is, from the turns' records to the
+ * event that is applied. `Committer` decides what goes into a batch and when, and releases its
+ * outputs afterwards.
+ *
+ * 1. Everything in it goes into one event, or into none (I4).
+ * 2. Triggers of schedules and queue items are stored before the event (`CommitTriggers`).
+ * 3. What an event leaves begun and not done is stored in the inbox before it is (`DirectInput`).
+ */
+import type { AgentDatabase } from "../database/Databases.ts";
+import type { AppendResult } from "../journal/Journal.ts";
+import type { Sequence } from "../../schemas/Address.ts";
+import { applyEvent } from "../journal/applyEvent.ts";
+import { claimEmpty, type JournalOwner } from "../journal/emptyJournal.ts";
+import { encodeCommit, isOver as isInputOver } from "../journal/encodeCommit.ts";
+import { takeRecord, takeSteps, type Batch, type TurnRecord } from "./Batch.ts";
+import type { CommitTriggers } from "./CommitTriggers.ts";
+import type { Holds } from "./Holds.ts";
+import type { Turn } from "./Turn.ts";
+
+export interface CommitterHost extends JournalOwner {
+  readonly database: AgentDatabase;
+  /** What the agent's schedules and queue owe the broker with the next event; read just before it. */
+  readonly takeTriggers: () => CommitTriggers | undefined;
+  /** The shard's lease is held now, by the local clock; else resolves with whether it was renewed. */
+  readonly isStillOurs: () => true | Promise<boolean>;
+  /** Puts an envelope into the agent's inbox. Rejects when it may not lie there. */
+  readonly storeInput: (data: Uint8Array) => Promise<Sequence>;
+  /** An event is stored and applied. */
+  readonly onCommitted: (bytes: number, turns: ReadonlyArray<Turn>) => void;
+  /** An append was refused or its outcome is unknown: nothing more runs. */
+  readonly onFailed: (outcome: AppendResult["_tag"] | "Defect", error: unknown) => void;
+}
+
+/** Undefined: stored, or the agent was lost meanwhile (`Commits.isOver`). */
+export type Written = Promise<WriteFailure | undefined>;
+
+export interface WriteFailure {
+  readonly outcome: AppendResult["_tag"] | "Defect";
+  readonly error: unknown;
+}
+
+/** What the commits of an agent share. */
+export interface Commits {
+  readonly host: CommitterHost;
+  readonly holds: Holds;
+  /** Nothing is written any more. */
+  readonly isOver: () => boolean;
+}
+
+/** What one event holds. */
+interface Content {
+  readonly records: ReadonlyArray<TurnRecord>;
+  readonly triggers: CommitTriggers | undefined;
+  readonly frozen: { readonly delta: Uint8Array; readonly pages: number } | undefined;
+}
+
+/** A batch with all that was written. */
+export function writeBatch(commits: Commits, batch: Batch): Written {
+  const { host } = commits;
+  const triggers = host.takeTriggers();
+  const frozen = host.database.dirty ? host.database.freeze() : undefined;
+  const records: TurnRecord[] = [];
+  for (const turn of batch.turns) {
+    const record = takeRecord(turn, frozen !== undefined);
+    if (record !== undefined) records.push(record);
+  }
+  return append(commits, batch, { records, triggers, frozen });
+}
+
+/** A batch of nothing but results of steps. */
+export function writeSteps(commits: Commits, batch: Batch): Written {
+  const records: TurnRecord[] = [];
+  for (const turn of batch.turns) {
+    const record = takeSteps(turn);
+    if (record !== undefined) records.push(record);
+  }
+  return append(commits, batch, { records, triggers: undefined, frozen: undefined });
+}
+
+async function append(
+  { host, holds, isOver }: Commits,
+  batch: Batch,
+  { records, triggers, frozen }: Content,
+): Promise<WriteFailure | undefined> {
+  const { image, database, time } = host;
+  const isFirst = image.seq === 0;
+  let unstored: TurnRecord[] | undefined;
+  for (const record of records)
+    if (record.turn.unstored && !isInputOver(record.turn, record.outcome))
+      (unstored ??= []).push(record);
+  const changes = frozen !== undefined || records.some(({ state }) => state !== undefined);
+  const part = changes && holds.isPart(batch);
+  if (triggers !== undefined) await triggers.before();
+  if (unstored !== undefined) {
+    const error = await storeInputs(host, unstored);
+    if (error !== undefined) return { outcome: "Unknown", error };
+  }
+  if (isOver()) return undefined;
+  if (records.length > 0 || frozen !== undefined || triggers !== undefined) {
+    const commit = encodeCommit({
+      image,
+      host: host.host,
+      epoch: host.epoch,
+      timeMs: time.nowMs(),
+      eventId: time.id(),
+      turns: records,
+      frozen,
+      schedules: triggers?.schedules,
+      queue: triggers?.queue,
+      part,
+    });
+    const result = await host.append(commit.data, image.seq);
+    if (isOver()) return undefined;
+    if (result._tag !== "Stored") return { outcome: result._tag, error: result };
+    if (frozen !== undefined) database.committed();
+    applyEvent(image, result.seq, commit.head, commit.state);
+    holds.applied(batch, { open: image.parts !== undefined, part });
+    host.onCommitted(commit.data.length, [...batch.turns]);
+    triggers?.after();
+  } else if (isFirst && batch.fence) {
+    const result = await claimEmpty(host);
+    if (isOver()) return undefined;
+    if (result._tag !== "Stored") return { outcome: result._tag, error: result };
+  }
+  // Nobody is told of an owner's first event unless the lease was surely held when it was stored.
+  const isOurs = !isFirst || image.seq === 0 || host.isStillOurs();
+  return isOurs === true || (await isOurs) ? undefined : { outcome: "Unknown", error: LOST };
+}
+
+/** Rule 3. The error, where it could not be done. */
+async function storeInputs(
+  host: CommitterHost,
+  records: ReadonlyArray<TurnRecord>,
+): Promise<unknown> {
+  try {
+    for (const { turn } of records) await turn.storeInput((data) => host.storeInput(data));
+    return undefined;
+  } catch (error) {
+    return error ?? new Error("an input could not be stored");
+  }
+}
+
+const LOST = { message: "the shard was lost as the first event was stored: nobody is told of it" };
