@@ -47,8 +47,9 @@ export default defineConfig({
   ssr: { resolve: { conditions: ["agents-source"] } },
   test: {
     globalSetup: ["test/kit/globalSetup.ts"],
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    // For a machine that is busy elsewhere: no test passes or fails by how fast it is.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     pool: "forks",
     sequence: { sequencer: AloneFirst },
     // On two cores: much of the suite waits, for leases, deadlines, servers that start.

@@ -9,6 +9,16 @@ import * as Schema from "effect/Schema";
 import { Cause } from "./JournalEvent.ts";
 import { CorruptFrame, decodeFrame, encodeFrame, encodeFrameJson } from "./Frame.ts";
 
+/** Where an agent's trimmed events lie in the archive (`services/archive/SegmentArchive`). */
+export const ArchivePlace = Schema.Struct({
+  segment: Schema.String,
+  offset: Schema.Number,
+  bytes: Schema.Number,
+  /** Of those bytes, in hex. */
+  sha256: Schema.String,
+});
+export type ArchivePlace = typeof ArchivePlace.Type;
+
 export const SnapshotHead = Schema.Struct({
   agent: Schema.Tuple([Schema.String, Schema.String]),
   /** Sequence of the last journal event in it. */
@@ -47,6 +57,8 @@ export const SnapshotHead = Schema.Struct({
    * none.
    */
   since: Schema.optionalKey(Schema.Tuple([Schema.Number, Schema.Number])),
+  /** For a base: where the last archived events before it are. Absent: they were not archived. */
+  archive: Schema.optionalKey(ArchivePlace),
 });
 export type SnapshotHead = typeof SnapshotHead.Type;
 

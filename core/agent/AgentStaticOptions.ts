@@ -81,6 +81,24 @@ export interface AgentStaticOptions {
    * Default 512 MiB.
    */
   readonly journalBytesPerMinute?: number;
+  /** Rows of one SQL result past which `sql` throws `CeilingReached`. Default 100,000. */
+  readonly sqlRowsMax?: number;
+  /** Queue items past which `queue` throws `CeilingReached`. Default 100,000. */
+  readonly queueMax?: number;
+  /** Schedules past which `schedule` throws `CeilingReached`. Default 100,000. */
+  readonly schedulesMax?: number;
+  /**
+   * Webhooks, and mails, that wait to be sent past which `sendWebhook` and `sendEmail` throw
+   * `CeilingReached`. Default 10,000.
+   */
+  readonly outgoingMax?: number;
+  /** Sockets past which an upgrade is refused with 429. Default 20,000. */
+  readonly connectionsMax?: number;
+  /**
+   * Stored inputs that wait, queue items among them, past which a webhook is refused with 429 and
+   * not stored. Default 200,000.
+   */
+  readonly waitingMax?: number;
 }
 
 export const AGENT_STATIC_OPTIONS_DEFAULT = {

@@ -42,14 +42,22 @@ export class LocalImageCorrupt extends Data.TaggedError("LocalImageCorrupt")<{
   readonly message: string;
 }> {}
 
+/** A statement returned more rows than it may. */
+export class TooManyRows extends Error {}
+
 export interface AgentDatabase {
   /**
    * Runs one or more statements; parameters bind to the first, in order; the result is the last
    * statement's. Throws the SQLite error as it is (`message`, numeric `resultCode`); a failed
    * statement changes nothing. BEGIN, COMMIT, ROLLBACK and SAVEPOINT are refused (use
-   * `transaction`).
+   * `transaction`). Throws `TooManyRows` when a statement that only reads returns more than
+   * `rowsMax`; default: no limit.
    */
-  readonly query: (sql: string, params: ReadonlyArray<SqlValue | boolean>) => SqlResult;
+  readonly query: (
+    sql: string,
+    params: ReadonlyArray<SqlValue | boolean>,
+    rowsMax?: number,
+  ) => SqlResult;
   /**
    * As `query`, for a `CREATE` that reads nothing: what it makes of an empty database is always the
    * same, so it is copied into one.

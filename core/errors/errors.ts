@@ -70,6 +70,25 @@ export class JournalRateExceeded extends Data.TaggedError("JournalRateExceeded")
 }
 
 /**
+ * The agent has as many as it may of what the turn asked for one more of. Nothing has changed. From
+ * `sql` it is the cause of a `SqlError`.
+ */
+export class CeilingReached extends Data.TaggedError("CeilingReached")<{
+  /** The option of the class that sets it: `queueMax`, … */
+  readonly option: string;
+  /** The limit. */
+  readonly max: number;
+  /** Of what, for people. */
+  readonly of: string;
+  readonly advice: string;
+}> {
+  override get message(): string {
+    const flag = this.option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    return `an agent can have ${this.max} ${this.of} at most (${this.option} of the class's options, or the host's --${flag}); nothing was changed. ${this.advice}`;
+  }
+}
+
+/**
  * The turn did not end within `static options.turnSeconds` and was given up: its attempt has failed
  * with this error, its signal has aborted, and what its code still writes is refused with it.
  */

@@ -3,7 +3,7 @@
  * `applyEvent` changes it, live and in replay; the database's pages are applied beside it.
  */
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
-import { encodeSnapshot, type SnapshotHead } from "../../schemas/Snapshot.ts";
+import { encodeSnapshot, type ArchivePlace, type SnapshotHead } from "../../schemas/Snapshot.ts";
 import { DoneSet } from "./DoneSet.ts";
 import { OpenParts } from "./OpenParts.ts";
 import { SparseMap } from "../collections/sparse.ts";
@@ -58,9 +58,9 @@ export class AgentImage {
 
   /**
    * A `Snapshot` frame; `image` is the database's committed image, or nothing for a local cache's
-   * core.
+   * core. `archive`: for a base.
    */
-  encode(image?: Uint8Array): Uint8Array {
+  encode(image?: Uint8Array, archive?: ArchivePlace): Uint8Array {
     const head: SnapshotHead = {
       agent: [this.id.class, this.id.name],
       seq: this.seq,
@@ -76,6 +76,7 @@ export class AgentImage {
       ...(image !== undefined || this.eventsSince === 0
         ? {}
         : { since: [this.eventsSince, this.bytesSince] as const }),
+      ...(archive === undefined ? {} : { archive }),
     };
     return encodeSnapshot(head, image, this.state);
   }

@@ -44,6 +44,7 @@ export class MailLane extends QueueLane {
       events: "email",
       callback: () => (mail) => this.#send(mail as OutgoingMail),
       mayRetry: (error) => !(error instanceof EmailRefused),
+      ceiling: "outgoingMax",
     });
     this.#agent = agent;
     this.#transport = parts.mail;

@@ -54,6 +54,7 @@ export class OutgoingLane extends QueueLane {
       events: "webhook",
       callback: () => (webhook) => this.#post(webhook as OutgoingWebhook),
       mayRetry: (error) => !(error instanceof OutgoingWebhookRefused),
+      ceiling: "outgoingMax",
     });
     this.#agent = agent;
     this.#outgoing = parts.outgoing;

@@ -23,6 +23,7 @@ import type { CommitTriggers } from "../turn/CommitTriggers.ts";
 import { rowChanges } from "../journal/RowChanges.ts";
 import { HeldTriggers } from "./HeldTriggers.ts";
 import type { QueueOptions } from "./QueueOptions.ts";
+import { CountedRows, type CeilingName } from "../turn/Ceilings.ts";
 import { SparseSet } from "../collections/sparse.ts";
 
 export interface JobPorts {
@@ -50,6 +51,8 @@ export interface Lane {
   /** What an item runs. Throws for a name that is none. */
   readonly callback: (agent: QueueAgent, name: string) => Callback;
   readonly mayRetry: (error: unknown) => boolean;
+  /** How many may wait; undefined: as many as there are. */
+  readonly ceiling: CeilingName | undefined;
 }
 
 /** `this.queue()`: methods of the agent. */
@@ -60,6 +63,7 @@ const QUEUE: Lane = {
   callback: (agent, name) =>
     methodOf(agent.agent, name, () => new Error(`this.${name} is not a function`)),
   mayRetry: () => true,
+  ceiling: "queueMax",
 };
 
 const encoder = new TextEncoder();
@@ -69,6 +73,7 @@ export class QueueLane {
   private readonly agent: QueueAgent;
   private readonly ports: JobPorts;
   private readonly table: QueueTable;
+  private readonly counted = new CountedRows();
   private readonly held = new HeldTriggers();
   private pushed: QueueRow[] = [];
   private removed: string[] = [];
@@ -87,7 +92,7 @@ export class QueueLane {
 
   /**
    * The id. Throws for a callback that the agent does not have, retry options out of range, a
-   * payload that is not JSON; `AgentDiscarded`.
+   * payload that is not JSON; `CeilingReached`, `AgentDiscarded`.
    */
   push(callback: string, payload: unknown, options: QueueOptions): string {
     const { agent } = this;
@@ -96,6 +101,7 @@ export class QueueLane {
     agent.assertMayWrite();
     this.lane.callback(agent, callback);
     const retry = resolveRetry(agent.options.retry, options.retry);
+    this.makeRoom(options.id);
     const row: QueueRow = {
       id: options.id ?? agent.time.id(),
       uid: agent.time.id(),
@@ -116,11 +122,19 @@ export class QueueLane {
     return row.id;
   }
 
+  /** Throws `CeilingReached`. An item that replaces another needs none. */
+  private makeRoom(id: string | undefined): void {
+    const { ceiling } = this.lane;
+    if (ceiling === undefined || (id !== undefined && this.table.get(id) !== undefined)) return;
+    this.counted.add(ceiling, this.agent.ceiling(ceiling), () => this.table.count());
+  }
+
   /** Removes items that wait; the one that runs goes on. How many there were. */
   remove(where: "id = ?" | "callback = ?" | "1", value?: string): number {
     this.agent.assertMayWrite();
     const ids = this.table.remove(where, value === undefined ? [] : [value]);
     if (ids.length > 0) {
+      this.counted.removed(ids.length);
       this.removed.push(...ids);
       this.agent.touch();
     }
@@ -182,6 +196,7 @@ export class QueueLane {
 
   /** A table was dropped, or a transaction rolled back. */
   forget(): void {
+    this.counted.forget();
     this.table.forget();
   }
 
@@ -261,7 +276,9 @@ export class QueueLane {
       run: () => this.lane.callback(agent, callback)(item.payload, item),
       mayRetry: this.lane.mayRetry,
       settle: () => {
-        this.removed.push(...this.table.remove("uid = ?", [row.uid]));
+        const gone = this.table.remove("uid = ?", [row.uid]);
+        this.counted.removed(gone.length);
+        this.removed.push(...gone);
         agent.touch();
       },
       deadLetter: (reason) =>

@@ -75,6 +75,11 @@ export class QueueTable {
     );
   }
 
+  count(): number {
+    if (!this.exists) return 0;
+    return Number(this.database.query(`SELECT count(*) FROM ${this.name}`, []).rows[0]![0]);
+  }
+
   first(): QueueRow | undefined {
     return this.select("ORDER BY seq LIMIT 1", [])[0];
   }

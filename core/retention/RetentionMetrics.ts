@@ -8,6 +8,7 @@ export interface RetentionMetrics {
   /** So many events of an agent were removed, with so many bytes. */
   readonly trimmed: (events: number, bytes: number) => void;
   readonly failures: () => void;
+  readonly archiveFailures: () => void;
   /** These are read when somebody looks. */
   readonly leads: (read: () => number) => void;
   readonly untrimmed: (read: () => number) => void;
@@ -22,6 +23,8 @@ export interface RetentionState {
   readonly failed: number;
   /** The last failure. */
   readonly reason: string | undefined;
+  /** Why nothing is trimmed now: the archive's failure. */
+  readonly waiting: string | undefined;
 }
 
 export function retentionMetrics(metrics: MetricsShape): RetentionMetrics {
@@ -41,6 +44,10 @@ export function retentionMetrics(metrics: MetricsShape): RetentionMetrics {
     failures: metrics.counter(
       "agents_history_trim_failures_total",
       "Times that an agent's journal could not be trimmed",
+    ),
+    archiveFailures: metrics.counter(
+      "agents_archive_failures_total",
+      "Times that the archive could not be written, after which trimming waits",
     ),
     leads: (read) =>
       metrics.gaugeFrom(

@@ -6,12 +6,14 @@
  *    of a host is taken for true.
  * 2. It is stored, read back and compared, then stored a second time and compared again, and only
  *    then events are removed. So a base that is stored twice was compared, whoever stored it.
+ *    Before all that what goes is in the archive, if there is one; the base names its place there.
  * 3. The first event that stays names the one before it (`after`), so that nobody replays the rest
  *    from nothing. Events of early releases and of imported agents name none: those go together with
  *    the first later one.
  * 4. The last event stays: it is the fence of all appends.
  * 5. It can end anywhere, and another process can do the same meanwhile. The next run begins again
- *    from what is stored. Bases are replaced by compare-and-set, and a base never goes back.
+ *    from what is stored. Bases are replaced by compare-and-set, and the one that the journal begins
+ *    behind is never displaced.
  * 6. An agent that was erased meanwhile keeps no base: `agents erase` removes those that it finds,
  *    and this one looks at the journal after its base is stored.
  */
@@ -25,8 +27,9 @@ import { baseFor, equal, settledBase, type Base } from "../journal/baseFor.ts";
 import { bareEnd } from "../journal/endLife.ts";
 import type { JournalShape, StoredEvent } from "../journal/Journal.ts";
 import { checkNothingIsMissing, replayEvent } from "../journal/rebuildAgent.ts";
-import type { SnapshotsShape } from "../journal/Snapshots.ts";
+import type { SnapshotsShape, StoredBases } from "../journal/Snapshots.ts";
 import type { TimeShape } from "../time/Time.ts";
+import type { ArchiveShape } from "./Archive.ts";
 import { mayGo, type HistoryLimits } from "./HistoryLimits.ts";
 
 /**
@@ -60,6 +63,8 @@ export interface TrimPorts {
   /** Nobody else's: an agent that is open in them must not be open elsewhere. */
   readonly databases: DatabasesShape;
   readonly time: Pick<TimeShape, "nowMs">;
+  /** Absent: what is trimmed is gone. */
+  readonly archive?: Pick<ArchiveShape, "put" | "erase"> | undefined;
 }
 
 export interface TrimOptions {
@@ -71,7 +76,7 @@ export interface TrimOptions {
 }
 
 /**
- * Rejects with `BrokerUnavailable`, `BaseDiffers`, or `CorruptFrame` where the journal or the bases
+ * Rejects with `BrokerUnavailable`, `ArchiveUnavailable`, `BaseDiffers`, or `CorruptFrame` where the journal or the bases
  * are damaged. Whatever it rejects with, nothing is lost.
  */
 export async function trimAgent(
@@ -79,7 +84,7 @@ export async function trimAgent(
   ports: TrimPorts,
   options: TrimOptions,
 ): Promise<Trimmed> {
-  const { journal, snapshots, databases } = ports;
+  const { journal, snapshots, databases, archive } = ports;
   const first = await journal.first(id);
   const last = await journal.last(id);
   if (first === undefined || last === undefined || first.seq === last.seq) return KEPT;
@@ -92,10 +97,16 @@ export async function trimAgent(
     if (start !== undefined) database.restore(start.image);
     const image =
       start === undefined ? new AgentImage(id) : AgentImage.fromSnapshot(id, start.head);
+    const stateBefore = image.state;
     const prefix = await replayPrefix(ports, { image, database, last, options });
     if (prefix === undefined) return KEPT;
-    const bytes = image.encode(database.image());
-    const revision = await storeBase(ports, { id, bytes, before: stored?.revision ?? 0 });
+    const previous = start?.head.archive;
+    const place =
+      archive === undefined
+        ? previous
+        : await archive.put(id, { events: prefix.events, previous, stateBefore });
+    const bytes = image.encode(database.image(), place);
+    const revision = await storeBase(ports, { id, bytes, start, stored });
     if (revision === undefined || (await isErased(ports, { id, first, revision })))
       return OVERTAKEN;
     const events = await journal.trim(id, prefix.keepFrom);
@@ -115,7 +126,7 @@ const OVERTAKEN: Trimmed = { _tag: "Overtaken" };
 function startOf(
   id: AgentId,
   first: StoredEvent,
-  stored: Awaited<ReturnType<SnapshotsShape["bases"]>>,
+  stored: StoredBases | undefined,
 ): Base | undefined {
   const { after = 0 } = decodeEvent(first.data).head;
   // A journal that begins at the beginning: what is older than its first event is of a life that was
@@ -136,11 +147,13 @@ interface Prefix {
   readonly keepFrom: Sequence;
   readonly bytes: number;
   readonly more: boolean;
+  /** What goes, where there is an archive. */
+  readonly events: ReadonlyArray<StoredEvent>;
 }
 
 /** Applies what may go. Undefined where nothing may, or no event may be the first that stays. */
 async function replayPrefix(
-  { journal, time }: TrimPorts,
+  { journal, time, archive }: TrimPorts,
   {
     image,
     database,
@@ -158,8 +171,10 @@ async function replayPrefix(
   const nowMs = time.nowMs();
   let count = 0;
   let bytes = 0;
+  const going: StoredEvent[] = [];
   const range = { fromSeq: (image.seq + 1) as Sequence, toSeq: last.seq };
-  for await (const { seq, storedMs, data } of journal.read(image.id, range)) {
+  for await (const stored of journal.read(image.id, range)) {
+    const { seq, storedMs, data } = stored;
     const event = decodeEvent(data);
     const place = { storedMs, eventsBefore: count, bytesBefore: bytes };
     const goes = seq < last.seq && mayGo(limits, size, place, nowMs);
@@ -169,10 +184,11 @@ async function replayPrefix(
       checkNothingIsMissing(image, seq, after);
       // Rule 3.
       if (after !== undefined)
-        return count === 0 ? undefined : { keepFrom: seq, bytes, more: goes };
+        return count === 0 ? undefined : { keepFrom: seq, bytes, more: goes, events: going };
       if (!goes) return undefined;
     }
     replayEvent(image, database, seq, event);
+    if (archive !== undefined) going.push(stored);
     count++;
     bytes += data.length;
   }
@@ -181,8 +197,36 @@ async function replayPrefix(
 
 /** Rules 2 and 5. Returns the base's revision; undefined when another process stored one. */
 async function storeBase(
+  ports: TrimPorts,
+  {
+    id,
+    bytes,
+    start,
+    stored,
+  }: {
+    readonly id: AgentId;
+    readonly bytes: Uint8Array;
+    readonly start: Base | undefined;
+    readonly stored: StoredBases | undefined;
+  },
+): Promise<number | undefined> {
+  const { snapshots } = ports;
+  let before: number | undefined = stored?.revision ?? 0;
+  const newest = stored?.copies[0];
+  // Only the last two are kept. One of a run that ended early lies on the one that the journal begins
+  // behind, and the next would displace that.
+  if (start !== undefined && (newest === undefined || !equal(newest, start.bytes)))
+    before = await snapshots.putBase(id, start.bytes, before);
+  const revision = before === undefined ? undefined : await storeTwice(ports, id, bytes, before);
+  if (revision === undefined) await forgetErased(ports, id);
+  return revision;
+}
+
+async function storeTwice(
   { snapshots }: TrimPorts,
-  { id, bytes, before }: { id: AgentId; bytes: Uint8Array; before: number },
+  id: AgentId,
+  bytes: Uint8Array,
+  before: number,
 ): Promise<number | undefined> {
   let revision = before;
   for (const copies of [1, 2]) {
@@ -214,27 +258,36 @@ async function finish({ journal }: TrimPorts, id: AgentId, covered: Sequence): P
 
 /** Rule 6. */
 async function isErased(
-  { journal, snapshots }: TrimPorts,
+  { journal, snapshots, archive }: TrimPorts,
   { id, first, revision }: { id: AgentId; first: StoredEvent; revision: number },
 ): Promise<boolean> {
   const now = await journal.first(id);
   if (now?.seq === first.seq) return false;
-  if (now !== undefined && bareEnd(now) !== undefined) await snapshots.removeBases(id, revision);
+  if (now === undefined || bareEnd(now) === undefined) return true;
+  await snapshots.removeBases(id, revision);
+  await archive?.erase(id.class, new Set([id.name]));
   return true;
 }
 
 /**
  * Removes what a run left that ended just after its agent was erased. Does nothing for an agent that
- * lives. Rejects with `BrokerUnavailable`.
+ * lives. Rejects with `BrokerUnavailable` or `ArchiveUnavailable`.
  */
-export async function forgetErasedBase(
-  { journal, snapshots }: Pick<TrimPorts, "journal" | "snapshots">,
+export async function forgetErased(
+  { journal, snapshots, archive }: Pick<TrimPorts, "journal" | "snapshots" | "archive">,
   id: AgentId,
 ): Promise<void> {
+  if (!(await isErasedNow(journal, id))) return;
   const bases = await snapshots.bases(id);
-  if (bases === undefined) return;
-  const last = await journal.last(id);
-  const first = await journal.first(id);
-  if (last !== undefined && first?.seq === last.seq && bareEnd(last) !== undefined)
+  // Asked before what is removed, so that bases of a later life stay.
+  if (bases !== undefined && (await isErasedNow(journal, id)))
     await snapshots.removeBases(id, bases.revision);
+  await archive?.erase(id.class, new Set([id.name]));
+}
+
+/** Nothing but the end of its life is left. */
+export async function isErasedNow(journal: JournalShape, id: AgentId): Promise<boolean> {
+  const last = await journal.last(id);
+  if (last === undefined || bareEnd(last) === undefined) return false;
+  return (await journal.first(id))?.seq === last.seq;
 }

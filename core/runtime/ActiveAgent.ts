@@ -47,6 +47,7 @@ import type { Scheduler } from "../schedule/Scheduler.ts";
 import type { SignalLane } from "../workflow/SignalLane.ts";
 import { Suspects } from "../input/Suspects.ts";
 import type { CommitTriggers } from "../turn/CommitTriggers.ts";
+import type { CeilingName } from "../turn/Ceilings.ts";
 import { Turn, type StepScope, type TurnContext } from "../turn/Turn.ts";
 import { StepWrites } from "../step/stepErrors.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";
@@ -378,6 +379,9 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     runAfterCommit(this, turn, f);
   }
 
+  ceiling(name: CeilingName): number {
+    return this.parts.ceiling(name);
+  }
   /** As `AgentTurns`. */
   assertRunning(): void {
     const { givenUp } = this.#current() ?? {};

@@ -15,6 +15,7 @@ import type { TimeShape } from "../time/Time.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
 import type { Committer } from "../turn/Committer.ts";
 import type { SchedulerPorts } from "../schedule/Scheduler.ts";
+import type { CeilingName } from "../turn/Ceilings.ts";
 import type { TurnLimits } from "../turn/TurnLimits.ts";
 import type { Turn } from "../turn/Turn.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";
@@ -51,6 +52,7 @@ export interface ActiveAgentParts<Self> {
   readonly turnLimits: TurnLimits;
   /** Seconds that a turn may take; 0: no limit. */
   readonly turnSeconds: number;
+  readonly ceiling: (name: CeilingName) => number;
   /** Made when it first writes. */
   readonly limits: WriteLimits;
   /** As `AgentTurns.report`. */

@@ -3,9 +3,15 @@
  * in the runtime's own tables (schedules, queue), which users may read and write like theirs.
  */
 import { AgentDiscarded } from "../errors/errors.ts";
-import { LocalImageCorrupt, type SqlResult, type SqlValue } from "../database/Databases.ts";
+import {
+  LocalImageCorrupt,
+  TooManyRows,
+  type SqlResult,
+  type SqlValue,
+} from "../database/Databases.ts";
 import type { Scheduler } from "../schedule/Scheduler.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
+import { ceilingReached } from "../turn/Ceilings.ts";
 import type { StepScope } from "../turn/Turn.ts";
 import type { WriteLimits } from "../turn/WriteLimits.ts";
 
@@ -20,7 +26,7 @@ const MAKES_TABLE =
 /** The agent whose SQL it is. */
 export interface SqlAgent extends Pick<
   AgentTurns,
-  "abort" | "assertMayWrite" | "committer" | "database" | "discarded" | "touch" | "turn"
+  "abort" | "assertMayWrite" | "ceiling" | "committer" | "database" | "discarded" | "touch" | "turn"
 > {
   /** The step whose function runs. */
   readonly currentStep: StepScope | undefined;
@@ -57,7 +63,8 @@ export class AgentSql {
     const { writes } = agent.database;
     if (isLimited) this.limit();
     try {
-      const result = this.checked(() => agent.database.query(sql, params));
+      const rowsMax = isLimited ? agent.ceiling("sqlRowsMax") : undefined;
+      const result = this.checked(() => agent.database.query(sql, params, rowsMax));
       // One that could have written and changed nothing is none. A transaction's pages change at
       // its end.
       if (agent.database.writes !== writes || (result.wrote && this.inTransaction)) this.wrote(sql);
@@ -90,6 +97,8 @@ export class AgentSql {
 
   private refusalOf(error: unknown): unknown {
     const { database, parts, discarded } = this.agent;
+    if (error instanceof TooManyRows)
+      return ceilingReached("sqlRowsMax", this.agent.ceiling("sqlRowsMax"));
     if (discarded || !database.overflowed) return error;
     return parts.limits.sqlRefusal(this.agent.turn());
   }

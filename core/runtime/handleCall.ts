@@ -173,6 +173,7 @@ async function connect(
     headers: socket.headers.map(([name, value]): [string, string] => [name, value]),
     body: new Uint8Array(0),
   });
+  if (agent.sockets.size >= agent.ceiling("connectionsMax")) return tooManySockets();
   const ctx = { request };
   let connection = agent.sockets.make(socket);
   const cause = causeOfConnect(socket.id, socket.url, agent.time.nowMs());
@@ -203,6 +204,13 @@ async function connect(
   }
   return connected(connection);
 }
+
+/** Answered before anything of the agent's code runs; its gateway refuses the upgrade. */
+const tooManySockets = (): CallReply => ({
+  kind: "response",
+  status: 429,
+  headers: [["retry-after", "10"]],
+});
 
 const SETUP_FAILED = { code: 1011, reason: "Uncaught exception during session setup" };
 

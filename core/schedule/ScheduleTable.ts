@@ -7,6 +7,7 @@
  * second, so that nothing is early), `timezone`, `misfire`, `started_ms` (of the run that is on),
  * `idempotent`.
  */
+import { CountedRows } from "../turn/Ceilings.ts";
 import type { AgentDatabase, SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
@@ -86,8 +87,13 @@ export class ScheduleTable {
    */
   private readonly unshown = new SparseMap<string, number>();
 
-  constructor(database: AgentDatabase) {
+  private readonly ceiling: () => number;
+  private readonly counted = new CountedRows();
+
+  /** `ceiling`: how many schedules there may be. Default: as many as there are. */
+  constructor(database: AgentDatabase, ceiling = (): number => Infinity) {
     this.database = database;
+    this.ceiling = ceiling;
   }
 
   /** Whether it is there, without making it, and without opening a database that holds nothing. */
@@ -131,6 +137,7 @@ export class ScheduleTable {
 
   /** A table was dropped, or a transaction rolled back: look again. */
   forget(): void {
+    this.counted.forget();
     this.there = undefined;
     this.tied = undefined;
     this.rows.clear();
@@ -169,7 +176,15 @@ export class ScheduleTable {
     );
   }
 
+  count(): number {
+    if (!this.exists) return 0;
+    return Number(this.database.query(`SELECT count(*) FROM ${SCHEDULE_TABLE}`, []).rows[0]![0]);
+  }
+
+  /** Throws `CeilingReached`; never for the runtime's own, whose callbacks begin with "_". */
   insert(row: ScheduleRow, idempotent: boolean): void {
+    if (!row.callback.startsWith("_"))
+      this.counted.add("schedulesMax", this.ceiling(), () => this.count());
     this.make();
     this.database.query(
       `INSERT INTO ${SCHEDULE_TABLE} (${COLUMNS}, idempotent) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
@@ -187,7 +202,10 @@ export class ScheduleTable {
     this.unshown.delete(id);
     const sql = `DELETE FROM ${SCHEDULE_TABLE} WHERE id = ?`;
     const removed = this.database.query(sql, [id]).rowsWritten > 0;
-    if (removed) this.remember(id, null);
+    if (removed) {
+      this.counted.removed(1);
+      this.remember(id, null);
+    }
     return removed;
   }
 

@@ -67,7 +67,7 @@ export class Scheduler {
   constructor(agent: ScheduleAgent, ports: SchedulerPorts) {
     this.agent = agent;
     this.ports = ports;
-    this.table = new ScheduleTable(agent.database);
+    this.table = new ScheduleTable(agent.database, () => agent.ceiling("schedulesMax"));
     const fire = (id: string, dueMs: number): void => this.fireSoon(id, dueMs);
     this.local = new LocalTimers(agent, fire);
     this.cover = new AlarmCover(agent, {

@@ -33,6 +33,8 @@ export interface AgentMetrics {
   readonly budgetRefused: (agentClass: string, budget: string) => void;
   /** A turn did not end in time and was given up; `of`: the agent's class. */
   readonly turnsGivenUp: (of: string) => void;
+  /** A webhook was answered 429, for too many inputs of its agent wait; `of`: its class. */
+  readonly refusedInputs: (of: string) => void;
   /** These are read when somebody looks. */
   readonly active: (agents: () => number) => void;
   /** Of a host: 1 is all that it may take. */
@@ -83,6 +85,13 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       class: agentClass,
     }),
   );
+  const refusedInputs = byLabels((agentClass) =>
+    metrics.counter(
+      "agents_refused_inputs_total",
+      "Webhooks answered 429 because too many inputs of their agent wait (waitingMax)",
+      { class: agentClass },
+    ),
+  );
   const webhookSeconds = metrics.histogram(
     "agents_webhook_seconds",
     "From a webhook request's head to its answer",
@@ -115,6 +124,7 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
     budgetSpent: (agentClass, budget, amount) =>
       budgetSpent(agentClass, budgetNames(budget))(amount),
     budgetRefused: (agentClass, budget) => budgetRefused(agentClass, budgetNames(budget))(),
+    refusedInputs: (of) => refusedInputs(of, "")(),
     turnsGivenUp: (of) => turnsGivenUp(of, "")(),
     active: (read) => metrics.gaugeFrom("agents_active", "Agents in memory", read),
     memoryInUse: (read) =>

@@ -9,6 +9,7 @@ import type { Connection } from "../connection/Connection.ts";
 import type { AgentDatabase } from "../database/Databases.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
 import type { AgentWork } from "./AgentWork.ts";
+import type { CeilingName } from "./Ceilings.ts";
 import type { Committer } from "./Committer.ts";
 import type { Turn, TurnContext } from "./Turn.ts";
 import type { TurnEnd } from "./TurnEnd.ts";
@@ -43,6 +44,8 @@ export interface AgentTurns extends Pick<
   mayBegin(): Promise<void>;
   /** Resolves after `ms`. Rejects with `AgentDiscarded` when the agent was discarded meanwhile. */
   sleep(ms: number): Promise<void>;
+  /** Of this agent; read anew each time, for few agents come near one. */
+  ceiling(name: CeilingName): number;
   /** Throws `AgentDiscarded`, or `StepWrites` in the function of a step. */
   assertMayWrite(): void;
   /** The running turn wrote, other than by the agent's own SQL: the next commit takes it. */

@@ -44,6 +44,7 @@ export class SignalLane extends QueueLane {
       events: undefined,
       callback: () => (sent) => this.#publish(sent as SentSignal),
       mayRetry: () => true,
+      ceiling: undefined,
     });
     this.#agent = agent;
     this.#parts = parts;

@@ -34,12 +34,14 @@ export { Connection, type ConnectionMessage } from "../../core/connection/Connec
 export {
   AgentDestroyed,
   AgentDiscarded,
+  CeilingReached,
   CommitTooLarge,
   ConnectionFailed,
   JournalRateExceeded,
   ReadonlyConnection,
   SqlError,
   StateTooLarge,
+  TurnTimedOut,
 } from "../../core/errors/errors.ts";
 export type { Step, StepOptions } from "../../core/step/Step.ts";
 export {

@@ -83,6 +83,11 @@ export async function decideUpgrade(
       };
     }
     sockets.remove(entry);
+    if (reply.kind === "response")
+      return {
+        _tag: "Refuse",
+        response: plain(reply.status, "Too many connections to this agent", reply.headers),
+      };
     return setupFailed();
   } catch (error) {
     sockets.remove(entry);

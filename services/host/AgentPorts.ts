@@ -24,6 +24,7 @@ import type { Rebuilt } from "../../core/journal/rebuildAgent.ts";
 import type { SchedulerPorts } from "../../core/schedule/Scheduler.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import type { TurnEnd } from "../../core/turn/TurnEnd.ts";
+import { ceilingOf, type CeilingName } from "../../core/turn/Ceilings.ts";
 import { turnSecondsOf } from "../../core/turn/TurnLimits.ts";
 import { WriteLimits } from "../../core/turn/WriteLimits.ts";
 import { AgentLog } from "./AgentLog.ts";
@@ -151,6 +152,10 @@ export class AgentPorts
       this.agentClass.options ?? {},
       config.writeLimits,
     ));
+  }
+
+  ceiling(name: CeilingName): number {
+    return ceilingOf(name, this.agentClass.options, this.services.config.ceilings);
   }
 
   makeCommitter(agent: ActiveAgent): Committer {

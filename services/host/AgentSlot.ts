@@ -68,7 +68,8 @@ export class AgentSlot implements AgentSupervisor {
   private readonly context: SlotContext;
   private live: Live | undefined;
   private activating: Promise<Live> | undefined;
-  private readonly outstanding = new OutstandingInputs();
+  /** Stored inputs that were delivered and are not done. */
+  readonly outstanding = new OutstandingInputs();
   /** Sockets of the agent while it is not in memory, by `socketKey`. */
   readonly sockets = new SparseMap<string, SocketInfo>();
   private readonly ended = new EndedSockets((key) => {

@@ -31,6 +31,7 @@ import { RequestLog, type RequestLines } from "../../core/telemetry/RequestLog.t
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { Unbegun, type LastEnding } from "../../core/input/Unbegun.ts";
+import type { CeilingOptions } from "../../core/turn/Ceilings.ts";
 import { TurnLimits } from "../../core/turn/TurnLimits.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
@@ -55,6 +56,8 @@ export interface HostConfig {
   readonly sweepMs?: number;
   /** Seconds that a turn may take where its class does not say; 0: no limit. Default 900. */
   readonly turnSeconds?: number;
+  /** Upper limits for every class. */
+  readonly ceilings?: CeilingOptions;
   /** Upper limits for every class. */
   readonly writeLimits?: WriteLimitOptions;
   /** Which runs have a line in the log. Default `failed`. */
@@ -88,6 +91,7 @@ export interface HostServices {
     | "duplicates"
     | "entityConflicts"
     | "turnsGivenUp"
+    | "refusedInputs"
   >;
   readonly journal: JournalShape;
   readonly inbox: InboxShape;

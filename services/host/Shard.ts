@@ -39,6 +39,7 @@ import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
 import { roomMaker } from "./makeRoom.ts";
 import { idleLimitMs } from "./idleLimit.ts";
+import { refuseInput } from "./waitingInputs.ts";
 import { isTransient } from "./slotErrors.ts";
 
 /** A gateway that does not answer the census in this time does not hold up the shard's start. */
@@ -280,8 +281,12 @@ export class Shard {
     const { blobs, log } = this.services;
     // Rule 1.
     if (!this.isHeld || this.lost.signal.aborted) return this.notHere();
-    // Rule 4.
-    if (call.kind === "input" && this.consumer?.caughtUp !== true) return this.notHere();
+    if (call.kind === "input") {
+      const full = refuseInput(this.services, id, this.slot(id).outstanding.size);
+      if (full !== undefined) return full;
+      // Rule 4.
+      if (this.consumer?.caughtUp !== true) return this.notHere();
+    }
     try {
       const blob = "blob" in call ? call.blob : undefined;
       // Callers may be gateways, which may not read what agents have stored.

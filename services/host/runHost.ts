@@ -8,6 +8,7 @@ import type { LastEnding } from "../../core/input/Unbegun.ts";
 import type { CallClient } from "../../core/call/CallClient.ts";
 import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import type { RequestLines } from "../../core/telemetry/RequestLog.ts";
+import type { CeilingOptions } from "../../core/turn/Ceilings.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import { Host } from "./Host.ts";
@@ -33,6 +34,8 @@ export interface RunHostOptions {
   /** As `HostConfig`. */
   readonly turnSeconds?: number | undefined;
   /** As `HostConfig`. */
+  readonly ceilings?: CeilingOptions | undefined;
+  /** As `HostConfig`. */
   readonly writeLimits?: WriteLimitOptions | undefined;
   /** As `HostConfig`. */
   readonly requestLines?: RequestLines | undefined;
@@ -52,6 +55,7 @@ export const runHost = (options: RunHostOptions) =>
         drainTimeoutMs: options.drainTimeoutMs ?? DRAIN_TIMEOUT_MS_DEFAULT,
         ...(options.sweepMs === undefined ? {} : { sweepMs: options.sweepMs }),
         ...(options.turnSeconds === undefined ? {} : { turnSeconds: options.turnSeconds }),
+        ...(options.ceilings === undefined ? {} : { ceilings: options.ceilings }),
         ...(options.writeLimits === undefined ? {} : { writeLimits: options.writeLimits }),
         requestLines: options.requestLines,
       },

@@ -8,9 +8,12 @@
  * 2. An agent that can't be trimmed is passed over, counted and named in the log. It is tried again in
  *    the next walk.
  * 3. Nothing is remembered between walks or processes: what is to be done follows from what is stored.
- * 4. A broker that is away ends the walk. The next one begins after the usual pause.
+ * 4. A broker or an archive that is away or full ends the walk. The next one begins after the usual
+ *    pause. Until then nothing is trimmed.
+ * 5. With an archive several agents are trimmed at once, so that they share its segments.
  */
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";
+import { ArchiveUnavailable } from "../../core/retention/Archive.ts";
 import type { JournalEntry } from "../../core/journal/Journal.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
 import { OwnLease } from "../../core/lease/OwnLease.ts";
@@ -19,11 +22,16 @@ import {
   type HistoryLimits,
   type JournalSize,
 } from "../../core/retention/HistoryLimits.ts";
-import { forgetErasedBase, trimAgent, type TrimPorts } from "../../core/retention/trimAgent.ts";
+import {
+  forgetErased,
+  isErasedNow,
+  trimAgent,
+  type TrimPorts,
+} from "../../core/retention/trimAgent.ts";
 import type { RetentionMetrics, RetentionState } from "../../core/retention/RetentionMetrics.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
-import { addressKey, type Sequence } from "../../schemas/Address.ts";
+import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
 
 export const RETENTION_KEY = "retention";
 
@@ -33,6 +41,10 @@ const PAUSE_MS = 60_000;
 const LOOKS_PER_SECOND = 500;
 /** Removed events a second. Each cost a replay here, and a removal on each copy of the stream. */
 const EVENTS_PER_SECOND = 2_000;
+/** Rule 5. Each holds its agent's image and the events that go. */
+const LOOKS_AT_ONCE = 16;
+/** Some 20 MB of addresses. Those past it are looked at in each walk. */
+const FORGOTTEN_MAX = 100_000;
 /** The pauses of the rates are gathered to at least this long. */
 const REST_MS_MIN = 50;
 
@@ -64,7 +76,10 @@ export class Retention {
   private failedLast = 0;
   private failedNow = 0;
   private reason: string | undefined;
+  private waiting: string | undefined;
   private lastWalkMs = 0;
+  /** Agents that were erased, and of which nothing is left. */
+  private readonly forgotten = new Set<string>();
 
   constructor(services: RetentionServices) {
     this.services = services;
@@ -76,7 +91,8 @@ export class Retention {
   }
 
   get state(): RetentionState {
-    return { leads: this.ownLease.isHeld, failed: this.failedLast, reason: this.reason };
+    const { failedLast: failed, reason, waiting } = this;
+    return { leads: this.ownLease.isHeld, failed, reason, waiting };
   }
 
   start(): void {
@@ -103,7 +119,11 @@ export class Retention {
     while (!this.stopped.signal.aborted) {
       if (this.ownLease.isHeld)
         await this.walk().catch((error: unknown) => {
-          const isAway = error instanceof BrokerUnavailable;
+          const isAway = error instanceof BrokerUnavailable || error instanceof ArchiveUnavailable;
+          if (error instanceof ArchiveUnavailable) {
+            this.waiting = error.message;
+            this.services.metrics.archiveFailures();
+          }
           log[isAway ? "warn" : "error"]("a walk through the journals ended early", {
             error: isAway || !(error instanceof Error) ? String(error) : error.stack,
           });
@@ -116,14 +136,28 @@ export class Retention {
   /** One pass through all agents of classes that have limits. Rejects with `BrokerUnavailable`. */
   async walk(): Promise<void> {
     this.failedNow = 0;
+    const looks = new Set<Promise<void>>();
+    const first = new AbortController();
+    const fail = (error: unknown): void => first.abort(error);
     for (const { className, limits } of this.services.classes())
       for await (const entry of this.services.journal.list(className)) {
-        if (this.isOver) return;
-        await this.look(entry, limits);
+        if (this.isOver || first.signal.aborted) break;
+        const look = this.look(entry, limits).catch(fail);
+        looks.add(look);
+        void look.finally(() => looks.delete(look));
+        await (looks.size < this.looksAtOnce ? this.pace(1000 / LOOKS_PER_SECOND) : look);
       }
+    await Promise.all(looks);
+    if (first.signal.aborted) throw first.signal.reason;
+    if (this.isOver) return;
+    this.waiting = undefined;
     this.failedLast = this.failedNow;
     if (this.failedLast === 0) this.reason = undefined;
     this.lastWalkMs = this.services.time.nowMs();
+  }
+
+  private get looksAtOnce(): number {
+    return this.services.archive === undefined ? 1 : LOOKS_AT_ONCE;
   }
 
   private get isOver(): boolean {
@@ -131,12 +165,11 @@ export class Retention {
   }
 
   private async look(entry: JournalEntry, limits: HistoryLimits): Promise<void> {
-    await this.pace(1000 / LOOKS_PER_SECOND);
     try {
-      if (entry.events === 1) await forgetErasedBase(this.services, entry.id);
+      if (entry.events === 1) await this.forget(entry.id);
       else await this.trim(entry, limits);
     } catch (error) {
-      if (error instanceof BrokerUnavailable) throw error;
+      if (error instanceof BrokerUnavailable || error instanceof ArchiveUnavailable) throw error;
       // Rule 2.
       this.failedNow++;
       const { log, metrics } = this.services;
@@ -147,6 +180,14 @@ export class Retention {
         error: this.reason,
       });
     }
+  }
+
+  /** Once in this process: reading the indexes of an archive is work. */
+  private async forget(id: AgentId): Promise<void> {
+    const key = addressKey(id);
+    if (this.forgotten.has(key) || !(await isErasedNow(this.services.journal, id))) return;
+    await forgetErased(this.services, id);
+    if (this.forgotten.size < FORGOTTEN_MAX) this.forgotten.add(key);
   }
 
   private async trim({ id, events: count }: JournalEntry, limits: HistoryLimits): Promise<void> {

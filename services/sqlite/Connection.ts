@@ -112,12 +112,12 @@ export class Connection {
   }
 
   /** As `AgentDatabase.query`. */
-  query(sql: string, params: ReadonlyArray<SqlValue | boolean>): SqlResult {
+  query(sql: string, params: ReadonlyArray<SqlValue | boolean>, rowsMax?: number): SqlResult {
     if (this.rolledBack) throw rolledBack();
     const known = this.statements.get(sql);
     if (known !== undefined) {
       known.used = ++this.uses;
-      return this.run(known, params);
+      return this.run(known, params, rowsMax);
     }
     let result: SqlResult = { columns: [], rows: [], wrote: false, rowsWritten: 0 };
     let first = true;
@@ -129,7 +129,7 @@ export class Connection {
         const whole = first && tail.length === 0 && !lasts;
         if (whole) this.keep(sql, statement);
         try {
-          const last = this.run(statement, first ? params : []);
+          const last = this.run(statement, first ? params : [], rowsMax);
           result = {
             ...last,
             wrote: result.wrote || last.wrote,
@@ -230,13 +230,17 @@ export class Connection {
     return this.engine.exports.sqlite3_get_autocommit(this.db) !== 0;
   }
 
-  private run(statement: Statement, params: ReadonlyArray<SqlValue | boolean>): SqlResult {
+  private run(
+    statement: Statement,
+    params: ReadonlyArray<SqlValue | boolean>,
+    rowsMax?: number,
+  ): SqlResult {
     const { exports } = this.engine;
     const before = statement.readonly ? 0 : exports.sqlite3_total_changes(this.db);
     const { writes } = this.file;
     let rows: SqlValue[][];
     try {
-      rows = statement.run(params, (code) => this.failure(code));
+      rows = statement.run(params, (code) => this.failure(code), rowsMax);
     } catch (error) {
       if (this.depth > 0 && this.autocommit) this.rolledBack = true;
       throw error;

@@ -48,8 +48,8 @@ export class SqliteDatabase implements AgentDatabase, OpenDatabase {
     this.cache = own.made?.cache;
   }
 
-  query(sql: string, params: ReadonlyArray<SqlValue | boolean>): SqlResult {
-    return this.connect().query(sql, params);
+  query(sql: string, params: ReadonlyArray<SqlValue | boolean>, rowsMax?: number): SqlResult {
+    return this.connect().query(sql, params, rowsMax);
   }
 
   create(ddl: string): void {

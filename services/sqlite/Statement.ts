@@ -7,7 +7,7 @@
  * INTEGER, any other number as REAL, a bigint as INTEGER, a boolean as 0 or 1. Blobs are copied in
  * both directions.
  */
-import type { SqlValue } from "../../core/database/Databases.ts";
+import { TooManyRows, type SqlValue } from "../../core/database/Databases.ts";
 import type { Engine } from "./Engine.ts";
 import { RESULT_MISMATCH, RESULT_RANGE, SqliteError } from "./SqliteError.ts";
 
@@ -48,10 +48,16 @@ export class Statement {
 
   /**
    * Runs the statement to its end and returns the rows. Throws what `fail` returns for an error
-   * code, or `SqliteError` for parameters that do not bind.
+   * code, `SqliteError` for parameters that do not bind, or `TooManyRows`.
    */
-  run(params: ReadonlyArray<SqlValue | boolean>, fail: (code: number) => unknown): SqlValue[][] {
+  run(
+    params: ReadonlyArray<SqlValue | boolean>,
+    fail: (code: number) => unknown,
+    rowsMax = Infinity,
+  ): SqlValue[][] {
     const { engine, at } = this;
+    // What a statement writes is done before its first row.
+    const most = this.readonly ? rowsMax : Infinity;
     const { exports } = engine;
     const rows: SqlValue[][] = [];
     try {
@@ -62,6 +68,7 @@ export class Statement {
         engine.stepping = false;
         if (code === DONE) return rows;
         if (code !== ROW) throw fail(code);
+        if (rows.length >= most) throw new TooManyRows();
         rows.push(this.row());
       }
     } finally {

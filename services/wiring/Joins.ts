@@ -19,6 +19,7 @@ import type { RequestLines } from "../../core/telemetry/RequestLog.ts";
 import type { TimersShape } from "../../core/schedule/Timers.ts";
 import type { SnapshotsShape } from "../../core/journal/Snapshots.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
+import type { CeilingOptions } from "../../core/turn/Ceilings.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { BackupEntry, BackupPart } from "../../schemas/BackupFile.ts";
@@ -53,6 +54,8 @@ export interface Target {
   readonly natsUrl: string;
   readonly login?: BrokerLogin | undefined;
   readonly namespace: string;
+  /** URL of the archive, whose events are read as the journal's. */
+  readonly archive?: string | undefined;
 }
 
 /**
@@ -84,6 +87,11 @@ export interface ReadPorts {
    * removed. Called after `endLife`.
    */
   readonly purge: (id: AgentId, options: { readonly keepEventsFrom: Sequence }) => Promise<Purged>;
+  /**
+   * Removes an agent's events from the archive, and resolves to the number of parts. Absent where no
+   * archive is named.
+   */
+  readonly eraseArchived?: (id: AgentId) => Promise<number>;
   /**
    * Servers that hold copies and are away or behind. What is removed now may stay in their files.
    */
@@ -222,12 +230,16 @@ export interface ProcessSettings {
   readonly memory?: { readonly bytesMax: number | undefined; readonly processes: number };
   /** For a host: what ends it when a turn holds its thread. Undefined: nothing does. */
   readonly watchdog?: WatchdogOptions;
+  /** For `retention` and `dev`: the URL of the archive that events go to before they are trimmed. */
+  readonly archive?: string;
   /** For a host: seconds that a turn may take where its class does not say; 0: no limit. Default 900. */
   readonly turnSeconds?: number | undefined;
   /** For `retention` and `dev`: what classes keep of history that do not say. Default: all. */
   readonly history?: HistoryOption;
   /** For a worker: leases that its control process keeps. Default: the process's own. */
   readonly leases?: ((own: LeasesShape) => LeasesShape) | undefined;
+  /** For a host: upper limits for how many things any class may have. */
+  readonly ceilings?: CeilingOptions;
   /** For a host: upper limits for what any class may write. */
   readonly writeLimits?: WriteLimitOptions;
   readonly provision: ProvisionSettings;

@@ -230,6 +230,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
           calls,
           observability: genericObservability,
           turnSeconds: settings.turnSeconds,
+          ceilings: settings.ceilings,
           writeLimits: settings.writeLimits,
           requestLines: settings.requestLines,
           ...(settings.watchdog !== undefined && {

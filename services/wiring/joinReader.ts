@@ -19,7 +19,10 @@ import { JournalFeed } from "../../core/journal/JournalFeed.ts";
 import { Leases } from "../../core/lease/Leases.ts";
 import { Timers } from "../../core/schedule/Timers.ts";
 import { Snapshots } from "../../core/journal/Snapshots.ts";
+import type { AgentId } from "../../schemas/Address.ts";
 import type { BackupEntry } from "../../schemas/BackupFile.ts";
+import { archivedJournal } from "../../core/retention/archivedJournal.ts";
+import { openArchive } from "../archive/openArchive.ts";
 import { findLaggingServers } from "../nats/setup/findLaggingServers.ts";
 import { unavailable } from "../nats/client/JetStreamApi.ts";
 import { Nats } from "../nats/client/Nats.ts";
@@ -57,15 +60,23 @@ export async function openReader(target: Target): Promise<ReadPorts> {
         shards,
       });
       const hosts = { bus, time: machineTime, subjects, newInbox: connection.newAnswerInbox };
+      const stored = { journal: yield* Journal, snapshots: yield* Snapshots };
+      const archive =
+        target.archive === undefined
+          ? undefined
+          : openArchive(target.archive, { namespace: target.namespace, time: machineTime });
       return {
-        journal: yield* Journal,
+        journal: archive === undefined ? stored.journal : archivedJournal({ ...stored, archive }),
+        ...(archive !== undefined && {
+          eraseArchived: (id: AgentId) => archive.erase(id.class, new Set([id.name])),
+        }),
         feed: yield* JournalFeed,
         deadLetters,
         deliveries: yield* DeliveryLog,
         inbox: yield* Inbox,
         calls,
         timers: yield* Timers,
-        snapshots: yield* Snapshots,
+        snapshots: stored.snapshots,
         databases: yield* Databases,
         leases: yield* Leases,
         shards,

@@ -14,11 +14,12 @@ import { Log } from "../../core/telemetry/Log.ts";
 import { Time } from "../../core/time/Time.ts";
 import { Retention, type ClassHistory } from "../retention/Retention.ts";
 import { openSqliteDatabases } from "../sqlite/sqliteDatabases.ts";
+import { openArchive } from "../archive/openArchive.ts";
 import type { ProcessSettings } from "./Joins.ts";
 
 /** Undefined in every other role. `agents`: the module's classes now. */
 export const serveRetention = (
-  { role, history, metrics }: ProcessSettings,
+  { role, history, metrics, namespace, archive: archiveAt }: ProcessSettings,
   id: string,
   agents: () => ReadonlyMap<string, AgentClassType>,
 ) =>
@@ -30,15 +31,17 @@ export const serveRetention = (
       ({ close }) => Effect.sync(close),
     );
     const log = yield* Log;
+    const time = yield* Time;
     const services = {
       id,
       databases,
       journal: yield* Journal,
       snapshots: yield* Snapshots,
       leases: yield* Leases,
-      time: yield* Time,
+      time,
       log,
       metrics: retentionMetrics(metrics),
+      archive: archiveAt === undefined ? undefined : openArchive(archiveAt, { namespace, time }),
       classes: () => classesOf(agents(), history),
     };
     if (role === "retention") tell(services.classes(), agents(), log);

@@ -35,7 +35,11 @@ export interface ReadinessFacts {
   readonly retention?: RetentionState | undefined;
 }
 
-function describeRetention({ leads, failed, reason }: RetentionState): string {
+const waitsFor = (archive: string): string =>
+  `history: nothing is trimmed, and nothing lost, while ${archive}`;
+
+function describeRetention({ leads, failed, reason, waiting }: RetentionState): string {
+  if (waiting !== undefined) return waitsFor(waiting);
   if (!leads) return "history: another process trims";
   if (reason === undefined) return "history: trimmed as its classes say";
   return `history: ${failed} agents could not be trimmed and keep all of theirs; the last: ${reason}`;
@@ -54,6 +58,8 @@ export function readinessOf(facts: ReadinessFacts): Readiness {
     };
   if (gateway !== undefined && gateway.shardsEverOwned < shards)
     return { ready: false, reason: "some shards have had no host yet" };
+  if (facts.retention?.waiting !== undefined && host === undefined)
+    return { ready: false, reason: waitsFor(facts.retention.waiting) };
   const notes = [`durability: ${durability}`];
   const without = gateway?.shardsUnowned ?? 0;
   if (without > 0)

@@ -273,9 +273,11 @@ describe("keepAlive", () => {
   test("does not hold up a host that stops", async () => {
     await (await getAgentByName(env().KeptAgent, "leaving")).hold();
     const second = await startTestHost(options, "host-b");
-    const startMs = performance.now();
     await host.stop();
-    expect(performance.now() - startMs).toBeLessThan(8_000);
+    // What a host says when it has waited for turns in vain.
+    expect(host.log.lines.filter(({ message }) => message.includes("did not end in time"))).toEqual(
+      [],
+    );
     host = second;
   });
   test("keepAliveWhile holds it while the work runs, and settles as the work does", async () => {

@@ -118,6 +118,6 @@ describe.each(adapters)("over $name", (adapter) => {
     // None is open any more: a server that stops waits for those.
     const startMs = performance.now();
     await server.stop();
-    expect(performance.now() - startMs).toBeLessThan(5_000);
+    expect(performance.now() - startMs).toBeLessThan(60_000);
   });
 });

@@ -4,8 +4,8 @@
  */
 import { inspect } from "node:util";
 
-/** Long enough for a busy two-core machine, short enough to fail within a test's own timeout. */
-const TIMEOUT_MS_DEFAULT = 10_000;
+/** Long enough for a starved two-core machine, short enough to fail within a test's own timeout. */
+const TIMEOUT_MS_DEFAULT = 45_000;
 const INTERVAL_MS_DEFAULT = 20;
 
 export interface PollOptions {

@@ -143,11 +143,9 @@ describe("batches of requests", () => {
       const answer = await ask(next, "gone.x", "x", 200);
       return answer === "NoResponders" || { done: false, saw: answer };
     });
-    const startedMs = performance.now();
     expect(await Promise.all(numbers(30).map((n) => ask(gateway, "gone.x", n)))).toEqual(
       numbers(30).map(() => "NoResponders"),
     );
-    expect(performance.now() - startedMs).toBeLessThan(2_000);
     await echo(next, "gone-too.>", "next: ");
     expect(await ask(gateway, "gone-too.x", "a")).toBe("next: gone-too.x a");
   });

@@ -2,13 +2,15 @@
  * Trimmed journals on a real nats-server with real hosts: the agent goes on, on another host too, and every command
  * that reads history reads what is left of it, or says where it begins.
  */
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Retention } from "../../services/retention/Retention.ts";
 import { retentionMetrics } from "../../core/retention/RetentionMetrics.ts";
 import { agentId } from "../../schemas/Address.ts";
 import { PrometheusMetrics } from "../../services/admin/PrometheusMetrics.ts";
+import { openArchive } from "../../services/archive/openArchive.ts";
 import { machineTime } from "../../services/node/MachineTime.ts";
 import { openReader } from "../../services/wiring/joinReader.ts";
 import type { ReadPorts } from "../../services/wiring/Joins.ts";
@@ -34,6 +36,7 @@ let host: AgentsProcess;
 let before: unknown;
 let lastTrimmed: number;
 
+const archiveUrl = pathToFileURL(join(folder.path, "archive")).href;
 const agents = (...args: string[]) => runAgents(args, { NATS_URL: nats.url });
 const startHost = (data: string) =>
   AgentsProcess.start({
@@ -50,6 +53,7 @@ async function call<A>(name: string, method: string, ...args: unknown[]): Promis
 }
 
 beforeAll(async () => {
+  mkdirSync(join(folder.path, "archive"));
   nats = await startNats({ maxPayload: 256 * 1024 });
   expect(await agents("provision", "--shards", "4")).toMatchObject({ code: 0 });
   ports = await openReader({ natsUrl: nats.url, namespace: "agents" });
@@ -84,6 +88,7 @@ test("a walk trims what exceeds its class's limits, and nothing else", async () 
     time: { ...machineTime, nowMs: () => machineTime.nowMs() + AHEAD_MS },
     log: collectingLog(),
     metrics: retentionMetrics(metrics),
+    archive: openArchive(archiveUrl, { namespace: "agents", time: machineTime }),
     classes: () => [{ className: "Keeper", limits: { events: KEPT } }],
   });
   lastTrimmed = (await ports.journal.last(ID))!.seq - KEPT;
@@ -120,7 +125,7 @@ test("the agent goes on where it was, on its host and on one that has nothing of
 test("history and state read what is left, and say where it begins", async () => {
   const history = await agents("history", "keeper", "old");
   expect(history.code).toBe(0);
-  expect(history.err).toMatch(/^The history up to event \d+ of \S+ was trimmed\.$/m);
+  expect(history.err).toMatch(/^The history up to event \d+ of \S+ was trimmed\./m);
   expect(history.out).toContain("after the trim");
   const last = (await ports.journal.last(ID))!.seq;
   const first = (await ports.journal.first(ID))!.seq;
@@ -143,7 +148,6 @@ test("a fork, an export and a backup carry the agent whole", async () => {
 
   const exported = await agents("export", "keeper", "old");
   const file = join(folder.path, "old.jsonl");
-  const { writeFileSync } = await import("node:fs");
   writeFileSync(file, exported.out);
   const imported = await agents("import", file, "--as", "imported");
   expect(imported).toMatchObject({ code: 0 });
@@ -161,10 +165,49 @@ test("a fork, an export and a backup carry the agent whole", async () => {
   expect(JSON.parse(state.out)).toMatchObject({ notes: 22 });
 }, 90_000);
 
-test("an erased agent leaves no base", async () => {
+test("with the archive every command reads journal and archive as one", async () => {
+  const archive = ["--archive", archiveUrl];
+  const history = await agents("history", "keeper", "old", "--json", ...archive);
+  expect(history).toMatchObject({ code: 0, err: "" });
+  const lines = history.out.trim().split("\n");
+  const told = lines.map((line) => JSON.parse(line) as { seq: number; state?: { notes: number } });
+  expect(told.flatMap(({ state }) => state?.notes ?? [])).toEqual(
+    Array.from({ length: 23 }, (_, n) => n).slice(told[0]!.state === undefined ? 1 : 0),
+  );
+  const then = told.find(({ state }) => state?.notes === 3)!.seq;
+  const at = ["--at", String(then), ...archive];
+  const state = await agents("state", "keeper", "old", ...at);
+  expect(JSON.parse(state.out)).toMatchObject({ notes: 3, last: "note 1" });
+  const sql = await agents("sql", "keeper", "old", "SELECT length(text) AS n FROM notes", "--json", ...at); // prettier-ignore
+  expect(JSON.parse(sql.out)).toEqual([{ n: LARGE_BYTES }, { n: 6 }, { n: 6 }]);
+  expect(await agents("fork", "keeper", "old", "young", ...at)).toMatchObject({ code: 0 });
+  const young = await call<{ state: { notes: number } }>("young", "all");
+  expect(young.state.notes).toBe(3);
+  const exported = await agents("export", "keeper", "old", ...archive);
+  expect(exported.out.trim().split("\n")).toHaveLength(
+    new Set(told.map(({ seq }) => seq)).size + 2,
+  );
+  const wrong = await agents("state", "keeper", "old", "--archive", "/no/url");
+  expect(wrong).toMatchObject({ code: 2 });
+  expect(wrong.err).toContain("give a folder's URL");
+}, 90_000);
+
+test("an erased agent leaves no base, and nothing in the archive", async () => {
+  const root = join(folder.path, "archive");
+  const files = readdirSync(root, { recursive: true, encoding: "utf8" });
+  const mentions = files.filter(
+    (file) => file.endsWith(".json") && readFileSync(join(root, file)).includes('"old"'),
+  );
+  expect(mentions.length).toBeGreaterThan(0);
   expect(await ports.snapshots.bases(ID)).toBeDefined();
-  expect(await agents("erase", "keeper", "old", "--yes")).toMatchObject({ code: 0 });
+  const refused = await agents("erase", "keeper", "old", "--yes");
+  expect(refused).toMatchObject({ code: 1 });
+  expect(refused.err).toMatch(/lies in an archive .* Nothing was removed.*--archive/);
+  const erased = await agents("erase", "keeper", "old", "--yes", "--archive", archiveUrl);
+  expect(erased).toMatchObject({ code: 0 });
+  expect(erased.out).toMatch(/\d+ parts of it are gone from the archive/);
   expect(await ports.snapshots.bases(ID)).toBeUndefined();
+  for (const file of mentions) expect(readFileSync(join(root, file)).includes('"old"')).toBe(false);
 }, 60_000);
 
 test("agents retention says what it keeps, leads, and refuses limits that mean nothing", async () => {

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { HistoryTrimmed } from "../../core/journal/HistoryTrimmed.ts";
 import { endLife } from "../../core/journal/endLife.ts";
-import { BaseDiffers, forgetErasedBase } from "../../core/retention/trimAgent.ts";
+import { BaseDiffers, forgetErased } from "../../core/retention/trimAgent.ts";
 import type { SnapshotsShape } from "../../core/journal/Snapshots.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
 import { ID, Journaled, STEP_MS } from "./Journaled.ts";
@@ -78,13 +78,17 @@ test("events that do not name the one before them go together with one that does
   expect(Buffer.compare(await agent.rebuilt(), before)).toBe(0);
 });
 
-/** As `snapshots`, whose call number `at` of `putBase` does not come back. */
+/** As `snapshots`; the process dies after it has stored copy `at` of a new base. */
 const endsAt = (snapshots: SnapshotsShape, at: number): SnapshotsShape => {
   let calls = 0;
   return {
     ...snapshots,
     putBase: async (...args) => {
+      const known = (await snapshots.bases(ID))?.copies.some(
+        (copy) => copy !== undefined && Buffer.compare(copy, args[1]) === 0,
+      );
       const revision = await snapshots.putBase(...args);
+      if (known === true && calls === 0) return revision; // an older one, stored again
       if (++calls === at) throw new Error("the process died");
       return revision;
     },
@@ -110,6 +114,23 @@ test.each([1, 2])(
     }
   },
 );
+
+test("runs that end early, one after the other, do not displace the base that the journal needs", async () => {
+  const agent = await Journaled.open();
+  const { snapshots } = agent.ports;
+  await agent.write(10);
+  await agent.time.advance(STEP_MS * 2);
+  await agent.trim(LIMITS);
+  for (let run = 0; run < 3; run++) {
+    await agent.write(4);
+    await agent.time.advance(STEP_MS * 2);
+    const before = await agent.rebuilt();
+    await expect(agent.trim(LIMITS, { snapshots: endsAt(snapshots, 1) })).rejects.toThrow("died");
+    expect(Buffer.compare(await agent.rebuilt(), before)).toBe(0);
+  }
+  await agent.trim(LIMITS);
+  expect(agent.seqs).toHaveLength(3);
+});
 
 test("a base that reads back otherwise than it was stored trims nothing", async () => {
   const agent = await Journaled.open();
@@ -198,6 +219,6 @@ test("an agent that is erased while it is trimmed keeps no base", async () => {
   expect(await agent.trim(LIMITS, { snapshots: erasedBefore })).toEqual({ _tag: "Overtaken" });
   expect(agent.broker.bases.get(ID)).toBeUndefined();
   await snapshots.putBase(ID, new Uint8Array(8), 0);
-  await forgetErasedBase(agent.ports, ID);
+  await forgetErased(agent.ports, ID);
   expect(agent.broker.bases.get(ID)).toBeUndefined();
 });

@@ -46,6 +46,8 @@ export class Installation {
   readonly folder: string | undefined;
   readonly hosts: ReadonlyArray<Place<SimHost>>;
   readonly gateways: ReadonlyArray<Place<SimGateway>>;
+  /** Objects of the archive, by name. */
+  readonly archived = new Map<string, Uint8Array>();
   /** Folders of disks that have no room. */
   readonly full = new Set<string>();
   /** The next process that comes to this point dies there. */

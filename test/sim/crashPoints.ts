@@ -45,6 +45,9 @@ export const CRASH_POINTS = [
   /** An outgoing webhook: not sent; sent and its answer not heard. */
   "send:before",
   "send:after",
+  /** Each object of the archive. */
+  "archive:before",
+  "archive:after",
   /** The base of a journal that is trimmed: each of its copies. */
   "base:before",
   "base:after",

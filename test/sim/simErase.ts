@@ -13,6 +13,8 @@ import type { MemoryBroker } from "../../services/memory/MemoryBroker.ts";
 import { makeMemoryBus } from "../../services/memory/MemoryBus.ts";
 import { makeMemoryJournal } from "../../services/memory/MemoryJournal.ts";
 import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
+import { makeMemorySnapshots } from "../../services/memory/MemorySnapshots.ts";
+import { makeArchive } from "./simArchive.ts";
 import type { Installation } from "./Installation.ts";
 
 /** Whom the operator erases, in runs that do. */
@@ -63,7 +65,15 @@ export class Operator {
 /** What the command uses of its ports. */
 type ErasePorts = Pick<
   ReadPorts,
-  "journal" | "calls" | "leases" | "purgeInputs" | "purge" | "awayCopies" | "tellErased"
+  | "journal"
+  | "snapshots"
+  | "calls"
+  | "leases"
+  | "purgeInputs"
+  | "purge"
+  | "eraseArchived"
+  | "awayCopies"
+  | "tellErased"
 >;
 
 function portsOf(installation: Installation): ErasePorts {
@@ -77,6 +87,8 @@ function portsOf(installation: Installation): ErasePorts {
   };
   return {
     journal: makeMemoryJournal(wire),
+    snapshots: makeMemorySnapshots(wire),
+    eraseArchived: (id) => makeArchive(installation).erase(id.class, new Set([id.name])),
     calls: new CallClient({ bus, blobs: makeMemoryBlobs(wire), time, subjects, shards }),
     leases: makeMemoryLeases(wire),
     purgeInputs,

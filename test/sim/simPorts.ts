@@ -40,6 +40,8 @@ export interface SimPorts {
   readonly bus: BusShape;
   readonly deadLetters: DeadLettersShape;
   readonly timers: TimersShape;
+  /** For what is not the broker's. */
+  readonly ask: Ask;
   /** Cuts the process off, until the returned function is called. */
   readonly cut: () => () => void;
 }
@@ -122,6 +124,7 @@ export function simPorts(
         ask(["disarm:before", "disarm:after"], () => lossy(() => timers.disarm(...args))),
     },
     bus: busOf(line, broker, process, weather),
+    ask,
     cut: () => {
       line.disconnect();
       wire.disconnect();

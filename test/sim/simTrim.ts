@@ -2,13 +2,14 @@
  * Processes that trim journals in a simulation: `trimAgent` itself, on simulated ports, by two of them that do not
  * know of each other. They die, freeze and begin again at any await; what they remove is kept aside for the checkers.
  */
-import { trimAgent, forgetErasedBase } from "../../core/retention/trimAgent.ts";
+import { forgetErased, trimAgent } from "../../core/retention/trimAgent.ts";
 import { agentId, type AgentId } from "../../schemas/Address.ts";
 import type { AgentDatabase, DatabasesShape } from "../../core/database/Databases.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import type { Installation } from "./Installation.ts";
 import { Random } from "./rig/Random.ts";
 import { DOOMED } from "./simErase.ts";
+import { makeArchive, simArchive } from "./simArchive.ts";
 import { simPorts, type SimPorts } from "./simPorts.ts";
 import { SimProcess } from "./rig/SimProcess.ts";
 
@@ -16,7 +17,12 @@ import { SimProcess } from "./rig/SimProcess.ts";
 const RUNS_WITH_TRIMS = 0.4;
 /** A step of such a run begins a trim, if one of them is idle. */
 const TRIMS = 0.5;
+/** Of such runs; in the others what is trimmed is gone. */
+const RUNS_WITH_ARCHIVE = 0.6;
 const FREEZES = 0.1;
+/** A trimmer dies in the midst of its work, beside the deaths at named points. */
+const DEATHS = 0.06;
+const DEATH_MS_MAX = 600;
 const FROZEN_MS_MAX = 3_000;
 /** Their clock is ahead, by more than what always stays: a run lasts seconds. */
 const AHEAD_MS = 3_600_000;
@@ -32,6 +38,7 @@ export class Trims {
   private readonly installation: Installation;
   private readonly random: Random;
   private readonly rate: number;
+  readonly archives: boolean;
   private readonly agents: ReadonlyArray<AgentId>;
   private readonly trimmers = new Map<number, Trimmer>();
   private count = 0;
@@ -41,6 +48,8 @@ export class Trims {
     this.agents = [...agents, DOOMED_ID];
     this.random = new Random(installation.seed, "trims");
     this.rate = this.random.chance(RUNS_WITH_TRIMS) ? TRIMS : 0;
+    this.archives = this.random.chance(RUNS_WITH_ARCHIVE);
+    installation.observed.archives = this.archives;
   }
 
   act(): void {
@@ -50,6 +59,11 @@ export class Trims {
     const id = random.pick(this.agents);
     const keep = random.int(1, 5);
     if (random.chance(FREEZES)) this.freeze(trimmer.process, random.int(1, FROZEN_MS_MAX));
+    if (random.chance(DEATHS)) {
+      const { process } = trimmer;
+      this.installation.time.after(random.int(0, DEATH_MS_MAX), () => process.kill());
+      this.installation.weather.bit("trimmer killed");
+    }
     if (!trimmer.busy) void this.trim(trimmer, id, keep);
   }
 
@@ -57,7 +71,7 @@ export class Trims {
   async forgetErased(): Promise<void> {
     if (this.rate === 0) return;
     const { ports } = this.at(0);
-    await forgetErasedBase(ports, DOOMED_ID);
+    await forgetErased({ ...ports, archive: makeArchive(this.installation) }, DOOMED_ID);
   }
 
   kill(): void {
@@ -95,6 +109,7 @@ export class Trims {
       ...ports,
       databases: weather.bug?.basesLag === true ? laggingDatabases(databases) : databases,
       time: { nowMs: () => process.time.nowMs() + AHEAD_MS },
+      ...(this.archives && { archive: simArchive(this.installation, process, ports.ask) }),
     };
     const events = broker.journal.eventsOf(id).length;
     const say = (what: string): void =>

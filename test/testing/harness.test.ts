@@ -170,9 +170,7 @@ describe("time", () => {
     expect(await agent.state()).toBeUndefined();
     await test.advance(1_000);
     expect(await agent.state()).toEqual({ notes: ["tea at 2025-01-01T01:00:00.000Z"] });
-    const startedMs = performance.now();
     await test.advance("3 days");
-    expect(performance.now() - startedMs).toBeLessThan(5_000);
     expect((await agent.state())?.notes.slice(1)).toEqual([
       "morning at 2025-01-01T09:00:00.000Z",
       "morning at 2025-01-02T09:00:00.000Z",

@@ -21,6 +21,7 @@ const machine = "adapters live in the machine's time: acks, reconnects and expir
 export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   nats: { kind: "adapter", clock: machine },
   natsServer: { kind: "adapter", clock: "supervises a real process: restarts wait in real time" },
+  archive: { kind: "adapter" },
   memory: { kind: "adapter", clock: "the virtual clock starts from the machine's" },
   node: { kind: "adapter", clock: "it is the adapter of the Time port" },
   sqlite: { kind: "adapter", clock: machine },

@@ -7,7 +7,9 @@ import type { Command } from "commander";
 import { ModuleError, type LoadedModule } from "../../module/LoadedModule.ts";
 import { watchModule } from "../../module/watchModule.ts";
 import type { Joins, RunningProcess } from "../../wiring/Joins.ts";
+import { ceilings } from "../options/ceilingOptions.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
+import { archive, history } from "../options/historyOptions.ts";
 import * as option from "../options/options.ts";
 import { MODULE_HELP, servingOptions, type GivenServing } from "../options/servingOptions.ts";
 import { findDev, removeDevFile, writeDevFile } from "../serving/devFile.ts";
@@ -45,7 +47,8 @@ export function addDev(program: Command, context: CommandContext): void {
     .addOption(option.memory())
     .addOption(option.cpuSeconds())
     .addOption(option.turnSeconds())
-    .addOption(option.history())
+    .addOption(history())
+    .addOption(archive("archive that history goes to before it is trimmed"))
     .addOption(option.groupCommit())
     .addOption(option.requestLog("all"))
     .addOption(option.logLevel())
@@ -71,7 +74,7 @@ The data is found again at the next start. Webhook secrets come from the environ
       await refuseSecond(terminal, options.dataFolder);
       await serveWorkers(joins, { ...options, role: "dev", count: 1, args });
     });
-  for (const each of option.writeLimits()) command.addOption(each);
+  for (const each of [...option.writeLimits(), ...ceilings()]) command.addOption(each);
 }
 
 /**

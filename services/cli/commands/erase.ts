@@ -13,9 +13,12 @@
  *    times, and then reported as incomplete.
  * 5. The sub-agents of every level are erased after it, including deleted ones, whose history still
  *    exists.
+ * 6. Trimmed history in an archive goes too. Without `--archive` an agent that has any is not erased:
+ *    nothing would know any more that it is there.
  */
 import type { Command } from "commander";
 import { AgentUnreachable } from "../../../core/call/CallClient.ts";
+import { newestBase } from "../../../core/journal/baseFor.ts";
 import { endLife } from "../../../core/journal/endLife.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
@@ -68,7 +71,7 @@ export function addErase(program: Command, context: CommandContext): void {
       "after",
       `
 One event without content stays in the journal: that it was erased. Stop what sends to the agent
-first; an input that comes later makes a new agent of the same name. What backups and copies of
+first; an input that comes later makes a new agent of the same name. Name the archive where there is one (--archive). What backups and copies of
 the broker's disks hold is not touched.
 
 --json prints {class, name, removed: {events, inputs, …}, end, lives, hosts, silent, away}
@@ -143,6 +146,7 @@ async function eraseOne(
   },
 ): Promise<boolean> {
   const { id, awayBefore, mayBeNone, json } = options;
+  await refuseUnreachedArchive(ports, id);
   const hosts = (await ports.leases.list("host.")).map(({ value }) => value);
   let purged = NOTHING;
   let end = BEFORE_ALL;
@@ -153,8 +157,10 @@ async function eraseOne(
     purged = sum(purged, await ports.purge(id, { keepEventsFrom: end }));
     lives = ((await ports.journal.last(id))?.seq ?? BEFORE_ALL) !== end;
   }
+  const archived = (await ports.eraseArchived?.(id)) ?? 0;
   const told = await ports.tellErased(id, hosts);
-  if (end === BEFORE_ALL && !lives && !mayBeNone && describe(purged) === describe(NOTHING))
+  const isNothing = describe(purged) === describe(NOTHING) && archived === 0;
+  if (end === BEFORE_ALL && !lives && !mayBeNone && isNothing)
     throw notFound(
       `There is nothing of ${addressKey(id)}. "agents list" shows the agents that exist.`,
     );
@@ -165,7 +171,7 @@ async function eraseOne(
       JSON.stringify({
         class: id.class,
         name: id.name,
-        removed: purged,
+        removed: { ...purged, archived },
         end,
         lives,
         hosts: told,
@@ -175,6 +181,7 @@ async function eraseOne(
     );
   else {
     terminal.out(`${addressKey(id)} is erased: ${describe(purged)}.`);
+    if (archived > 0) terminal.out(`${archived} parts of it are gone from the archive.`);
     if (end !== BEFORE_ALL)
       terminal.out(`One event without content stays, the end of its life (sequence ${end}).`);
     if (told.length > 0) terminal.out(`Local files are gone from ${told.join(", ")}.`);
@@ -192,6 +199,19 @@ async function eraseOne(
       `No answer from ${silent.join(", ")}: run this again, or remove the data folder of a host that is gone; it is a cache.`,
     );
   return lives;
+}
+
+/** Rule 6. */
+async function refuseUnreachedArchive(
+  { snapshots, eraseArchived }: ReadPorts,
+  id: AgentId,
+): Promise<void> {
+  const bases = await snapshots.bases(id);
+  const place = bases && newestBase(id, bases)?.head.archive;
+  if (place !== undefined && eraseArchived === undefined)
+    throw failed(
+      `Older history of ${addressKey(id)} lies in an archive (${place.segment}). Nothing was removed. Name the archive too: --archive file:///…`,
+    );
 }
 
 async function endOf(

@@ -110,7 +110,7 @@ export async function history(
 }
 
 const trimmedNote = (seq: number, timeMs: number): string =>
-  `The history up to event ${seq} of ${new Date(timeMs).toISOString()} was trimmed.`;
+  `The history up to event ${seq} of ${new Date(timeMs).toISOString()} was trimmed. Where it was archived, name the archive (--archive).`;
 
 /** Characters of a state or a statement that are shown; `--json` prints all. */
 const SHOWN_MAX = 200;

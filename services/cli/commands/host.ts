@@ -2,6 +2,7 @@
  * `agents host [module]`: runs agents, in one process or several. The body is `serving/serveRole`.
  */
 import type { Command } from "commander";
+import { ceilings } from "../options/ceilingOptions.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
 import { roleCommand } from "../options/roleCommand.ts";
@@ -29,5 +30,5 @@ Examples:
   agents host dist/server.js --nats nats://nats:4222 --data /var/lib/agents
   agents host --nats nats://nats:4222 --workers 4`,
     );
-  for (const each of option.writeLimits()) host.addOption(each);
+  for (const each of [...option.writeLimits(), ...ceilings()]) host.addOption(each);
 }

@@ -4,6 +4,7 @@
  */
 import type { Command } from "commander";
 import type { CommandContext } from "../options/CommandContext.ts";
+import { archive, history } from "../options/historyOptions.ts";
 import * as option from "../options/options.ts";
 import { roleCommand } from "../options/roleCommand.ts";
 
@@ -13,7 +14,8 @@ export function addRetention(program: Command, context: CommandContext): void {
     description:
       "Trims agents' journals to what their classes keep (static options = { history: { days: 30 } }) or --history says; without either, all of history is kept. One such process works at a time, any number may run. Agents go on meanwhile and keep state, SQL, schedules, queue and done inputs.",
   })
-    .addOption(option.history())
+    .addOption(history())
+    .addOption(archive("archive that history goes to before it is trimmed"))
     .addOption(option.noWorkers("one process trims for all"))
     .addHelpText(
       "after",

@@ -8,7 +8,6 @@ import { InvalidArgumentError, Option } from "commander";
 import { readOrigin } from "../../../core/http/origins.ts";
 import { hostNameOf } from "../../../core/http/servedHosts.ts";
 import { TURN_SECONDS_DEFAULT } from "../../../core/turn/TurnLimits.ts";
-import { historyFault, type HistoryOption } from "../../../core/retention/HistoryLimits.ts";
 import { REQUEST_LINES, type RequestLines } from "../../../core/telemetry/RequestLog.ts";
 import { WRITE_LIMITS_DEFAULT } from "../../../core/turn/WriteLimits.ts";
 import { LOG_LEVELS, SMTP_PORT_DEFAULT } from "../../wiring/Joins.ts";
@@ -212,29 +211,6 @@ const WRITE_LIMIT_NAMES = {
   COMMIT_BYTES_MAX: "commitBytesMax",
   JOURNAL_BYTES_PER_MINUTE: "journalBytesPerMinute",
 } as const;
-
-/** As `static options = { history }` of a class. */
-export const history = (): Option =>
-  new Option(
-    "--history <limits>",
-    "what classes keep of history that do not say: all, or limits as in days=30,events=100000,bytes=50000000 (all if not said)",
-  )
-    .env("AGENTS_HISTORY")
-    .argParser(readHistory);
-
-function readHistory(text: string): HistoryOption {
-  if (text === "all") return "all";
-  const limits: Record<string, number> = {};
-  for (const part of text.split(",")) {
-    const [, limit, value] = /^\s*(\w+)=(\d+(?:\.\d+)?)\s*$/.exec(part) ?? [];
-    if (limit === undefined)
-      throw new InvalidArgumentError("Give all, or limits with commas, as in days=30,events=1000.");
-    limits[limit] = Number(value);
-  }
-  const fault = historyFault(limits);
-  if (fault !== undefined) throw new InvalidArgumentError(`"${text}" ${fault}.`);
-  return limits;
-}
 
 /** More than the cores of any known machine. It guards against a digit too many. */
 const WORKERS_MAX = 256;

@@ -8,6 +8,7 @@ import type { RequestLines } from "../../../core/telemetry/RequestLog.ts";
 import type { LogOptions, ProvisionSettings } from "../../wiring/Joins.ts";
 import type { ServingOptions } from "../serving/serveRole.ts";
 import { loginOf, type GivenLogin } from "./brokerLogin.ts";
+import { ceilingsOf, type GivenCeilings } from "./ceilingOptions.ts";
 import type { CommandContext } from "./CommandContext.ts";
 import { CPU_SECONDS } from "./options.ts";
 import { NAMESPACE_FALLBACK } from "./findTarget.ts";
@@ -26,7 +27,7 @@ export interface GivenProvision {
 }
 
 /** The values that commander parses for the options of all serving commands together. */
-export interface GivenServing extends GivenProvision, GivenLogin, MailOptions {
+export interface GivenServing extends GivenProvision, GivenLogin, MailOptions, GivenCeilings {
   readonly nats?: string;
   readonly namespace?: string;
   readonly data: string;
@@ -53,6 +54,7 @@ export interface GivenServing extends GivenProvision, GivenLogin, MailOptions {
   readonly cpuSeconds?: number;
   readonly turnSeconds?: number;
   readonly history?: HistoryOption;
+  readonly archive?: string;
   readonly stateBytesMax?: number;
   readonly commitBytesMax?: number;
   readonly journalBytesPerMinute?: number;
@@ -119,7 +121,9 @@ export function servingOptions(
         log: { format, fields: worker === undefined ? {} : { worker } },
       },
     }),
+    ...(given.archive === undefined ? {} : { archive: given.archive }),
     turnSeconds: given.turnSeconds,
+    ceilings: ceilingsOf(given),
     ...(given.history === undefined ? {} : { history: given.history }),
     writeLimits: {
       stateBytesMax: given.stateBytesMax,

@@ -9,6 +9,7 @@ import type { ReadPorts } from "../../wiring/Joins.ts";
 import { addLoginOptions, loginOf, type GivenLogin } from "./brokerLogin.ts";
 import type { CommandContext } from "./CommandContext.ts";
 import { findTarget } from "./findTarget.ts";
+import { archive } from "./historyOptions.ts";
 import * as option from "./options.ts";
 
 export const CLASS_HELP = "agent class, as in code or in URLs: RepoAgent, repo-agent";
@@ -20,6 +21,7 @@ export interface GivenTarget extends GivenLogin {
   readonly nats?: string;
   readonly namespace?: string;
   readonly data: string;
+  readonly archive?: string;
 }
 
 export const addTargetOptions = (command: Command): Command =>
@@ -28,7 +30,8 @@ export const addTargetOptions = (command: Command): Command =>
       .addOption(option.json())
       .addOption(option.nats())
       .addOption(option.namespace())
-      .addOption(option.data()),
+      .addOption(option.data())
+      .addOption(archive("archive of trimmed history, read as the journals are")),
   );
 
 /**
@@ -41,15 +44,16 @@ export async function withPorts(
   given: GivenTarget,
   use: (ports: ReadPorts) => Promise<void>,
 ): Promise<void> {
-  const ports = await joins.openReader(
-    findTarget({
+  const ports = await joins.openReader({
+    ...findTarget({
       nats: given.nats,
       login: loginOf(given, terminal.cwd),
       namespace: given.namespace,
       dataFolder: resolve(terminal.cwd, given.data),
       cwd: terminal.cwd,
     }),
-  );
+    ...(given.archive === undefined ? {} : { archive: given.archive }),
+  });
   try {
     await use(ports);
   } finally {

@@ -44,6 +44,7 @@ const CHECKERS: Readonly<Record<string, (run: RunHistory) => Violations>> = {
   I16: checkMarchesArrive,
   I17: ({ observed }) => observed.unowned,
   I18: checkTrimmingLosesNothing,
+  I19: ({ lostInArchive }) => lostInArchive,
   defect: ({ observed }) => observed.defects,
 };
 

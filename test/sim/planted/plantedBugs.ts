@@ -45,6 +45,8 @@ export interface PlantedBug {
   readonly mergesMail?: true;
   /** Signatures are not looked at. */
   readonly verifiesNothing?: true;
+  /** The archive says that events are durable before they are. */
+  readonly archivesLate?: true;
   /** The base of a trimmed journal lacks the pages of its last event. */
   readonly basesLag?: true;
   /** What is stored in an event's place. */
@@ -317,6 +319,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
     groupsLie: true,
   },
   { name: "the snapshot covers less than it says", breaks: ["I18"], basesLag: true },
+  { name: "trimmed before the archive was durable", breaks: ["I19"], archivesLate: true },
   { name: "two mails of one Message-ID are one", caughtBy: 5, breaks: ["I1"], mergesMail: true },
   {
     name: "a mail is sent before its turn is stored",

@@ -130,6 +130,9 @@ export class Observed {
   /** Events that were trimmed, oldest first, by agent; not those of an agent that was erased since. */
   readonly trimmed = new Map<string, StoredEvent[]>();
 
+  /** They go to the archive first. */
+  archives = false;
+
   /** The agent's events before `keepFromSeq` go from the journal now. */
   trims(id: AgentId, stored: ReadonlyArray<StoredEvent>, keepFromSeq: number): void {
     const key = addressKey(id);

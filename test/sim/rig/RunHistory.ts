@@ -3,6 +3,7 @@
  * is over, read back by the product's own readers.
  */
 import { readFileSync } from "node:fs";
+import { gunzipSync } from "node:zlib";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { decodeDeadLetter } from "../../../schemas/DeadLetter.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
@@ -17,6 +18,9 @@ import { openSqliteDatabases } from "../../../services/sqlite/sqliteDatabases.ts
 import type { Picture } from "../../kit/checkers.ts";
 import { filesOf } from "../faults.ts";
 import type { Installation } from "../Installation.ts";
+import { archivedJournal } from "../../../core/retention/archivedJournal.ts";
+import type { SnapshotsShape } from "../../../core/journal/Snapshots.ts";
+import { makeArchive } from "../simArchive.ts";
 import type { Observed } from "./Observed.ts";
 
 export interface JournaledEvent {
@@ -59,6 +63,8 @@ export interface Letter {
 export interface RunHistory {
   readonly observed: Observed;
   readonly agents: ReadonlyArray<AgentHistory>;
+  /** What the archive does not give back as it was, in words. */
+  readonly lostInArchive: ReadonlyArray<string>;
   readonly letters: ReadonlyArray<Letter>;
   /** Dedup keys of inputs that are stored and not done, by agent. */
   readonly waiting: ReadonlyArray<Letter>;
@@ -81,6 +87,7 @@ export async function readHistory(
   const reader = broker.connect("reader");
   const journal = makeMemoryJournal(reader);
   const snapshots = makeMemorySnapshots(reader);
+  const lostInArchive = await readArchive(installation, journal, snapshots);
   const untrimmed = untrimmedJournal(installation, journal);
   const memory = await openSqliteDatabases({ folder: undefined });
   const ways: Array<readonly [string, DatabasesShape, boolean]> = [
@@ -116,6 +123,7 @@ export async function readHistory(
   for (const { close } of opened) close();
   return {
     observed,
+    lostInArchive,
     agents,
     letters: broker.deadLetters.all().map(({ id, data }) => ({
       agent: id.name,
@@ -136,6 +144,8 @@ export async function readHistory(
         for (const bytes of kept) yield { where: `a snapshot of ${key}`, bytes };
       for (const [key, { copies }] of broker.bases.all())
         for (const bytes of copies) if (bytes) yield { where: `a base of ${key}`, bytes };
+      for (const [key, bytes] of installation.archived)
+        yield { where: `archived ${key}`, bytes: key.endsWith(".gz") ? gunzipSync(bytes) : bytes };
       for (const [name, bytes] of broker.blobs) yield { where: `blob ${name}`, bytes };
       for (const { id, data } of broker.deadLetters.all())
         yield { where: `a dead letter of ${addressKey(id)}`, bytes: data };
@@ -235,6 +245,33 @@ const untrimmedJournal = (installation: Installation, journal: JournalShape): Jo
       if (event.seq >= fromSeq && event.seq <= toSeq) yield event;
   },
 });
+
+/** In runs with an archive every event that was trimmed is read back through it, and equal. */
+async function readArchive(
+  installation: Installation,
+  journal: JournalShape,
+  snapshots: SnapshotsShape,
+): Promise<string[]> {
+  const { observed } = installation;
+  if (!observed.archives) return [];
+  const whole = archivedJournal({ journal, snapshots, archive: makeArchive(installation) });
+  const wrong: string[] = [];
+  for (const { id } of installation.broker.journal.entries()) {
+    const trimmed = observed.trimmed.get(addressKey(id)) ?? [];
+    const read = new Map<number, Uint8Array>();
+    try {
+      if (trimmed.length > 0)
+        for await (const { seq, data } of whole.read(id, { fromSeq: 1 as Sequence }))
+          read.set(seq, data);
+    } catch (error) {
+      wrong.push(`${addressKey(id)}: ${String(error)}`);
+    }
+    for (const { seq, data } of trimmed)
+      if (Buffer.compare(read.get(seq) ?? new Uint8Array(0), data) !== 0)
+        wrong.push(`${addressKey(id)}: event ${seq} is not in the archive as it was`);
+  }
+  return wrong;
+}
 
 /** Undefined where the table is not there. */
 function column(

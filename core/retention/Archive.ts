@@ -1,0 +1,42 @@
+/**
+ * The archive port: where events go before they are trimmed. Optional; without it they are gone.
+ *
+ * 1. `put` resolves when the events are durable and were read back. Only then is a base stored that
+ *    names their place, and only then are they trimmed (`trimAgent`).
+ * 2. Each part names the one before it, so that one agent's events are found from its base without
+ *    reading others'. A part that nothing names (its writer died) is harmless.
+ * 3. Nothing that is stored changes, except that `erase` removes an agent's parts.
+ *
+ * Adapter: `services/archive/SegmentArchive`, over a folder.
+ */
+import * as Data from "effect/Data";
+import type { AgentId } from "../../schemas/Address.ts";
+import type { ArchivePlace } from "../../schemas/Snapshot.ts";
+import type { StoredEvent } from "../journal/Journal.ts";
+
+/** It is away, full, or does not keep what it is given. Trimming waits, and nothing is lost. */
+export class ArchiveUnavailable extends Data.TaggedError("ArchiveUnavailable")<{
+  readonly message: string;
+}> {}
+
+export interface ArchivedPart {
+  /** In order, without a gap; frames as they were in the journal. */
+  readonly events: ReadonlyArray<StoredEvent>;
+  /** Where the agent's events before these are; undefined: this is where the archive begins. */
+  readonly previous: ArchivePlace | undefined;
+}
+
+export interface ArchiveShape {
+  /** `stateBefore`: JSON text of the state before the first event. Rejects with `ArchiveUnavailable`. */
+  readonly put: (
+    id: AgentId,
+    part: ArchivedPart & { readonly stateBefore: string | undefined },
+  ) => Promise<ArchivePlace>;
+  /** Rejects with `ArchiveUnavailable`, or `CorruptFrame` for a part that is damaged or gone. */
+  readonly read: (id: AgentId, place: ArchivePlace) => Promise<ArchivedPart>;
+  /**
+   * Removes every part of the agents, those that nothing names too. Resolves to their number. Rejects
+   * with `ArchiveUnavailable`, after which it can be repeated. Reads the indexes of the class.
+   */
+  readonly erase: (className: string, names: ReadonlySet<string>) => Promise<number>;
+}

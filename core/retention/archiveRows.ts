@@ -1,0 +1,61 @@
+/**
+ * The rows of an archived part: JSON lines, one for each turn, as `agents history --json` prints
+ * them, with class and name. The last row of an event has the event's frame, from which it is read
+ * again; the first row of a part names the part before it.
+ */
+import { fromBase64, toBase64 } from "../../schemas/base64.ts";
+import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
+import { CorruptFrame } from "../../schemas/Frame.ts";
+import { decodeEvent } from "../../schemas/JournalEvent.ts";
+import type { ArchivePlace } from "../../schemas/Snapshot.ts";
+import { historyLines } from "../journal/historyLines.ts";
+import type { StoredEvent } from "../journal/Journal.ts";
+import type { ArchivedPart } from "./Archive.ts";
+
+/** Yields lines, without their ends. Throws `CorruptFrame`. */
+export function* archiveRows(
+  id: AgentId,
+  { events, previous, stateBefore }: ArchivedPart & { readonly stateBefore: string | undefined },
+): Generator<string, void, void> {
+  let state = stateBefore;
+  let isFirst = true;
+  for (const { seq, storedMs, data } of events) {
+    const told = historyLines(seq, decodeEvent(data).head, state);
+    state = told.state;
+    for (const [n, line] of told.lines.entries()) {
+      yield JSON.stringify({
+        class: id.class,
+        name: id.name,
+        ...line,
+        ...(isFirst && previous !== undefined && { previous }),
+        ...(n === told.lines.length - 1 && { stored: storedMs, event: toBase64(data) }),
+      });
+      isFirst = false;
+    }
+  }
+}
+
+/** Throws `CorruptFrame` where the rows are not those of a part of the agent. */
+export function readRows(id: AgentId, text: string): ArchivedPart {
+  const events: StoredEvent[] = [];
+  let previous: ArchivePlace | undefined;
+  for (const line of text.split("\n")) {
+    if (line === "") continue;
+    const row = JSON.parse(line) as {
+      readonly class: string;
+      readonly name: string;
+      readonly seq: number;
+      readonly previous?: ArchivePlace;
+      readonly stored?: number;
+      readonly event?: string;
+    };
+    if (row.class !== id.class || row.name !== id.name)
+      throw new CorruptFrame({
+        message: `a row of ${row.class}/${row.name} lies among those of ${addressKey(id)}`,
+      });
+    previous ??= row.previous;
+    if (row.event === undefined || row.stored === undefined) continue;
+    events.push({ seq: row.seq as Sequence, storedMs: row.stored, data: fromBase64(row.event) });
+  }
+  return { events, previous };
+}

@@ -1,0 +1,91 @@
+/**
+ * How many things one agent may have at once: rows of an SQL result, queue items, schedules,
+ * webhooks and mail to send, sockets, inputs that wait. What would go past a ceiling is refused
+ * with `CeilingReached` (a caller: 429), changes nothing and says which option it met. How much an
+ * agent may write is `WriteLimits`.
+ *
+ * A class sets its own; a host's are the most that any class gets.
+ */
+import { CeilingReached } from "../errors/errors.ts";
+
+/** Each with its default, and what it is of in the error and the command line's help. */
+export const CEILINGS = {
+  /** Some 100 MB as objects, where rows are small. */
+  sqlRowsMax: { most: 100_000, of: "rows of one SQL result", advice: "Read in parts, with LIMIT" },
+  /** A row and a message in the inbox each. */
+  queueMax: {
+    most: 100_000,
+    of: "items in the queue",
+    advice: "Queue again when some of them have run",
+  },
+  /** A row each, which the scheduler holds in memory. */
+  schedulesMax: {
+    most: 100_000,
+    of: "schedules",
+    advice: "Keep what is due in a table, and one schedule for the first of it",
+  },
+  /** They leave one after the other: as many as a target takes in an hour. */
+  outgoingMax: {
+    most: 10_000,
+    of: "webhooks or mails to be sent",
+    advice: "Their receiver is slow or away: send again later",
+  },
+  /** Each receives every change of the state. */
+  connectionsMax: {
+    most: 20_000,
+    of: "connections",
+    advice: "Spread the clients over more agents",
+  },
+  /** Held by number, a hundred bytes each. More than `queueMax`, whose items are among them. */
+  waitingMax: {
+    most: 200_000,
+    of: "inputs that wait",
+    advice: "Its handler is slower than they come",
+  },
+} as const;
+
+export type CeilingName = keyof typeof CEILINGS;
+export type CeilingOptions = { readonly [K in CeilingName]?: number | undefined };
+
+/**
+ * The smaller of the class's (or the default) and the host's. Throws `RangeError` for a class's
+ * that is no number above 0.
+ */
+export function ceilingOf(
+  name: CeilingName,
+  own: CeilingOptions | undefined,
+  caps: CeilingOptions = {},
+): number {
+  const most = Math.min(own?.[name] ?? CEILINGS[name].most, caps[name] ?? Infinity);
+  if (most > 0) return most;
+  throw new RangeError(`static options.${name}: ${String(own?.[name])} is no number above 0`);
+}
+
+export function ceilingReached(name: CeilingName, max: number): CeilingReached {
+  const { of, advice } = CEILINGS[name];
+  return new CeilingReached({ option: name, max, of, advice });
+}
+
+/**
+ * Counts rows of a table that users' SQL may change too: it counts on, and looks again before it
+ * refuses.
+ */
+export class CountedRows {
+  #count: number | undefined;
+
+  /** Throws `CeilingReached` when one more would be too many. `look` counts the rows. */
+  add(name: CeilingName, max: number, look: () => number): void {
+    if (this.#count === undefined || this.#count >= max) this.#count = look();
+    if (this.#count >= max) throw ceilingReached(name, max);
+    this.#count++;
+  }
+
+  removed(rows: number): void {
+    if (this.#count !== undefined) this.#count = Math.max(0, this.#count - rows);
+  }
+
+  /** A transaction was rolled back, or a table dropped. */
+  forget(): void {
+    this.#count = undefined;
+  }
+}

@@ -1,0 +1,14 @@
+/** Where an archive's objects lie. Names are relative, with `/`. `FolderStore` is the one there is. */
+export interface ArchiveStore {
+  /** For people, without secrets. */
+  readonly name: string;
+  /** Durable when it resolves, and either whole or not there. Rejects with any error. */
+  readonly put: (key: string, bytes: Uint8Array) => Promise<void>;
+  /** The object, or `bytes` bytes of it from `offset` on. Undefined when there is none. */
+  readonly get: (
+    key: string,
+    range?: { readonly offset: number; readonly bytes: number },
+  ) => Promise<Uint8Array | undefined>;
+  /** The names that begin with `prefix`, which ends in `/`. */
+  readonly list: (prefix: string) => AsyncIterable<string>;
+}

@@ -1,0 +1,231 @@
+/**
+ * The archive: segments of many agents' parts, by class and hour, over an `ArchiveStore`.
+ *
+ *     <namespace>/<class>/<date>/<hour>/<id>.jsonl.gz     gzip members one after the other, one for each part:
+ *                                                         `zcat` reads the whole as JSON lines (`archiveRows`)
+ *     <namespace>/<class>/<date>/<hour>/<id>.index.json   where each agent's part lies in it, and its checksum
+ *
+ * 1. Parts that come at about the same time share a segment. Date and hour (UTC) are those of archiving.
+ * 2. The index is stored and read back, then the segment; only then `put` resolves. So no segment is
+ *    without an index: what a process leaves that dies in between is found by `erase`.
+ * 3. A part is read by its place (`ArchivePlace`) alone: one range of one object, whose checksum is
+ *    compared.
+ * 4. `erase` finds an agent's parts by the indexes of its class. It replaces each by a gzip member of the
+ *    same length without content, so that others' places stay. Then the index forgets it.
+ */
+import { createHash } from "node:crypto";
+import { promisify } from "node:util";
+import { gunzip, gzip } from "node:zlib";
+import { archiveRows, readRows } from "../../core/retention/archiveRows.ts";
+import { ArchiveUnavailable, type ArchiveShape } from "../../core/retention/Archive.ts";
+import type { TimeShape } from "../../core/time/Time.ts";
+import { addressKey, encodeToken } from "../../schemas/Address.ts";
+import { CorruptFrame } from "../../schemas/Frame.ts";
+import type { ArchivePlace } from "../../schemas/Snapshot.ts";
+import type { ArchiveStore } from "./ArchiveStore.ts";
+import { emptyMember } from "./emptyMember.ts";
+
+/** Parts that are archived within this time share a segment. */
+const GATHER_MS = 100;
+/** A segment is stored at once from here on. */
+const SEGMENT_BYTES = 8 * 1024 * 1024;
+
+const INDEX_VERSION = 1;
+
+interface IndexEntry extends Omit<ArchivePlace, "segment"> {
+  /** Absent for a part that was erased. */
+  readonly name?: string;
+  readonly events?: number;
+  readonly firstSeq?: number;
+  readonly lastSeq?: number;
+  readonly previous?: ArchivePlace;
+}
+
+interface Index {
+  readonly v: typeof INDEX_VERSION;
+  readonly class: string;
+  readonly segment: string;
+  readonly bytes: number;
+  readonly parts: ReadonlyArray<IndexEntry>;
+}
+
+interface Waiting {
+  readonly entry: Omit<IndexEntry, "offset">;
+  readonly body: Uint8Array;
+  readonly stored: (place: ArchivePlace) => void;
+  readonly failed: (error: unknown) => void;
+}
+
+export interface SegmentArchiveOptions {
+  readonly store: ArchiveStore;
+  readonly namespace: string;
+  readonly time: Pick<TimeShape, "nowMs" | "after" | "id">;
+  /** Default: gzip, on another thread. */
+  readonly gzip?: Gzip;
+}
+
+interface Gzip {
+  readonly zip: (bytes: Uint8Array) => Buffer | Promise<Buffer>;
+  readonly unzip: (bytes: Uint8Array) => Buffer | Promise<Buffer>;
+}
+
+const GZIP: Gzip = {
+  zip: promisify<Uint8Array, Buffer>(gzip),
+  unzip: promisify<Uint8Array, Buffer>(gunzip),
+};
+
+export class SegmentArchive implements ArchiveShape {
+  private readonly options: SegmentArchiveOptions;
+  private readonly gzip: Gzip;
+  /** By class. */
+  private readonly gathering = new Map<string, Waiting[]>();
+
+  constructor(options: SegmentArchiveOptions) {
+    this.options = options;
+    this.gzip = options.gzip ?? GZIP;
+  }
+
+  readonly put: ArchiveShape["put"] = async (id, part) => {
+    const text = [...archiveRows(id, part)].join("\n") + "\n";
+    const body = await this.gzip.zip(new TextEncoder().encode(text));
+    const { events, previous } = part;
+    const entry = {
+      name: id.name,
+      bytes: body.length,
+      sha256: sha256(body),
+      events: events.length,
+      firstSeq: events[0]!.seq,
+      lastSeq: events.at(-1)!.seq,
+      ...(previous === undefined ? {} : { previous }),
+    };
+    return new Promise((stored, failed) => this.gather(id.class, { entry, body, stored, failed }));
+  };
+
+  readonly read: ArchiveShape["read"] = async (id, place) => {
+    const found = await this.ask(() => this.options.store.get(place.segment, place));
+    const where = `the archived part of ${addressKey(id)} in ${place.segment}`;
+    if (found === undefined) throw new CorruptFrame({ message: `${where} is gone` });
+    if (found.length !== place.bytes || sha256(found) !== place.sha256)
+      throw new CorruptFrame({ message: `${where} is damaged` });
+    return readRows(id, (await this.gzip.unzip(found)).toString());
+  };
+
+  readonly erase: ArchiveShape["erase"] = async (className, names) => {
+    let count = 0;
+    for await (const key of this.listed(className)) {
+      if (!key.endsWith(".index.json")) continue;
+      const index = await this.index(key);
+      const mine = index.parts.filter(({ name }) => name !== undefined && names.has(name));
+      if (mine.length === 0) continue;
+      if (await this.eraseFrom(key, index, mine)) count += mine.length;
+    }
+    return count;
+  };
+
+  private gather(className: string, part: Waiting): void {
+    let waiting = this.gathering.get(className);
+    if (waiting === undefined) {
+      this.gathering.set(className, (waiting = []));
+      this.options.time.after(GATHER_MS, () => this.close(className));
+    }
+    waiting.push(part);
+    const bytes = waiting.reduce((sum, { body }) => sum + body.length, 0);
+    if (bytes >= SEGMENT_BYTES) this.close(className);
+  }
+
+  private close(className: string): void {
+    const waiting = this.gathering.get(className);
+    if (waiting === undefined) return;
+    this.gathering.delete(className);
+    this.store(className, waiting).catch((error: unknown) => {
+      for (const { failed } of waiting) failed(error);
+    });
+  }
+
+  /** Rule 2. */
+  private async store(className: string, waiting: ReadonlyArray<Waiting>): Promise<void> {
+    const { store, time } = this.options;
+    const [date, hour] = new Date(time.nowMs()).toISOString().split(/[T:]/);
+    const at = `${this.folder(className)}${date}/${hour}/${time.nowMs()}-${time.id()}`;
+    const segment = `${at}.jsonl.gz`;
+    let offset = 0;
+    const parts = waiting.map(({ entry }) => {
+      const placed = { ...entry, offset };
+      offset += entry.bytes;
+      return placed;
+    });
+    const body = Buffer.concat(waiting.map((part) => part.body));
+    const index: Index = { v: INDEX_VERSION, class: className, segment, bytes: offset, parts };
+    const encoded = new TextEncoder().encode(JSON.stringify(index));
+    for (const [key, bytes] of [
+      [`${at}.index.json`, encoded],
+      [segment, body],
+    ] as const) {
+      await this.ask(() => store.put(key, bytes));
+      const back = await this.ask(() => store.get(key));
+      if (back === undefined || Buffer.compare(back, bytes) !== 0)
+        throw new ArchiveUnavailable({
+          message: `${key} in ${store.name} reads back otherwise than it was stored`,
+        });
+    }
+    for (const [n, { stored }] of waiting.entries()) {
+      const { bytes, sha256: digest, offset: from } = parts[n]!;
+      stored({ segment, offset: from, bytes, sha256: digest });
+    }
+  }
+
+  private async *listed(className: string): AsyncGenerator<string, void, void> {
+    const keys = this.options.store.list(this.folder(className))[Symbol.asyncIterator]();
+    for (;;) {
+      const next = await this.ask(() => keys.next());
+      if (next.done === true) return;
+      yield next.value;
+    }
+  }
+
+  private async index(key: string): Promise<Index> {
+    const bytes = await this.ask(() => this.options.store.get(key));
+    const index = JSON.parse(Buffer.from(bytes ?? []).toString() || "{}") as Partial<Index>;
+    if (index.v !== INDEX_VERSION)
+      throw new CorruptFrame({ message: `${key} is not an index of version ${INDEX_VERSION}` });
+    return index as Index;
+  }
+
+  /** Rule 4. False: there is nothing to erase yet. */
+  private async eraseFrom(
+    key: string,
+    index: Index,
+    mine: ReadonlyArray<IndexEntry>,
+  ): Promise<boolean> {
+    const { store } = this.options;
+    const segment = await this.ask(() => store.get(index.segment));
+    // Not stored yet: its writer may be about to. The index still says what will be in it.
+    if (segment === undefined) return false;
+    const body = Buffer.from(segment);
+    for (const { offset, bytes } of mine) emptyMember(bytes).copy(body, offset);
+    await this.ask(() => store.put(index.segment, body));
+    const parts = index.parts.map((part) =>
+      mine.includes(part)
+        ? { offset: part.offset, bytes: part.bytes, sha256: sha256(emptyMember(part.bytes)) }
+        : part,
+    );
+    const bytes = new TextEncoder().encode(JSON.stringify({ ...index, parts }));
+    await this.ask(() => store.put(key, bytes));
+    return true;
+  }
+
+  private folder(className: string): string {
+    return `${encodeToken(this.options.namespace)}/${encodeToken(className)}/`;
+  }
+
+  private async ask<A>(use: () => Promise<A>): Promise<A> {
+    try {
+      return await use();
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      throw new ArchiveUnavailable({ message: `the archive ${this.options.store.name}: ${why}` });
+    }
+  }
+}
+
+const sha256 = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");

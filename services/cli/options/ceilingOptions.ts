@@ -1,0 +1,32 @@
+/**
+ * The command line's options for `core/turn/Ceilings`: how many things one agent may have, whatever
+ * its class allows. Each option has the name of the class's option.
+ */
+import { InvalidArgumentError, Option } from "commander";
+import { CEILINGS, type CeilingName, type CeilingOptions } from "../../../core/turn/Ceilings.ts";
+
+const NAMES = Object.keys(CEILINGS) as CeilingName[];
+/** Far above what one agent can hold. */
+const MOST = 1_000_000_000;
+
+/** The values that commander parses for them. */
+export type GivenCeilings = { readonly [K in CeilingName]?: number };
+
+const words = (name: CeilingName, between: string): string =>
+  name.replaceAll(/[A-Z]/g, (letter) => between + letter.toLowerCase());
+
+export const ceilings = (): ReadonlyArray<Option> =>
+  NAMES.map((name) => {
+    const { of, most } = CEILINGS[name];
+    const about = `most ${of} of an agent; a class may set less (its default: ${most})`;
+    return new Option(`--${words(name, "-")} <count>`, about)
+      .env(`AGENTS_${words(name, "_").toUpperCase()}`)
+      .argParser((text: string) => {
+        const count = Number(text);
+        if (/^\d+$/.test(text) && count >= 1 && count <= MOST) return count;
+        throw new InvalidArgumentError(`It is a whole number from 1 to ${MOST}.`);
+      });
+  });
+
+export const ceilingsOf = (given: GivenCeilings): CeilingOptions =>
+  Object.fromEntries(NAMES.map((name) => [name, given[name]]));

@@ -1,0 +1,39 @@
+/**
+ * Declares the options about history: how much of it is kept, and where the rest goes. For the
+ * serving commands that trim, and, as to the archive, for all that read.
+ */
+import { InvalidArgumentError, Option } from "commander";
+import { archiveFault } from "../../../core/retention/archiveUrl.ts";
+import { historyFault, type HistoryOption } from "../../../core/retention/HistoryLimits.ts";
+
+/** As `static options = { history }` of a class. */
+export const history = (): Option =>
+  new Option(
+    "--history <limits>",
+    "what classes keep of history that do not say: all, or limits as in days=30,events=100000,bytes=50000000 (all if not said)",
+  )
+    .env("AGENTS_HISTORY")
+    .argParser(readHistory);
+
+export const archive = (about: string): Option =>
+  new Option("--archive <url>", `${about}: file:///var/lib/agents-archive`)
+    .env("AGENTS_ARCHIVE")
+    .argParser((text: string) => {
+      const fault = archiveFault(text);
+      if (fault !== undefined) throw new InvalidArgumentError(`${fault}.`);
+      return text;
+    });
+
+function readHistory(text: string): HistoryOption {
+  if (text === "all") return "all";
+  const limits: Record<string, number> = {};
+  for (const part of text.split(",")) {
+    const [, limit, value] = /^\s*(\w+)=(\d+(?:\.\d+)?)\s*$/.exec(part) ?? [];
+    if (limit === undefined)
+      throw new InvalidArgumentError("Give all, or limits with commas, as in days=30,events=1000.");
+    limits[limit] = Number(value);
+  }
+  const fault = historyFault(limits);
+  if (fault !== undefined) throw new InvalidArgumentError(`"${text}" ${fault}.`);
+  return limits;
+}

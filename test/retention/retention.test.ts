@@ -1,0 +1,111 @@
+/** The walk through all journals: who works, and what is told when an archive or an agent is in the way. */
+import { expect, test } from "vitest";
+import { ArchiveUnavailable, type ArchiveShape } from "../../core/retention/Archive.ts";
+import { retentionMetrics } from "../../core/retention/RetentionMetrics.ts";
+import { PrometheusMetrics } from "../../services/admin/PrometheusMetrics.ts";
+import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";
+import { Retention } from "../../services/retention/Retention.ts";
+import { readinessOf } from "../../services/wiring/readiness.ts";
+import { collectingLog } from "../kit/system.ts";
+import { ID, Journaled, STEP_MS } from "./Journaled.ts";
+
+/** From one walk to the next, and a walk. */
+const ROUND_MS = 70_000;
+
+function retentionOf(agent: Journaled, archive?: Partial<ArchiveShape>) {
+  const metrics = new PrometheusMetrics();
+  const log = collectingLog();
+  const retention = new Retention({
+    ...agent.ports,
+    leases: makeMemoryLeases(agent.broker.connect()),
+    time: agent.time,
+    log,
+    metrics: retentionMetrics(metrics),
+    id: agent.time.id(),
+    ...(archive === undefined ? {} : { archive: archive as ArchiveShape }),
+    classes: () => [{ className: ID.class, limits: { events: 3 } }],
+  });
+  const readiness = () =>
+    readinessOf({
+      connected: true, host: undefined, gateway: undefined, shards: 1, leaseTtlMs: 1, durability: "-",
+      retention: retention.state,
+    }); // prettier-ignore
+  return { retention, metrics, log, readiness };
+}
+
+async function stopped(agent: Journaled, ...all: Retention[]): Promise<void> {
+  const ends = Promise.all(all.map((retention) => retention.stop()));
+  await agent.time.advance(10_000);
+  await ends;
+}
+
+test("one of two walks, and the other goes on when it ends", async () => {
+  const agent = await Journaled.open();
+  await agent.write(10);
+  const [first, second] = [retentionOf(agent), retentionOf(agent)];
+  first.retention.start();
+  await agent.time.advance(1_000);
+  second.retention.start();
+  await agent.time.advance(ROUND_MS * 2);
+  expect(agent.seqs).toHaveLength(3);
+  expect([first, second].map(({ retention }) => retention.state.leads)).toEqual([true, false]);
+  expect(second.readiness()).toMatchObject({ ready: true });
+  await stopped(agent, first.retention);
+  await agent.write(10);
+  await agent.time.advance(ROUND_MS * 2);
+  expect(second.retention.state.leads).toBe(true);
+  expect(agent.seqs).toHaveLength(3);
+  await stopped(agent, second.retention);
+});
+
+test("while the archive is away nothing is trimmed, and it is told at /readyz, in the log and as a metric", async () => {
+  const agent = await Journaled.open();
+  await agent.write(10);
+  let isAway = true;
+  const place = { segment: "s", offset: 0, bytes: 1, sha256: "" };
+  const { retention, metrics, log, readiness } = retentionOf(agent, {
+    put: async () => {
+      if (isAway) throw new ArchiveUnavailable({ message: "the archive /mnt/a: ENOSPC" });
+      return place;
+    },
+  });
+  retention.start();
+  await agent.time.advance(ROUND_MS * 2);
+  expect(agent.seqs).toHaveLength(10);
+  expect(readiness()).toEqual({
+    ready: false,
+    reason: "history: nothing is trimmed, and nothing lost, while the archive /mnt/a: ENOSPC",
+  });
+  expect(log.lines.filter(({ level }) => level === "warn").map(({ fields }) => fields)).toContainEqual({ error: expect.stringContaining("ENOSPC") as string }); // prettier-ignore
+  expect(await metrics.render()).toMatch(/agents_archive_failures_total [1-9]/);
+  isAway = false;
+  await agent.time.advance(ROUND_MS * 2);
+  expect(agent.seqs).toHaveLength(3);
+  expect(readiness()).toMatchObject({ ready: true });
+  await stopped(agent, retention);
+});
+
+test("an agent that can't be trimmed keeps everything, and is named", async () => {
+  const agent = await Journaled.open();
+  await agent.write(10);
+  agent.broker.journal.eventsOf(ID)[2]!.data[80]! ^= 1;
+  const { retention, metrics, log, readiness } = retentionOf(agent);
+  retention.start();
+  await agent.time.advance(ROUND_MS * 2);
+  expect(agent.seqs).toHaveLength(10);
+  expect(readiness()).toMatchObject({ ready: true });
+  expect(JSON.stringify(readiness())).toContain("1 agents could not be trimmed");
+  expect(log.lines.find(({ level }) => level === "error")?.fields).toMatchObject({ name: "one" });
+  expect(await metrics.render()).toMatch(/agents_history_untrimmed_agents 1/);
+  await stopped(agent, retention);
+});
+
+test("what is within a tenth above a limit stays, so that a base is not stored for each event", async () => {
+  const agent = await Journaled.open();
+  await agent.write(3);
+  const { retention } = retentionOf(agent);
+  retention.start();
+  await agent.time.advance(ROUND_MS * 2 + STEP_MS);
+  expect(agent.broker.bases.get(ID)).toBeUndefined();
+  await stopped(agent, retention);
+});

@@ -1,0 +1,181 @@
+/** What one agent may have at once: past each ceiling it is refused by name, and nothing has changed. */
+import { beforeAll, describe, expect, test } from "vitest";
+import { Agent, callable, getAgentByName, type AgentStub } from "agents";
+import { body, github, webhook } from "agents/webhooks";
+import { pollUntil } from "../kit/poll.ts";
+import { makeLatch, postGithub, TestSocket, useSystems, type Latch, type System } from "./kit.ts";
+
+interface Env {
+  readonly latch: Latch;
+}
+
+class Bounded extends Agent<Env> {
+  static override options = {
+    http: "open",
+    sqlRowsMax: 10,
+    queueMax: 3,
+    schedulesMax: 3,
+    outgoingMax: 3,
+    connectionsMax: 2,
+    waitingMax: 5,
+    allowPrivateHosts: true,
+    retry: { maxAttempts: 1 },
+  };
+
+  override onStart(): void {
+    this.sql`CREATE TABLE IF NOT EXISTS numbers (n INTEGER PRIMARY KEY)`;
+  }
+  override async onRequest(request: Request): Promise<Response> {
+    if (request.method === "GET") return new Response("here");
+    const { op } = (await request.json()) as { op: string };
+    if (op === "waits") await this.env.latch.opened;
+    this.sql`INSERT INTO numbers DEFAULT VALUES`;
+    return new Response("done");
+  }
+
+  fill(rows: number): number {
+    for (let n = 0; n < rows; n++) this.sql`INSERT INTO numbers DEFAULT VALUES`;
+    return this.count();
+  }
+  count(): number {
+    return this.sql<{ n: number }>`SELECT count(*) AS n FROM numbers`[0]!.n;
+  }
+  read(): number {
+    return this.sql`SELECT * FROM numbers`.length;
+  }
+  removeAll(): number {
+    return this.ctx.storage.sql.exec("DELETE FROM numbers RETURNING n").rowsRead;
+  }
+  async enqueue(count: number, id?: string): Promise<void> {
+    // In one turn, so that none has run meanwhile.
+    for (let n = 0; n < count; n++) await this.queue("nothing", n, id === undefined ? {} : { id });
+  }
+  async plan(count: number, hours: number): Promise<void> {
+    for (let n = 0; n < count; n++) await this.schedule(hours * 3600 + n, "nothing", n);
+  }
+  async daily(): Promise<void> {
+    await this.schedule("0 9 * * *", "nothing");
+  }
+  async cancelAll(): Promise<void> {
+    for (const { id } of this.getSchedules()) await this.cancelSchedule(id);
+  }
+  async send(count: number): Promise<void> {
+    for (let n = 0; n < count; n++) await this.sendWebhook("http://127.0.0.1:1/", { n });
+  }
+  planned(): number {
+    return this.getSchedules().length;
+  }
+  nothing(): void {}
+  @callable()
+  ping(): string {
+    return "pong";
+  }
+  override onError(): void {}
+}
+
+const systems = useSystems();
+let system: System;
+let env: Env & Record<string, unknown>;
+beforeAll(async () => {
+  env = { SECRET: "It's a Secret to Everybody", latch: makeLatch() };
+  system = await systems.start({
+    agents: { Bounded },
+    env,
+    webhooks: [
+      webhook("/bounded", {
+        agent: Bounded,
+        verify: github({ secret: "SECRET" }),
+        entity: body("agent"),
+        deadlineMs: 500,
+      }),
+    ],
+  });
+});
+
+const agent = (name: string): Promise<AgentStub<Bounded>> =>
+  getAgentByName<Bounded>(system.gateway.env["Bounded"] as never, name);
+const refused = (option: string) => ({
+  message: expect.stringContaining(`${option} of the class's options`) as string,
+});
+
+describe("an agent", () => {
+  test("reads no more rows than sqlRowsMax into memory; what writes and returns rows is not cut", async () => {
+    const one = await agent("rows");
+    await one.fill(10);
+    expect(await one.read()).toBe(10);
+    await one.fill(1);
+    await expect(one.read()).rejects.toMatchObject({ name: "SqlError", ...refused("sqlRowsMax") });
+    expect(await one.removeAll()).toBe(11);
+    expect(await one.read()).toBe(0);
+  });
+
+  test("queues no more than queueMax; an item that replaces another is none more", async () => {
+    const one = await agent("queue");
+    await expect(one.enqueue(4)).rejects.toMatchObject(refused("queueMax"));
+    await one.enqueue(20, "same");
+    // What ran has made room.
+    await pollUntil("room", async () => {
+      await one.enqueue(3);
+      return true;
+    });
+  });
+
+  test("has no more schedules than schedulesMax; one of the same meaning is none more", async () => {
+    const one = await agent("schedules");
+    await one.daily();
+    await one.plan(2, 1);
+    await expect(one.plan(1, 2)).rejects.toMatchObject(refused("schedulesMax"));
+    await one.daily();
+    expect(await one.planned()).toBe(3);
+    await one.cancelAll();
+    await one.plan(3, 1);
+  });
+
+  test("has no more webhooks to be sent than outgoingMax", async () => {
+    const one = await agent("outgoing");
+    await expect(one.send(4)).rejects.toMatchObject(refused("outgoingMax"));
+  });
+
+  test("has no more sockets than connectionsMax: an upgrade is refused with 429, and one that closes makes room", async () => {
+    const url = `${system.gateway.url}/agents/bounded/sockets`;
+    const [first, second] = [await TestSocket.open(url), await TestSocket.open(url)];
+    const third = await TestSocket.open(url);
+    expect(third.refused).toMatchObject({ status: 429 });
+    first.socket.close();
+    await pollUntil("room", async () => {
+      const again = await TestSocket.open(url);
+      again.socket.close();
+      return again.refused === undefined;
+    });
+    second.socket.close();
+  });
+});
+
+test("a webhook past waitingMax is 429 with Retry-After and stored nowhere; others are done, once", async () => {
+  const post = (op: string, delivery: string) =>
+    postGithub(`${system.gateway.url}/bounded`, { agent: "flooded", op }, { id: delivery });
+  const accepted: string[] = [];
+  // As many as may wait are answered 202 at their deadline.
+  const refusal = await pollUntil("a refusal", async () => {
+    const delivery = `d${accepted.length}`;
+    const response = await post("waits", delivery);
+    if (response.status === 429) return response;
+    expect(response.status).toBe(202);
+    accepted.push(delivery);
+    return undefined;
+  });
+  expect(Number(refusal.headers.get("retry-after"))).toBeGreaterThan(0);
+  expect(refusal.text).toContain("waitingMax");
+  expect(accepted.length).toBeGreaterThanOrEqual(5);
+  // Its neighbours are not affected.
+  const other = await postGithub(`${system.gateway.url}/bounded`, { agent: "other", op: "" });
+  expect(other.status).toBe(200);
+  env.latch.open();
+  const one = await agent("flooded");
+  await pollUntil("all accepted are done", async () => {
+    const done = await one.count();
+    return { done: done === accepted.length, saw: done, value: true };
+  });
+  expect((await post("", "late")).status).toBe(200);
+  expect(await one.count()).toBe(accepted.length + 1);
+});
