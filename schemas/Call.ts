@@ -71,7 +71,12 @@ export type RemoteCause = { readonly error: RemoteError } | { readonly value: un
  * `suspect`: its host was lost while the call was pending, possibly because of it
  * (`core/input/Suspects`). `token`: the caller may cancel it by this name. Older hosts ignore both.
  */
-export type Call = CallHead & { readonly suspect?: true; readonly token?: string };
+export type Call = CallHead & {
+  readonly suspect?: true;
+  readonly token?: string;
+  /** W3C trace context of the caller. Absent: it is not traced, or a header of a `fetch` has it. */
+  readonly traceparent?: string;
+};
 
 type CallHead =
   | {

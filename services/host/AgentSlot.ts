@@ -20,6 +20,7 @@ import type { Delivery } from "../../core/inbox/Inbox.ts";
 import type { AppendResult } from "../../core/journal/Journal.ts";
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { socketKey } from "../../core/runtime/AgentSockets.ts";
+import { continueTrace } from "./continueTrace.ts";
 import { DirectInput, type DirectEnd } from "../../core/input/DirectInput.ts";
 import { CancellableCalls } from "../../core/call/CancellableCalls.ts";
 import { handleCall } from "../../core/runtime/handleCall.ts";
@@ -135,8 +136,9 @@ export class AgentSlot implements AgentSupervisor {
   private answer(call: AgentCall, body: Uint8Array): Promise<CallAnswer> {
     return this.cancellable.run(call, async (abort) => {
       const props = "props" in call ? call.props : undefined;
-      const live = this.live ?? (await this.activate(props, true));
-      return handleCall(live.agent, call, body, abort);
+      const { agent } = this.live ?? (await this.activate(props, true));
+      const run = () => handleCall(agent, call, body, abort);
+      return continueTrace(this.context.services.ambient, call, run);
     });
   }
 

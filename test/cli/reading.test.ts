@@ -304,7 +304,7 @@ describe("the command line", () => {
       [["gateway", ...NATS, "--public-url", "hooks.example.com"], /scheme and host/],
       [["host", ...NATS, "--workers", "0"], /auto, or a whole number from 1 to 256/],
       [["gateway", ...NATS, "--workers", "many"], /auto, or a whole number from 1 to 256/],
-      [["dev", "--workers", "2"], /for gateway and host; dev is one process/],
+      [["dev", "--workers", "2"], /for gateway and host; dev has one worker/],
       [["mail", ...NATS, "--workers", "2"], /for gateway and host; start mail as often/],
       [["console", ...NATS, "--workers", "2"], /for gateway and host; the console is one process/],
     ];

@@ -40,7 +40,7 @@ describe("compose.yaml", () => {
   const { services } = compose;
   it("is three brokers, two gateways and two hosts, provisioned once with three copies", () => {
     expect(Object.keys(services)).toEqual([
-      ...BROKERS, "provision", ...GATEWAYS, ...HOSTS, "mail", "console", "prometheus", "grafana",
+      ...BROKERS, "provision", ...GATEWAYS, ...HOSTS, "mail", "retention", "console", "prometheus", "grafana",
     ]); // prettier-ignore
     for (const name of GATEWAYS)
       expect(services[name]!.command).toEqual(["gateway", "examples/github/server.ts"]);

@@ -333,7 +333,7 @@ describe("one durable turn, one commit:", () => {
 });
 
 describe("a crash", () => {
-  test("after a flush in mid-turn: the input was marked as begun and runs again with attempt 2", async () => {
+  test("after a flush in mid-turn: what was stored is undone, and the input runs again with attempt 2", async () => {
     let crashed = false;
     onInput = async (agent, text) => {
       agent.write(text);
@@ -348,9 +348,9 @@ describe("a crash", () => {
     crashed = true;
     rig.claim(2);
     await rig.deliver(1);
-    expect(await turns()).toEqual([begun, { ...whole("key-1"), attempt: 2 }]);
-    // The honest edge: what was stored before the crash is applied twice.
-    expect(await rig.get()).toEqual({ n: 3 });
+    const undone = { ...begun, attempt: 1 };
+    expect(await turns()).toEqual([begun, undone, { ...whole("key-1"), attempt: 2 }]);
+    expect(await rig.get()).toEqual({ n: 2 });
   });
 
   test("before the commit: the input runs again with attempt 1, and its writes apply once", async () => {

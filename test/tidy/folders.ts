@@ -34,6 +34,7 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   },
   smtp: { kind: "adapter", clock: machine },
   mcp: { kind: "adapter", clock: machine },
+  otel: { kind: "adapter" },
   gateway: { kind: "process" },
   host: { kind: "process" },
   mail: { kind: "process" },
