@@ -27,6 +27,7 @@ const LONG = [
   "test/replay/replayEquality.test.ts",
   "test/sqlite/replay.test.ts",
   "test/watchdog/holds.test.ts",
+  "test/firstHour/firstHour.test.ts",
   "test/retention/realTrim.test.ts",
 ];
 

@@ -70,6 +70,7 @@ async function reached(root: string, dist: string): Promise<ReadonlyArray<string
     metafile: true,
     bundle: true,
     treeShaking: false,
+    splitting: true, // each file is read once, not once for each entry
     platform: "node",
     format: "esm",
     logLevel: "error",

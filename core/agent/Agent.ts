@@ -298,18 +298,21 @@ export class Agent<
    * `delayInSeconds`, `cron` and `intervalSeconds`. Resolves to the schedule's id. Rejects for an
    * unknown method, a bad cron expression or an invalid time, with a message that says which.
    */
-  schedule<T = unknown>(callback: string, options: ScheduleOptions<T>): Promise<string>;
+  schedule<T = unknown>(
+    callback: keyof this & string,
+    options: ScheduleOptions<T>,
+  ): Promise<string>;
   /** The reference's shape: calls a method once, at a time. Resolves to the schedule. */
   schedule<T = unknown>(
     time: Date,
-    callback: string,
+    callback: keyof this & string,
     payload?: T,
     options?: ScheduleSettings,
   ): Promise<Schedule<T>>;
   /** Calls a method once, after a delay in seconds; fractions count. Resolves to the schedule. */
   schedule<T = unknown>(
     delaySeconds: number,
-    callback: string,
+    callback: keyof this & string,
     payload?: T,
     options?: ScheduleSettings,
   ): Promise<Schedule<T>>;
@@ -319,14 +322,14 @@ export class Agent<
    */
   schedule<T = unknown>(
     cron: string,
-    callback: string,
+    callback: keyof this & string,
     payload?: T,
     options?: ScheduleSettings,
   ): Promise<Schedule<T>>;
   /** Any of the three: a time, a delay in seconds, or a cron expression. */
   schedule<T = unknown>(
     when: Date | number | string,
-    callback: string,
+    callback: keyof this & string,
     payload?: T,
     options?: ScheduleSettings,
   ): Promise<Schedule<T>>;
@@ -341,7 +344,7 @@ export class Agent<
    */
   scheduleEvery<T = unknown>(
     intervalSeconds: number,
-    callback: string,
+    callback: keyof this & string,
     payload?: T,
     options: ScheduleSettings = {},
   ): Promise<Schedule<T>> {
@@ -399,7 +402,7 @@ export class Agent<
    * that is not JSON.
    */
   queue<T = unknown>(
-    callback: string,
+    callback: keyof this & string,
     payload?: T,
     options: RetryOptions | QueueOptions = {},
   ): Promise<string> {

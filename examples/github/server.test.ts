@@ -49,7 +49,7 @@ describe("the agent of a repository", () => {
     const page = await test.connect(server.RepoAgent, "acme~site");
     await star("Acme/Site", "1");
     expect(page.state).toMatchObject({ repository: "Acme/Site", total: 1 });
-    expect(await page.call("listEvents", 5)).toMatchObject([{ id: "1", type: "star" }]);
+    expect(await page.call("listEvents", [5])).toMatchObject([{ id: "1", type: "star" }]);
     await expect(page.setState({ ...page.state!, total: 99 })).rejects.toThrow("readonly");
   });
 

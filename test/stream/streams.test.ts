@@ -445,12 +445,12 @@ describe("a reader of a socket", () => {
     await writer().begin("a", WORDS);
     await test.settled();
     const client = await test.connect(Writer, "a");
-    const { chunks, result } = await client.stream<object>("watch", "a");
+    const { chunks, result } = await client.stream<object>("watch", ["a"]);
     expect(chunks.join("")).toBe(TEXT);
     expect(result).toMatchObject({ words: WORDS.length });
     const [first] = client.ofType("rpc");
     expect(first).toMatchObject({ stream: "a", done: false });
     expect(first!["seq"]).toMatch(/\.1$/);
-    await expect(client.stream("watch", "none")).rejects.toThrow('There is no stream "none"');
+    await expect(client.stream("watch", ["none"])).rejects.toThrow('There is no stream "none"');
   });
 });

@@ -79,6 +79,7 @@ export const TEST_FOLDERS: Readonly<Record<string, string>> = {
   package: "the package as it is published",
   page: "a real browser",
   replay: "journals of releases, and the past against what was live",
+  firstHour: "what a new user does, from the packed tarball",
   sim: "hosts, gateways and a broker in virtual time",
   system: "a whole installation in one process",
   tidy: "the rules of the house",
