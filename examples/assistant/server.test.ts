@@ -90,8 +90,8 @@ it("goes on after its host is lost: no tool runs again, and the model from what 
 it("a client's call receives the answer from its first token", async () => {
   await start();
   const client = await test.connect(server.AssistantAgent, "ada");
-  await client.call("ask", "1", "why");
-  const { chunks, result } = await client.stream("watch", "1");
+  await client.call("ask", ["1", "why"]);
+  const { chunks, result } = await client.stream("watch", ["1"]);
   expect(chunks.join("")).toBe(TEXT);
   expect(result).toEqual({ tokens: TOKENS.length, price: 3 });
 });
