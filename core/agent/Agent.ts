@@ -5,6 +5,7 @@
  * runtime behind `ctx`.
  */
 import { ownName, type AgentPathStep } from "../../schemas/AgentPath.ts";
+import type { BudgetInfo, Spend, SpendOptions } from "../budget/Budget.ts";
 import { Connection, type ConnectionMessage } from "../connection/Connection.ts";
 import { toObject, toSqlValue, type SqlParameter, type SqlRow } from "../database/AgentStorage.ts";
 import { ReadonlyConnection, SqlError } from "../errors/errors.ts";
@@ -39,7 +40,11 @@ import type {
   ScheduleOptions,
   ScheduleSettings,
 } from "../schedule/Schedule.ts";
-import type { DurableStream, DurableStreamOptions } from "../stream/DurableStream.ts";
+import type {
+  BroadcastOptions,
+  DurableStream,
+  DurableStreamOptions,
+} from "../stream/DurableStream.ts";
 import type {
   AnyAgent,
   DynamicAgents,
@@ -230,9 +235,19 @@ export class Agent<
     return found[0] as Connection<TState> | undefined;
   }
 
-  /** Sends a raw message to every client, except to connections whose id is in `without`. */
-  broadcast(message: ConnectionMessage, without: ReadonlyArray<string> = []): void {
-    this.#runtime.broadcast(message, without);
+  /**
+   * Sends a raw message to every client, except to connections whose id is in `without`. With
+   * `keep`, clients that are away receive it when they come back: at most 64 KiB, else a
+   * `RangeError`; the newest 1,000 messages and 1 MiB are kept. Throws `TypeError` or `RangeError`
+   * for a `keep` that is no span of time from 1 second to 30 days.
+   */
+  broadcast(
+    message: ConnectionMessage,
+    without: ReadonlyArray<string> | BroadcastOptions = [],
+  ): void {
+    this.#apis.streams.broadcast(message, without, (except) =>
+      this.#runtime.broadcast(message, except),
+    );
   }
 
   /**
@@ -711,6 +726,24 @@ export class Agent<
   /** For the runtime: the alarm of what is kept for a time (`ExpiryAlarm`). */
   _expireKept(): void {
     this.#apis.streams.expire();
+  }
+
+  // Budgets
+
+  /**
+   * Reserves an amount of a budget of this agent, before the call that spends it:
+   * `await this.spend("tokens", 2000, { limit: 100_000, per: "day" })`. Settle it afterwards with
+   * what was spent. A turn that runs again finds the reservation that it made. Rejects with
+   * `BudgetExceeded` past the limit, with `InvalidCron` for an unknown time zone, and with
+   * `TypeError` or `RangeError` for what can't be meant; nothing was reserved then.
+   */
+  async spend(budget: string, amount: number, options: SpendOptions): Promise<Spend> {
+    return this.#apis.budgets.spend(budget, amount, options);
+  }
+
+  /** The budgets of this agent in their present periods. */
+  getBudgets(): BudgetInfo[] {
+    return this.#apis.budgets.list();
   }
 
   // Sub-agents

@@ -12,6 +12,17 @@ export interface StreamResponseOptions {
   readonly waitMs?: number;
 }
 
+/** Options of `broadcast`. */
+export interface BroadcastOptions {
+  /** Ids of connections that do not receive it. Default: none. */
+  readonly without?: ReadonlyArray<string>;
+  /**
+   * How long it is kept for clients that are away, in milliseconds or as text (`"1h"`): 1 second to
+   * 30 days. Default: not at all.
+   */
+  readonly keep?: number | string;
+}
+
 /** Options of `this.stream`. They count for the stream that is begun under the key. */
 export interface DurableStreamOptions {
   /**

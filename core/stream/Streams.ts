@@ -19,8 +19,8 @@ import type { WriteLimits } from "../turn/WriteLimits.ts";
 import { messageOf } from "../errors/errors.ts";
 import type { Cursor } from "./Cursor.ts";
 import { StreamOver, StreamTooLarge, TooManyStreams } from "./errors.ts";
+import type { ExpiryAlarm } from "./ExpiryAlarm.ts";
 import type { Look } from "./Look.ts";
-import { ExpiryAlarm, type ExpiryAgent } from "./ExpiryAlarm.ts";
 import { INSERT_CHUNKS, StreamTable, type StreamRow } from "./StreamTable.ts";
 
 /** Ten commits a second and agent at most, however fast a model writes; a reader hardly sees it. */
@@ -46,14 +46,10 @@ export interface StreamSettings {
 }
 
 /** The agent that has them. */
-export interface StreamsAgent
-  extends
-    ExpiryAgent,
-    Pick<
-      AgentTurns,
-      "assertRunning" | "committer" | "database" | "discarded" | "log" | "time" | "turn" | "newTurn"
-    > {
-  readonly time: AgentTurns["time"];
+export interface StreamsAgent extends Pick<
+  AgentTurns,
+  "assertRunning" | "committer" | "database" | "discarded" | "log" | "time" | "turn" | "newTurn"
+> {
   readonly currentStep: StepScope | undefined;
   inTurn<A>(turn: Turn, f: () => A): A;
   readonly parts: { readonly limits: Pick<WriteLimits, "checkState"> };
@@ -75,18 +71,18 @@ interface Live {
 }
 
 export class Streams {
-  readonly alarm: ExpiryAlarm;
   readonly table: StreamTable;
   private readonly agent: StreamsAgent;
+  private readonly alarm: ExpiryAlarm;
   private readonly live = new Map<string, Live>();
   private readonly dirty = new Map<string, Live>();
   /** Turns that wrote since the last store; durable ones store by themselves. */
   private writers = new Set<Turn>();
   private cancelGather: (() => void) | undefined;
 
-  constructor(agent: StreamsAgent) {
+  constructor(agent: StreamsAgent, alarm: ExpiryAlarm) {
     this.agent = agent;
-    this.alarm = new ExpiryAlarm(agent);
+    this.alarm = alarm;
     this.table = new StreamTable(agent.database);
   }
 
@@ -166,8 +162,8 @@ export class Streams {
     return true;
   }
 
-  /** The alarm has fired. */
-  expire(): void {
+  /** Removes what is over. When the next one is; undefined: none. */
+  expire(): number | undefined {
     const nowMs = this.agent.time.nowMs();
     let later: number | undefined;
     for (const { key } of this.table.expired(nowMs)) {
@@ -181,7 +177,7 @@ export class Streams {
     }
     if (this.unstored) this.agent.committer.touch(this.writer());
     const next = this.table.nextExpiryMs(nowMs);
-    this.alarm.next(next === undefined ? later : Math.min(next, later ?? Infinity));
+    return next === undefined ? later : Math.min(next, later ?? Infinity);
   }
 
   /** What follows the cursor, of what is stored (rule 2). */

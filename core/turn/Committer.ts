@@ -55,6 +55,8 @@ export class Committer {
   private remade: Batch | undefined;
   /** A commit is due as soon as it may go. */
   private wanted = false;
+  /** It is looked in a moment whether it may go. */
+  private flushing = false;
   private readonly holds: Holds;
   private readonly commits: Commits;
   /** `pending` waits for a turn to end. */
@@ -266,8 +268,14 @@ export class Committer {
 
   /** Writes made without an await between them form one commit. */
   private flushSoon(): void {
-    if (!this.wanted) queueMicrotask(() => this.startFlush());
     this.wanted = true;
+    // Tried again when the append is answered.
+    if (this.flushing || this.inFlight !== undefined) return;
+    this.flushing = true;
+    queueMicrotask(() => {
+      this.flushing = false;
+      this.startFlush();
+    });
   }
 
   /** The batch of what is written now. */
@@ -337,9 +345,10 @@ export class Committer {
   /** True: it waits. Tried again when a turn ends or begins a step, and by the timer. */
   private hold(batch: Batch): boolean {
     const reason = this.holds.reason(batch);
-    if (reason === "gather" && this.cancelGather === undefined) {
-      this.holds.gathering();
-      this.gather();
+    if (this.cancelGather === undefined && reason !== undefined) {
+      if (reason === "gather") this.holds.gathering();
+      // A turn that is between two steps has the gather time, too.
+      if (reason === "gather" || this.holds.anyBetweenSteps()) this.gather();
     }
     this.held = reason !== undefined;
     return this.held;

@@ -65,6 +65,12 @@ export class Holds {
     return open && turns.size > 0;
   }
 
+  /** A turn of a part is in no step, and is waited for. */
+  anyBetweenSteps(): boolean {
+    for (const turn of this.parted) if (mayEndSoon(turn) && !isInStep(turn)) return true;
+    return false;
+  }
+
   /** The gather time begins once more for a batch. */
   gathering(): void {
     this.gathers++;

@@ -96,6 +96,13 @@ export type {
   DurableStreamOptions,
   StreamResponseOptions,
 } from "../../core/stream/DurableStream.ts";
+export {
+  BudgetExceeded,
+  type BudgetInfo,
+  type BudgetPeriod,
+  type Spend,
+  type SpendOptions,
+} from "../../core/budget/Budget.ts";
 export { StreamOver, StreamTooLarge, TooManyStreams } from "../../core/stream/errors.ts";
 export type { DynamicAgents, SubAgentClass, SubAgentStub } from "../../core/subAgent/SubAgents.ts";
 export type { SubAgentInfo } from "../../core/subAgent/SubAgentTable.ts";

@@ -82,6 +82,8 @@ export interface HostServices {
     | "commits"
     | "refusedAppends"
     | "activations"
+    | "budgetRefused"
+    | "budgetSpent"
     | "hibernations"
     | "snapshots"
     | "deadLetters"

@@ -183,8 +183,7 @@ export class LeaseKeeper {
     // A successor that ended before it had claimed everything leaves the rest, too.
     const before = this.left.get(number);
     for (const [key, each] of before?.held ?? []) if (!held.has(key)) held.set(key, each);
-    const untilMs = time.monotonicMs() + KEPT_MS_MAX;
-    this.left.set(number, { held, untilMs: before === undefined ? untilMs : before.untilMs });
+    this.left.set(number, { held, untilMs: time.monotonicMs() + KEPT_MS_MAX });
     if (!replaced) void this.releaseLeft(number);
   }
 

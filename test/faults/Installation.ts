@@ -59,9 +59,14 @@ export class Installation {
   }
 
   /** A host on the folder `name`, whether or not one was there before. */
-  startHost(name: string, args: ReadonlyArray<string> = []): Promise<AgentsProcess> {
+  startHost(
+    name: string,
+    args: ReadonlyArray<string> = [],
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<AgentsProcess> {
     return this.startProcess("host", ["--data", this.folderOf(name), ...args], {
       FREEZE_FILE: this.freezeFile(name),
+      ...env,
     });
   }
 

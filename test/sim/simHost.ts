@@ -39,6 +39,7 @@ import { nodeOutgoing } from "../../services/node/NodeOutgoing.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { ErrandActor } from "./Errand.ts";
 import type { Installation } from "./Installation.ts";
+import { Caller } from "./Caller.ts";
 import { Marcher } from "./Marcher.ts";
 import { simRelay } from "./simMail.ts";
 import { simMemory } from "./rig/simMemory.ts";
@@ -127,6 +128,15 @@ export async function startHost(
       weather.trace.add(`${name} hears that ${errand} took ${action}`);
       observed.controls.push({ errand, action, atMs: base.nowMs() });
     },
+    asked: (call, step) => {
+      const of = `${call} ${step}`;
+      const earlier = observed.asked.filter((asked) => asked.step === of).length;
+      if (process.alive) {
+        weather.trace.add(`${name} asks ${of}`);
+        observed.asked.push({ step: of, atMs: base.nowMs() });
+      }
+      return earlier;
+    },
     sleep: (ms) => new Promise((resolve) => void process.time.after(ms, resolve)),
     kill: () => {
       weather.bit("killed by an input");
@@ -140,6 +150,7 @@ export async function startHost(
     ["Board", Board as unknown as AgentClassType],
     ["Errand", ErrandActor as unknown as AgentClassType],
     ["Marcher", Marcher as unknown as AgentClassType],
+    ["Caller", Caller as unknown as AgentClassType],
   ]);
   const gated = gatedCalls(calls);
   const relay = simRelay(installation, process);

@@ -120,6 +120,20 @@ describe("leases that a control process keeps", () => {
     expect(await settled(next.leases.renew(lease!))).toEqual({ _tag: "Renewed" });
   });
 
+  it("a second successor gets as much time as the first", async () => {
+    const first = new Worker();
+    await first.claim("host.a", "a");
+    await first.claim("shard.0", "a");
+    first.customer.ended(true);
+    const second = new Worker();
+    await second.claim("host.b", "b");
+    await second.claim("shard.0", "b");
+    await time.advance(9_000);
+    second.customer.ended(true);
+    await time.advance(9_000);
+    expect(holder("shard.0")).toBe("b");
+  });
+
   it("a worker beside it can't have them, and sees them held", async () => {
     const first = new Worker(0);
     const other = new Worker(1);

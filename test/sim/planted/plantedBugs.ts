@@ -22,6 +22,7 @@ import type { TimeShape } from "../../../core/time/Time.ts";
 import { patch } from "../rig/patch.ts";
 import { ERRAND_BUGS } from "./plantedErrandBugs.ts";
 import { LEASE_BUGS } from "./plantedLeaseBugs.ts";
+import { CALL_BUGS } from "./plantedCallBugs.ts";
 import { MARCH_BUGS } from "./plantedMarchBugs.ts";
 import { LATE_MS, sendsEarly, sendsEarlyInTurn } from "../sendEarly.ts";
 import { Board, type SubjectEnv } from "../subjects.ts";
@@ -268,6 +269,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   },
   ...ERRAND_BUGS,
   ...MARCH_BUGS,
+  ...CALL_BUGS,
   ...LEASE_BUGS,
   {
     name: "local files of an erased agent stay",

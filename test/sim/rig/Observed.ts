@@ -111,6 +111,8 @@ export class Observed {
   readonly offers = new Map<string, { all: number; ended: number }>();
   readonly runs: Run[] = [];
   readonly posts: Post[] = [];
+  /** Steps of calls that were run (`call-1 2`), by the broker's clock. */
+  readonly asked: Array<{ readonly step: string; readonly atMs: number }> = [];
   readonly controls: Controlled[] = [];
   readonly mailsIn = new Map<string, MailIn>();
   readonly mailsOut: MailOut[] = [];

@@ -55,6 +55,8 @@ export interface AgentHistory {
    */
   readonly steps: ReadonlyArray<string> | undefined;
   readonly fibers: ReadonlyArray<string> | undefined;
+  /** Of a caller: what its turns wrote, in order; undefined where there is no such table. */
+  readonly parts: ReadonlyArray<string> | undefined;
   /** Of its sub-agents. */
   readonly below: ReadonlyArray<string> | undefined;
   /** Of a workflow instance: its status, and what it ended with as JSON. */
@@ -200,6 +202,7 @@ async function readAgent(
   let armed: string[] = [];
   let steps: string[] | undefined;
   let fibers: string[] | undefined;
+  let parts: string[] | undefined;
   let below: string[] | undefined;
   let ended: string | undefined;
   for (const [way, sources] of ways)
@@ -213,6 +216,10 @@ async function readAgent(
         marks = column(database, "SELECT key FROM marks ORDER BY n");
         armed = column(database, "SELECT id FROM svc_agents_schedules") ?? [];
         steps = column(database, "SELECT march || ' ' || step FROM steps ORDER BY rowid");
+        parts = column(
+          database,
+          "SELECT ord || ' ' || part || ' ' || run || ' ' || returned FROM parts ORDER BY rowid",
+        );
         fibers = column(
           database,
           "SELECT fiber_id || ' ' || status FROM cf_agents_fibers WHERE owed = 1",
@@ -231,7 +238,7 @@ async function readAgent(
   const differing = [...cores].flatMap(([way, core]) =>
     whole !== undefined && Buffer.compare(core, whole) !== 0 ? [way] : [],
   );
-  return { id, events, unreadable, pictures, differing, refused, marks, armed, steps, fibers, below, ended }; // prettier-ignore
+  return { id, events, unreadable, pictures, differing, refused, marks, armed, steps, fibers, parts, below, ended }; // prettier-ignore
 }
 
 /** With those that were trimmed. */
