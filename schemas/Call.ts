@@ -52,7 +52,9 @@ export interface SocketAttachment {
    * first life.
    */
   readonly life?: number;
-  /** The durable streams that its client reads: the client's id for it, and the key. Absent: none. */
+  /**
+   * The durable streams that its client reads: the client's id for it, and the key. Absent: none.
+   */
   readonly reads?: ReadonlyArray<readonly [id: string, key: string]>;
 }
 
@@ -271,7 +273,8 @@ export type GatewayMessage =
   | { readonly op: "send"; readonly sid: string; readonly text: boolean }
   /**
    * Every socket of the agent at that gateway, except those with a connection id in `except`;
-   * `protocol`: only sockets whose attachment has `protocol: true`.
+   * `protocol`: only sockets whose attachment has `protocol: true`. `counts`: only sockets whose
+   * URL has a place in the kept broadcasts, or only those whose URL has none. Absent: all.
    */
   | {
       readonly op: "cast";
@@ -279,6 +282,7 @@ export type GatewayMessage =
       readonly except: ReadonlyArray<string>;
       readonly text: boolean;
       readonly protocol: boolean;
+      readonly counts?: boolean;
     }
   /** `forget`: the agent does not know this socket and is not notified of the close. */
   | {

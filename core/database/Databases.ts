@@ -21,6 +21,7 @@ import * as Context from "effect/Context";
 import * as Data from "effect/Data";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 
+/** A value as SQLite stores it: NULL, INTEGER or REAL, TEXT, BLOB. */
 export type SqlValue = null | number | bigint | string | Uint8Array;
 
 export interface SqlResult {

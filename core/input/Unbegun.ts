@@ -16,8 +16,9 @@
 import type { AgentId } from "../../schemas/Address.ts";
 
 /**
- * Why the process ended in which an attempt of this key ran, e.g. `a turn held …, at agents.ts:7:3`.
- * Undefined: not known. `services/watchdog/Endings` keeps it across the process's end.
+ * Why the process ended in which an attempt of this key ran, e.g. `a turn held …, at
+ * agents.ts:7:3`. Undefined: not known. `services/watchdog/Endings` keeps it across the process's
+ * end.
  */
 export type LastEnding = (id: AgentId, key: string) => string | undefined;
 

@@ -2,6 +2,7 @@
 import type { Agent } from "../agent/Agent.ts";
 import type { AgentStaticOptions } from "../agent/AgentStaticOptions.ts";
 import type { AgentContext } from "../agent/AgentContext.ts";
+import type { AgentMetrics } from "../telemetry/AgentMetrics.ts";
 import type { Observability } from "../telemetry/observability.ts";
 import type { AgentOutlet } from "../turn/AgentOutlet.ts";
 import type { AmbientShape } from "../turn/Ambient.ts";
@@ -40,6 +41,8 @@ export interface ActiveAgentParts<Self> {
   readonly observability: Observability;
   readonly jobs: SchedulerPorts;
   readonly outgoing: OutgoingShape;
+  /** Where budgets are counted. Undefined: nowhere. */
+  readonly metrics?: Pick<AgentMetrics, "budgetSpent" | "budgetRefused"> | undefined;
   /** Undefined: none can be connected to. */
   readonly mcp: McpClientsShape | undefined;
   readonly mail: MailTransportShape;

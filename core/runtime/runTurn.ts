@@ -80,7 +80,9 @@ export async function routeError(
   }
 }
 
-/** Code that follows a commit (`onStateChanged`): in its turn's context, its errors to `onError`. */
+/**
+ * Code that follows a commit (`onStateChanged`): in its turn's context, its errors to `onError`.
+ */
 export function runAfterCommit(agent: RunningAgent, turn: Turn, f: () => unknown): void {
   if (agent.discarded) return;
   agent.busy++;

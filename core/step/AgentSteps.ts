@@ -6,9 +6,10 @@
  * 1. A step is known by its name and by how many of that name were begun before it in the run. Code
  *    that asks for other steps, or in another order, gets the results of those it asks for by that
  *    key, and runs the others.
- * 2. A step that failed is not done: it runs again when the turn does, with the same idempotency key.
- * 3. The function of a step does not write (`StepWrites`). What the turn writes outside of its steps
- *    applies once (`core/turn/Holds`).
+ * 2. A step that failed is not done: it runs again when the turn does, with the same idempotency
+ *    key.
+ * 3. The function of a step does not write (`StepWrites`). What the turn writes outside of its
+ *    steps applies once (`core/turn/Holds`).
  * 4. A step that still runs when its turn's attempt has failed is joined by the next attempt.
  *
  * `Agent.step` is the API; `Committer` stores the results, `applyEvent` keeps them.
@@ -30,7 +31,9 @@ import { stepKey } from "./stepKey.ts";
 const STEPS_MAX = 1000;
 /** UTF-16 units of JSON. As much as of a state: it is kept in memory until the turn ends. */
 const RESULT_CHARS_MAX = 16 * 1024 * 1024;
-/** Of turns whose attempt has failed: results that nobody may ask for are forgotten, oldest first. */
+/**
+ * Of turns whose attempt has failed: results that nobody may ask for are forgotten, oldest first.
+ */
 const LEFT_MAX = 1000;
 
 export interface StepsAgent extends Pick<

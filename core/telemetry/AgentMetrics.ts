@@ -30,6 +30,10 @@ export interface AgentMetrics {
   readonly entityConflicts: () => void;
   /** An error that nothing handled; `of`: the agent's class, undefined where it is of no agent. */
   readonly unhandledErrors: (of: string | undefined) => void;
+  /** So much of a budget was spent by an agent of this class. */
+  readonly budgetSpent: (agentClass: string, budget: string, amount: number) => void;
+  /** `spend` refused, since the budget was used up. */
+  readonly budgetRefused: (agentClass: string, budget: string) => void;
   /** A turn did not end in time and was given up; `of`: the agent's class. */
   readonly turnsGivenUp: (of: string) => void;
   /** A webhook was answered 429, for too many inputs of its agent wait; `of`: its class. */
@@ -67,6 +71,19 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       "Errors that no code handled; the class is empty where no agent's code ran",
       { class: agentClass },
     ),
+  );
+  const budgetNames = boundedNames();
+  const budgetSpent = byLabels((agentClass, budget) =>
+    metrics.counter("agents_budget_spent_total", "What agents spent of their budgets", {
+      class: agentClass,
+      budget,
+    }),
+  );
+  const budgetRefused = byLabels((agentClass, budget) =>
+    metrics.counter("agents_budget_refused_total", "Calls refused by a budget that was used up", {
+      class: agentClass,
+      budget,
+    }),
   );
   const turnsGivenUp = byLabels((agentClass) =>
     metrics.counter("agents_turns_given_up_total", "Turns that did not end within turnSeconds", {
@@ -127,6 +144,9 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
         },
       };
     },
+    budgetSpent: (agentClass, budget, amount) =>
+      budgetSpent(agentClass, budgetNames(budget))(amount),
+    budgetRefused: (agentClass, budget) => budgetRefused(agentClass, budgetNames(budget))(),
     refusedInputs: (of) => refusedInputs(of, "")(),
     turnsGivenUp: (of) => turnsGivenUp(of, "")(),
     active: (read) => metrics.gaugeFrom("agents_active", "Agents in memory", read),
@@ -162,6 +182,21 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       webhooks(provider, String(status))();
       webhookSeconds(seconds);
     },
+  };
+}
+
+/**
+ * Names of budgets are the author's: a class that makes them of its users must not fill the
+ * registry.
+ */
+const NAMES_MAX = 100;
+
+/** The name itself of the first so many, `other` of the rest. */
+function boundedNames(): (name: string) => string {
+  const names = new Set<string>();
+  return (name) => {
+    if (names.size < NAMES_MAX) names.add(name);
+    return names.has(name) ? name : "other";
   };
 }
 

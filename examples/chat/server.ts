@@ -2,7 +2,8 @@
  * An agent per chat room: who is there, and the last hundred messages. Presence follows sockets, so
  * it is right after a tab closes, a laptop sleeps or a host dies. Late comers get the messages.
  *
- * Start it with `npx agents dev examples/chat/server.ts` and open http://localhost:8787/?name=ann twice.
+ * Start it with `npx agents dev examples/chat/server.ts` and open http://localhost:8787/?name=ann
+ * twice.
  */
 import { readFileSync } from "node:fs";
 import {

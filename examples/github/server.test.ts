@@ -1,4 +1,6 @@
-/** How a module of agents is tested: whole, in memory, in virtual time (`docs/guides/testing.md`). */
+/**
+ * How a module of agents is tested: whole, in memory, in virtual time (`docs/guides/testing.md`).
+ */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { testAgents, type TestAgents } from "agents/testing";
 import * as server from "./server.ts";

@@ -1,4 +1,6 @@
-/** Mails that ask for a reminder: the answer at once, the reminder when it is due, through a crash. */
+/**
+ * Mails that ask for a reminder: the answer at once, the reminder when it is due, through a crash.
+ */
 import { beforeAll, expect, it } from "vitest";
 import { parseEmail } from "agents/email";
 import { testAgents } from "agents/testing";

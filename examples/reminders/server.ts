@@ -1,8 +1,9 @@
 /**
- * An agent per person: a mail such as "in 2 hours: call Ann" is answered at once and again when it is
- * due. Reminders are schedules: they outlive restarts, and each is sent once per address.
+ * An agent per person: a mail such as "in 2 hours: call Ann" is answered at once and again when it
+ * is due. Reminders are schedules: they outlive restarts, and each is sent once per address.
  *
- * Start it with `npx agents dev examples/reminders/server.ts --smtp-port 2525`. README.md says more.
+ * Start it with `npx agents dev examples/reminders/server.ts --smtp-port 2525`. README.md says
+ * more.
  */
 import { Agent, type AgentEmail, type Module, type SendsEmail } from "agents";
 import { emailRoute, parseEmail } from "agents/email";

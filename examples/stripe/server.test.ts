@@ -1,4 +1,6 @@
-/** Stripe's deliveries: repeated, late, out of order; what the customer may use is right after each. */
+/**
+ * Stripe's deliveries: repeated, late, out of order; what the customer may use is right after each.
+ */
 import { expect, it } from "vitest";
 import { testAgents, type TestAgents } from "agents/testing";
 import * as server from "./server.ts";

@@ -1,6 +1,7 @@
 /**
- * An agent per Stripe customer: it knows from signed webhooks what the customer may use, and answers
- * that at once. Stripe delivers events more than once and in any order; an older event changes nothing.
+ * An agent per Stripe customer: it knows from signed webhooks what the customer may use, and
+ * answers that at once. Stripe delivers events more than once and in any order; an older event
+ * changes nothing.
  *
  * Start it with `npx agents dev examples/stripe/server.ts`. README.md says what to try.
  */

@@ -1,6 +1,6 @@
 /**
- * `npm run docs:site`: builds the pages of `docs` into `.site/html` with VitePress, with a search that
- * needs no server. VitePress is installed into `.site` once, since nothing else here needs it.
+ * `npm run docs:site`: builds the pages of `docs` into `.site/html` with VitePress, with a search
+ * that needs no server. VitePress is installed into `.site` once, since nothing else here needs it.
  */
 import { execFileSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
- * The type of a module's default export, for `export default { … } satisfies Module`. What it allows
- * is what `services/module/readModule` reads.
+ * The type of a module's default export, for `export default { … } satisfies Module`. What it
+ * allows is what `services/module/readModule` reads.
  */
 import type { AgentEmail } from "../../core/mail/AgentEmail.ts";
 import type { EmailEntry } from "../../core/mail/EmailRoute.ts";

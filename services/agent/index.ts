@@ -78,7 +78,7 @@ export type { MCPClientManager } from "../../core/mcp/MCPClientManager.ts";
 export type { McpServersState } from "../../core/mcp/McpOffers.ts";
 export { normalizeServerId } from "../../core/mcp/normalizeServerId.ts";
 export { StoredOAuthProvider, type OAuthProvider } from "../../core/mcp/OAuthProvider.ts";
-export type { AddMcpServerOptions, AddMcpServerResult } from "../../core/mcp/AddMcpServer.ts";
+export type { AddMcpServerOptions, AddMcpServerResult } from "../../core/mcp/McpServerOptions.ts";
 export type {
   DeleteFibersOptions,
   FiberContext,
@@ -96,6 +96,13 @@ export type {
   DurableStreamOptions,
   StreamResponseOptions,
 } from "../../core/stream/DurableStream.ts";
+export {
+  BudgetExceeded,
+  type BudgetInfo,
+  type BudgetPeriod,
+  type Spend,
+  type SpendOptions,
+} from "../../core/budget/Budget.ts";
 export { StreamOver, StreamTooLarge, TooManyStreams } from "../../core/stream/errors.ts";
 export type { DynamicAgents, SubAgentClass, SubAgentStub } from "../../core/subAgent/SubAgents.ts";
 export type { SubAgentInfo } from "../../core/subAgent/SubAgentTable.ts";

@@ -117,6 +117,9 @@ export class AgentPorts
   get outgoing() {
     return this.services.outgoing;
   }
+  get metrics() {
+    return this.services.metrics;
+  }
   get mcp() {
     return this.services.mcp;
   }

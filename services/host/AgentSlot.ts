@@ -181,7 +181,7 @@ export class AgentSlot implements AgentSupervisor {
     // What the agent left here at hibernation is newer than what the gateway knows.
     if (live === undefined && this.sockets.has(socketKey(info))) return;
     if (live === undefined) this.sockets.set(socketKey(info), info);
-    else live.agent.sockets.meet(info);
+    else live.agent.keeping.meet(info);
   }
 
   /** The agent's sockets at one gateway. */

@@ -83,6 +83,8 @@ export interface HostServices {
     | "commits"
     | "refusedAppends"
     | "activations"
+    | "budgetRefused"
+    | "budgetSpent"
     | "hibernations"
     | "snapshots"
     | "deadLetters"

@@ -185,7 +185,7 @@ export class Shard {
 
   /** Sends its state to the clients of every agent in memory, after frames were lost. */
   resendStates(): void {
-    for (const slot of this.slots.values()) slot.agent?.sockets.tellState();
+    for (const slot of this.slots.values()) slot.agent?.keeping.tellAgain();
   }
 
   /** Called for new code: every agent leaves memory as soon as it can. */

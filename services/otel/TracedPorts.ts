@@ -3,9 +3,10 @@
  * port does. A process without tracing has the plain ports, and pays nothing.
  *
  * 1. A turn's span begins with its code and ends with it. It continues the trace of what caused the
- *    turn: an input's or a call's `traceparent`, or, for a job, the turn that made it (`JobTraces`).
- * 2. The turn's cause gets the span's `traceparent` before anything of the turn is journaled, so the
- *    event has it.
+ *    turn: an input's or a call's `traceparent`, or, for a job, the turn that made it
+ *    (`JobTraces`).
+ * 2. The turn's cause gets the span's `traceparent` before anything of the turn is journaled, so
+ *    the event has it.
  * 3. SQL, appends to the journal, inputs that the turn stores and requests that it sends are
  *    children of its span. At most `STATEMENTS_MAX` statements of a turn have one.
  */

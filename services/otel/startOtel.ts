@@ -26,7 +26,9 @@ export function asksForTraces(env: Variables): boolean {
   );
 }
 
-/** Undefined: nothing is traced. `role` is the service's name where `OTEL_SERVICE_NAME` is not set. */
+/**
+ * Undefined: nothing is traced. `role` is the service's name where `OTEL_SERVICE_NAME` is not set.
+ */
 export async function startOtel(
   env: Variables,
   role: string,

@@ -15,6 +15,7 @@ export interface ClientSocket {
   readonly cut: () => void;
 }
 
+/** How a connection was closed. */
 export interface Closed {
   readonly code: number;
   readonly reason: string;
@@ -32,6 +33,7 @@ interface RpcFrame {
   readonly done?: boolean;
 }
 
+/** A WebSocket client of an agent under test. */
 export class TestClient<State = unknown> {
   /** Every frame so far, in order: parsed if it is JSON, bytes if it was binary. */
   readonly frames: unknown[] = [];
@@ -52,6 +54,7 @@ export class TestClient<State = unknown> {
     onClose: (code: number, reason: string): void => void (this.closed = { code, reason }),
   };
 
+  /** For the installation: the socket that it opened for this client. */
   opened(socket: ClientSocket): void {
     this.socket = socket;
   }
@@ -100,9 +103,9 @@ export class TestClient<State = unknown> {
   }
 
   /**
-   * Calls a method: `call("method", [args], { stream: { onChunk, onDone, onError } })`. Resolves with
-   * its result, of a method that streams with its last chunk; rejects with the error's text. Time
-   * passes as far as the call needs it, so that `timeout` is not read.
+   * Calls a method: `call("method", [args], { stream: { onChunk, onDone, onError } })`. Resolves
+   * with its result, of a method that streams with its last chunk; rejects with the error's text.
+   * Time passes as far as the call needs it, so that `timeout` is not read.
    */
   readonly call: UntypedCall = (async (
     method: string,

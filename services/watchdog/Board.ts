@@ -4,7 +4,8 @@
  * writes, the watchdog reads; `startWatchdog` makes it.
  *
  * Layout: four 32-bit numbers (beats, the limit in milliseconds of the turn, bytes of its text,
- * whether a debugger is open), then the turn's fields as UTF-8, separated by NUL. Text that does not fit is cut.
+ * whether a debugger is open), then the turn's fields as UTF-8, separated by NUL. Text that does
+ * not fit is cut.
  */
 
 /** A turn as the log names it. */

@@ -1,7 +1,7 @@
 /**
  * Joins a serving process with tracing, where the environment asks for it (`services/otel`): its
- * ports are replaced by traced ones. Otherwise they stay as they are, and nothing of OpenTelemetry is
- * loaded but its API.
+ * ports are replaced by traced ones. Otherwise they stay as they are, and nothing of OpenTelemetry
+ * is loaded but its API.
  */
 import * as Context from "effect/Context";
 import * as Effect from "effect/Effect";

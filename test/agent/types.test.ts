@@ -1,6 +1,6 @@
 /**
- * Types of stubs, drawn from the binding's class: what compiles, and (each `@ts-expect-error`) what does not.
- * `npm run check` is what runs them; here they are only kept from being forgotten.
+ * Types of stubs, drawn from the binding's class: what compiles, and (each `@ts-expect-error`) what
+ * does not. `npm run check` is what runs them; here they are only kept from being forgotten.
  */
 import { describe, expectTypeOf, it } from "vitest";
 import {

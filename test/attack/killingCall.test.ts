@@ -1,6 +1,7 @@
 /**
- * One request, message or call whose agent ends its process, again each time that it runs: at most two hosts end, its caller
- * gets an error, and everybody else goes on. Hosts that end are not started again here, so each death counts.
+ * One request, message or call whose agent ends its process, again each time that it runs: at most
+ * two hosts end, its caller gets an error, and everybody else goes on. Hosts that end are not
+ * started again here, so each death counts.
  */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -47,7 +48,10 @@ const get = async (url: string, signal?: AbortSignal) => {
   return { status: response.status, text: await response.text() };
 };
 
-/** The hosts that live have everything, their agents answer, and go on answering: nobody repeats what killed the others. */
+/**
+ * The hosts that live have everything, their agents answer, and go on answering: nobody repeats
+ * what killed the others.
+ */
 async function allIsQuiet(url: string): Promise<void> {
   await installation.shared(living().length, TOLD_MS_MAX);
   const untilMs = performance.now() + QUIET_MS;

@@ -1,6 +1,6 @@
 /**
- * No room at the broker: nothing is acknowledged that is not stored, nothing that was is forgotten, and when there is
- * room again everything goes on by itself.
+ * No room at the broker: nothing is acknowledged that is not stored, nothing that was is forgotten,
+ * and when there is room again everything goes on by itself.
  */
 import { execFileSync } from "node:child_process";
 import { createHmac } from "node:crypto";

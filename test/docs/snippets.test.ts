@@ -1,4 +1,7 @@
-/** Every TypeScript block of README and docs compiles under `strict`, against the declarations that users get. */
+/**
+ * Every TypeScript block of README and docs compiles under `strict`, against the declarations that
+ * users get.
+ */
 import { execFile } from "node:child_process";
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";

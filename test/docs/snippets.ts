@@ -1,7 +1,8 @@
 /**
- * The TypeScript of README and docs as files that a compiler can read. A block that begins as a module
- * does is a file of its own; another one is put into a class or one of its methods, by how it begins.
- * What pages leave to their reader (a model, a shop's own functions) is declared for all of them.
+ * The TypeScript of README and docs as files that a compiler can read. A block that begins as a
+ * module does is a file of its own; another one is put into a class or one of its methods, by how
+ * it begins. What pages leave to their reader (a model, a shop's own functions) is declared for all
+ * of them.
  */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -17,7 +18,11 @@ export interface Snippet {
 
 export function snippetsOf(root: string): ReadonlyArray<Snippet> {
   const docs = readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" });
-  const pages = docs.filter((path) => path.endsWith(".md")).map((path) => `docs/${path}`);
+  // Signatures, written from sources that compile.
+  const isGenerated = (path: string): boolean => path.startsWith("reference/api/");
+  const pages = docs
+    .filter((path) => path.endsWith(".md") && !isGenerated(path))
+    .map((path) => `docs/${path}`);
   return ["README.md", ...pages.toSorted()].flatMap((page) => {
     const text = readFileSync(join(root, page), "utf8");
     return [...text.matchAll(/^```(tsx?)\b.*\n([^]*?)^```$/gm)].map((found) => ({
@@ -29,7 +34,9 @@ export function snippetsOf(root: string): ReadonlyArray<Snippet> {
   });
 }
 
-/** What a fragment may use without an import. A block with imports has to import all that it uses. */
+/**
+ * What a fragment may use without an import. A block with imports has to import all that it uses.
+ */
 const IMPORTED = `
 import type * as agents from "agents";
 import type * as email from "agents/email";
@@ -136,7 +143,8 @@ export const optionsWith = (isDom: boolean, more: object = {}): object => ({
 
 /**
  * Writes the snippets into `folder`: those with imports into `whole/`, the rest into `fragments/`,
- * each with what it may use and a tsconfig.json. `isWanted` leaves some out. Returns the number of snippets.
+ * each with what it may use and a tsconfig.json. `isWanted` leaves some out. Returns the number of
+ * snippets.
  */
 export function writeSnippets(
   root: string,

@@ -1,6 +1,6 @@
 /**
- * A whole installation as processes, as `deploy/` has it: a nats-server, provisioned by `agents provision`,
- * a gateway, and hosts with folders of their own.
+ * A whole installation as processes, as `deploy/` has it: a nats-server, provisioned by `agents
+ * provision`, a gateway, and hosts with folders of their own.
  */
 import { execFile } from "node:child_process";
 import { join } from "node:path";
@@ -59,9 +59,14 @@ export class Installation {
   }
 
   /** A host on the folder `name`, whether or not one was there before. */
-  startHost(name: string, args: ReadonlyArray<string> = []): Promise<AgentsProcess> {
+  startHost(
+    name: string,
+    args: ReadonlyArray<string> = [],
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<AgentsProcess> {
     return this.startProcess("host", ["--data", this.folderOf(name), ...args], {
       FREEZE_FILE: this.freezeFile(name),
+      ...env,
     });
   }
 

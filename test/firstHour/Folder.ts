@@ -1,6 +1,6 @@
 /**
- * A stranger's folder: runs commands and servers in it with nothing of this repository in reach, and
- * keeps every line that warns of something.
+ * A stranger's folder: runs commands and servers in it with nothing of this repository in reach,
+ * and keeps every line that warns of something.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { delimiter } from "node:path";

@@ -1,4 +1,6 @@
-/** The first hour of a new user, as `npm run first-hour` walks it: no step fails, and nothing warns. */
+/**
+ * The first hour of a new user, as `npm run first-hour` walks it: no step fails, and nothing warns.
+ */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";

@@ -1,6 +1,6 @@
 /**
- * Who owns a shard, whatever the order in which a host hears of acks, renewals and the watch: the pure rule, and real hosts on a
- * broker in memory whose leases vanish and whose acks are late.
+ * Who owns a shard, whatever the order in which a host hears of acks, renewals and the watch: the
+ * pure rule, and real hosts on a broker in memory whose leases vanish and whose acks are late.
  */
 import { Effect, Exit, Scope } from "effect";
 import { describe, expect, test } from "vitest";

@@ -1,4 +1,6 @@
-/** Agents whose turn does everything that a trace shows. Loaded by `agents dev` in `traces.test.ts`. */
+/**
+ * Agents whose turn does everything that a trace shows. Loaded by `agents dev` in `traces.test.ts`.
+ */
 import { Agent, getAgentByName } from "agents";
 import { body, unsigned, webhook } from "agents/webhooks";
 

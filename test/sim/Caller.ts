@@ -1,7 +1,8 @@
 /**
- * The agent of a simulation whose turns call the world: each order is a turn of up to five steps, with a row and a
- * count before each, between them and after the last. The rows carry what the run made up itself and what its steps
- * returned, so that a part of another run, a part that is there twice and a lost result show.
+ * The agent of a simulation whose turns call the world: each order is a turn of up to five steps,
+ * with a row and a count before each, between them and after the last. The rows carry what the run
+ * made up itself and what its steps returned, so that a part of another run, a part that is there
+ * twice and a lost result show.
  */
 import { Agent } from "../../core/agent/Agent.ts";
 import { asyncAmbient } from "../../services/node/AsyncAmbient.ts";
@@ -38,7 +39,8 @@ export class Caller extends Agent<SubjectEnv, CallerState> {
     const returned: number[] = [];
     for (let part = 0; part <= steps; part++) {
       if (part > 0) returned.push(await this.step("ask", () => this.ask(id, part, ms)));
-      // One in two turns has not written while it is in its first step, and others don't wait for it.
+      // One in two turns has not written while it is in its first step, and others don't wait for
+      // it.
       if (part === 0 && ms % 2 === 0) continue;
       this.sql`INSERT INTO parts VALUES (${id}, ${part}, ${run}, ${returned.join()})`;
       if (ms % SLOW_ONE_OF === 0) await this.env.sim.sleep(1 + ((ms * part) % SHORT_MS));

@@ -1,4 +1,7 @@
-/** Turns with steps in one run, drawn from its seed: in some runs, orders for agents that call the world. */
+/**
+ * Turns with steps in one run, drawn from its seed: in some runs, orders for agents that call the
+ * world.
+ */
 import type { Installation } from "./Installation.ts";
 import { Random } from "./rig/Random.ts";
 import type { Order } from "./subjects.ts";

@@ -1,6 +1,6 @@
 /**
- * A gateway of a simulation: the real `Gateway` on simulated ports, behind an HTTP server in memory. Its death cuts
- * its sockets, and nobody hears of the requests that it had.
+ * A gateway of a simulation: the real `Gateway` on simulated ports, behind an HTTP server in
+ * memory. Its death cuts its sockets, and nobody hears of the requests that it had.
  */
 import { Effect, Exit, Scope } from "effect";
 import { CallClient } from "../../core/call/CallClient.ts";

@@ -1,6 +1,7 @@
 /**
- * A host of a simulation: the real `Host` on simulated ports, with a disk of its own for its local cache. Its death
- * leaves the disk as it is at that instant; the next process may find it, or an empty one.
+ * A host of a simulation: the real `Host` on simulated ports, with a disk of its own for its local
+ * cache. Its death leaves the disk as it is at that instant; the next process may find it, or an
+ * empty one.
  */
 import { cpSync, mkdtempSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -46,7 +47,9 @@ import { simPorts, type SimPorts } from "./simPorts.ts";
 import { never, SimProcess } from "./rig/SimProcess.ts";
 import { Board, Ledger, type SubjectEnv } from "./subjects.ts";
 
-/** How long a host that stops waits for its turns: shorter than a lease, so that stops are quick. */
+/**
+ * How long a host that stops waits for its turns: shorter than a lease, so that stops are quick.
+ */
 const DRAIN_TIMEOUT_MS = 1_000;
 /** Small, so that large images of a run live in their files. */
 const RESIDENT_BYTES_MAX = 16 * 1024;

@@ -1,7 +1,7 @@
 /**
- * The agents of a simulation. A ledger leaves one mark in its state and one in SQL for each input and job that it
- * does, with no dedup of its own, so that one applied twice, never or by half shows. A board is
- * what clients write on.
+ * The agents of a simulation. A ledger leaves one mark in its state and one in SQL for each input
+ * and job that it does, with no dedup of its own, so that one applied twice, never or by half
+ * shows. A board is what clients write on.
  */
 import { Agent } from "../../core/agent/Agent.ts";
 import type { AgentNamespace } from "../../core/namespace/AgentNamespace.ts";
@@ -218,7 +218,10 @@ export class Ledger extends Agent<SubjectEnv, LedgerState> {
     else await this.sendWorkflowEvent("Errand", id, { type: GO, payload: GO });
   }
 
-  /** One that has ended, or is not known here any more, can't be; a call is lost with the host that it went to. */
+  /**
+   * One that has ended, or is not known here any more, can't be; a call is lost with the host that
+   * it went to.
+   */
   async #control({ errand = "", action = "pause", verdict }: Order): Promise<void> {
     try {
       await this[`${action}Workflow`](errand);

@@ -1,4 +1,7 @@
-/** What `this.step` promises, in one process and in virtual time: results that are kept, and writes that apply once. */
+/**
+ * What `this.step` promises, in one process and in virtual time: results that are kept, and writes
+ * that apply once.
+ */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Agent, StepNotDurable, StepWrites, type Step } from "agents";
 import { body, github, slug, webhook } from "agents/webhooks";

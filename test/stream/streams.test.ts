@@ -1,7 +1,7 @@
 /**
- * Durable streams: what is written is stored at a bounded rate, a writer that runs again goes on from
- * there, and readers receive each chunk once and in order, over lost hosts and connections. In virtual
- * time, over a broker in memory.
+ * Durable streams: what is written is stored at a bounded rate, a writer that runs again goes on
+ * from there, and readers receive each chunk once and in order, over lost hosts and connections. In
+ * virtual time, over a broker in memory.
  */
 import { afterEach, describe, expect, it } from "vitest";
 import { Agent, callable, type StreamingResponse } from "agents";

@@ -3,7 +3,8 @@
  *
  * - `adapter`: implements core's ports on one dependency, which it is named after. May use the
  *   machine's clock where `clock` says why.
- * - `process`: a program; knows ports only. `main.ts` and `services/wiring/join*` join it with adapters.
+ * - `process`: a program; knows ports only. `main.ts` and `services/wiring/join*` join it with
+ *   adapters.
  * - `part`: machinery of processes that hides no dependency worth a port. Clock as for adapters.
  * - `entry`: what users import.
  * - `client`: what browsers import; knows `schemas` only.

@@ -1,7 +1,7 @@
 /**
- * Runs the program that makes a dev server reachable from outside (`agents dev --tunnel`), and finds
- * the public URL in what it prints. Knows no tunnel program in particular. The control process of
- * `dev` owns it, so that a worker that starts again keeps its URL.
+ * Runs the program that makes a dev server reachable from outside (`agents dev --tunnel`), and
+ * finds the public URL in what it prints. Knows no tunnel program in particular. The control
+ * process of `dev` owns it, so that a worker that starts again keeps its URL.
  */
 import { spawn } from "node:child_process";
 import type { TimeShape } from "../../../core/time/Time.ts";

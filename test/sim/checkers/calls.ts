@@ -10,8 +10,9 @@ interface Call {
 }
 
 /**
- * I20: for any crash, what a turn with steps wrote is what one run of it wrote, once and in order, with what its steps
- * returned; the state counts as many writes as SQL has; a step whose result is stored is not run again.
+ * I20: for any crash, what a turn with steps wrote is what one run of it wrote, once and in order,
+ * with what its steps returned; the state counts as many writes as SQL has; a step whose result is
+ * stored is not run again.
  */
 export function checkCallsApplyOnce(run: RunHistory): Violations {
   const callers = run.agents.filter(({ id }) => id.class === "Caller");
@@ -92,7 +93,9 @@ function wrongOf(
   ];
 }
 
-/** Steps that were run after their result was stored, while their input was neither done nor dead. */
+/**
+ * Steps that were run after their result was stored, while their input was neither done nor dead.
+ */
 function againOf({ observed }: RunHistory, { events }: AgentHistory): string[] {
   const wrong: string[] = [];
   const ids = new Map<string, string>();

@@ -1,6 +1,7 @@
 /**
- * Bugs that a run can be given, one for each promise that matters: what the checkers are worth is what they
- * catch of these. Each is planted from outside, at a port or in a prototype, and taken out again.
+ * Bugs that a run can be given, one for each promise that matters: what the checkers are worth is
+ * what they catch of these. Each is planted from outside, at a port or in a prototype, and taken
+ * out again.
  */
 import { DoneSet } from "../../../core/journal/DoneSet.ts";
 import { ActiveAgent } from "../../../core/runtime/ActiveAgent.ts";

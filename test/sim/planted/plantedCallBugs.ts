@@ -1,4 +1,7 @@
-/** Planted bugs of steps (`plantedBugs.ts`): parts that stay, results that are lost, and turns that nobody waits for. */
+/**
+ * Planted bugs of steps (`plantedBugs.ts`): parts that stay, results that are lost, and turns that
+ * nobody waits for.
+ */
 import { AgentSteps } from "../../../core/step/AgentSteps.ts";
 import type { AgentImage } from "../../../core/journal/AgentImage.ts";
 import { OpenParts } from "../../../core/journal/OpenParts.ts";

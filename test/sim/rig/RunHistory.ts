@@ -1,6 +1,6 @@
 /**
- * One run as the checkers see it: what was observed from the outside, and everything that the broker and the disks hold when it
- * is over, read back by the product's own readers.
+ * One run as the checkers see it: what was observed from the outside, and everything that the
+ * broker and the disks hold when it is over, read back by the product's own readers.
  */
 import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
@@ -38,7 +38,10 @@ export interface AgentHistory {
   readonly unreadable: ReadonlyArray<number>;
   /** Every way to rebuild it; none when its journal is damaged. */
   readonly pictures: ReadonlyArray<Picture>;
-  /** Of an agent whose journal was trimmed: ways that give other bytes than its whole history, done inputs included. */
+  /**
+   * Of an agent whose journal was trimmed: ways that give other bytes than its whole history, done
+   * inputs included.
+   */
   readonly differing: ReadonlyArray<string>;
   /** What full replay ended with, where it failed. */
   readonly refused: string | undefined;
@@ -46,7 +49,10 @@ export interface AgentHistory {
   readonly marks: ReadonlyArray<string> | undefined;
   /** Of rows in the schedule table that are armed. */
   readonly armed: ReadonlyArray<string>;
-  /** Of a marcher: its steps in order, and its fibers that are owed; undefined where there is no such table. */
+  /**
+   * Of a marcher: its steps in order, and its fibers that are owed; undefined where there is no
+   * such table.
+   */
   readonly steps: ReadonlyArray<string> | undefined;
   readonly fibers: ReadonlyArray<string> | undefined;
   /** Of a caller: what its turns wrote, in order; undefined where there is no such table. */
