@@ -76,11 +76,16 @@ export const costOf = ({ turns, turnMs, commits, bytes }: Cost): Cost => ({
   bytes,
 });
 
-/** The answer to a `usage`: of the host's classes since it started, of the shard's agents since they woke. */
+/**
+ * The answer to a `usage`: of the host's classes since it started, of the shard's agents since they
+ * woke.
+ */
 export interface UsageReply {
   readonly host: string;
   readonly classes: ReadonlyArray<Cost & { readonly class: string }>;
-  /** Those in memory that had a turn in the last minute, the busiest first, at most `AGENTS_MAX`. */
+  /**
+   * Those in memory that had a turn in the last minute, the busiest first, at most `AGENTS_MAX`.
+   */
   readonly agents: ReadonlyArray<
     Cost & {
       readonly class: string;

@@ -1,7 +1,7 @@
 /**
- * `agents top [class]`: what each class and the busiest agents cost, as rates over an interval: asks
- * the owner of each shard twice, and prints the difference. On a terminal the table is drawn anew at
- * each interval until Ctrl-C; elsewhere, and with `--json`, it is printed once.
+ * `agents top [class]`: what each class and the busiest agents cost, as rates over an interval.
+ * Asks the owner of each shard twice, and prints the difference. On a terminal the table is drawn
+ * anew at each interval until Ctrl-C; elsewhere, and with `--json`, it is printed once.
  */
 import type { Command } from "commander";
 import { InvalidArgumentError, Option } from "commander";
