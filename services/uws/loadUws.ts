@@ -45,7 +45,7 @@ const explain = (cause: unknown): UwsUnavailable => {
   const code = (cause as { readonly code?: unknown } | null)?.code;
   if (code === "MODULE_NOT_FOUND") {
     const message =
-      "uWebSockets.js is not installed (it serves several times as many requests: docs/operations.md)";
+      "uWebSockets.js is not installed (it is faster: docs/operations.md)";
     return new UwsUnavailable({ reason: "notInstalled", message });
   }
   const { platform, arch, version } = process;

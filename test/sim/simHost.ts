@@ -133,7 +133,7 @@ export async function startHost(
       const earlier = observed.asked.filter((asked) => asked.step === of).length;
       if (process.alive) {
         weather.trace.add(`${name} asks ${of}`);
-        observed.asked.push({ step: of, atMs: base.nowMs() });
+        observed.asked.push({ step: of, host: name, atMs: base.nowMs() });
       }
       return earlier;
     },

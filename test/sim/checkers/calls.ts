@@ -95,9 +95,13 @@ function wrongOf(
 
 /**
  * Steps that were run after their result was stored, while their input was neither done nor dead.
+ * A host that had lost the agent and did not know it yet may begin a run: it stores nothing after
+ * that, and its step has the same idempotency key.
  */
 function againOf({ observed }: RunHistory, { events }: AgentHistory): string[] {
   const wrong: string[] = [];
+  const stores = (host: string, afterMs: number): boolean =>
+    events.some(({ head, storedMs }) => head.host === host && storedMs > afterMs);
   const ids = new Map<string, string>();
   const since = new Map<string, number>();
   const spans: Array<{ readonly step: string; readonly fromMs: number; readonly toMs: number }> =
@@ -121,7 +125,12 @@ function againOf({ observed }: RunHistory, { events }: AgentHistory): string[] {
     }
   for (const { step, fromMs, toMs } of spans)
     for (const asked of observed.asked)
-      if (asked.step === step && asked.atMs > fromMs && asked.atMs < toMs)
+      if (
+        asked.step === step &&
+        asked.atMs > fromMs &&
+        asked.atMs < toMs &&
+        stores(asked.host, asked.atMs)
+      )
         wrong.push(`the step ${step} was run again though its result was stored`);
   return wrong;
 }

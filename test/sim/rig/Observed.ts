@@ -112,7 +112,11 @@ export class Observed {
   readonly runs: Run[] = [];
   readonly posts: Post[] = [];
   /** Steps of calls that were run (`call-1 2`), by the broker's clock. */
-  readonly asked: Array<{ readonly step: string; readonly atMs: number }> = [];
+  readonly asked: Array<{
+    readonly step: string;
+    readonly host: string;
+    readonly atMs: number;
+  }> = [];
   readonly controls: Controlled[] = [];
   readonly mailsIn = new Map<string, MailIn>();
   readonly mailsOut: MailOut[] = [];
