@@ -121,8 +121,8 @@ export interface DatabasesShape {
    */
   readonly open: (id: AgentId) => OpenedDatabase;
   /**
-   * Forgets the local cache of an agent that is not open: at the latest in memory, where the disk
-   * refuses.
+   * Forgets the local cache of an agent: at the latest in memory, where the disk refuses. Does
+   * nothing while the agent is open: the file is a successor's then.
    */
   readonly discard: (id: AgentId) => void;
   /** Bytes that all of them hold in memory now. */

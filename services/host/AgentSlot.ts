@@ -261,8 +261,7 @@ export class AgentSlot implements AgentSupervisor {
   private wake(): void {
     if (this.live !== undefined || this.activating !== undefined || this.cancelRetry !== undefined)
       return;
-    // `activate` handles its failure.
-    this.activate(undefined, false).catch(() => undefined);
+    this.activate(undefined, false).catch(() => undefined); // it handles its failure
   }
 
   private wakeFailed(error: unknown): void {
@@ -366,8 +365,7 @@ export class AgentSlot implements AgentSupervisor {
   }
 
   onDestroyed(agent: ActiveAgent, turn: Turn): void {
-    // The input that destroyed the agent is done, and the destroyed agent answers it. A stored copy
-    // of a direct input has a handle of its own.
+    // The destroyed agent answers it. A stored copy of a direct input has a handle of its own.
     if (turn.cause.seq !== undefined && !turn.direct) this.outstanding.delete(turn.cause.seq);
     this.evict(agent);
     this.suspicious = false;
@@ -376,6 +374,8 @@ export class AgentSlot implements AgentSupervisor {
   /** Removes the agent from memory without a snapshot. The shard may still be owned: rule 2. */
   private evict(agent: ActiveAgent): void {
     const { live } = this;
+    // It hibernated before its last look at the journal failed: a successor may have its file.
+    if (agent.discarded && live?.agent !== agent) return;
     agent.discard();
     this.context.services.databases.discard(this.id);
     if (live?.agent !== agent) return;

@@ -57,7 +57,15 @@ describe("logins", () => {
   test(
     "TLS with an authority of one's own, and nkeys whose seeds the server never sees",
     async () => {
-      const users = ["gateway", "host", "mail", "reader", "operator", "system"] as const;
+      const users = [
+        "gateway",
+        "host",
+        "mail",
+        "retention",
+        "reader",
+        "operator",
+        "system",
+      ] as const;
       const pairs = Object.fromEntries(users.map((user) => [user, createUser()]));
       const certificates = makeCertificates(join(folder.path, "one"));
       nats = await deployNats({
