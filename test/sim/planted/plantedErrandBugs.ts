@@ -50,7 +50,7 @@ export const ERRAND_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "a terminated workflow goes on",
-    caughtBy: 9,
+    caughtBy: 32,
     breaks: ["I15"],
     install: () => {
       const offRun = patch(
