@@ -374,8 +374,6 @@ export class AgentSlot implements AgentSupervisor {
   /** Removes the agent from memory without a snapshot. The shard may still be owned: rule 2. */
   private evict(agent: ActiveAgent): void {
     const { live } = this;
-    // It hibernated before its last look at the journal failed: a successor may have its file.
-    if (agent.discarded && live?.agent !== agent) return;
     agent.discard();
     this.context.services.databases.discard(this.id);
     if (live?.agent !== agent) return;
