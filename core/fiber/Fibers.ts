@@ -84,10 +84,9 @@ export class Fibers {
     this.#owner = owner;
     this.#options = checked({ ...FIBER_OPTIONS_DEFAULT, ...owner.options }, runtime.log);
     const { leaving } = runtime;
-    const interrupt = (): void => {
+    leaving.onFire(() => {
       for (const { controller } of this.#running.values()) controller.abort(leaving.reason);
-    };
-    leaving.addEventListener("abort", interrupt, { once: true });
+    });
   }
 
   /** Stores a fiber of that name and runs it. Settles as `f` does. */
@@ -217,7 +216,7 @@ export class Fibers {
       return result;
     } catch (error) {
       // The next owner finds it (rule 1).
-      if (runtime.leaving.aborted) throw error;
+      if (runtime.leaving.fired) throw error;
       const status = signal.aborted ? "aborted" : "error";
       this.#settle({ id, kept }, status, messageOf(error));
       const elapsedMs = runtime.time.nowMs() - startedMs;
@@ -254,7 +253,7 @@ export class Fibers {
       for (const row of this.table.owed()) if (!this.#running.has(row.id)) await this.#recover(row);
       this.#restIfDone();
     } catch (error) {
-      if (this.#runtime.leaving.aborted) return;
+      if (this.#runtime.leaving.fired) return;
       this.#runtime.log.error(
         "interrupted fibers could not be looked after; the alarm tries again",
         {
@@ -303,7 +302,7 @@ export class Fibers {
       emit("fiber:recovery:handled", { status: kept ? "managed" : "user" });
     } catch (error) {
       // Not its failure: the next owner begins it anew.
-      if (runtime.leaving.aborted) throw error;
+      if (runtime.leaving.fired) throw error;
       runtime.log.error("onFiberRecovered failed", {
         fiber: row.name,
         id,

@@ -21,7 +21,7 @@ import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import { RuntimeContext } from "../agent/RuntimeContext.ts";
 import type { Connection, ConnectionMessage } from "../connection/Connection.ts";
 import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
-import type { AbortSource } from "../http/AbortSource.ts";
+import type { Abortable, AbortSource } from "../http/AbortSource.ts";
 import type { Observability } from "../telemetry/observability.ts";
 import type { AgentDatabase, SqlResult, SqlValue } from "../database/Databases.ts";
 import type { LogShape } from "../telemetry/Log.ts";
@@ -233,8 +233,8 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   get outgoing(): OutgoingLane {
     return this.lanes.outgoing;
   }
-  get leaving(): AbortSignal {
-    return this.lanes.leaving.signal;
+  get leaving(): Abortable {
+    return this.lanes.leaving;
   }
   get observability(): Observability {
     return this.parts.observability;

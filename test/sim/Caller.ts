@@ -5,6 +5,7 @@
  * twice and a lost result show.
  */
 import { Agent } from "../../core/agent/Agent.ts";
+import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { asyncAmbient } from "../../services/node/AsyncAmbient.ts";
 import { OPTIONS, type Order, type SubjectEnv } from "./subjects.ts";
 
@@ -49,7 +50,8 @@ export class Caller extends Agent<SubjectEnv, CallerState> {
   }
 
   private async ask(id: string, part: number, ms: number): Promise<number> {
-    const earlier = this.env.sim.asked(id, part);
+    const { image } = asyncAmbient.current()!.owner as ActiveAgent;
+    const earlier = this.env.sim.asked(id, part, image.seq);
     await this.env.sim.sleep(1 + ((ms * part) % STEP_MS_MAX));
     if (earlier === 0 && part === FATAL_PART && ms % KILLS_ONE_OF === 0) await this.env.sim.kill();
     return this.env.sim.nowMs();

@@ -128,12 +128,12 @@ export async function startHost(
       weather.trace.add(`${name} hears that ${errand} took ${action}`);
       observed.controls.push({ errand, action, atMs: base.nowMs() });
     },
-    asked: (call, step) => {
+    asked: (call, step, seq) => {
       const of = `${call} ${step}`;
       const earlier = observed.asked.filter((asked) => asked.step === of).length;
       if (process.alive) {
         weather.trace.add(`${name} asks ${of}`);
-        observed.asked.push({ step: of, host: name, atMs: base.nowMs() });
+        observed.asked.push({ step: of, seq });
       }
       return earlier;
     },

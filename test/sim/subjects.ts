@@ -27,8 +27,8 @@ export interface SubjectEnv {
     }) => void;
     /** An instance said that it is paused now, or whatever it was asked for. */
     readonly controlled: (errand: string, action: ControlAction) => void;
-    /** A step of a call is run: how often it was before. */
-    readonly asked: (call: string, step: number) => number;
+    /** A step of a call is run, where the journal is known up to `seq`: how often it was before. */
+    readonly asked: (call: string, step: number, seq: number) => number;
     readonly sleep: (ms: number) => Promise<void>;
     /** The process dies, as of a bug that an input sets off. */
     readonly kill: () => Promise<never>;

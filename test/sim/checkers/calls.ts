@@ -94,19 +94,15 @@ function wrongOf(
 }
 
 /**
- * Steps that were run after their result was stored, while their input was neither done nor dead.
- * A host that had lost the agent and did not know it yet may begin a run: it stores nothing after
- * that, and its step has the same idempotency key.
+ * Steps that were run by an agent that knew their result, while their input was neither done nor
+ * dead. One that does not know of it is older than the journal, so nothing that it does is stored.
  */
 function againOf({ observed }: RunHistory, { events }: AgentHistory): string[] {
   const wrong: string[] = [];
-  const stores = (host: string, afterMs: number): boolean =>
-    events.some(({ head, storedMs }) => head.host === host && storedMs > afterMs);
   const ids = new Map<string, string>();
   const since = new Map<string, number>();
-  const spans: Array<{ readonly step: string; readonly fromMs: number; readonly toMs: number }> =
-    [];
-  for (const { head, storedMs } of events)
+  const spans: Array<{ readonly step: string; readonly from: number; readonly to: number }> = [];
+  for (const { head, seq } of events)
     for (const { cause, steps = [], done = [], dead } of head.turns) {
       const key = cause.id ?? "";
       const id = orderOf(cause.body)?.id ?? ids.get(key);
@@ -114,23 +110,18 @@ function againOf({ observed }: RunHistory, { events }: AgentHistory): string[] {
       ids.set(key, id);
       for (const step of steps) {
         const of = `${id} ${step.key.split(":")[0]}`;
-        if (!since.has(of)) since.set(of, storedMs);
+        if (!since.has(of)) since.set(of, seq);
       }
       if (done.length === 0 && dead !== true) continue;
-      for (const [step, fromMs] of since)
+      for (const [step, from] of since)
         if (step.startsWith(`${id} `)) {
-          spans.push({ step, fromMs, toMs: storedMs });
+          spans.push({ step, from, to: seq });
           since.delete(step);
         }
     }
-  for (const { step, fromMs, toMs } of spans)
+  for (const { step, from, to } of spans)
     for (const asked of observed.asked)
-      if (
-        asked.step === step &&
-        asked.atMs > fromMs &&
-        asked.atMs < toMs &&
-        stores(asked.host, asked.atMs)
-      )
+      if (asked.step === step && asked.seq >= from && asked.seq < to)
         wrong.push(`the step ${step} was run again though its result was stored`);
   return wrong;
 }

@@ -111,12 +111,8 @@ export class Observed {
   readonly offers = new Map<string, { all: number; ended: number }>();
   readonly runs: Run[] = [];
   readonly posts: Post[] = [];
-  /** Steps of calls that were run (`call-1 2`), by the broker's clock. */
-  readonly asked: Array<{
-    readonly step: string;
-    readonly host: string;
-    readonly atMs: number;
-  }> = [];
+  /** Steps of calls that were run (`call-1 2`), and the last event that the agent knew of then. */
+  readonly asked: Array<{ readonly step: string; readonly seq: number }> = [];
   readonly controls: Controlled[] = [];
   readonly mailsIn = new Map<string, MailIn>();
   readonly mailsOut: MailOut[] = [];
