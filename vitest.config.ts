@@ -10,7 +10,7 @@ const ALONE = [
 ];
 /** `npm run attack`: what an outsider tries, over real sockets and processes. */
 const ATTACK = ["test/attack/**/*.test.ts"];
-/** `npm run test:long`: real processes under faults, clusters, whole zones' calendars; half a minute each or more. */
+/** `npm run test:long`: real processes, clusters, whole calendars; half a minute each or more. */
 const LONG = [
   "test/cluster/*.test.ts",
   "test/faults/{rig,rigFound,socketOrder,nothingLost,topology,deadCallee,damage}.test.ts",
@@ -18,6 +18,7 @@ const LONG = [
   "test/sim/{bites,crashPoints}.test.ts",
   "test/workflow/kill.test.ts",
   "test/fiber/kill.test.ts",
+  "test/stream/assistantKills.test.ts",
   "test/schedule/{manySchedules,realServer,cron}.test.ts",
   "test/queue/crashes.test.ts",
   "test/deploy/{backup,logins,diskFull,streamGroups}.test.ts",
@@ -26,6 +27,7 @@ const LONG = [
   "test/replay/replayEquality.test.ts",
   "test/sqlite/replay.test.ts",
   "test/watchdog/holds.test.ts",
+  "test/firstHour/firstHour.test.ts",
   "test/retention/realTrim.test.ts",
 ];
 

@@ -38,7 +38,8 @@ export async function writeDeclarations(root: string): Promise<void> {
     dir: target,
     format: "es",
     chunkFileNames: "shared/[name].js",
-    // effect has types named Date, Symbol and Array: in a scope of ours they would hide the globals.
+    // effect has types named Date, Symbol and Array: in a scope of ours they would hide the
+    // globals.
     codeSplitting: {
       includeDependenciesRecursively: false,
       groups: [{ test: EFFECT, name: (id) => `effect/${EFFECT.exec(id)?.[1] ?? "effect"}.d` }],

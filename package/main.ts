@@ -1,7 +1,7 @@
 /**
- * What `npm run build` does after tsc: removes what tsc wrote for sources that are gone, gathers the
- * declarations (`declarations`) and copies what the package brings along (`vendor`). The last two are
- * left as they are while tsc's output and the lock file are what they were.
+ * What `npm run build` does after tsc: removes what tsc wrote for sources that are gone, gathers
+ * the declarations (`declarations`) and copies what the package brings along (`vendor`). The last
+ * two are left as they are while tsc's output and the lock file are what they were.
  */
 import { chmodSync, existsSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -4,7 +4,7 @@
  * then has neither what they would bring along (effect: 61 MB, of which 3.5 are reached) nor their
  * install scripts, and never another version of what the engine depends on by its internals.
  *
- * `VENDORED` is the list and says why each is on it. The package's bill of materials names them.
+ * `VENDORED` is the list and says why each is on it.
  */
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
@@ -70,6 +70,7 @@ async function reached(root: string, dist: string): Promise<ReadonlyArray<string
     metafile: true,
     bundle: true,
     treeShaking: false,
+    splitting: true, // each file is read once, not once for each entry
     platform: "node",
     format: "esm",
     logLevel: "error",

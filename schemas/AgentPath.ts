@@ -12,9 +12,10 @@
  *
  * 1. A webhook's entity: body, path, header and constant, single or in a batch
  *    (`services/gateway/webhookInput`).
- * 2. A mail's agent id from any resolver (`core/namespace/routeAgentEmail`), except for a signed reply.
- * 3. URLs, `getAgentByName`, `idFromName` and stubs (`core/namespace/AgentNamespace`), MCP's callback
- *    URL among them.
+ * 2. A mail's agent id from any resolver (`core/namespace/routeAgentEmail`), except for a signed
+ *    reply.
+ * 3. URLs, `getAgentByName`, `idFromName` and stubs (`core/namespace/AgentNamespace`), MCP's
+ *    callback URL among them.
  * 4. A workflow's id (`core/workflow/WorkflowBinding`).
  *
  * Operators' commands accept both kinds of address. `core/namespace/subAgentPaths` decodes a

@@ -52,7 +52,9 @@ export interface SocketAttachment {
    * first life.
    */
   readonly life?: number;
-  /** The durable streams that its client reads: the client's id for it, and the key. Absent: none. */
+  /**
+   * The durable streams that its client reads: the client's id for it, and the key. Absent: none.
+   */
   readonly reads?: ReadonlyArray<readonly [id: string, key: string]>;
 }
 
@@ -71,7 +73,12 @@ export type RemoteCause = { readonly error: RemoteError } | { readonly value: un
  * `suspect`: its host was lost while the call was pending, possibly because of it
  * (`core/input/Suspects`). `token`: the caller may cancel it by this name. Older hosts ignore both.
  */
-export type Call = CallHead & { readonly suspect?: true; readonly token?: string };
+export type Call = CallHead & {
+  readonly suspect?: true;
+  readonly token?: string;
+  /** W3C trace context of the caller. Absent: it is not traced, or a header of a `fetch` has it. */
+  readonly traceparent?: string;
+};
 
 type CallHead =
   | {
@@ -150,6 +157,11 @@ type CallHead =
    */
   | { readonly kind: "cancel"; readonly call: string }
   /**
+   * What the agents of the shard cost (`core/telemetry/Usage`); the address only says which shard.
+   * Answered `result`. Older hosts refuse it.
+   */
+  | { readonly kind: "usage" }
+  /**
    * A durable input that is not stored (`core/input/DirectInput`), with its own body. Answered
    * `done` or `stored`. After any other reply, or none, the caller stores it in the inbox.
    */
@@ -176,8 +188,14 @@ type CallHead =
   /** Requests the current state. Starts the agent, with `props`, when it is not in memory. */
   | { readonly kind: "state"; readonly props?: unknown };
 
+/** The calls that are about one agent. */
+export type SlotCall = Exclude<Call, { readonly kind: "usage" }>;
+
 /** The calls that the agent itself answers. */
-export type AgentCall = Exclude<Call, { readonly kind: "erase" | "input" | "abort" | "cancel" }>;
+export type AgentCall = Exclude<
+  Call,
+  { readonly kind: "erase" | "input" | "abort" | "cancel" | "usage" }
+>;
 
 export type CallReply =
   | {
@@ -255,7 +273,8 @@ export type GatewayMessage =
   | { readonly op: "send"; readonly sid: string; readonly text: boolean }
   /**
    * Every socket of the agent at that gateway, except those with a connection id in `except`;
-   * `protocol`: only sockets whose attachment has `protocol: true`.
+   * `protocol`: only sockets whose attachment has `protocol: true`. `counts`: only sockets whose
+   * URL has a place in the kept broadcasts, or only those whose URL has none. Absent: all.
    */
   | {
       readonly op: "cast";
@@ -263,6 +282,7 @@ export type GatewayMessage =
       readonly except: ReadonlyArray<string>;
       readonly text: boolean;
       readonly protocol: boolean;
+      readonly counts?: boolean;
     }
   /** `forget`: the agent does not know this socket and is not notified of the close. */
   | {

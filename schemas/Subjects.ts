@@ -1,7 +1,7 @@
 /**
  * Every subject and stream name of an installation, from its namespace (default `agents`) and the
- * number of its stream groups. `docs/internals/streams-and-formats.md` has the table; `Address` has the token codec.
- * No other file spells a subject.
+ * number of its stream groups. `docs/internals/streams-and-formats.md` has the table; `Address` has
+ * the token codec. No other file spells a subject.
  *
  * Stream groups: inbox, timers, journal and snapshots are one stream each, or several. Shard `s`
  * belongs to group `s mod groups`. The first group's streams have the plain names; those of group
@@ -167,7 +167,8 @@ export class Subjects {
     return `${this.namespace}.snapshot.${this.shardToken(id)}${this.tail(id)}`;
   }
   /**
-   * The agent's base (`core/journal/Snapshots`). `+base` is no class: `encodeToken` never makes a "+".
+   * The agent's base (`core/journal/Snapshots`). `+base` is no class: `encodeToken` never makes a
+   * "+".
    */
   base(id: AgentId): string {
     return `${this.namespace}.snapshot.${this.shardToken(id)}+base.${this.tail(id)}`;
@@ -209,7 +210,9 @@ export class Subjects {
   gateway(gateway: string, topic: "frame" | "reply" | "census"): string {
     return `${this.namespace}.gateway.${encodeToken(gateway)}.${topic}`;
   }
-  /** Whether a gateway awaits answers on the subject: the only subjects that hosts answer inputs on. */
+  /**
+   * Whether a gateway awaits answers on the subject: the only subjects that hosts answer inputs on.
+   */
   isGatewayReply(subject: string): boolean {
     const [namespace, kind, gateway, topic, ...more] = subject.split(".");
     const isReply = namespace === this.namespace && kind === "gateway" && topic === "reply";

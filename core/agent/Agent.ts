@@ -1,10 +1,11 @@
 /**
- * The class that users extend: one instance per name (`interface.md` §2.1, §4.3, §6.2). It holds the
- * methods that a subclass calls; the hooks that it overrides are in `AgentHooks`. Each method is its
- * contract and one line: the work is done by its room's object in `AgentApis`, or by the runtime
- * behind `ctx`.
+ * The class that users extend: one instance per name (`interface.md` §2.1, §4.3, §6.2). It holds
+ * the methods that a subclass calls; the hooks that it overrides are in `AgentHooks`. Each method
+ * is its contract and one line: the work is done by its room's object in `AgentApis`, or by the
+ * runtime behind `ctx`.
  */
 import { ownName, type AgentPathStep } from "../../schemas/AgentPath.ts";
+import type { BudgetInfo, Spend, SpendOptions } from "../budget/Budget.ts";
 import { Connection, type ConnectionMessage } from "../connection/Connection.ts";
 import { toObject, toSqlValue, type SqlParameter, type SqlRow } from "../database/AgentStorage.ts";
 import { ReadonlyConnection, SqlError } from "../errors/errors.ts";
@@ -22,7 +23,7 @@ import type { ReplyOptions } from "../mail/composeReply.ts";
 import type { SentEmail } from "../mail/EmailBinding.ts";
 import type { SendEmailOptions } from "../mail/SendEmailOptions.ts";
 import type { MCPClientManager } from "../mcp/MCPClientManager.ts";
-import type { AddMcpServerOptions, AddMcpServerResult } from "../mcp/AddMcpServer.ts";
+import type { AddMcpServerOptions, AddMcpServerResult } from "../mcp/McpServerOptions.ts";
 import type { McpServersState } from "../mcp/McpOffers.ts";
 import type { OAuthProvider } from "../mcp/OAuthProvider.ts";
 import type { AgentStub } from "../namespace/AgentStub.ts";
@@ -39,7 +40,11 @@ import type {
   ScheduleOptions,
   ScheduleSettings,
 } from "../schedule/Schedule.ts";
-import type { DurableStream, DurableStreamOptions } from "../stream/DurableStream.ts";
+import type {
+  BroadcastOptions,
+  DurableStream,
+  DurableStreamOptions,
+} from "../stream/DurableStream.ts";
 import type {
   AnyAgent,
   DynamicAgents,
@@ -123,6 +128,7 @@ export class Agent<
     return ownName(this.#runtime.id);
   }
 
+  /** The agent's log. Its lines carry the agent's class and name. */
   get log(): LogShape {
     return this.#runtime.log;
   }
@@ -229,9 +235,19 @@ export class Agent<
     return found[0] as Connection<TState> | undefined;
   }
 
-  /** Sends a raw message to every client, except to connections whose id is in `without`. */
-  broadcast(message: ConnectionMessage, without: ReadonlyArray<string> = []): void {
-    this.#runtime.broadcast(message, without);
+  /**
+   * Sends a raw message to every client, except to connections whose id is in `without`. With
+   * `keep`, clients that are away receive it when they come back: at most 64 KiB, else a
+   * `RangeError`; the newest 1,000 messages and 1 MiB are kept. Throws `TypeError` or `RangeError`
+   * for a `keep` that is no span of time from 1 second to 30 days.
+   */
+  broadcast(
+    message: ConnectionMessage,
+    without: ReadonlyArray<string> | BroadcastOptions = [],
+  ): void {
+    this.#apis.streams.broadcast(message, without, (except) =>
+      this.#runtime.broadcast(message, except),
+    );
   }
 
   /**
@@ -259,14 +275,14 @@ export class Agent<
   /**
    * Runs `f` and keeps what it returns with the turn, before the code after it goes on: when the
    * turn runs again, on any host, a step that is done is not run, and its result is given back. For
-   * turns of webhooks, schedules, queue items, mail and reports of workflows. A step is known by its
-   * name and by how many of that name the turn began before it.
+   * turns of webhooks, schedules, queue items, mail and reports of workflows. A step is known by
+   * its name and by how many of that name the turn began before it.
    *
    * `f` receives a `Step`: an idempotency key for what it calls, which `fetch` sends by itself, and
    * a signal. It can't write to the agent. A failed attempt is tried again by `options.retry`.
-   * Resolves to the result as JSON has it. Rejects with what the last attempt threw, `StepTimedOut`,
-   * `TypeError` for a result that JSON can't carry, `StepTooLarge`, and `StepNotDurable` in a turn
-   * of another kind.
+   * Resolves to the result as JSON has it. Rejects with what the last attempt threw,
+   * `StepTimedOut`, `TypeError` for a result that JSON can't carry, `StepTooLarge`, and
+   * `StepNotDurable` in a turn of another kind.
    */
   async step<A>(
     name: string,
@@ -283,18 +299,21 @@ export class Agent<
    * `delayInSeconds`, `cron` and `intervalSeconds`. Resolves to the schedule's id. Rejects for an
    * unknown method, a bad cron expression or an invalid time, with a message that says which.
    */
-  schedule<T = unknown>(callback: string, options: ScheduleOptions<T>): Promise<string>;
+  schedule<T = unknown>(
+    callback: keyof this & string,
+    options: ScheduleOptions<T>,
+  ): Promise<string>;
   /** The reference's shape: calls a method once, at a time. Resolves to the schedule. */
   schedule<T = unknown>(
     time: Date,
-    callback: string,
+    callback: keyof this & string,
     payload?: T,
     options?: ScheduleSettings,
   ): Promise<Schedule<T>>;
   /** Calls a method once, after a delay in seconds; fractions count. Resolves to the schedule. */
   schedule<T = unknown>(
     delaySeconds: number,
-    callback: string,
+    callback: keyof this & string,
     payload?: T,
     options?: ScheduleSettings,
   ): Promise<Schedule<T>>;
@@ -304,14 +323,14 @@ export class Agent<
    */
   schedule<T = unknown>(
     cron: string,
-    callback: string,
+    callback: keyof this & string,
     payload?: T,
     options?: ScheduleSettings,
   ): Promise<Schedule<T>>;
   /** Any of the three: a time, a delay in seconds, or a cron expression. */
   schedule<T = unknown>(
     when: Date | number | string,
-    callback: string,
+    callback: keyof this & string,
     payload?: T,
     options?: ScheduleSettings,
   ): Promise<Schedule<T>>;
@@ -326,7 +345,7 @@ export class Agent<
    */
   scheduleEvery<T = unknown>(
     intervalSeconds: number,
-    callback: string,
+    callback: keyof this & string,
     payload?: T,
     options: ScheduleSettings = {},
   ): Promise<Schedule<T>> {
@@ -384,7 +403,7 @@ export class Agent<
    * that is not JSON.
    */
   queue<T = unknown>(
-    callback: string,
+    callback: keyof this & string,
     payload?: T,
     options: RetryOptions | QueueOptions = {},
   ): Promise<string> {
@@ -707,6 +726,24 @@ export class Agent<
   /** For the runtime: the alarm of what is kept for a time (`ExpiryAlarm`). */
   _expireKept(): void {
     this.#apis.streams.expire();
+  }
+
+  // Budgets
+
+  /**
+   * Reserves an amount of a budget of this agent, before the call that spends it:
+   * `await this.spend("tokens", 2000, { limit: 100_000, per: "day" })`. Settle it afterwards with
+   * what was spent. A turn that runs again finds the reservation that it made. Rejects with
+   * `BudgetExceeded` past the limit, with `InvalidCron` for an unknown time zone, and with
+   * `TypeError` or `RangeError` for what can't be meant; nothing was reserved then.
+   */
+  async spend(budget: string, amount: number, options: SpendOptions): Promise<Spend> {
+    return this.#apis.budgets.spend(budget, amount, options);
+  }
+
+  /** The budgets of this agent in their present periods. */
+  getBudgets(): BudgetInfo[] {
+    return this.#apis.budgets.list();
   }
 
   // Sub-agents

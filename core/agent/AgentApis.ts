@@ -1,6 +1,6 @@
 /**
- * What the methods of `Agent` delegate to: one object a room, each made when it is first used, since
- * most agents in memory use none of them. The runtime owns them, and reaches them without the
+ * What the methods of `Agent` delegate to: one object a room, each made when it is first used,
+ * since most agents in memory use none of them. The runtime owns them, and reaches them without the
  * user's object.
  *
  * To give `Agent` a new method: write it in its room's class, and delegate to it in `Agent`. A new
@@ -11,6 +11,7 @@ import {
   type FiberRecoveryContext,
   type FiberRecoveryResult,
 } from "../fiber/Fiber.ts";
+import type { Budgets } from "../budget/Budgets.ts";
 import { FiberApi } from "../fiber/FiberApi.ts";
 import { Fibers } from "../fiber/Fibers.ts";
 import { MailApi, type MailApiAgent } from "../outgoing/MailApi.ts";
@@ -19,8 +20,7 @@ import { ScheduleApi } from "../schedule/ScheduleApi.ts";
 import type { SchedulesOfAgent } from "../schedule/ScheduleTable.ts";
 import { AgentSteps, type StepsAgent } from "../step/AgentSteps.ts";
 import { EXPIRY_ALARM } from "../stream/ExpiryAlarm.ts";
-import { StreamApi } from "../stream/StreamApi.ts";
-import type { Streams } from "../stream/Streams.ts";
+import { StreamApi, type StreamsKept } from "../stream/StreamApi.ts";
 import { SubAgents } from "../subAgent/SubAgents.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { WorkflowApi, type WorkflowApiAgent, type WorkflowOwner } from "../workflow/WorkflowApi.ts";
@@ -42,7 +42,7 @@ export interface ApisAgent
   assertMayWrite(): void;
   readonly options: AgentStaticOptions;
   readonly parts: { readonly env: unknown };
-  readonly keeping: { readonly streams: Streams };
+  readonly keeping: StreamsKept & { readonly budgets: Budgets };
   /** The user's object. */
   readonly agent: WorkflowOwner & {
     onFiberRecovered(
@@ -66,6 +66,9 @@ export class AgentApis {
     this.#agent = agent;
   }
 
+  get budgets(): Budgets {
+    return this.#agent.keeping.budgets;
+  }
   get fibers(): FiberApi {
     const agent = this.#agent;
     return (this.#fibers ??= new FiberApi(

@@ -28,9 +28,9 @@ export interface AgentStaticOptions {
   readonly retry?: RetryOptions;
   /**
    * What is kept of an agent's history: `"all"`, or limits, as in `{ days: 30, events: 100_000 }`.
-   * Older journal events are trimmed when any limit is exceeded by a tenth, and none that is younger
-   * than a minute. State, SQL, schedules, queue and done inputs stay. Default: what the process that
-   * trims says (`agents retention --history`), else all.
+   * Older journal events are trimmed when any limit is exceeded by a tenth, and none that is
+   * younger than a minute. State, SQL, schedules, queue and done inputs stay. Default: what the
+   * process that trims says (`agents retention --history`), else all.
    */
   readonly history?: HistoryOption;
   /**
@@ -63,8 +63,8 @@ export interface AgentStaticOptions {
   /**
    * `"open"`: the default routing passes HTTP requests and writing sockets on to a class that has
    * signed webhooks. Otherwise such a class receives its webhooks only, and its sockets are
-   * readonly (`docs/guides/access.md`). There is no other value; the type is wide because TypeScript
-   * infers `string` for the word in a subclass.
+   * readonly (`docs/guides/access.md`). There is no other value; the type is wide because
+   * TypeScript infers `string` for the word in a subclass.
    */
   readonly http?: string;
   /** Whether `sendWebhook` can reach private, loopback and link-local addresses. Default false. */
@@ -101,6 +101,7 @@ export interface AgentStaticOptions {
   readonly waitingMax?: number;
 }
 
+/** What `static options` leaves out. */
 export const AGENT_STATIC_OPTIONS_DEFAULT = {
   hibernate: true,
   hibernateAfterSeconds: 30,

@@ -1,7 +1,7 @@
 /**
  * The first argument of a method marked `@callable({ streaming: true })`: sends chunks, then one
- * end or one error (`protocol.md` §2.4), or answers with a durable stream. The runtime makes it; each
- * frame passes the output gate.
+ * end or one error (`protocol.md` §2.4), or answers with a durable stream. The runtime makes it;
+ * each frame passes the output gate.
  */
 import type { RpcReply } from "../connection/protocol.ts";
 

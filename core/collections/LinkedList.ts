@@ -4,8 +4,9 @@
  * A hot path, and why it is no `Set` or `Map`: V8 gives those a new table every few entries that
  * come and go, and the old table points to the new. Once one table has grown old, the collector of
  * young objects keeps every later one, and all that was in it, until the next full collection: each
- * request of a server, though it was answered long ago, was copied twice (`docs/evidence/performance.md`,
- * "What a `Map` that fills and empties costs"). A link that has left holds nothing.
+ * request of a server, though it was answered long ago, was copied twice
+ * (`docs/evidence/performance.md`, "What a `Map` that fills and empties costs"). A link that has
+ * left holds nothing.
  */
 export class LinkedList<A> {
   private head: Link<A> | undefined;

@@ -66,6 +66,24 @@ export interface StreamFrame {
 export const streamFrame = (frame: StreamFrame): string =>
   JSON.stringify({ type: "cf_agent_stream", ...frame });
 
+/**
+ * Beyond the protocol: a kept broadcast with its number, as text or as bytes in base64. `resent`:
+ * one that the client missed; numbers between may be of messages that are not for it. Without a
+ * message, the place of the newest: `end` after what was resent. `missed`: some are not kept any
+ * more.
+ */
+export interface KeptFrame {
+  readonly seq: string;
+  readonly message?: string;
+  readonly data?: string;
+  readonly resent?: true;
+  readonly end?: true;
+  readonly missed?: true;
+}
+
+export const keptFrame = (frame: KeptFrame): string =>
+  JSON.stringify({ type: "cf_agent_kept", ...frame });
+
 export const rpcFrame = (id: string, reply: RpcReply): string =>
   JSON.stringify({ type: "rpc", id, ...reply });
 
@@ -80,6 +98,8 @@ export type ClientFrame =
       readonly key: string | undefined;
       readonly since: string | undefined;
     }
+  /** It missed kept broadcasts after that place. */
+  | { readonly _tag: "Missed"; readonly since: string }
   | { readonly _tag: "Message" };
 
 const MESSAGE: ClientFrame = { _tag: "Message" };
@@ -99,6 +119,7 @@ export function parseClientFrame(text: string): ClientFrame {
     return { _tag: "State", state: (frame as { state: unknown }).state };
   if (type === "rpc" && typeof id === "string" && typeof method === "string" && Array.isArray(args))
     return { _tag: "Rpc", id, method, args };
+  if (type === "cf_agent_kept" && typeof since === "string") return { _tag: "Missed", since };
   if (type === "rpc_cancel" && typeof id === "string") return { _tag: "Cancel", id };
   if (type === "cf_agent_stream" && typeof id === "string") {
     if (cancel === true) return { _tag: "Stream", id, key: undefined, since: undefined };

@@ -21,6 +21,7 @@ import * as Context from "effect/Context";
 import * as Data from "effect/Data";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 
+/** A value as SQLite stores it: NULL, INTEGER or REAL, TEXT, BLOB. */
 export type SqlValue = null | number | bigint | string | Uint8Array;
 
 export interface SqlResult {
@@ -120,8 +121,8 @@ export interface DatabasesShape {
    */
   readonly open: (id: AgentId) => OpenedDatabase;
   /**
-   * Forgets the local cache of an agent that is not open: at the latest in memory, where the disk
-   * refuses.
+   * Forgets the local cache of an agent: at the latest in memory, where the disk refuses. Does
+   * nothing while the agent is open: the file is a successor's then.
    */
   readonly discard: (id: AgentId) => void;
   /** Bytes that all of them hold in memory now. */

@@ -4,6 +4,7 @@
  * continues from what it stashed.
  */
 
+/** `interrupted`: its host ended, and its recovery has not said what becomes of it. */
 export type FiberStatus = "pending" | "running" | "completed" | "aborted" | "interrupted" | "error";
 
 /** What a fiber's function is given. */
@@ -23,8 +24,10 @@ export interface FiberContext {
   readonly snapshot: unknown;
 }
 
+/** The function of a fiber. Its result is that of `runFiber`. */
 export type FiberFunction<A> = (context: FiberContext) => Promise<A> | A;
 
+/** Options of `startFiber`. */
 export interface StartFiberOptions {
   /** Default: random. */
   readonly fiberId?: string;
@@ -36,6 +39,7 @@ export interface StartFiberOptions {
   readonly waitForCompletion?: boolean;
 }
 
+/** The record of a fiber that `startFiber` began. */
 export interface FiberInspection {
   readonly fiberId: string;
   readonly name: string;
@@ -51,6 +55,7 @@ export interface FiberInspection {
   readonly settledAt?: number;
 }
 
+/** What `startFiber` resolves to. */
 export type StartFiberResult = FiberInspection & {
   /** Whether this call began it. */
   readonly accepted: boolean;
@@ -85,6 +90,7 @@ export interface FiberRecoveryContext {
   readonly recoveryReason: "interrupted";
 }
 
+/** A filter of fibers: those that meet all given criteria. */
 export interface ListFibersOptions {
   readonly status?: FiberStatus | ReadonlyArray<FiberStatus>;
   readonly name?: string;
@@ -92,6 +98,7 @@ export interface ListFibersOptions {
   readonly limit?: number;
 }
 
+/** Which records `deleteFibers` deletes: those that meet all given criteria. */
 export interface DeleteFibersOptions {
   /** Those that have ended only. Default `completed`, `aborted` and `error`. */
   readonly status?: FiberStatus | ReadonlyArray<FiberStatus>;

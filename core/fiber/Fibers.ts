@@ -1,14 +1,15 @@
 /**
- * The fibers of an agent in memory: runs them, and finds those that its last time in memory left behind.
+ * Runs the fibers of an agent in memory, and recovers those that an earlier owner left behind.
  *
- * 1. A fiber's row is stored before its function begins, and says that it is owed until it has ended. Its function runs in no
- *    turn that others wait for: the agent is handed over in the middle of it, and what it does from then on is refused.
- * 2. While any is owed the agent has an alarm, a schedule that `getSchedules` does not show. A new owner is woken by it at
- *    the latest, finds what it does not run itself, and gives each to `onFiberRecovered`.
- * 3. That a recovery begins is stored before it does: one that takes its host along each time is given up.
- * 4. A fiber that is begun in a recovery takes the place of the interrupted one: they change in one commit, and until it
- *    stashes it has what that one had stashed, and its metadata where it is given none. So a host's death there neither loses
- *    the work nor doubles it.
+ * 1. A fiber's row is stored before its function begins, and is owed until the function has ended.
+ *    No turn waits for the function: the agent can be handed over in the middle of it, and its
+ *    later writes are refused.
+ * 2. While any fiber is owed, the agent has an alarm: a schedule that `getSchedules` hides. It
+ *    wakes a new owner, which passes each fiber that it does not run to `onFiberRecovered`.
+ * 3. The begin of a recovery is stored first, so a recovery that kills its host is given up.
+ * 4. A fiber that begins in a recovery replaces the interrupted one in one commit. It starts with
+ *    that one's stash, and with its metadata unless it has its own. A host's death there neither
+ *    loses the work nor doubles it.
  *
  * `FiberApi` reads the calls of `Agent`.
  */
@@ -29,8 +30,8 @@ import {
 import { FiberTable, hasEnded, metadataOf, parse, type FiberRow } from "./FiberTable.ts";
 
 /**
- * Hosts that may have died of one fiber's recovery, or had to hand its agent over in the middle of it. As many as of a workflow's
- * step (`Execution`): most died of something else, and work that is given up is lost.
+ * Recoveries of one fiber that may have been interrupted. As many as of a workflow's step
+ * (`Execution`): most hosts died of something else, and work that is given up is lost.
  */
 export const RECOVERIES_MAX = 20;
 /** A recovery that fails is tried again with each alarm, each time twice as late, up to this. */
@@ -83,10 +84,9 @@ export class Fibers {
     this.#owner = owner;
     this.#options = checked({ ...FIBER_OPTIONS_DEFAULT, ...owner.options }, runtime.log);
     const { leaving } = runtime;
-    const interrupt = (): void => {
+    leaving.onFire(() => {
       for (const { controller } of this.#running.values()) controller.abort(leaving.reason);
-    };
-    leaving.addEventListener("abort", interrupt, { once: true });
+    });
   }
 
   /** Stores a fiber of that name and runs it. Settles as `f` does. */
@@ -216,7 +216,7 @@ export class Fibers {
       return result;
     } catch (error) {
       // The next owner finds it (rule 1).
-      if (runtime.leaving.aborted) throw error;
+      if (runtime.leaving.fired) throw error;
       const status = signal.aborted ? "aborted" : "error";
       this.#settle({ id, kept }, status, messageOf(error));
       const elapsedMs = runtime.time.nowMs() - startedMs;
@@ -253,7 +253,7 @@ export class Fibers {
       for (const row of this.table.owed()) if (!this.#running.has(row.id)) await this.#recover(row);
       this.#restIfDone();
     } catch (error) {
-      if (this.#runtime.leaving.aborted) return;
+      if (this.#runtime.leaving.fired) return;
       this.#runtime.log.error(
         "interrupted fibers could not be looked after; the alarm tries again",
         {
@@ -302,7 +302,7 @@ export class Fibers {
       emit("fiber:recovery:handled", { status: kept ? "managed" : "user" });
     } catch (error) {
       // Not its failure: the next owner begins it anew.
-      if (runtime.leaving.aborted) throw error;
+      if (runtime.leaving.fired) throw error;
       runtime.log.error("onFiberRecovered failed", {
         fiber: row.name,
         id,
@@ -381,7 +381,7 @@ const contextOf = (row: FiberRow): FiberRecoveryContext => ({
   ...(row.key === null ? {} : { idempotencyKey: row.key }),
 });
 
-/** An alarm that never comes would lose work, one without a pause would leave the host nothing else to do. */
+/** A longest and a shortest alarm: never would lose work, at once would busy the host. */
 function checked(options: Required<FiberOptions>, log: LogShape): Required<FiberOptions> {
   const { keepAliveIntervalMs } = options;
   if (keepAliveIntervalMs >= ALARM_MS_MIN && Number.isFinite(keepAliveIntervalMs)) return options;

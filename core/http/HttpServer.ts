@@ -3,20 +3,22 @@
  * (uWebSockets.js, the default) and `services/nodeHttp` (node:http and ws, where the native binary
  * can't load).
  *
- * 1. A body is delivered whole, and only if it is within the limit that `limitBody` was given before
- *    the first byte was buffered past it; over it the caller gets 413 and the handler never runs.
+ * 1. A body is delivered whole, if it is within the limit that `limitBody` set in time; else the
+ *    caller gets 413 and the handler never runs.
  * 2. Header and body must arrive within `headerTimeoutMs` and `bodyTimeoutMs`; else 408 or a closed
- *    connection. A server may be stricter, and uWebSockets.js is laxer with heads: 8 to 12 s, always.
+ *    connection. A server may be stricter, and uWebSockets.js is laxer with heads: 8 to 12 s,
+ *    always.
  * 3. `respond` after the caller has gone is ignored, and `aborted` has fired.
  * 4. A socket's messages are given in order, none before `upgrade`'s promise has accepted, one at a
  *    time unless the handler returns at once. Frames sent are in order, whole or not at all.
- * 5. A socket whose unsent bytes pass `socketBufferBytesMax` is closed with 1013, answers to its pings included: a
- *    laggard never costs memory. Nor does a caller that pipelines requests, or does not read its answers.
+ * 5. A socket whose unsent bytes pass `socketBufferBytesMax`, pongs included, is closed with 1013.
+ *    A caller that pipelines requests or does not read its answers costs no memory either.
  * 6. A request that can be framed in two ways (RFC 9112, 6.3) is refused and its connection closed.
- * 7. What a handler throws, rejects with, or answers although it can't be sent is reported to `onFailure` and is a 500 of
- *    that request, or 1011 of that socket; the server goes on (`GuardedHandlers`).
- * 8. `onUpgrade` gets whole handshakes only (`requestHead.handshake`). Another request for a WebSocket by GET is 400; any
- *    other offer of a protocol is ignored, and the request that reaches `onRequest` has no `upgrade` header.
+ * 7. What a handler throws, rejects with, or answers and can't be sent is reported to `onFailure`,
+ *    and ends that request with 500 or that socket with 1011 (`GuardedHandlers`).
+ * 8. `onUpgrade` gets whole handshakes only (`requestHead.handshake`). Another request for a
+ *    WebSocket by GET is 400; any other offer of a protocol is ignored, and the request that
+ *    reaches `onRequest` has no `upgrade` header.
  */
 import type { Abort } from "./AbortSource.ts";
 import * as Context from "effect/Context";
@@ -63,14 +65,15 @@ export interface Exchange {
   /** Whether `respond` or `stream` was called. */
   readonly answered: boolean;
   /**
-   * Answers once. Never throws: a second answer, a status outside 200 to 999 and a header that may not be sent are
-   * reported (rule 7), and the caller gets 500 in place of the latter two.
+   * Answers once. Never throws: a second answer, a status outside 200 to 999 and a header that may
+   * not be sent are reported (rule 7), and the caller gets 500 in place of the latter two.
    */
   respond(response: HttpResponse): void;
   /**
-   * As `respond`, with a body that goes on: `body`, then what `rest` gives, read as fast as the caller
-   * takes it. The head goes out at once (uWebSockets.js: with the first piece). Cancelled when the caller goes; when it rejects the connection is cut, for a body
-   * that just ended would look whole.
+   * As `respond`, with a body that goes on: `body`, then what `rest` gives, read as fast as the
+   * caller takes it. The head goes out at once (uWebSockets.js: with the first piece). Cancelled
+   * when the caller goes; when it rejects the connection is cut, for a body that just ended would
+   * look whole.
    */
   stream(response: HttpResponse, rest: BodyReader): void;
   /** Fires when the caller has gone before the whole answer was handed over. */
@@ -78,9 +81,15 @@ export interface Exchange {
 }
 
 export interface ServerSocket {
-  /** A string goes as a text frame, bytes as a binary one; nothing happens once the socket is closed. */
+  /**
+   * A string goes as a text frame, bytes as a binary one; nothing happens once the socket is
+   * closed.
+   */
   send(data: string | Uint8Array): void;
-  /** `utf8` goes as a text frame: what is text and bytes already needs no string. Not to be changed any more. */
+  /**
+   * `utf8` goes as a text frame: what is text and bytes already needs no string. Not to be changed
+   * any more.
+   */
   sendText(utf8: Uint8Array): void;
   /** A code that may not be sent goes as no code (1005); a reason is cut to 123 bytes. */
   close(code: number, reason: string): void;
@@ -91,11 +100,11 @@ export interface SocketHandlers {
   /** The peer sent a ping of so many bytes; the server answers it. */
   readonly onPing?: (bytes: number) => void;
   /**
-   * Called once, never inside `send` or `close`. `wasClean`: the peer sent a close frame, `code` 1006
-   * when it did not, 1005 when it had no code. (uWebSockets.js takes a close with a code of 1012 to
-   * 1014 or 3000 to 3999 for a broken one: 1006.)
-   * When this side closes, it follows at once with the code and reason of that side, clean; with
-   * 1009 and 1013, which the server chose by itself, not clean.
+   * Called once, never inside `send` or `close`. `wasClean`: the peer sent a close frame, `code`
+   * 1006 when it did not, 1005 when it had no code. (uWebSockets.js takes a close with a code of
+   * 1012 to 1014 or 3000 to 3999 for a broken one: 1006.) When this side closes, it follows at once
+   * with the code and reason of that side, clean; with 1009 and 1013, which the server chose by
+   * itself, not clean.
    */
   readonly onClose: (code: number, reason: string, wasClean: boolean) => void;
 }
@@ -107,7 +116,9 @@ export type UpgradeDecision =
       readonly open: (socket: ServerSocket) => SocketHandlers;
       /** Called in place of `open` when the caller has gone by then, or the server stops. */
       readonly missed?: () => void;
-      /** The subprotocol to answer with; left out of the answer when the caller did not offer it. */
+      /**
+       * The subprotocol to answer with; left out of the answer when the caller did not offer it.
+       */
       readonly protocol?: string;
     }
   | { readonly _tag: "Refuse"; readonly response: HttpResponse };
@@ -133,7 +144,10 @@ export interface HttpHandlers {
   readonly limitBody: (request: HttpRequest) => number;
   /** The caller was answered 413 by rule 1. Default: nothing is done. */
   readonly onBodyTooLarge?: (request: HttpRequest) => void;
-  /** May answer later. A promise that it returns is watched (rule 7); work that it begins beside that is its own. */
+  /**
+   * May answer later. A promise that it returns is watched (rule 7); work that it begins beside
+   * that is its own.
+   */
   readonly onRequest: (exchange: Exchange) => void | Promise<void>;
   readonly onUpgrade: (request: HttpRequest, aborted: AbortSignal) => Promise<UpgradeDecision>;
   /** Rule 7. */
@@ -145,8 +159,9 @@ export interface HttpServerOptions {
   /** 0: any free port. */
   readonly port: number;
   /**
-   * Others that say the same may listen on the port too, and the system divides the connections among them; whoever
-   * gives the port out has made sure that they are ours. Linux; node:http from Node 22.12 on. Default: a port is one's own.
+   * Others that say the same may listen on the port too, and the system divides the connections
+   * among them; whoever gives the port out has made sure that they are ours. Linux; node:http from
+   * Node 22.12 on. Default: a port is one's own.
    */
   readonly portShared?: boolean;
   readonly headerTimeoutMs: number;
@@ -161,13 +176,14 @@ export interface HttpServerOptions {
    */
   readonly messageBytesMax: number;
   /**
-   * A peer from which nothing comes for this long, not even the answer to a ping, is cut off. Default
-   * 32 s: below the 60 s after which proxies drop quiet connections. uWebSockets.js: at least 12 s.
+   * A peer from which nothing comes for this long, not even the answer to a ping, is cut off.
+   * Default 32 s: below the 60 s after which proxies drop quiet connections. uWebSockets.js: at
+   * least 12 s.
    */
   readonly socketIdleMs?: number;
   /**
-   * Once it stops, it goes on answering on connections that are open until nothing has come for this long
-   * (5 s at the latest), each answer its connection's last. Default 500 ms.
+   * Once it stops, it goes on answering on connections that are open until nothing has come for
+   * this long (5 s at the latest), each answer its connection's last. Default 500 ms.
    */
   readonly drainWindowMs?: number;
 }

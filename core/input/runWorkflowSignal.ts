@@ -5,7 +5,10 @@
  */
 import { decodeSignal, type WorkflowSignal } from "../../schemas/WorkflowSignal.ts";
 
-/** The entry of an object that receives its signals itself. A symbol: no call from outside reaches it. */
+/**
+ * The entry of an object that receives its signals itself. A symbol: no call from outside reaches
+ * it.
+ */
 export const RECEIVE: unique symbol = Symbol("agents.receiveWorkflowSignal");
 
 type Receive = (signal: WorkflowSignal) => Promise<void>;

@@ -5,6 +5,7 @@
  */
 import type { Cause } from "../../schemas/JournalEvent.ts";
 
+/** The webhook that runs, as `getCurrentAgent().webhook`. */
 export interface CurrentWebhook {
   /**
    * Path of its route as the module declares it; undefined for one that an older release stored.

@@ -59,7 +59,9 @@ function afterOf({ data }: StoredEvent): number {
   }
 }
 
-/** One agent's journal, up to `toSeq`. Rejects as `Journal.read`; with `CorruptFrame` for `Lost`. */
+/**
+ * One agent's journal, up to `toSeq`. Rejects as `Journal.read`; with `CorruptFrame` for `Lost`.
+ */
 export async function* readFromBase(
   id: AgentId,
   { journal, snapshots }: Pick<Sources, "journal" | "snapshots">,
@@ -83,8 +85,8 @@ interface Sources {
 }
 
 /**
- * Where the journal begins, if it was trimmed: the error of who asks for what was before. Rejects as
- * `Journal.first`.
+ * Where the journal begins, if it was trimmed: the error of who asks for what was before. Rejects
+ * as `Journal.first`.
  */
 export async function trimmedBefore(
   id: AgentId,

@@ -4,11 +4,11 @@
  * 1. Snapshots are never the truth: losing all of them only makes activation slower.
  * 2. A base is: it stands for the events that were trimmed from the journal. It is a `Snapshot`
  *    frame too, at the event before the journal's first. Hosts' snapshots do not displace it.
- * 3. A base is replaced by compare-and-set, so that a process that woke up late changes nothing. The
- *    last `BASES_KEPT` are kept; `core/retention/trimAgent` stores each twice before it trims.
+ * 3. A base is replaced by compare-and-set, so that a process that woke up late changes nothing.
+ *    The last `BASES_KEPT` are kept; `core/retention/trimAgent` stores each twice before it trims.
  *
- * Adapters: `services/nats/NatsSnapshots` (large ones compressed and, past the payload limit, in the
- * blob store), `services/memory/MemorySnapshots`.
+ * Adapters: `services/nats/NatsSnapshots` (large ones compressed and, past the payload limit, in
+ * the blob store), `services/memory/MemorySnapshots`.
  */
 import * as Context from "effect/Context";
 import type { AgentId } from "../../schemas/Address.ts";
@@ -41,7 +41,8 @@ export interface SnapshotsShape {
   readonly bases: (id: AgentId) => Promise<StoredBases | undefined>;
   /**
    * Stores a base if the newest is of `revision` (0: there is none). Resolves to the new revision;
-   * undefined when another is there. Rejects with `BrokerUnavailable`, after which it may be stored.
+   * undefined when another is there. Rejects with `BrokerUnavailable`, after which it may be
+   * stored.
    */
   readonly putBase: (
     id: AgentId,

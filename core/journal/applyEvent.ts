@@ -62,7 +62,9 @@ export function applyEvent(
   image.timeMs = head.time;
 }
 
-/** The input goes on. A run that has done a step has got on: if its host ends, it is not counted. */
+/**
+ * The input goes on. A run that has done a step has got on: if its host ends, it is not counted.
+ */
 function begin(image: AgentImage, key: string, { cause, steps, error }: TurnRecord): void {
   const { attempt = 1, seq = 0 } = cause;
   const attempts = steps === undefined || error !== undefined ? attempt : attempt - 1;

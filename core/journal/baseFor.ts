@@ -28,7 +28,9 @@ export function baseFor(id: AgentId, stored: StoredBases, after: number): Base |
 export const newestBase = (id: AgentId, { copies }: StoredBases): Base | undefined =>
   copies.flatMap((bytes) => readBase(id, bytes) ?? [])[0];
 
-/** The newest base if it is stored twice: then it was read back and compared. Not before `after`. */
+/**
+ * The newest base if it is stored twice: then it was read back and compared. Not before `after`.
+ */
 export function settledBase(id: AgentId, stored: StoredBases, after = 0): Base | undefined {
   const [newest, other] = stored.copies;
   if (newest === undefined || other === undefined || !equal(newest, other)) return undefined;

@@ -4,10 +4,11 @@
  * agent's life in memory; next: `ActiveAgent`. Also what `state --at` and `sql --at` use.
  *
  * A snapshot that can't be read or is past the point asked for is passed over, down to full replay.
- * A damaged *event* stops the rebuild with `CorruptFrame`: the agent is quarantined (I12). A journal
- * that was trimmed shows by its first event, which names the one before it: whatever image is older
- * than that, a local cache of long ago too, gives way to the agent's base. How far the journal goes
- * is asked once, of its leader, and first: of many agents the last event is all that is missing.
+ * A damaged *event* stops the rebuild with `CorruptFrame`: the agent is quarantined (I12). A
+ * journal that was trimmed shows by its first event, which names the one before it: whatever image
+ * is older than that, a local cache of long ago too, gives way to the agent's base. How far the
+ * journal goes is asked once, of its leader, and first: of many agents the last event is all that
+ * is missing.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";

@@ -15,6 +15,7 @@ export interface RawEmail {
   readonly raw: string | Uint8Array | ReadableStream<Uint8Array>;
 }
 
+/** A received message, as `onEmail` and a module's `email` receive it. */
 export interface AgentEmail {
   /** Envelope sender; empty for a bounce. */
   readonly from: string;
@@ -24,6 +25,7 @@ export interface AgentEmail {
   readonly headers: Headers;
   /** Bytes. */
   readonly rawSize: number;
+  /** The message's bytes, as they were received. */
   getRaw(): Promise<Uint8Array>;
   /**
    * Refuses the message: in a module's `email` SMTP says so, in `onEmail` the sender gets a
@@ -32,6 +34,10 @@ export interface AgentEmail {
   setReject(reason: string): void;
   /** Sends it on as it is; `headers` may only add `X-` headers. */
   forward(recipient: string, headers?: Headers): Promise<void>;
+  /**
+   * Sends an answer to the sender, in the message's thread. Rejects with `TypeError` for a message
+   * that can't be sent.
+   */
   reply(message: RawEmail): Promise<void>;
   /** It came by `createSecureReplyEmailResolver`. */
   readonly _secureRouted?: boolean;

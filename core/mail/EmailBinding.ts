@@ -10,7 +10,9 @@ import { composeRaw } from "./composeReply.ts";
 import { NO_RELAY, type MailTransportShape, type OutgoingMail } from "./MailTransport.ts";
 import type { TimeShape } from "../time/Time.ts";
 
+/** A message that was accepted for sending. */
 export interface SentEmail {
+  /** Its Message-ID, with the angle brackets. */
   readonly messageId: string;
 }
 
@@ -20,6 +22,7 @@ export class EmailFailed extends Data.TaggedError("EmailFailed")<{ readonly mess
 /** The relay refused it for good, or there is none. */
 export class EmailRefused extends Data.TaggedError("EmailRefused")<{ readonly message: string }> {}
 
+/** `env.EMAIL`: hands a message to the relay at once. */
 export class EmailBinding {
   readonly #transport: MailTransportShape;
   readonly #time: TimeShape;

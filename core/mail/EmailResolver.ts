@@ -5,6 +5,7 @@
  */
 import type { AgentEmail } from "./AgentEmail.ts";
 
+/** The agent that a message is for. */
 export interface EmailTarget {
   /** A binding of `env`: the class's name, its kebab or lower case. */
   readonly agentName: string;

@@ -7,16 +7,19 @@ import * as Data from "effect/Data";
 import type { AgentEmail } from "./AgentEmail.ts";
 import { splitAddress, type EmailResolver, type EmailTarget } from "./EmailResolver.ts";
 
+/** A declared route for mail, made by `emailRoute`. */
 export interface EmailRoute {
   /** As it was written. */
   readonly address: string;
   /** Name of the agent class. */
   readonly agent: string;
+  /** Whether an envelope recipient is one of this route. */
   readonly matches: (recipient: string) => boolean;
   /** Null: not this message after all. */
   readonly target: (email: AgentEmail) => Promise<EmailTarget | null> | EmailTarget | null;
 }
 
+/** Settings of `emailRoute`. */
 export interface EmailRouteSettings {
   /** The class, or its name. */
   readonly agent: string | { readonly name: string };

@@ -3,6 +3,7 @@ import type { EmailContent, SendingOptions } from "./composeMail.ts";
 
 /** A sender of mail: `env.EMAIL`, or the app's own object. */
 export interface SendsEmail {
+  /** Sends the message now. What it resolves to may have a `messageId`. */
   send(message: EmailContent): Promise<unknown>;
 }
 

@@ -14,6 +14,7 @@ export const SIGNATURE_AGE_SECONDS_DEFAULT = 30 * 24 * 60 * 60;
 /** A clock that is ahead by more than this is not believed. */
 const SKEW_SECONDS_MAX = 5 * 60;
 
+/** Why the headers of a signed reply do not count. */
 export type InvalidSignature = "missing_headers" | "expired" | "invalid" | "malformed_timestamp";
 
 export type SignatureCheck =

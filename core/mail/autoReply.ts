@@ -4,6 +4,7 @@
  */
 import type { AgentEmail } from "./AgentEmail.ts";
 
+/** One header of a message. */
 export interface HeaderEntry {
   readonly key: string;
   readonly value: string;

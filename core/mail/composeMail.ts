@@ -13,6 +13,7 @@ import type { MailAddress, OutgoingMail } from "./MailTransport.ts";
 export type EmailAddress =
   string | { readonly address?: string; readonly email?: string; readonly name?: string };
 
+/** A message to be sent. It needs a text, or HTML, or both. */
 export interface EmailContent {
   readonly from: EmailAddress;
   readonly to: EmailAddress | ReadonlyArray<EmailAddress>;

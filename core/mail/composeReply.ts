@@ -15,10 +15,13 @@ import {
 } from "./composeMail.ts";
 import { whyNoReply } from "./autoReply.ts";
 
+/** What `replyToEmail` sends. */
 export interface ReplyOptions extends SendingOptions {
+  /** The name beside the sender's address. */
   readonly fromName: string;
   /** Default: `Re: ` and the original's. */
   readonly subject?: string;
+  /** The message's text. */
   readonly body: string;
   /** Default `text/plain`. */
   readonly contentType?: string;

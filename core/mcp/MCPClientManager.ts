@@ -1,13 +1,12 @@
 /**
- * `this.mcp`: the MCP servers of an agent, and what they offer (`protocol.md` §9). Servers are stored in the
- * agent's own database; their connections live as long as the agent is in memory, and are made again
- * when it wakes. Every change is told to the agent's clients.
+ * `this.mcp`: the MCP servers of an agent, and what they offer (`protocol.md` §9). Servers are
+ * stored in the agent's own database. Their connections live while the agent is in memory, and are
+ * made again when it wakes. The agent's clients receive every change.
  *
- * Made by `core/mcp/AgentMcpServers` when an agent first asks for it, or has stored servers; `McpServer` is one of
- * them, `oauthCallback` what comes back from an authorization.
+ * Made by `core/mcp/AgentMcpServers` when an agent first asks for it, or has stored servers;
+ * `McpServer` is one of them, `oauthCallback` what comes back from an authorization.
  */
 import { joinSignals } from "../http/AbortSource.ts";
-import type { RetryOptions } from "../retry/RetryOptions.ts";
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { AgentStorage } from "../database/AgentStorage.ts";
 import { aiTool, aiToolName, type AiToolSet } from "./aiTools.ts";
@@ -22,7 +21,6 @@ import {
   type McpResourceContents,
   type McpTool,
   type McpToolResult,
-  type McpTransportType,
 } from "./McpClients.ts";
 import {
   DISCOVER_TIMEOUT_MS,
@@ -35,26 +33,11 @@ import { storedOptions, type McpServerOptions, type McpServerRow, type McpServer
 import { McpOffers, type McpServerFilter, type Of } from "./McpOffers.ts";
 import { checkServerId } from "./normalizeServerId.ts";
 import { answerCallback, handleCallback, serverOfCallback, type McpOAuthCallbackResult, type OAuthCallbackConfig } from "./oauthCallback.ts"; // prettier-ignore
+import type { McpTransportOptions, RegisterServerOptions } from "./McpServerOptions.ts";
 import { oauthPrefix, type OAuthProvider } from "./OAuthProvider.ts";
 
 /** Each is a connection and a part of every frame to clients. */
 const SERVERS_MAX = 64;
-
-export interface RegisterServerOptions {
-  readonly url: string;
-  readonly name: string;
-  readonly callbackUrl?: string;
-  readonly client?: McpServerOptions["client"];
-  readonly transport?: McpTransportOptions;
-  readonly authUrl?: string;
-  readonly clientId?: string;
-  readonly retry?: RetryOptions;
-}
-export interface McpTransportOptions {
-  readonly type?: McpTransportType;
-  readonly headers?: HeadersInit;
-  readonly skipIssuerMetadataValidation?: boolean;
-}
 
 /** Calls `listener` at each event, until `dispose`. */
 export type McpEvent<A> = (listener: (event: A) => void) => { readonly dispose: () => void };
@@ -74,6 +57,7 @@ export interface ManagerParts {
 }
 
 type Asks<A> = (connection: McpConnection, options: McpRequestOptions) => Promise<A>;
+/** `this.mcp`: the MCP servers of an agent, their connections, and what they offer. */
 export class MCPClientManager extends McpOffers {
   private readonly parts: ManagerParts;
   private readonly pending = new Set<Promise<unknown>>();
@@ -85,6 +69,7 @@ export class MCPClientManager extends McpOffers {
 
   /** Something of a server has changed: its state, or what it offers. */
   readonly onServerStateChanged: McpEvent<void> = (listener) => subscribe(this.changes, listener);
+  /** Calls the listener with each event of the servers: connecting, listing, calling. */
   readonly onObservabilityEvent: McpEvent<McpObservabilityEvent> = (listener) =>
     subscribe(this.observers, listener);
 
@@ -103,8 +88,8 @@ export class MCPClientManager extends McpOffers {
   }
 
   /**
-   * Stores a server, and does not connect to it; one of the same id is replaced. Gives the id. Rejects with
-   * `TypeError` for an id, a name or options that can't be, and with `Blocked URL: …`.
+   * Stores a server, and does not connect to it; one of the same id is replaced. Gives the id.
+   * Rejects with `TypeError` for an id, a name or options that can't be, and with `Blocked URL: …`.
    */
   async registerServer(id: string, options: RegisterServerOptions): Promise<string> {
     checkServerId(id);
@@ -131,7 +116,7 @@ export class MCPClientManager extends McpOffers {
     return id;
   }
 
-  /** Connects to a stored server; does not ask for what it offers. Rejects only for an id that is not stored. */
+  /** Connects to a stored server, without listing its offers. Rejects for an unknown id. */
   async connectToServer(id: string): Promise<McpConnectionResult> {
     const server = this.get(id);
     await this.parts.runtime.flush();
@@ -148,7 +133,7 @@ export class MCPClientManager extends McpOffers {
     return this.track(this.parts.runtime.inBackground(() => server.discover(timeoutMs)));
   }
 
-  /** Connects in the background, retried, and asks for what it offers. Resolves when that has ended, however. */
+  /** Connects with retries in the background, then lists the offers. Resolves at its end. */
   async establishConnection(id: string): Promise<void> {
     await this.begin(this.get(id));
   }
@@ -167,7 +152,7 @@ export class MCPClientManager extends McpOffers {
     cancel();
   }
 
-  /** @deprecated `registerServer` and `connectToServer`. Rejects when it fails; the server stays stored. */
+  /** @deprecated `registerServer`, `connectToServer`. Rejects when it fails; the server stays. */
   async connect(
     url: string,
     options: { readonly transport?: McpTransportOptions; readonly client?: McpServerOptions["client"] } = {}, // prettier-ignore
@@ -191,6 +176,9 @@ export class MCPClientManager extends McpOffers {
   async closeConnection(id: string): Promise<void> {
     await this.get(id).close();
   }
+  /**
+   * Closes the connections of all servers; they stay stored, and connect again with the next wake.
+   */
   async closeAllConnections(): Promise<void> {
     await Promise.all([...this.servers.values()].map((server) => server.close()));
   }
@@ -230,9 +218,10 @@ export class MCPClientManager extends McpOffers {
   }
 
   /**
-   * Calls a tool, once everything written so far is stored. A server that has forgotten the session is
-   * connected to anew, and asked again. A result with `isError` is a result. Rejects with `McpRequestFailed`.
-   * The place of a result schema, which older apps give, is taken and not looked at.
+   * Calls a tool, once everything written so far is stored. A server that has forgotten the session
+   * is connected to anew, and asked again. A result with `isError` is a result. Rejects with
+   * `McpRequestFailed`. The place of a result schema, which older apps give, is taken and not
+   * looked at.
    */
   callTool(
     { serverId, name, arguments: input }: CallToolParams & Of,
@@ -242,12 +231,16 @@ export class MCPClientManager extends McpOffers {
     const params = { name, ...(input === undefined ? {} : { arguments: input }) };
     return this.request(serverId, options, (to, how) => to.callTool(params, how));
   }
+  /** Reads a resource of a server. Rejects with `McpRequestFailed` for what the server refuses. */
   readResource(
     { serverId, uri }: { readonly uri: string } & Of,
     options: McpRequestOptions = {},
   ): Promise<McpResourceContents> {
     return this.request(serverId, options, (to, how) => to.readResource({ uri }, how));
   }
+  /**
+   * A prompt of a server, filled in. Rejects with `McpRequestFailed` for what the server refuses.
+   */
   getPrompt(
     {
       serverId,
@@ -276,10 +269,11 @@ export class MCPClientManager extends McpOffers {
   configureOAuthCallback(config: OAuthCallbackConfig): void {
     this.oauthConfig = config;
   }
+  /** What `configureOAuthCallback` set; empty before. */
   getOAuthCallbackConfig(): OAuthCallbackConfig {
     return this.oauthConfig;
   }
-  /** Answers servers that ask the user something. Set in `onStart`, before its first await: what can be asked is said when connecting. */
+  /** Sets who answers servers that ask the user. Call it in `onStart`, before its first await. */
   configureElicitationHandlers(handlers: ElicitationHandlers = {}): void {
     this.host.elicitations.handlers = handlers;
   }
@@ -288,6 +282,10 @@ export class MCPClientManager extends McpOffers {
   isCallbackRequest(request: Request): boolean {
     return serverOfCallback(request, this.servers) !== undefined;
   }
+  /**
+   * Ends an authorization: exchanges the code of the callback, and connects. Resolves to an error
+   * for a state that is not valid. Rejects for a request that is no callback.
+   */
   async handleCallbackRequest(request: Request): Promise<McpOAuthCallbackResult> {
     const server = serverOfCallback(request, this.servers);
     if (server === undefined) throw new Error("The request is no OAuth callback of this agent");
@@ -319,6 +317,7 @@ export class MCPClientManager extends McpOffers {
     for (const server of this.servers.values()) void server.close();
   }
 
+  /** A fresh id for `registerServer`. */
   newId(): string {
     return this.parts.runtime.time.id();
   }

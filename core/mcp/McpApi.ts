@@ -10,7 +10,7 @@ import type { AgentWork } from "../turn/AgentWork.ts";
 import type { MCPClientManager } from "./MCPClientManager.ts";
 import { normalizeServerId } from "./normalizeServerId.ts";
 import { StoredOAuthProvider, type OAuthProvider } from "./OAuthProvider.ts";
-import type { AddMcpServerOptions, AddMcpServerResult } from "./AddMcpServer.ts";
+import type { AddMcpServerOptions, AddMcpServerResult } from "./McpServerOptions.ts";
 
 /** The agent that uses MCP servers. */
 export interface McpApiAgent extends Pick<AgentWork, "id" | "time"> {

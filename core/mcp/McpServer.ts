@@ -1,11 +1,12 @@
 /**
- * One MCP server of an agent, while the agent is in memory: its row, its connection, and what it offers.
- * Made and listed by `MCPClientManager`; the connection itself is the port's (`McpClients`).
+ * One MCP server of an agent, while the agent is in memory: its row, its connection, and what it
+ * offers. Made and listed by `MCPClientManager`; the connection itself is the port's
+ * (`McpClients`).
  *
  * 1. One attempt to connect at a time; who asks meanwhile waits for the same.
- * 2. Whatever comes of an attempt or a connection that was given up meanwhile is closed and not looked at.
- * 3. All of it runs apart from the turn that asked, so that what it writes is written in its own name.
- * 4. What a server offers is sent to every client: more than `OFFER_CHARS_MAX` of it is refused whole.
+ * 2. The outcome of an attempt or connection that was given up is closed and ignored.
+ * 3. It runs apart from the turn that asked, so that its writes are its own in the journal.
+ * 4. Every client receives what a server offers: more than `OFFER_CHARS_MAX` is refused.
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { backoffMs, resolveRetry } from "../retry/retryPolicy.ts";
@@ -125,7 +126,7 @@ export class McpServer {
     return found.success ? result : { state: "failed", error: found.error ?? "not discovered" };
   }
 
-  /** `establish`, again and again as its retry options say. Resolves when it is ready, waits for the user, or was given up. */
+  /** `establish`, repeated as the retry options say, until it is ready, waits, or is given up. */
   async establishWithRetry(): Promise<McpConnectionResult> {
     const { time } = this.host.runtime;
     const retry = resolveRetry(WAKE_RETRY, readOptions(this.row).retry);
@@ -143,7 +144,7 @@ export class McpServer {
     }
   }
 
-  /** Asks for what the server said that it has. Never rejects; a server that can't answer that is of no use, and `failed`. */
+  /** Lists what the server offers. Never rejects: a server that can't answer is `failed`. */
   async discover(timeoutMs: number): Promise<McpDiscoverResult> {
     const { connection } = this;
     if (connection === undefined) return { success: false, state: this.state, error: "not connected" }; // prettier-ignore

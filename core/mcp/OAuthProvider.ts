@@ -24,24 +24,45 @@ export type Json = Readonly<Record<string, unknown>>;
 export interface OAuthProvider {
   /** Where the user has to go; set when the server asked for authorization. */
   authUrl: string | undefined;
+  /** The client's id at the authorization server; undefined before registration. */
   clientId: string | undefined;
+  /** The MCP server that it is for; set before anything is read. */
   serverId: string | undefined;
+  /** Where the user comes back to; undefined where nothing reaches the agent. */
   readonly redirectUrl: string | undefined;
+  /** What a registration says of the client (RFC 7591). */
   readonly clientMetadata: Json;
+  /** The address of that metadata, instead of a registration. */
   readonly clientMetadataUrl?: string;
+  /** Stores and returns the state of a new authorization. */
   state(): Promise<string>;
+  /** Whether a state is one of ours, unused, and younger than ten minutes. */
   checkState(state: string): Promise<StateCheck>;
+  /** Uses a state up: it is valid once. */
   consumeState(state: string): Promise<void>;
+  /** The stored registration; undefined without one. */
   clientInformation(): Promise<Json | undefined>;
+  /** Stores the registration. */
   saveClientInformation(information: Json): Promise<void>;
+  /** The stored tokens; undefined without any. */
   tokens(): Promise<Json | undefined>;
+  /** Stores the tokens. */
   saveTokens(tokens: Json): Promise<void>;
+  /**
+   * Receives the address that the user has to open. Throws `TypeError` unless it is http or https.
+   */
   redirectToAuthorization(url: URL): void | Promise<void>;
+  /** Stores the PKCE verifier of the authorization. */
   saveCodeVerifier(verifier: string): Promise<void>;
+  /** The stored PKCE verifier. Rejects without one. */
   codeVerifier(): Promise<string>;
+  /** Deletes the PKCE verifier. */
   deleteCodeVerifier(): Promise<void>;
+  /** Deletes what the server does not accept any more. */
   invalidateCredentials(scope: CredentialScope): Promise<void>;
+  /** Stores what was discovered of the authorization server. */
   saveDiscoveryState(state: Json): Promise<void>;
+  /** What was discovered of the authorization server; undefined before. */
   discoveryState(): Promise<Json | undefined>;
 }
 
@@ -56,6 +77,9 @@ interface StoredState {
   readonly createdMs: number;
 }
 
+/**
+ * Keeps everything in the agent's own storage: what `createMcpOAuthProvider` returns by default.
+ */
 export class StoredOAuthProvider implements OAuthProvider {
   authUrl: string | undefined;
   clientId: string | undefined;

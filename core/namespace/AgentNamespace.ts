@@ -24,6 +24,7 @@ const STUB_DEADLINE_MS = 60_000;
 /** Methods that HTTP defines as safe to repeat. */
 const REPEATABLE = new Set(["GET", "HEAD", "OPTIONS"]);
 
+/** Options of `getAgentByName` and of a binding's `getByName`. */
 export interface StubOptions {
   /** Passed to `onStart` when a call of this stub starts the agent. JSON. */
   readonly props?: unknown;

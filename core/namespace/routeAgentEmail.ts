@@ -21,7 +21,9 @@ export class UnknownAgentNamespace extends Error {
   }
 }
 
+/** Options of `routeAgentEmail`. */
 export interface EmailRouteOptions<Env = unknown> {
+  /** Chooses the agent of a message; null: none. */
   readonly resolver: EmailResolver<Env>;
   /** What is to become of a message that no agent takes. Default: SMTP refuses it (550 5.1.1). */
   readonly onNoRoute?: (email: AgentEmail) => void | Promise<void>;

@@ -47,8 +47,8 @@ export interface FetchContext {
   readonly passThroughOnException: () => void;
   /**
    * Routes as for a module without a `fetch`: refuses unsigned requests where the class has signed
-   * webhooks, and pages of other origins where these are checked (`docs/guides/access.md`). Resolves to
-   * null when the path names no agent.
+   * webhooks, and pages of other origins where these are checked (`docs/guides/access.md`).
+   * Resolves to null when the path names no agent.
    */
   readonly routeAgentRequest: (request: Request) => Promise<Response | null>;
 }

@@ -11,6 +11,7 @@ export const SUB_PREFIX = "sub";
 /** May the URL name one? Quick: most name none. */
 export const namesSubAgent = (url: string): boolean => url.includes(`/${SUB_PREFIX}/`);
 
+/** The first sub-agent that a URL's path names. */
 export interface SubAgentPathMatch {
   /** As the module exports it. */
   readonly childClass: string;
@@ -55,6 +56,7 @@ function decoded(segment: string): string | undefined {
   }
 }
 
+/** Options of `buildAgentPath`. */
 export interface BuildAgentPathOptions {
   /** As `routeAgentRequest` has it. Default `agents`. */
   readonly prefix?: string;

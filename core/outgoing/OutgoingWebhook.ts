@@ -12,10 +12,13 @@ import type { RetryOptions } from "../retry/RetryOptions.ts";
 import { REDACTION } from "../redaction/Redaction.ts";
 import type { OutgoingShape } from "./Outgoing.ts";
 
+/** Options of `sendWebhook`. */
 export interface SendWebhookOptions {
   /** Signs the body: `X-Signature: sha256=<hex of its HMAC-SHA-256>`. */
   readonly secret?: string;
+  /** Further headers. The runtime's own can't be replaced. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** The retry policy. Default: that of the class. */
   readonly retry?: RetryOptions;
   /** Also the headers of standardwebhooks.com; `secret` is then `whsec_` and base64. */
   readonly standardWebhooks?: boolean;

@@ -1,6 +1,7 @@
 /** The options of `queue()`, in either of their forms. */
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 
+/** Options of `queue`. */
 export interface QueueOptions {
   /** The retry policy of the item. Default: that of the class. */
   readonly retry?: RetryOptions;

@@ -27,7 +27,10 @@ export interface ArchivedPart {
 }
 
 export interface ArchiveShape {
-  /** `stateBefore`: JSON text of the state before the first event. Rejects with `ArchiveUnavailable`. */
+  /**
+   * `stateBefore`: JSON text of the state before the first event. Rejects with
+   * `ArchiveUnavailable`.
+   */
   readonly put: (
     id: AgentId,
     part: ArchivedPart & { readonly stateBefore: string | undefined },
@@ -35,8 +38,9 @@ export interface ArchiveShape {
   /** Rejects with `ArchiveUnavailable`, or `CorruptFrame` for a part that is damaged or gone. */
   readonly read: (id: AgentId, place: ArchivePlace) => Promise<ArchivedPart>;
   /**
-   * Removes every part of the agents, those that nothing names too. Resolves to their number. Rejects
-   * with `ArchiveUnavailable`, after which it can be repeated. Reads the indexes of the class.
+   * Removes every part of the agents, those that nothing names too. Resolves to their number.
+   * Rejects with `ArchiveUnavailable`, after which it can be repeated. Reads the indexes of the
+   * class.
    */
   readonly erase: (className: string, names: ReadonlySet<string>) => Promise<number>;
 }

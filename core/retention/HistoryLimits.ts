@@ -3,8 +3,8 @@
  * or `--history` for classes that do not say. Default: all of it, for ever.
  *
  * 1. With several limits an event goes when any of them is exceeded.
- * 2. An agent is trimmed once it exceeds a limit by a tenth, down to the limit. Trimming stores a new
- *    base, so it must not happen for each event.
+ * 2. An agent is trimmed once it exceeds a limit by a tenth, down to the limit. Trimming stores a
+ *    new base, so it must not happen for each event.
  * 3. What is younger than `KEPT_MS_MIN` stays, whatever the limits are.
  */
 

@@ -4,8 +4,8 @@
  *
  * 1. The newest base names the last archived part, each part the one before it. They are followed
  *    back as far as the range needs, and then read forwards, one at a time.
- * 2. The journal may be trimmed further meanwhile. Where its next event is not the one after what was
- *    read, the base is asked again.
+ * 2. The journal may be trimmed further meanwhile. Where its next event is not the one after what
+ *    was read, the base is asked again.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
@@ -21,7 +21,9 @@ export interface ArchivedSources {
   readonly archive: Pick<ArchiveShape, "read">;
 }
 
-/** Its methods also reject with `ArchiveUnavailable`, and with `CorruptFrame` for a damaged part. */
+/**
+ * Its methods also reject with `ArchiveUnavailable`, and with `CorruptFrame` for a damaged part.
+ */
 export function archivedJournal(sources: ArchivedSources): JournalShape {
   const { journal } = sources;
   return {

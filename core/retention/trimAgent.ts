@@ -1,19 +1,20 @@
 /**
- * Trims one agent's journal: removes a prefix of it that its base covers (`core/journal/Snapshots`).
- * Called by `services/retention` for agents that exceed their class's limits.
+ * Trims one agent's journal: removes a prefix of it that its base covers
+ * (`core/journal/Snapshots`). Called by `services/retention` for agents that exceed their class's
+ * limits.
  *
- * 1. The base is what replay of the events themselves gives, from the base before it on. No snapshot
- *    of a host is taken for true.
+ * 1. The base is what replay of the events themselves gives, from the base before it on. No
+ *    snapshot of a host is taken for true.
  * 2. It is stored, read back and compared, then stored a second time and compared again, and only
  *    then events are removed. So a base that is stored twice was compared, whoever stored it.
  *    Before all that what goes is in the archive, if there is one; the base names its place there.
  * 3. The first event that stays names the one before it (`after`), so that nobody replays the rest
- *    from nothing. Events of early releases and of imported agents name none: those go together with
- *    the first later one.
+ *    from nothing. Events of early releases and of imported agents name none: those go together
+ *    with the first later one.
  * 4. The last event stays: it is the fence of all appends.
  * 5. It can end anywhere, and another process can do the same meanwhile. The next run begins again
- *    from what is stored. Bases are replaced by compare-and-set, and the one that the journal begins
- *    behind is never displaced.
+ *    from what is stored. Bases are replaced by compare-and-set, and the one that the journal
+ *    begins behind is never displaced.
  * 6. An agent that was erased meanwhile keeps no base: `agents erase` removes those that it finds,
  *    and this one looks at the journal after its base is stored.
  */
@@ -76,8 +77,8 @@ export interface TrimOptions {
 }
 
 /**
- * Rejects with `BrokerUnavailable`, `ArchiveUnavailable`, `BaseDiffers`, or `CorruptFrame` where the journal or the bases
- * are damaged. Whatever it rejects with, nothing is lost.
+ * Rejects with `BrokerUnavailable`, `ArchiveUnavailable`, `BaseDiffers`, or `CorruptFrame` where
+ * the journal or the bases are damaged. Whatever it rejects with, nothing is lost.
  */
 export async function trimAgent(
   id: AgentId,
@@ -129,8 +130,8 @@ function startOf(
   stored: StoredBases | undefined,
 ): Base | undefined {
   const { after = 0 } = decodeEvent(first.data).head;
-  // A journal that begins at the beginning: what is older than its first event is of a life that was
-  // erased.
+  // A journal that begins at the beginning: what is older than its first event is of a life that
+  // was erased.
   const base =
     after === 0
       ? stored && settledBase(id, stored, first.seq)
@@ -213,8 +214,8 @@ async function storeBase(
   const { snapshots } = ports;
   let before: number | undefined = stored?.revision ?? 0;
   const newest = stored?.copies[0];
-  // Only the last two are kept. One of a run that ended early lies on the one that the journal begins
-  // behind, and the next would displace that.
+  // Only the last two are kept. One of a run that ended early lies on the one that the journal
+  // begins behind, and the next would displace that.
   if (start !== undefined && (newest === undefined || !equal(newest, start.bytes)))
     before = await snapshots.putBase(id, start.bytes, before);
   const revision = before === undefined ? undefined : await storeTwice(ports, id, bytes, before);
@@ -270,8 +271,8 @@ async function isErased(
 }
 
 /**
- * Removes what a run left that ended just after its agent was erased. Does nothing for an agent that
- * lives. Rejects with `BrokerUnavailable` or `ArchiveUnavailable`.
+ * Removes what a run left that ended just after its agent was erased. Does nothing for an agent
+ * that lives. Rejects with `BrokerUnavailable` or `ArchiveUnavailable`.
  */
 export async function forgetErased(
   { journal, snapshots, archive }: Pick<TrimPorts, "journal" | "snapshots" | "archive">,

@@ -1,13 +1,15 @@
 /**
  * One agent in memory: its image, its database, the user's object, its connections and its turns.
- * Phases: activation (`activate.ts`, before) → turns (here, `handleCall`, `Mailbox`) → hibernation or
- * discard (here). `Committer` writes its journal; the host decides when it comes and goes.
+ * Phases: activation (`activate.ts`, before) → turns (here, `handleCall`, `Mailbox`) → hibernation
+ * or discard (here). `Committer` writes its journal; the host decides when it comes and goes.
  *
  * 1. `onStart` finishes before any other turn begins; `blockConcurrencyWhile` holds the rest back.
  * 2. Turns interleave at their awaits, as in the reference system; nothing else is concurrent.
- * 3. Nothing leaves before what it depends on is stored: every output goes through `Committer.afterCommit`.
- * 4. Once discarded it is inert: no output, no ack, no commit; waiters are rejected with `AgentDiscarded`.
- *    One that was destroyed is discarded too, but the calls that run on it are answered (`destroyAgent`).
+ * 3. Nothing leaves before what it depends on is stored: every output goes through
+ *    `Committer.afterCommit`.
+ * 4. Once discarded it is inert: no output, no ack, no commit; waiters are rejected with
+ *    `AgentDiscarded`. One that was destroyed is discarded too, but the calls that run on it are
+ *    answered (`destroyAgent`).
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
@@ -19,7 +21,7 @@ import type { AgentRuntime } from "../agent/AgentRuntime.ts";
 import { RuntimeContext } from "../agent/RuntimeContext.ts";
 import type { Connection, ConnectionMessage } from "../connection/Connection.ts";
 import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
-import type { AbortSource } from "../http/AbortSource.ts";
+import type { Abortable, AbortSource } from "../http/AbortSource.ts";
 import type { Observability } from "../telemetry/observability.ts";
 import type { AgentDatabase, SqlResult, SqlValue } from "../database/Databases.ts";
 import type { LogShape } from "../telemetry/Log.ts";
@@ -147,7 +149,7 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
     await this.#destroying?.catch(() => undefined);
     await this.unlessDiscarded();
   }
-  /** Resolves when a job may begin: nothing holds turns back, no commit waits for those that run. */
+  /** Resolves when a job may begin: no turn is held back, and no commit waits for running ones. */
   async mayBegin(): Promise<void> {
     for (;;) {
       await this.unlessDiscarded();
@@ -231,8 +233,8 @@ export class ActiveAgent implements AgentRuntime, AgentTurns {
   get outgoing(): OutgoingLane {
     return this.lanes.outgoing;
   }
-  get leaving(): AbortSignal {
-    return this.lanes.leaving.signal;
+  get leaving(): Abortable {
+    return this.lanes.leaving;
   }
   get observability(): Observability {
     return this.parts.observability;

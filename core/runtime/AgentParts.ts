@@ -2,6 +2,7 @@
 import type { Agent } from "../agent/Agent.ts";
 import type { AgentStaticOptions } from "../agent/AgentStaticOptions.ts";
 import type { AgentContext } from "../agent/AgentContext.ts";
+import type { AgentMetrics } from "../telemetry/AgentMetrics.ts";
 import type { Observability } from "../telemetry/observability.ts";
 import type { AgentOutlet } from "../turn/AgentOutlet.ts";
 import type { AmbientShape } from "../turn/Ambient.ts";
@@ -14,6 +15,7 @@ import type { TimeShape } from "../time/Time.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
 import type { Committer } from "../turn/Committer.ts";
 import type { SchedulerPorts } from "../schedule/Scheduler.ts";
+import type { Meter } from "../telemetry/Usage.ts";
 import type { CeilingName } from "../turn/Ceilings.ts";
 import type { TurnLimits } from "../turn/TurnLimits.ts";
 import type { Turn } from "../turn/Turn.ts";
@@ -39,6 +41,8 @@ export interface ActiveAgentParts<Self> {
   readonly observability: Observability;
   readonly jobs: SchedulerPorts;
   readonly outgoing: OutgoingShape;
+  /** Where budgets are counted. Undefined: nowhere. */
+  readonly metrics?: Pick<AgentMetrics, "budgetSpent" | "budgetRefused"> | undefined;
   /** Undefined: none can be connected to. */
   readonly mcp: McpClientsShape | undefined;
   readonly mail: MailTransportShape;
@@ -47,6 +51,8 @@ export interface ActiveAgentParts<Self> {
   readonly makeCommitter: (agent: Self) => Committer;
   /** Of the host. */
   readonly turnLimits: TurnLimits;
+  /** What the agent costs. */
+  readonly meter: Meter;
   /** Seconds that a turn may take; 0: no limit. */
   readonly turnSeconds: number;
   readonly ceiling: (name: CeilingName) => number;

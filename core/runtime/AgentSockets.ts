@@ -24,6 +24,8 @@ export interface CastOptions {
   readonly text: boolean;
   /** Only connections that take protocol frames. */
   readonly protocol: boolean;
+  /** Only connections that count kept broadcasts, or that do not. Default: all. */
+  readonly counts?: boolean;
 }
 
 const encoder = new TextEncoder();
@@ -92,7 +94,7 @@ export class AgentSockets implements ConnectionOutlet {
   }
 
   /** Its gateway or a census tells of it: frames for it may have been lost (`tellState`). */
-  meet(info: SocketInfo): void {
+  meet(info: SocketInfo): Connection | undefined {
     const { seq, state } = this.agent.image;
     const known = this.byKey.get(socketKey(info));
     this.resume(info);
@@ -104,6 +106,7 @@ export class AgentSockets implements ConnectionOutlet {
       Connection.internals(connection).protocol
     )
       this.sendStateNow(connection, state, seq);
+    return connection;
   }
 
   infos(): ReadonlyArray<SocketInfo> {
@@ -198,6 +201,13 @@ export class AgentSockets implements ConnectionOutlet {
   broadcast(message: ConnectionMessage, except: ReadonlyArray<string>): void {
     const { text, bytes } = encodeMessage(message);
     this.gated(() => this.castNow(bytes, { except, text, protocol: false }));
+  }
+
+  /** A kept broadcast, which is stored: numbered to sockets that count, as it is to the others. */
+  castKept(message: string | Uint8Array, frame: string, except: ReadonlyArray<string>): void {
+    const { text, bytes } = encodeMessage(message);
+    this.castNow(bytes, { except, text, protocol: false, counts: false });
+    this.castNow(encoder.encode(frame), { except, text: true, protocol: false, counts: true });
   }
 
   /** A frame of the protocol, for every socket that takes those. */

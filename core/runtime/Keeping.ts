@@ -1,37 +1,87 @@
 /**
- * What goes on after the turn that began it, of an agent in memory: bodies of responses that are being
- * made, durable streams, and the sockets that read those. Each is made when something first asks for
- * it: most agents have none. What streams hold back is taken by any commit, and stored at once when the
- * turn that wrote it ends or calls the outside.
+ * What goes on after the turn that began it, of an agent in memory: bodies of responses that are
+ * being made, durable streams and the sockets that read those, kept broadcasts, budgets. Each is
+ * made when something first asks for it: most agents have none. What streams hold back is taken by
+ * any commit, and stored at once when the turn that wrote it ends or calls the outside.
  *
  * Part of `ActiveAgent`.
  */
+import type { SocketInfo } from "../../schemas/Call.ts";
+import type { Connection } from "../connection/Connection.ts";
+import { Budgets, type BudgetAgent } from "../budget/Budgets.ts";
+import { ExpiryAlarm, type ExpiryAgent } from "../stream/ExpiryAlarm.ts";
+import { KeptMessages, sinceOf, type KeptAgent } from "../stream/KeptMessages.ts";
 import { StreamReaders, type ReadersAgent } from "../stream/StreamReaders.ts";
 import { Streams, type StreamsAgent } from "../stream/Streams.ts";
 import { ResponseStreams, type StreamsAgent as BodiesAgent } from "./ResponseStreams.ts";
 import type { Turn } from "../turn/Turn.ts";
 
 /** The agent whose they are. */
-export type KeepingAgent = StreamsAgent & ReadersAgent & BodiesAgent;
+export type KeepingAgent = StreamsAgent &
+  ReadersAgent &
+  BodiesAgent &
+  KeptAgent &
+  ExpiryAgent &
+  BudgetAgent & {
+    readonly sockets: {
+      tellState(): void;
+      meet(info: SocketInfo): Connection | undefined;
+    };
+  };
 
 export class Keeping {
   readonly #agent: KeepingAgent;
   #bodies: ResponseStreams | undefined;
   #streams: Streams | undefined;
   #readers: StreamReaders | undefined;
+  #kept: KeptMessages | undefined;
+  #budgets: Budgets | undefined;
+  readonly #alarm: ExpiryAlarm;
 
   constructor(agent: KeepingAgent) {
     this.#agent = agent;
+    this.#alarm = new ExpiryAlarm(agent);
   }
 
   get bodies(): ResponseStreams {
     return (this.#bodies ??= new ResponseStreams(this.#agent));
   }
   get streams(): Streams {
-    return (this.#streams ??= new Streams(this.#agent));
+    return (this.#streams ??= new Streams(this.#agent, this.#alarm));
   }
   get readers(): StreamReaders {
     return (this.#readers ??= new StreamReaders(this.#agent, this.streams));
+  }
+
+  get kept(): KeptMessages {
+    return (this.#kept ??= new KeptMessages(this.#agent, this.#alarm));
+  }
+
+  get budgets(): Budgets {
+    return (this.#budgets ??= new Budgets(this.#agent));
+  }
+
+  /** Frames to the agent's sockets may be lost: what can be sent again is. */
+  tellAgain(): void {
+    const { sockets } = this.#agent;
+    sockets.tellState();
+    for (const connection of sockets.values()) this.#tellPlace(connection);
+  }
+
+  /** As `tellAgain`, for one socket, which may be new here. */
+  meet(info: SocketInfo): void {
+    const connection = this.#agent.sockets.meet(info);
+    if (connection !== undefined) this.#tellPlace(connection);
+  }
+
+  #tellPlace(connection: Connection): void {
+    if (sinceOf(connection.uri) !== undefined) this.kept.tellPlace(connection);
+  }
+
+  /** The alarm has fired. */
+  expire(): void {
+    const next = [this.streams.expire(), this.kept.expire()].filter((at) => at !== undefined);
+    this.#alarm.next(next.length === 0 ? undefined : Math.min(...next));
   }
 
   /** The agent leaves its host. */
@@ -46,13 +96,15 @@ export class Keeping {
 
   /** Puts what is written into the tables, for the commit that is being made. */
   store(inTransaction: boolean): void {
-    if (inTransaction) this.#streams?.storeLater();
-    else this.#streams?.store();
+    if (inTransaction) return this.#streams?.storeLater();
+    this.#streams?.store();
+    this.#budgets?.store();
   }
 
   /** A turn that is no durable one has ended: what it wrote is committed. */
   ended(turn: Turn): void {
     this.#streams?.storeFor(turn);
+    this.#budgets?.ended(turn);
     this.#agent.committer.end(turn);
   }
 

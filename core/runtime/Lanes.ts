@@ -12,6 +12,7 @@
  */
 import { AgentDiscarded, messageOf } from "../errors/errors.ts";
 import { FIBER_ALARM } from "../fiber/Fiber.ts";
+import { AbortSource } from "../http/AbortSource.ts";
 import type { InputHandle } from "../inbox/Inbox.ts";
 import { MAIL_KEYS, MailLane, type MailLaneParts } from "../outgoing/MailLane.ts";
 import {
@@ -47,7 +48,7 @@ export class Lanes {
   /** Those that are made, or nothing while there is none: the one list of what each commit asks. */
   #made: Array<Scheduler | QueueLane> | undefined;
   #stopped = false;
-  #leaving: AbortController | undefined;
+  #leaving: AbortSource | undefined;
 
   constructor(agent: LanesAgent, parts: LanesParts) {
     this.#agent = agent;
@@ -71,8 +72,8 @@ export class Lanes {
   }
 
   /** Fires when the agent leaves memory; most have nobody who asks. */
-  get leaving(): AbortController {
-    return (this.#leaving ??= new AbortController());
+  get leaving(): AbortSource {
+    return (this.#leaving ??= new AbortSource());
   }
 
   /** Before any code of the user's (`Scheduler.load`). */
@@ -139,7 +140,7 @@ export class Lanes {
   /** The agent leaves memory: no timer of its schedules remains here. */
   retire(): void {
     this.#scheduler?.stop();
-    this.#leaving?.abort(new AgentDiscarded());
+    this.#leaving?.fire(new AgentDiscarded());
   }
 
   /** The agent was destroyed: nothing is left to do. */

@@ -36,6 +36,7 @@ import type { ActiveAgent } from "./ActiveAgent.ts";
 import type { Turn } from "../turn/Turn.ts";
 import { answerRequest } from "./answerRequest.ts";
 import { socketKey } from "./AgentSockets.ts";
+import { sinceOf } from "../stream/KeptMessages.ts";
 import { causeOfConnect } from "../journal/causeOf.ts";
 import { cancelRpc, handleRpcFrame, runRpc } from "./handleRpc.ts";
 import { interruptible } from "./runningCalls.ts";
@@ -43,8 +44,8 @@ import { makeRequest } from "../input/runWebhook.ts";
 import { passToSubAgent, runChildCall, runEnd } from "./subAgentCalls.ts";
 
 /**
- * `abort`: of the call's turn. Resolves when the answer may leave. Rejects with `AgentDiscarded` (not begun), `CallInterrupted`
- * or `AgentAborted`.
+ * `abort`: of the call's turn. Resolves when the answer may leave. Rejects with `AgentDiscarded`
+ * (not begun), `CallInterrupted` or `AgentAborted`.
  */
 export async function handleCall(
   agent: ActiveAgent,
@@ -112,7 +113,7 @@ async function dispatch(
     case "connect":
       return { reply: await connect(agent, call) };
     case "resume": {
-      agent.sockets.meet(call.socket);
+      agent.keeping.meet(call.socket);
       return { reply: { kind: "taken" } };
     }
     case "message": {
@@ -189,6 +190,8 @@ async function connect(
       flags.protocol = agent.agent.shouldSendProtocolMessages(connection, ctx);
       agent.sockets.join(connection);
       if (flags.protocol) sendProtocolFrames(agent, connection);
+      const since = sinceOf(socket.url);
+      if (since !== undefined) agent.keeping.kept.sendMissed(connection, since);
       agent.emit("connect", { connectionId: connection.id });
       await agent.agent.onConnect(connection, ctx);
     });
@@ -250,6 +253,7 @@ async function receive(
   } as const;
   const turn = agent.newTurn(cause, { connection });
   if (frame._tag === "Rpc") return handleRpcFrame(agent, turn, connection, frame);
+  if (frame._tag === "Missed") return agent.keeping.kept.sendMissed(connection, frame.since);
   if (frame._tag === "Stream") return readStream(agent, turn, connection, frame);
   try {
     await agent.run(turn, () =>

@@ -5,6 +5,7 @@
  */
 import type { Agent } from "../agent/Agent.ts";
 import type { Connection } from "../connection/Connection.ts";
+import type { Meter } from "../telemetry/Usage.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import type { Turn } from "../turn/Turn.ts";
 import type { LimitedAgent, TurnLimits } from "../turn/TurnLimits.ts";
@@ -15,7 +16,7 @@ import { throwUnhandled, type FailingAgent } from "./unhandledError.ts";
 export interface RunningAgent extends FailingAgent, Pick<AgentTurns, "time"> {
   readonly agent: Agent<unknown>;
   readonly keeping: Pick<Keeping, "ended">;
-  readonly parts: LimitedAgent & { readonly turnLimits: TurnLimits };
+  readonly parts: LimitedAgent & { readonly turnLimits: TurnLimits; readonly meter: Meter };
   busy: number;
   lastActiveMs: number;
 }
@@ -37,6 +38,7 @@ export async function runTurn<A>(
     turn.running = false;
     agent.busy--;
     agent.lastActiveMs = agent.time.monotonicMs();
+    agent.parts.meter.turn(agent.lastActiveMs - sinceMs);
     // A durable turn is ended by the mailbox, which sets its outcome first.
     if (!turn.durable) agent.keeping.ended(turn);
   }
@@ -78,7 +80,9 @@ export async function routeError(
   }
 }
 
-/** Code that follows a commit (`onStateChanged`): in its turn's context, its errors to `onError`. */
+/**
+ * Code that follows a commit (`onStateChanged`): in its turn's context, its errors to `onError`.
+ */
 export function runAfterCommit(agent: RunningAgent, turn: Turn, f: () => unknown): void {
   if (agent.discarded) return;
   agent.busy++;

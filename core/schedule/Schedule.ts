@@ -4,6 +4,7 @@
  */
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 
+/** `scheduled`: at a time. `delayed`: once, after a delay. `cron`, `interval`: again and again. */
 export type ScheduleType = "scheduled" | "delayed" | "cron" | "interval";
 
 /**
@@ -12,6 +13,7 @@ export type ScheduleType = "scheduled" | "delayed" | "cron" | "interval";
 export type Misfire = (typeof MISFIRES)[number];
 const MISFIRES = ["latest", "all", "skip"] as const;
 
+/** A schedule as it is stored. */
 export interface Schedule<T = unknown> {
   readonly id: string;
   /** Name of the method. */
@@ -36,6 +38,7 @@ export interface ScheduleCriteria {
   readonly timeRange?: { readonly start?: Date; readonly end?: Date };
 }
 
+/** Settings of a schedule, whatever its time. */
 export interface ScheduleSettings<T = unknown> {
   readonly payload?: T;
   readonly retry?: RetryOptions;

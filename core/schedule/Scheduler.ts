@@ -1,10 +1,10 @@
 /**
- * The agent's schedules: keeps what the table says armed, and runs what is due (`interface.md` §4.4,
- * §4.5; `protocol.md` §6.3 and the table at the top).
+ * The agent's schedules: keeps what the table says armed, and runs what is due (`interface.md`
+ * §4.4, §4.5; `protocol.md` §6.3 and the table at the top).
  *
  * 1. The table is the truth, live under any SQL: what a commit finds changed in it is armed or
- *    disarmed with that commit. A timer that fires is checked against the table. It runs if and only
- *    if its row exists with that due time, and that is stored.
+ *    disarmed with that commit. A timer that fires is checked against the table. It runs if and
+ *    only if its row exists with that due time, and that is stored.
  * 2. Never early. An agent in memory fires by a timer of its own (`LocalTimers`), to the
  *    millisecond. The broker's timer serves when the agent is not in memory, and only for what is
  *    due first (`AlarmCover`). Whichever comes second finds the row moved on.
@@ -118,7 +118,7 @@ export class Scheduler {
     this.table.forgetRows();
   }
 
-  /** Registers a schedule, or returns the existing one of the same meaning. Throws for bad input. */
+  /** Registers a schedule, or returns the existing equal one. Throws for bad input. */
   add({ callback, when, settings }: ScheduleCall): ScheduleRow {
     const { agent } = this;
     agent.assertRunning();

@@ -1,6 +1,6 @@
 /**
- * When a schedule is due, at first and after a run, and what becomes of a run that was missed. Pure.
- * `Scheduler` and `runSchedule` call it; `Cron` does the calendar.
+ * When a schedule is due, at first and after a run, and what becomes of a run that was missed.
+ * Pure. `Scheduler` and `runSchedule` call it; `Cron` does the calendar.
  *
  * A run was missed when it begins more than `MISFIRE_AFTER_MS` late. The schedule's `misfire` says
  * what happens then:

@@ -4,6 +4,7 @@
  */
 import { readScheduleCall, type ScheduleCall, type ScheduleSettings } from "./Schedule.ts";
 
+/** What a model answers to `getSchedulePrompt`: what is to be done, and when. */
 export interface NaturalSchedule {
   readonly description: string;
   readonly when:

@@ -6,10 +6,12 @@
  * 1. A step is known by its name and by how many of that name were begun before it in the run. Code
  *    that asks for other steps, or in another order, gets the results of those it asks for by that
  *    key, and runs the others.
- * 2. A step that failed is not done: it runs again when the turn does, with the same idempotency key.
- * 3. The function of a step does not write (`StepWrites`). What the turn writes outside of its steps
- *    applies once (`core/turn/Holds`).
- * 4. A step that still runs when its turn's attempt has failed is joined by the next attempt.
+ * 2. A step that failed is not done: it runs again when the turn does, with the same idempotency
+ *    key.
+ * 3. The function of a step does not write (`StepWrites`). What the turn writes outside of its
+ *    steps applies once (`core/turn/Holds`).
+ * 4. A step that still runs when its turn's attempt has failed, or whose result is being stored, is
+ *    joined by the next attempt.
  *
  * `Agent.step` is the API; `Committer` stores the results, `applyEvent` keeps them.
  */
@@ -21,6 +23,7 @@ import { assertWireValue } from "../call/wireValue.ts";
 import { backoffMs } from "../retry/retryPolicy.ts";
 import { isNonRetryable } from "../workflow/stepFacts.ts";
 import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
+import { firstOf, type Abortable } from "../http/AbortSource.ts";
 import type { Step, StepOptions } from "./Step.ts";
 import { checkStepName, resolveStepOptions, type ResolvedStepOptions } from "./stepOptions.ts";
 import { StepNotDurable, StepTimedOut, StepTooLarge, StepWrites } from "./stepErrors.ts";
@@ -30,7 +33,9 @@ import { stepKey } from "./stepKey.ts";
 const STEPS_MAX = 1000;
 /** UTF-16 units of JSON. As much as of a state: it is kept in memory until the turn ends. */
 const RESULT_CHARS_MAX = 16 * 1024 * 1024;
-/** Of turns whose attempt has failed: results that nobody may ask for are forgotten, oldest first. */
+/**
+ * Of turns whose attempt has failed: results that nobody may ask for are forgotten, oldest first.
+ */
 const LEFT_MAX = 1000;
 
 export interface StepsAgent extends Pick<
@@ -39,7 +44,7 @@ export interface StepsAgent extends Pick<
 > {
   readonly options: { readonly retry?: RetryOptions };
   /** Fires when the agent leaves memory. */
-  readonly leaving: AbortSignal;
+  readonly leaving: Abortable;
   readonly keeping: { readonly streams: { storeSoon(): void } };
   /** Runs `f` as part of a turn. */
   inTurn<A>(turn: Turn, f: () => A): A;
@@ -81,14 +86,14 @@ export class AgentSteps {
     agent.committer.beginStep(turn);
     try {
       const scope = { name, key: stepKey(agent.id, input, key), turn };
-      const text = await this.join(`${input}\n${key}`, turn, () =>
-        this.attempts(scope, f, resolved),
-      );
+      const running = `${input}\n${key}`;
+      const text = await this.join(running, () => this.attempts(scope, f, resolved));
       await agent.unlessDiscarded();
       if (turn.ended) return read(text) as A;
       agent.keeping.streams.storeSoon();
       steps.add({ key, text });
       await agent.committer.storeSteps(turn);
+      this.running.delete(running);
       return read(text) as A;
     } finally {
       steps.running--;
@@ -97,7 +102,7 @@ export class AgentSteps {
   }
 
   /** Rule 4. */
-  private async join(key: string, turn: Turn, begin: () => Promise<Text>): Promise<Text> {
+  private async join(key: string, begin: () => Promise<Text>): Promise<Text> {
     let running = this.running.get(key);
     if (running === undefined) {
       running = begin();
@@ -105,10 +110,7 @@ export class AgentSteps {
       if (this.running.size > LEFT_MAX) this.running.delete(this.running.keys().next().value!);
     }
     try {
-      const text = await running;
-      // One whose attempt has failed leaves its result for the next.
-      if (!turn.ended) this.running.delete(key);
-      return text;
+      return await running;
     } catch (error) {
       this.running.delete(key);
       throw error;
@@ -147,16 +149,15 @@ export class AgentSteps {
     const { time, leaving } = this.agent;
     const { name, key } = scope;
     const controller = new AbortController();
-    const leave = (): void => controller.abort(leaving.reason);
     const { abort } = scope.turn;
-    const unheard = abort.onFire(() => controller.abort(abort.reason));
+    const either = firstOf(leaving, abort);
+    const unheard = either.onFire(() => controller.abort(either.reason));
     return new Promise((resolve, reject) => {
       const cancel = time.after(timeoutMs, () => {
         const late = new StepTimedOut({ step: name, timeoutMs });
         reject(late);
         controller.abort(late);
       });
-      leaving.addEventListener("abort", leave, { once: true });
       const run = async (): Promise<unknown> =>
         f({ name, key, attempt, signal: controller.signal });
       this.agent
@@ -165,7 +166,6 @@ export class AgentSteps {
         .finally(() => {
           cancel();
           unheard();
-          leaving.removeEventListener("abort", leave);
         });
     });
   }

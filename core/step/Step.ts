@@ -15,6 +15,7 @@ export interface Step {
   readonly signal: AbortSignal;
 }
 
+/** Options of `step`. */
 export interface StepOptions {
   /** Over the class's `static options.retry`. Attempts in all, the first included: 3 by default. */
   readonly retry?: RetryOptions;

@@ -1,6 +1,6 @@
 /**
- * What taking back parts does to an agent's schedules and queue, as an event tells it: rows that the
- * parts added are removed, rows that they removed are there again. For people and for those who
+ * What taking back parts does to an agent's schedules and queue, as an event tells it: rows that
+ * the parts added are removed, rows that they removed are there again. For people and for those who
  * check journals: replay takes the pages.
  */
 import type { Sequence } from "../../schemas/Address.ts";

@@ -22,7 +22,9 @@ export function checkStepName(name: unknown): asserts name is string {
   );
 }
 
-/** Throws `TypeError`, or an `Error` for a retry policy that is out of range; both name the step. */
+/**
+ * Throws `TypeError`, or an `Error` for a retry policy that is out of range; both name the step.
+ */
 export function resolveStepOptions(
   name: string,
   classRetry: RetryOptions | undefined,

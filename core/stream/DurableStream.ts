@@ -1,7 +1,7 @@
 /**
- * `this.stream(key)`: an answer that is kept while it is made. Its writer is a turn of the agent, which
- * goes on from what is there when it runs again; its readers come back to where they were, on any
- * host. Types only; `StoredStream` implements them.
+ * `this.stream(key)`: an answer that is kept while it is made. Its writer is a turn of the agent,
+ * which goes on from what is there when it runs again; its readers come back to where they were, on
+ * any host. Types only; `StoredStream` implements them.
  */
 
 /** Options of `DurableStream.response`. */
@@ -10,6 +10,17 @@ export interface StreamResponseOptions {
   readonly headers?: HeadersInit;
   /** Milliseconds that a stream which does not exist yet is waited for. Default 10,000. */
   readonly waitMs?: number;
+}
+
+/** Options of `broadcast`. */
+export interface BroadcastOptions {
+  /** Ids of connections that do not receive it. Default: none. */
+  readonly without?: ReadonlyArray<string>;
+  /**
+   * How long it is kept for clients that are away, in milliseconds or as text (`"1h"`): 1 second to
+   * 30 days. Default: not at all.
+   */
+  readonly keep?: number | string;
 }
 
 /** Options of `this.stream`. They count for the stream that is begun under the key. */

@@ -1,15 +1,25 @@
 /**
  * The stream methods of `Agent`. The streams themselves are made with the first that is opened.
  */
-import type { DurableStream, DurableStreamOptions } from "./DurableStream.ts";
-import { StoredStream } from "./StoredStream.ts";
+import type { ConnectionMessage } from "../connection/Connection.ts";
+import type { BroadcastOptions, DurableStream, DurableStreamOptions } from "./DurableStream.ts";
+import type { KeptMessages } from "./KeptMessages.ts";
+import { keepMsOf, StoredStream } from "./StoredStream.ts";
 import type { Streams } from "./Streams.ts";
+
+/** Where the runtime has them. */
+export interface StreamsKept {
+  readonly streams: Streams;
+  readonly kept: KeptMessages;
+  /** The alarm of what is kept for a time has fired. */
+  expire(): void;
+}
 
 /** Its public methods are those of `Agent`, which documents them. */
 export class StreamApi {
-  readonly #keeping: { readonly streams: Streams };
+  readonly #keeping: StreamsKept;
 
-  constructor(keeping: { readonly streams: Streams }) {
+  constructor(keeping: StreamsKept) {
     this.#keeping = keeping;
   }
 
@@ -17,7 +27,22 @@ export class StreamApi {
     return new StoredStream<Chunk>(this.#keeping.streams, key, options);
   }
 
+  /** `send`: of a message that is not kept. */
+  broadcast(
+    message: ConnectionMessage,
+    options: ReadonlyArray<string> | BroadcastOptions,
+    send: (except: ReadonlyArray<string>) => void,
+  ): void {
+    const { without = [], keep } = isList(options)
+      ? { without: options, keep: undefined }
+      : options;
+    if (keep === undefined) send(without);
+    else this.#keeping.kept.broadcast(message, without, keepMsOf(keep, "keep of broadcast"));
+  }
+
   expire(): void {
-    this.#keeping.streams.expire();
+    this.#keeping.expire();
   }
 }
+
+const isList = (options: object): options is ReadonlyArray<string> => Array.isArray(options);

@@ -1,12 +1,13 @@
 /**
- * The sockets that read durable streams of an agent in memory: sends each what follows its place, as it
- * is stored, until the stream is over.
+ * The sockets that read durable streams of an agent in memory: sends each what follows its place,
+ * as it is stored, until the stream is over.
  *
  * 1. What is sent is stored already: it does not wait for the output gate.
- * 2. A place is the client's: it tells it when it begins to read and when it comes back. Which streams a
- *    socket reads is kept with the socket, so that an agent which comes to memory, or whose frames may
- *    be lost, asks for the place (`askReaders`).
- * 3. A socket reads `READS_MAX` streams at once. One that reads too slowly is closed by its gateway.
+ * 2. A place is the client's: it tells it when it begins to read and when it comes back. Which
+ *    streams a socket reads is kept with the socket, so that an agent which comes to memory, or
+ *    whose frames may be lost, asks for the place (`askReaders`).
+ * 3. A socket reads `READS_MAX` streams at once. One that reads too slowly is closed by its
+ *    gateway.
  *
  * Part of `Keeping`; asked by `handleCall` and `handleRpc`.
  */

@@ -1,7 +1,7 @@
 /**
- * `cf_agents_streams` and `cf_agents_stream_chunks`: the streams of an agent and what was written to
- * them, in the agent's own database. Journal, snapshots, forks, exports and erasures contain them
- * like any other table. Made with the first row; users may read them.
+ * `cf_agents_streams` and `cf_agents_stream_chunks`: the streams of an agent and what was written
+ * to them, in the agent's own database. Journal, snapshots, forks, exports and erasures contain
+ * them like any other table. Made with the first row; users may read them.
  *
  * A row of chunks holds those that one commit took, as a JSON array, under the number of its last
  * one. Chunks are numbered from 1 without a gap.

@@ -2,14 +2,14 @@
  * The durable streams of an agent in memory: gathers what is written, stores it with the agent's
  * commits, and tells readers what is stored.
  *
- * 1. Chunks gather for `GATHER_MS`, or up to `GATHER_SIZE`; then they are one row, in a commit that they
- *    share with whatever else was written. The end of the turn that wrote them, its calls to the
- *    outside and the end of the stream store them at once.
+ * 1. Chunks gather for `GATHER_MS`, or up to `GATHER_SIZE`; then they are one row, in a commit that
+ *    they share with whatever else was written. The end of the turn that wrote them, its calls to
+ *    the outside and the end of the stream store them at once.
  * 2. Readers see what is stored and nothing else (the output gate).
- * 3. What is written is bounded: a chunk, a stream, and the streams of an agent. A stream is removed
- *    `keep` after its last write, whether it has ended or its writer has gone.
- * 4. A stream that is begun under the key of an earlier one has another id, and its chunks are numbered
- *    from 1 again.
+ * 3. What is written is bounded: a chunk, a stream, and the streams of an agent. A stream is
+ *    removed `keep` after its last write, whether it has ended or its writer has gone.
+ * 4. A stream that is begun under the key of an earlier one has another id, and its chunks are
+ *    numbered from 1 again.
  *
  * Written to by `DurableStream`, read by `streamResponse` and `StreamReaders`; part of `Keeping`.
  */
@@ -19,15 +19,17 @@ import type { WriteLimits } from "../turn/WriteLimits.ts";
 import { messageOf } from "../errors/errors.ts";
 import type { Cursor } from "./Cursor.ts";
 import { StreamOver, StreamTooLarge, TooManyStreams } from "./errors.ts";
+import type { ExpiryAlarm } from "./ExpiryAlarm.ts";
 import type { Look } from "./Look.ts";
-import { ExpiryAlarm, type ExpiryAgent } from "./ExpiryAlarm.ts";
 import { INSERT_CHUNKS, StreamTable, type StreamRow } from "./StreamTable.ts";
 
 /** Ten commits a second and agent at most, however fast a model writes; a reader hardly sees it. */
 export const GATHER_MS = 100;
 /** UTF-16 units of JSON that are stored without waiting for the rest of the time. */
 const GATHER_SIZE = 16 * 1024;
-/** UTF-16 units of one chunk's JSON: a frame to a client holds it well within the broker's limit. */
+/**
+ * UTF-16 units of one chunk's JSON: a frame to a client holds it well within the broker's limit.
+ */
 export const CHUNK_SIZE_MAX = 64 * 1024;
 /** Of an agent. The longest ended go first. */
 const STREAMS_MAX = 1000;
@@ -44,14 +46,10 @@ export interface StreamSettings {
 }
 
 /** The agent that has them. */
-export interface StreamsAgent
-  extends
-    ExpiryAgent,
-    Pick<
-      AgentTurns,
-      "assertRunning" | "committer" | "database" | "discarded" | "log" | "time" | "turn" | "newTurn"
-    > {
-  readonly time: AgentTurns["time"];
+export interface StreamsAgent extends Pick<
+  AgentTurns,
+  "assertRunning" | "committer" | "database" | "discarded" | "log" | "time" | "turn" | "newTurn"
+> {
   readonly currentStep: StepScope | undefined;
   inTurn<A>(turn: Turn, f: () => A): A;
   readonly parts: { readonly limits: Pick<WriteLimits, "checkState"> };
@@ -73,18 +71,18 @@ interface Live {
 }
 
 export class Streams {
-  readonly alarm: ExpiryAlarm;
   readonly table: StreamTable;
   private readonly agent: StreamsAgent;
+  private readonly alarm: ExpiryAlarm;
   private readonly live = new Map<string, Live>();
   private readonly dirty = new Map<string, Live>();
   /** Turns that wrote since the last store; durable ones store by themselves. */
   private writers = new Set<Turn>();
   private cancelGather: (() => void) | undefined;
 
-  constructor(agent: StreamsAgent) {
+  constructor(agent: StreamsAgent, alarm: ExpiryAlarm) {
     this.agent = agent;
-    this.alarm = new ExpiryAlarm(agent);
+    this.alarm = alarm;
     this.table = new StreamTable(agent.database);
   }
 
@@ -164,8 +162,8 @@ export class Streams {
     return true;
   }
 
-  /** The alarm has fired. */
-  expire(): void {
+  /** Removes what is over. When the next one is; undefined: none. */
+  expire(): number | undefined {
     const nowMs = this.agent.time.nowMs();
     let later: number | undefined;
     for (const { key } of this.table.expired(nowMs)) {
@@ -179,7 +177,7 @@ export class Streams {
     }
     if (this.unstored) this.agent.committer.touch(this.writer());
     const next = this.table.nextExpiryMs(nowMs);
-    this.alarm.next(next === undefined ? later : Math.min(next, later ?? Infinity));
+    return next === undefined ? later : Math.min(next, later ?? Infinity);
   }
 
   /** What follows the cursor, of what is stored (rule 2). */
@@ -358,7 +356,9 @@ export class Streams {
     });
   }
 
-  /** As a turn of its own, which is part of no input. A step's end stores what its function wrote. */
+  /**
+   * As a turn of its own, which is part of no input. A step's end stores what its function wrote.
+   */
   storeSoon(): void {
     const { agent } = this;
     const [first, ...others] = this.dirty.keys();

@@ -1,6 +1,6 @@
 /**
- * A durable stream as server-sent events (WHATWG HTML, "Server-sent events"). Each chunk is one event
- * with its place as its id, so that an `EventSource` which reconnects sends it back as
+ * A durable stream as server-sent events (WHATWG HTML, "Server-sent events"). Each chunk is one
+ * event with its place as its id, so that an `EventSource` which reconnects sends it back as
  * `Last-Event-ID`. The body is pulled: a reader that does not read costs nothing but its place.
  *
  *     id: <place>            data: <chunk, JSON>

@@ -5,6 +5,7 @@
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { tableExists } from "../database/tableExists.ts";
 
+/** A sub-agent, as its parent lists it. */
 export interface SubAgentInfo {
   readonly className: string;
   readonly name: string;

@@ -40,6 +40,7 @@ export interface AnyAgent {
 }
 /** A class of agents, as the module exports it. */
 export type SubAgentClass<A extends AnyAgent = AnyAgent> = abstract new (...args: never[]) => A;
+/** A stub of a sub-agent. */
 export type SubAgentStub<A> = AgentStub<A>;
 
 /** `this.dynamicAgents`. */

@@ -4,9 +4,12 @@
  * gateways bump the fields. Units are last in a name, seconds and bytes, as Prometheus has it.
  */
 import type { MetricsShape } from "./Metrics.ts";
+import type { ClassMetrics } from "./Usage.ts";
 
 /** Seconds: from one group commit on a fast disk to the longest webhook deadline (9.5 s). */
 const LATENCY_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+const MS_PER_SECOND = 1000;
 
 export interface AgentMetrics {
   readonly turns: () => void;
@@ -27,10 +30,16 @@ export interface AgentMetrics {
   readonly entityConflicts: () => void;
   /** An error that nothing handled; `of`: the agent's class, undefined where it is of no agent. */
   readonly unhandledErrors: (of: string | undefined) => void;
+  /** So much of a budget was spent by an agent of this class. */
+  readonly budgetSpent: (agentClass: string, budget: string, amount: number) => void;
+  /** `spend` refused, since the budget was used up. */
+  readonly budgetRefused: (agentClass: string, budget: string) => void;
   /** A turn did not end in time and was given up; `of`: the agent's class. */
   readonly turnsGivenUp: (of: string) => void;
   /** A webhook was answered 429, for too many inputs of its agent wait; `of`: its class. */
   readonly refusedInputs: (of: string) => void;
+  /** What the agents of a class cost. */
+  readonly ofClass: (name: string) => ClassMetrics;
   /** These are read when somebody looks. */
   readonly active: (agents: () => number) => void;
   /** Of a host: 1 is all that it may take. */
@@ -62,6 +71,19 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       "Errors that no code handled; the class is empty where no agent's code ran",
       { class: agentClass },
     ),
+  );
+  const budgetNames = boundedNames();
+  const budgetSpent = byLabels((agentClass, budget) =>
+    metrics.counter("agents_budget_spent_total", "What agents spent of their budgets", {
+      class: agentClass,
+      budget,
+    }),
+  );
+  const budgetRefused = byLabels((agentClass, budget) =>
+    metrics.counter("agents_budget_refused_total", "Calls refused by a budget that was used up", {
+      class: agentClass,
+      budget,
+    }),
   );
   const turnsGivenUp = byLabels((agentClass) =>
     metrics.counter("agents_turns_given_up_total", "Turns that did not end within turnSeconds", {
@@ -104,6 +126,27 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       "Webhooks refused because slug gives their entity the name of another entity's agent",
     ),
     unhandledErrors: (of = "") => unhandled(of, "")(),
+    ofClass: (name) => {
+      const of = (what: string, help: string) =>
+        metrics.counter(`agents_class_${what}_total`, help, { class: name });
+      const turns = of("turns", "Turns of agents of the class");
+      const turnSeconds = of("turn_seconds", "Seconds in turns of the class, waits included");
+      const stored = of("commits", "Journal events stored for the class");
+      const bytes = of("commit_bytes", "Bytes of journal events stored for the class");
+      return {
+        turn: (ms) => {
+          turns();
+          turnSeconds(ms / MS_PER_SECOND);
+        },
+        commit: (size) => {
+          stored();
+          bytes(size);
+        },
+      };
+    },
+    budgetSpent: (agentClass, budget, amount) =>
+      budgetSpent(agentClass, budgetNames(budget))(amount),
+    budgetRefused: (agentClass, budget) => budgetRefused(agentClass, budgetNames(budget))(),
     refusedInputs: (of) => refusedInputs(of, "")(),
     turnsGivenUp: (of) => turnsGivenUp(of, "")(),
     active: (read) => metrics.gaugeFrom("agents_active", "Agents in memory", read),
@@ -139,6 +182,21 @@ export function agentMetrics(metrics: MetricsShape): AgentMetrics {
       webhooks(provider, String(status))();
       webhookSeconds(seconds);
     },
+  };
+}
+
+/**
+ * Names of budgets are the author's: a class that makes them of its users must not fill the
+ * registry.
+ */
+const NAMES_MAX = 100;
+
+/** The name itself of the first so many, `other` of the rest. */
+function boundedNames(): (name: string) => string {
+  const names = new Set<string>();
+  return (name) => {
+    if (names.size < NAMES_MAX) names.add(name);
+    return names.has(name) ? name : "other";
   };
 }
 

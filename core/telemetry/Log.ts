@@ -5,7 +5,9 @@
  */
 import * as Context from "effect/Context";
 
-/** Key of the whole line as people read it: a log in text prints it alone, and JSON leaves it out. */
+/**
+ * Key of the whole line as people read it: a log in text prints it alone, and JSON leaves it out.
+ */
 export const TEXT: unique symbol = Symbol("text");
 
 export interface LogFields {
@@ -14,10 +16,15 @@ export interface LogFields {
   readonly [TEXT]?: () => string;
 }
 
+/** A log: one line for each call, with a message and fields. Fields are written as JSON. */
 export interface LogShape {
+  /** For whoever looks for a cause; not written by default. */
   readonly debug: (message: string, fields?: LogFields) => void;
+  /** Something happened that an operator may want to know. */
   readonly info: (message: string, fields?: LogFields) => void;
+  /** Something is wrong, and was dealt with. */
   readonly warn: (message: string, fields?: LogFields) => void;
+  /** Something failed, and needs somebody. */
   readonly error: (message: string, fields?: LogFields) => void;
 }
 

@@ -6,7 +6,7 @@
 import type { AgentId } from "../../schemas/Address.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
 import type { SqlResult, SqlValue } from "../database/Databases.ts";
-import type { AbortSource } from "../http/AbortSource.ts";
+import type { Abortable, AbortSource } from "../http/AbortSource.ts";
 import type { LogShape } from "../telemetry/Log.ts";
 import type { TimeShape } from "../time/Time.ts";
 
@@ -34,7 +34,7 @@ export interface AgentWork {
   /** When nobody waits for the running turn any more. Outside of a turn it never fires. */
   readonly abandoned: AbortSource;
   /** Fires when the agent leaves memory. */
-  readonly leaving: AbortSignal;
+  readonly leaving: Abortable;
   /** Keeps the agent from hibernating until the returned function is called. */
   keepAlive(): () => void;
   /** Drops the agent from memory without committing what is pending. */

@@ -10,6 +10,11 @@ export interface AmbientShape {
   /** Runs `f` so that `current()` gives `turn` in it and in all that it awaits. */
   readonly run: <A>(turn: Turn, f: () => A) => A;
   readonly current: () => Turn | undefined;
+  /**
+   * Runs `f`, whose turns continue a trace (a W3C `traceparent`) unless their input has one. Absent
+   * in a process that is not traced.
+   */
+  readonly continuing?: <A>(traceparent: string, f: () => A) => A;
 }
 
 export class Ambient extends Context.Service<Ambient, AmbientShape>()(

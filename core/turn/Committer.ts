@@ -1,13 +1,17 @@
 /**
  * Decides when an agent's writes are committed, and holds outputs back until they are stored.
- * `writeBatch` writes, `Holds` knows what a commit waits for; `ActiveAgent` and the agent's API feed it.
+ * `writeBatch` writes, `Holds` knows what a commit waits for; `ActiveAgent` and the agent's API
+ * feed it.
  *
- * 1. At most one append is in flight; what is written or ends meanwhile shares the next event (group commit).
- * 2. **The output gate.** `afterCommit(f)` runs `f` once all that was written before the call is stored, in
- *    the order of the calls. To ack a delivery because the journal is empty needs a fence (`afterFence`).
+ * 1. At most one append is in flight; what is written or ends meanwhile shares the next event
+ *    (group commit).
+ * 2. **The output gate.** `afterCommit(f)` runs `f` once all that was written before the call is
+ *    stored, in the order of the calls. To ack a delivery because the journal is empty needs a
+ *    fence (`afterFence`).
  * 3. The writes of a durable turn gather until it ends, or until `flush`, a step, or `GATHER_MS`.
  * 4. Once an append has failed nothing more runs: outputs are dropped, and waiters rejected.
- * 5. What the next start would write again (`remade`), without a journal, waits for the first other event.
+ * 5. What the next start would write again (`remade`), without a journal, waits for the first other
+ *    event.
  * 6. Results of steps are stored although other writes wait: as events that hold nothing else.
  */
 import { TimeoutQueue } from "../time/TimeoutQueue.ts";
@@ -30,7 +34,10 @@ import {
   type Written,
 } from "./writeBatch.ts";
 
-/** A durable turn's writes wait at most this long for its end (`docs/internals/a-turn.md`, "The commit"). */
+/**
+ * A durable turn's writes wait at most this long for its end (`docs/internals/a-turn.md`, "The
+ * commit").
+ */
 export const GATHER_MS = 50;
 /** What a stall of the process held up runs first, before a turn counts as late. */
 const SETTLE_MS = 1;
@@ -48,6 +55,8 @@ export class Committer {
   private remade: Batch | undefined;
   /** A commit is due as soon as it may go. */
   private wanted = false;
+  /** It is looked in a moment whether it may go. */
+  private flushing = false;
   private readonly holds: Holds;
   private readonly commits: Commits;
   /** `pending` waits for a turn to end. */
@@ -97,7 +106,7 @@ export class Committer {
     this.released.push(f);
   }
 
-  /** Something was written in this turn; `last`: its state follows those of the other turns; `remade`: rule 5. */
+  /** This turn wrote. `last`: its state follows the other turns' states; `remade`: rule 5. */
   touch(turn: Turn, { last = false, remade = false } = {}): void {
     if (remade && this.host.image.seq === 0 && isEmpty(this.pending) && isEmpty(this.inFlight)) {
       this.remade ??= newBatch();
@@ -119,7 +128,7 @@ export class Committer {
     this.flushSoon();
   }
 
-  /** The turn is over. A durable one is committed now, whether it wrote or not; its outcome is set. */
+  /** The turn is over. Commits a durable one now, whether it wrote or not; its outcome is set. */
   end(turn: Turn): void {
     turn.ended = true;
     if (turn.durable) this.batch().turns.add(turn);
@@ -141,13 +150,13 @@ export class Committer {
     }
   }
 
-  /** As `afterCommit`, for what is told as stored: what is written may be waiting by rule 5, and be dropped. */
+  /** As `afterCommit`, for what is reported as stored: rule 5 may hold it back and drop it. */
   whenStored(output: Output): void {
     if (this.remade === undefined) this.afterCommit(output);
     else if (!this.failed) this.remade.outputs.push(output);
   }
 
-  /** As `afterCommit`, where no older owner's event may be stored any more: not by an empty journal either. */
+  /** As `afterCommit`, once no older owner can store an event, in an empty journal either. */
   afterFence(output: Output): void {
     if (this.host.image.seq > 0) return this.afterCommit(output);
     if (this.failed) return;
@@ -157,7 +166,7 @@ export class Committer {
     this.flushSoon();
   }
 
-  /** Resolves when everything written so far is stored, whenever that is. Rejects with `AgentDiscarded`. */
+  /** Resolves when everything written so far is stored. Rejects with `AgentDiscarded`. */
   stored(): Promise<void> {
     if (this.failed) return Promise.reject(new AgentDiscarded());
     return new Promise<void>((resolve, reject) => {
@@ -169,7 +178,7 @@ export class Committer {
     });
   }
 
-  /** Commits what is written, by this turn too though it goes on. Resolves when it is stored; rejects with `AgentDiscarded`. */
+  /** Commits all writes so far, this turn's too. Resolves when stored, or `AgentDiscarded`. */
   flush(turn: Turn): Promise<void> {
     const stored = this.stored();
     turn.late = true;
@@ -196,7 +205,9 @@ export class Committer {
     this.gather();
   }
 
-  /** Rule 6, for a turn that goes on. Resolves when they are stored; rejects with `AgentDiscarded`. */
+  /**
+   * Rule 6, for a turn that goes on. Resolves when they are stored; rejects with `AgentDiscarded`.
+   */
   storeSteps(turn: Turn): Promise<void> {
     if (this.failed) return Promise.reject(new AgentDiscarded());
     return new Promise((resolve, reject) => {
@@ -212,9 +223,10 @@ export class Committer {
   }
 
   /**
-   * Stores what is written, and then the event that ends the agent's life; this turn's input is done with
-   * it. Nothing is stored after it; and not it, where nothing was before and no input waits to be done with it.
-   * The caller sees to it that nothing more is written meanwhile. Rejects with `AgentDiscarded`.
+   * Stores what is written, and then the event that ends the agent's life; this turn's input is
+   * done with it. Nothing is stored after it; and not it, where nothing was before and no input
+   * waits to be done with it. The caller sees to it that nothing more is written meanwhile. Rejects
+   * with `AgentDiscarded`.
    */
   async destroy(turn: Turn): Promise<void> {
     this.holds.end();
@@ -256,8 +268,14 @@ export class Committer {
 
   /** Writes made without an await between them form one commit. */
   private flushSoon(): void {
-    if (!this.wanted) queueMicrotask(() => this.startFlush());
     this.wanted = true;
+    // Tried again when the append is answered.
+    if (this.flushing || this.inFlight !== undefined) return;
+    this.flushing = true;
+    queueMicrotask(() => {
+      this.flushing = false;
+      this.startFlush();
+    });
   }
 
   /** The batch of what is written now. */
@@ -281,7 +299,7 @@ export class Committer {
     });
   }
 
-  /** Rule 3: a turn's time is over when a timer says so, not when a stalled process looks at the clock. */
+  /** Rule 3: a timer ends a turn's time, since a stalled process would see the clock too late. */
   private gathered(): void {
     const nowMs = this.host.time.monotonicMs();
     for (const turns of [this.pending?.turns ?? [], this.holds.parted])
@@ -327,9 +345,10 @@ export class Committer {
   /** True: it waits. Tried again when a turn ends or begins a step, and by the timer. */
   private hold(batch: Batch): boolean {
     const reason = this.holds.reason(batch);
-    if (reason === "gather" && this.cancelGather === undefined) {
-      this.holds.gathering();
-      this.gather();
+    if (this.cancelGather === undefined && reason !== undefined) {
+      if (reason === "gather") this.holds.gathering();
+      // A turn that is between two steps has the gather time, too.
+      if (reason === "gather" || this.holds.anyBetweenSteps()) this.gather();
     }
     this.held = reason !== undefined;
     return this.held;

@@ -1,7 +1,7 @@
 /**
- * Decides whether a batch of writes may be committed now, or waits for turns that go on. Pages can't
- * be told apart by turn, so a commit takes the writes of every turn, and half a turn that is stored
- * applies twice if its host then ends and something was stored after it.
+ * Decides whether a batch of writes may be committed now, or waits for turns that go on. Pages
+ * can't be told apart by turn, so a commit takes the writes of every turn, and half a turn that is
+ * stored applies twice if its host then ends and something was stored after it.
  *
  * 1. A turn that has written and does not call a step is waited for while its writes gather
  *    (`Committer`, 3).
@@ -65,6 +65,12 @@ export class Holds {
     return open && turns.size > 0;
   }
 
+  /** A turn of a part is in no step, and is waited for. */
+  anyBetweenSteps(): boolean {
+    for (const turn of this.parted) if (mayEndSoon(turn) && !isInStep(turn)) return true;
+    return false;
+  }
+
   /** The gather time begins once more for a batch. */
   gathering(): void {
     this.gathers++;
@@ -81,7 +87,9 @@ export class Holds {
     this.gathers = 0;
   }
 
-  /** An event of the batch is applied. `open`: what was stored of turns that go on can be undone. */
+  /**
+   * An event of the batch is applied. `open`: what was stored of turns that go on can be undone.
+   */
   applied(batch: Batch, { open, part }: { readonly open: boolean; readonly part: boolean }): void {
     if (!open) this.parted.clear();
     else if (part) for (const turn of batch.turns) if (isOpen(turn)) this.parted.add(turn);

@@ -48,7 +48,9 @@ export function turnSecondsOf(own: number | undefined, ofHost = TURN_SECONDS_DEF
 }
 
 export class TurnLimits {
-  /** By their limit in seconds, each in the order in which the turns began: the first is due first. */
+  /**
+   * By their limit in seconds, each in the order in which the turns began: the first is due first.
+   */
   readonly #runs = new Map<number, LinkedList<Run>>();
   readonly #onGivenUp: (of: string) => void;
 

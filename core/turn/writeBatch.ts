@@ -20,9 +20,13 @@ import type { Turn } from "./Turn.ts";
 
 export interface CommitterHost extends JournalOwner {
   readonly database: AgentDatabase;
-  /** What the agent's schedules and queue owe the broker with the next event; read just before it. */
+  /**
+   * What the agent's schedules and queue owe the broker with the next event; read just before it.
+   */
   readonly takeTriggers: () => CommitTriggers | undefined;
-  /** The shard's lease is held now, by the local clock; else resolves with whether it was renewed. */
+  /**
+   * The shard's lease is held now, by the local clock; else resolves with whether it was renewed.
+   */
   readonly isStillOurs: () => true | Promise<boolean>;
   /** Puts an envelope into the agent's inbox. Rejects when it may not lie there. */
   readonly storeInput: (data: Uint8Array) => Promise<Sequence>;

@@ -21,6 +21,7 @@ export interface DefaultProgress {
   readonly [key: string]: unknown;
 }
 
+/** Options of `waitForApproval`. */
 export interface ApprovalOptions {
   /** Default `wait-for-approval`. */
   readonly stepName?: string;
@@ -39,6 +40,9 @@ export interface WorkflowContext {
   readonly broadcast: (message: string) => void;
 }
 
+/**
+ * Extend it and export the class from the module: one workflow, of which agents start instances.
+ */
 export abstract class AgentWorkflow<
   A = unknown,
   Params = unknown,
@@ -62,6 +66,7 @@ export abstract class AgentWorkflow<
    */
   abstract run(event: WorkflowEvent<Params>, step: WorkflowStep): Promise<unknown>;
 
+  /** The instance's id. */
   get workflowId(): string {
     return this.ctx.workflowId;
   }

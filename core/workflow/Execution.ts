@@ -1,18 +1,19 @@
 /**
- * One `run()` in memory: it asks for steps, and gets recorded results or new ones. Made by `WorkflowRun`,
- * thrown away with the agent; the next one replays the record.
+ * One `run()` in memory: it asks for steps, and receives recorded results or new ones. Made by
+ * `WorkflowRun` and dropped with the agent; the next one replays the record.
  *
- * 1. A step's result is stored before `run` gets it; results come in one order (`StepOrder`), the same in
- *    every replay.
- * 2. A step's function runs at least once: a host that dies in it leaves no result. Its key stays the same.
- * 3. An end that nobody knows of (a host died) spends no retry; `CRASHES_MAX` in a row are a step that kills
- *    hosts, and fail it. A drive that a host may have died of stores an attempt before its function runs, until one step
- *    has ended: so each life spends one or gets on. Any other stores it beside. `run` itself is bounded likewise.
- * 4. What only waits holds nothing: `quiet` says that all that is left are waits, each with a schedule of
- *    its own, and the agent may leave memory.
+ * 1. A step's result is stored before `run` gets it; results come in one order (`StepOrder`), the
+ *    same in every replay.
+ * 2. A step's function runs at least once, under one key: a dead host leaves no result.
+ * 3. An end that nobody knows of (a host died) spends no retry; `CRASHES_MAX` in a row are a step
+ *    that kills hosts, and fail it. A drive that a host may have died of stores an attempt before
+ *    its function runs, until one step has ended: so each life spends one or gets on. Any other
+ *    stores it beside. `run` itself is bounded likewise.
+ * 4. What only waits holds nothing: `quiet` says that all that is left are waits, each with a
+ *    schedule of its own, and the agent may leave memory.
  * 5. Once abandoned (terminated, restarted, discarded) it is inert: its promises never settle.
- * 6. A wake that is spent before its time is over is armed again: who looks at the clock after it may be another
- *    host, or the same one after its clock was put back.
+ * 6. A wake that is spent before its time is over is armed again: who looks at the clock after it
+ *    may be another host, or the same one after its clock was put back.
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
 import { AgentDestroyed, AgentDiscarded } from "../errors/errors.ts";
@@ -25,9 +26,9 @@ import { causeOf, checkName, crashedOut, isFinal, nameOf, toResult } from "./ste
 import type { Wakes } from "./Wakes.ts";
 import type { StepContext } from "./WorkflowStep.ts";
 
-/** A step of hours meets some deployments; one that kills its host each time meets the next host at once. */
+/** A long step meets some deployments; one that kills its host meets the next host at once. */
 export const CRASHES_MAX = 20;
-/** Awaits that code may pass between one step's result and its asking for the next, before it counts as waiting. */
+/** Awaits between a step's result and the next step, before `run` counts as waiting. */
 const HOPS = 32;
 
 export interface ExecutionHost {
@@ -144,8 +145,8 @@ export class Execution {
   }
 
   /**
-   * One step: recorded, or begun now by `begin`, which ends it by `settle`. Never settles once abandoned.
-   * Rejects with a `TypeError` for a name that is none.
+   * One step: recorded, or begun now by `begin`, which ends it by `settle`. Never settles once
+   * abandoned. Rejects with a `TypeError` for a name that is none.
    */
   step(
     kind: StepKind,
@@ -209,7 +210,7 @@ export class Execution {
     this.addWait(record, isNew, () => void this.settle(record, onTimeout?.() ?? {}));
   }
 
-  /** What is done with the record of it, in one commit; held back while paused, like any step's begin. */
+  /** Changes the record, in one commit. Held back while paused, like the begin of a step. */
   tell(record: StepRecord, send: (record: StepRecord) => void): void {
     const tell = (): void => void this.settle(record, {}, () => send(record));
     if (this.host.isPaused()) void this.unpaused(record).then(tell);
@@ -302,7 +303,7 @@ export class Execution {
     });
   }
 
-  /** In a turn of its own: the one that runs now may be a durable one, whose writes wait for its end. */
+  /** In a turn of its own: the running one may be durable, whose writes wait for its end. */
   private write(record: StepRecord, f: () => void): void {
     const { runtime } = this.host;
     runtime

@@ -9,6 +9,7 @@ import type { StoredError } from "./errors.ts";
 /** `report`: anything that is told to the agent. */
 export type StepKind = "do" | "sleep" | "waitForEvent" | "report";
 
+/** `waiting`: for an event, a time or an approval. `unknown`: never started. */
 export type WorkflowStatus =
   | "queued"
   | "running"

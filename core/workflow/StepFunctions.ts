@@ -1,7 +1,7 @@
 /**
- * The functions of a workflow's steps while they run: each has a timeout, and the signal of its turn
- * (`getCurrentAgent().signal`) aborts when that is over, or when the run is terminated. A function
- * that goes on all the same is unheard: JavaScript can't stop it. Part of `Execution`.
+ * The functions of a workflow's steps while they run: each has a timeout, and the signal of its
+ * turn (`getCurrentAgent().signal`) aborts when that is over, or when the run is terminated. A
+ * function that goes on all the same is unheard: JavaScript can't stop it. Part of `Execution`.
  */
 import type { AgentWork } from "../turn/AgentWork.ts";
 import type { AbortSource } from "../http/AbortSource.ts";

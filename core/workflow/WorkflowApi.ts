@@ -1,7 +1,7 @@
 /**
  * The workflow methods of `Agent`: starts instances and tracks them (`protocol.md` §7). An instance
- * is an actor of its own (`core/runtime/WorkflowRun`); the agent's table `cf_agents_workflows` holds
- * what it knows of its instances.
+ * is an actor of its own (`core/runtime/WorkflowRun`); the agent's table `cf_agents_workflows`
+ * holds what it knows of its instances.
  *
  * 1. Starts and events leave through the signal lane: durable with the turn that sends them, in the
  *    order of the calls.

@@ -13,6 +13,7 @@ export interface CreateOptions {
   readonly params?: unknown;
 }
 
+/** The binding of a workflow class in `env`: starts instances for code that is no agent's. */
 export class WorkflowBinding {
   /** Name of the workflow class: the first half of its instances' addresses. */
   readonly className: string;
@@ -34,6 +35,7 @@ export class WorkflowBinding {
     return this.get(id);
   }
 
+  /** A handle on an instance, whether it exists or not. */
   get(id: string): WorkflowInstance {
     return new WorkflowInstance(id, this.#instances);
   }
@@ -49,24 +51,31 @@ export class WorkflowInstance {
     this.#instances = instances;
   }
 
+  /** The instance's status; `unknown` for one that was never started. */
   status(): Promise<InstanceStatus> {
     return this.#instances.getByName(this.id).status();
   }
+  /** Pauses before the next step. Resolves to the status after that. */
   pause(): Promise<InstanceStatus> {
     return this.control("pause");
   }
+  /** Resumes a paused instance. Resolves to the status after that. */
   resume(): Promise<InstanceStatus> {
     return this.control("resume");
   }
+  /** Ends the instance. Resolves to the status after that. */
   terminate(): Promise<InstanceStatus> {
     return this.control("terminate");
   }
+  /** Begins again at the first step, with the same params. Resolves to the status after that. */
   restart(): Promise<InstanceStatus> {
     return this.control("restart");
   }
+  /** One of the four by its name. Rejects for what the instance's status does not allow. */
   control(action: ControlAction): Promise<InstanceStatus> {
     return this.#instances.getByName(this.id).control(action);
   }
+  /** Sends an event for `step.waitForEvent`; it is kept until a step waits for it. */
   async sendEvent(event: { readonly type: string; readonly payload?: unknown }): Promise<void> {
     await this.#instances.getByName(this.id).takeEvent(event.type, event.payload ?? null);
   }

@@ -6,6 +6,7 @@
 import type { StoredError } from "./errors.ts";
 import type { WorkflowStatus } from "./RunTable.ts";
 
+/** The status of an instance, with its error or its output once it has ended. */
 export interface InstanceStatus {
   readonly status: WorkflowStatus;
   readonly error?: StoredError;

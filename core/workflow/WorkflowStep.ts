@@ -1,6 +1,7 @@
 /** What `run(event, step)` is given (`protocol.md` §7): types only. `Execution` is behind them. */
 import type { StepConfig, WorkflowDuration } from "./stepConfig.ts";
 
+/** What `run` receives: the params and the instance. */
 export interface WorkflowEvent<Params = unknown> {
   readonly payload: Params;
   /** When the instance was started. */
@@ -25,6 +26,10 @@ export interface StepContext {
 
 export type StepFunction<T> = (ctx: StepContext) => T | Promise<T>;
 
+/**
+ * The steps of an instance. Each has a name that is unique within `run`; a name is what its record
+ * is found by.
+ */
 export interface WorkflowStep<State = unknown> {
   /**
    * Runs `f`, once where nothing fails, and records its result, which is JSON: gives the recorded
@@ -32,7 +37,12 @@ export interface WorkflowStep<State = unknown> {
    */
   do<T>(name: string, f: StepFunction<T>): Promise<T>;
   do<T>(name: string, config: StepConfig, f: StepFunction<T>): Promise<T>;
+  /** Waits. A crash does not begin the wait anew. At most a year. */
   sleep(name: string, duration: WorkflowDuration): Promise<void>;
+  /**
+   * Waits until a time: a `Date`, or milliseconds since the epoch. A time that has passed does not
+   * wait.
+   */
   sleepUntil(name: string, time: Date | number): Promise<void>;
   /**
    * One that came earlier counts. Rejects with `WorkflowTimeoutError`; `timeout` is 24 hours by

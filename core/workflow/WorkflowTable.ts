@@ -7,6 +7,7 @@ import type { SqlValue } from "../database/Databases.ts";
 import { tableExists } from "../database/tableExists.ts";
 import type { WorkflowStatus } from "./RunTable.ts";
 
+/** Options of `runWorkflow`. */
 export interface RunWorkflowOptions {
   /** Id of the instance, unique within the workflow. Default: `wf_` and a random id. */
   readonly id?: string;
@@ -31,6 +32,7 @@ export interface WorkflowInfo {
   readonly completedAt: Date | null;
 }
 
+/** A page of tracked instances. */
 export interface WorkflowPage {
   readonly workflows: WorkflowInfo[];
   /** Of all that match, whatever the page. */
@@ -39,6 +41,7 @@ export interface WorkflowPage {
   readonly nextCursor: string | null;
 }
 
+/** A filter of tracked instances: those that meet all given criteria; and which page of them. */
 export interface WorkflowQueryCriteria {
   readonly workflowName?: string;
   readonly status?: WorkflowStatus | ReadonlyArray<WorkflowStatus>;

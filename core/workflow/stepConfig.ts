@@ -6,6 +6,7 @@
 /** Milliseconds, or a number and a unit: `"10 seconds"`, `"1 day"`, `"1h"`. */
 export type WorkflowDuration = number | string;
 
+/** Options of `step.do`. */
 export interface StepConfig {
   readonly retries?: {
     /** Times that a failed step is tried again; `Infinity` is allowed. Default 5. */
@@ -19,6 +20,7 @@ export interface StepConfig {
   readonly timeout?: WorkflowDuration;
 }
 
+/** How the delay grows: not at all, by the delay each time, or twofold. */
 export type Backoff = "constant" | "linear" | "exponential";
 
 export interface ResolvedConfig {

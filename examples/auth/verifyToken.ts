@@ -1,6 +1,7 @@
 /**
- * Checks a JSON Web Token (HS256) as a gateway needs it: signature, expiry, audience. For tokens of an identity
- * provider, which signs with keys that it publishes (RS256, ES256), take a library such as `jose`.
+ * Checks a JSON Web Token (HS256) as a gateway needs it: signature, expiry, audience. For tokens of
+ * an identity provider, which signs with keys that it publishes (RS256, ES256), take a library such
+ * as `jose`.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 
@@ -23,7 +24,8 @@ export function verifyToken(token: string, rules: TokenRules): Claims | undefine
   const [head, claims, signature, ...more] = token.split(".");
   if (head === undefined || claims === undefined || signature === undefined || more.length > 0)
     return undefined;
-  // The algorithm is ours to choose, not the token's: "none" and public keys as secrets are refused.
+  // The algorithm is ours to choose, not the token's: "none" and public keys as secrets are
+  // refused.
   if (decode<{ alg?: unknown }>(head)?.alg !== "HS256") return undefined;
   const expected = createHmac("sha256", rules.secret).update(`${head}.${claims}`).digest();
   const given = Buffer.from(signature, "base64url");

@@ -1,4 +1,6 @@
-/** How a module of agents is tested: whole, in memory, in virtual time (`docs/guides/testing.md`). */
+/**
+ * How a module of agents is tested: whole, in memory, in virtual time (`docs/guides/testing.md`).
+ */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { testAgents, type TestAgents } from "agents/testing";
 import * as server from "./server.ts";
@@ -49,7 +51,7 @@ describe("the agent of a repository", () => {
     const page = await test.connect(server.RepoAgent, "acme~site");
     await star("Acme/Site", "1");
     expect(page.state).toMatchObject({ repository: "Acme/Site", total: 1 });
-    expect(await page.call("listEvents", 5)).toMatchObject([{ id: "1", type: "star" }]);
+    expect(await page.call("listEvents", [5])).toMatchObject([{ id: "1", type: "star" }]);
     await expect(page.setState({ ...page.state!, total: 99 })).rejects.toThrow("readonly");
   });
 

@@ -1,8 +1,9 @@
 /**
- * One agent per GitHub repository: it records the repository's webhooks, counts them, and shows them
- * live. Start it with `npm start`, open the page, paste the curl that is printed.
+ * One agent per GitHub repository: it records the repository's webhooks, counts them, and shows
+ * them live. Start it with `npm start`, open the page, paste the curl that is printed.
  *
- * RepoAgent takes signed webhooks, so nothing else reaches it over HTTP, and pages look without changing anything.
+ * RepoAgent takes signed webhooks, so nothing else reaches it over HTTP, and pages look without
+ * changing anything.
  *
  * For real webhooks set GITHUB_WEBHOOK_SECRET (in the environment or in a .env file here) to the
  * secret that you gave GitHub, and let it call POST /webhooks/github.
@@ -83,7 +84,8 @@ export class RepoAgent extends Agent<Record<string, unknown>, RepoState> {
 
   private record(given: { id: string; type: string; text: string; summary: Summary }): void {
     const { id, type, text, summary } = given;
-    // The gateway drops redeliveries for seven days; the table knows its rows for as long as it has them.
+    // The gateway drops redeliveries for seven days; the table knows its rows for as long as it has
+    // them.
     if (this.sql`SELECT 1 FROM events WHERE id = ${id}`.length > 0) return;
     const { repository, ...about } = summary;
     const event: RecordedEvent = { id, type, ...about, timestamp: new Date().toISOString() };

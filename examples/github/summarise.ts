@@ -1,6 +1,6 @@
 /**
- * One line about any GitHub event, for lists. Payloads come from outside: every field may be missing
- * or of another type, and links are kept only if they are links.
+ * One line about any GitHub event, for lists. Payloads come from outside: every field may be
+ * missing or of another type, and links are kept only if they are links.
  */
 export interface Summary {
   readonly action: string | null;

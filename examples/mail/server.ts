@@ -1,8 +1,10 @@
 /**
- * A help desk by mail: one agent per case. A mail to help@… opens a case, which answers under its own number; the
- * answers of people who are part of it come home by signed headers, or by the address help+<case>@….
+ * A help desk by mail: one agent per case. A mail to help@… opens a case, which answers under its
+ * own number; the answers of people who are part of it come home by signed headers, or by the
+ * address help+<case>@….
  *
- * `agents dev examples/mail/server.ts` takes mail on port 2525; docs/guides/email.md says how to send one there.
+ * `agents dev examples/mail/server.ts` takes mail on port 2525; docs/guides/email.md says how to
+ * send one there.
  */
 import { Agent, routeAgentEmail, type AgentEmail } from "agents";
 import {
@@ -65,7 +67,9 @@ export class CaseAgent extends Agent<Env, CaseState> {
 /** `help+<case>@…` is that case. */
 const byAddress = createAddressBasedEmailResolver("CaseAgent");
 
-/** Any other mail to `help@…` opens a case, named after the mail: sent again it is the same case. */
+/**
+ * Any other mail to `help@…` opens a case, named after the mail: sent again it is the same case.
+ */
 const newCase: EmailResolver = async (email) => {
   const id = email.headers.get("message-id") ?? `${email.from} ${email.headers.get("date") ?? ""}`;
   const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(id));

@@ -1,4 +1,7 @@
-/** Workflows are tested like agents: whole, in memory, a week in no time (`docs/guides/workflows.md`). */
+/**
+ * Workflows are tested like agents: whole, in memory, a week in no time
+ * (`docs/guides/workflows.md`).
+ */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { testAgents, type TestAgents } from "agents/testing";
 import * as server from "./server.ts";

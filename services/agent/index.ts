@@ -3,6 +3,7 @@
  * runtime, which passes itself to each agent as `ctx`.
  */
 export { Agent } from "../../core/agent/Agent.ts";
+export type { EmailContext, Module } from "./Module.ts";
 export type { ConnectionContext, StateSource } from "../../core/agent/AgentHooks.ts";
 export {
   AGENT_STATIC_OPTIONS_DEFAULT as DEFAULT_AGENT_STATIC_OPTIONS,
@@ -77,7 +78,7 @@ export type { MCPClientManager } from "../../core/mcp/MCPClientManager.ts";
 export type { McpServersState } from "../../core/mcp/McpOffers.ts";
 export { normalizeServerId } from "../../core/mcp/normalizeServerId.ts";
 export { StoredOAuthProvider, type OAuthProvider } from "../../core/mcp/OAuthProvider.ts";
-export type { AddMcpServerOptions, AddMcpServerResult } from "../../core/mcp/AddMcpServer.ts";
+export type { AddMcpServerOptions, AddMcpServerResult } from "../../core/mcp/McpServerOptions.ts";
 export type {
   DeleteFibersOptions,
   FiberContext,
@@ -95,6 +96,13 @@ export type {
   DurableStreamOptions,
   StreamResponseOptions,
 } from "../../core/stream/DurableStream.ts";
+export {
+  BudgetExceeded,
+  type BudgetInfo,
+  type BudgetPeriod,
+  type Spend,
+  type SpendOptions,
+} from "../../core/budget/Budget.ts";
 export { StreamOver, StreamTooLarge, TooManyStreams } from "../../core/stream/errors.ts";
 export type { DynamicAgents, SubAgentClass, SubAgentStub } from "../../core/subAgent/SubAgents.ts";
 export type { SubAgentInfo } from "../../core/subAgent/SubAgentTable.ts";

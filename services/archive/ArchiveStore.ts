@@ -1,4 +1,6 @@
-/** Where an archive's objects lie. Names are relative, with `/`. `FolderStore` is the one there is. */
+/**
+ * Where an archive's objects lie. Names are relative, with `/`. `FolderStore` is the one there is.
+ */
 export interface ArchiveStore {
   /** For people, without secrets. */
   readonly name: string;

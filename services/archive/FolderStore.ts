@@ -1,8 +1,9 @@
 /**
- * An archive in a folder (`--archive file:///…`), of a local disk or one that several machines mount.
+ * An archive in a folder (`--archive file:///…`), of a local disk or one that several machines
+ * mount.
  *
- * 1. An object is written under a temporary name, flushed to disk, renamed, and its folder flushed. A
- *    process that ends in between leaves a temporary file, which no reader takes for an object.
+ * 1. An object is written under a temporary name, flushed to disk, renamed, and its folder flushed.
+ *    A process that ends in between leaves a temporary file, which no reader takes for an object.
  * 2. The folder itself is never made: where a disk is not mounted, history would go beside it.
  * 3. Files are their owner's alone: they hold what agents were sent.
  */

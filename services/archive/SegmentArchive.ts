@@ -5,13 +5,14 @@
  *                                                         `zcat` reads the whole as JSON lines (`archiveRows`)
  *     <namespace>/<class>/<date>/<hour>/<id>.index.json   where each agent's part lies in it, and its checksum
  *
- * 1. Parts that come at about the same time share a segment. Date and hour (UTC) are those of archiving.
- * 2. The index is stored and read back, then the segment; only then `put` resolves. So no segment is
- *    without an index: what a process leaves that dies in between is found by `erase`.
+ * 1. Parts that come at about the same time share a segment. Date and hour (UTC) are those of
+ *    archiving.
+ * 2. The index is stored and read back, then the segment; only then `put` resolves. So no segment
+ *    is without an index: what a process leaves that dies in between is found by `erase`.
  * 3. A part is read by its place (`ArchivePlace`) alone: one range of one object, whose checksum is
  *    compared.
- * 4. `erase` finds an agent's parts by the indexes of its class. It replaces each by a gzip member of the
- *    same length without content, so that others' places stay. Then the index forgets it.
+ * 4. `erase` finds an agent's parts by the indexes of its class. It replaces each by a gzip member
+ *    of the same length without content, so that others' places stay. Then the index forgets it.
  */
 import { createHash } from "node:crypto";
 import { promisify } from "node:util";

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
  * `agents`: joins the command line with the adapters and runs it. A command that runs agents starts
- * its first worker before anything else is imported: the two then import beside each other. A worker
- * is this program again, which learns its command line over its channel (`workerLink`).
+ * its first worker before anything else is imported: the two then import beside each other. A
+ * worker is this program again, which learns its command line over its channel (`workerLink`).
  */
 import { forkWorker, WORKER } from "../workers/forkWorker.ts";
 import { workerLink } from "../workers/workerLink.ts";
@@ -10,7 +10,9 @@ import { workerLink } from "../workers/workerLink.ts";
 const args = process.argv.slice(2);
 const script = process.argv[1]!;
 
-/** Whether the command line starts workers. A guess: a wrong one costs a process that ends again. */
+/**
+ * Whether the command line starts workers. A guess: a wrong one costs a process that ends again.
+ */
 const startsWorkers = (): boolean =>
   (args[0] === "dev" || args[0] === "host") &&
   !args.some((arg) => ["-h", "--help", "-v", "--version"].includes(arg));

@@ -28,6 +28,7 @@ import { addRestore } from "./commands/restore.ts";
 import { addRetention } from "./commands/retention.ts";
 import { addSchedules } from "./commands/schedules.ts";
 import { addSql } from "./commands/sql.ts";
+import { addTop } from "./commands/top.ts";
 import { addState } from "./commands/state.ts";
 import { addTail } from "./commands/tail.ts";
 import type { CommandContext } from "./options/CommandContext.ts";
@@ -47,6 +48,7 @@ const GROUPS: ReadonlyArray<readonly [heading: string, commands: ReadonlyArray<A
       addHistory,
       addDeliveries,
       addState,
+      addTop,
       addRerun,
       addSql,
       addSchedules,

@@ -12,7 +12,8 @@
  */
 import { PartySocket, type PartySocketOptions } from "partysocket";
 import { AgentConnectionError, isTerminalCloseEvent } from "./AgentConnectionError.ts";
-import { partyAddress, type AgentAddress } from "./agentAddress.ts";
+import { partyAddress } from "./agentAddress.ts";
+import type { AgentClientOptions } from "./AgentClientOptions.ts";
 import type {
   AgentCall,
   AgentStub,
@@ -22,6 +23,7 @@ import type {
   StreamOptions,
 } from "./clientTypes.ts";
 import { randomId, splitCallOptions } from "./callOptions.ts";
+import { KeptPlace, placed, withPlace, type QueryOption } from "./KeptPlace.ts";
 import { DurableRead } from "./DurableRead.ts";
 import {
   DEFAULT_CALL_TIMEOUT_MS,
@@ -31,38 +33,6 @@ import {
 } from "./PendingCalls.ts";
 import { parseServerFrame, type ServerFrame } from "./serverFrame.ts";
 import { createStubProxy } from "./stubProxy.ts";
-
-/** Callbacks of an `AgentClient`. */
-export interface AgentClientEvents<State> {
-  /** The state has changed: by the server, or at once by `setState` here. */
-  readonly onStateUpdate?: ((state: State, source: "server" | "client") => void) | undefined;
-  /** The server refused a state that was set here. `state` keeps it until the server's next one. */
-  readonly onStateUpdateError?: ((error: string) => void) | undefined;
-  /** The server has sent the agent's name and class (kebab case), on each connection. */
-  readonly onIdentity?: ((name: string, agent: string) => void) | undefined;
-  /**
-   * A reconnect reached another agent. Without this callback a warning is logged to the console.
-   */
-  readonly onIdentityChange?:
-    ((oldName: string, newName: string, oldAgent: string, newAgent: string) => void) | undefined;
-  /** The connection has closed and will not reconnect. */
-  readonly onConnectionError?: ((error: AgentConnectionError) => void) | undefined;
-}
-
-/** Options of `AgentClient`: the agent's address, the callbacks, and those of PartySocket. */
-export type AgentClientOptions<State = unknown> = Omit<
-  PartySocketOptions,
-  "party" | "room" | keyof AgentAddress
-> &
-  AgentAddress &
-  AgentClientEvents<State> & {
-    /** Host and port of the server, like "example.com" or "localhost:8787". */
-    readonly host: string;
-    /**
-     * Milliseconds that a call without `stream` and `timeout` waits; 0: no limit. Default 30,000.
-     */
-    readonly defaultCallTimeout?: number | undefined;
-  };
 
 const CLOSED = "Connection closed";
 const DISCARDED = "Call discarded: the agent address changed before the request could be sent";
@@ -95,6 +65,7 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
 
   readonly #options: AgentClientOptions<State>;
   readonly #pending = new PendingCalls();
+  readonly #place: KeptPlace;
   #ready = makeReady();
   #lastIdentity: { readonly name: string; readonly agent: string } | undefined;
   #awaitsState = false;
@@ -110,13 +81,16 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     const closing = { shouldReconnect: (_event: CloseEvent): boolean => true };
     const address = partyAddress(options, "AgentClient");
     if (options.startClosed !== true) requireWebSocket(options);
+    const place = new KeptPlace();
     super({
       ...(options as PartySocketOptions),
+      query: withPlace(options.query as QueryOption, place) as NonNullable<typeof options.query>,
       ...address,
       shouldReconnectOnClose: (event) => closing.shouldReconnect(event),
     });
     closing.shouldReconnect = (event) => this.#shouldReconnect(event);
     this.#options = options;
+    this.#place = place;
     this.agent = address.party;
     this.name = address.room;
     const call = (method: string, args?: ReadonlyArray<unknown>, how?: CallOptions) =>
@@ -235,6 +209,8 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     const buffered = this.drainQueuedMessages();
     if (sameAddress) {
       for (const message of buffered) next.send(message);
+      next.#place.copy(this.#place);
+      next.#placeUrl();
       this.#pending.moveBuffered(next.#pending);
     } else this.#pending.rejectAll(DISCARDED);
     void next.#ready.promise.then(this.#ready.resolve);
@@ -267,6 +243,8 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     this.#pending.markTransmitted();
     for (const read of this.#pending.reads()) this.#ask(read);
     this.#shownSeq = undefined;
+    this.#place.opened();
+    this.#placeUrl();
     if (this.connectionError === null) return;
     this.connectionError = null;
     this.changed();
@@ -289,6 +267,8 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
         const request = this.#pending.take(frame.id, frame.part);
         return request && this.#ask(request);
       }
+      case "Kept":
+        return this.#kept(frame);
       case "Other":
         return this.onOtherMessage(event);
     }
@@ -298,6 +278,26 @@ export class AgentClient<AgentT = unknown, State = StateOf<AgentT>> extends Part
     const settled = this.#pending.settle(id, reply, place);
     if (typeof settled === "object") this.#ask(settled);
     else if (!settled) console.warn(`AgentClient: received a reply to an unknown call (${id})`);
+  }
+
+  #kept({ seq, message, resent, end, missed }: ServerFrame & { _tag: "Kept" }): void {
+    if (missed) this.#options.onMissed?.();
+    const step = this.#place.step(seq);
+    const isLost = message === undefined ? !end && step !== "known" : !resent && step === "gap";
+    if (isLost) this.send(JSON.stringify({ type: "cf_agent_kept", since: this.#place.text }));
+    if (isLost || step === "known") return;
+    this.#place.take(seq);
+    this.#placeUrl();
+    if (message === undefined) return;
+    // As the message of a server that keeps none: listeners don't know the difference.
+    const event = new MessageEvent("message", { data: message });
+    this.onmessage?.(event as never);
+    this.dispatchEvent(event as never);
+  }
+
+  /** Where the next connection begins. A function of the options is asked by then. */
+  #placeUrl(): void {
+    if (typeof this._url === "string") this._url = placed(this._url, this.#place);
   }
 
   #ask(request: StreamRequest): void {

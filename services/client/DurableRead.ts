@@ -1,7 +1,7 @@
 /**
  * One reading of a durable stream over connections that come and go: knows its place, takes what
- * follows it, and notices what was lost or repeated on the way. Pure. `PendingCalls` has one for each
- * call that such a stream answers.
+ * follows it, and notices what was lost or repeated on the way. Pure. `PendingCalls` has one for
+ * each call that such a stream answers.
  */
 import type { StreamPart } from "./serverFrame.ts";
 

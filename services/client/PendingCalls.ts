@@ -119,8 +119,8 @@ export class PendingCalls {
   }
 
   /**
-   * Applies a reply. Returns false when no call has or had this id, and a place to read on from when
-   * chunks of a durable stream were lost on the way to it.
+   * Applies a reply. Returns false when no call has or had this id, and a place to read on from
+   * when chunks of a durable stream were lost on the way to it.
    */
   settle(id: string, reply: Reply, place?: StreamPlace): boolean | StreamRequest {
     const call = this.#calls.get(id);
@@ -142,7 +142,9 @@ export class PendingCalls {
     return true;
   }
 
-  /** Applies a part of a durable stream. Returns a place to read on from when the server needs it. */
+  /**
+   * Applies a part of a durable stream. Returns a place to read on from when the server needs it.
+   */
   take(id: string, part: StreamPart): StreamRequest | undefined {
     const call = this.#calls.get(id);
     // Nobody waits for it any more.

@@ -2,7 +2,8 @@
  * The package's entry `agents/client`: the client for pages, scripts and other servers. It needs no
  * framework and contains nothing of the server.
  */
-export { AgentClient, type AgentClientEvents, type AgentClientOptions } from "./AgentClient.ts";
+export { AgentClient } from "./AgentClient.ts";
+export type { AgentClientEvents, AgentClientOptions } from "./AgentClientOptions.ts";
 export { AgentConnectionError, isTerminalCloseEvent } from "./AgentConnectionError.ts";
 export { agentFetch, type AgentFetchOptions as AgentClientFetchOptions } from "./agentFetch.ts";
 export type { AgentAddress } from "./agentAddress.ts";

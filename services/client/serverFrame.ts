@@ -3,6 +3,8 @@
  * complete frame of the protocol is `Other`: a message of the application.
  */
 
+import { fromBase64 } from "../../schemas/base64.ts";
+
 /** One frame. */
 export type ServerFrame =
   | {
@@ -33,6 +35,18 @@ export type ServerFrame =
       readonly id: string;
       readonly key: string;
       readonly part: StreamPart;
+    }
+  /** A kept broadcast, or without a message the place of the newest. */
+  | {
+      readonly _tag: "Kept";
+      readonly seq: string;
+      readonly message: string | ArrayBuffer | undefined;
+      /** It was missed, and numbers before it may be of messages that are not for this client. */
+      readonly resent: boolean;
+      /** All that was missed has come. */
+      readonly end: boolean;
+      /** Some that this client missed are not kept any more. */
+      readonly missed: boolean;
     }
   | { readonly _tag: "Other" };
 
@@ -98,6 +112,14 @@ function classify(frame: Record<string, unknown>): ServerFrame {
       if (typeof id !== "string") return OTHER;
       const place = isText(stream) && isText(seq) ? { key: stream, seq } : undefined;
       return { _tag: "Reply", id, reply: replyOf(frame), place };
+    }
+    case "cf_agent_kept": {
+      const { seq, message, data, resent, end, missed } = frame;
+      if (!isText(seq)) return OTHER;
+      const bytes = isText(data) ? (fromBase64(data).buffer as ArrayBuffer) : undefined;
+      const given = isText(message) ? message : bytes;
+      const flags = { resent: resent === true, end: end === true, missed: missed === true };
+      return { _tag: "Kept", seq, message: given, ...flags };
     }
     case "cf_agent_stream":
       return isText(frame["id"]) && isText(frame["key"])

@@ -1,15 +1,15 @@
 /**
- * The cron port on `cron-parser`. The library is asked in UTC only, as a calendar of clock readings;
- * which instants show such a reading is `ZoneClock`'s matter, and the port's rules for clock changes are
- * put on top here:
+ * The cron port on `cron-parser`. The library is asked in UTC only, as a calendar of clock
+ * readings; which instants show such a reading is `ZoneClock`'s matter, and the port's rules for
+ * clock changes are put on top here:
  *
- * 1. A reading is due at the first instant at which the clock shows it or a later one. So one that the
- *    clock skips is due at the end of the gap, and one that it shows twice is due once.
- * 2. Where every hour is meant (`*` for hours) an hour is an hour: each instant that shows the reading
- *    is due, and what is skipped is not made up for.
+ * 1. A reading is due at the first instant at which the clock shows it or a later one. So one that
+ *    the clock skips is due at the end of the gap, and one that it shows twice is due once.
+ * 2. Where every hour is meant (`*` for hours) an hour is an hour: each instant that shows the
+ *    reading is due, and what is skipped is not made up for.
  *
- * Beyond the library: `5/10` is `5` as in the reference, `@midnight` is known; a field too few or an `H`
- * (another time at every parse) is refused.
+ * Beyond the library: `5/10` is `5` as in the reference, `@midnight` is known; a field too few or
+ * an `H` (another time at every parse) is refused.
  */
 import { CronExpressionParser, type CronExpression } from "cron-parser";
 import * as Layer from "effect/Layer";

@@ -1,7 +1,7 @@
 /**
- * The clock of an IANA time zone, from the machine's own tables (`Intl`): what it shows at an instant, and
- * when it first shows something. A reading is milliseconds as if the clock showed UTC; an offset is what
- * to add to an instant to get its reading.
+ * The clock of an IANA time zone, from the machine's own tables (`Intl`): what it shows at an
+ * instant, and when it first shows something. A reading is milliseconds as if the clock showed UTC;
+ * an offset is what to add to an instant to get its reading.
  */
 import { InvalidCron } from "../../core/schedule/Cron.ts";
 
@@ -41,7 +41,10 @@ export class ZoneClock {
     }
   }
 
-  /** The latest reading that the clock has shown up to this instant: in an hour that repeats, its end. */
+  /**
+   * The latest reading that the clock has shown up to this instant: in an hour that repeats, its
+   * end.
+   */
   highest(ms: number): number {
     let highest = -Infinity;
     for (const { toMs, offsetMs } of this.stretches(ms - ZoneClock.SHIFT_MS_MAX, ms + 1))
@@ -67,7 +70,10 @@ export class ZoneClock {
     return undefined;
   }
 
-  /** What lies between two instants, in order; the first begins with `fromMs`, the last ends with `toMs`. */
+  /**
+   * What lies between two instants, in order; the first begins with `fromMs`, the last ends with
+   * `toMs`.
+   */
   stretches(fromMs: number, toMs: number): ReadonlyArray<Stretch> {
     const found: Stretch[] = [];
     let startMs = fromMs;
@@ -91,7 +97,9 @@ export class ZoneClock {
     return this.stretches(reading - OFFSET_MS_MAX, reading + OFFSET_MS_MAX);
   }
 
-  /** The instant between two at which the offset becomes `offsetMs`; clocks change on whole seconds. */
+  /**
+   * The instant between two at which the offset becomes `offsetMs`; clocks change on whole seconds.
+   */
   private change(fromMs: number, toMs: number, offsetMs: number): number {
     let low = Math.floor(fromMs / 1000);
     let high = Math.ceil(toMs / 1000);

@@ -17,6 +17,7 @@ import type {
 } from "../../core/http/HttpServer.ts";
 import { pathOf } from "../../core/http/requestHead.ts";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
+import type { Span, TracingShape } from "../../core/telemetry/Tracing.ts";
 import { LeaseView, shardOfKey } from "../../core/lease/LeaseView.ts";
 import { OwnLease } from "../../core/lease/OwnLease.ts";
 import { UnownedShards } from "../../core/lease/UnownedShards.ts";
@@ -30,6 +31,14 @@ import { answerRequest } from "./routeRequest.ts";
 import { serveCensus, SocketTable } from "./SocketTable.ts";
 import { decideUpgrade } from "./upgrade.ts";
 import { WebhookEndpoint } from "./WebhookEndpoint.ts";
+
+/** Of a plain request. Continues the caller's trace, if it sends one. */
+const beginSpan = (tracing: TracingShape, { method, target, headers }: HttpRequest): Span =>
+  tracing.start(method, {
+    kind: "server",
+    parent: headers["traceparent"]?.[0],
+    attributes: { "http.request.method": method, "url.path": pathOf(target) },
+  });
 
 const OVER_RATE = "its address is over its rate";
 const OTHER_HOST = "it is for another host";
@@ -177,6 +186,7 @@ export class Gateway {
   private async answer(exchange: Exchange): Promise<void> {
     const { config } = this.services;
     const answered = this.lines.begin(exchange.request);
+    const span = this.services.tracing && beginSpan(this.services.tracing, exchange.request);
     let request: Request;
     try {
       request = toRequest(
@@ -188,7 +198,11 @@ export class Gateway {
     } catch {
       return this.refuse(exchange, plain(400, "Invalid request"), "it is no valid request");
     }
+    // For the agent that the module sends it to.
+    if (span !== undefined) request.headers.set("traceparent", span.traceparent);
     const response = await answerRequest(this.services, request);
+    span?.set({ "http.response.status_code": response.status });
+    span?.end(response.status >= 500 ? `status ${response.status}` : undefined);
     if (response.rest === undefined) exchange.respond(response);
     else exchange.stream(response, response.rest);
     answered(response.status);

@@ -15,6 +15,7 @@ import { Leases, type LeasesShape } from "../../core/lease/Leases.ts";
 import { Log, type LogShape } from "../../core/telemetry/Log.ts";
 import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import { RequestLog, type RequestLines } from "../../core/telemetry/RequestLog.ts";
+import { Tracing, type TracingShape } from "../../core/telemetry/Tracing.ts";
 import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { RouteTable } from "../../core/webhook/RouteTable.ts";
 import { Access, type AccessConfig, type AccessModule } from "./Access.ts";
@@ -112,6 +113,8 @@ export interface GatewayServices {
   readonly requests?: RequestLog;
   /** Absent: deliveries are not recorded. */
   readonly deliveries?: DeliveryLogShape;
+  /** Absent: nothing is traced. */
+  readonly tracing?: TracingShape;
   readonly inbox: InboxShape;
   readonly leases: LeasesShape;
   readonly blobs: BlobsShape;
@@ -140,6 +143,10 @@ export const gatewayServices = (
       ...Option.match(yield* Effect.serviceOption(DeliveryLog), {
         onNone: () => ({}),
         onSome: (deliveries) => ({ deliveries }),
+      }),
+      ...Option.match(yield* Effect.serviceOption(Tracing), {
+        onNone: () => ({}),
+        onSome: (tracing) => ({ tracing }),
       }),
       time,
       log,

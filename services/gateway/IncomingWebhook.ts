@@ -4,7 +4,8 @@
  * through all its steps; `PendingWebhook` takes over the part after verification. Its answer is
  * also what the metrics, the request line and the delivery's record are made of.
  */
-import type { Exchange, HttpResponse } from "../../core/http/HttpServer.ts";
+import type { Exchange, HttpRequest, HttpResponse } from "../../core/http/HttpServer.ts";
+import type { Span, TracingShape } from "../../core/telemetry/Tracing.ts";
 import type { RouteMatch } from "../../core/webhook/RouteTable.ts";
 import type { PlainAnswer, WebhookRequest, WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 import {
@@ -19,7 +20,7 @@ import { headerRecord, urlOf } from "./requests.ts";
 
 type Services = Pick<
   GatewayServices,
-  "config" | "deliveries" | "metrics" | "module" | "requests" | "time"
+  "config" | "deliveries" | "metrics" | "module" | "requests" | "time" | "tracing"
 >;
 
 type IncomingExchange = Pick<Exchange, "request" | "body" | "respond">;
@@ -29,6 +30,8 @@ export class IncomingWebhook {
   readonly request: WebhookRequest;
   /** Of the delivery: `newDeliveryId`. */
   readonly id: string;
+  /** Undefined: it is not traced. */
+  readonly span: Span | undefined;
   /** Set once an agent is found. */
   input: DeliveredInput | undefined;
   private readonly services: Services;
@@ -57,6 +60,7 @@ export class IncomingWebhook {
       env: module().env,
     };
     this.id = newId(this.request.nowMs);
+    this.span = services.tracing && this.begin(services.tracing, http);
   }
 
   /** The caller's, as the outermost trusted proxy saw it. */
@@ -78,8 +82,37 @@ export class IncomingWebhook {
     metrics.webhooks(this.route.verifier.provider, response.status, ms / 1000);
     const { address } = this; // unknown once the answer is sent
     this.exchange.respond(response);
+    if (this.span !== undefined) this.end(this.span, response.status, end);
     const record = deliveryRecord(this, { http: response.status, ms, from: address, ...end });
     reportDelivery(this.services, record, end);
+  }
+
+  /** Continues the caller's trace, if it sends one. */
+  private begin(tracing: TracingShape, { method, headers }: HttpRequest): Span {
+    return tracing.start(`${method} ${this.route.path}`, {
+      kind: "server",
+      parent: headers["traceparent"]?.[0],
+      attributes: {
+        "http.request.method": method,
+        "http.route": this.route.path,
+        "agents.provider": this.route.verifier.provider,
+        "agents.delivery": this.id,
+      },
+    });
+  }
+
+  private end(span: Span, http: number, { status, seq, why }: DeliveryEnd): void {
+    span.set({
+      "http.response.status_code": http,
+      "agents.delivery.status": status,
+      ...(this.input !== undefined && {
+        "agents.class": this.input.id.class,
+        "agents.name": this.input.id.name,
+      }),
+      ...(seq !== undefined && { "agents.seq": seq }),
+      ...(why !== undefined && { "agents.delivery.why": why }),
+    });
+    span.end(http >= 500 ? `status ${http}` : undefined);
   }
 
   /** `respond` for the answers of `core/webhook/answers`. */

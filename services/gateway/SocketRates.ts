@@ -26,8 +26,8 @@ export const socketRate = (perSecond: number): Rate => ({
 /**
  * People send a few frames a second, games and cursors 60 to 120. A program that makes calls in
  * sequence reaches about 3,200 a second if gateway and host run on one machine
- * (`docs/evidence/performance.md`, `rpc`), and fewer over a network. One core of a gateway handles 32,000.
- * Eight frames of 1 MiB a second are an upload, which belongs on HTTP.
+ * (`docs/evidence/performance.md`, `rpc`), and fewer over a network. One core of a gateway handles
+ * 32,000. Eight frames of 1 MiB a second are an upload, which belongs on HTTP.
  */
 export const FRAMES_PER_SECOND = 5_000;
 export const BYTES_PER_SECOND = 8 * 1024 * 1024;

@@ -15,6 +15,7 @@
  */
 import { CLOSE_LAGGING } from "../../core/http/closeFrame.ts";
 import type { ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
+import { sinceOf } from "../../core/stream/KeptMessages.ts";
 import type { CallLost } from "../../core/call/CallClient.ts";
 import { addressKey, shardOf, type AgentId } from "../../schemas/Address.ts";
 import {
@@ -234,6 +235,7 @@ export class SocketTable {
       if (entry.attachment === undefined) continue;
       if (head.except.length > 0 && head.except.includes(entry.info.id)) continue;
       if (head.protocol && !entry.attachment.protocol) continue;
+      if (head.counts !== undefined && head.counts !== isCounting(entry.info.url)) continue;
       this.sendTo(entry, body, head.text);
     }
   }
@@ -289,6 +291,9 @@ export class SocketTable {
     this.remove(entry);
   }
 }
+
+/** It has a place in the kept broadcasts. */
+const isCounting = (url: string): boolean => sinceOf(url) !== undefined;
 
 const infoOf = ({ info, attachment, messages }: Entry): SocketInfo =>
   attachment === undefined ? info : { ...info, attachment, next: messages?.next ?? 1 };

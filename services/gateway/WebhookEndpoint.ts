@@ -135,7 +135,7 @@ export class WebhookEndpoint {
 
   private verify(webhook: IncomingWebhook): void {
     const { route, request } = webhook;
-    const verdict = route.verifier.verify(request);
+    const verdict = this.verdictOf(webhook);
     if (verdict._tag !== "Verified")
       return webhook.answer(answerOfVerdict(verdict), endOfVerdict(verdict));
     if (request.method !== "POST") return this.refuseMethod(webhook);
@@ -153,6 +153,18 @@ export class WebhookEndpoint {
     if (wait > 0) return webhook.respond(tooMany(wait), OVER_RATE);
     if (this.isBusy()) return webhook.respond(BUSY, TOO_BUSY);
     this.forward(webhook, verdict, found);
+  }
+
+  /** As a span of its own where the request is traced. */
+  private verdictOf({ route, request, span }: IncomingWebhook): Verdict {
+    if (span === undefined) return route.verifier.verify(request);
+    const { tracing } = this.services;
+    const name = `verify ${route.verifier.provider}`;
+    const own = tracing?.start(name, { kind: "internal", parent: span.traceparent });
+    const verdict = route.verifier.verify(request);
+    own?.set({ "agents.verdict": verdict._tag });
+    own?.end();
+    return verdict;
   }
 
   private refuseMethod(webhook: IncomingWebhook): void {
@@ -184,6 +196,7 @@ export class WebhookEndpoint {
       isWhole,
       replayId,
       delivery,
+      traceparent: webhook.span?.traceparent,
       headers: webhook.headers(),
     };
     let answer = UNAVAILABLE;
@@ -226,7 +239,7 @@ export class WebhookEndpoint {
     const headers = webhook.headers();
     const head = webhookHead({
       route, request, headers, entity, dedupId, replayId, eventType, id: time.id, reply,
-      delivery: webhook.id,
+      delivery: webhook.id, traceparent: webhook.span?.traceparent,
     }); // prettier-ignore
     webhook.input = { id, key: head.key, type: eventType };
     const pending = new PendingWebhook({

@@ -3,6 +3,7 @@
  * every webhook: where nobody wants the line, nothing is built for it.
  */
 import { requestLineOf, severityOfDelivery } from "../../core/delivery/deliveryLine.ts";
+import { traceIdOf, type Span } from "../../core/telemetry/Tracing.ts";
 import type { WebhookRequest, WebhookRoute } from "../../core/webhook/WebhookRoute.ts";
 import type { AgentId } from "../../schemas/Address.ts";
 import type { DeliveryRecord, DeliveryStatus } from "../../schemas/DeliveryRecord.ts";
@@ -32,6 +33,7 @@ interface Delivered {
   readonly route: WebhookRoute;
   readonly request: WebhookRequest;
   readonly input: DeliveredInput | undefined;
+  readonly span: Span | undefined;
 }
 
 type Answered = DeliveryEnd & { readonly http: number; readonly ms: number };
@@ -39,7 +41,7 @@ type Mutable<A> = { -readonly [K in keyof A]: A[K] };
 
 /** The first record of a delivery. */
 export function deliveryRecord(
-  { id, route, request, input }: Delivered,
+  { id, route, request, input, span }: Delivered,
   end: Answered & { readonly from: string },
 ): DeliveryRecord {
   // Field by field, and no spreads: a hot path.
@@ -65,6 +67,8 @@ export function deliveryRecord(
   if (end.duplicateOf !== undefined) record.duplicateOf = end.duplicateOf;
   if (end.parts !== undefined) record.parts = end.parts;
   if (end.why !== undefined) record.why = end.why;
+  const trace = traceIdOf(span?.traceparent);
+  if (trace !== undefined) record.trace = trace;
   return record;
 }
 

@@ -46,6 +46,8 @@ export interface Batch {
   readonly replayId: string | undefined;
   /** The delivery's id. Its n-th event is the part `<id>.<n>`. */
   readonly delivery: string;
+  /** As in `InputParts`. */
+  readonly traceparent?: string | undefined;
   /** The headers to store, without credentials. */
   readonly headers: Readonly<Record<string, string>>;
 }
@@ -94,7 +96,7 @@ export async function storeBatch(batch: Batch, ports: BatchPorts): Promise<Plain
 }
 
 function eventsByAgent(
-  { route, request, items, isWhole = false, replayId, delivery, headers }: Batch,
+  { route, request, items, isWhole = false, replayId, delivery, traceparent, headers }: Batch,
   id: () => string,
 ): { readonly agents: ReadonlyArray<AgentEvents>; readonly refusals: ReadonlyArray<PlainAnswer> } {
   const { "content-length": _length, ...kept } = headers;
@@ -120,6 +122,7 @@ function eventsByAgent(
         replayId: replayId === undefined || isWhole ? replayId : `${replayId}#${i}`,
         eventType: item.eventType,
         delivery: `${delivery}.${parts++}`,
+        traceparent,
       });
       const key = addressKey(found.id);
       const agent = agents.get(key) ?? { key, id: found.id, envelopes: [] };

@@ -59,6 +59,8 @@ export interface InputParts {
   readonly eventType?: string | undefined;
   /** Id of the delivery, or of its part. */
   readonly delivery: string;
+  /** Of the request's span. Undefined: it is not traced. */
+  readonly traceparent?: string | undefined;
   /** Where the gateway waits for the agent's answer. Undefined: nowhere. */
   readonly reply?: InboxHead["reply"];
 }
@@ -80,6 +82,7 @@ export function webhookHead({ route, request, headers, ...parts }: InputParts): 
     ...(parts.eventType === undefined ? {} : { type: parts.eventType }),
     ...(parts.entity === undefined ? {} : { entity: parts.entity }),
     delivery: parts.delivery,
+    ...(parts.traceparent === undefined ? {} : { traceparent: parts.traceparent }),
     ...(parts.reply === undefined ? {} : { reply: parts.reply }),
   };
 }

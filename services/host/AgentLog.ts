@@ -8,6 +8,7 @@
  */
 import type { AgentId } from "../../schemas/Address.ts";
 import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
+import { traceIdOf } from "../../core/telemetry/Tracing.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import type { HostServices } from "./HostServices.ts";
 
@@ -68,6 +69,6 @@ function turnFields(turn: Turn | undefined): LogFields {
     ...(key !== undefined && { key }),
     ...(attempt !== undefined && { attempt }),
     ...(delivery !== undefined && { delivery }),
-    ...(traceparent !== undefined && { trace: traceparent.split("-")[1] }),
+    ...(traceparent !== undefined && { trace: traceIdOf(traceparent) }),
   };
 }

@@ -21,6 +21,7 @@ import type { CommitterHost } from "../../core/turn/writeBatch.ts";
 import type { MailboxHost } from "../../core/input/Mailbox.ts";
 import type { InputHandle } from "../../core/inbox/Inbox.ts";
 import type { Rebuilt } from "../../core/journal/rebuildAgent.ts";
+import type { Meter } from "../../core/telemetry/Usage.ts";
 import type { SchedulerPorts } from "../../core/schedule/Scheduler.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import type { TurnEnd } from "../../core/turn/TurnEnd.ts";
@@ -76,6 +77,7 @@ export class AgentPorts
   private agent!: ActiveAgent;
   private madeLimits: WriteLimits | undefined;
   readonly turnSeconds: number;
+  readonly meter: Meter;
 
   constructor(
     services: HostServices,
@@ -95,6 +97,7 @@ export class AgentPorts
     // The same module's as the agent's class: the module may be replaced while the agent is in
     // memory.
     this.env = services.module().env;
+    this.meter = services.usage.meter(image.id.class);
     const { turnSeconds } = own.agentClass.options ?? {};
     this.turnSeconds = turnSecondsOf(turnSeconds, services.config.turnSeconds);
     this.log = new AgentLog(services, image.id);
@@ -113,6 +116,9 @@ export class AgentPorts
   }
   get outgoing() {
     return this.services.outgoing;
+  }
+  get metrics() {
+    return this.services.metrics;
   }
   get mcp() {
     return this.services.mcp;
@@ -219,6 +225,7 @@ export class AgentPorts
 
   onCommitted(bytes: number): void {
     this.limits.committed(bytes);
+    this.meter.commit(bytes);
     this.supervisor.onCommitted(this.agent, bytes);
   }
 

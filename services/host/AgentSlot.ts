@@ -11,7 +11,7 @@
  * Owned by `Shard`.
  */
 import type { AgentId } from "../../schemas/Address.ts";
-import type { AgentCall, Call, SocketInfo } from "../../schemas/Call.ts";
+import type { AgentCall, SlotCall, SocketInfo } from "../../schemas/Call.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { AgentDiscarded } from "../../core/errors/errors.ts";
@@ -20,6 +20,7 @@ import type { Delivery } from "../../core/inbox/Inbox.ts";
 import type { AppendResult } from "../../core/journal/Journal.ts";
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { socketKey } from "../../core/runtime/AgentSockets.ts";
+import { continueTrace } from "./continueTrace.ts";
 import { DirectInput, type DirectEnd } from "../../core/input/DirectInput.ts";
 import { CancellableCalls } from "../../core/call/CancellableCalls.ts";
 import { handleCall } from "../../core/runtime/handleCall.ts";
@@ -121,7 +122,7 @@ export class AgentSlot implements AgentSupervisor {
    * (quarantined), `UnknownAgentClass`, or what the user's code throws. Not `async`, to save a
    * promise per call.
    */
-  call(call: Call, body: Uint8Array): Promise<CallAnswer> {
+  call(call: SlotCall, body: Uint8Array): Promise<CallAnswer> {
     if (call.kind === "erase") return this.erase();
     if (call.kind === "abort") return Promise.resolve(abortFamily(this.agent, call.reason));
     if (call.kind === "cancel") return this.cancellable.cancel(call.call);
@@ -135,8 +136,9 @@ export class AgentSlot implements AgentSupervisor {
   private answer(call: AgentCall, body: Uint8Array): Promise<CallAnswer> {
     return this.cancellable.run(call, async (abort) => {
       const props = "props" in call ? call.props : undefined;
-      const live = this.live ?? (await this.activate(props, true));
-      return handleCall(live.agent, call, body, abort);
+      const { agent } = this.live ?? (await this.activate(props, true));
+      const run = () => handleCall(agent, call, body, abort);
+      return continueTrace(this.context.services.ambient, call, run);
     });
   }
 
@@ -179,7 +181,7 @@ export class AgentSlot implements AgentSupervisor {
     // What the agent left here at hibernation is newer than what the gateway knows.
     if (live === undefined && this.sockets.has(socketKey(info))) return;
     if (live === undefined) this.sockets.set(socketKey(info), info);
-    else live.agent.sockets.meet(info);
+    else live.agent.keeping.meet(info);
   }
 
   /** The agent's sockets at one gateway. */
@@ -259,8 +261,7 @@ export class AgentSlot implements AgentSupervisor {
   private wake(): void {
     if (this.live !== undefined || this.activating !== undefined || this.cancelRetry !== undefined)
       return;
-    // `activate` handles its failure.
-    this.activate(undefined, false).catch(() => undefined);
+    this.activate(undefined, false).catch(() => undefined); // it handles its failure
   }
 
   private wakeFailed(error: unknown): void {
@@ -365,8 +366,7 @@ export class AgentSlot implements AgentSupervisor {
   }
 
   onDestroyed(agent: ActiveAgent, turn: Turn): void {
-    // The input that destroyed the agent is done, and the destroyed agent answers it. A stored copy
-    // of a direct input has a handle of its own.
+    // The destroyed agent answers it. A stored copy of a direct input has a handle of its own.
     if (turn.cause.seq !== undefined && !turn.direct) this.outstanding.delete(turn.cause.seq);
     this.evict(agent);
     this.suspicious = false;

@@ -261,7 +261,10 @@ export class Host {
     if (this.owned.get(shard.shard) !== shard) return;
     this.owned.delete(shard.shard);
     shard.drop();
-    this.services.log.warn("shard lost", { shard: shard.shard, why });
+    const { leases, log } = this.services;
+    log.warn("shard lost", { shard: shard.shard, why });
+    // Over by this host's clock; a control process would renew it for ever (`LeaseKeeper`, rule 2).
+    void leases.release(shard.lease).catch(() => undefined);
   }
 
   // Balance

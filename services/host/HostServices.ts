@@ -32,6 +32,7 @@ import { Time, type TimeShape } from "../../core/time/Time.ts";
 import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { Unbegun, type LastEndings } from "../../core/input/Unbegun.ts";
 import type { CeilingOptions } from "../../core/turn/Ceilings.ts";
+import { Usage } from "../../core/telemetry/Usage.ts";
 import { TurnLimits } from "../../core/turn/TurnLimits.ts";
 import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
@@ -83,6 +84,8 @@ export interface HostServices {
     | "commits"
     | "refusedAppends"
     | "activations"
+    | "budgetRefused"
+    | "budgetSpent"
     | "hibernations"
     | "snapshots"
     | "deadLetters"
@@ -91,6 +94,7 @@ export interface HostServices {
     | "entityConflicts"
     | "turnsGivenUp"
     | "refusedInputs"
+    | "ofClass"
   >;
   readonly journal: JournalShape;
   readonly inbox: InboxShape;
@@ -113,6 +117,8 @@ export interface HostServices {
   readonly storing: Set<Promise<void>>;
   /** Absent in a host that isolates no agent. */
   readonly isolation?: Isolation | undefined;
+  /** What the agents here cost. */
+  readonly usage: Usage;
   /** The turns that run here. */
   readonly turnLimits: TurnLimits;
   /** Announced attempts that have not begun. */
@@ -160,6 +166,7 @@ export const hostServices = ({
         onSome: (mcp) => ({ mcp }),
       }),
       storing: new Set(),
+      usage: new Usage(own.metrics.ofClass),
       turnLimits: new TurnLimits(own.metrics.turnsGivenUp),
       unbegun: new Unbegun(endings),
       rebuilds: new PrioritySemaphore(REBUILDS_MAX, slicesOf(time)),

@@ -40,6 +40,7 @@ import type { HostServices } from "./HostServices.ts";
 import { isolatedSlot, returnIsolated, type IsolatedSlot } from "./IsolatedSlot.ts";
 import { roomMaker } from "./makeRoom.ts";
 import { idleLimitMs } from "./idleLimit.ts";
+import { shardUsage } from "./shardUsage.ts";
 import { refuseInput } from "./waitingInputs.ts";
 import { isTransient } from "./slotErrors.ts";
 
@@ -185,7 +186,7 @@ export class Shard {
 
   /** Sends its state to the clients of every agent in memory, after frames were lost. */
   resendStates(): void {
-    for (const slot of this.slots.values()) slot.agent?.sockets.tellState();
+    for (const slot of this.slots.values()) slot.agent?.keeping.tellAgain();
   }
 
   /** Called for new code: every agent leaves memory as soon as it can. */
@@ -283,6 +284,8 @@ export class Shard {
     const { blobs, log } = this.services;
     // Rule 1.
     if (!this.isHeld || this.lost.signal.aborted) return this.notHere();
+    if (call.kind === "usage")
+      return { reply: { kind: "result", value: shardUsage(this.services, this.slots.values()) } };
     if (call.kind === "input") {
       const full = refuseInput(this.services, id, this.slot(id).outstanding.size);
       if (full !== undefined) return full;

@@ -82,7 +82,7 @@ export async function activate(
     throw error;
   }
   // The last owner may have died between a commit and its frames.
-  if (claimed) agent.sockets.tellState();
+  if (claimed) agent.keeping.tellAgain();
   return { agent, ports, replayed: rebuilt.replayed, cameBack };
 }
 

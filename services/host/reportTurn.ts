@@ -4,6 +4,7 @@
  */
 import { requestLineOf, severityOfDelivery } from "../../core/delivery/deliveryLine.ts";
 import type { Severity } from "../../core/telemetry/RequestLog.ts";
+import { traceIdOf } from "../../core/telemetry/Tracing.ts";
 import type { Turn } from "../../core/turn/Turn.ts";
 import type { TurnEnd } from "../../core/turn/TurnEnd.ts";
 import type { AgentId } from "../../schemas/Address.ts";
@@ -23,6 +24,7 @@ export function reportTurn(services: HostServices, id: AgentId, turn: Turn, end:
       agent: id,
       status: http ?? status,
       ms: msSince(cause.time, time.nowMs()),
+      trace: traceIdOf(cause.traceparent),
       attempt: cause.attempt ?? (end.attempts === undefined ? undefined : 1),
       why,
     });
@@ -55,6 +57,7 @@ function recordOf(
   { status, seq, http, error, attempts, nextInMs }: TurnEnd,
   nowMs: number,
 ): DeliveryRecord {
+  const trace = traceIdOf(cause.traceparent);
   return {
     id: delivery,
     at: nowMs,
@@ -66,6 +69,7 @@ function recordOf(
     ...(cause.route !== undefined && { route: cause.route }),
     ...(cause.provider !== undefined && { provider: cause.provider }),
     ...(cause.type !== undefined && { type: cause.type }),
+    ...(trace !== undefined && { trace }),
     ...(http !== undefined && { http }),
     ...(error !== undefined && { error }),
     ...(attempts !== undefined && { attempts }),

@@ -1,4 +1,6 @@
-/** The delivery log in memory. A batch is stored, or dropped, by one operation of the connection. */
+/**
+ * The delivery log in memory. A batch is stored, or dropped, by one operation of the connection.
+ */
 import * as Layer from "effect/Layer";
 import { DeliveryLog, type DeliveryLogShape } from "../../core/delivery/DeliveryLog.ts";
 import { RecordBuffer } from "../../core/delivery/RecordBuffer.ts";

@@ -10,8 +10,8 @@
  * 2. Every local file of a load carries the load's number in its URL (`?agents-load=3`), so that
  *    the next load gets fresh code. `node_modules` are shared between loads.
  * 3. Each such file is reported to the main thread: these are the files to watch.
- * 4. All of them are ES modules, whatever a `package.json` says or lacks. Node reads them by itself,
- *    or tsx transforms them: `loadModule` decides, once for the process.
+ * 4. All of them are ES modules, whatever a `package.json` says or lacks. Node reads them by
+ *    itself, or tsx transforms them: `loadModule` decides, once for the process.
  * 5. A text file (`TEXT`) is a module whose default export is its text.
  */
 import type {

@@ -1,8 +1,8 @@
 /**
  * The bus over core NATS. Requests use `ReplyInbox`: one subscription receives all replies, and a
  * broken connection ends them at once. Messages that are published while the broker is unreachable
- * are dropped: the client would keep them without a bound. Messages for a subject on which only this
- * process listens stay in it (`InProcessListeners`). Requests to another process's exclusive
+ * are dropped: the client would keep them without a bound. Messages for a subject on which only
+ * this process listens stay in it (`InProcessListeners`). Requests to another process's exclusive
  * listener, and their answers, travel in batches (`RequestBatcher`).
  *
  * A process has two reply addresses, each with its own batcher, because a process that is asked

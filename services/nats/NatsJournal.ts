@@ -169,8 +169,8 @@ async function settle(
 }
 
 /**
- * False when an event that came before it was trimmed. It may have been the one that was looked for:
- * its writer was away for longer than the journal keeps events.
+ * False when an event that came before it was trimmed. It may have been the one that was looked
+ * for: its writer was away for longer than the journal keeps events.
  */
 function follows(data: Uint8Array, expectedSeq: Sequence): boolean {
   try {

@@ -10,7 +10,7 @@ import type { Turn } from "../../core/turn/Turn.ts";
 import { asyncAmbient } from "./AsyncAmbient.ts";
 
 /** Outside of a turn (a gateway, a worker's `fetch`) calls do not wait. */
-export const gatedCalls = (calls: CallClient): Pick<CallClient, "call"> => ({
+export const gatedCalls = (calls: Pick<CallClient, "call">): Pick<CallClient, "call"> => ({
   call: async (id, call, options) => {
     const turn = asyncAmbient.current();
     if (!(turn?.owner instanceof ActiveAgent)) return calls.call(id, call, options);

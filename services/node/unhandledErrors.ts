@@ -1,8 +1,8 @@
 /**
- * Keeps a process alive when code of its module leaves an error unhandled, and finds the agent whose
- * code it was by the turn that was running. The turn's `AsyncLocalStorage` is that of the code that
- * rejected or threw, on each version of Node that we support. `unhandledError` then does what the
- * agent is owed.
+ * Keeps a process alive when code of its module leaves an error unhandled, and finds the agent
+ * whose code it was by the turn that was running. The turn's `AsyncLocalStorage` is that of the
+ * code that rejected or threw, on each version of Node that we support. `unhandledError` then does
+ * what the agent is owed.
  *
  * 1. An error that belongs to no turn is logged and counted, and ends nothing.
  * 2. At most `LINES_MAX` such errors are logged in `WINDOW_MS`; the number of others is logged when

@@ -4,6 +4,7 @@
  * of the latest render. It is made inert; the session connects it.
  */
 import { camelCaseToKebabCase } from "../../schemas/kebabCase.ts";
+import { unplaced } from "../client/KeptPlace.ts";
 import {
   AgentClient,
   type AgentCall,
@@ -76,7 +77,7 @@ export class HookClient<AgentT = unknown, State = StateOf<AgentT>> extends Agent
    */
   readonly getHttpUrl = (): string => {
     const url = typeof this._url === "string" ? this._url : this.url || this.roomUrl;
-    return url.replace(/^ws/, "http");
+    return unplaced(url).replace(/^ws/, "http");
   };
 
   override setState(state: State): void {
@@ -141,6 +142,9 @@ function clientOptions<AgentT, State>(
     },
     get onConnectionError() {
       return session.options.onConnectionError;
+    },
+    get onMissed() {
+      return session.options.onMissed;
     },
     get shouldReconnectOnClose() {
       return session.options.shouldReconnectOnClose ?? (() => true);

@@ -2,12 +2,13 @@
  * Trims the journals of all agents to what their classes keep (`core/retention`). Walks through the
  * agents again and again, at a bounded rate. Run by `agents retention` and `agents dev`.
  *
- * 1. One process works at a time: the one that holds the lease `retention`. The lease only saves work.
- *    Two that trim one agent at once lose nothing (`core/retention/trimAgent`), also when one of them was
- *    frozen for a day.
- * 2. An agent that can't be trimmed is passed over, counted and named in the log. It is tried again in
- *    the next walk.
- * 3. Nothing is remembered between walks or processes: what is to be done follows from what is stored.
+ * 1. One process works at a time: the one that holds the lease `retention`. The lease only saves
+ *    work. Two that trim one agent at once lose nothing (`core/retention/trimAgent`), also when one
+ *    of them was frozen for a day.
+ * 2. An agent that can't be trimmed is passed over, counted and named in the log. It is tried again
+ *    in the next walk.
+ * 3. Nothing is remembered between walks or processes: what is to be done follows from what is
+ *    stored.
  * 4. A broker or an archive that is away or full ends the walk. The next one begins after the usual
  *    pause. Until then nothing is trimmed.
  * 5. With an archive several agents are trimmed at once, so that they share its segments.

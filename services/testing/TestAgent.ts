@@ -21,6 +21,7 @@ import type { TestDeadLetter } from "./deadLetters.ts";
 import type { Driver } from "./Driver.ts";
 import type { Sent } from "./TestOutgoing.ts";
 
+/** What a test sees of an agent, beside the agent's own methods. */
 export interface AgentLooks<State> {
   /** The plain stub, for a method of the agent that has the name of one of these. */
   readonly stub: AgentStub<unknown>;

@@ -25,6 +25,7 @@ import { makeTestAgent, type StateOf, type TestAgent } from "./TestAgent.ts";
 import { TestClient } from "./TestClient.ts";
 import { TestOutgoing, type OutgoingHandler, type Sent } from "./TestOutgoing.ts";
 
+/** What a test installation is made of. */
 export interface TestAgentsOptions {
   /** The agent classes. */
   readonly agents?: ReadonlyArray<AgentConstructor>;
@@ -51,12 +52,14 @@ export interface TestAgentsOptions {
   readonly outgoing?: OutgoingHandler;
 }
 
+/** A line of the log. */
 export interface LogLine {
   readonly level: "debug" | "info" | "warn" | "error";
   readonly message: string;
   readonly fields: LogFields | undefined;
 }
 
+/** Options of `connect`. */
 export interface ConnectOptions {
   /** The connection's id. Default: a generated one. */
   readonly id?: string;
@@ -97,6 +100,7 @@ interface TestAgentsParts {
   readonly url: string;
 }
 
+/** A whole installation in the test's own process, in virtual time. Made by `testAgents`. */
 export class TestAgents {
   /** The lines that the gateway and the host logged. */
   readonly logs: ReadonlyArray<LogLine>;

@@ -2,6 +2,8 @@
  * A client of an agent under test: a WebSocket connection through the gateway, with the protocol's
  * frames by name. It keeps every frame that it received.
  */
+import { splitCallOptions } from "../client/callOptions.ts";
+import type { CallOptions, StreamOptions, UntypedCall } from "../client/clientTypes.ts";
 import type { Driver } from "./Driver.ts";
 
 type Data = string | Uint8Array;
@@ -13,6 +15,7 @@ export interface ClientSocket {
   readonly cut: () => void;
 }
 
+/** How a connection was closed. */
 export interface Closed {
   readonly code: number;
   readonly reason: string;
@@ -30,6 +33,7 @@ interface RpcFrame {
   readonly done?: boolean;
 }
 
+/** A WebSocket client of an agent under test. */
 export class TestClient<State = unknown> {
   /** Every frame so far, in order: parsed if it is JSON, bytes if it was binary. */
   readonly frames: unknown[] = [];
@@ -50,6 +54,7 @@ export class TestClient<State = unknown> {
     onClose: (code: number, reason: string): void => void (this.closed = { code, reason }),
   };
 
+  /** For the installation: the socket that it opened for this client. */
   opened(socket: ClientSocket): void {
     this.socket = socket;
   }
@@ -97,16 +102,35 @@ export class TestClient<State = unknown> {
     if (refused !== undefined) throw new Error(String(refused["error"]));
   }
 
-  /** Calls a `@callable()` method. Resolves with its result; rejects with the error's text. */
-  async call<A = unknown>(method: string, ...args: ReadonlyArray<unknown>): Promise<A> {
-    return (await this.stream<A>(method, ...args)).result;
-  }
+  /**
+   * Calls a method: `call("method", [args], { stream: { onChunk, onDone, onError } })`. Resolves
+   * with its result, of a method that streams with its last chunk; rejects with the error's text.
+   * Time passes as far as the call needs it, so that `timeout` is not read.
+   */
+  readonly call: UntypedCall = (async (
+    method: string,
+    args: ReadonlyArray<unknown> = [],
+    options: CallOptions | StreamOptions = {},
+  ): Promise<unknown> => {
+    const { stream: callbacks } = splitCallOptions(options);
+    try {
+      const { chunks, result } = await this.stream(method, args);
+      for (const chunk of chunks) callbacks?.onChunk?.(chunk);
+      callbacks?.onDone?.(result);
+      return result;
+    } catch (error) {
+      callbacks?.onError?.(error instanceof Error ? error.message : String(error));
+      throw error;
+    }
+  }) as UntypedCall;
 
   /** As `call`, for a method that streams: resolves with its chunks and its final result. */
   async stream<A = unknown>(
     method: string,
-    ...args: ReadonlyArray<unknown>
+    args: ReadonlyArray<unknown> = [],
   ): Promise<{ readonly chunks: ReadonlyArray<unknown>; readonly result: A }> {
+    if (!Array.isArray(args))
+      throw new TypeError(`The arguments of ${method} are an array: call("${method}", [ … ])`);
     const id = this.newId();
     const replies = (): ReadonlyArray<RpcFrame> =>
       this.ofType("rpc").filter((frame) => frame["id"] === id) as unknown as RpcFrame[];

@@ -1,6 +1,7 @@
 /** A mail as a test writes it, and its SMTP reply. Used by `TestAgents`. */
 import type { IncomingMessage, MailAnswer } from "../../core/mail/MailServer.ts";
 
+/** A message that a test sends to an agent. */
 export interface TestEmail {
   readonly from: string;
   readonly to: string | ReadonlyArray<string>;
@@ -12,6 +13,7 @@ export interface TestEmail {
   readonly raw?: string | Uint8Array;
 }
 
+/** What SMTP would answer. */
 export interface EmailAnswer {
   /** 250, 550 or 451. */
   readonly code: number;

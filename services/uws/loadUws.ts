@@ -1,8 +1,8 @@
 /**
- * Loads uWebSockets.js, an optional peer dependency with one native binary for each platform and Node
- * version. It is expected to be missing on other platforms, on Alpine, on a newer Node, or if a
- * team may not install it. The result is then a value with the reason, and httpServerLayer.ts uses
- * node:http instead.
+ * Loads uWebSockets.js, an optional peer dependency with one native binary for each platform and
+ * Node version. It is expected to be missing on other platforms, on Alpine, on a newer Node, or if
+ * a team may not install it. The result is then a value with the reason, and httpServerLayer.ts
+ * uses node:http instead.
  *
  * The library reads its limit on request heads from the environment once, when it is loaded. Its
  * default of 4 KiB refuses ordinary cookies, so the limit is raised during the load. Within it,
@@ -45,7 +45,7 @@ const explain = (cause: unknown): UwsUnavailable => {
   const code = (cause as { readonly code?: unknown } | null)?.code;
   if (code === "MODULE_NOT_FOUND") {
     const message =
-      "uWebSockets.js is not installed (it serves several times as many requests: docs/operations.md)";
+      "uWebSockets.js is not installed (it is faster: docs/operations.md)";
     return new UwsUnavailable({ reason: "notInstalled", message });
   }
   const { platform, arch, version } = process;

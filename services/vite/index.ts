@@ -1,6 +1,6 @@
 /**
- * The entry `turnkeep/vite`: a plugin for Vite and Vitest that compiles standard decorators, such as
- * `@callable()`. `turnkeep dev` does so by itself; Vite 8 passes them on, and Node refuses them.
+ * The entry `turnkeep/vite`: a plugin for Vite and Vitest that compiles standard decorators, such
+ * as `@callable()`. `turnkeep dev` does so by itself; Vite 8 passes them on, and Node refuses them.
  *
  * ```ts
  * // vitest.config.ts
@@ -14,6 +14,7 @@ import type { Loader } from "esbuild";
 export interface AgentsPlugin {
   readonly name: string;
   readonly enforce: "pre";
+  /** Compiles a file with decorators; leaves every other file alone. */
   readonly transform: (
     code: string,
     id: string,
@@ -21,7 +22,9 @@ export interface AgentsPlugin {
 }
 
 const FILE = /\.[cm]?([jt]sx?)$/;
-/** A decorator, or something in a comment that looks like one: that costs a moment, nothing else. */
+/**
+ * A decorator, or something in a comment that looks like one: that costs a moment, nothing else.
+ */
 const DECORATOR = /(?:^|[\s;{}()])@[\w$(]/;
 
 /** Files in `node_modules` and files without decorators are left alone. */

@@ -1,10 +1,10 @@
 /**
- * Remembers across the end of a process why it ended, for the input that was running: a small file in
- * a folder that the workers of one machine share. The watchdog writes it just before it ends the
+ * Remembers across the end of a process why it ended, for the input that was running: a small file
+ * in a folder that the workers of one machine share. The watchdog writes it just before it ends the
  * process, and whoever finds the input without attempts left reads it, for the dead letter.
  *
- * A host of another machine does not have the file, and a process that was killed from outside wrote
- * none. The dead letter then says only that the last attempt did not end.
+ * A host of another machine does not have the file, and a process that was killed from outside
+ * wrote none. The dead letter then says only that the last attempt did not end.
  */
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";

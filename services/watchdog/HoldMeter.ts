@@ -1,8 +1,8 @@
 /**
  * How long the main thread has been held, from the beats that the watchdog sees. Pure.
  *
- * Time counts only while the watchdog itself gets its turn: a machine that was suspended, or so busy
- * that it runs neither thread, holds nothing.
+ * Time counts only while the watchdog itself gets its turn: a machine that was suspended, or so
+ * busy that it runs neither thread, holds nothing.
  */
 
 /** What one look may add. The watchdog looks every 50 ms. */

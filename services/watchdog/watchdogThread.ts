@@ -1,14 +1,16 @@
 /**
- * The thread that watches the main thread of a process that runs agents. Started by `startWatchdog`.
+ * The thread that watches the main thread of a process that runs agents. Started by
+ * `startWatchdog`.
  *
  * 1. A turn that holds the thread for longer than its class allows (`cpuSeconds`) ends the process.
  *    The log line names the agent, the input and the source line that ran.
  * 2. The turn is known exactly where the debugger can pause the code: in JavaScript, regular
- *    expressions and SQL. Native code can't be paused; then the turn that entered last is named, with
- *    `exactly: false`.
+ *    expressions and SQL. Native code can't be paused; then the turn that entered last is named,
+ *    with `exactly: false`.
  * 3. A hold by code of no turn ends the process after `OUTSIDE_FACTOR` times the limit.
  * 4. Nothing is ended while a debugger is open (`--inspect`): its breakpoints hold the thread, too.
- * 5. A shorter hold is logged when it is over, if it was of a turn: at most once in `STALL_QUIET_MS`.
+ * 5. A shorter hold is logged when it is over, if it was of a turn: at most once in
+ *    `STALL_QUIET_MS`.
  * 6. A process whose memory is nearly full is ended, too, before V8 aborts it (`judgeMemory`). The
  *    turn whose code is paused is named, else the turn that entered last, with `exactly: false`: the
  *    memory may be another's.

@@ -89,8 +89,8 @@ export interface ReadPorts {
    */
   readonly purge: (id: AgentId, options: { readonly keepEventsFrom: Sequence }) => Promise<Purged>;
   /**
-   * Removes an agent's events from the archive, and resolves to the number of parts. Absent where no
-   * archive is named.
+   * Removes an agent's events from the archive, and resolves to the number of parts. Absent where
+   * no archive is named.
    */
   readonly eraseArchived?: (id: AgentId) => Promise<number>;
   /**
@@ -231,9 +231,14 @@ export interface ProcessSettings {
   readonly memory?: { readonly bytesMax: number | undefined; readonly processes: number };
   /** For a host: what ends it when a turn holds its thread. Undefined: nothing does. */
   readonly watchdog?: ProcessWatchdog;
-  /** For `retention` and `dev`: the URL of the archive that events go to before they are trimmed. */
+  /**
+   * For `retention` and `dev`: the URL of the archive that events go to before they are trimmed.
+   */
   readonly archive?: string;
-  /** For a host: seconds that a turn may take where its class does not say; 0: no limit. Default 900. */
+  /**
+   * For a host: seconds that a turn may take where its class does not say; 0: no limit. Default
+   * 900.
+   */
   readonly turnSeconds?: number | undefined;
   /** For `retention` and `dev`: what classes keep of history that do not say. Default: all. */
   readonly history?: HistoryOption;

@@ -59,6 +59,7 @@ import { gatewayBounds } from "./joinGateway.ts";
 import { natsOptions, preflight, provisionOptions } from "./joinNats.ts";
 import { mailLayers, mailOfEnv, serveMail } from "./joinMail.ts";
 import { serveRetention } from "./joinRetention.ts";
+import { startTracing, traceProcess, type TraceCalls } from "./joinOtel.ts";
 import type {
   OpenBroker,
   ProcessSettings,
@@ -98,13 +99,15 @@ const start = (settings: ProcessSettings, opening: Promise<OpenBroker>) =>
       (opened) => Effect.promise(opened.stop),
     );
     const folder = runsAgents(settings.role) ? yield* hostFolder(settings.dataFolder) : undefined;
+    const otel = yield* startTracing(settings);
     const ports = yield* Layer.build(portsLayer(settings, broker.url, folder));
     const context =
       settings.leases === undefined
         ? ports
         : Context.add(ports, Leases, settings.leases(Context.get(ports, Leases)));
     if (folder !== undefined) yield* Effect.provide(lookThrough(folder), context);
-    return yield* Effect.provide(serveRoles(settings, broker), context);
+    const traced = traceProcess(context, otel);
+    return yield* Effect.provide(serveRoles(settings, broker, traced.calls), traced.context);
   });
 
 /** Removes files of agents that were erased while this host was away, in the background. */
@@ -187,7 +190,7 @@ const watchedAmbient = (options: ProcessWatchdog, rssMax: number) =>
 
 const runsAgents = (role: Role): boolean => role === "host" || role === "dev";
 
-const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
+const serveRoles = (settings: ProcessSettings, broker: OpenBroker, traceCalls: TraceCalls) =>
   Effect.gen(function* () {
     const { role, log, namespace } = settings;
     const nats = yield* Nats;
@@ -214,7 +217,8 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
     // Runs after gateway and host have stopped, when no call needs the client any more.
     yield* Effect.addFinalizer(() => Effect.sync(() => calls.close()));
     const mailing = yield* mailOfEnv;
-    let code = codeOf(settings.module, settings.env, calls, mailing);
+    const tracedCalls = traceCalls(calls);
+    let code = codeOf(settings.module, settings.env, tracedCalls, mailing);
     const metrics = agentMetrics(settings.metrics);
     metrics.durable(() => (durability()._tag === "Durable" ? 1 : 0));
     const id = `${role}-${hostname()}-${machineTime.id().slice(0, 8)}`;
@@ -290,7 +294,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
           retention: retention?.state,
         }),
       reload: async (module: LoadedModule) => {
-        code = codeOf(module, settings.env, calls, mailing);
+        code = codeOf(module, settings.env, tracedCalls, mailing);
         await host?.recycle();
       },
       // A process that can't go on exits through its own defects, so this never rejects.
@@ -302,7 +306,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker) =>
 function codeOf(
   module: LoadedModule,
   variables: Readonly<Record<string, unknown>>,
-  calls: CallClient,
+  calls: Pick<CallClient, "call">,
   mailing: Effect.Success<typeof mailOfEnv>,
 ) {
   const gated = gatedCalls(calls);

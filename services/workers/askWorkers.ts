@@ -1,8 +1,8 @@
 /**
  * Answers the requests of the control process's private port by asking the workers' private ports.
- * The whole is alive when each serving worker answers, and ready when all are ready. Its metrics are
- * those of all workers, with a `worker` label where there are several. `serveWorkers` passes the
- * states in and serves the answers.
+ * The whole is alive when each serving worker answers, and ready when all are ready. Its metrics
+ * are those of all workers, with a `worker` label where there are several. `serveWorkers` passes
+ * the states in and serves the answers.
  */
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { Readiness } from "../admin/AdminServer.ts";

@@ -1,7 +1,7 @@
 /**
  * Starts a worker: this program again, with the control process's log and output, a channel, and a
- * pipe for what its watchdog reports. It imports little: `main.ts` starts the first worker before it
- * imports anything else.
+ * pipe for what its watchdog reports. It imports little: `main.ts` starts the first worker before
+ * it imports anything else.
  */
 import { fork } from "node:child_process";
 import type { Readable } from "node:stream";

@@ -95,25 +95,27 @@ export function readServing(message: unknown): Serving | undefined {
   return { admin: serves.admin, ...(typeof serves.port === "number" && { port: serves.port }) };
 }
 
-/** What a worker says of isolated agents. Returns undefined for other messages. */
-export function readIsolation(
-  message: unknown,
-):
-  | Extract<
-      FromWorker,
-      object &
-        (
-          | { isolate: unknown }
-          | { isolateAnswer: unknown }
-          | { left: unknown }
-          | { newCode: unknown }
-        )
-    >
-  | undefined {
-  if (typeof message !== "object" || message === null) return undefined;
-  const isOne = ["isolate", "isolateAnswer", "left", "newCode"].some((key) => key in message);
-  return isOne ? (message as never) : undefined;
+/** What a worker or the process of an isolated agent says of isolated agents. */
+export type OfIsolation = Exclude<FromWorker, { serves: unknown } | { leases: unknown }>;
+
+/** Returns undefined for other messages. */
+export function readIsolation(message: unknown): OfIsolation | undefined {
+  const { isolate, isolateAnswer, left, newCode } = (message ?? {}) as {
+    readonly isolate?: Partial<IsolateRequest>;
+    readonly isolateAnswer?: Partial<IsolateAnswer>;
+    readonly left?: Partial<AgentKey>;
+    readonly newCode?: unknown;
+  };
+  const isOne =
+    newCode === true ||
+    isAgent(left) ||
+    typeof isolateAnswer?.reply?.kind === "string" ||
+    (typeof isolate?.ask?.kind === "string" && isAgent(isolate.agent));
+  return isOne ? (message as OfIsolation) : undefined;
 }
+
+const isAgent = (agent: Partial<AgentKey> | undefined): boolean =>
+  typeof agent?.class === "string" && typeof agent.name === "string";
 
 /** Returns undefined for other messages. */
 export function readLeaseRequest(message: unknown): LeaseRequest | undefined {

@@ -1,6 +1,6 @@
 /**
- * `destroy()`: the end of an agent's life, stored as one event. What is gone, who is told, and what comes
- * next: a fresh agent of the same name, also when hosts die in between.
+ * `destroy()`: the end of an agent's life, stored as one event. What is gone, who is told, and what
+ * comes next: a fresh agent of the same name, also when hosts die in between.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { Agent, callable, getAgentByName, type AgentNamespace } from "agents";

@@ -1,6 +1,6 @@
 /**
- * Hooks, errors and options of an agent class: what `onError` suppresses and what not, the deprecated
- * name of `onStateChanged`, and what keeps an agent in memory.
+ * Hooks, errors and options of an agent class: what `onError` suppresses and what not, the
+ * deprecated name of `onStateChanged`, and what keeps an agent in memory.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import {

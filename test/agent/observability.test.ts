@@ -1,4 +1,7 @@
-/** What watchers are told (`protocol.md` §10): which events, with what, in which order, on which channel. */
+/**
+ * What watchers are told (`protocol.md` §10): which events, with what, in which order, on which
+ * channel.
+ */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import {
   Agent,

@@ -1,6 +1,6 @@
 /**
- * Types of stubs, drawn from the binding's class: what compiles, and (each `@ts-expect-error`) what does not.
- * `npm run check` is what runs them; here they are only kept from being forgotten.
+ * Types of stubs, drawn from the binding's class: what compiles, and (each `@ts-expect-error`) what
+ * does not. `npm run check` is what runs them; here they are only kept from being forgotten.
  */
 import { describe, expectTypeOf, it } from "vitest";
 import {
@@ -8,6 +8,7 @@ import {
   getAgentByName,
   type AgentNamespace,
   type AgentStub,
+  type Module,
   type Schedule,
   type SendWebhookOptions,
 } from "agents";
@@ -46,10 +47,30 @@ class ShopAgent extends Agent<Env, State> {
     this.state = { sold: 1 };
     // @ts-expect-error: an option that there is not
     void this.sendWebhook("https://a.test", {}, { token: "x" });
+    void this.schedule("list", { delayInSeconds: 5 });
+    // @ts-expect-error: no such method
+    void this.schedule("missing", { delayInSeconds: 5 });
+    // @ts-expect-error: in the reference's shape, too
+    void this.schedule(5, "missing");
+    // @ts-expect-error: nor here
+    void this.scheduleEvery(5, "missing");
+    // @ts-expect-error: nor for the queue
+    void this.queue("missing");
     // @ts-expect-error: a delay is a number
     void this.schedule("list", { delayInSeconds: "5" });
   }
 }
+
+const module = {
+  webhooks: [],
+  fetch: (request, env, gateway) =>
+    request.url === "/"
+      ? new Response(env.ShopAgent.constructor.name)
+      : gateway.routeAgentRequest(request).then((answer) => answer ?? new Response()),
+} satisfies Module<Env>;
+void module;
+// @ts-expect-error: a misspelt key
+void ({ webhook: [] } satisfies Module);
 
 /** Never runs: only its types matter. */
 async function compiled(env: Env): Promise<void> {

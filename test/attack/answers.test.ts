@@ -1,6 +1,7 @@
 /**
- * Requests and answers that are none: offers to upgrade in every form, and everything that an agent or a module can
- * return in place of a response. Each gets an answer, on both HTTP servers, and the gateway goes on.
+ * Requests and answers that are none: offers to upgrade in every form, and everything that an agent
+ * or a module can return in place of a response. Each gets an answer, on both HTTP servers, and the
+ * gateway goes on.
  */
 import { connect as connectNats } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

@@ -7,7 +7,10 @@ export interface Answer {
   readonly text: string;
 }
 
-/** Ends with the answer's body, or with the connection. The caller's side stays open: a half-closed one is a caller that has gone. */
+/**
+ * Ends with the answer's body, or with the connection. The caller's side stays open: a half-closed
+ * one is a caller that has gone.
+ */
 export function ask(
   url: string,
   headers: Readonly<Record<string, string>>,

@@ -1,6 +1,7 @@
 /**
- * A broker login that has fallen into the wrong hands: what was acknowledged stays, whatever headers and subjects
- * the users of gateways and mail publish with. Which subjects each user may use at all is `test/deploy/permissions`.
+ * A broker login that has fallen into the wrong hands: what was acknowledged stays, whatever
+ * headers and subjects the users of gateways and mail publish with. Which subjects each user may
+ * use at all is `test/deploy/permissions`.
  */
 import { headers as newHeaders } from "@nats-io/nats-core";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
@@ -23,7 +24,10 @@ const SHARDS = 4;
 const INPUT = "agents.inbox.99.Ledger.victim";
 const VICTIM_BODY = "inbox/Ledger/victim/1";
 const BYTES = 300_000;
-/** Longer than the server takes to answer, shorter than a test: a refused request is not answered at all. */
+/**
+ * Longer than the server takes to answer, shorter than a test: a refused request is not answered at
+ * all.
+ */
 const ANSWER_MS = 300;
 /** Longer than the test: nobody renews. */
 const LEASE_TTL_MS = 120_000;
@@ -154,7 +158,8 @@ describe.each(EDGE)("the user %s", (user) => {
     await client.flush();
     await connection.client.flush();
     for await (const { data } of nats.reader.messages("agents_JOURNAL", reply, { fromSeq: 1 }))
-      // The leader's answer still is stored there: JSON, which no agent takes for an event (docs/operations.md).
+      // The leader's answer still is stored there: JSON, which no agent takes for an event
+      // (docs/operations.md).
       expect(Buffer.from(data).toString()).not.toContain(event);
     await nats.api.call("STREAM.PURGE.agents_JOURNAL");
   });
@@ -172,7 +177,8 @@ describe.each(EDGE)("the user %s", (user) => {
       const lines = { "Nats-Rollup": rollup };
       for (const bucket of ["agents_LEASES", "agents_GATEWAYS"])
         await tell(user, `$KV.${bucket}.gateway.thief`, "thief", lines);
-      // A consumer could carry the message, headers and all: the server does not deliver to a stream.
+      // A consumer could carry the message, headers and all: the server does not deliver to a
+      // stream.
       for (const deliver_subject of [
         "$KV.agents_LEASES.gateway.thief",
         "$KV.agents_LEASES.shard.1",

@@ -1,6 +1,6 @@
 /**
- * DNS rebinding and foreign pages against a gateway on a loopback address, over real sockets and both HTTP servers, and
- * against `agents dev` as people start it, with the example of `npm start`.
+ * DNS rebinding and foreign pages against a gateway on a loopback address, over real sockets and
+ * both HTTP servers, and against `agents dev` as people start it, with the example of `npm start`.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { fileURLToPath } from "node:url";

@@ -1,4 +1,7 @@
-/** An agent that ends the process that it runs in when it is asked to, over HTTP, by a message and by RPC. */
+/**
+ * An agent that ends the process that it runs in when it is asked to, over HTTP, by a message and
+ * by RPC.
+ */
 import { Agent, callable, getAgentByName, routeAgentRequest, type AgentNamespace } from "agents";
 
 interface Env {

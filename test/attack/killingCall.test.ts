@@ -1,6 +1,7 @@
 /**
- * One request, message or call whose agent ends its process, again each time that it runs: at most two hosts end, its caller
- * gets an error, and everybody else goes on. Hosts that end are not started again here, so each death counts.
+ * One request, message or call whose agent ends its process, again each time that it runs: at most
+ * two workers end, its caller gets an error, and everybody else goes on. No host ends: its control
+ * process starts the worker again, and logs each death.
  */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -23,23 +24,25 @@ const LOST = /host was lost/;
 
 let installation: Installation;
 let hosts: AgentsProcess[] = [];
-let started = 0;
+let deathsBefore = 0;
 let names = 0;
 
-const living = (): AgentsProcess[] => hosts.filter(({ exitCode }) => exitCode === undefined);
-const deaths = (): number => hosts.length - living().length;
+const allDeaths = (): number =>
+  hosts.flatMap(({ lines }) => lines).filter(({ message }) => message === "worker ended").length;
+/** Workers that ended in this test. */
+const deaths = (): number => allDeaths() - deathsBefore;
 const freshUrl = (): string => `${installation.gateway.url}/agents/killer/killer-${++names}`;
 
 beforeAll(async () => {
   installation = await Installation.start({ shards: 8, leaseTtlMs: LEASE_TTL_MS, module: MODULE });
+  const started = Array.from({ length: HOSTS }, (_, n) => installation.startHost(`host-${n + 1}`));
+  hosts = await Promise.all(started);
 }, TEST_TIMEOUT_MS);
 afterAll(() => installation?.stop(), TEST_TIMEOUT_MS);
 
 beforeEach(async () => {
-  hosts = living();
-  const missing = Array.from({ length: HOSTS - hosts.length }, () => `host-${++started}`);
-  hosts.push(...(await Promise.all(missing.map((name) => installation.startHost(name)))));
   await installation.shared(HOSTS, TOLD_MS_MAX);
+  deathsBefore = allDeaths();
 }, TEST_TIMEOUT_MS);
 
 const get = async (url: string, signal?: AbortSignal) => {
@@ -47,9 +50,13 @@ const get = async (url: string, signal?: AbortSignal) => {
   return { status: response.status, text: await response.text() };
 };
 
-/** The hosts that live have everything, their agents answer, and go on answering: nobody repeats what killed the others. */
+/**
+ * All hosts are there, their agents answer, and go on answering: nobody repeats what killed the
+ * others.
+ */
 async function allIsQuiet(url: string): Promise<void> {
-  await installation.shared(living().length, TOLD_MS_MAX);
+  await installation.shared(HOSTS, TOLD_MS_MAX);
+  expect(hosts.every(({ exitCode }) => exitCode === undefined)).toBe(true);
   const untilMs = performance.now() + QUIET_MS;
   await pollUntil(
     "agents answer for a while",
@@ -61,8 +68,8 @@ async function allIsQuiet(url: string): Promise<void> {
   );
 }
 
-const hostEnds = (): Promise<unknown> =>
-  pollUntil("a host ends", () => deaths() > 0, { timeoutMs: TOLD_MS_MAX, intervalMs: 2 });
+const workerEnds = (): Promise<unknown> =>
+  pollUntil("a worker ends", () => deaths() > 0, { timeoutMs: TOLD_MS_MAX, intervalMs: 2 });
 
 describe("what ends the process of its agent each time that it runs", () => {
   test.each(["exit", "abort"])(
@@ -83,7 +90,7 @@ describe("what ends the process of its agent each time that it runs", () => {
       const url = freshUrl();
       const caller = new AbortController();
       const left = get(`${url}?end=exit`, caller.signal).catch(() => "left");
-      await hostEnds();
+      await workerEnds();
       caller.abort();
       expect(await left).toBe("left");
       await allIsQuiet(url);
@@ -120,7 +127,7 @@ describe("what ends the process of its agent each time that it runs", () => {
       const url = freshUrl();
       const socket = await TestSocket.open(url);
       socket.send("exit");
-      await hostEnds();
+      await workerEnds();
       socket.socket.terminate();
       await allIsQuiet(url);
       expect(deaths()).toBe(1);

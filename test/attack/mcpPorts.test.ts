@@ -1,6 +1,6 @@
 /**
- * A client that may name MCP servers uses its agent as a port scanner: of this machine where loopback is not
- * allowed, and where it is. Over a real gateway and host, against real ports.
+ * A client that may name MCP servers uses its agent as a port scanner: of this machine where
+ * loopback is not allowed, and where it is. Over a real gateway and host, against real ports.
  */
 import { createServer as createHttpServer } from "node:http";
 import { createServer, type AddressInfo, type Server } from "node:net";
@@ -38,7 +38,9 @@ afterAll(() => {
   for (const server of servers) server.close();
 });
 
-/** What the client is told for each port, by its error and by the frame about the agent's servers. */
+/**
+ * What the client is told for each port, by its error and by the frame about the agent's servers.
+ */
 async function scan(mcpAllowLoopback: boolean): Promise<ReadonlyArray<string>> {
   const { url } = await systems.start({ agents: { ToolAgent } }, { mcpAllowLoopback });
   const told: string[] = [];

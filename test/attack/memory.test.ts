@@ -1,6 +1,7 @@
 /**
- * Callers that send and never read, on both HTTP servers: what waits for them is bounded, so one of them costs a few
- * MiB and not the process. Each attack is worth 200 MiB or more without its bound; the test asks for less than 64.
+ * Callers that send and never read, on both HTTP servers: what waits for them is bounded, so one of
+ * them costs a few MiB and not the process. Each attack is worth 200 MiB or more without its bound;
+ * the test asks for less than 64.
  */
 import { connect, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
@@ -37,7 +38,10 @@ async function growth(attack: () => Promise<void>): Promise<number> {
   return process.memoryUsage().rss - before;
 }
 
-/** Writes a piece again and again, as fast as it is taken, until `isOver` or there were `ATTACK_BYTES`. */
+/**
+ * Writes a piece again and again, as fast as it is taken, until `isOver` or there were
+ * `ATTACK_BYTES`.
+ */
 async function flood(socket: Socket, piece: Buffer, isOver: () => boolean): Promise<number> {
   const endMs = performance.now() + ATTACK_MS;
   let sent = 0;

@@ -1,6 +1,7 @@
 /**
- * Names from outside are names and never paths: whatever way a stranger has to say a name, it reaches no sub-agent but by
- * its documented URL, past its parent's `onBeforeSubAgent`. Over real sockets, on both HTTP servers and by SMTP.
+ * Names from outside are names and never paths: whatever way a stranger has to say a name, it
+ * reaches no sub-agent but by its documented URL, past its parent's `onBeforeSubAgent`. Over real
+ * sockets, on both HTTP servers and by SMTP.
  */
 import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * Another user of the machine looks for what agents know: in the data folder of `agents dev`, made with the usual
- * umask or by an older release for all to read.
+ * Another user of the machine looks for what agents know: in the data folder of `agents dev`, made
+ * with the usual umask or by an older release for all to read.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
@@ -23,7 +23,9 @@ afterEach(async () => {
   folder?.remove();
 });
 
-/** Paths below `root` that another user could open, given that folders above them could be entered. */
+/**
+ * Paths below `root` that another user could open, given that folders above them could be entered.
+ */
 function readable(root: string, path = root): string[] {
   const { mode } = statSync(path);
   if ((mode & 0o077) === 0) return [];

@@ -1,6 +1,7 @@
 /**
- * Clients that send more than anybody honest: frames, bytes and pings past the rate of a socket or of its address close
- * the socket with a reason, on both HTTP servers, and whoever keeps to it notices nothing.
+ * Clients that send more than anybody honest: frames, bytes and pings past the rate of a socket or
+ * of its address close the socket with a reason, on both HTTP servers, and whoever keeps to it
+ * notices nothing.
  */
 import { describe, expect, it, test } from "vitest";
 import { Agent, type Connection } from "agents";

@@ -1,6 +1,7 @@
 /**
- * Strangers whose names `slug` makes one: the agent belongs to the entity that reached it first, and the webhooks of others
- * are refused, told and counted, whatever way they come and wherever the agent lives since. Both HTTP servers, real processes.
+ * Strangers whose names `slug` makes one: the agent belongs to the entity that reached it first,
+ * and the webhooks of others are refused, told and counted, whatever way they come and wherever the
+ * agent lives since. Both HTTP servers, real processes.
  */
 import { createHmac } from "node:crypto";
 import { join } from "node:path";

@@ -131,7 +131,8 @@ describe("answers to a host's calls", () => {
         if (subject.endsWith(".-")) readBatch(plain(data), ({ kind }) => void said.push(kind));
       },
     });
-    // The host's: it listens on its shard, asks the gateway for its sockets, and calls another host.
+    // The host's: it listens on its shard, asks the gateway for its sockets, and calls another
+    // host.
     const shard = subjects.callsOfShard(98 as never);
     const close = bus.subscribe(shard, ({ reply, data }) => bus.answer(reply!, data), {
       alone: true,

@@ -1,4 +1,7 @@
-/** Strangers who fill an installation: names that nobody has used, states too large, a client that writes without pause. */
+/**
+ * Strangers who fill an installation: names that nobody has used, states too large, a client that
+ * writes without pause.
+ */
 import { readdirSync } from "node:fs";
 import { jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";

@@ -1,6 +1,7 @@
 /**
- * Attacks on agents that believe their webhooks, over real sockets and both HTTP servers: nothing that was not signed
- * reaches `onRequest` or the state of a signed class by the default routing. What is open stays open.
+ * Attacks on agents that believe their webhooks, over real sockets and both HTTP servers: nothing
+ * that was not signed reaches `onRequest` or the state of a signed class by the default routing.
+ * What is open stays open.
  */
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import {

@@ -1,4 +1,7 @@
-/** What a bench is, and what it gives: rows of numbers that stand beside what they are compared with. */
+/**
+ * What a bench is, and what it gives: rows of numbers that stand beside what they are compared
+ * with.
+ */
 
 /** From the command line; each bench says in `about` which it heeds. */
 export interface BenchOptions {

@@ -1,7 +1,7 @@
 /**
- * How long a cold agent takes to be ready for its next turn: rebuilt, constructed, `onStart` run (it
- * opens the database). From a clean local file, from a snapshot, and from 1,000 events of journal,
- * beside one direct get: what any system must at least ask the broker.
+ * How long a cold agent takes to be ready for its next turn: rebuilt, constructed, `onStart` run
+ * (it opens the database). From a clean local file, from a snapshot, and from 1,000 events of
+ * journal, beside one direct get: what any system must at least ask the broker.
  */
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import type { HostServices } from "../../services/host/HostServices.ts";

@@ -1,6 +1,7 @@
 /**
- * Midnight: thousands of schedules of one process due at one instant, of agents in memory and of agents that sleep. What
- * a neighbour with nothing to do with it waits for its answers meanwhile, beside what it waits just before.
+ * Midnight: thousands of schedules of one process due at one instant, of agents in memory and of
+ * agents that sleep. What a neighbour with nothing to do with it waits for its answers meanwhile,
+ * beside what it waits just before.
  */
 import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -19,7 +20,10 @@ const KINDS = [
 ] as const;
 /** Requests under way while schedules are made. */
 const ASKING_AT_ONCE = 32;
-/** An agent is made in so much, on a busy machine too; the crowd is due when all are made, and those that sleep do. */
+/**
+ * An agent is made in so much, on a busy machine too; the crowd is due when all are made, and those
+ * that sleep do.
+ */
 const MAKING_MS = 5;
 const ASLEEP_TIMEOUT_MS = 60_000;
 const QUIET_MS = 3_000;

@@ -1,8 +1,9 @@
 /**
- * The least that one hot agent must cost: the floor's pipeline, where what has arrived for the agent
- * while its last event was being stored goes into one event. `groupFloor <port> <nats> <secret>`: uWebSockets.js,
- * HMAC over the raw body, a message in the inbox for each webhook (acked), one event a group (acked, with
- * its expected sequence), an ack and 200 for each. No SQLite, no errors, no deduplication.
+ * The least that one hot agent must cost: the floor's pipeline, where what has arrived for the
+ * agent while its last event was being stored goes into one event. `groupFloor <port> <nats>
+ * <secret>`: uWebSockets.js, HMAC over the raw body, a message in the inbox for each webhook
+ * (acked), one event a group (acked, with its expected sequence), an ack and 200 for each. No
+ * SQLite, no errors, no deduplication.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { jetstream, jetstreamManager, type JsMsg } from "@nats-io/jetstream";

@@ -1,7 +1,8 @@
 /**
- * What must stay flat as an installation grows, each against itself when it was small: a turn's commit and a
- * wake, with 1,000 to 1,000,000 agents known; with 10 to 100,000 events in the agent's journal; with
- * 1 MB to 1 GB in its database. And what should rise, while cores last: changes a second with more hosts and gateways.
+ * What must stay flat as an installation grows, each against itself when it was small: a turn's
+ * commit and a wake, with 1,000 to 1,000,000 agents known; with 10 to 100,000 events in the agent's
+ * journal; with 1 MB to 1 GB in its database. And what should rise, while cores last: changes a
+ * second with more hosts and gateways.
  */
 import { fileURLToPath } from "node:url";
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
@@ -22,7 +23,9 @@ const FLEETS = [
   { hosts: 4, gateways: 1 },
   { hosts: 4, gateways: 4 },
 ];
-/** Of one insert: well under the broker's payload limit, so that no event needs the object store. */
+/**
+ * Of one insert: well under the broker's payload limit, so that no event needs the object store.
+ */
 const BALLAST_BYTES = 256 * 1024;
 /** What a wake replays after the snapshot. */
 const EVENTS_AFTER = 5;
@@ -219,7 +222,9 @@ const inMemory = (host: BenchHost): BenchHost["services"] => ({
   databases: host.memoryDatabases,
 });
 
-/** Of each way, taken in turn, forwards and backwards: what else the machine does meets each alike. */
+/**
+ * Of each way, taken in turn, forwards and backwards: what else the machine does meets each alike.
+ */
 async function sampleEach(
   { rounds }: BenchOptions,
   ways: ReadonlyArray<(n: number) => Promise<void>>,

@@ -1,7 +1,7 @@
 /**
- * Bytes for each agent in memory (with a state only; with SQLite too), for each that hibernates, and for
- * each socket: what `agents dev` holds more after so many of them than before, after a collection. The
- * gateway's part is in it.
+ * Bytes for each agent in memory (with a state only; with SQLite too), for each that hibernates,
+ * and for each socket: what `agents dev` holds more after so many of them than before, after a
+ * collection. The gateway's part is in it.
  */
 import { fileURLToPath } from "node:url";
 import { pollUntil } from "../kit/poll.ts";
@@ -95,7 +95,10 @@ export const memory: Bench = {
   },
 };
 
-/** What it holds when that has stopped to shrink: buffers and timers of the last requests go with a delay. */
+/**
+ * What it holds when that has stopped to shrink: buffers and timers of the last requests go with a
+ * delay.
+ */
 async function held(agents: RunningAgents): Promise<Held> {
   let least: Held | undefined;
   let looksWithout = 0;

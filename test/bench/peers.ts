@@ -1,7 +1,8 @@
 /**
- * The webhook bench's agent on other systems, on demand (`-- peers`): the reference package on workerd
- * with disk storage, Restate, a handler by hand on Postgres; beside ours as it is and with a broker that
- * fsyncs. Each at its own durable default, rounds interleaved. What can't be started is named and left out.
+ * The webhook bench's agent on other systems, on demand (`-- peers`): the reference package on
+ * workerd with disk storage, Restate, a handler by hand on Postgres; beside ours as it is and with
+ * a broker that fsyncs. Each at its own durable default, rounds interleaved. What can't be started
+ * is named and left out.
  */
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

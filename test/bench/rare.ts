@@ -1,6 +1,7 @@
 /**
- * Webhooks for agents that sleep, as those of most entities do: each wakes its agent from its local file, runs a turn,
- * and the agent leaves memory again. Beside the same webhooks for agents that stay, in the same process.
+ * Webhooks for agents that sleep, as those of most entities do: each wakes its agent from its local
+ * file, runs a turn, and the agent leaves memory again. Beside the same webhooks for agents that
+ * stay, in the same process.
  */
 import { createHmac } from "node:crypto";
 import { fileURLToPath } from "node:url";

@@ -1,4 +1,7 @@
-/** What the schedules bench compares with: JetStream scheduled messages alone, one for each schedule. */
+/**
+ * What the schedules bench compares with: JetStream scheduled messages alone, one for each
+ * schedule.
+ */
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect, headers } from "@nats-io/transport-node";
 import { startNats } from "../kit/natsServer.ts";

@@ -1,6 +1,7 @@
 /**
- * HTTP requests to agents in memory by `routeAgentRequest`: a GET, and a POST of 300 B that is read. Nothing is stored. Beside
- * an HTTP server of uWebSockets that asks a responder by core NATS, in as many processes.
+ * HTTP requests to agents in memory by `routeAgentRequest`: a GET, and a POST of 300 B that is
+ * read. Nothing is stored. Beside an HTTP server of uWebSockets that asks a responder by core NATS,
+ * in as many processes.
  */
 import { fileURLToPath } from "node:url";
 import type { Bench, BenchOptions, BenchRow } from "./Bench.ts";

@@ -1,7 +1,8 @@
 /**
- * Schedules while 10,000 and 100,000 (`--form million`: also 1,000,000) others are pending: how fast they are armed, how late they run when 200
- * fall due each second, and how fast 10,000 run that fall due at one instant. Beside raw scheduled messages
- * on the same broker version, which run nothing and write nothing of a run.
+ * Schedules while 10,000 and 100,000 (`--form million`: also 1,000,000) others are pending: how
+ * fast they are armed, how late they run when 200 fall due each second, and how fast 10,000 run
+ * that fall due at one instant. Beside raw scheduled messages on the same broker version, which run
+ * nothing and write nothing of a run.
  */
 import { fileURLToPath } from "node:url";
 import { pollUntil } from "../kit/poll.ts";

@@ -1,7 +1,8 @@
 /**
- * How long one waits for us: from spawning `agents dev` in an empty folder (with a broker of its own) and
- * in the folder that the last one left, to the first answer of an agent, beside a Node process that only
- * answers HTTP; and from a host's death by SIGKILL until each of its agents answers at the other host.
+ * How long one waits for us: from spawning `agents dev` in an empty folder (with a broker of its
+ * own) and in the folder that the last one left, to the first answer of an agent, beside a Node
+ * process that only answers HTTP; and from a host's death by SIGKILL until each of its agents
+ * answers at the other host.
  */
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -1,4 +1,7 @@
-/** What the commands that act on agents make of their command lines; the rest is in `installation.test.ts`. */
+/**
+ * What the commands that act on agents make of their command lines; the rest is in
+ * `installation.test.ts`.
+ */
 import { describe, expect, it } from "vitest";
 import { AgentUnreachable, type CallClient } from "../../core/call/CallClient.ts";
 import { agentId } from "../../schemas/Address.ts";

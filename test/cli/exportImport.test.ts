@@ -1,6 +1,6 @@
 /**
- * `agents export` and `agents import`, as people run them: an agent is carried from one installation to another, and
- * to another name of its own, and is the same one there.
+ * `agents export` and `agents import`, as people run them: an agent is carried from one
+ * installation to another, and to another name of its own, and is the same one there.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -148,7 +148,10 @@ export class CliFixture {
   };
 }
 
-/** `query` answers one row per applied delta, in order; `WRITE` pretends to have written, `FAIL` throws. */
+/**
+ * `query` answers one row per applied delta, in order; `WRITE` pretends to have written, `FAIL`
+ * throws.
+ */
 function doubleDatabase(): AgentDatabase {
   const deltas: string[] = [];
   return {

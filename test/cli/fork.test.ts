@@ -1,4 +1,7 @@
-/** `agents fork`, as people run it: a second agent of a point in one's history, which goes its own way. */
+/**
+ * `agents fork`, as people run it: a second agent of a point in one's history, which goes its own
+ * way.
+ */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { agentId } from "../../schemas/Address.ts";

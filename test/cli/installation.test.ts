@@ -1,4 +1,6 @@
-/** The commands against a host in a process of its own and a real nats-server, as people run them. */
+/**
+ * The commands against a host in a process of its own and a real nats-server, as people run them.
+ */
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

@@ -1,4 +1,7 @@
-/** What the tests of erasing and copying run on real hosts: an agent that keeps what it is told in every way there is. */
+/**
+ * What the tests of erasing and copying run on real hosts: an agent that keeps what it is told in
+ * every way there is.
+ */
 import { Agent } from "agents";
 
 interface KeeperState {

@@ -1,4 +1,7 @@
-/** What strangers write never controls a terminal: the escaping, where lines leave, and the commands that print names. */
+/**
+ * What strangers write never controls a terminal: the escaping, where lines leave, and the commands
+ * that print names.
+ */
 import { describe, expect, it, vi } from "vitest";
 import { oneLine, printable } from "../../core/telemetry/printable.ts";
 import { processTerminal } from "../../services/cli/terminal/Terminal.ts";

@@ -1,4 +1,7 @@
-/** `agents rerun`, as people run it: an agent's past on the code that it ran on, and on the next release. */
+/**
+ * `agents rerun`, as people run it: an agent's past on the code that it ran on, and on the next
+ * release.
+ */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { InboxShape } from "../../core/inbox/Inbox.ts";

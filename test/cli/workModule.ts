@@ -1,4 +1,7 @@
-/** What the command-line tests run on a real host: an agent whose every job fails until it is allowed to. */
+/**
+ * What the command-line tests run on a real host: an agent whose every job fails until it is
+ * allowed to.
+ */
 import { Agent } from "agents";
 
 interface WorkState {

@@ -1,6 +1,7 @@
 /**
- * `--workers` as people run it: a gateway and a host of two workers each, as processes on a real nats-server; workers
- * and parents are stopped and killed. Some tests go on from where the one before has left things.
+ * `--workers` as people run it: a gateway and a host of two workers each, as processes on a real
+ * nats-server; workers and parents are stopped and killed. Some tests go on from where the one
+ * before has left things.
  */
 import { createHmac } from "node:crypto";
 import { execFile } from "node:child_process";

@@ -1,6 +1,6 @@
 /**
- * A WebSocket server whose every frame and close a test decides: for what a real server does seldom or
- * never (another identity on reconnect, a lost reply, a close code at a chosen moment).
+ * A WebSocket server whose every frame and close a test decides: for what a real server does seldom
+ * or never (another identity on reconnect, a lost reply, a close code at a chosen moment).
  */
 import type { IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -182,3 +182,95 @@ describe("a call that a durable stream answers", () => {
     await expect(result).rejects.toThrow("Connection closed");
   });
 });
+
+describe("kept broadcasts", () => {
+  const kept = (peer: FakePeer, seq: string, message?: string, more: object = {}): void =>
+    peer.send({
+      type: "cf_agent_kept",
+      seq,
+      ...(message === undefined ? {} : { message }),
+      ...more,
+    });
+  const placeOf = (peer: FakePeer): string | null =>
+    new URL(peer.url, "http://x").searchParams.get("since");
+  /** The places that the client asked this peer to go on from. */
+  const askedFrom = (peer: FakePeer): string[] =>
+    peer.received
+      .map((text) => JSON.parse(text) as { type: string; since: string })
+      .flatMap(({ type, since }) => (type === "cf_agent_kept" ? [since] : []));
+
+  function listen(client: AgentClient<unknown, unknown>): unknown[] {
+    const got: unknown[] = [];
+    client.addEventListener("message", ({ data }) => {
+      if (!String(data).includes("cf_agent")) got.push(data);
+    });
+    return got;
+  }
+
+  it("are messages like any other, and each connection begins where the last one ended", async () => {
+    const client = pool.open({ host: server.host, query: { token: "t" } });
+    const got = listen(client);
+    const first = await server.peer();
+    expect(placeOf(first)).toBe("");
+    kept(first, "0.1", "one");
+    kept(first, "0.1", "one");
+    await until("a message", () => got.length === 1);
+    first.drop();
+    const second = await server.peer(2);
+    expect(placeOf(second)).toBe("0.1");
+    expect(new URL(second.url, "http://x").searchParams.get("token")).toBe("t");
+    kept(second, "0.2", "two", { resent: true });
+    kept(second, "0.4", "four", { resent: true });
+    kept(second, "0.5", undefined, { end: true });
+    kept(second, "0.6", "six");
+    await until("all", () => got.length === 4);
+    expect(got).toEqual(["one", "two", "four", "six"]);
+    expect(askedFrom(second)).toEqual([]);
+  });
+
+  it("that were lost on the way are asked for", async () => {
+    const client = pool.open({ host: server.host });
+    const got = listen(client);
+    const peer = await server.peer();
+    kept(peer, "0.7", undefined, { end: true });
+    kept(peer, "0.9", "nine");
+    await until("a request", () => askedFrom(peer).length === 1);
+    kept(peer, "0.8", "eight", { resent: true });
+    kept(peer, "0.9", "nine", { resent: true });
+    kept(peer, "0.9", undefined, { end: true });
+    kept(peer, "0.11");
+    await until("another", () => askedFrom(peer).length === 2);
+    expect(askedFrom(peer)).toEqual(["0.7", "0.9"]);
+    expect(got).toEqual(["eight", "nine"]);
+  });
+
+  it("before the first of them a reconnect asks for all that came since", async () => {
+    pool.open({ host: server.host });
+    const first = await server.peer();
+    first.identity();
+    first.drop();
+    const second = await server.peer(2);
+    expect(placeOf(second)).toBe("0");
+  });
+
+  it("that are gone are told, and the place of a function's query is asked with it", async () => {
+    let missed = 0;
+    const client = pool.open({
+      host: server.host,
+      query: async () => ({ token: "t" }),
+      onMissed: () => missed++,
+    });
+    listen(client);
+    const first = await server.peer();
+    kept(first, "0.1", "one");
+    kept(first, "0.9", undefined, { end: true, missed: true });
+    await until("told", () => missed === 1);
+    first.drop();
+    expect(placeOf(await server.peer(2))).toBe("0.9");
+  });
+
+  it("leave a parameter of the app's own with that name alone", async () => {
+    pool.open({ host: server.host, query: { since: "2024" } });
+    expect(placeOf(await server.peer())).toBe("2024");
+  });
+});

@@ -1,6 +1,6 @@
 /**
- * The client's types, drawn from an agent's class: what compiles, and (each `@ts-expect-error`) what does
- * not. `npm run check` is what runs them; here they are only kept from being forgotten.
+ * The client's types, drawn from an agent's class: what compiles, and (each `@ts-expect-error`)
+ * what does not. `npm run check` is what runs them; here they are only kept from being forgotten.
  */
 import { describe, expectTypeOf, it } from "vitest";
 import { Agent, callable, type StreamingResponse } from "../../services/agent/index.ts";

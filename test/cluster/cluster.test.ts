@@ -1,7 +1,7 @@
 /**
- * Three nats-servers as `deploy/nats/cluster.conf` has them, two hosts, two gateways: the streams get their copies
- * and their place by `agents provision`, servers are killed and leaders moved under load, and whatever was
- * acknowledged is done once.
+ * Three nats-servers as `deploy/nats/cluster.conf` has them, two hosts, two gateways: the streams
+ * get their copies and their place by `agents provision`, servers are killed and leaders moved
+ * under load, and whatever was acknowledged is done once.
  */
 import { execFile } from "node:child_process";
 import { join } from "node:path";
@@ -29,7 +29,10 @@ const SECRET = "It's a Secret to Everybody";
 const AGENTS = 40;
 const WEBHOOKS = 1_200;
 const SHARDS = 8;
-/** An election takes the servers up to four seconds and some: the route holds its webhooks for longer. */
+/**
+ * An election takes the servers up to four seconds and some: the route holds its webhooks for
+ * longer.
+ */
 const DEADLINE_MS = 9_500;
 /** What orchestrators grant (`deploy/`). */
 const STOP_TIMEOUT_MS = 30_000;

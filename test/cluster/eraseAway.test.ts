@@ -1,6 +1,6 @@
 /**
- * `agents erase` on three nats-servers of which one is away: it asks first, says which files may keep bytes, and
- * what it says to do about them works.
+ * `agents erase` on three nats-servers of which one is away: it asks first, says which files may
+ * keep bytes, and what it says to do about them works.
  */
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -19,7 +19,10 @@ const ID = agentId("Keeper", "one");
 let nats: Deployed;
 const agents = (...args: string[]) => runAgents(args, { NATS_URL: nats.url("operator") });
 
-/** Of a server's streams, those whose files hold the text. Their Raft logs are rewritten every two minutes by themselves. */
+/**
+ * Of a server's streams, those whose files hold the text. Their Raft logs are rewritten every two
+ * minutes by themselves.
+ */
 function streamsWith({ storeDir }: DeployedServer, text: string): string[] {
   const found = new Set<string>();
   for (const entry of readdirSync(storeDir, { recursive: true, withFileTypes: true })) {

@@ -1,6 +1,7 @@
 /**
- * A lane that heals while the broker elects: the new consumer's creation is carried out and its answer is lost. Found
- * by `cluster.test.ts`: the lane took its own consumer for another host's, and stood by for ever.
+ * A lane that heals while the broker elects: the new consumer's creation is carried out and its
+ * answer is lost. Found by `cluster.test.ts`: the lane took its own consumer for another host's,
+ * and stood by for ever.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";

@@ -1,7 +1,7 @@
 /**
- * Stream groups on three servers: their leaders can lie on different ones, which is what groups are for; each leads
- * and acknowledges its own shards' webhooks, and the loss of one server stops the others' groups no longer than
- * their own elections.
+ * Stream groups on three servers: their leaders can lie on different ones, which is what groups are
+ * for; each leads and acknowledges its own shards' webhooks, and the loss of one server stops the
+ * others' groups no longer than their own elections.
  */
 import { execFile } from "node:child_process";
 import { join } from "node:path";

@@ -52,7 +52,10 @@ export interface Backend {
 export const LEASE_TTL_MS = 1_000;
 export const SHARDS = 64;
 export const PAYLOAD_BYTES_MAX = 1024 * 1024;
-/** Past any payload limit in use, and what the README promises for a webhook's body several times over. */
+/**
+ * Past any payload limit in use, and what the README promises for a webhook's body several times
+ * over.
+ */
 export const LARGE_BYTES = 3 * 1024 * 1024;
 
 let made = 0;

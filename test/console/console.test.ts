@@ -1,4 +1,6 @@
-/** The console as operators have it: a process of its own, its API, and its page in a real Chromium. */
+/**
+ * The console as operators have it: a process of its own, its API, and its page in a real Chromium.
+ */
 import { spawn, type ChildProcess } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
 import { createServer, request } from "node:http";

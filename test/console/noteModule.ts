@@ -1,4 +1,6 @@
-/** What the console's tests look at: an agent with a state, rows, a schedule and a job that fails. */
+/**
+ * What the console's tests look at: an agent with a state, rows, a schedule and a job that fails.
+ */
 import { Agent } from "agents";
 
 interface Note {

@@ -1,6 +1,6 @@
 /**
- * nats-servers for tests that run the configurations of `deploy/nats` as they are, but for ports, folders
- * and secrets: one server, or three as a cluster, each killed and started again at will.
+ * nats-servers for tests that run the configurations of `deploy/nats` as they are, but for ports,
+ * folders and secrets: one server, or three as a cluster, each killed and started again at will.
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -35,7 +35,10 @@ export interface DeployedOptions {
   /** Changes to a file's text before the secrets are filled in. */
   readonly edit?: (text: string, file: string) => string;
   readonly variables?: Readonly<Record<string, string>>;
-  /** Leaves TLS on where the configuration has it: `variables` then name its files. Left out: it is taken out. */
+  /**
+   * Leaves TLS on where the configuration has it: `variables` then name its files. Left out: it is
+   * taken out.
+   */
   readonly tls?: boolean;
 }
 

@@ -1,6 +1,6 @@
 /**
- * No room at the broker: nothing is acknowledged that is not stored, nothing that was is forgotten, and when there is
- * room again everything goes on by itself.
+ * No room at the broker: nothing is acknowledged that is not stored, nothing that was is forgotten,
+ * and when there is room again everything goes on by itself.
  */
 import { execFileSync } from "node:child_process";
 import { createHmac } from "node:crypto";
@@ -54,10 +54,16 @@ async function send(url: string, id: string, noise: number): Promise<number> {
 }
 
 test("a full broker refuses, forgets nothing, and goes on when there is room", async () => {
-  nats = await deployNats({ config: "single.conf", variables: { NATS_MAX_FILE: "8MB" } });
+  nats = await deployNats({ config: "single.conf", variables: { NATS_MAX_FILE: "1GB" } });
   execFileSync(process.execPath, [MAIN, "provision", "--shards", "2"], {
     env: { PATH: process.env["PATH"] ?? "", NATS_URL: nats.url("operator") },
   });
+  // A broker of this size refuses to make the delivery log's streams, which reserve their limits.
+  const [server] = nats.servers;
+  await server!.stop();
+  server!.edit((text) => text.replaceAll("1GB", "8MB"));
+  await server!.start();
+  await nats.healthy();
   const gateway = await start("gateway");
   await start("host");
   await gateway.ready();
@@ -74,7 +80,6 @@ test("a full broker refuses, forgets nothing, and goes on when there is room", a
   expect(refused).toBe(1);
   expect(accepted.length).toBeGreaterThan(5);
 
-  const [server] = nats.servers;
   await server!.stop();
   server!.edit((text) => text.replaceAll("8MB", "1GB"));
   await server!.start();

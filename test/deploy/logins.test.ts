@@ -1,6 +1,7 @@
 /**
- * The ways to log in, each against a real server as `deploy/nats` configures it (TLS, nkeys) or as an operator with
- * JWTs would (credentials); and the look at a broker's durability where it is weak or not told.
+ * The ways to log in, each against a real server as `deploy/nats` configures it (TLS, nkeys) or as
+ * an operator with JWTs would (credentials); and the look at a broker's durability where it is weak
+ * or not told.
  */
 import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -56,7 +57,15 @@ describe("logins", () => {
   test(
     "TLS with an authority of one's own, and nkeys whose seeds the server never sees",
     async () => {
-      const users = ["gateway", "host", "mail", "reader", "operator", "system"] as const;
+      const users = [
+        "gateway",
+        "host",
+        "mail",
+        "retention",
+        "reader",
+        "operator",
+        "system",
+      ] as const;
       const pairs = Object.fromEntries(users.map((user) => [user, createUser()]));
       const certificates = makeCertificates(join(folder.path, "one"));
       nats = await deployNats({
@@ -145,7 +154,8 @@ describe("logins", () => {
         const flags = ["--nats", server.url, "--nats-creds", file("user.creds")];
         const run = await cli({}, "provision", "--shards", "4", ...flags);
         expect(run).toMatchObject({ code: 0 });
-        // Nobody exported the servers' configuration to this account: it is not known, and not guessed.
+        // Nobody exported the servers' configuration to this account: it is not known, and not
+        // guessed.
         expect(run.text).toContain("Durability: unknown");
       } finally {
         await server.stop();
@@ -200,7 +210,10 @@ describe("--require-durable", () => {
   );
 });
 
-/** What becomes of a TLS connection to a route's port: servers show a certificate of the authority, or are closed. */
+/**
+ * What becomes of a TLS connection to a route's port: servers show a certificate of the authority,
+ * or are closed.
+ */
 async function speak(port: number, own: Certificates): Promise<string> {
   const tls = connectTls({
     host: "127.0.0.1",
@@ -211,7 +224,8 @@ async function speak(port: number, own: Certificates): Promise<string> {
   });
   const result = await new Promise<string>((resolve) => {
     tls.on("error", () => resolve("closed")).on("close", () => resolve("closed"));
-    // TLS 1.3: a refusal comes after the client's end of the handshake. Otherwise the server says who it is.
+    // TLS 1.3: a refusal comes after the client's end of the handshake. Otherwise the server says
+    // who it is.
     tls.once("data", () => resolve("open"));
   });
   tls.destroy();

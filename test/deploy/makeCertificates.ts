@@ -1,4 +1,7 @@
-/** Certificates of 127.0.0.1 and localhost, made by the script that `deploy/` tells operators to run. */
+/**
+ * Certificates of 127.0.0.1 and localhost, made by the script that `deploy/` tells operators to
+ * run.
+ */
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

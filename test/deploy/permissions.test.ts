@@ -1,6 +1,6 @@
 /**
- * The permissions of `deploy/nats` on a real server: each process does all of its work as its own user
- * without one refusal, and what is not its work is refused.
+ * The permissions of `deploy/nats` on a real server: each process does all of its work as its own
+ * user without one refusal, and what is not its work is refused.
  */
 import { createHmac } from "node:crypto";
 import { fileURLToPath } from "node:url";
@@ -26,7 +26,10 @@ const MAIL_MODULE = fileURLToPath(new URL("../../examples/mail/server.ts", impor
 const SECRET = "It's a Secret to Everybody";
 /** Past the server's payload limit: the object store takes it. */
 const LARGE_BYTES = 3 * 1024 * 1024;
-/** A refusal comes back before the answer of a ping that is sent after it; this is for what is allowed. */
+/**
+ * A refusal comes back before the answer of a ping that is sent after it; this is for what is
+ * allowed.
+ */
 const REQUEST_TIMEOUT_MS = 2_000;
 
 const folder = tempFolder("permissions");
@@ -57,7 +60,10 @@ async function sendWebhook(id: string, noise = ""): Promise<number> {
   return response.status;
 }
 
-/** What the server refuses of `subjects` to a user; each is published to with a reply subject, or subscribed to. */
+/**
+ * What the server refuses of `subjects` to a user; each is published to with a reply subject, or
+ * subscribed to.
+ */
 async function refusals(
   user: User,
   verb: "publish" | "subscribe",
@@ -203,7 +209,9 @@ const STREAMS = [
 /** Of every stream. */
 const each = (...verbs: ReadonlyArray<string>): ReadonlyArray<string> =>
   verbs.flatMap((verb) => STREAMS.map((stream) => `${API}.${verb}.${stream}`));
-/** What a process at the edge may not do: whoever breaks into it can add inputs, and nothing else. */
+/**
+ * What a process at the edge may not do: whoever breaks into it can add inputs, and nothing else.
+ */
 const EDGE: ReadonlyArray<string> = [
   "agents.journal.Ledger.one",
   "agents.snapshot.Ledger.one",

@@ -1,6 +1,7 @@
 /**
- * Four stream groups under the permissions of `deploy/nats`, rewritten as their comment says: every process does its
- * work, what looks sees all groups, and what is not its work is refused in every group.
+ * Four stream groups under the permissions of `deploy/nats`, rewritten as their comment says: every
+ * process does its work, what looks sees all groups, and what is not its work is refused in every
+ * group.
  */
 import { createHmac } from "node:crypto";
 import { join } from "node:path";

@@ -1,6 +1,7 @@
 /**
- * `deploy/nats` as its own comments say that it is changed for four stream groups: the command in the comment of
- * `permissions.conf` is what is run, so that it can't be wrong. An `edit` for `deployNats`.
+ * `deploy/nats` as its own comments say that it is changed for four stream groups: the command in
+ * the comment of `permissions.conf` is what is run, so that it can't be wrong. An `edit` for
+ * `deployNats`.
  */
 import { execFileSync } from "node:child_process";
 

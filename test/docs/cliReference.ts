@@ -1,6 +1,7 @@
 /**
- * Builds `docs/reference/cli.md` from the help of each command. `npm run docs:cli` (`main.ts`) writes the
- * page, and `cliReference.test.ts` fails when the page differs from what the commands say.
+ * Builds `docs/reference/cli.md` from the help of each command. `npm run docs:cli` (`main.ts`)
+ * writes the page, and `cliReference.test.ts` fails when the page differs from what the commands
+ * say.
  */
 import { runProgram } from "../../services/cli/program.ts";
 import type { Joins } from "../../services/wiring/Joins.ts";

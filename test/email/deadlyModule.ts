@@ -1,4 +1,7 @@
-/** An agent whose first mail ends its host in the middle: for `killed.test.ts`, in processes of its own. */
+/**
+ * An agent whose first mail ends its host in the middle: for `killed.test.ts`, in processes of its
+ * own.
+ */
 import { existsSync, writeFileSync } from "node:fs";
 import { Agent, routeAgentEmail, type AgentEmail } from "agents";
 import { createAddressBasedEmailResolver } from "agents/email";

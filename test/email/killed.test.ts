@@ -1,4 +1,7 @@
-/** Between SMTP's 250 and `onEmail`: no host at all, and one that is killed in the middle. In real processes. */
+/**
+ * Between SMTP's 250 and `onEmail`: no host at all, and one that is killed in the middle. In real
+ * processes.
+ */
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, expect, test } from "vitest";
@@ -51,7 +54,8 @@ test("a mail that SMTP took is answered, once, whatever becomes of hosts", async
 
   // The process that takes mail goes on by itself: a second one finds the agent as it was left.
   expect((await deliver(port, { ...letter, text: "again" })).code).toBe(250);
-  // What was sent before its host knew of it is sent again, under the same Message-ID: receivers pass it over.
+  // What was sent before its host knew of it is sent again, under the same Message-ID: receivers
+  // pass it over.
   const distinct = () => new Map(sink.mails.map(({ raw }) => [messageId(raw), raw.toString()]));
   await pollUntil(
     "a second answer",

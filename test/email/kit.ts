@@ -1,6 +1,6 @@
 /**
- * What the mail tests share: an installation's processes as the command line joins them, a real SMTP client,
- * and a real SMTP server in the place of the relay that keeps what it gets.
+ * What the mail tests share: an installation's processes as the command line joins them, a real
+ * SMTP client, and a real SMTP server in the place of the relay that keeps what it gets.
  */
 import { createTransport, type SendMailOptions } from "nodemailer";
 import { SMTPServer } from "smtp-server";

@@ -1,4 +1,7 @@
-/** What the SMTP listener does not let through, spoken to by hand where a client would be too polite. */
+/**
+ * What the SMTP listener does not let through, spoken to by hand where a client would be too
+ * polite.
+ */
 import { generateKeyPairSync } from "node:crypto";
 import { connect, type Socket } from "node:net";
 import { Effect, Exit, Layer, Scope } from "effect";

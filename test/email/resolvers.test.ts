@@ -1,4 +1,6 @@
-/** Who gets a mail: the resolvers, the signatures, what counts as automatic, and declared routes. */
+/**
+ * Who gets a mail: the resolvers, the signatures, what counts as automatic, and declared routes.
+ */
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { AgentNamespace, routeAgentEmail, type AgentEmail } from "agents";
 import {

@@ -1,4 +1,7 @@
-/** What the command line says of mail: what is taken, and what is refused with what to write instead. */
+/**
+ * What the command line says of mail: what is taken, and what is refused with what to write
+ * instead.
+ */
 import { generateKeyPairSync } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,6 +1,7 @@
 /**
- * One agent's place on a host over a broker in memory, where the test decides what becomes of each append
- * and when, and sees everything that leaves: answers, frames, states, acks, naks, dead letters.
+ * One agent's place on a host over a broker in memory, where the test decides what becomes of each
+ * append and when, and sees everything that leaves: answers, frames, states, acks, naks, dead
+ * letters.
  */
 import { Effect, Layer } from "effect";
 import { agentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
@@ -35,7 +36,9 @@ export interface HeldAppend {
 export class CommitRig {
   readonly time = new VirtualTime();
   readonly broker = new MemoryBroker({ time: this.time });
-  /** What left, in order: `answer 1 200`, `frame hello`, `state {…}`, `ack 1`, `nak 1`, `buried 1`. */
+  /**
+   * What left, in order: `answer 1 200`, `frame hello`, `state {…}`, `ack 1`, `nak 1`, `buried 1`.
+   */
   readonly left: string[] = [];
   readonly held: HeldAppend[] = [];
   /** Appends wait in `held` while this is set. */
@@ -95,7 +98,10 @@ export class CommitRig {
     this.slot.discard();
   }
 
-  /** Delivers the webhook `body` under `key`, or the trigger of a schedule; the same `seq` again is a redelivery. */
+  /**
+   * Delivers the webhook `body` under `key`, or the trigger of a schedule; the same `seq` again is
+   * a redelivery.
+   */
   async deliver(
     seq: number,
     key = `key-${seq}`,

@@ -1,6 +1,6 @@
 /**
- * A whole installation as processes, as `deploy/` has it: a nats-server, provisioned by `agents provision`,
- * a gateway, and hosts with folders of their own.
+ * A whole installation as processes, as `deploy/` has it: a nats-server, provisioned by `agents
+ * provision`, a gateway, and hosts with folders of their own.
  */
 import { execFile } from "node:child_process";
 import { join } from "node:path";

@@ -1,6 +1,7 @@
 /**
- * What is stored and damaged is found by whoever reads it (I12): a short version of `npm run faults -- --damage`, over bytes that
- * the product's own writers made in this process. What the long one found is kept below it.
+ * What is stored and damaged is found by whoever reads it (I12): a short version of `npm run faults
+ * -- --damage`, over bytes that the product's own writers made in this process. What the long one
+ * found is kept below it.
  */
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -96,7 +97,10 @@ function snapshotOf(id: AgentId) {
   return { recorded, message: material.messages.find((each) => each.subject === subject)! };
 }
 
-/** Two agents with a dozen events each, a snapshot and a cache: by the product's writers, into an array. */
+/**
+ * Two agents with a dozen events each, a snapshot and a cache: by the product's writers, into an
+ * array.
+ */
 async function handMade(): Promise<Material> {
   const subjects = new Subjects();
   const messages: StoredAt[] = [];

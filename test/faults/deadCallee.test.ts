@@ -1,4 +1,7 @@
-/** What a caller hears when the host of the agent that it called is killed: soon, and that it may have been done. */
+/**
+ * What a caller hears when the host of the agent that it called is killed: soon, and that it may
+ * have been done.
+ */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { agentId, shardOf } from "../../schemas/Address.ts";

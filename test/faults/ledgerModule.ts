@@ -1,9 +1,11 @@
 /**
- * The module that the processes of the fault tests run: an agent that counts its webhooks in its state
- * and writes each one's id to SQL, with no dedup of its own, so that one applied twice or by half shows.
+ * The module that the processes of the fault tests run: an agent that counts its webhooks in its
+ * state and writes each one's id to SQL, with no dedup of its own, so that one applied twice or by
+ * half shows.
  *
- * A host whose `FREEZE_FILE` exists stops itself (SIGSTOP) in the middle of its next turn, after the
- * writes and before their commit: it is then certain that a stale append follows when it is thawed.
+ * A host whose `FREEZE_FILE` exists stops itself (SIGSTOP) in the middle of its next turn, after
+ * the writes and before their commit: it is then certain that a stale append follows when it is
+ * thawed.
  */
 import { existsSync, renameSync, writeFileSync } from "node:fs";
 import { Agent } from "agents";

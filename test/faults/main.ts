@@ -1,11 +1,12 @@
 /**
- * `npm run faults [-- --long] [--seed N] [--minutes M] [--servers 1|3] [--only <fault>] [--times N] [--every N] [--damage N]`: real
- * processes under faults, run after run, and what of the promises did not hold. Exit code 1 when one did not, or when a fault
- * never bit.
+ * `npm run faults [-- --long] [--seed N] [--minutes M] [--servers 1|3] [--only <fault>] [--times N]
+ * [--every N] [--damage N]`: real processes under faults, run after run, and what of the promises
+ * did not hold. Exit code 1 when one did not, or when a fault never bit.
  *
- * With `--times` each fault comes so often, one after the other as soon as the last has healed, under a lighter load; after every
- * 20 (`--every`) all is read back and checked, and the next installation begins. `--minutes` then ends it before its time.
- * `--damage` is what a real installation has stored, damaged so often; `--long` begins with 5,000 of it.
+ * With `--times` each fault comes so often, one after the other as soon as the last has healed,
+ * under a lighter load; after every 20 (`--every`) all is read back and checked, and the next
+ * installation begins. `--minutes` then ends it before its time. `--damage` is what a real
+ * installation has stored, damaged so often; `--long` begins with 5,000 of it.
  */
 import { parseArgs } from "node:util";
 import { makeMaterial } from "./damage/Material.ts";
@@ -18,7 +19,9 @@ const SHORT_BUDGET_MS = 20_000;
 /** As long as one likes to wait. */
 const LONG_MINUTES = 10;
 const MS_PER_MINUTE = 60_000;
-/** Faults between two readings: a violation is near its cause, and starting costs less than they do. */
+/**
+ * Faults between two readings: a violation is near its cause, and starting costs less than they do.
+ */
 const EVERY_DEFAULT = 20;
 /** Times slower than usual, some 20 webhooks a second: enough for every fault to bite. */
 const DENSE_SLOWER = 4;

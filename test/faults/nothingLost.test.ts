@@ -1,6 +1,7 @@
 /**
- * Nothing lost, nothing doubled: 5,000 webhooks to 200 agents while hosts are killed, one is frozen past its
- * lease and thawed in mid-commit, and nats-server is killed; then everything is read back and checked.
+ * Nothing lost, nothing doubled: 5,000 webhooks to 200 agents while hosts are killed, one is frozen
+ * past its lease and thawed in mid-commit, and nats-server is killed; then everything is read back
+ * and checked.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

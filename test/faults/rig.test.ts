@@ -1,6 +1,6 @@
 /**
- * The fault rig in the size of a suite: one seed over one nats-server, as many faults as fit. `npm run faults` is the same with
- * more of them, `npm run faults -- --long` a night's worth.
+ * The fault rig in the size of a suite: one seed over one nats-server, as many faults as fit. `npm
+ * run faults` is the same with more of them, `npm run faults -- --long` a night's worth.
  */
 import { expect, test } from "vitest";
 import { runRig } from "./rig/runRig.ts";

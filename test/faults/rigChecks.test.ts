@@ -1,4 +1,7 @@
-/** The fault rig's checkers catch what they are for: a history that is right passes, and each planted violation is found. */
+/**
+ * The fault rig's checkers catch what they are for: a history that is right passes, and each
+ * planted violation is found.
+ */
 import { describe, expect, test } from "vitest";
 import { agentId } from "../../schemas/Address.ts";
 import type { JournalHead, TurnRecord } from "../../schemas/JournalEvent.ts";

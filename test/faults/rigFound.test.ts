@@ -1,4 +1,7 @@
-/** What the fault rig found, by the shortest way to it. The account is in docs/evidence/reliability.md. */
+/**
+ * What the fault rig found, by the shortest way to it. The account is in
+ * docs/evidence/reliability.md.
+ */
 import { Effect, Exit, Scope } from "effect";
 import { expect, test, vi } from "vitest";
 import { agentId, shardOf, type Epoch } from "../../schemas/Address.ts";
@@ -83,7 +86,8 @@ test("a shard that is handed over while it starts listens to nothing afterwards"
   const lease = { epoch: 1 as Epoch } as Lease;
   const shard = new Shard(services, number, lease, time.monotonicMs() + TTL_MS);
   const started = shard.start(["gateway"]);
-  // One piece from the broker brings both: the census's answer, and what makes the host give the shard away.
+  // One piece from the broker brings both: the census's answer, and what makes the host give the
+  // shard away.
   answer({ _tag: "Reply", data: encodeMessage({ sockets: [] }) });
   await Promise.all([started, shard.handOver(new TimeSlices(time))]);
   const asked = bus.request(subjects.call(number, id), encodeMessage({ kind: "state" }), {

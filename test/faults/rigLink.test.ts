@@ -1,4 +1,6 @@
-/** The fault rig's network: what its links do to a connection, and that they do nothing else to it. */
+/**
+ * The fault rig's network: what its links do to a connection, and that they do nothing else to it.
+ */
 import { once } from "node:events";
 import { connect as dial, createServer, type AddressInfo, type Socket } from "node:net";
 import { afterEach, expect, test } from "vitest";

@@ -1,6 +1,7 @@
 /**
- * Clients that send without a wait while their agents' hosts are stopped in order and killed: each agent takes
- * its client's messages in order, and none is lost. In one process: `test/system/socketOrder.test.ts`.
+ * Clients that send without a wait while their agents' hosts are stopped in order and killed: each
+ * agent takes its client's messages in order, and none is lost. In one process:
+ * `test/system/socketOrder.test.ts`.
  */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -1,6 +1,7 @@
 /**
- * The shape of `deploy/compose.yaml` as processes: nats-server, two hosts, a gateway. Both hosts are
- * restarted in order, one after the other, while webhooks flow and clients are connected: nobody notices.
+ * The shape of `deploy/compose.yaml` as processes: nats-server, two hosts, a gateway. Both hosts
+ * are restarted in order, one after the other, while webhooks flow and clients are connected:
+ * nobody notices.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import WebSocket from "ws";

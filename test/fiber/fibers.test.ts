@@ -1,6 +1,6 @@
 /**
- * Fibers: work of an agent's own, known to be on. What is told of it while it runs and when it ends, and what becomes of it
- * when its host is killed, hands over, or dies of its recovery. Under virtual time, over a broker in memory.
+ * Fibers: their records while they run and when they end, and their recovery when a host is killed,
+ * hands over, or dies of a recovery. In virtual time, over a broker in memory.
  */
 import { describe, expect, test } from "vitest";
 import {
@@ -19,7 +19,7 @@ import { JobRig } from "../queue/JobRig.ts";
 const ALARM_MS = 31_000;
 
 type Body = (context: FiberContext, agent: Worker) => Promise<unknown> | unknown;
-/** What a fiber of each name does, and what its agent does when it was interrupted; set by each test. */
+/** What a fiber of each name does, and what its agent does about an interrupted one. */
 let bodies: Record<string, Body> = {};
 let recover: (
   context: FiberRecoveryContext,

@@ -1,6 +1,7 @@
 /**
- * Fibers on a real nats-server while their hosts are killed and replaced, with nobody who calls their agents: each goes on
- * where it was, and what was written together with where to go on is there once.
+ * Fibers on a real nats-server while their hosts are killed and replaced, with nobody who calls
+ * their agents: each goes on where it was, and what was written together with where to go on is
+ * there once.
  */
 import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -80,7 +81,8 @@ test(
     for (const { status, rows } of told) expect([status, rows]).toEqual(["completed", 1]);
     const recoveries = told.map((each) => each.recoveries);
     console.log(`fibers recovered: ${recoveries.join(" ")}`);
-    // The first host's were interrupted for sure, about half of all; the other's may have been through by then.
+    // The first host's were interrupted for sure, about half of all; the other's may have been
+    // through by then.
     const all = recoveries.reduce((sum, each) => sum + each, 0);
     expect(all).toBeGreaterThanOrEqual(WORKERS / 8);
   },

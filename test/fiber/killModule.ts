@@ -1,6 +1,7 @@
 /**
- * The module that the processes of the kill test run: work of steps, each written down together with where to go on, and
- * gone on with after whatever ended it. With no dedup of its own: a step that is taken twice shows.
+ * The module that the processes of the kill test run: work of steps, each written down together
+ * with where to go on, and gone on with after whatever ended it. With no dedup of its own: a step
+ * that is taken twice shows.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, type FiberContext, type FiberRecoveryContext } from "agents";

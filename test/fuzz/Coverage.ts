@@ -1,9 +1,10 @@
 /**
- * Which code of ours has run, by V8's own block counts (`node:inspector`): inputs that reach new code are kept and
- * changed further. Asked for once a batch, since an answer costs milliseconds.
+ * Which code of ours has run, by V8's own block counts (`node:inspector`): inputs that reach new
+ * code are kept and changed further. Asked for once a batch, since an answer costs milliseconds.
  *
- * `@jazzer.js/core` 4.0.0 is kept and installs without a download, but its binary wants glibc 2.38, which Debian 12
- * and the node:20 images do not have; and it knows neither sockets nor our checksums.
+ * `@jazzer.js/core` 4.0.0 is kept and installs without a download, but its binary wants glibc 2.38,
+ * which Debian 12 and the node:20 images do not have; and it knows neither sockets nor our
+ * checksums.
  */
 import { Session } from "node:inspector";
 import { fileURLToPath } from "node:url";

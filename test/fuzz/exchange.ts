@@ -1,4 +1,7 @@
-/** One connection's worth of bytes: sends them, says that there are no more, and waits for the connection's end. */
+/**
+ * One connection's worth of bytes: sends them, says that there are no more, and waits for the
+ * connection's end.
+ */
 import type { Socket } from "node:net";
 
 /** Less than an input may take: a peer that neither answers nor closes is named as such. */
@@ -7,7 +10,10 @@ const CLOSE_MS = 8_000;
 export interface ExchangeOptions {
   /** The peer speaks first. */
   readonly greeted?: boolean;
-  /** The peer is to end it: uWebSockets.js gives up a request whose caller says that nothing more comes. */
+  /**
+   * The peer is to end it: uWebSockets.js gives up a request whose caller says that nothing more
+   * comes.
+   */
   readonly open?: boolean;
 }
 

@@ -1,7 +1,8 @@
 /**
- * `npm run fuzz -- [target …] [--all] [--seconds 60] [--seed 1]`: fuzzes the parsers of outside bytes, each in a
- * process of its own, and says how many inputs ran. What breaks a promise is written to test/fuzz/kept/<target>/,
- * where the suite replays it from then on, and the exit code is 1. Without a target it lists them.
+ * `npm run fuzz -- [target …] [--all] [--seconds 60] [--seed 1]`: fuzzes the parsers of outside
+ * bytes, each in a process of its own, and says how many inputs ran. What breaks a promise is
+ * written to test/fuzz/kept/<target>/, where the suite replays it from then on, and the exit code
+ * is 1. Without a target it lists them.
  */
 import { fork } from "node:child_process";
 import { copyFileSync, mkdirSync, readFileSync, rmSync } from "node:fs";

@@ -1,6 +1,7 @@
 /**
- * One target in a process of its own, for `main`: `runTarget.ts <target> <seconds> <seed> <file>`. The input that is
- * running is in the file, so that one which ends or hangs the process is known. Says its result to the parent.
+ * One target in a process of its own, for `main`: `runTarget.ts <target> <seconds> <seed> <file>`.
+ * The input that is running is in the file, so that one which ends or hangs the process is known.
+ * Says its result to the parent.
  */
 import { ftruncateSync, openSync, writeSync } from "node:fs";
 import { Coverage } from "./Coverage.ts";

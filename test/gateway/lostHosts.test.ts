@@ -1,6 +1,6 @@
 /**
- * How often a call is repeated whose host was lost with it out, against a host driven by hand. Over processes that really end:
- * `test/attack/killingCall.test.ts`.
+ * How often a call is repeated whose host was lost with it out, against a host driven by hand. Over
+ * processes that really end: `test/attack/killingCall.test.ts`.
  */
 import { describe, expect, test } from "vitest";
 import { AgentUnreachable, CallClient, CallLost } from "../../core/call/CallClient.ts";

@@ -1,4 +1,7 @@
-/** `PendingWebhook` against a host whose answers no gateway may send on: each is a 502 and a line in the log. */
+/**
+ * `PendingWebhook` against a host whose answers no gateway may send on: each is a 502 and a line in
+ * the log.
+ */
 import { expect, test } from "vitest";
 import type { HttpResponse } from "../../core/http/HttpServer.ts";
 import { topLevelId } from "../../schemas/AgentPath.ts";

@@ -1,6 +1,6 @@
 /**
- * More agents with a database than the memory of their host holds, all of which ask to stay: the longest idle leave, all
- * inputs are done once, and none is refused or lost.
+ * More agents with a database than the memory of their host holds, all of which ask to stay: the
+ * longest idle leave, all inputs are done once, and none is refused or lost.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -63,8 +63,8 @@ test("the longest idle leave, and its memory stays where it was told", async () 
   const residentMb = Number(/^VmHWM:\s+(\d+) kB/m.exec(status)![1]) / 1024;
   const hibernated = await host.metric("agents_hibernations_total");
   console.info("full memory:", { activeMost, hibernated, "most resident, MB": residentMb });
-  // All at once would be 330 MB of pages and connections. A host whose commits are slow holds more than 160 MB: who is
-  // in mid-turn stays, and who waited 200 ms wakes.
+  // All at once would be 330 MB of pages and connections. A host whose commits are slow holds more
+  // than 160 MB: who is in mid-turn stays, and who waited 200 ms wakes.
   expect(activeMost).toBeLessThan(AGENTS * 0.85);
   expect(hibernated).toBeGreaterThan(AGENTS * 0.5);
   await pollUntil("it has room again", async () => {

@@ -1,6 +1,6 @@
 /**
- * Memory stays flat: 20,000 agents are touched once by a durable input, then idle; all hibernate, and the
- * host's heap is back to where it started, but for a little.
+ * Memory stays flat: 20,000 agents are touched once by a durable input, then idle; all hibernate,
+ * and the host's heap is back to where it started, but for a little.
  */
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** One webhook to each of so many agents, stored in the inbox as gateways do; and the wait until they are done. */
+/**
+ * One webhook to each of so many agents, stored in the inbox as gateways do; and the wait until
+ * they are done.
+ */
 import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import { agentId } from "../../schemas/Address.ts";
 import { encodeEnvelope } from "../../schemas/InboxEnvelope.ts";

@@ -1,4 +1,7 @@
-/** Rules for handlers that fail: their caller gets an answer, the log gets the reason, and the server goes on. */
+/**
+ * Rules for handlers that fail: their caller gets an answer, the log gets the reason, and the
+ * server goes on.
+ */
 import { describe, expect, it } from "vitest";
 import type { HttpHandlers, ServerSocket, SocketHandlers } from "../../core/http/HttpServer.ts";
 import { ok, RawClient, startServer, until, type Adapter, type TestServer } from "./kit.ts";

@@ -1,4 +1,7 @@
-/** The end of a life from outside: one bare event after whatever there is, and never under an epoch that goes back. */
+/**
+ * The end of a life from outside: one bare event after whatever there is, and never under an epoch
+ * that goes back.
+ */
 import { describe, expect, it } from "vitest";
 import type { AppendResult } from "../../core/journal/Journal.ts";
 import { bareEnd, endLife, type EndLifeOptions } from "../../core/journal/endLife.ts";

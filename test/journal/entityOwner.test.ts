@@ -1,4 +1,7 @@
-/** The entity that an agent was made for: told by its events, kept by its snapshots, in forms that earlier releases wrote too. */
+/**
+ * The entity that an agent was made for: told by its events, kept by its snapshots, in forms that
+ * earlier releases wrote too.
+ */
 import { describe, expect, it } from "vitest";
 import { transplant } from "../../core/journal/transplant.ts";
 import { AgentImage } from "../../core/journal/AgentImage.ts";

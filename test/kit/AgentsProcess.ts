@@ -1,6 +1,7 @@
 /**
- * One `agents` process for tests with its workers, from the built package as users run it: a gateway or a
- * host, killed, frozen, thawed and stopped at will, and gone when the test worker is gone, however it went.
+ * One `agents` process for tests with its workers, from the built package as users run it: a
+ * gateway or a host, killed, frozen, thawed and stopped at will, and gone when the test worker is
+ * gone, however it went.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { fileURLToPath } from "node:url";

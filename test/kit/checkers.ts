@@ -1,7 +1,7 @@
 /**
- * The invariants of reliability as functions over what was recorded: what senders were told, what the
- * journals hold, what agents answer. Each returns what it found wrong, in words; nothing means it holds.
- * `test/faults/checkers.test.ts` plants a violation of each.
+ * The invariants of reliability as functions over what was recorded: what senders were told, what
+ * the journals hold, what agents answer. Each returns what it found wrong, in words; nothing means
+ * it holds. `test/faults/checkers.test.ts` plants a violation of each.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { addressKey } from "../../schemas/Address.ts";
@@ -34,7 +34,10 @@ export interface SentInput {
   readonly statuses: ReadonlyArray<number>;
 }
 
-/** I1: what was answered 2xx is done exactly once; nothing is done twice; nothing is done that was never sent. */
+/**
+ * I1: what was answered 2xx is done exactly once; nothing is done twice; nothing is done that was
+ * never sent.
+ */
 export function checkExactlyOnce(
   sent: ReadonlyArray<SentInput>,
   histories: ReadonlyArray<History>,
@@ -58,7 +61,10 @@ export function checkExactlyOnce(
   return wrong;
 }
 
-/** I1, as the agent sees it: each key that its journal says is done left one mark, and there are no others. */
+/**
+ * I1, as the agent sees it: each key that its journal says is done left one mark, and there are no
+ * others.
+ */
 export function checkApplied(history: History, marks: ReadonlyArray<string>): Violations {
   const done = history.events.flatMap(doneKeys);
   const left = new Map<string, number>();

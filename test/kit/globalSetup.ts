@@ -1,6 +1,6 @@
 /**
- * Before any test: one nats-server binary for all workers, found (or fetched) once and outside of any
- * test's time limit.
+ * Before any test: one nats-server binary for all workers, found (or fetched) once and outside of
+ * any test's time limit.
  */
 import { Effect } from "effect";
 import { findNatsServer } from "../../services/natsServer/findNatsServer.ts";

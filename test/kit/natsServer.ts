@@ -1,6 +1,6 @@
 /**
- * Real nats-servers for tests: started on a free port with JetStream in a folder of its own, killed,
- * frozen, restarted at will, and gone when the test worker is gone, however it went.
+ * Real nats-servers for tests: started on a free port with JetStream in a folder of its own,
+ * killed, frozen, restarted at will, and gone when the test worker is gone, however it went.
  *
  * The binary is found as the product finds it (`NATS_SERVER` first), once a worker.
  */
@@ -20,7 +20,10 @@ import { tempFolder } from "./tempFolder.ts";
 export interface TestNatsOptions {
   /** Kept by `stop()` if given; else a temporary folder that `stop()` removes. */
   readonly storeDir?: string;
-  /** More lines of server configuration, e.g. `jetstream { sync_interval: always }` goes by `syncAlways`. */
+  /**
+   * More lines of server configuration, e.g. `jetstream { sync_interval: always }` goes by
+   * `syncAlways`.
+   */
   readonly configExtra?: string;
   readonly syncAlways?: boolean;
   /** Bytes. */
@@ -37,11 +40,16 @@ export interface TestNats {
   readonly serverName: string;
   readonly storeDir: string;
   readonly logFile: string;
-  /** Ends it for good (SIGTERM, thawed first; SIGKILL after a while) and removes temporary files. */
+  /**
+   * Ends it for good (SIGTERM, thawed first; SIGKILL after a while) and removes temporary files.
+   */
   readonly stop: () => Promise<void>;
   /** SIGKILL, and waits for its end. `restart()` brings it back. */
   readonly kill: () => Promise<void>;
-  /** Stops it in order if it still runs; starts it on the same port and store; waits until it serves. */
+  /**
+   * Stops it in order if it still runs; starts it on the same port and store; waits until it
+   * serves.
+   */
   readonly restart: () => Promise<void>;
   /** SIGSTOP: connections stay open and nothing answers. */
   readonly freeze: () => void;

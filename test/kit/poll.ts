@@ -14,9 +14,9 @@ export interface PollOptions {
 }
 
 /**
- * Resolves when `check` returns something truthy, with it. An error that `check` throws counts as not
- * yet. To have the last look in the error, `check` may throw one that says what it saw, or return
- * `{ done: false, saw }`; with `{ done: true, value }` it ends with `value`.
+ * Resolves when `check` returns something truthy, with it. An error that `check` throws counts as
+ * not yet. To have the last look in the error, `check` may throw one that says what it saw, or
+ * return `{ done: false, saw }`; with `{ done: true, value }` it ends with `value`.
  */
 export async function pollUntil<A>(
   what: string,

@@ -1,4 +1,7 @@
-/** One `agents` command for tests, from the built package as users run it: what it printed, and how it ended. */
+/**
+ * One `agents` command for tests, from the built package as users run it: what it printed, and how
+ * it ended.
+ */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 

@@ -1,6 +1,7 @@
 /**
- * An MCP server that wants OAuth, made with the official SDK's server side: dynamic registration, PKCE, codes
- * that work once, tokens that can be revoked. It consents by itself: the browser is sent straight back.
+ * An MCP server that wants OAuth, made with the official SDK's server side: dynamic registration,
+ * PKCE, codes that work once, tokens that can be revoked. It consents by itself: the browser is
+ * sent straight back.
  */
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import {

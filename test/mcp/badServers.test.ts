@@ -1,6 +1,6 @@
 /**
- * Servers that hang, lie, send garbage or too much: a clear error in bounded time, and the agent's other turns
- * go on meanwhile. And servers that may not be reached at all.
+ * Servers that hang, lie, send garbage or too much: a clear error in bounded time, and the agent's
+ * other turns go on meanwhile. And servers that may not be reached at all.
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -43,7 +43,10 @@ const HELLO = {
 };
 const TOOLS = { tools: [{ name: "t", inputSchema: { type: "object" } }] };
 
-/** A server by hand: answers the handshake rightly, and the rest as the test says; `initialize` too if it wants. */
+/**
+ * A server by hand: answers the handshake rightly, and the rest as the test says; `initialize` too
+ * if it wants.
+ */
 async function serve(answers: Readonly<Record<string, Answer>>, raw?: RequestListener) {
   const server = await listen((request, response) => {
     if (raw !== undefined) return raw(request, response);

@@ -1,4 +1,7 @@
-/** A host is killed (SIGKILL) that holds live MCP connections: on the next one the tools are there again. */
+/**
+ * A host is killed (SIGKILL) that holds live MCP connections: on the next one the tools are there
+ * again.
+ */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { TestSocket } from "../system/kit.ts";

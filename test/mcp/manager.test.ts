@@ -1,6 +1,6 @@
 /**
- * `this.mcp` as agent code uses it: its methods, filters, the `ai` package's tools, questions to the user; and
- * that who uses none of it pays nothing.
+ * `this.mcp` as agent code uses it: its methods, filters, the `ai` package's tools, questions to
+ * the user; and that who uses none of it pays nothing.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { generateText, stepCountIs } from "ai";

@@ -1,6 +1,6 @@
 /**
- * OAuth with an MCP server of the SDK's own server side: from the refusal to the tools, what is kept, states that
- * work once and for ten minutes, and callbacks that prove nothing.
+ * OAuth with an MCP server of the SDK's own server side: from the refusal to the tools, what is
+ * kept, states that work once and for ten minutes, and callbacks that prove nothing.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { callable } from "agents";

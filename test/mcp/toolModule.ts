@@ -1,6 +1,6 @@
 /**
- * The module of the MCP tests, in their own process and in those that they start: an agent that passes on what
- * `this.mcp` does.
+ * The module of the MCP tests, in their own process and in those that they start: an agent that
+ * passes on what `this.mcp` does.
  */
 import { Agent, callable } from "agents";
 

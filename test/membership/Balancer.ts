@@ -1,7 +1,8 @@
 /**
- * What stands before several gateways: a balancer of TCP connections that takes them in turn and, when
- * one refuses, asks the next. It knows nothing of HTTP, looks at no health check, and tries nothing
- * again that was connected once: whatever a gateway does to a connection reaches its client.
+ * What stands before several gateways: a balancer of TCP connections that takes them in turn and,
+ * when one refuses, asks the next. It knows nothing of HTTP, looks at no health check, and tries
+ * nothing again that was connected once: whatever a gateway does to a connection reaches its
+ * client.
  */
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 

@@ -1,6 +1,6 @@
 /**
- * Callers other than webhooks, each at its own steady pace until stopped: HTTP requests that wait for
- * their agent, and RPC over sockets that stay open. Every error that reaches a caller is kept.
+ * Callers other than webhooks, each at its own steady pace until stopped: HTTP requests that wait
+ * for their agent, and RPC over sockets that stay open. Every error that reaches a caller is kept.
  */
 import { WebSocket } from "ws";
 import { AgentClient } from "../../services/client/AgentClient.ts";

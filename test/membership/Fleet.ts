@@ -1,7 +1,7 @@
 /**
- * An installation that grows and shrinks: a nats-server, any number of gateways behind one balancer,
- * any number of hosts, each a process of the built package. The parts of `npm run membership` and
- * `membership.test.ts` do to it what an operator does.
+ * An installation that grows and shrinks: a nats-server, any number of gateways behind one
+ * balancer, any number of hosts, each a process of the built package. The parts of `npm run
+ * membership` and `membership.test.ts` do to it what an operator does.
  */
 import { execFile } from "node:child_process";
 import { join } from "node:path";
@@ -130,8 +130,9 @@ export class Fleet {
   }
 
   /**
-   * Resolves when each of the fleet's hosts has its share, none one shard more than another, and so the
-   * next time that it is looked at: with the milliseconds until then, and the shares, largest first.
+   * Resolves when each of the fleet's hosts has its share, none one shard more than another, and so
+   * the next time that it is looked at: with the milliseconds until then, and the shares, largest
+   * first.
    */
   async fair(): Promise<{ readonly ms: number; readonly shares: ReadonlyArray<number> }> {
     const startMs = performance.now();

@@ -1,4 +1,7 @@
-/** What a part of `npm run membership` is, and what it gives: figures, and rules that held or did not. */
+/**
+ * What a part of `npm run membership` is, and what it gives: figures, and rules that held or did
+ * not.
+ */
 
 export interface PartOptions {
   readonly repeats: number;

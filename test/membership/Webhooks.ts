@@ -1,7 +1,7 @@
 /**
- * Webhooks at a steady rate, whatever becomes of them: each is sent at its time, whether or not those
- * before it were answered, so a pause shows as latency and not as silence. Connections are kept alive, as
- * a provider's are. Nothing is sent twice.
+ * Webhooks at a steady rate, whatever becomes of them: each is sent at its time, whether or not
+ * those before it were answered, so a pause shows as latency and not as silence. Connections are
+ * kept alive, as a provider's are. Nothing is sent twice.
  */
 import { createHmac, randomUUID } from "node:crypto";
 import { Agent as HttpAgent, request } from "node:http";
@@ -12,11 +12,16 @@ import { SECRET } from "./Fleet.ts";
 
 /** Longer than the route's deadline, by which the gateway answers. */
 const REQUEST_TIMEOUT_MS = 20_000;
-/** Idle connections are closed by who sends, as balancers are told to: a gateway closes them after 8 s or
- *  more, and what is sent at that moment is lost. */
+/**
+ * Idle connections are closed by who sends, as balancers are told to: a gateway closes them after 8
+ * s or more, and what is sent at that moment is lost.
+ */
 const IDLE_MS = 3_000;
 
-/** From a sender through gateway and broker to a turn's begin, many times over; short beside a slow turn. */
+/**
+ * From a sender through gateway and broker to a turn's begin, many times over; short beside a slow
+ * turn.
+ */
 const ON_ITS_WAY_MS = 500;
 
 export interface Sent {

@@ -1,7 +1,8 @@
 /**
- * SIGTERM with turns in flight: one of two hosts is stopped while many of its agents are within a slow
- * turn, webhook or job. What is in flight is answered by it, what waits is done by the other, and the process
- * ends within its deadline; a turn that is longer than the deadline runs again on the other, and applies once.
+ * SIGTERM with turns in flight: one of two hosts is stopped while many of its agents are within a
+ * slow turn, webhook or job. What is in flight is answered by it, what waits is done by the other,
+ * and the process ends within its deadline; a turn that is longer than the deadline runs again on
+ * the other, and applies once.
  */
 import { agentId, shardOf } from "../../schemas/Address.ts";
 import { checkEpochs, checkExactlyOnce, historyOf } from "../kit/checkers.ts";
@@ -140,8 +141,8 @@ export async function measureDrain(options: DrainOptions): Promise<PartResult> {
 }
 
 /**
- * Adds a host, sends each agent one slow webhook, and stops the host that was there before when all are on
- * their way. One agent alone is chosen so that the host that is stopped runs it.
+ * Adds a host, sends each agent one slow webhook, and stops the host that was there before when all
+ * are on their way. One agent alone is chosen so that the host that is stopped runs it.
  */
 async function stopWithin(
   fleet: Fleet,

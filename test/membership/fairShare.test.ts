@@ -1,4 +1,7 @@
-/** The rule by which hosts divide shards, played to its end from any beginning: it ends, fairly, and nothing moves needlessly. */
+/**
+ * The rule by which hosts divide shards, played to its end from any beginning: it ends, fairly, and
+ * nothing moves needlessly.
+ */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { fairShare } from "../../services/host/fairShare.ts";

@@ -1,7 +1,7 @@
 /**
- * `npm run membership [-- --only <part>] [--repeats <n>] [--json <file>]`: hosts and gateways come, go and
- * die while work goes on, as real processes over a real nats-server. Prints tables and JSON; exit code 1
- * when a rule did not hold. It runs `dist/`: build first.
+ * `npm run membership [-- --only <part>] [--repeats <n>] [--json <file>]`: hosts and gateways come,
+ * go and die while work goes on, as real processes over a real nats-server. Prints tables and JSON;
+ * exit code 1 when a rule did not hold. It runs `dist/`: build first.
  */
 import { appendFileSync } from "node:fs";
 import { parseArgs } from "node:util";

@@ -1,7 +1,7 @@
 /**
  * Agents of the membership program. A webhook counts in the state, after as long a turn as its body
- * asks for (`slowMs`), and fails where it asks for that; clients count by RPC; `tick` is a schedule that
- * sets itself anew each second and notes how late it ran.
+ * asks for (`slowMs`), and fails where it asks for that; clients count by RPC; `tick` is a schedule
+ * that sets itself anew each second and notes how late it ran.
  */
 import { Agent, callable } from "agents";
 import { body, github, webhook } from "agents/webhooks";

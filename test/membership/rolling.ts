@@ -1,7 +1,7 @@
 /**
- * A rolling restart of all hosts, then of all gateways, as `deploy/kubernetes` does it: a new one is
- * started and ready before an old one gets its SIGTERM. Clients stay connected and webhooks flow through
- * a balancer that takes a gateway out only when it refuses a connection.
+ * A rolling restart of all hosts, then of all gateways, as `deploy/kubernetes` does it: a new one
+ * is started and ready before an old one gets its SIGTERM. Clients stay connected and webhooks flow
+ * through a balancer that takes a gateway out only when it refuses a connection.
  */
 import { agentId } from "../../schemas/Address.ts";
 import { percentile } from "../bench/rig/statistics.ts";

@@ -1,6 +1,6 @@
 /**
- * Who owns a shard, whatever the order in which a host hears of acks, renewals and the watch: the pure rule, and real hosts on a
- * broker in memory whose leases vanish and whose acks are late.
+ * Who owns a shard, whatever the order in which a host hears of acks, renewals and the watch: the
+ * pure rule, and real hosts on a broker in memory whose leases vanish and whose acks are late.
  */
 import { Effect, Exit, Scope } from "effect";
 import { describe, expect, test } from "vitest";
@@ -187,6 +187,31 @@ describe("a host whose leases are lost by the broker", () => {
         await until(() => false);
         expect(log.filter((line) => line === "shard lost")).toHaveLength(1);
         expect(host.shardsOwned).toHaveLength(2);
+      },
+    );
+  });
+
+  test("releases a shard that is over by its own clock, which a control process would renew for ever", async () => {
+    let away = false;
+    await withHost(
+      (leases, broker) => ({
+        renew: async (lease, value) => {
+          if (!away || lease.key !== "shard.0") return leases.renew(lease, value);
+          const keep = (): void =>
+            void broker.time.after(TTL_MS / 3, () => void leases.renew(lease).then(keep));
+          keep();
+          throw new Error("no answer");
+        },
+      }),
+      async ({ broker, host, log, until }) => {
+        await until(() => host.shardsOwned.length === 2);
+        const { lease } = broker.leases.live().find(({ lease: { key } }) => key === "shard.0")!;
+        away = true;
+        expect(await until(() => log.includes("shard lost"))).toBe(true);
+        away = false;
+        expect(await until(() => host.shardsOwned.length === 2)).toBe(true);
+        const now = broker.leases.live().find(({ lease: { key } }) => key === "shard.0")!;
+        expect(now.lease.epoch).toBeGreaterThan(lease.epoch);
       },
     );
   });

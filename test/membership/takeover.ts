@@ -1,6 +1,6 @@
 /**
- * Take-over: of two hosts under webhooks one is killed with -9, again and again. Measured from the kill
- * until every agent that lived there has answered a question that was asked after the kill.
+ * Take-over: of two hosts under webhooks one is killed with -9, again and again. Measured from the
+ * kill until every agent that lived there has answered a question that was asked after the kill.
  */
 import { checkEpochs, checkExactlyOnce, historyOf, type History } from "../kit/checkers.ts";
 import { agentId } from "../../schemas/Address.ts";

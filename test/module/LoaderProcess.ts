@@ -1,7 +1,7 @@
 /**
- * A process of its own that loads modules on request: vitest replaces `import()` in what it runs, so
- * the real loader can only be seen from outside. `source` runs the TypeScript sources as `npm run
- * bench` does, `dist` the built package as users have it.
+ * A process of its own that loads modules on request: vitest replaces `import()` in what it runs,
+ * so the real loader can only be seen from outside. `source` runs the TypeScript sources as `npm
+ * run bench` does, `dist` the built package as users have it.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { createInterface, type Interface } from "node:readline";

@@ -1,6 +1,6 @@
 /**
- * Imports that the reference package has and this one has not: the list, against the published package,
- * and what a user reads who makes one.
+ * Imports that the reference package has and this one has not: the list, against the published
+ * package, and what a user reads who makes one.
  */
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -24,7 +24,9 @@ const own = JSON.parse(
   readFileSync(new URL("../../package.json", import.meta.url), "utf8"),
 ) as Manifest;
 
-/** What an entry of the reference exports at run time. It can't be imported: it needs its platform. */
+/**
+ * What an entry of the reference exports at run time. It can't be imported: it needs its platform.
+ */
 function namesOf(entry: string): string[] {
   const target = manifest.exports[entry.replace(/^agents/, ".")];
   if (typeof target !== "object" || target.import === undefined) throw new Error(`no ${entry}`);

@@ -1,6 +1,6 @@
 /**
- * A TCP proxy between a client and its nats-server whose directions can be swallowed (bytes are read
- * and thrown away, the connection stays open) and whose connections can be cut. It makes the
+ * A TCP proxy between a client and its nats-server whose directions can be swallowed (bytes are
+ * read and thrown away, the connection stays open) and whose connections can be cut. It makes the
  * moments of the ambiguous append: stored but the ack lost, sent but never arrived.
  */
 import { createServer, connect, type Socket } from "node:net";

@@ -1,4 +1,7 @@
-/** What servers' answers say of an acknowledgement: rules of `services/nats/setup/durability`, by answers as nats-server gives them. */
+/**
+ * What servers' answers say of an acknowledgement: rules of `services/nats/setup/durability`, by
+ * answers as nats-server gives them.
+ */
 import { describe, expect, test } from "vitest";
 import {
   describeDurability,

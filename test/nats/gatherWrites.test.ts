@@ -1,4 +1,7 @@
-/** The client that is installed lets its writes be gathered: one write for one pass of the event loop. */
+/**
+ * The client that is installed lets its writes be gathered: one write for one pass of the event
+ * loop.
+ */
 import type { Socket } from "node:net";
 import { connect } from "@nats-io/transport-node";
 import { expect, test } from "vitest";

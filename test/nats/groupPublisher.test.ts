@@ -1,6 +1,6 @@
 /**
- * When `GroupPublisher` sends by itself and when as a batch, against a publisher driven by hand. What it stores is
- * `natsGroups.test.ts`.
+ * When `GroupPublisher` sends by itself and when as a batch, against a publisher driven by hand.
+ * What it stores is `natsGroups.test.ts`.
  */
 import { expect, test } from "vitest";
 import type { Sequence } from "../../schemas/Address.ts";

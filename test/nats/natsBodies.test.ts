@@ -1,4 +1,7 @@
-/** Bodies that gateways write: once, so that nobody who may write one can replace or remove another's. */
+/**
+ * Bodies that gateways write: once, so that nobody who may write one can replace or remove
+ * another's.
+ */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { agentId, shardOf } from "../../schemas/Address.ts";
 import { decodeFrame } from "../../schemas/Frame.ts";

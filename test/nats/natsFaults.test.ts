@@ -1,4 +1,7 @@
-/** What only a real broker and a real network can do to the NATS adapters, at the moments that matter. */
+/**
+ * What only a real broker and a real network can do to the NATS adapters, at the moments that
+ * matter.
+ */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Delivery } from "../../core/inbox/Inbox.ts";
 import type { AppendResult } from "../../core/journal/Journal.ts";
@@ -18,7 +21,10 @@ import {
 } from "../conformance/Backend.ts";
 import { natsBackend, type NatsBackend } from "../conformance/natsBackend.ts";
 
-/** Cuts of one link, each when something has got through since the last: a new connection takes a quarter of a second. */
+/**
+ * Cuts of one link, each when something has got through since the last: a new connection takes a
+ * quarter of a second.
+ */
 const CUTS_MAX = 20;
 const NONE = 0 as Sequence;
 const labelOf = (d: { readonly data: Uint8Array }): string =>

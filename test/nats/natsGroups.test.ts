@@ -1,4 +1,7 @@
-/** Group commit keeps the rules of journal and inbox, and its own: one batch, each with its own outcome. */
+/**
+ * Group commit keeps the rules of journal and inbox, and its own: one batch, each with its own
+ * outcome.
+ */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Sequence } from "../../schemas/Address.ts";
 import { Subjects } from "../../schemas/Subjects.ts";

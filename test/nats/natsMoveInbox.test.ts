@@ -1,4 +1,7 @@
-/** The inbox of an older release, whose stream held the timers too, is replaced without losing what waits in it. */
+/**
+ * The inbox of an older release, whose stream held the timers too, is replaced without losing what
+ * waits in it.
+ */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { agentId, shardOf, type AgentId, type Epoch, type ShardId } from "../../schemas/Address.ts";
 import { decodeFrame } from "../../schemas/Frame.ts";

@@ -1,6 +1,6 @@
 /**
- * Stream groups: the ports keep their rules over four of them, with and without group commit, and an installation
- * is divided once and for all.
+ * Stream groups: the ports keep their rules over four of them, with and without group commit, and
+ * an installation is divided once and for all.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { agentId, shardOf, type Sequence, type ShardId } from "../../schemas/Address.ts";

@@ -1,4 +1,7 @@
-/** Requests and answers that go together (`RequestBatcher`): they are what they were when each went by itself. */
+/**
+ * Requests and answers that go together (`RequestBatcher`): they are what they were when each went
+ * by itself.
+ */
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { BusReply } from "../../core/bus/Bus.ts";
@@ -172,7 +175,8 @@ describe("batches of requests", () => {
       const subject = pattern.replace(">", "x");
       await echo(frozen, pattern, "former: ");
       await introduce(gateway, subject);
-      // Both listen now, as a former owner does that does not know it yet: by itself, a request reaches both.
+      // Both listen now, as a former owner does that does not know it yet: by itself, a request
+      // reaches both.
       const { seen, close } = await echo(owner, pattern);
       if (pattern === "late.>") expect(await ask(gateway, subject, "silent", 100)).toBe("TimedOut");
       else gateway.bus.moved(pattern);

@@ -1,4 +1,7 @@
-/** The rules of one reading, with answers that no server gives on demand: one that is lost, a reader that takes nothing. */
+/**
+ * The rules of one reading, with answers that no server gives on demand: one that is lost, a reader
+ * that takes nothing.
+ */
 import type { Msg } from "@nats-io/nats-core";
 import { expect, test } from "vitest";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";

@@ -1,7 +1,7 @@
 /**
- * Where a nats-server is looked for, in which order, and what is refused on the way. Machines are made
- * up: folders with fake binaries (shell scripts that print a version), a release on a local HTTP
- * server. The distribution's package is fetched for real once, from this machine's own mirror.
+ * Where a nats-server is looked for, in which order, and what is refused on the way. Machines are
+ * made up: folders with fake binaries (shell scripts that print a version), a release on a local
+ * HTTP server. The distribution's package is fetched for real once, from this machine's own mirror.
  */
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -164,7 +164,9 @@ test.each([
 });
 
 describe("the official release", () => {
-  /** Serves a release whose archive for `target` holds a fake binary; `sum` overrides its digest. */
+  /**
+   * Serves a release whose archive for `target` holds a fake binary; `sum` overrides its digest.
+   */
   async function serveRelease(
     target: string,
     sum?: string,

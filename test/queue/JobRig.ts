@@ -1,6 +1,6 @@
 /**
- * Hosts over a broker in memory, under virtual time: agents are called by stubs, time passes by hand, a
- * host is killed or handed over, and everything that jobs leave behind can be looked at.
+ * Hosts over a broker in memory, under virtual time: agents are called by stubs, time passes by
+ * hand, a host is killed or handed over, and everything that jobs leave behind can be looked at.
  */
 import { Effect, Layer } from "effect";
 import { agentId, type Epoch, type ShardId } from "../../schemas/Address.ts";
@@ -29,7 +29,9 @@ import { sqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { collectingLog } from "../kit/system.ts";
 
 const SHARD = 0 as ShardId;
-/** Turns of the loop that a call may need without time passing: SQLite's first use takes several. */
+/**
+ * Turns of the loop that a call may need without time passing: SQLite's first use takes several.
+ */
 const LOOPS_MAX = 40;
 /** A call that is not answered in this virtual time waits for something that does not come. */
 const CALL_MS_MAX = 120_000;

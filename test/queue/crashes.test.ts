@@ -1,13 +1,15 @@
 /**
- * A host that dies at every single thing it says to the broker, just before it is heard and just after:
- * what was acknowledged is done, once; what was not is done once or not at all, as a whole.
+ * A host that dies at every single thing it says to the broker, just before it is heard and just
+ * after: what was acknowledged is done, once; what was not is done once or not at all, as a whole.
  */
 import { describe, expect, test } from "vitest";
 import { Agent } from "../../core/agent/Agent.ts";
 import { JobRig } from "./JobRig.ts";
 
 let rig: JobRig;
-/** Callbacks that began, in order, on whichever host: more often than they count, where hosts died. */
+/**
+ * Callbacks that began, in order, on whichever host: more often than they count, where hosts died.
+ */
 let began: string[];
 
 class Worker extends Agent<unknown, { readonly counts: Record<string, number> }> {

@@ -23,7 +23,7 @@ class Worker extends Agent<unknown, { readonly seen: unknown[] }> {
     ran.push(`other ${String(payload)}`);
   }
   add(callback: string, payload?: unknown, options?: object): Promise<string> {
-    return this.queue(callback, payload, options);
+    return this.queue(callback as "work", payload, options);
   }
   async addAll(...payloads: unknown[]): Promise<string[]> {
     const ids: string[] = [];

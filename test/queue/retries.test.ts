@@ -24,7 +24,7 @@ class Worker extends Agent<unknown, { readonly done: number; readonly tried: num
     return this.schedule(...(args as [never, never]));
   }
   push(callback: string, payload?: unknown, options?: object): Promise<string> {
-    return this.queue(callback, payload, options);
+    return this.queue(callback as "work", payload, options);
   }
   look(): unknown {
     return { ...this.state, schedules: this.getSchedules() };

@@ -1,4 +1,7 @@
-/** What of a request is a credential: headers by name, and parameters of the query however they are written. */
+/**
+ * What of a request is a credential: headers by name, and parameters of the query however they are
+ * written.
+ */
 import { describe, expect, test } from "vitest";
 import { Redaction, REDACTION } from "../../core/redaction/Redaction.ts";
 import { causeOfConnect, causeOfEnvelope, causeOfRequest } from "../../core/journal/causeOf.ts";

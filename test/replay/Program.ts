@@ -1,6 +1,6 @@
 /**
- * Random lives of an agent for the replay property: what its turns do, and what happens around them. All of
- * it is data, so that fast-check can shrink it; `ReplayRig` lives it.
+ * Random lives of an agent for the replay property: what its turns do, and what happens around
+ * them. All of it is data, so that fast-check can shrink it; `ReplayRig` lives it.
  */
 import * as fc from "fast-check";
 import { statement, type Statement } from "../sqlite/Workload.ts";
@@ -33,7 +33,10 @@ export type Event =
   | { readonly on: "snapshot" }
   /** After a rest, so that it may. */
   | { readonly on: "hibernate" }
-  /** The shard moves, in mid-commit if something is on its way: memory is lost, what is stored stays. */
+  /**
+   * The shard moves, in mid-commit if something is on its way: memory is lost, what is stored
+   * stays.
+   */
   | { readonly on: "move" }
   /** Somebody else's event comes in between: the next append is refused. */
   | { readonly on: "conflict" };

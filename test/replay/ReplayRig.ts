@@ -1,6 +1,7 @@
 /**
  * Lives one random program on a real agent's place, with SQLite and a local cache, over a broker in
- * memory whose appends take their time; and keeps what the live agent was after each of its commits.
+ * memory whose appends take their time; and keeps what the live agent was after each of its
+ * commits.
  */
 import { Effect, Layer } from "effect";
 import { agentId, type Epoch, type Sequence } from "../../schemas/Address.ts";
@@ -154,7 +155,8 @@ export class ReplayRig {
       this.redeliver();
     }
     await this.time.advance(REST_MS);
-    // One without a journal looks for a late event of an older owner when it is asked for something.
+    // One without a journal looks for a late event of an older owner when it is asked for
+    // something.
     if (this.live?.image.seq === 0) await this.call([]);
     await this.time.advance(REST_MS);
   }

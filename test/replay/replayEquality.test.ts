@@ -1,7 +1,7 @@
 /**
- * Replay equality of whole agents: however turns interleave, commits fall, hosts change and appends are
- * refused, the live agent, its snapshots with the tail, its local cache with the tail and the journal
- * alone are the same state and the same bytes of database, at every sequence.
+ * Replay equality of whole agents: however turns interleave, commits fall, hosts change and appends
+ * are refused, the live agent, its snapshots with the tail, its local cache with the tail and the
+ * journal alone are the same state and the same bytes of database, at every sequence.
  *
  * REPLAY_RUNS raises the number of runs; REPLAY_SEED repeats one.
  */

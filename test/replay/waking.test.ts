@@ -1,6 +1,7 @@
 /**
- * What waking asks of the broker. An agent that slept under the same lease is as if it had stayed in memory: nothing is asked.
- * Under another the claim proves its local file, or refutes it. A file that the disk did not let go is not believed.
+ * What waking asks of the broker. An agent that slept under the same lease is as if it had stayed
+ * in memory: nothing is asked. Under another the claim proves its local file, or refutes it. A file
+ * that the disk did not let go is not believed.
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { addressKey } from "../../schemas/Address.ts";

@@ -1,4 +1,7 @@
-/** The archive: what is trimmed is there first, is read as the journal is, and is found and erased by its indexes. */
+/**
+ * The archive: what is trimmed is there first, is read as the journal is, and is found and erased
+ * by its indexes.
+ */
 import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * Trimmed journals on a real nats-server with real hosts: the agent goes on, on another host too, and every command
- * that reads history reads what is left of it, or says where it begins.
+ * Trimmed journals on a real nats-server with real hosts: the agent goes on, on another host too,
+ * and every command that reads history reads what is left of it, or says where it begins.
  */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

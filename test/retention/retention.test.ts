@@ -1,4 +1,7 @@
-/** The walk through all journals: who works, and what is told when an archive or an agent is in the way. */
+/**
+ * The walk through all journals: who works, and what is told when an archive or an agent is in the
+ * way.
+ */
 import { expect, test } from "vitest";
 import { ArchiveUnavailable, type ArchiveShape } from "../../core/retention/Archive.ts";
 import { retentionMetrics } from "../../core/retention/RetentionMetrics.ts";

@@ -1,4 +1,7 @@
-/** Trimming one agent's journal: what goes, what stays, and that whatever happens in between nothing is lost. */
+/**
+ * Trimming one agent's journal: what goes, what stays, and that whatever happens in between nothing
+ * is lost.
+ */
 import { expect, test } from "vitest";
 import { HistoryTrimmed } from "../../core/journal/HistoryTrimmed.ts";
 import { endLife } from "../../core/journal/endLife.ts";

@@ -1,6 +1,6 @@
 /**
- * An agent whose code leaves errors unhandled, in the way that a webhook's `how` names, and notes in
- * its state what its `onError` received.
+ * An agent whose code leaves errors unhandled, in the way that a webhook's `how` names, and notes
+ * in its state what its `onError` received.
  */
 import { Agent, routeAgentRequest } from "agents";
 import { body, github, webhook } from "agents/webhooks";

@@ -1,6 +1,6 @@
 /**
- * Not each schedule has a timer at the broker, but what is due first always has one: none is missed by an agent that sleeps
- * or dies in between, and none costs more messages than it must.
+ * Not each schedule has a timer at the broker, but what is due first always has one: none is missed
+ * by an agent that sleeps or dies in between, and none costs more messages than it must.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { Agent } from "../../core/agent/Agent.ts";

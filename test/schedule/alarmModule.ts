@@ -1,6 +1,6 @@
 /**
- * The module of the job tests that run processes: agents that write down each run in its own commit, so
- * that one that ran twice, or not at all, or out of order, shows in their rows.
+ * The module of the job tests that run processes: agents that write down each run in its own
+ * commit, so that one that ran twice, or not at all, or out of order, shows in their rows.
  */
 import { Agent } from "agents";
 
@@ -37,7 +37,10 @@ export class Alarm extends Agent {
   }
 }
 
-/** An agent whose items write down that they ran, slowly enough that hosts die in the middle of some. */
+/**
+ * An agent whose items write down that they ran, slowly enough that hosts die in the middle of
+ * some.
+ */
 export class Lane extends Agent {
   override onStart(): void {
     this.sql`CREATE TABLE IF NOT EXISTS done (n INTEGER)`;

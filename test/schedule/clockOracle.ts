@@ -1,6 +1,7 @@
 /**
- * What a cron expression is due at around a change of a zone's clock, by walking through the instants minute
- * by minute and reading the clock at each: slow, and nothing in common with how `CronParser` finds it.
+ * What a cron expression is due at around a change of a zone's clock, by walking through the
+ * instants minute by minute and reading the clock at each: slow, and nothing in common with how
+ * `CronParser` finds it.
  */
 
 /** A change of a zone's clock, and how far it was put on (or back, negative), in minutes. */

@@ -1,6 +1,7 @@
 /**
- * The cron port: expressions, and the clock's changes. The sweep goes over changes of IANA zones from
- * 2000 to 2040; `AGENTS_CRON_SWEEP=all` takes every one of every zone, else one of each kind a zone has.
+ * The cron port: expressions, and the clock's changes. The sweep goes over changes of IANA zones
+ * from 2000 to 2040; `AGENTS_CRON_SWEEP=all` takes every one of every zone, else one of each kind a
+ * zone has.
  */
 import { describe, expect, test } from "vitest";
 import { CronParser } from "../../services/cronParser/CronParser.ts";
@@ -117,7 +118,10 @@ describe("every change of every clock", () => {
   const from = Date.UTC(2000, 0, 1);
   const to = Date.UTC(2040, 0, 1);
 
-  /** The expressions asked around a change: the skipped or repeated time itself, and what crosses it. */
+  /**
+   * The expressions asked around a change: the skipped or repeated time itself, and what crosses
+   * it.
+   */
   function questions(
     readings: ReadonlyArray<readonly [number, number]>,
     { atMs, minutes }: ClockChange,
@@ -156,7 +160,8 @@ describe("every change of every clock", () => {
         if (!all && kinds.has(kind)) continue;
         kinds.add(kind);
         changes++;
-        // Offsets hold between changes: the clock is read where it could differ, and counted on between.
+        // Offsets hold between changes: the clock is read where it could differ, and counted on
+        // between.
         const readings: Array<[number, number]> = [];
         const margin = 52 * HOUR_MS;
         for (let ms = change.atMs - margin; ms <= change.atMs + margin; ms += 15 * MINUTE_MS) {

@@ -1,6 +1,6 @@
 /**
- * `agents/schedule` through the `ai` package's structured output, with its mock model: free text in, a
- * schedule of an agent out.
+ * `agents/schedule` through the `ai` package's structured output, with its mock model: free text
+ * in, a schedule of an agent out.
  */
 import { generateObject } from "ai";
 import { MockLanguageModelV3 } from "ai/test";

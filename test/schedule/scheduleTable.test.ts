@@ -1,4 +1,7 @@
-/** `svc_agents_schedules` under users' SQL: what a turn wrote to it takes effect with the turn's commit. */
+/**
+ * `svc_agents_schedules` under users' SQL: what a turn wrote to it takes effect with the turn's
+ * commit.
+ */
 import { beforeEach, describe, expect, test } from "vitest";
 import { Agent } from "../../core/agent/Agent.ts";
 import { BrokerUnavailable } from "../../core/bus/Bus.ts";

@@ -30,7 +30,7 @@ class Worker extends Agent<unknown, { readonly ticks: number }> {
     return this.schedule(...(args.map(revive) as [never, never]));
   }
   every(...args: [number, string, unknown?, object?]): Promise<unknown> {
-    return this.scheduleEvery(...args);
+    return this.scheduleEvery(...(args as [number, "plan"]));
   }
   planTwice(...args: unknown[]): Promise<unknown[]> {
     return Promise.all([this.plan(...args), this.plan(...args)]);

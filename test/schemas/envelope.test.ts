@@ -1,4 +1,7 @@
-/** The hand-written check of an inbox envelope's head: it must never accept what the schema would not. */
+/**
+ * The hand-written check of an inbox envelope's head: it must never accept what the schema would
+ * not.
+ */
 import { Schema } from "effect";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";

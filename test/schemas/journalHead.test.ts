@@ -1,4 +1,6 @@
-/** The check that is compiled from an event head's schema never accepts what the schema would not. */
+/**
+ * The check that is compiled from an event head's schema never accepts what the schema would not.
+ */
 import { Schema } from "effect";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";

@@ -1,4 +1,7 @@
-/** Which subjects a host answers a durable input on: its envelope names one, and strangers' logins write envelopes. */
+/**
+ * Which subjects a host answers a durable input on: its envelope names one, and strangers' logins
+ * write envelopes.
+ */
 import { expect, it } from "vitest";
 import { Subjects } from "../../schemas/Subjects.ts";
 

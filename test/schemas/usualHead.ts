@@ -1,4 +1,7 @@
-/** An event's head as hosts write it, with most of what there can be in one: for tests that change it. */
+/**
+ * An event's head as hosts write it, with most of what there can be in one: for tests that change
+ * it.
+ */
 export const CAUSE = {
   kind: "webhook",
   id: "github:1",

@@ -1,6 +1,7 @@
 /**
- * The workflow of a simulation: two steps with a pause and an event (or an approval) between them, and its word to the ledger that
- * started it. What it ends with tells whether each step gave its one result, and in which order.
+ * The workflow of a simulation: two steps with a pause and an event (or an approval) between them,
+ * and its word to the ledger that started it. What it ends with tells whether each step gave its
+ * one result, and in which order.
  */
 import { AgentWorkflow, type WorkflowClass } from "../../core/workflow/AgentWorkflow.ts";
 import type { StepContext, WorkflowEvent, WorkflowStep } from "../../core/workflow/WorkflowStep.ts";

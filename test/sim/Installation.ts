@@ -1,6 +1,7 @@
 /**
- * A whole installation of a simulation: a broker in memory, hosts with disks, gateways, and what is known
- * of them. `faults` break it and mend it, `workload` uses it, `simulate` puts all of it together.
+ * A whole installation of a simulation: a broker in memory, hosts with disks, gateways, and what is
+ * known of them. `faults` break it and mend it, `workload` uses it, `simulate` puts all of it
+ * together.
  */
 import { decodeEnvelope } from "../../schemas/InboxEnvelope.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";

@@ -1,6 +1,7 @@
 /**
- * The agent of a simulation whose work is fibers: each order is a march of some steps, one row and one stash each, which goes on
- * wherever its host ended. What a fiber does twice, never or by half shows in the rows. Some it has done by a sub-agent.
+ * The agent of a simulation whose work is fibers: each order is a march of some steps, one row and
+ * one stash each, which goes on wherever its host ended. What a fiber does twice, never or by half
+ * shows in the rows. Some it has done by a sub-agent.
  */
 import { Agent } from "../../core/agent/Agent.ts";
 import type { FiberContext, FiberRecoveryContext } from "../../core/fiber/Fiber.ts";

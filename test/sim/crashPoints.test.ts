@@ -1,6 +1,6 @@
 /**
- * Every named crash point is come to, a host dies at each, again and again, and every invariant holds after
- * it. Points that a run comes to seldom are tried with more seeds.
+ * Every named crash point is come to, a host dies at each, again and again, and every invariant
+ * holds after it. Points that a run comes to seldom are tried with more seeds.
  */
 import { expect, test } from "vitest";
 import { CRASH_POINTS } from "./crashPoints.ts";

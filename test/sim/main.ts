@@ -1,10 +1,11 @@
 /**
- * `npm run sim -- --seed N [--runs K] [--minutes M] [--jobs J] [--steps S] [--long] [--crash-at P] [--trace]`: simulates
- * installations under faults, seed after seed, and says which invariants did not hold. Exit code 1 when one did not, or when,
- * of at least `SEEDS_THAT_BITE` seeds, a common fault never struck.
+ * `npm run sim -- --seed N [--runs K] [--minutes M] [--jobs J] [--steps S] [--long] [--crash-at P]
+ * [--trace]`: simulates installations under faults, seed after seed, and says which invariants did
+ * not hold. Exit code 1 when one did not, or when, of at least `SEEDS_THAT_BITE` seeds, a common
+ * fault never struck.
  *
- * `--jobs` divides the seeds among so many processes. `--minutes` ends the run after that time, `SEEDS_MIN` seeds at the least.
- * Its last line is "N passed, N failed".
+ * `--jobs` divides the seeds among so many processes. `--minutes` ends the run after that time,
+ * `SEEDS_MIN` seeds at the least. Its last line is "N passed, N failed".
  */
 import { fork } from "node:child_process";
 import { fileURLToPath } from "node:url";

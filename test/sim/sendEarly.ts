@@ -1,4 +1,7 @@
-/** What several planted bugs have in common (`plantedBugs.ts`): something leaves before the turn that asked for it is stored. */
+/**
+ * What several planted bugs have in common (`plantedBugs.ts`): something leaves before the turn
+ * that asked for it is stored.
+ */
 import type { QueueLane } from "../../core/queue/QueueLane.ts";
 import { patch } from "./rig/patch.ts";
 import { Ledger, type SubjectEnv } from "./subjects.ts";
@@ -25,7 +28,10 @@ type Asking = Record<
   (this: Ledger, ...args: never[]) => Promise<unknown>
 >;
 
-/** And a turn goes on after it has asked, as it may: else both would be stored at nearly the same time. */
+/**
+ * And a turn goes on after it has asked, as it may: else both would be stored at nearly the same
+ * time.
+ */
 export function sendsEarlyInTurn(lane: Pick<QueueLane, "push">, asking: keyof Asking): () => void {
   const offPush = sendsEarly(lane);
   const offAsking = patch(

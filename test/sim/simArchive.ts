@@ -1,6 +1,6 @@
 /**
- * The archive of a simulation: the product's segments on a disk in memory. What is stored and not flushed yet is lost
- * when its process dies.
+ * The archive of a simulation: the product's segments on a disk in memory. What is stored and not
+ * flushed yet is lost when its process dies.
  */
 import { gunzipSync, gzipSync } from "node:zlib";
 import type { ArchiveStore } from "../../services/archive/ArchiveStore.ts";

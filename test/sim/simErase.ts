@@ -1,6 +1,6 @@
 /**
- * `agents erase` in a simulation: the command itself, by an operator's own connection, on ports in memory. Its agent
- * gets orders like the others; at rest nothing of them may be left (I11).
+ * `agents erase` in a simulation: the command itself, by an operator's own connection, on ports in
+ * memory. Its agent gets orders like the others; at rest nothing of them may be left (I11).
  */
 import { CallClient } from "../../core/call/CallClient.ts";
 import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";

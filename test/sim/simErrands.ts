@@ -1,6 +1,7 @@
 /**
- * Errands of one run, drawn from its seed: who sends them, and in some runs what is asked of them on the way, by the ledger
- * that sent each: pause, resume, terminate, restart. At rest an operator lets those go on that wait for somebody.
+ * Errands of one run, drawn from its seed: who sends them, and in some runs what is asked of them
+ * on the way, by the ledger that sent each: pause, resume, terminate, restart. At rest an operator
+ * lets those go on that wait for somebody.
  */
 import { agentId } from "../../schemas/Address.ts";
 import { AgentUnreachable, CallClient } from "../../core/call/CallClient.ts";
@@ -16,7 +17,10 @@ import type { Order } from "./subjects.ts";
 /** Of runs; and of the steps of one that has any. */
 const RUNS_WITH_ERRANDS = 0.4;
 const ERRANDS = 0.12;
-/** Of those runs; of the errands of one of them, soon after they are sent; and of its steps, at any time. */
+/**
+ * Of those runs; of the errands of one of them, soon after they are sent; and of its steps, at any
+ * time.
+ */
 const RUNS_WITH_CONTROL = 0.5;
 const CONTROLLED = 0.8;
 const CONTROLS = 0.06;
@@ -67,7 +71,10 @@ export class Errands {
       this.interfere(controlRandom.pick(this.sent));
   }
 
-  /** Every errand that something was asked of is told to go on; whether any does. Never rejects; virtual time has to pass. */
+  /**
+   * Every errand that something was asked of is told to go on; whether any does. Never rejects;
+   * virtual time has to pass.
+   */
   async goOn(): Promise<boolean> {
     const { broker } = this.installation;
     const { time, subjects, shards } = broker;
@@ -117,7 +124,10 @@ export class Errands {
   }
 }
 
-/** What an operator does who hears that nobody can tell whether it was done. All of it may be done twice. */
+/**
+ * What an operator does who hears that nobody can tell whether it was done. All of it may be done
+ * twice.
+ */
 async function insist(ask: () => Promise<unknown>): Promise<void> {
   for (let asked = 1; ; asked++)
     try {

@@ -1,6 +1,6 @@
 /**
- * A gateway of a simulation: the real `Gateway` on simulated ports, behind an HTTP server in memory. Its death cuts
- * its sockets, and nobody hears of the requests that it had.
+ * A gateway of a simulation: the real `Gateway` on simulated ports, behind an HTTP server in
+ * memory. Its death cuts its sockets, and nobody hears of the requests that it had.
  */
 import { Effect, Exit, Scope } from "effect";
 import { CallClient } from "../../core/call/CallClient.ts";
@@ -73,11 +73,11 @@ export function startGateway(installation: Installation, name: string): SimGatew
     if (result?.reply.kind !== "stored" && result?.reply.kind !== "notHere") offer.ended++;
     return result;
   };
-  const env = bindEnv({ SECRET }, ["Ledger", "Board", "Marcher"], () => calls);
+  const env = bindEnv({ SECRET }, ["Ledger", "Board", "Marcher", "Caller"], () => calls);
   const github_ = github({ secret: "SECRET" });
   const verify = weather.bug?.verifiesNothing === true ? trusting(github_) : github_;
   const routes = new RouteTable(
-    ["Ledger", "Board", "Marcher"].map((agent) =>
+    ["Ledger", "Board", "Marcher", "Caller"].map((agent) =>
       webhook(`/hooks/${agent}`, { agent, verify, entity: body("agent"), deadlineMs: DEADLINE_MS }),
     ),
   );

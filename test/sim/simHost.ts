@@ -1,6 +1,7 @@
 /**
- * A host of a simulation: the real `Host` on simulated ports, with a disk of its own for its local cache. Its death
- * leaves the disk as it is at that instant; the next process may find it, or an empty one.
+ * A host of a simulation: the real `Host` on simulated ports, with a disk of its own for its local
+ * cache. Its death leaves the disk as it is at that instant; the next process may find it, or an
+ * empty one.
  */
 import { cpSync, mkdtempSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -38,6 +39,7 @@ import { nodeOutgoing } from "../../services/node/NodeOutgoing.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import { ErrandActor } from "./Errand.ts";
 import type { Installation } from "./Installation.ts";
+import { Caller } from "./Caller.ts";
 import { Marcher } from "./Marcher.ts";
 import { simRelay } from "./simMail.ts";
 import { simMemory } from "./rig/simMemory.ts";
@@ -45,7 +47,9 @@ import { simPorts, type SimPorts } from "./simPorts.ts";
 import { never, SimProcess } from "./rig/SimProcess.ts";
 import { Board, Ledger, type SubjectEnv } from "./subjects.ts";
 
-/** How long a host that stops waits for its turns: shorter than a lease, so that stops are quick. */
+/**
+ * How long a host that stops waits for its turns: shorter than a lease, so that stops are quick.
+ */
 const DRAIN_TIMEOUT_MS = 1_000;
 /** Small, so that large images of a run live in their files. */
 const RESIDENT_BYTES_MAX = 16 * 1024;
@@ -124,6 +128,15 @@ export async function startHost(
       weather.trace.add(`${name} hears that ${errand} took ${action}`);
       observed.controls.push({ errand, action, atMs: base.nowMs() });
     },
+    asked: (call, step, seq) => {
+      const of = `${call} ${step}`;
+      const earlier = observed.asked.filter((asked) => asked.step === of).length;
+      if (process.alive) {
+        weather.trace.add(`${name} asks ${of}`);
+        observed.asked.push({ step: of, seq });
+      }
+      return earlier;
+    },
     sleep: (ms) => new Promise((resolve) => void process.time.after(ms, resolve)),
     kill: () => {
       weather.bit("killed by an input");
@@ -137,6 +150,7 @@ export async function startHost(
     ["Board", Board as unknown as AgentClassType],
     ["Errand", ErrandActor as unknown as AgentClassType],
     ["Marcher", Marcher as unknown as AgentClassType],
+    ["Caller", Caller as unknown as AgentClassType],
   ]);
   const gated = gatedCalls(calls);
   const relay = simRelay(installation, process);

@@ -1,7 +1,7 @@
 /**
- * The journal of one process of a simulation: what becomes of its appends on the way, and the planted
- * bugs that a journal can have. An append whose outcome the process never learns may be stored at once, never, or
- * later, when its agent is somebody else's.
+ * The journal of one process of a simulation: what becomes of its appends on the way, and the
+ * planted bugs that a journal can have. An append whose outcome the process never learns may be
+ * stored at once, never, or later, when its agent is somebody else's.
  */
 import type { AppendResult, JournalShape } from "../../core/journal/Journal.ts";
 import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";

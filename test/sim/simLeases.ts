@@ -1,7 +1,9 @@
 /**
- * Leases of a simulated process, with what a cluster of brokers does to them. In one run of three a lease can vanish soon after its
- * claim was acked, as nats-server's late expiry markers make it; and the ack of a claim can come after the watch's news of what has become
- * of the lease, since the two come from different servers. Drawn from a stream of its own, so that other runs stay what they were.
+ * Leases of a simulated process, with what a cluster of brokers does to them. In one run of three a
+ * lease can vanish soon after its claim was acked, as nats-server's late expiry markers make it;
+ * and the ack of a claim can come after the watch's news of what has become of the lease, since the
+ * two come from different servers. Drawn from a stream of its own, so that other runs stay what
+ * they were.
  */
 import type { LeasesShape } from "../../core/lease/Leases.ts";
 import { makeMemoryLeases } from "../../services/memory/MemoryLeases.ts";

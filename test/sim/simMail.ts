@@ -1,6 +1,7 @@
 /**
- * Mail of a simulation: the real mail process beside each gateway, on a listener in memory; people who write to ledgers, and
- * the relay that has what ledgers answer. A relay on the way repeats a message whose 250 it did not hear.
+ * Mail of a simulation: the real mail process beside each gateway, on a listener in memory; people
+ * who write to ledgers, and the relay that has what ledgers answer. A relay on the way repeats a
+ * message whose 250 it did not hear.
  */
 import { createHash } from "node:crypto";
 import { Context, Effect } from "effect";
@@ -120,7 +121,9 @@ const OPS: Readonly<Record<MailOrder["do"], number>> = {
 /** Of runs; and of the steps of one that has any. */
 const RUNS_WITH_MAIL = 0.25;
 const MAILS = 0.1;
-/** Of mails: sent again though nothing went wrong; another one under the Message-ID of one before. */
+/**
+ * Of mails: sent again though nothing went wrong; another one under the Message-ID of one before.
+ */
 const REPEATED = 0.25;
 const SAME_ID = 0.2;
 const ATTEMPTS_MAX = 6;
@@ -199,7 +202,10 @@ export function mailOrderOf(raw: string | undefined): MailOrder | undefined {
   return at < 0 ? undefined : (JSON.parse(raw!.slice(at)) as MailOrder);
 }
 
-/** Keys of mails are hashed off the main thread, in real time; in a run they are hashed at once. Gives what takes it back. */
+/**
+ * Keys of mails are hashed off the main thread, in real time; in a run they are hashed at once.
+ * Gives what takes it back.
+ */
 export const hashAtOnce = (): (() => void) =>
   patch(crypto.subtle, "digest", () => async (_algorithm, data) => {
     const hash = createHash("sha256")

@@ -1,4 +1,6 @@
-/** Marches of one run, drawn from its seed: in some runs, orders for agents whose work is fibers. */
+/**
+ * Marches of one run, drawn from its seed: in some runs, orders for agents whose work is fibers.
+ */
 import type { Installation } from "./Installation.ts";
 import { Random } from "./rig/Random.ts";
 import type { Order } from "./subjects.ts";

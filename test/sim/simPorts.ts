@@ -1,7 +1,7 @@
 /**
- * The ports of one process of a simulation: those of `services/memory`, with the network and its faults
- * between. Every use of the broker is asked for (`<point>:before`), takes its time, happens, takes its time
- * again (`<point>:after`) and is heard of, if the process lives.
+ * The ports of one process of a simulation: those of `services/memory`, with the network and its
+ * faults between. Every use of the broker is asked for (`<point>:before`), takes its time, happens,
+ * takes its time again (`<point>:after`) and is heard of, if the process lives.
  *
  * 1. What was on its way when its process died or froze still arrives.
  * 2. A dead process asks for nothing more.

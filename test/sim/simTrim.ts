@@ -1,6 +1,7 @@
 /**
- * Processes that trim journals in a simulation: `trimAgent` itself, on simulated ports, by two of them that do not
- * know of each other. They die, freeze and begin again at any await; what they remove is kept aside for the checkers.
+ * Processes that trim journals in a simulation: `trimAgent` itself, on simulated ports, by two of
+ * them that do not know of each other. They die, freeze and begin again at any await; what they
+ * remove is kept aside for the checkers.
  */
 import { forgetErased, trimAgent } from "../../core/retention/trimAgent.ts";
 import { agentId, type AgentId } from "../../schemas/Address.ts";
@@ -130,7 +131,9 @@ export class Trims {
 
 const DOOMED_ID = agentId("Ledger", DOOMED);
 
-/** A planted bug: the pages of the last event are missing in what is taken for the image after it. */
+/**
+ * A planted bug: the pages of the last event are missing in what is taken for the image after it.
+ */
 const laggingDatabases = (databases: DatabasesShape): DatabasesShape => ({
   ...databases,
   open: (id) => {

@@ -1,9 +1,9 @@
 /**
- * One seed, one run: an installation, a workload and faults drawn from it, then everything mended, and
- * the invariants checked over what is left. One seed twice gives one trace, to the byte.
+ * One seed, one run: an installation, a workload and faults drawn from it, then everything mended,
+ * and the invariants checked over what is left. One seed twice gives one trace, to the byte.
  *
- * Phases: start → trouble (steps of work and faults) → calm (all is mended, what waits is done) → rest (schedules
- * cancelled, probes, hosts stopped in order) → checks.
+ * Phases: start → trouble (steps of work and faults) → calm (all is mended, what waits is done) →
+ * rest (schedules cancelled, probes, hosts stopped in order) → checks.
  */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -53,7 +53,9 @@ export interface Report {
 export const STEPS_DEFAULT = 40;
 /** Of runs whose hosts have disks: files cost more than all else in a run. */
 const DISKS = 0.2;
-/** In memory, where the machine has such a filesystem: files by the thousand, each made and removed. */
+/**
+ * In memory, where the machine has such a filesystem: files by the thousand, each made and removed.
+ */
 const MEMORY_FOLDER = "/dev/shm";
 const DISKS_FOLDER = existsSync(MEMORY_FOLDER) ? MEMORY_FOLDER : tmpdir();
 /** Weight of a full disk among faults, in most of those. */
@@ -62,7 +64,10 @@ const DISK_FULL = 8;
 const DAMAGE = 8;
 /** Between two steps, of virtual time: a run's trouble lasts a few leases. */
 const GAP_MS_MAX = 220;
-/** After its last fault: leases run out, processes and agents come back, appends that were late arrive, one-shots fall due. */
+/**
+ * After its last fault: leases run out, processes and agents come back, appends that were late
+ * arrive, one-shots fall due.
+ */
 const CALM_MS = 5_000;
 /** What waits then has so long to be done: poison that kills needs a lease for each attempt. */
 const PATIENCE_MS = 120_000;
@@ -70,7 +75,10 @@ const TICK_MS = 250;
 /** Mails of frames and answers of the last commits are out. */
 const LAST_MS = 300;
 
-/** What Node and SQLite load at their first use takes turns of the real loop: a first run is not like the others. */
+/**
+ * What Node and SQLite load at their first use takes turns of the real loop: a first run is not
+ * like the others.
+ */
 let warm: Promise<unknown> | undefined;
 const WARM_STEPS = 10;
 
@@ -148,7 +156,10 @@ async function runSeed(options: SimulateOptions): Promise<Report> {
   }
 }
 
-/** Nobody writes to it any more: once is enough, unless the operator's try of before still goes on, for half a minute at most. */
+/**
+ * Nobody writes to it any more: once is enough, unless the operator's try of before still goes on,
+ * for half a minute at most.
+ */
 const ERASE_TRIES_MAX = 10;
 
 const idsOf = ({ sent }: Observed, name: string): ReadonlyArray<string> =>
@@ -222,7 +233,8 @@ async function settle(installation: Installation, faults: Faults, workload: Work
   observed.probes.push({ agent: BOARD, status: touched.status, tookMs: 0 });
   observed.unowned.push(...unownedShards(installation));
   if (observed.damaged.size > 0) {
-    // Whoever has it in memory, on disk or in a snapshot goes on; whoever reads its journal must not.
+    // Whoever has it in memory, on disk or in a snapshot goes on; whoever reads its journal must
+    // not.
     installation.broker.snapshots.delete(`Ledger/${VICTIM}`);
     for (const { process } of installation.hostsAlive) installation.crash(process, 0);
     await pass(CALM_MS, () => false);

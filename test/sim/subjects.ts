@@ -1,7 +1,7 @@
 /**
- * The agents of a simulation. A ledger leaves one mark in its state and one in SQL for each input and job that it
- * does, with no dedup of its own, so that one applied twice, never or by half shows. A board is
- * what clients write on.
+ * The agents of a simulation. A ledger leaves one mark in its state and one in SQL for each input
+ * and job that it does, with no dedup of its own, so that one applied twice, never or by half
+ * shows. A board is what clients write on.
  */
 import { Agent } from "../../core/agent/Agent.ts";
 import type { AgentNamespace } from "../../core/namespace/AgentNamespace.ts";
@@ -27,6 +27,8 @@ export interface SubjectEnv {
     }) => void;
     /** An instance said that it is paused now, or whatever it was asked for. */
     readonly controlled: (errand: string, action: ControlAction) => void;
+    /** A step of a call is run, where the journal is known up to `seq`: how often it was before. */
+    readonly asked: (call: string, step: number, seq: number) => number;
     readonly sleep: (ms: number) => Promise<void>;
     /** The process dies, as of a bug that an input sets off. */
     readonly kill: () => Promise<never>;
@@ -55,7 +57,8 @@ export interface Order {
     | "destroy"
     | "errand"
     | "control"
-    | "march";
+    | "march"
+    | "call";
   readonly ms?: number;
   readonly fails?: number;
   readonly when?: "delay" | "date" | "interval" | "cron";
@@ -215,7 +218,10 @@ export class Ledger extends Agent<SubjectEnv, LedgerState> {
     else await this.sendWorkflowEvent("Errand", id, { type: GO, payload: GO });
   }
 
-  /** One that has ended, or is not known here any more, can't be; a call is lost with the host that it went to. */
+  /**
+   * One that has ended, or is not known here any more, can't be; a call is lost with the host that
+   * it went to.
+   */
   async #control({ errand = "", action = "pause", verdict }: Order): Promise<void> {
     try {
       await this[`${action}Workflow`](errand);

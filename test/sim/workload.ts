@@ -2,7 +2,8 @@
  * What the outside does to an installation in one run, drawn from its seed: webhooks with their
  * repetitions, forged ones, connections that write and look on.
  *
- * A provider asks again until it has a 2xx or has no attempts left, at whichever gateway lives then.
+ * A provider asks again until it has a 2xx or has no attempts left, at whichever gateway lives
+ * then.
  */
 import type { HttpRequest } from "../../core/http/HttpServer.ts";
 import { MemorySocket } from "../../services/memory/MemorySocket.ts";
@@ -14,6 +15,7 @@ import { Random } from "./rig/Random.ts";
 import { SECRET } from "./simGateway.ts";
 import { DOOMED, Operator } from "./simErase.ts";
 import { Errands } from "./simErrands.ts";
+import { Calls } from "./simCalls.ts";
 import { Marches } from "./simMarches.ts";
 import { Correspondents } from "./simMail.ts";
 import { Trims } from "./simTrim.ts";
@@ -48,6 +50,7 @@ export class Workload {
   private readonly errands: Errands;
   private readonly correspondents: Correspondents;
   private readonly marches: Marches;
+  private readonly calls: Calls;
   readonly trims: Trims;
   /** As those of errands: orders to an agent that is erased now and then. */
   private readonly eraseRandom: Random;
@@ -62,6 +65,7 @@ export class Workload {
     this.aheadRandom = new Random(installation.seed, "ahead");
     this.errands = new Errands(installation, (...what) => this.order(...what));
     this.correspondents = new Correspondents(installation, LEDGERS);
+    this.calls = new Calls(installation, (...what) => this.send(...what));
     this.marches = new Marches(installation, (...what) => this.send(...what));
     const trimmed = [agentId("Board", BOARD), ...LEDGERS.map((name) => agentId("Ledger", name))];
     this.trims = new Trims(installation, trimmed);
@@ -76,6 +80,7 @@ export class Workload {
     this.errands.act();
     this.correspondents.act();
     this.marches.act();
+    this.calls.act();
     this.trims.act();
     if (this.eraseRandom.chance(this.doomed)) this.doom();
     switch (

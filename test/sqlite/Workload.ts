@@ -1,6 +1,7 @@
 /**
  * Random SQL for the replay property: every kind of statement that makes a database hard to rebuild
- * by running SQL again, and none of which matters to page deltas. A step is data, so fast-check can shrink it.
+ * by running SQL again, and none of which matters to page deltas. A step is data, so fast-check can
+ * shrink it.
  */
 import * as fc from "fast-check";
 import type { AgentDatabase } from "../../core/database/Databases.ts";
@@ -142,7 +143,9 @@ export const step: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-/** Runs it. Statements that do not apply (no such table) fail like a user's would, and that is fine. */
+/**
+ * Runs it. Statements that do not apply (no such table) fail like a user's would, and that is fine.
+ */
 export function run(database: AgentDatabase, what: Statement): void {
   const query = (sql: string, ...params: (string | number)[]): unknown =>
     database.query(sql, params);

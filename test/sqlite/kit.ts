@@ -1,4 +1,7 @@
-/** Databases for the tests of the sqlite adapter: in memory, or with a cache folder that goes afterwards. */
+/**
+ * Databases for the tests of the sqlite adapter: in memory, or with a cache folder that goes
+ * afterwards.
+ */
 import { agentId, type AgentId, type Sequence } from "../../schemas/Address.ts";
 import type { AgentDatabase, DatabasesShape } from "../../core/database/Databases.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
@@ -9,7 +12,10 @@ const NEIGHBOUR: AgentId = agentId("RepoAgent", "octocat/neighbour");
 
 export const seq = (n: number): Sequence => n as Sequence;
 
-/** A layer of databases as a process has it; another `openLayer` on the folder is that process restarted. */
+/**
+ * A layer of databases as a process has it; another `openLayer` on the folder is that process
+ * restarted.
+ */
 export async function openLayer(
   folder?: string,
   residentBytesMax?: number,
@@ -22,9 +28,12 @@ export async function openLayer(
   });
 }
 
-/** In a layer without room (`heapBytesMax` 0): closes the connection of every database that rests. */
+/**
+ * In a layer without room (`heapBytesMax` 0): closes the connection of every database that rests.
+ */
 export function restAll(databases: DatabasesShape): void {
-  // The first pass only notes that they were used; the last of them may still be the neighbour's own.
+  // The first pass only notes that they were used; the last of them may still be the neighbour's
+  // own.
   for (let pass = 0; pass < 3; pass++) {
     const { database } = databases.open(NEIGHBOUR);
     database.query("SELECT 1", []);

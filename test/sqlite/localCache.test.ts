@@ -202,7 +202,8 @@ describe("a local cache", () => {
     expect(second.cached).toBeUndefined();
     second.database.close({ seq: seq(1), core: CORE });
     expect(files()).toEqual([]);
-    expect(() => layer.databases.discard(REPO)).toThrow("is open");
+    // As when a failed agent is discarded after its successor has opened the file.
+    layer.databases.discard(REPO);
     first.close({ seq: seq(7), core: CORE });
     expect(open().cached?.seq).toBe(7);
   });

@@ -66,7 +66,8 @@ describe("a page delta", () => {
     after[4 * PAGE - 1] = 3;
     const delta = deltaOf(before, after);
     expect(changedPages(delta)).toEqual([2, 4]);
-    // Head 6, page 2: step, count, offset, length, 2 bytes; page 4: step, count, offset of two bytes, length, 1 byte.
+    // Head 6, page 2: step, count, offset, length, 2 bytes; page 4: step, count, offset of two
+    // bytes, length, 1 byte.
     expect([...delta]).toEqual([1, 9, 4, 4, 4, 2, 2, 1, 100, 1, 1, 2, 2, 1, 0xff, 3, 0, 3]);
   });
 

@@ -1,4 +1,7 @@
-/** The page file against the plainest model of it: whole images, copied. No SQLite, so writes that it would rarely make are common. */
+/**
+ * The page file against the plainest model of it: whole images, copied. No SQLite, so writes that
+ * it would rarely make are common.
+ */
 import * as fc from "fast-check";
 import { afterAll, expect, it } from "vitest";
 import { applyPageDelta, PageDeltaWriter } from "../../schemas/PageDelta.ts";

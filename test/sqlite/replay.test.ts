@@ -1,7 +1,7 @@
 /**
- * Replay equality: whatever the SQL was and however commits, snapshots and activations fell, the live
- * committed image, the newest snapshot with the deltas after it, and the replay of all deltas from
- * nothing are the same bytes, after every commit; and they hold what SQL saw at the freeze.
+ * Replay equality: whatever the SQL was and however commits, snapshots and activations fell, the
+ * live committed image, the newest snapshot with the deltas after it, and the replay of all deltas
+ * from nothing are the same bytes, after every commit; and they hold what SQL saw at the freeze.
  *
  * REPLAY_RUNS raises the number of runs; REPLAY_SEED repeats one.
  */

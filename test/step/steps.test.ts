@@ -1,4 +1,7 @@
-/** What `this.step` promises, in one process and in virtual time: results that are kept, and writes that apply once. */
+/**
+ * What `this.step` promises, in one process and in virtual time: results that are kept, and writes
+ * that apply once.
+ */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Agent, StepNotDurable, StepWrites, type Step } from "agents";
 import { body, github, slug, webhook } from "agents/webhooks";
@@ -400,4 +403,27 @@ describe("a durable stream that the function of a step writes", () => {
       { chunks: '["one","two"]' },
     ]);
   });
+});
+
+it("the result of a step is stored while other turns' writes wait for the end of its turn", async () => {
+  work["it"] = async (worker, step) => {
+    worker.count();
+    await step("one");
+    await step("two");
+    worker.count();
+  };
+  work["other"] = async (worker) => worker.count();
+  latches["one"] = makeLatch();
+  latches["two"] = makeLatch();
+  void send("it").catch(() => undefined);
+  await calledOnce("one");
+  void send("other").catch(() => undefined);
+  await agent().events();
+  latches["one"].open();
+  await calledOnce("two");
+  const steps = (await agent().events()).flatMap((line) => line.steps ?? []);
+  expect(steps).toEqual([{ key: "1:one", result: "one 1" }]);
+  latches["two"].open();
+  await test.settled();
+  expect((await agent().state())?.count).toBe(3);
 });

@@ -1,7 +1,7 @@
 /**
- * Durable streams: what is written is stored at a bounded rate, a writer that runs again goes on from
- * there, and readers receive each chunk once and in order, over lost hosts and connections. In virtual
- * time, over a broker in memory.
+ * Durable streams: what is written is stored at a bounded rate, a writer that runs again goes on
+ * from there, and readers receive each chunk once and in order, over lost hosts and connections. In
+ * virtual time, over a broker in memory.
  */
 import { afterEach, describe, expect, it } from "vitest";
 import { Agent, callable, type StreamingResponse } from "agents";
@@ -445,12 +445,12 @@ describe("a reader of a socket", () => {
     await writer().begin("a", WORDS);
     await test.settled();
     const client = await test.connect(Writer, "a");
-    const { chunks, result } = await client.stream<object>("watch", "a");
+    const { chunks, result } = await client.stream<object>("watch", ["a"]);
     expect(chunks.join("")).toBe(TEXT);
     expect(result).toMatchObject({ words: WORDS.length });
     const [first] = client.ofType("rpc");
     expect(first).toMatchObject({ stream: "a", done: false });
     expect(first!["seq"]).toMatch(/\.1$/);
-    await expect(client.stream("watch", "none")).rejects.toThrow('There is no stream "none"');
+    await expect(client.stream("watch", ["none"])).rejects.toThrow('There is no stream "none"');
   });
 });

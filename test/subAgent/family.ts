@@ -1,4 +1,7 @@
-/** A family of agents for the tests of sub-agents: supervisors, runners below them, tools below those. */
+/**
+ * A family of agents for the tests of sub-agents: supervisors, runners below them, tools below
+ * those.
+ */
 import { Agent, callable, type Connection, type ConnectionContext } from "agents";
 
 export class Supervisor extends Agent {

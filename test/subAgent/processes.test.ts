@@ -1,4 +1,7 @@
-/** Sub-agents on hosts that are killed, and before the command line: processes of their own over a real nats-server. */
+/**
+ * Sub-agents on hosts that are killed, and before the command line: processes of their own over a
+ * real nats-server.
+ */
 import { fileURLToPath } from "node:url";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -1,4 +1,6 @@
-/** Sub-agents from outside: URLs that name them, over HTTP and WebSockets, past their parent's hook. */
+/**
+ * Sub-agents from outside: URLs that name them, over HTTP and WebSockets, past their parent's hook.
+ */
 import { beforeAll, describe, expect, test } from "vitest";
 import {
   getAgentByName,

@@ -1,4 +1,7 @@
-/** Callers that leave: the signal of the turn that works for them aborts, and what that waits for with it. */
+/**
+ * Callers that leave: the signal of the turn that works for them aborts, and what that waits for
+ * with it.
+ */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";

@@ -56,7 +56,10 @@ class StateAgent extends Agent<Env> {
     this.setState(2);
     this.setState(3);
   }
-  /** `early` sets the state, then `late` does, then `early` writes a row: all while a commit is in flight. */
+  /**
+   * `early` sets the state, then `late` does, then `early` writes a row: all while a commit is in
+   * flight.
+   */
   async early() {
     const { latches } = this.env;
     await latches.get("in flight")!.opened;

@@ -1,4 +1,7 @@
-/** What one agent may have at once: past each ceiling it is refused by name, and nothing has changed. */
+/**
+ * What one agent may have at once: past each ceiling it is refused by name, and nothing has
+ * changed.
+ */
 import { beforeAll, describe, expect, test } from "vitest";
 import { Agent, callable, getAgentByName, type AgentStub } from "agents";
 import { body, github, webhook } from "agents/webhooks";

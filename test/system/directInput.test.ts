@@ -1,6 +1,6 @@
 /**
- * Webhooks that are given to their agent before they are stored (`core/input/DirectInput`): what is stored of them, when, and
- * that nothing is lost or done twice where the direct way ends nowhere.
+ * Webhooks that are given to their agent before they are stored (`core/input/DirectInput`): what is
+ * stored of them, when, and that nothing is lost or done twice where the direct way ends nowhere.
  */
 import { connect } from "@nats-io/transport-node";
 import { jetstreamManager } from "@nats-io/jetstream";

@@ -1,6 +1,6 @@
 /**
- * What a host does when one of its agents is erased: no code of the agent runs, its sockets are closed, what it is doing
- * is not stored, and even one that could not start is gone.
+ * What a host does when one of its agents is erased: no code of the agent runs, its sockets are
+ * closed, what it is doing is not stored, and even one that could not start is gone.
  */
 import { jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
@@ -140,8 +140,8 @@ describe("an agent that is erased", () => {
     hold.open();
     await holding;
     const after = await kindsOf("busy");
-    // The gateway asks the fresh agent instead, whose turns may follow at once: another's life. The one that was erased
-    // could not write.
+    // The gateway asks the fresh agent instead, whose turns may follow at once: another's life. The
+    // one that was erased could not write.
     expect(stored.slice(0, 2)).toEqual(["turns", "destroyed"]);
     expect(after.slice(0, stored.length)).toEqual(stored);
     expect(late.filter((outcome) => outcome !== "stored")).toEqual(["AgentDiscarded"]);

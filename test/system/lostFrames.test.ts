@@ -1,6 +1,7 @@
 /**
- * Frames between an agent and its clients go at most once. What is lost with a connection to the broker, or with a host, is
- * made up for: a client that only listens shows the last state, without another change.
+ * Frames between an agent and its clients go at most once. What is lost with a connection to the
+ * broker, or with a host, is made up for: a client that only listens shows the last state, without
+ * another change.
  */
 import { expect, test } from "vitest";
 import { Agent } from "agents";

@@ -71,7 +71,10 @@ const ask = async (socket: TestSocket, message: string) => {
   return JSON.parse(String(socket.frames[before])) as Record<string, unknown>;
 };
 
-/** The states after the first. A new owner, and one whose connection was lost, tell the last once more. */
+/**
+ * The states after the first. A new owner, and one whose connection was lost, tell the last once
+ * more.
+ */
 const changesOf = (socket: TestSocket): unknown[] =>
   withoutRepeats([{ n: 0 }, ...socket.states]).slice(1);
 

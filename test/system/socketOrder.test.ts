@@ -1,6 +1,6 @@
 /**
- * Many messages of one client at once: its agent takes them in order and each once, whatever happens to it in
- * the middle. Whole processes that are killed: `test/faults/socketOrder.test.ts`.
+ * Many messages of one client at once: its agent takes them in order and each once, whatever
+ * happens to it in the middle. Whole processes that are killed: `test/faults/socketOrder.test.ts`.
  */
 import { connect, errors, type NatsConnection } from "@nats-io/transport-node";
 import { describe, expect, test } from "vitest";
@@ -125,7 +125,8 @@ describe("messages sent at once", () => {
     const { open, whole, stop } = await start();
     const socket = await open("thrown");
     for (const n of upTo(COUNT)) socket.send(n % 40 === 20 ? `${n} abort` : `${n}`);
-    // An abort is answered as an error, which ends the socket: what came after it is the client's to send again.
+    // An abort is answered as an error, which ends the socket: what came after it is the client's
+    // to send again.
     await socket.until("it is closed", () => socket.closed !== undefined);
     const found = await whole("thrown", 1);
     expect(found).toEqual(upTo(found.length));

@@ -1,4 +1,6 @@
-/** What one agent may write, by its own clock and options: the rules without an agent around them. */
+/**
+ * What one agent may write, by its own clock and options: the rules without an agent around them.
+ */
 import { describe, expect, test } from "vitest";
 import type { Turn } from "../../core/turn/Turn.ts";
 import { WRITE_LIMITS_DEFAULT, WriteLimits } from "../../core/turn/WriteLimits.ts";

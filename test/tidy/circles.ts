@@ -57,7 +57,10 @@ function importer(imports: Graph, [from, to]: ReadonlyArray<string>): string {
   return from!;
 }
 
-/** A shortest circle through each node that has one, without those that share a node with an earlier one. */
+/**
+ * A shortest circle through each node that has one, without those that share a node with an earlier
+ * one.
+ */
 function circlesIn(graph: Graph): string[][] {
   const taken = new Set<string>();
   const found: string[][] = [];

@@ -1,9 +1,11 @@
 /**
- * Resolves what comments and pages cite: files, sections of the reference, invariants, numbered rules
- * of headers, and links of Markdown with their anchors. Also knows the words that were retired.
+ * Resolves what comments and pages cite: files, sections of the reference, invariants, numbered
+ * rules of headers, and links of Markdown with their anchors. Also knows the words that were
+ * retired.
  *
- * 1. A path below a source folder or `docs` is a file or a folder, with or without `.ts`. A member may
- *    follow (`core/turn/Committer.afterFence`). Where the file has moved, the finding says where to.
+ * 1. A path below a source folder or `docs` is a file or a folder, with or without `.ts`. A member
+ *    may follow (`core/turn/Committer.afterFence`). Where the file has moved, the finding says
+ *    where to.
  * 2. `protocol.md` §n and `interface.md` §n are headings of `docs/reference`.
  * 3. I1, I2 and so on are rows of the invariants' table in `docs/evidence/reliability.md`.
  * 4. "Rule n" in a header's file, and "`File`, n", are numbered rules of that header.
@@ -32,7 +34,10 @@ const NOT_CITING = /^test\/tidy\b/;
 type Where = Omit<Finding, "path">;
 interface Cited {
   readonly path: string;
-  /** Comments of a source file, or a whole page; of the file's length, so that places are the file's. */
+  /**
+   * Comments of a source file, or a whole page; of the file's length, so that places are the
+   * file's.
+   */
   readonly text: string;
 }
 
@@ -80,8 +85,9 @@ class Index {
   paths({ text }: Cited): Where[] {
     return [...text.matchAll(PATH)].flatMap((match) => {
       const path = match[1]!;
-      if (this.resolves(path) || /[*…<{]/.test(text.charAt(match.index + match[0].length)))
-        return [];
+      const after = text.slice(match.index + match[0].length);
+      // A pattern names no file. A line break of a diagram does not make one.
+      if (this.resolves(path) || /^(?:[*…{]|<(?!br))/.test(after)) return [];
       const name = path.split("/").at(-1)!;
       const names = new Set([name, `${name}.ts`, `${name.replace(/\.\w+$/, "")}.ts`]);
       const moved = [...names].flatMap((each) => this.byName.get(each) ?? []).join(", ");
@@ -164,8 +170,8 @@ class Index {
 }
 
 /**
- * Words that were retired, each with what is said instead. As identifiers only: comments may quote an
- * older release.
+ * Words that were retired, each with what is said instead. As identifiers only: comments may quote
+ * an older release.
  */
 const RETIRED: ReadonlyArray<readonly [word: RegExp, instead: string]> = [
   [/\w*[pP]arcel\w*/g, "a batch of requests (RequestBatcher)"],

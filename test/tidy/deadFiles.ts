@@ -1,6 +1,6 @@
 /**
- * Finds files that nothing imports and nobody starts. What a file mentions by `new URL("./x.ts")` or
- * as module hooks counts as an import of it.
+ * Finds files that nothing imports and nobody starts. What a file mentions by `new URL("./x.ts")`
+ * or as module hooks counts as an import of it.
  */
 import { importsOf } from "./layering.ts";
 import type { Finding } from "./rules.ts";

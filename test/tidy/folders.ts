@@ -3,7 +3,8 @@
  *
  * - `adapter`: implements core's ports on one dependency, which it is named after. May use the
  *   machine's clock where `clock` says why.
- * - `process`: a program; knows ports only. `main.ts` and `services/wiring/join*` join it with adapters.
+ * - `process`: a program; knows ports only. `main.ts` and `services/wiring/join*` join it with
+ *   adapters.
  * - `part`: machinery of processes that hides no dependency worth a port. Clock as for adapters.
  * - `entry`: what users import.
  * - `client`: what browsers import; knows `schemas` only.
@@ -34,6 +35,7 @@ export const SERVICE_FOLDERS: Readonly<Record<string, Folder>> = {
   },
   smtp: { kind: "adapter", clock: machine },
   mcp: { kind: "adapter", clock: machine },
+  otel: { kind: "adapter" },
   gateway: { kind: "process" },
   host: { kind: "process" },
   mail: { kind: "process" },
@@ -78,6 +80,7 @@ export const TEST_FOLDERS: Readonly<Record<string, string>> = {
   package: "the package as it is published",
   page: "a real browser",
   replay: "journals of releases, and the past against what was live",
+  firstHour: "what a new user does, from the packed tarball",
   sim: "hosts, gateways and a broker in virtual time",
   system: "a whole installation in one process",
   tidy: "the rules of the house",

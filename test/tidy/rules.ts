@@ -1,7 +1,7 @@
 /**
- * The rules of the house style that a program can check, one function each: a file in, what is wrong
- * out. Each finding says where and what to do. `layering`, `circles` and `deadFiles` look at imports,
- * `citations` at what comments and pages cite.
+ * The rules of the house style that a program can check, one function each: a file in, what is
+ * wrong out. Each finding says where and what to do. `layering`, `circles` and `deadFiles` look at
+ * imports, `citations` at what comments and pages cite.
  */
 import { posix } from "node:path";
 import { circles } from "./circles.ts";
@@ -34,6 +34,8 @@ const LINES_MAX = 400;
 const LONG_FILES: Readonly<Record<string, string>> = {
   "core/agent/Agent.ts": "the contract of every public method, each with one line that delegates",
 };
+/** As prettier formats code. */
+const COLUMNS_MAX = 100;
 /** A list of files that a reader still takes in at one look. */
 const FOLDER_FILES_MAX = 30;
 /** A suite is a list of rules, read by their titles: its length hides less. */
@@ -77,6 +79,7 @@ export const RULES: ReadonlyArray<Rule> = [
     name: "tests lie in folders named after the sources (or say what they are)",
     check: testFolders,
   },
+  { name: `comments end at ${COLUMNS_MAX} columns (rule 5)`, check: perFile(wideComments) },
   { name: "every file opens with what it owns (rule 13)", check: perFile(header) },
   { name: "each numeric constant carries its reason (rule 17)", check: perFile(constants) },
   { name: "time, randomness and ids come from the Time service (rule 24)", check: perFile(clock) },
@@ -122,6 +125,16 @@ const at = (line: number, message: string): Omit<Finding, "path"> => ({ line, me
 function perFile(check: (file: SourceFile) => ReadonlyArray<Omit<Finding, "path">>): Rule["check"] {
   return (files) =>
     files.flatMap((file) => check(file).map((finding) => ({ path: file.path, ...finding })));
+}
+
+/** Lines of comments alone. A drawn layout (four blanks) and an address can't be wrapped. */
+function wideComments({ text }: SourceFile): Omit<Finding, "path">[] {
+  return text.split("\n").flatMap((line, at0) => {
+    const comment = /^\s*(?:\/\*\*|\*|\/\/)( .*)?$/.exec(line);
+    if (comment === null || line.length <= COLUMNS_MAX) return [];
+    if (/^ {4}|^ *(?:oxlint|\|)/.test(comment[1] ?? "") || /\S{70}/.test(line)) return [];
+    return [at(at0 + 1, `${line.length} columns: wrap the comment`)];
+  });
 }
 
 function crowdedFolders(files: ReadonlyArray<SourceFile>): Finding[] {

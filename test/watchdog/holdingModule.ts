@@ -1,4 +1,7 @@
-/** Agents that hold or end their process in the way that a webhook names, and neighbours that only count. */
+/**
+ * Agents that hold or end their process in the way that a webhook names, and neighbours that only
+ * count.
+ */
 import { pbkdf2Sync } from "node:crypto";
 import { Agent } from "agents";
 import { body, github, webhook } from "agents/webhooks";

@@ -76,7 +76,9 @@ const deadOf = async (name: string): Promise<string | undefined> => {
   return stdout.split("\n").find((line) => line.includes(`"${name}"`));
 };
 
-/** Sends neighbours webhooks until an input that holds its process is dead; each has to apply once. */
+/**
+ * Sends neighbours webhooks until an input that holds its process is dead; each has to apply once.
+ */
 async function whileNeighboursWork(how: string, route = "holder"): Promise<void> {
   const sent = new Map<string, number>();
   const before = new Map<string, number>();

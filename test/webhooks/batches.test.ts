@@ -1,4 +1,6 @@
-/** Requests that hold several events: each its own bytes, id and type, however the JSON is written. */
+/**
+ * Requests that hold several events: each its own bytes, id and type, however the JSON is written.
+ */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Verdict } from "../../core/webhook/WebhookRoute.ts";

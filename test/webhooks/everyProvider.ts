@@ -1,6 +1,7 @@
 /**
- * Every provider with a row, as the tests that go over all of them need it: the verifier with a key that
- * is in `env`, a request that its signer made, and what of the request takes part in the signature.
+ * Every provider with a row, as the tests that go over all of them need it: the verifier with a key
+ * that is in `env`, a request that its signer made, and what of the request takes part in the
+ * signature.
  */
 import { createHash, generateKeyPairSync } from "node:crypto";
 import * as w from "../../services/webhooks/index.ts";
@@ -44,7 +45,9 @@ export interface Provider {
   readonly body: string;
   /** Sent, but not signed. */
   readonly also?: Readonly<Record<string, string>>;
-  /** Headers without which there is no right signature; the others that `sign` makes are not signed. */
+  /**
+   * Headers without which there is no right signature; the others that `sign` makes are not signed.
+   */
   readonly signed: ReadonlyArray<string>;
   /** Seconds; absent: the provider signs no time. */
   readonly toleranceSeconds?: number;

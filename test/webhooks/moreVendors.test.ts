@@ -1,7 +1,7 @@
 /**
  * The other providers against their own libraries, both ways, at the libraries' real now; where a
- * library is too large to install, against what it made once (its name and version beside it), or its
- * documentation's example.
+ * library is too large to install, against what it made once (its name and version beside it), or
+ * its documentation's example.
  */
 import { createHash, generateKeyPairSync, sign as signBytes } from "node:crypto";
 import { LinearWebhookClient } from "@linear/sdk/webhooks";

@@ -1,6 +1,6 @@
 /**
- * PayPal: two deliveries that it really made (its own SDKs' samples show them), the certificate's ways
- * in, and what a stranger can make the verifier fetch: nothing that is not PayPal's.
+ * PayPal: two deliveries that it really made (its own SDKs' samples show them), the certificate's
+ * ways in, and what a stranger can make the verifier fetch: nothing that is not PayPal's.
  */
 import { createPublicKey } from "node:crypto";
 import { crc32 } from "node:zlib";
@@ -237,7 +237,10 @@ test("a body made to have a signed one's CRC-32 passes, and its transmission's i
   expect(second).toMatchObject({ replayId: "t-1" });
 });
 
-/** Four bytes behind `start` that give the whole the wanted CRC-32: it is linear, so they can be solved for. */
+/**
+ * Four bytes behind `start` that give the whole the wanted CRC-32: it is linear, so they can be
+ * solved for.
+ */
 function withCrc(start: string, wanted: number): Uint8Array {
   const at = (tail: number) => {
     const bytes = Buffer.alloc(Buffer.byteLength(start) + 4);

@@ -1,4 +1,7 @@
-/** The rules that hold for every provider of the table, run on each: what is signed, and nothing else, gets in. */
+/**
+ * The rules that hold for every provider of the table, run on each: what is signed, and nothing
+ * else, gets in.
+ */
 import { createHash, generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import {

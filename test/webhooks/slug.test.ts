@@ -1,4 +1,6 @@
-/** Names made of entities: by `escapedSlug`, which keeps them apart, and by `slug`, which does not. */
+/**
+ * Names made of entities: by `escapedSlug`, which keeps them apart, and by `slug`, which does not.
+ */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { body, escapedSlug, InvalidWebhook, slug } from "../../services/webhooks/index.ts";

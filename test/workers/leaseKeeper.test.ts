@@ -1,6 +1,6 @@
 /**
- * The leases of workers whose control process keeps them: a keeper on a broker in memory, asked over
- * the workers' own port, under virtual time.
+ * The leases of workers whose control process keeps them: a keeper on a broker in memory, asked
+ * over the workers' own port, under virtual time.
  */
 import { beforeEach, describe, expect, it } from "vitest";
 import type { ClaimResult, Lease, LeaseChange, LeasesShape } from "../../core/lease/Leases.ts";

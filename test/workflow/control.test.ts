@@ -1,4 +1,7 @@
-/** What an agent does with its workflows besides starting them: control, listing, state, events, bindings. */
+/**
+ * What an agent does with its workflows besides starting them: control, listing, state, events,
+ * bindings.
+ */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { subscribe } from "agents/observability";
 import { testAgents, type TestAgents } from "agents/testing";

@@ -1,6 +1,6 @@
 /**
- * 1,000 workflows at once on a real nats-server while their hosts are killed: each finishes, each step's
- * recorded result is one, each report is heard once, and the lists are right.
+ * 1,000 workflows at once on a real nats-server while their hosts are killed: each finishes, each
+ * step's recorded result is one, each report is heard once, and the lists are right.
  */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -54,7 +54,10 @@ afterAll(async () => {
   await installation.stop();
 }, 30_000);
 
-/** Asked again until it is answered: a host that dies takes its calls along. Starting again starts nothing. */
+/**
+ * Asked again until it is answered: a host that dies takes its calls along. Starting again starts
+ * nothing.
+ */
 function ask(office: string, query = ""): Promise<Told> {
   const url = `${installation.gateway.url}/agents/office/${office}${query}`;
   return pollUntil(
@@ -72,7 +75,9 @@ function ask(office: string, query = ""): Promise<Told> {
   );
 }
 
-/** The host dies in the middle of everything; the other takes all of it over; then it comes back. */
+/**
+ * The host dies in the middle of everything; the other takes all of it over; then it comes back.
+ */
 async function killAndRestart(name: "a" | "b"): Promise<void> {
   await hosts[name].kill();
   await installation.shared(1, 30_000);

@@ -1,6 +1,6 @@
 /**
- * The module that the processes of the kill test run: each step makes up a token, so that a result that was
- * recorded twice shows; the agent writes down what it hears, with no dedup of its own.
+ * The module that the processes of the kill test run: each step makes up a token, so that a result
+ * that was recorded twice shows; the agent writes down what it hears, with no dedup of its own.
  */
 import { randomUUID } from "node:crypto";
 import { Agent } from "agents";

@@ -1,4 +1,7 @@
-/** Workflow classes that tests run, and the agent that starts them. What steps did outside lies in `world`. */
+/**
+ * Workflow classes that tests run, and the agent that starts them. What steps did outside lies in
+ * `world`.
+ */
 import { Agent } from "agents";
 import {
   AgentWorkflow,

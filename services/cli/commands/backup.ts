@@ -82,8 +82,8 @@ export async function backup(
 }
 
 /**
- * Rule 4. What comes after a base that can't be read is saved as an event that can't be read either:
- * its agent does not start where it is restored, as it would not here.
+ * Rule 4. What comes after a base that can't be read is saved as an event that can't be read
+ * either: its agent does not start where it is restored, as it would not here.
  */
 async function* fromBases(
   stored: AsyncIterable<BackupEntry>,

@@ -16,7 +16,8 @@ import { findDev, removeDevFile, writeDevFile } from "../serving/devFile.ts";
 import { beginAndPrepare, findModule } from "../serving/prepare.ts";
 import { serve } from "../serving/serve.ts";
 import { keptLeases, linkOf, serveRole, type ServingOptions } from "../serving/serveRole.ts";
-import { serveWorkers } from "../serving/serveWorkers.ts";
+import type { Tunnel } from "../serving/openTunnel.ts";
+import { serveWorkers, withOptions } from "../serving/serveWorkers.ts";
 import { failed } from "../terminal/CliError.ts";
 import { shownPath, type Terminal } from "../terminal/Terminal.ts";
 
@@ -34,6 +35,7 @@ export function addDev(program: Command, context: CommandContext): void {
     .addOption(option.nats())
     .addOption(option.namespace())
     .addOption(option.publicUrl())
+    .addOption(option.tunnel())
     .addOption(option.allowedHosts())
     .addOption(option.allowedOrigins())
     .addOption(option.storeFirst())
@@ -63,6 +65,8 @@ Examples:
   agents dev                          the module is found here
   agents dev src/agents.ts --port 9000
   agents dev --data /tmp/try          data elsewhere; --data with a new folder starts empty
+  agents dev --tunnel "cloudflared tunnel --url {url}"
+                                      providers reach it: prints the URL for each one's settings
 
 The data is found again at the next start. Webhook secrets come from the environment or from
 .env, .env.local and .dev.vars beside the module or here.`,
@@ -74,9 +78,30 @@ The data is found again at the next start. Webhook secrets come from the environ
       if (given.worker !== undefined) return dev(joins, terminal, options);
       await findModule(terminal, module);
       await refuseSecond(terminal, options.dataFolder);
-      await serveWorkers(joins, { ...options, role: "dev", count: 1, args });
+      const tunnel = await openTunnelIfAsked(context, given, options);
+      const more = tunnel === undefined ? [] : ["--tunnel", tunnel.url];
+      try {
+        await serveWorkers(joins, {
+          ...options,
+          role: "dev",
+          count: 1,
+          args: withOptions(args, more),
+        });
+      } finally {
+        await tunnel?.close();
+      }
     });
   for (const each of [...option.writeLimits(), ...ceilings()]) command.addOption(each);
+}
+
+async function openTunnelIfAsked(
+  { joins, terminal }: CommandContext,
+  { tunnel }: GivenServing,
+  { port }: ServingOptions,
+): Promise<Tunnel | undefined> {
+  if (tunnel === undefined) return undefined;
+  const { openTunnel } = await import("../serving/openTunnel.ts");
+  return openTunnel({ tunnel, port, time: joins.time, warn: (line) => terminal.err(line) });
 }
 
 /**
@@ -122,7 +147,7 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
       const admin = `http://${printable(control.adminHostname)}:${control.adminPort}`;
       if (again) terminal.out(`Started again: ${url}`);
       const greeting = again ? [] : devGreeting({
-      ...prepared, url, smtp, admin, nats: running.natsSummary, dataFolder, cwd: terminal.cwd,
+      ...prepared, url, tunnel: options.tunnel, smtp, admin, nats: running.natsSummary, dataFolder, cwd: terminal.cwd,
       nowSeconds: Math.floor(joins.time.nowMs() / 1000),
     }); // prettier-ignore
       for (const line of greeting) terminal.out(line);

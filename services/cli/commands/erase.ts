@@ -13,8 +13,8 @@
  *    times, and then reported as incomplete.
  * 5. The sub-agents of every level are erased after it, including deleted ones, whose history still
  *    exists.
- * 6. Trimmed history in an archive goes too. Without `--archive` an agent that has any is not erased:
- *    nothing would know any more that it is there.
+ * 6. Trimmed history in an archive goes too. Without `--archive` an agent that has any is not
+ *    erased: nothing would know any more that it is there.
  */
 import type { Command } from "commander";
 import { AgentUnreachable } from "../../../core/call/CallClient.ts";

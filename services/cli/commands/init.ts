@@ -50,8 +50,8 @@ export function addInit(program: Command, { terminal }: CommandContext): void {
 }
 
 /**
- * Prints the next commands. Throws `CliError` where a file that it would write exists, or the folder
- * can't be written.
+ * Prints the next commands. Throws `CliError` where a file that it would write exists, or the
+ * folder can't be written.
  */
 export function init(terminal: Terminal, folder: string, given: Given): void {
   const target = resolve(terminal.cwd, folder);

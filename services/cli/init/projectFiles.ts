@@ -1,7 +1,7 @@
 /**
  * The files of a new project, as texts: pure, from one row of `starters` and the user's choices.
- * `commands/init` writes them. Every text is complete: what it shows compiles under `strict`, serves
- * and passes its own test.
+ * `commands/init` writes them. Every text is complete: what it shows compiles under `strict`,
+ * serves and passes its own test.
  */
 import type { Starter } from "./starters.ts";
 
@@ -71,6 +71,7 @@ const tsconfig = ({ strict }: ProjectChoices): object => ({
     strict,
     allowImportingTsExtensions: true,
     verbatimModuleSyntax: true,
+    skipLibCheck: true,
     noEmit: true,
   },
   include: ["*.ts"],
@@ -85,7 +86,7 @@ function server({ starter, page }: ProjectChoices): string {
  * One agent for each ${entityNoun}: it records the events that arrive for it, and pushes its state
  * to every client that is connected.
  */
-${page ? 'import { readFileSync } from "node:fs";\n' : ""}import { Agent, ${page ? "type FetchContext, " : ""}getCurrentAgent } from "turnkeep";
+${page ? 'import { readFileSync } from "node:fs";\n' : ""}import { Agent, getCurrentAgent, type Module } from "turnkeep";
 import { ${imports.join(", ")} } from "turnkeep/webhooks";
 
 export interface State {
@@ -127,14 +128,14 @@ export default {
 ${
   page
     ? `
-  async fetch(request: Request, _env: unknown, gateway: FetchContext): Promise<Response> {
+  async fetch(request, _env, gateway) {
     if (new URL(request.url).pathname === "/")
       return new Response(PAGE, { headers: { "content-type": "text/html; charset=utf-8" } });
     return (await gateway.routeAgentRequest(request)) ?? new Response("Not found", { status: 404 });
   },
 `
     : ""
-}};
+}} satisfies Module;
 `;
 }
 

@@ -92,6 +92,12 @@ export const publicUrl = (): Option =>
       throw new InvalidArgumentError("Give scheme and host only, like https://hooks.example.com.");
     });
 
+export const tunnel = (): Option =>
+  new Option(
+    "--tunnel <command|url>",
+    "make the server reachable from outside: a tunnel program to run, in which {url} and {port} are the local server's, or the URL of one that runs; its URL is the public URL",
+  );
+
 export const allowedHosts = (): Option =>
   new Option(
     "--allowed-hosts <names>",

@@ -34,6 +34,7 @@ export interface GivenServing extends GivenProvision, GivenLogin, MailOptions, G
   readonly port?: number;
   readonly hostname?: string;
   readonly publicUrl?: string;
+  readonly tunnel?: string;
   readonly allowedHosts?: ReadonlyArray<string>;
   readonly allowedOrigins?: ReadonlyArray<string>;
   readonly adminPort: number;
@@ -98,7 +99,9 @@ export function servingOptions(
     dataFolder: resolve(terminal.cwd, given.data),
     hostname: given.hostname ?? "127.0.0.1",
     port: given.port ?? 0,
-    publicUrl: given.publicUrl,
+    // The control process passes the tunnel's URL to its worker.
+    publicUrl: given.publicUrl ?? (worker === undefined ? undefined : given.tunnel),
+    tunnel: worker === undefined ? undefined : given.tunnel,
     access: { allowedHosts: given.allowedHosts, allowedOrigins: given.allowedOrigins },
     mail,
     requireDurable: given.requireDurable ?? false,
@@ -140,7 +143,8 @@ export function servingOptions(
     adminPort: given.adminPort,
     worker,
     isIsolated: isolated,
-    portShared: worker !== undefined,
+    // The one worker of `dev` has its port for itself.
+    portShared: role === "gateway" && worker !== undefined,
     log: joins.log({
       level: given.logLevel,
       format,

@@ -7,6 +7,7 @@ import { targetsOf } from "../../../core/webhook/WebhookRoute.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
 import { shownPath } from "../terminal/Terminal.ts";
 import { devSecretsPath } from "./devSecrets.ts";
+import { settingsPage } from "./settingsPages.ts";
 import { signedCurl } from "./signedCurl.ts";
 
 export interface Greeting {
@@ -15,6 +16,8 @@ export interface Greeting {
   readonly envFiles: ReadonlyArray<string>;
   readonly devSecrets: ReadonlyArray<string>;
   readonly url: string;
+  /** The public URL, where a tunnel leads here. */
+  readonly tunnel?: string | undefined;
   /** The address for incoming mail; undefined where the process takes no mail. */
   readonly smtp?: string | undefined;
   readonly admin: string;
@@ -36,6 +39,7 @@ export function devGreeting(greeting: Greeting): ReadonlyArray<string> {
     `agents dev: ${short(module.file)}`,
     "",
     row("url", url),
+    ...(greeting.tunnel === undefined ? [] : [row("public url", greeting.tunnel)]),
     ...module.webhooks.map((route) =>
       row(
         "webhook",
@@ -58,6 +62,7 @@ export function devGreeting(greeting: Greeting): ReadonlyArray<string> {
           ),
         ]
       : []),
+    ...(greeting.tunnel === undefined ? [] : publicRoutes(greeting.tunnel, module)),
     ...(curl === undefined
       ? []
       : ["", "A signed webhook to paste into another terminal:", "", curl]),
@@ -65,3 +70,11 @@ export function devGreeting(greeting: Greeting): ReadonlyArray<string> {
     "Ctrl-C stops it.",
   ];
 }
+
+/** What to enter at each provider. */
+const publicRoutes = (tunnel: string, module: LoadedModule): ReadonlyArray<string> =>
+  module.webhooks.flatMap(({ path, verifier: { provider } }) => [
+    "",
+    `Enter this URL for ${provider} (${settingsPage(provider)}):`,
+    `  ${tunnel}${path}`,
+  ]);

@@ -12,6 +12,8 @@ import { serve } from "./serve.ts";
 
 /** The options of a serving command, as `options/servingOptions` builds them. */
 export interface ServingOptions extends Omit<ProcessSettings, "module" | "env" | "metrics"> {
+  /** The public URL of a worker of `dev` to which a tunnel leads. */
+  readonly tunnel?: string | undefined;
   readonly module: string | undefined;
   readonly adminHostname: string;
   readonly adminPort: number;

@@ -190,10 +190,18 @@ export function workerArguments(
   port: number | undefined,
   more: ReadonlyArray<string> = [],
 ): ReadonlyArray<string> {
-  const end = args.includes("--") ? args.indexOf("--") : args.length;
   const own = ["--worker", String(worker), "--admin-port", "0", "--admin-hostname", "127.0.0.1"];
   const shared = port === undefined ? [] : ["--port", String(port)];
-  return [...args.slice(0, end), ...own, ...shared, ...more, ...args.slice(end)];
+  return withOptions(args, [...own, ...shared, ...more]);
+}
+
+/** The command line with more options at its end, before a `--`. */
+export function withOptions(
+  args: ReadonlyArray<string>,
+  more: ReadonlyArray<string>,
+): ReadonlyArray<string> {
+  const end = args.includes("--") ? args.indexOf("--") : args.length;
+  return [...args.slice(0, end), ...more, ...args.slice(end)];
 }
 
 function claim(scope: Scope.Scope, { hostname, port }: ServeWorkersOptions): Promise<number> {

@@ -10,6 +10,8 @@ import { printable } from "../../../core/telemetry/printable.ts";
 export interface Terminal {
   /** Writes one line of result. */
   readonly out: (line: string) => void;
+  /** Empties the screen; absent where `out` is none. */
+  readonly clear?: () => void;
   /** Writes one line for people: progress, hints, errors. */
   readonly err: (line: string) => void;
   /** True where people read `out`: it is a terminal and not a pipe. */
@@ -27,6 +29,7 @@ export function processTerminal(): Terminal {
     });
   return {
     out: (line) => void process.stdout.write(printable(line) + "\n"),
+    clear: () => void process.stdout.write("\u001b[H\u001b[2J"),
     err: (line) => void process.stderr.write(printable(line) + "\n"),
     interactive: process.stdout.isTTY === true,
     env: process.env,

@@ -3,8 +3,8 @@
  * ids. A process has three: for the broker's replies (publish acks, the JetStream API), for hosts'
  * answers to calls, and for all other answers on the bus. A process that is asked on the bus learns
  * the address that it answers to and may publish to it; it cannot forge an ack at the first, and no
- * gateway learns the second (`NatsBus`). The client's own request function keeps a timer and several
- * promises for each request, which costs 40 % of the publishing rate.
+ * gateway learns the second (`NatsBus`). The client's own request function keeps a timer and
+ * several promises for each request, which costs 40 % of the publishing rate.
  *
  * 1. Each request ends exactly once: by `reply` returning true, by `lost`, or by its cancel
  *    function.

@@ -7,7 +7,8 @@
  * stolen gateway login can't publish to the bucket of shards and hosts.
  *
  * Gateways of older releases keep their lease in the first bucket. It is still read for them, and
- * this release writes no gateway's lease there. From the second bucket only gateways' keys are read.
+ * this release writes no gateway's lease there. From the second bucket only gateways' keys are
+ * read.
  */
 import type { Subjects } from "../../../schemas/Subjects.ts";
 

@@ -112,7 +112,8 @@ export function streamConfigs(subjects: Subjects, choices: StreamChoices): reado
       retention: "limits",
       discard: "new",
     },
-    // Gateways' leases are apart (`leaseBuckets`): the server refuses expiry markers without rollups.
+    // Gateways' leases are apart (`leaseBuckets`): the server refuses expiry markers without
+    // rollups.
     ...[bucket.leases, bucket.gateways].map((leases) => ({
       // A key-value bucket in the layout of the NATS tools. Its age limit is the leases' TTL: each
       // renewal is a new message and restarts it, while an update would lose a TTL of the message

@@ -1,8 +1,8 @@
 /**
  * Creates an installation's streams and buckets, or checks and completes existing ones: inbox,
- * timers, journal and snapshots of each stream group, dead letters, the two buckets of leases, blobs,
- * bodies, and the two of the delivery log. Several runs, also concurrent ones, are safe: each creation either succeeds, or finds
- * another's stream and checks it.
+ * timers, journal and snapshots of each stream group, dead letters, the two buckets of leases,
+ * blobs, bodies, and the two of the delivery log. Several runs, also concurrent ones, are safe:
+ * each creation either succeeds, or finds another's stream and checks it.
  *
  * Each shard's consumer is created by the host that takes the shard (`ShardConsumer`). The numbers
  * of shards and of stream groups are stored in the first inbox's metadata and never change. They

@@ -177,9 +177,8 @@ export const pagerduty = provider<VerifierOptions>({
 });
 
 /**
- * Notion, with the verification token that its first request brings (`docs/guides/webhooks.md`). Deadline
- * 5 s.
- * https://developers.notion.com/reference/webhooks
+ * Notion, with the verification token that its first request brings (`docs/guides/webhooks.md`).
+ * Deadline 5 s. https://developers.notion.com/reference/webhooks
  */
 export const notion = provider<VerifierOptions>({
   ...bodyOnly,

@@ -1,6 +1,7 @@
 /**
- * The module of the schedules bench: an agent arms what it is told in one commit, and keeps in memory how
- * late each of them ran. Nothing is written in a run, so that a run costs what a schedule costs.
+ * The module of the schedules bench: an agent arms what it is told in one commit, and keeps in
+ * memory how late each of them ran. Nothing is written in a run, so that a run costs what a
+ * schedule costs.
  */
 import { Agent, routeAgentRequest } from "agents";
 

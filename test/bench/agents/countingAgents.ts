@@ -1,6 +1,7 @@
 /**
  * The module that the webhook bench runs: each delivery changes the state, inserts one row and is
- * answered by the agent. A GET tells what it counted, in state and in SQL, so that the bench can check.
+ * answered by the agent. A GET tells what it counted, in state and in SQL, so that the bench can
+ * check.
  */
 import { Agent, routeAgentRequest } from "agents";
 import { body, github, path, slug, webhook } from "agents/webhooks";

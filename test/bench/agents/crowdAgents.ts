@@ -1,4 +1,7 @@
-/** The module of the crowd bench: agents that are all due at one instant, of a kind that stays in memory and of one that sleeps. */
+/**
+ * The module of the crowd bench: agents that are all due at one instant, of a kind that stays in
+ * memory and of one that sleeps.
+ */
 import { Agent, routeAgentRequest } from "agents";
 
 /** How many have run since the process began, and when the last one did. */

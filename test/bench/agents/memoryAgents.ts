@@ -1,4 +1,6 @@
-/** The module of the memory bench: agents of each kind, and a page that says what the process holds. */
+/**
+ * The module of the memory bench: agents of each kind, and a page that says what the process holds.
+ */
 import { Agent, routeAgentRequest } from "agents";
 
 /** Bytes, after a collection. */

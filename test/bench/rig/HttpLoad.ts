@@ -1,6 +1,6 @@
 /**
- * Requests over connections that stay open, one under way on each: for loads that wrk has no script for. Answers are read
- * as far as their status and length; any but 200 is no measurement.
+ * Requests over connections that stay open, one under way on each: for loads that wrk has no script
+ * for. Answers are read as far as their status and length; any but 200 is no measurement.
  */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";

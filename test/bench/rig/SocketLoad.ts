@@ -1,4 +1,7 @@
-/** WebSocket clients in a process of their own (`socketClients.ts`): opened, then run as often as asked. */
+/**
+ * WebSocket clients in a process of their own (`socketClients.ts`): opened, then run as often as
+ * asked.
+ */
 import { fork, type ChildProcess } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { BenchFailed } from "../Bench.ts";

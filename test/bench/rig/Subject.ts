@@ -5,7 +5,10 @@ export interface Subject {
   readonly broker: string;
   /** Where deliveries go. */
   readonly url: string;
-  /** As `webhooks.lua` takes it: a path that the agent's name is appended to, or one that names none. */
+  /**
+   * As `webhooks.lua` takes it: a path that the agent's name is appended to, or one that names
+   * none.
+   */
   readonly target:
     | { readonly PATH_PREFIX: string; readonly PATH_SUFFIX?: string }
     | { readonly PATH_FIXED: string };

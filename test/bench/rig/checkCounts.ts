@@ -1,11 +1,11 @@
 /**
- * Whether what the agents counted is what was sent and answered: a fast answer to a webhook that was
- * lost or applied twice is worth nothing.
+ * Whether what the agents counted is what was sent and answered: a fast answer to a webhook that
+ * was lost or applied twice is worth nothing.
  *
  * 1. Every answer of the gateway was 200, and as many were counted by all agents together, in state
  *    and in SQL. The gateway counts answers to callers that had hung up too, so this is exact.
- * 2. No agent counted more than can have been sent to it: deliveries go round the agents in order, so with
- *    `answered + connections` at most, each agent's share is known to one.
+ * 2. No agent counted more than can have been sent to it: deliveries go round the agents in order,
+ *    so with `answered + connections` at most, each agent's share is known to one.
  */
 import { pollUntil } from "../../kit/poll.ts";
 import { BenchFailed } from "../Bench.ts";

@@ -1,6 +1,11 @@
-/** The load of a bench that stores or asks for many things: so many of them under way, and no more. */
+/**
+ * The load of a bench that stores or asks for many things: so many of them under way, and no more.
+ */
 
-/** Resolves when `f` has been done for each of `items`, begun in their order. Rejects with the first that rejects. */
+/**
+ * Resolves when `f` has been done for each of `items`, begun in their order. Rejects with the first
+ * that rejects.
+ */
 export async function eachAtOnce<A>(
   items: Iterable<A>,
   atOnce: number,

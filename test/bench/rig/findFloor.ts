@@ -1,4 +1,7 @@
-/** Where the floor pipeline and its load scripts are: not part of this project, so that it can't drift. */
+/**
+ * Where the floor pipeline and its load scripts are: not part of this project, so that it can't
+ * drift.
+ */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -1,6 +1,7 @@
 /**
- * A bench over forms of deployment (one process, two): of each that was asked for, our side and what it is compared with are
- * started, and every load is run on all sides in turn, forwards and backwards. All are stopped at the end.
+ * A bench over forms of deployment (one process, two): of each that was asked for, our side and
+ * what it is compared with are started, and every load is run on all sides in turn, forwards and
+ * backwards. All are stopped at the end.
  */
 import type { BenchOptions } from "../Bench.ts";
 

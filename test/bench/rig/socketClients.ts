@@ -1,10 +1,10 @@
 /**
- * Thousands of WebSocket clients as a process of their own (`SocketLoad` starts it), as cheap as Node
- * can have them: one read buffer for all, frames counted and not decoded. A frame's content is looked
- * at once a run, so that the bench can check that it is what it should be.
+ * Thousands of WebSocket clients as a process of their own (`SocketLoad` starts it), as cheap as
+ * Node can have them: one read buffer for all, frames counted and not decoded. A frame's content is
+ * looked at once a run, so that the bench can check that it is what it should be.
  *
- * Sockets come in groups. A group's first socket sends the message of the run; when each socket of the
- * group has the frame that follows, the message is answered, and the next is sent.
+ * Sockets come in groups. A group's first socket sends the message of the run; when each socket of
+ * the group has the frame that follows, the message is answered, and the next is sent.
  */
 import { connect, type Socket } from "node:net";
 import { randomBytes } from "node:crypto";

@@ -39,7 +39,10 @@ export interface RunningAgents {
   readonly nats: TestNats;
   /** Of nats-server. */
   readonly serverVersion: string;
-  /** Value of a series without labels at the one process or at the last gateway; 0 when it has none yet. */
+  /**
+   * Value of a series without labels at the one process or at the last gateway; 0 when it has none
+   * yet.
+   */
   readonly metric: (name: string) => Promise<number>;
   /** Of the Node processes so far; NaN where there is no /proc. */
   readonly nodeSeconds: () => number;

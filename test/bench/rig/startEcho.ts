@@ -1,4 +1,7 @@
-/** What RPC and requests are compared with: uWebSockets and a responder on core NATS (`socketFloor`), in one process or two. */
+/**
+ * What RPC and requests are compared with: uWebSockets and a responder on core NATS
+ * (`socketFloor`), in one process or two.
+ */
 import { fileURLToPath } from "node:url";
 import { pickPort } from "../../../services/natsServer/pickPort.ts";
 import { startNats } from "../../kit/natsServer.ts";

@@ -1,6 +1,6 @@
 /**
- * Ours as a subject: the built `agents` command on a broker of its own, in one process (`agents dev`)
- * or in several (`agents gateway` and `agents host`).
+ * Ours as a subject: the built `agents` command on a broker of its own, in one process (`agents
+ * dev`) or in several (`agents gateway` and `agents host`).
  */
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -101,7 +101,9 @@ async function isReady(adminPort: number): Promise<boolean> {
   }
 }
 
-/** The gateways' own count of answers, by status: exact, answers to callers that had gone included. */
+/**
+ * The gateways' own count of answers, by status: exact, answers to callers that had gone included.
+ */
 async function answersOf(adminPort: number): Promise<ReadonlyMap<number, number>> {
   const text = await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text();
   const found = text.matchAll(/^agents_webhooks_total\{.*status="(\d+)".*\} (\d+)$/gm);

@@ -1,7 +1,7 @@
 /**
- * The peers as subjects: the reference package on workerd, Restate, and a handler by hand on Postgres.
- * Their packages are installed into a temporary folder (or `AGENTS_PEERS`, which is kept); Postgres must
- * be on the machine, as Debian's package has it.
+ * The peers as subjects: the reference package on workerd, Restate, and a handler by hand on
+ * Postgres. Their packages are installed into a temporary folder (or `AGENTS_PEERS`, which is
+ * kept); Postgres must be on the machine, as Debian's package has it.
  */
 import { execFile } from "node:child_process";
 import {

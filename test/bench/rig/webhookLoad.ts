@@ -1,7 +1,7 @@
 /**
- * Signed webhooks against several subjects in one run. All of them stay up; rounds take them in turn,
- * forwards and backwards, so that whatever else the machine does meets each alike. The first subject is
- * what the others are compared with.
+ * Signed webhooks against several subjects in one run. All of them stay up; rounds take them in
+ * turn, forwards and backwards, so that whatever else the machine does meets each alike. The first
+ * subject is what the others are compared with.
  */
 import { connect } from "@nats-io/transport-node";
 import { tempFolder } from "../../kit/tempFolder.ts";

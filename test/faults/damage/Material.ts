@@ -1,6 +1,7 @@
 /**
- * What a real installation has stored, taken once: every message of the journals, snapshots and blobs, and a host's cache
- * files. `Recorded` then plays the broker that gives them, with one of them damaged, to the product's own adapters.
+ * What a real installation has stored, taken once: every message of the journals, snapshots and
+ * blobs, and a host's cache files. `Recorded` then plays the broker that gives them, with one of
+ * them damaged, to the product's own adapters.
  */
 import { cpSync } from "node:fs";
 import { join } from "node:path";
@@ -27,7 +28,10 @@ const SHARDS = 4;
 const LEASE_TTL_MS = 2_000;
 /** Enough of each that one damaged thing is seldom damaged twice in the same way. */
 const AGENTS_OF: Readonly<Record<KeeperSize, number>> = { small: 4, large: 3, huge: 2 };
-/** Of each agent: more events than are left without a snapshot, few enough that one of them is read thousands of times. */
+/**
+ * Of each agent: more events than are left without a snapshot, few enough that one of them is read
+ * thousands of times.
+ */
 const INPUTS = 60;
 const SENDERS = 8;
 const SETTLED_TIMEOUT_MS = 90_000;

@@ -1,4 +1,7 @@
-/** What disks, memory and crashes do to stored bytes, drawn from the seed. What it returns always differs from what it took. */
+/**
+ * What disks, memory and crashes do to stored bytes, drawn from the seed. What it returns always
+ * differs from what it took.
+ */
 import type { Random } from "../../sim/rig/Random.ts";
 
 /** How often each, of a hundred. */

@@ -1,7 +1,8 @@
 /**
- * Damages stored bytes thousands of times, one thing at a time, and reads each with the product's own readers (I12): an event
- * that is not what was written stops the rebuild, a snapshot or a cache that is not is passed over and the agent is what its
- * journal says. What is damaged and gives the same all the same is counted apart.
+ * Damages stored bytes thousands of times, one thing at a time, and reads each with the product's
+ * own readers (I12): an event that is not what was written stops the rebuild, a snapshot or a cache
+ * that is not is passed over and the agent is what its journal says. What is damaged and gives the
+ * same all the same is counted apart.
  */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
@@ -22,7 +23,10 @@ import { Random } from "../../sim/rig/Random.ts";
 import { harm } from "./harm.ts";
 import { Recorded, type Material, type StoredAt } from "./Material.ts";
 
-/** What becomes of one damaged thing: the reader's word, or `the same` when it gives what was written. */
+/**
+ * What becomes of one damaged thing: the reader's word, or `the same` when it gives what was
+ * written.
+ */
 type Verdict = { readonly is: string } | { readonly wrong: string };
 
 /** One stored thing, its agent, and what happens when these bytes lie in its place. */

@@ -1,6 +1,7 @@
 /**
- * One nats-server, or three as a cluster with three copies of everything, on a disk of their own where the machine
- * lets us mount one (a tmpfs, so that it can be full). Killed, frozen, cut off from one another, started again.
+ * One nats-server, or three as a cluster with three copies of everything, on a disk of their own
+ * where the machine lets us mount one (a tmpfs, so that it can be full). Killed, frozen, cut off
+ * from one another, started again.
  */
 import { execFileSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
@@ -10,7 +11,10 @@ import { startNats, type TestNats } from "../../kit/natsServer.ts";
 import { pollUntil } from "../../kit/poll.ts";
 import { Routes } from "./Routes.ts";
 
-/** What a run of many minutes stores, several times over; a full disk is made by a file that takes the rest. */
+/**
+ * What a run of many minutes stores, several times over; a full disk is made by a file that takes
+ * the rest.
+ */
 const DISK_MIB = 512;
 const HEALTHY_TIMEOUT_MS = 60_000;
 const MONITOR_TIMEOUT_MS = 2_000;

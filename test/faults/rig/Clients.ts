@@ -1,6 +1,6 @@
 /**
- * Clients of the boards: sockets that write notes, look on, are readonly, and come back when they are closed; and callers by
- * HTTP. What each wrote, was told and saw is kept.
+ * Clients of the boards: sockets that write notes, look on, are readonly, and come back when they
+ * are closed; and callers by HTTP. What each wrote, was told and saw is kept.
  */
 import WebSocket from "ws";
 import { pollUntil } from "../../kit/poll.ts";
@@ -31,14 +31,20 @@ export interface Note {
   /** Whoever wrote it was told that it is stored. */
   taken: boolean;
   readonly forbidden: boolean;
-  /** By HTTP; else by a socket, whose message is run again when its agent was lost before its word came. */
+  /**
+   * By HTTP; else by a socket, whose message is run again when its agent was lost before its word
+   * came.
+   */
   readonly byHttp: boolean;
 }
 
 export class Client {
   readonly board: string;
   readonly readonly: boolean;
-  /** What an `AgentClient` shows: a state that comes after a later one is passed over. One list a connection. */
+  /**
+   * What an `AgentClient` shows: a state that comes after a later one is passed over. One list a
+   * connection.
+   */
   readonly seen: Seen[][] = [];
   reconnects = -1;
   closed = false;
@@ -140,7 +146,10 @@ export class Clients {
     await Promise.all(this.calls);
   }
 
-  /** I9: resolves when every client shows its board's state; else the deadline's error says who does not. */
+  /**
+   * I9: resolves when every client shows its board's state; else the deadline's error says who does
+   * not.
+   */
   async settled(timeoutMs: number): Promise<void> {
     await pollUntil(
       "every client shows the last state of its board",

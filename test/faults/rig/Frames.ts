@@ -1,12 +1,18 @@
 /**
- * What a nats-server sends to a client, cut into whole frames, so that a link can hold one back or send it twice without
- * breaking the stream. It must see a connection from its first byte.
+ * What a nats-server sends to a client, cut into whole frames, so that a link can hold one back or
+ * send it twice without breaking the stream. It must see a connection from its first byte.
  */
 
-/** The line of a message: `MSG <subject> <sid> [reply] <bytes>`, with headers `HMSG … <bytes of headers> <bytes>`. */
+/**
+ * The line of a message: `MSG <subject> <sid> [reply] <bytes>`, with headers `HMSG … <bytes of
+ * headers> <bytes>`.
+ */
 const MESSAGE = /^H?MSG /;
 const LINE_END = "\r\n";
-/** An inbox's message by pull consumer: the only kind that a broker may send twice, or after a later one. */
+/**
+ * An inbox's message by pull consumer: the only kind that a broker may send twice, or after a later
+ * one.
+ */
 const INBOX_ACK = /^\$JS\.ACK\.(?:[^.]+\.[^.]+\.)?[^.]*_INBOX(?:_\d+)?\./;
 
 export interface Frame {

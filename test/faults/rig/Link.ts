@@ -1,7 +1,7 @@
 /**
- * The network between one process and the broker: a TCP proxy for each nats-server, whose connections can be
- * dropped, delayed, or cut (bytes stay where they are, the connection looks alive), and can bring inputs twice or in another
- * order. Counts what it did.
+ * The network between one process and the broker: a TCP proxy for each nats-server, whose
+ * connections can be dropped, delayed, or cut (bytes stay where they are, the connection looks
+ * alive), and can bring inputs twice or in another order. Counts what it did.
  */
 import { connect, createServer, type Server, type Socket } from "node:net";
 import type { AddressInfo } from "node:net";

@@ -1,6 +1,7 @@
 /**
- * Providers that send webhooks: each order until it is answered 2xx (or 500: it is among the dead letters), some twice, at
- * both gateways at once too, some with a signature that is wrong. Every answer is kept.
+ * Providers that send webhooks: each order until it is answered 2xx (or 500: it is among the dead
+ * letters), some twice, at both gateways at once too, some with a signature that is wrong. Every
+ * answer is kept.
  */
 import { createHmac } from "node:crypto";
 import { Agent as HttpAgent, request } from "node:http";
@@ -15,7 +16,10 @@ const PATIENCE_MS = 5_000;
 /** Between two attempts. */
 const RETRY_MS = 250;
 const SENDERS = 8;
-/** Between two requests of a sender, at the usual pace: some 80 a second in all, with room for the faults' own work. */
+/**
+ * Between two requests of a sender, at the usual pace: some 80 a second in all, with room for the
+ * faults' own work.
+ */
 const PACE_MS = 100;
 /** A take-over of everything, more than once, on a busy machine. */
 const MORE_TIMEOUT_MS = 60_000;
@@ -106,7 +110,10 @@ export class Providers {
       .map(({ order, statuses }) => ({ agent: order.agent, key: `github:${order.id}`, statuses }));
   }
 
-  /** One more order, for a fault that needs one, to any gateway or to that one; resolves with its answers. */
+  /**
+   * One more order, for a fault that needs one, to any gateway or to that one; resolves with its
+   * answers.
+   */
   async order(agent: string, op: Order["do"], gateway?: number): Promise<ReadonlyArray<number>> {
     const sent = this.make(agent, op, false);
     const url = gateway === undefined ? this.random.pick(this.urls) : this.urls[gateway]!;
@@ -144,7 +151,8 @@ export class Providers {
         agent === VICTIM ? "mark" : random.weighted(OPS),
         random.chance(FORGED_SHARE),
       );
-      // Nobody waits for a victim, who may be quarantined. A dead poison that comes again is run again.
+      // Nobody waits for a victim, who may be quarantined. A dead poison that comes again is run
+      // again.
       if (agent === VICTIM || sent.order.do === "poison")
         await this.post(sent, random.pick(this.urls));
       else if (sent.forged) await this.post(sent, random.pick(this.urls));

@@ -1,6 +1,6 @@
 /**
- * The installation of one run: nats-servers, two hosts, two gateways, each process on a network link of its own, with a
- * clock that can be shifted. `heal` mends all that faults have broken.
+ * The installation of one run: nats-servers, two hosts, two gateways, each process on a network
+ * link of its own, with a clock that can be shifted. `heal` mends all that faults have broken.
  */
 import { execFile } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -20,7 +20,9 @@ export const SECRET = "It's a Secret to Everybody";
 export const LEASE_TTL_MS = 1_500;
 /** Some a host, some agents a shard. */
 const SHARDS = 8;
-/** Hosts' caches of some dozens of small agents; a full disk is made by a file that takes the rest. */
+/**
+ * Hosts' caches of some dozens of small agents; a full disk is made by a file that takes the rest.
+ */
 const HOST_DISK_MIB = 64;
 /** Several take-overs, one after the other, on a busy machine. */
 const SHARED_TIMEOUT_MS = 45_000;
@@ -175,7 +177,10 @@ export class Rig {
       .join("\n");
   }
 
-  /** Puts into the logs what each server knows of connections and streams, and who holds which lease. Never rejects. */
+  /**
+   * Puts into the logs what each server knows of connections and streams, and who holds which
+   * lease. Never rejects.
+   */
   async diagnose(): Promise<void> {
     for (const { monitorPort } of this.broker?.servers ?? [])
       for (const path of ["connz?subs=1", "jsz?streams=true&consumers=true"])

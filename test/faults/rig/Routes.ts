@@ -1,10 +1,13 @@
 /**
- * The network between the nats-servers of a cluster: a link for each pair and direction, so that one server can be cut off
- * from the others, or two from each other, while clients reach all of them.
+ * The network between the nats-servers of a cluster: a link for each pair and direction, so that
+ * one server can be cut off from the others, or two from each other, while clients reach all of
+ * them.
  */
 import { Link } from "./Link.ts";
 
-/** What a server tells the others of itself: nobody listens there, so no route goes round the links. */
+/**
+ * What a server tells the others of itself: nobody listens there, so no route goes round the links.
+ */
 const NOWHERE = "127.0.0.1:1";
 
 export class Routes {

@@ -1,7 +1,8 @@
 /**
- * The invariants of reliability, as far as they are visible from the outside of an installation: over what providers and
- * clients were told, what agents say, and what journals, disks and snapshots hold. Each returns what it found wrong, in words.
- * `test/faults/rigChecks.test.ts` plants a violation of each; those over journals alone are in `test/kit/checkers.ts`.
+ * The invariants of reliability, as far as they are visible from the outside of an installation:
+ * over what providers and clients were told, what agents say, and what journals, disks and
+ * snapshots hold. Each returns what it found wrong, in words. `test/faults/rigChecks.test.ts`
+ * plants a violation of each; those over journals alone are in `test/kit/checkers.ts`.
  */
 import { addressKey } from "../../../schemas/Address.ts";
 import type { Sequence } from "../../../schemas/Address.ts";
@@ -41,7 +42,10 @@ export interface RigHistory {
   readonly readMs: number;
 } // prettier-ignore
 
-/** I1: accepted ⇒ done exactly once, or dead where it was poison; a wrong signature never reaches an agent (I10). */
+/**
+ * I1: accepted ⇒ done exactly once, or dead where it was poison; a wrong signature never reaches an
+ * agent (I10).
+ */
 export function checkInputs({ orders, ledgers }: RigHistory): Violations {
   const histories = ledgers.map(({ history }) => webhooksOf(history));
   const honest = orders.filter(({ forged }) => !forged);
@@ -108,8 +112,9 @@ export function checkMarks({ orders, ledgers, readMs }: RigHistory): Violations 
 } // prettier-ignore
 
 /**
- * I4: after every event a ledger's state is in step with the inputs and jobs that are done, and with those of which a part had to
- * be stored before their end (others waited for 50 ms), which the event says, and which are done later.
+ * I4: after every event a ledger's state is in step with the inputs and jobs that are done, and
+ * with those of which a part had to be stored before their end (others waited for 50 ms), which the
+ * event says, and which are done later.
  */
 export function checkWhole({ ledgers }: RigHistory): Violations {
   const wrong: string[] = [];
@@ -158,7 +163,10 @@ export function checkAttempts({ orders, runs, hostTroubles }: RigHistory): Viola
   return wrong;
 }
 
-/** I9: every state that a socket was told is the journal's at that sequence, or one within that commit. */
+/**
+ * I9: every state that a socket was told is the journal's at that sequence, or one within that
+ * commit.
+ */
 export function checkSeen({ boards, clients }: RigHistory): Violations {
   const wrong: string[] = [];
   const initial = JSON.stringify({ note: "", n: 0 });
@@ -179,7 +187,9 @@ export function checkSeen({ boards, clients }: RigHistory): Violations {
   return wrong.slice(0, SHOWN_MAX);
 }
 
-/** I1 for calls, I10: what its writer was told is stored, is, once; what was forbidden is nowhere. */
+/**
+ * I1 for calls, I10: what its writer was told is stored, is, once; what was forbidden is nowhere.
+ */
 export function checkNotes({ boards, notes, hostTroubles }: RigHistory): Violations {
   const wrong: string[] = [];
   const written = new Map<string, number>();
@@ -272,7 +282,10 @@ const deadIds = ({ events }: History): string[] =>
     ),
   );
 
-/** Texts of the states that may be told for a sequence: those of the last event up to it, and the one before. */
+/**
+ * Texts of the states that may be told for a sequence: those of the last event up to it, and the
+ * one before.
+ */
 function statesOf(history: History, initial: string): (seq: number) => ReadonlyArray<string> {
   const image = new AgentImage(history.id);
   const steps: Array<{ readonly seq: number; readonly texts: string[] }> = [

@@ -1,6 +1,7 @@
 /**
- * Stored bytes that are not what was written: one flipped bit or a cut tail, in local cache files, in snapshots, in an event.
- * What is a shortcut is refused and made anew; a damaged event sets its agent aside until it is repaired (I12).
+ * Stored bytes that are not what was written: one flipped bit or a cut tail, in local cache files,
+ * in snapshots, in an event. What is a shortcut is refused and made anew; a damaged event sets its
+ * agent aside until it is repaired (I12).
  */
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -56,7 +57,10 @@ const cacheDamage: Fault = async (world, random) => {
   await providers.more(SOME);
 };
 
-/** The product's own reader, over a copy: each damaged image is found, or (a bit that means nothing) gives the same bytes. */
+/**
+ * The product's own reader, over a copy: each damaged image is found, or (a bit that means nothing)
+ * gives the same bytes.
+ */
 async function refusedCaches(
   { rig, violations }: World,
   images: string,
@@ -106,7 +110,10 @@ async function imageOf(
   return image;
 }
 
-/** The newest snapshot of each agent is damaged, and a host without caches has to do with what is left. */
+/**
+ * The newest snapshot of each agent is damaged, and a host without caches has to do with what is
+ * left.
+ */
 const snapshotDamage: Fault = async (world, random) => {
   const { rig, providers } = world;
   const { journal, snapshots } = rig.inspector;
@@ -146,7 +153,10 @@ const snapshotDamage: Fault = async (world, random) => {
   await providers.more(SOME);
 };
 
-/** The journal of one agent ends in a damaged event: the agent is set aside, its inputs wait, and all are done once it is repaired. */
+/**
+ * The journal of one agent ends in a damaged event: the agent is set aside, its inputs wait, and
+ * all are done once it is repaired.
+ */
 const eventDamage: Fault = async (world, random) => {
   const { rig, providers, violations } = world;
   const id = agentId("Ledger", VICTIM);

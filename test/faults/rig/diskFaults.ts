@@ -1,4 +1,7 @@
-/** Disks without room, under a host and under a nats-server. Possible where the machine lets us mount a file system. */
+/**
+ * Disks without room, under a host and under a nats-server. Possible where the machine lets us
+ * mount a file system.
+ */
 import { closeSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { pollUntil } from "../../kit/poll.ts";
@@ -10,7 +13,10 @@ const PAGE_BYTES = 4096;
 const BITE_TIMEOUT_MS = 30_000;
 /** Enough that each host had some of it. */
 const SOME = 60;
-/** A nats-server that comes to itself does it by then; else it is started again, as an operator would. */
+/**
+ * A nats-server that comes to itself does it by then; else it is started again, as an operator
+ * would.
+ */
 const RECOVERS_MS = 5_000;
 
 /** Takes all room; what it returns gives it back. */
@@ -27,7 +33,10 @@ function fill(disk: string): () => void {
   return () => rmSync(path, { force: true });
 }
 
-/** A host's disk holds caches only: it goes on without. (It does not start without: its folder's lock is a file.) */
+/**
+ * A host's disk holds caches only: it goes on without. (It does not start without: its folder's
+ * lock is a file.)
+ */
 const hostDiskFull: Fault = async (world, random) => {
   const { rig, providers } = world;
   const seat = random.pick(rig.hosts);

@@ -1,6 +1,7 @@
 /**
- * The faults of processes and of the network. Each takes the installation under load, does one bad thing, sees that it bit,
- * mends it and returns when work goes on. Those of disks are in `diskFaults.ts`, of stored bytes in `damageFaults.ts`.
+ * The faults of processes and of the network. Each takes the installation under load, does one bad
+ * thing, sees that it bit, mends it and returns when work goes on. Those of disks are in
+ * `diskFaults.ts`, of stored bytes in `damageFaults.ts`.
  */
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { agentId } from "../../../schemas/Address.ts";
@@ -41,7 +42,10 @@ const hostKill: Fault = async (world, random) => {
   rig.bites.add("host-kill", "turns run again", again.length);
 };
 
-/** So often at most: a thawed host that hears of its loss before it comes to its append has nothing refused. */
+/**
+ * So often at most: a thawed host that hears of its loss before it comes to its append has nothing
+ * refused.
+ */
 const FREEZES_MAX = 5;
 
 /** Until a stale append was refused: only that proves that the fault bites. */
@@ -59,13 +63,14 @@ const FREEZE_TTLS_MAX = 10;
 const STEPS = 1_000;
 
 /**
- * The host stops itself in a turn; it is thawed when another has written to the same agent, and not before its time. Appends
- * refused.
+ * The host stops itself in a turn; it is thawed when another has written to the same agent, and not
+ * before its time. Appends refused.
  */
 async function freeze(world: World, random: Random): Promise<number> {
   const { rig, providers } = world;
   const seat = random.pick(rig.hosts);
-  // Short ones are as likely as long ones, in proportion: most of what can go wrong goes wrong around the take-over.
+  // Short ones are as likely as long ones, in proportion: most of what can go wrong goes wrong
+  // around the take-over.
   const exponent = random.int(0, STEPS) / STEPS;
   const frozenMs = LEASE_TTL_MS * FREEZE_TTLS_MIN * (FREEZE_TTLS_MAX / FREEZE_TTLS_MIN) ** exponent;
   const file = rig.freezeFile(seat);

@@ -1,6 +1,7 @@
 /**
- * What a network does to a cluster and to deliveries: nats-servers that don't hear each other while clients reach them all, and
- * inputs that come twice or after later ones, as redeliveries bring them. Those of single processes' links are in `faults.ts`.
+ * What a network does to a cluster and to deliveries: nats-servers that don't hear each other while
+ * clients reach them all, and inputs that come twice or after later ones, as redeliveries bring
+ * them. Those of single processes' links are in `faults.ts`.
  */
 import { Subjects } from "../../../schemas/Subjects.ts";
 import { pollUntil } from "../../kit/poll.ts";
@@ -9,7 +10,9 @@ import type { Fault } from "./faults.ts";
 import type { World } from "./readBack.ts";
 
 const SERVERS = 3;
-/** Followers wait 4 to 9 s for a leader that is silent, and an election may fail; on a busy machine. */
+/**
+ * Followers wait 4 to 9 s for a leader that is silent, and an election may fail; on a busy machine.
+ */
 const ELECTION_TIMEOUT_MS = 40_000;
 /** A pair that is cut for less sees nothing of it, for more than this it has elected. */
 const PAIR_CUT_MS_MAX = 12_000;
@@ -22,7 +25,10 @@ const UNRULY_SHARE = 0.4;
 const LATE_MS_MAX = 1_500;
 const BITE_TIMEOUT_MS = 30_000;
 
-/** The server that leads the journal does not hear the others, nor they it: they elect, and it may store nothing. */
+/**
+ * The server that leads the journal does not hear the others, nor they it: they elect, and it may
+ * store nothing.
+ */
 const routeIsolate: Fault = async (world) => {
   const { rig, providers } = world;
   const { broker } = rig;

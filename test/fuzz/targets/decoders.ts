@@ -1,6 +1,6 @@
 /**
- * The decoders of everything that is stored or sent: whatever the bytes are, they are decoded or refused by a declared
- * error. One target for each place that bytes come from.
+ * The decoders of everything that is stored or sent: whatever the bytes are, they are decoded or
+ * refused by a declared error. One target for each place that bytes come from.
  */
 import { parseClientFrame } from "../../../core/connection/protocol.ts";
 import { agentId, InvalidAddress, type Sequence } from "../../../schemas/Address.ts";
@@ -78,7 +78,10 @@ function decoders(
   };
 }
 
-/** A delta's image grows with what it says, up to a bound that a test would not allocate: it is read, and applied where it is small. */
+/**
+ * A delta's image grows with what it says, up to a bound that a test would not allocate: it is
+ * read, and applied where it is small.
+ */
 const readDelta: Decode = (bytes) => {
   const pages = changedPages(bytes);
   return pages.length > 64 ? pages : applyPageDelta(IMAGE, bytes);

@@ -1,6 +1,7 @@
 /**
- * Bytes at real servers, by both adapters: instead of a request, and instead of an upgrade and its frames. Each
- * connection is answered or closed, what reaches a handler is a request by its contract, and who comes next is served.
+ * Bytes at real servers, by both adapters: instead of a request, and instead of an upgrade and its
+ * frames. Each connection is answered or closed, what reaches a handler is a request by its
+ * contract, and who comes next is served.
  */
 import { REDACTION } from "../../../core/redaction/Redaction.ts";
 import { connect } from "node:net";

@@ -1,4 +1,6 @@
-/** What MCP servers answer: a real HTTP server that says anything, and the client that agents have. */
+/**
+ * What MCP servers answer: a real HTTP server that says anything, and the client that agents have.
+ */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { McpRequestFailed, type McpConnectOptions } from "../../../core/mcp/McpClients.ts";

@@ -1,6 +1,7 @@
 /**
- * A gateway and a host that live, over a real nats-server: signed webhooks of any body, and sockets on which anything
- * comes. Each is taken or refused, never an error of ours, and who comes next is served.
+ * A gateway and a host that live, over a real nats-server: signed webhooks of any body, and sockets
+ * on which anything comes. Each is taken or refused, never an error of ours, and who comes next is
+ * served.
  */
 import { createHmac, randomUUID } from "node:crypto";
 import { connect } from "node:net";

@@ -1,6 +1,6 @@
 /**
- * Requests at verifiers, entity sources and the route table: nothing that a caller may send makes one throw, no forgery
- * is let through, and what is signed well is taken.
+ * Requests at verifiers, entity sources and the route table: nothing that a caller may send makes
+ * one throw, no forgery is let through, and what is signed well is taken.
  */
 import { RouteTable } from "../../../core/webhook/RouteTable.ts";
 import { InvalidWebhook, type WebhookRequest } from "../../../core/webhook/WebhookRoute.ts";

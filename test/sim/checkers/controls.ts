@@ -1,6 +1,7 @@
 /**
- * I15, of workflows that somebody pauses, resumes, terminates and restarts: what the journal of an instance says it was
- * asked, and what it did after that. What a host that had lost the instance still ran is nobody's: it leaves no trace.
+ * I15, of workflows that somebody pauses, resumes, terminates and restarts: what the journal of an
+ * instance says it was asked, and what it did after that. What a host that had lost the instance
+ * still ran is nobody's: it leaves no trace.
  */
 import type { ControlAction } from "../../../core/workflow/WorkflowCalls.ts";
 import type { Violations } from "../../kit/checkers.ts";
@@ -44,7 +45,10 @@ export const isTerminated = (controls: ReadonlyArray<Control>): boolean =>
   controls.findLast(({ action }) => action === "terminate" || action === "restart")?.action ===
   "terminate";
 
-/** I15: what is terminated, paused or begun anew goes no further; and what an instance says it took is stored. */
+/**
+ * I15: what is terminated, paused or begun anew goes no further; and what an instance says it took
+ * is stored.
+ */
 export function checkControlsHold(run: RunHistory): Violations {
   const wrong: string[] = [];
   const all = new Map<string, ReadonlyArray<Control>>();
@@ -86,7 +90,8 @@ function stepsTooLate(
   const runs = observed.runs.filter(({ agent }) => agent === id.name);
   for (const control of controls) {
     if (control.action === "resume") continue;
-    // What is terminated or begun anew never runs again: what comes after it is of another generation.
+    // What is terminated or begun anew never runs again: what comes after it is of another
+    // generation.
     const end = control.action === "pause" ? endOf(control, controls) : undefined;
     const endMs = end?.storedMs ?? Infinity;
     for (const begun of runs)
@@ -121,7 +126,9 @@ function isResumed(runs: ReadonlyArray<Run>, { storedMs }: Control, begun: Run):
   return asked.some(({ op, atMs }) => op !== "pause" && atMs >= fromMs && atMs <= begun.atMs);
 }
 
-/** Of a terminated instance nothing more is written, of a paused one nothing is told to its agent. */
+/**
+ * Of a terminated instance nothing more is written, of a paused one nothing is told to its agent.
+ */
 function wroteTooLate({ id, events }: AgentHistory, controls: ReadonlyArray<Control>): string[] {
   const wrong: string[] = [];
   for (const control of controls) {

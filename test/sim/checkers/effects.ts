@@ -1,6 +1,6 @@
 /**
- * What one journal says was done, turn by turn: which keys, in which life of the agent, and which marks they must
- * have left. Shared by the checkers of inputs.
+ * What one journal says was done, turn by turn: which keys, in which life of the agent, and which
+ * marks they must have left. Shared by the checkers of inputs.
  */
 import type { AgentHistory } from "../rig/RunHistory.ts";
 import type { Order } from "../subjects.ts";

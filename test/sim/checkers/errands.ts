@@ -8,8 +8,9 @@ import { controlsOf, isTerminated, type Control } from "./controls.ts";
 import { effectsOf, keyOfId, orderOf } from "./effects.ts";
 
 /**
- * I15: an instance runs when, and only when, the turn that started it is stored; it ends with what its steps gave, whose
- * functions run in order, each after the result before it was stored; and its agent is told so once.
+ * I15: an instance runs when, and only when, the turn that started it is stored; it ends with what
+ * its steps gave, whose functions run in order, each after the result before it was stored; and its
+ * agent is told so once.
  */
 export function checkErrandsEnd(run: RunHistory): Violations {
   const wrong: string[] = [];
@@ -65,7 +66,10 @@ export function checkErrandsEnd(run: RunHistory): Violations {
   return wrong;
 }
 
-/** Those a step of which hosts died of so often that it was given up, as it is meant to be; only long runs have any. */
+/**
+ * Those a step of which hosts died of so often that it was given up, as it is meant to be; only
+ * long runs have any.
+ */
 function crashedOut({ observed }: RunHistory): Set<string> {
   const begun = new Map<string, number>();
   for (const { kind, agent, key } of observed.runs)
@@ -107,13 +111,17 @@ interface Sent {
   /** The first event of the turn that started it. */
   readonly storedMs: number;
   /**
-   * Its ledger was destroyed after it, and with it went what was not sent yet: the start, the event. Or a job of its
-   * ledger is dead, as one that runs beside an input that kills may be: that job may have been to send the event.
+   * Its ledger was destroyed after it, and with it went what was not sent yet: the start, the
+   * event. Or a job of its ledger is dead, as one that runs beside an input that kills may be: that
+   * job may have been to send the event.
    */
   cut: boolean;
 }
 
-/** The second step begins when the wait's end is stored, which is the last that the journal tells of it, and not before. */
+/**
+ * The second step begins when the wait's end is stored, which is the last that the journal tells of
+ * it, and not before.
+ */
 function outOfOrder({ observed }: RunHistory, { id, events }: AgentHistory): string[] {
   const waited = new Map<number, number>();
   let generation = 1;

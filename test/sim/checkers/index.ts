@@ -16,6 +16,7 @@ import {
 } from "./outputs.ts"; // prettier-ignore
 import { checkMailIsAppliedOnce, checkMailSentIsStored } from "./mail.ts";
 import { checkControlsHold } from "./controls.ts";
+import { checkCallsApplyOnce } from "./calls.ts";
 import { checkMarchesArrive } from "./marches.ts";
 import { checkErrandsEnd } from "./errands.ts";
 import { checkCancelledStaysCancelled, checkSchedulesRunWhenDue } from "./schedules.ts";
@@ -45,6 +46,7 @@ const CHECKERS: Readonly<Record<string, (run: RunHistory) => Violations>> = {
   I17: ({ observed }) => observed.unowned,
   I18: checkTrimmingLosesNothing,
   I19: ({ lostInArchive }) => lostInArchive,
+  I20: checkCallsApplyOnce,
   defect: ({ observed }) => observed.defects,
 };
 

@@ -20,7 +20,9 @@ const whole = ({ agents, observed }: RunHistory): AgentHistory[] =>
 const parsed = (history: AgentHistory): unknown[] =>
   statesOf(history).after.map((text) => (text === undefined ? undefined : JSON.parse(text)));
 
-/** I1: what was given a 2xx is done exactly once, or among the dead letters; its mark is there once. */
+/**
+ * I1: what was given a 2xx is done exactly once, or among the dead letters; its mark is there once.
+ */
 export function checkAcceptedIsAppliedOnce(run: RunHistory): Violations {
   const wrong: string[] = [];
   const letters = new Set(run.letters.map(({ agent, key }) => `${agent} ${key}`));
@@ -43,7 +45,8 @@ export function checkAcceptedIsAppliedOnce(run: RunHistory): Violations {
         );
   }
   for (const { id, agent, statuses, applied, op } of run.observed.sent.values()) {
-    // Marches are I16's.
+    // Marches are I16's, calls I20's.
+    if (op === "call") continue;
     if (run.observed.damaged.has(agent) || agent === DOOMED || op === "march") continue;
     const at = `${agent} ${keyOfId(id)}`;
     const accepted = statuses.some((status) => status >= 200 && status < 300);
@@ -55,7 +58,10 @@ export function checkAcceptedIsAppliedOnce(run: RunHistory): Violations {
   return wrong;
 }
 
-/** I4: after each event the state, which counts marks, is in step with the inputs and jobs that are done. */
+/**
+ * I4: after each event the state, which counts marks, is in step with the inputs and jobs that are
+ * done.
+ */
 export function checkCommitsAreWhole(run: RunHistory): Violations {
   return whole(run).flatMap((history) =>
     effectsOf(history, parsed(history))
@@ -68,18 +74,21 @@ export function checkCommitsAreWhole(run: RunHistory): Violations {
   );
 }
 
-/** `SUSPECT_AGE_MS` of `InputDoubts`: an input that is not older is not announced when its agent wakes. */
+/**
+ * `SUSPECT_AGE_MS` of `InputDoubts`: an input that is not older is not announced when its agent
+ * wakes.
+ */
 const YOUNG_MS = 3_000;
 /**
- * Three runs that were lost without a trace while the input was young, as that is two leases of a run, and one that was
- * marked. A host whose clock is behind takes an input for younger than it is.
+ * Three runs that were lost without a trace while the input was young, as that is two leases of a
+ * run, and one that was marked. A host whose clock is behind takes an input for younger than it is.
  */
 const UNKNOWN_RUNS_MAX = 4;
 const JUMPED_RUNS_MAX = 6;
 
 /**
- * How often an agent's next owner came sooner than a lease lives while one of the copies that were stored at `copiesMs` was
- * young: each time one more host may die of it without a trace.
+ * How often an agent's next owner came sooner than a lease lives while one of the copies that were
+ * stored at `copiesMs` was young: each time one more host may die of it without a trace.
  */
 function earlyOwners(
   { leasesCut }: Observed,
@@ -93,7 +102,9 @@ function earlyOwners(
   ).length;
 }
 
-/** I7: no attempt past the limit and one marked; an input that kills is dead after as many deaths. */
+/**
+ * I7: no attempt past the limit and one marked; an input that kills is dead after as many deaths.
+ */
 export function checkAttemptsAreBounded(run: RunHistory): Violations {
   const wrong: string[] = [];
   // A workflow's drives and steps have limits of their own.
@@ -113,7 +124,8 @@ export function checkAttemptsAreBounded(run: RunHistory): Violations {
   const killers = run.observed.runs.filter(({ op }) => op === "kill");
   const agentOf = new Map(killers.map((kill) => [kill.key, kill.agent]));
   for (const [key, times] of count(killers.map((kill) => kill.key))) {
-    // Each copy in the inbox that comes when the one before it is dead begins anew; one that was only given kills once.
+    // Each copy in the inbox that comes when the one before it is dead begins anew; one that was
+    // only given kills once.
     const copiesMs = copies.get(key) ?? [];
     const stored = copiesMs.length;
     const given = offers.get(key)?.all ?? 0;
@@ -127,7 +139,10 @@ export function checkAttemptsAreBounded(run: RunHistory): Violations {
   return wrong;
 }
 
-/** Mail has more of them than other jobs, and what is told to a workflow goes out until it is stored. */
+/**
+ * Mail has more of them than other jobs, and what is told to a workflow goes out until it is
+ * stored.
+ */
 const attemptsOf = (key = ""): number =>
   key.startsWith("signal-out:")
     ? Infinity
@@ -138,7 +153,10 @@ const attemptsOf = (key = ""): number =>
 /** Of virtual time; a healthy installation needs a few hops. */
 const PROBE_MS_MAX = 500;
 
-/** I8: when all is mended every agent answers at once, whatever lies in others' way; nothing waits for ever. */
+/**
+ * I8: when all is mended every agent answers at once, whatever lies in others' way; nothing waits
+ * for ever.
+ */
 export function checkPoisonBlocksNobody(run: RunHistory): Violations {
   const { probes, damaged } = run.observed;
   return [

@@ -8,7 +8,10 @@ import { statesOf } from "./states.ts";
 const whole = ({ agents, observed }: RunHistory) =>
   agents.filter(({ id }) => !observed.damaged.has(id.name));
 
-/** I2: every event follows the one before it, and every way to rebuild an agent gives the same bytes. */
+/**
+ * I2: every event follows the one before it, and every way to rebuild an agent gives the same
+ * bytes.
+ */
 export function checkReplayIsExact(run: RunHistory): Violations {
   return whole(run).flatMap((history) => {
     const { id, refused, pictures } = history;
@@ -43,14 +46,19 @@ export function checkErasedIsGone(
   return wrong;
 }
 
-/** I18: what is left of a journal that was trimmed, and its base, give the bytes that the whole history gives. */
+/**
+ * I18: what is left of a journal that was trimmed, and its base, give the bytes that the whole
+ * history gives.
+ */
 export function checkTrimmingLosesNothing(run: RunHistory): Violations {
   return whole(run).flatMap(({ id, differing }) =>
     differing.map((way) => `${addressKey(id)}, trimmed: ${way} differs from the whole history`),
   );
 }
 
-/** I12: a damaged event is found by whoever reads it: the agent is set aside, nothing is cut short. */
+/**
+ * I12: a damaged event is found by whoever reads it: the agent is set aside, nothing is cut short.
+ */
 export function checkDamageIsFound(run: RunHistory): Violations {
   const wrong: string[] = [];
   for (const { id, unreadable, refused } of run.agents) {

@@ -1,4 +1,7 @@
-/** I1 and I13, of mail: what was taken is done once, and what is sent was asked for. Each function returns what it found wrong, in words. */
+/**
+ * I1 and I13, of mail: what was taken is done once, and what is sent was asked for. Each function
+ * returns what it found wrong, in words.
+ */
 import { MAIL_KEYS } from "../../../core/outgoing/MailLane.ts";
 import type { Cause } from "../../../schemas/JournalEvent.ts";
 import type { Violations } from "../../kit/checkers.ts";
@@ -35,8 +38,8 @@ export function checkMailIsAppliedOnce(run: RunHistory): Violations {
 }
 
 /**
- * I13: a mail is sent only for a stored turn, and always under one Message-ID; what a stored turn asked for is sent, unless its
- * agent was destroyed before or it is dead.
+ * I13: a mail is sent only for a stored turn, and always under one Message-ID; what a stored turn
+ * asked for is sent, unless its agent was destroyed before or it is dead.
  */
 export function checkMailSentIsStored(run: RunHistory): Violations {
   const wrong: string[] = [];

@@ -8,8 +8,9 @@ import { effectsOf } from "./effects.ts";
 const WHOLE = Array.from({ length: MARCH_STEPS }, (_, n) => n + 1).join();
 
 /**
- * I16: what began a fiber is stored ⇒ the fiber gets to its end on whichever hosts, and what it writes beside a stash is there
- * once, in order; nothing of it is left to do. What a provider was told is done began one; a sub-agent is listed by its parent.
+ * I16: what began a fiber is stored ⇒ the fiber gets to its end on whichever hosts, and what it
+ * writes beside a stash is there once, in order; nothing of it is left to do. What a provider was
+ * told is done began one; a sub-agent is listed by its parent.
  */
 export function checkMarchesArrive(run: RunHistory): Violations {
   const marchers = run.agents.filter(({ id }) => id.class === "Marcher");

@@ -1,16 +1,25 @@
-/** I9, I10, I13, I14: what others see, who may change anything, and in which order. Each function returns what it found wrong, in words. */
+/**
+ * I9, I10, I13, I14: what others see, who may change anything, and in which order. Each function
+ * returns what it found wrong, in words.
+ */
 import type { Violations } from "../../kit/checkers.ts";
 import type { RunHistory } from "../rig/RunHistory.ts";
 import { keyOfId } from "./effects.ts";
 import { statesOf, type StatesOf } from "./states.ts";
 
-/** Before anything set it; seeded by a read, and replaced within the same commit by the write that follows. */
+/**
+ * Before anything set it; seeded by a read, and replaced within the same commit by the write that
+ * follows.
+ */
 const INITIAL: Readonly<Record<string, string>> = {
   Ledger: '{"count":0}',
   Board: '{"note":"","n":0}',
 };
 
-/** I9: no client sees a state that the journal has not; sequences do not go back; at rest all have the last. */
+/**
+ * I9: no client sees a state that the journal has not; sequences do not go back; at rest all have
+ * the last.
+ */
 export function checkClientsSeeWhatIsStored(run: RunHistory): Violations {
   const wrong: string[] = [];
   const states = new Map<string, StatesOf>();
@@ -52,7 +61,10 @@ export function checkClientsSeeWhatIsStored(run: RunHistory): Violations {
   return wrong;
 }
 
-/** I14: what a connection sent was first taken in the order in which it was sent, nothing left out, and it hears so in that order. */
+/**
+ * I14: what a connection sent was first taken in the order in which it was sent, nothing left out,
+ * and it hears so in that order.
+ */
 export function checkMessagesKeepTheirOrder(run: RunHistory): Violations {
   const wrong: string[] = [];
   const firsts = new Map<string, ReadonlyMap<string, number>>();

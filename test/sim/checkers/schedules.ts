@@ -6,7 +6,10 @@ import type { AgentHistory, RunHistory } from "../rig/RunHistory.ts";
 import { DOOMED } from "../simErase.ts";
 import { effectsOf, orderOf } from "./effects.ts";
 
-/** Between an instant that is due and its run, where nothing is broken: a timer, an activation, a turn; less than a run is calm. */
+/**
+ * Between an instant that is due and its run, where nothing is broken: a timer, an activation, a
+ * turn; less than a run is calm.
+ */
 const LATE_MS_MAX = 4_000;
 
 const ticksOf = ({ observed }: RunHistory): ReadonlyArray<Run> =>
@@ -17,7 +20,10 @@ const ledgers = ({ agents, observed }: RunHistory): AgentHistory[] =>
     ({ id }) => id.class === "Ledger" && !observed.damaged.has(id.name) && id.name !== DOOMED,
   );
 
-/** I5: never before it is due by its host's clock; every one-shot runs or is cancelled in time; one effect a due instant. */
+/**
+ * I5: never before it is due by its host's clock; every one-shot runs or is cancelled in time; one
+ * effect a due instant.
+ */
 export function checkSchedulesRunWhenDue(run: RunHistory): Violations {
   const wrong: string[] = [];
   for (const { key, wallMs, agent } of ticksOf(run)) {
@@ -43,7 +49,10 @@ interface Row {
   readonly time: number;
 }
 
-/** One-shots that were due long before they were cancelled; intervals that stood still while all was well. */
+/**
+ * One-shots that were due long before they were cancelled; intervals that stood still while all was
+ * well.
+ */
 function missed(run: RunHistory, { id, events }: AgentHistory): string[] {
   const wrong: string[] = [];
   const rows = new Map<string, Row>();

@@ -1,6 +1,7 @@
 /**
- * Bugs that a run can be given, one for each promise that matters: what the checkers are worth is what they
- * catch of these. Each is planted from outside, at a port or in a prototype, and taken out again.
+ * Bugs that a run can be given, one for each promise that matters: what the checkers are worth is
+ * what they catch of these. Each is planted from outside, at a port or in a prototype, and taken
+ * out again.
  */
 import { DoneSet } from "../../../core/journal/DoneSet.ts";
 import { ActiveAgent } from "../../../core/runtime/ActiveAgent.ts";
@@ -21,6 +22,7 @@ import type { TimeShape } from "../../../core/time/Time.ts";
 import { patch } from "../rig/patch.ts";
 import { ERRAND_BUGS } from "./plantedErrandBugs.ts";
 import { LEASE_BUGS } from "./plantedLeaseBugs.ts";
+import { CALL_BUGS } from "./plantedCallBugs.ts";
 import { MARCH_BUGS } from "./plantedMarchBugs.ts";
 import { LATE_MS, sendsEarly, sendsEarlyInTurn } from "../sendEarly.ts";
 import { Board, type SubjectEnv } from "../subjects.ts";
@@ -267,6 +269,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   },
   ...ERRAND_BUGS,
   ...MARCH_BUGS,
+  ...CALL_BUGS,
   ...LEASE_BUGS,
   {
     name: "local files of an erased agent stay",
@@ -307,6 +310,7 @@ export const PLANTED_BUGS: ReadonlyArray<PlantedBug> = [
   { name: "signatures are not verified", caughtBy: 2, breaks: ["I10"], verifiesNothing: true },
   {
     name: "a damaged event is passed over",
+    caughtBy: 54,
     breaks: ["I12"],
     skipsDamage: true,
     // Else the next event, which names it, tells of the hole.

@@ -1,4 +1,7 @@
-/** Planted bugs of workflows (`plantedBugs.ts`): when they begin and go on, and what becomes of one that is told not to. */
+/**
+ * Planted bugs of workflows (`plantedBugs.ts`): when they begin and go on, and what becomes of one
+ * that is told not to.
+ */
 import { ActiveAgent } from "../../../core/runtime/ActiveAgent.ts";
 import type { QueueLane } from "../../../core/queue/QueueLane.ts";
 import { SignalLane } from "../../../core/workflow/SignalLane.ts";
@@ -47,7 +50,7 @@ export const ERRAND_BUGS: ReadonlyArray<PlantedBug> = [
   },
   {
     name: "a terminated workflow goes on",
-    caughtBy: 9,
+    caughtBy: 32,
     breaks: ["I15"],
     install: () => {
       const offRun = patch(

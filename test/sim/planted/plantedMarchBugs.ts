@@ -1,4 +1,7 @@
-/** Planted bugs of fibers (`plantedBugs.ts`): what is stashed, what is found, and what goes on in an interrupted one's place. */
+/**
+ * Planted bugs of fibers (`plantedBugs.ts`): what is stashed, what is found, and what goes on in an
+ * interrupted one's place.
+ */
 import { Fibers } from "../../../core/fiber/Fibers.ts";
 import { FiberTable } from "../../../core/fiber/FiberTable.ts";
 import { patch } from "../rig/patch.ts";

@@ -1,6 +1,6 @@
 /**
- * What was seen of one run from the outside: by senders, by clients, by receivers of webhooks, and by the agents'
- * code as it ran. The checkers compare it with what the journals hold.
+ * What was seen of one run from the outside: by senders, by clients, by receivers of webhooks, and
+ * by the agents' code as it ran. The checkers compare it with what the journals hold.
  */
 
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
@@ -94,14 +94,25 @@ export interface Probe {
 
 export class Observed {
   readonly sent = new Map<string, SentWebhook>();
-  /** When each key was stored in the inbox, by the broker's clock: a provider asks again, and so does a gateway. */
+  /**
+   * When each key was stored in the inbox, by the broker's clock: a provider asks again, and so
+   * does a gateway.
+   */
   readonly copies = new Map<string, number[]>();
-  /** Leases that ended before their time, neither released nor expired: the next owner comes sooner than a lease lives. */
+  /**
+   * Leases that ended before their time, neither released nor expired: the next owner comes sooner
+   * than a lease lives.
+   */
   readonly leasesCut: Array<{ readonly key: string; readonly atMs: number }> = [];
-  /** How often a gateway gave each key to a host without storing it; `ended`: that did not end in the inbox, as far as was heard. */
+  /**
+   * How often a gateway gave each key to a host without storing it; `ended`: that did not end in
+   * the inbox, as far as was heard.
+   */
   readonly offers = new Map<string, { all: number; ended: number }>();
   readonly runs: Run[] = [];
   readonly posts: Post[] = [];
+  /** Steps of calls that were run (`call-1 2`), and the last event that the agent knew of then. */
+  readonly asked: Array<{ readonly step: string; readonly seq: number }> = [];
   readonly controls: Controlled[] = [];
   readonly mailsIn = new Map<string, MailIn>();
   readonly mailsOut: MailOut[] = [];
@@ -111,7 +122,10 @@ export class Observed {
   readonly forged: number[] = [];
   /** Ids that only forged requests and readonly connections used. */
   readonly forbidden: string[] = [];
-  /** Times that a run may have been lost: hosts that began, appends that were refused or not heard of. */
+  /**
+   * Times that a run may have been lost: hosts that began, appends that were refused or not heard
+   * of.
+   */
   disruptions = 0;
   /** A host's clock was wrong for a time. */
   clockJumped = false;
@@ -127,7 +141,9 @@ export class Observed {
   readonly unowned: string[] = [];
   /** What damaged agents answered at the end. */
   readonly damagedAnswers: number[] = [];
-  /** Events that were trimmed, oldest first, by agent; not those of an agent that was erased since. */
+  /**
+   * Events that were trimmed, oldest first, by agent; not those of an agent that was erased since.
+   */
   readonly trimmed = new Map<string, StoredEvent[]>();
 
   /** They go to the archive first. */

@@ -1,6 +1,7 @@
 /**
- * The randomness of a simulation: a small generator from a seed. Each part of a run (workload, faults,
- * each process) has a stream of its own, so that a change in one does not reshuffle the others.
+ * The randomness of a simulation: a small generator from a seed. Each part of a run (workload,
+ * faults, each process) has a stream of its own, so that a change in one does not reshuffle the
+ * others.
  */
 
 /** Any odd multiplier does; this one is the golden ratio's, which spreads small seeds well. */

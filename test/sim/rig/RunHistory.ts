@@ -1,6 +1,6 @@
 /**
- * One run as the checkers see it: what was observed from the outside, and everything that the broker and the disks hold when it
- * is over, read back by the product's own readers.
+ * One run as the checkers see it: what was observed from the outside, and everything that the
+ * broker and the disks hold when it is over, read back by the product's own readers.
  */
 import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
@@ -38,7 +38,10 @@ export interface AgentHistory {
   readonly unreadable: ReadonlyArray<number>;
   /** Every way to rebuild it; none when its journal is damaged. */
   readonly pictures: ReadonlyArray<Picture>;
-  /** Of an agent whose journal was trimmed: ways that give other bytes than its whole history, done inputs included. */
+  /**
+   * Of an agent whose journal was trimmed: ways that give other bytes than its whole history, done
+   * inputs included.
+   */
   readonly differing: ReadonlyArray<string>;
   /** What full replay ended with, where it failed. */
   readonly refused: string | undefined;
@@ -46,9 +49,14 @@ export interface AgentHistory {
   readonly marks: ReadonlyArray<string> | undefined;
   /** Of rows in the schedule table that are armed. */
   readonly armed: ReadonlyArray<string>;
-  /** Of a marcher: its steps in order, and its fibers that are owed; undefined where there is no such table. */
+  /**
+   * Of a marcher: its steps in order, and its fibers that are owed; undefined where there is no
+   * such table.
+   */
   readonly steps: ReadonlyArray<string> | undefined;
   readonly fibers: ReadonlyArray<string> | undefined;
+  /** Of a caller: what its turns wrote, in order; undefined where there is no such table. */
+  readonly parts: ReadonlyArray<string> | undefined;
   /** Of its sub-agents. */
   readonly below: ReadonlyArray<string> | undefined;
   /** Of a workflow instance: its status, and what it ended with as JSON. */
@@ -194,6 +202,7 @@ async function readAgent(
   let armed: string[] = [];
   let steps: string[] | undefined;
   let fibers: string[] | undefined;
+  let parts: string[] | undefined;
   let below: string[] | undefined;
   let ended: string | undefined;
   for (const [way, sources] of ways)
@@ -207,6 +216,10 @@ async function readAgent(
         marks = column(database, "SELECT key FROM marks ORDER BY n");
         armed = column(database, "SELECT id FROM svc_agents_schedules") ?? [];
         steps = column(database, "SELECT march || ' ' || step FROM steps ORDER BY rowid");
+        parts = column(
+          database,
+          "SELECT ord || ' ' || part || ' ' || run || ' ' || returned FROM parts ORDER BY rowid",
+        );
         fibers = column(
           database,
           "SELECT fiber_id || ' ' || status FROM cf_agents_fibers WHERE owed = 1",
@@ -225,7 +238,7 @@ async function readAgent(
   const differing = [...cores].flatMap(([way, core]) =>
     whole !== undefined && Buffer.compare(core, whole) !== 0 ? [way] : [],
   );
-  return { id, events, unreadable, pictures, differing, refused, marks, armed, steps, fibers, below, ended }; // prettier-ignore
+  return { id, events, unreadable, pictures, differing, refused, marks, armed, steps, fibers, parts, below, ended }; // prettier-ignore
 }
 
 /** With those that were trimmed. */

@@ -1,10 +1,11 @@
 /**
- * One process of a simulated installation: its clock, and the one ordered stream on which the broker's
- * answers, deliveries and messages reach it. It can be frozen, thawed and killed at any instant.
+ * One process of a simulated installation: its clock, and the one ordered stream on which the
+ * broker's answers, deliveries and messages reach it. It can be frozen, thawed and killed at any
+ * instant.
  *
  * 1. What comes in keeps its order, whatever each piece is delayed by: it is one TCP connection.
- * 2. A frozen process runs nothing. Thawed, it gets everything that waited, in order, each with all the promise work
- *    that follows, at one instant.
+ * 2. A frozen process runs nothing. Thawed, it gets everything that waited, in order, each with all
+ *    the promise work that follows, at one instant.
  * 3. Nothing enters a dead process, and its timers are gone.
  */
 import type { TimeShape } from "../../../core/time/Time.ts";
@@ -12,10 +13,16 @@ import type { VirtualTime } from "../../../services/memory/VirtualTime.ts";
 import type { CrashPoint } from "../crashPoints.ts";
 import { Random } from "./Random.ts";
 
-/** What never comes: the rest of a dead process waits for it. One of its own each time: what waits for one that lives on is never let go. */
+/**
+ * What never comes: the rest of a dead process waits for it. One of its own each time: what waits
+ * for one that lives on is never let go.
+ */
 export const never = (): Promise<never> => new Promise(() => undefined);
 
-/** Answers that are on the same machine's side of a fast network come at once; the rest after so long, at most. */
+/**
+ * Answers that are on the same machine's side of a fast network come at once; the rest after so
+ * long, at most.
+ */
 const LATENCY_MS_MAX = 4;
 
 export interface ProcessOptions {

@@ -1,6 +1,6 @@
 /**
- * Everything that happened in a run, in order, one line each with its virtual time. Its hash is what two runs of one
- * seed must share. Kept as lines only when somebody wants to read them.
+ * Everything that happened in a run, in order, one line each with its virtual time. Its hash is
+ * what two runs of one seed must share. Kept as lines only when somebody wants to read them.
  */
 import { createHash } from "node:crypto";
 

@@ -1,6 +1,6 @@
 /**
- * What the network and the broker do to single messages in one run, drawn from its seed: how often each
- * fault strikes, and how often each did. While it is calm nothing is lost, late or repeated.
+ * What the network and the broker do to single messages in one run, drawn from its seed: how often
+ * each fault strikes, and how often each did. While it is calm nothing is lost, late or repeated.
  */
 import { Random } from "./Random.ts";
 import type { Trace } from "./Trace.ts";
@@ -17,13 +17,19 @@ export interface Rates {
   readonly repeated: number;
   /** Acks and naks that are lost. */
   readonly ackLost: number;
-  /** Clients' messages that are lost between gateway and host, others of the same client before and after them not. */
+  /**
+   * Clients' messages that are lost between gateway and host, others of the same client before and
+   * after them not.
+   */
   readonly messageLost: number;
 }
 
 export type Fate = "well" | "never" | "at once" | "later";
 
-/** An append that nobody waits for any more lands at most so much later: past a lease and its take-over. */
+/**
+ * An append that nobody waits for any more lands at most so much later: past a lease and its
+ * take-over.
+ */
 const LATE_MS_MAX = 4_000;
 
 export class Weather {

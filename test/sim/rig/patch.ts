@@ -1,6 +1,6 @@
 /**
- * Puts another method in a method's place for a time: how planted bugs and full disks get into the product from
- * outside, without code in it for them.
+ * Puts another method in a method's place for a time: how planted bugs and full disks get into the
+ * product from outside, without code in it for them.
  */
 
 /** Puts `make(plain)` there, as an own property; the returned function takes it away. */

@@ -1,12 +1,16 @@
 /**
- * Disks of a simulation that have no room: while one is full, writes of the pages of its agents' caches are cut in the
- * middle, and what says that they are whole can't be written. Reads and removals go on, as on a real disk.
+ * Disks of a simulation that have no room: while one is full, writes of the pages of its agents'
+ * caches are cut in the middle, and what says that they are whole can't be written. Reads and
+ * removals go on, as on a real disk.
  */
 import { CacheFile } from "../../../services/sqlite/CacheFile.ts";
 import { PAGE_SIZE } from "../../../services/sqlite/PagePool.ts";
 import { patch } from "./patch.ts";
 
-/** Watches the cache files of this process; the returned function ends it. `full`: folders of disks without room. */
+/**
+ * Watches the cache files of this process; the returned function ends it. `full`: folders of disks
+ * without room.
+ */
 export function limitDisks(full: ReadonlySet<string>, refused: () => void): () => void {
   const isFull = (file: CacheFile): boolean => {
     const { path } = file as unknown as { readonly path: string };

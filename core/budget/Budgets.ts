@@ -1,0 +1,327 @@
+/**
+ * The budgets of an agent: reserves before a call, settles after it. `cf_agents_budgets` has what
+ * is used of each budget in its present period, `cf_agents_spends` the reservations; both are
+ * tables of the agent's own database, made with the first reservation.
+ *
+ * 1. A reservation is made with the turn's writes, and is therefore stored before any `fetch` of
+ *    the agent leaves. Its key is the turn's input and the count of its calls, so that a turn which
+ *    runs again finds the one that it made: it reserves once and settles once, through any crash.
+ * 2. In the commit in which an input is done its reservations end with it: what is not settled
+ *    counts as spent, or is given back where the input is dead.
+ * 3. A turn that is no durable input is not run again. Its reservations end with it as spent, and
+ *    those of a host that died are given back when the agent comes to memory.
+ * 4. One under a key of its own outlives its turn. It ends with its period, as spent.
+ *
+ * Part of `Keeping`; `BudgetApi` is what `Agent` delegates to.
+ */
+import type { SqlResult, SqlValue } from "../database/Databases.ts";
+import { tableExists } from "../database/tableExists.ts";
+import type { CronShape } from "../schedule/Cron.ts";
+import type { AgentMetrics } from "../telemetry/AgentMetrics.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
+import type { Turn } from "../turn/Turn.ts";
+import {
+  BudgetExceeded,
+  type BudgetInfo,
+  type BudgetPeriod,
+  type Spend,
+  type SpendOptions,
+} from "./Budget.ts";
+
+const BUDGETS = "cf_agents_budgets";
+const SPENDS = "cf_agents_spends";
+const DDL = [
+  `CREATE TABLE IF NOT EXISTS ${BUDGETS} (
+  name TEXT PRIMARY KEY NOT NULL,
+  per TEXT NOT NULL,
+  resets_at INTEGER,
+  used REAL NOT NULL,
+  limit_amount REAL NOT NULL
+)`,
+  `CREATE TABLE IF NOT EXISTS ${SPENDS} (
+  key TEXT PRIMARY KEY NOT NULL,
+  budget TEXT NOT NULL,
+  resets_at INTEGER,
+  amount REAL NOT NULL,
+  status TEXT NOT NULL,
+  turn TEXT,
+  durable INTEGER NOT NULL
+)`,
+];
+
+/** When each period begins, as a cron expression. */
+const BEGINS: Readonly<Record<Exclude<BudgetPeriod, "ever">, string>> = {
+  minute: "* * * * *",
+  hour: "0 * * * *",
+  day: "0 0 * * *",
+  week: "0 0 * * 1",
+  month: "0 0 1 * *",
+};
+/** It is a label of a metric, and in each error. */
+const NAME_LENGTH_MAX = 64;
+/** Of an agent: a budget is named by its author, never after a user. */
+const BUDGETS_MAX = 100;
+const KEY_LENGTH_MAX = 256; // it is in a row for as long as its period
+
+/** The agent that has them. */
+export interface BudgetAgent extends Pick<
+  AgentTurns,
+  "committer" | "database" | "time" | "turn" | "emit" | "id"
+> {
+  query(sql: string, params: ReadonlyArray<SqlValue>): SqlResult;
+  readonly parts: {
+    readonly jobs: { readonly cron: CronShape };
+    readonly metrics?: Pick<AgentMetrics, "budgetSpent" | "budgetRefused"> | undefined;
+  };
+}
+
+interface SpendRow {
+  readonly key: string;
+  readonly budget: string;
+  readonly resetsAt: number | null;
+  readonly amount: number;
+  readonly status: Spend["status"];
+}
+
+export class Budgets {
+  private readonly agent: BudgetAgent;
+  /** The turns that reserved: their ids, and how many calls they made (rule 1). */
+  private readonly calls = new WeakMap<Turn, { readonly id: string; count: number }>();
+  /** Those whose end ends their reservations. */
+  private readonly open = new Set<Turn>();
+  /**
+   * What is written is part of a commit that is being made, or is told as its turn's by the caller.
+   */
+  private quiet = false;
+
+  /**
+   * With the agent's first use in memory: reservations of turns that died with their host end (rule
+   * 3).
+   */
+  constructor(agent: BudgetAgent) {
+    this.agent = agent;
+    if (!this.exists) return;
+    const sql = `SELECT key FROM ${SPENDS} WHERE durable = 0 AND status = 'reserved'`;
+    for (const [key] of this.read(sql)) this.settle(String(key), 0, "released");
+    this.forget("durable = 0", []);
+  }
+
+  /** Throws `TypeError` or `RangeError` for what can't be meant, and `BudgetExceeded`. */
+  spend(budget: string, amount: number, options: SpendOptions): Spend {
+    const { agent } = this;
+    const { limit, per = "day", timezone } = options;
+    check(budget, amount, options);
+    const turn = agent.turn();
+    const own = options.key !== undefined;
+    const { id, key } = own ? { id: null, key: options.key } : this.keyOf(turn);
+    // Rule 4.
+    if (this.exists) this.forget("turn IS NULL AND resets_at <= ?", [agent.time.nowMs()]);
+    const known = this.find(key);
+    if (known !== undefined) {
+      if (known.budget !== budget)
+        throw new TypeError(
+          `the key "${key}" is of a reservation of the budget "${known.budget}", and "${budget}" asked for it`,
+        );
+      return this.handle(key, known.budget);
+    }
+    const resetsAt = this.endOf(per, timezone);
+    const used = this.usedOf(budget, resetsAt);
+    if (used + amount > limit) {
+      agent.parts.metrics?.budgetRefused(agent.id.class, budget);
+      agent.emit("budget:refused", { budget, amount, used, limit });
+      throw new BudgetExceeded({ budget, amount, used, limit, resetsAt });
+    }
+    this.make(budget);
+    agent.query(
+      `INSERT OR REPLACE INTO ${BUDGETS} (name, per, resets_at, used, limit_amount) VALUES (?, ?, ?, ?, ?)`,
+      [budget, per, resetsAt, used + amount, limit],
+    );
+    agent.query(
+      `INSERT INTO ${SPENDS} (key, budget, resets_at, amount, status, turn, durable) VALUES (?, ?, ?, ?, 'reserved', ?, ?)`,
+      [key, budget, resetsAt, amount, id, Number(own || turn.durable)],
+    );
+    return this.handle(key, budget);
+  }
+
+  list(): BudgetInfo[] {
+    if (!this.exists) return [];
+    const nowMs = this.agent.time.nowMs();
+    return this.read(
+      `SELECT name, per, resets_at, used, limit_amount FROM ${BUDGETS} ORDER BY name`,
+    ).map(([budget, per, at, used, limit]) => {
+      const resetsAt = at === null ? null : Number(at);
+      const isOver = resetsAt !== null && resetsAt <= nowMs;
+      return {
+        budget: String(budget),
+        per: String(per) as BudgetPeriod,
+        used: isOver ? 0 : Number(used),
+        limit: Number(limit),
+        resetsAt: isOver ? null : resetsAt,
+      };
+    });
+  }
+
+  /** A commit is being made: rule 2 for the inputs that are done with it. */
+  store(): void {
+    for (const turn of this.open) {
+      if (!turn.ended || turn.outcome === undefined) continue;
+      this.open.delete(turn);
+      // Else it failed, and has attempts left.
+      if (turn.outcome.done.length > 0) this.end(turnId(turn), turn.outcome.dead);
+    }
+  }
+
+  /** A turn that is no durable one has ended. */
+  ended(turn: Turn): void {
+    const calls = this.calls.get(turn);
+    if (calls === undefined || !this.open.delete(turn)) return;
+    this.end(calls.id, false);
+    this.agent.committer.touch(turn);
+  }
+
+  private end(id: string, isDead: boolean): void {
+    if (!this.exists) return;
+    this.quiet = true;
+    const sql = `SELECT key, amount FROM ${SPENDS} WHERE turn = ? AND status = 'reserved'`;
+    for (const [key, amount] of this.read(sql, [id]))
+      this.settle(String(key), isDead ? 0 : Number(amount), isDead ? "released" : "settled");
+    this.forget("turn = ?", [id]);
+    this.quiet = false;
+  }
+
+  private handle(key: string, budget: string): Spend {
+    const row = (): SpendRow | undefined => this.find(key);
+    // Ended with its turn, or its period.
+    const gone = { amount: 0, status: "settled" } as const;
+    const left = (): number => {
+      const info = this.list().find((each) => each.budget === budget);
+      return info === undefined ? 0 : Math.max(0, info.limit - info.used);
+    };
+    const settle = (actual: number, status: Spend["status"]): boolean => {
+      checkAmount(actual, `settle of the budget "${budget}"`);
+      return row()?.status === "reserved" && this.settle(key, actual, status);
+    };
+    return {
+      key,
+      budget,
+      get amount() {
+        return (row() ?? gone).amount;
+      },
+      get status() {
+        return (row() ?? gone).status;
+      },
+      get remaining() {
+        return left();
+      },
+      settle: (actual) => settle(actual, "settled"),
+      release: () => settle(0, "released"),
+    };
+  }
+
+  private settle(key: string, actual: number, status: Spend["status"]): boolean {
+    const row = this.find(key);
+    if (row === undefined) return false;
+    const { agent } = this;
+    this.write(`UPDATE ${SPENDS} SET amount = ?, status = ? WHERE key = ?`, [actual, status, key]);
+    // A period that is over has its own count no more.
+    this.write(`UPDATE ${BUDGETS} SET used = max(0, used + ?) WHERE name = ? AND resets_at IS ?`, [
+      actual - row.amount,
+      row.budget,
+      row.resetsAt,
+    ]);
+    agent.parts.metrics?.budgetSpent(agent.id.class, row.budget, actual);
+    agent.emit("budget:spent", { budget: row.budget, amount: actual });
+    return true;
+  }
+
+  private keyOf(turn: Turn): { readonly id: string; readonly key: string } {
+    const fresh = { id: turn.durable ? turnId(turn) : this.agent.time.id(), count: 0 };
+    const calls = this.calls.get(turn) ?? fresh;
+    this.calls.set(turn, calls);
+    if (turn.durable || turn.running) this.open.add(turn);
+    return { id: calls.id, key: `${calls.id} ${++calls.count}` };
+  }
+
+  private endOf(per: BudgetPeriod, timezone: string | undefined): number | null {
+    if (per === "ever") return null;
+    return this.agent.parts.jobs.cron.next(BEGINS[per], this.agent.time.nowMs(), timezone);
+  }
+
+  private usedOf(budget: string, resetsAt: number | null): number {
+    if (!this.exists) return 0;
+    const sql = `SELECT used FROM ${BUDGETS} WHERE name = ? AND resets_at IS ?`;
+    return Number(this.read(sql, [budget, resetsAt])[0]?.[0] ?? 0);
+  }
+
+  private find(key: string): SpendRow | undefined {
+    if (!this.exists) return undefined;
+    const sql = `SELECT key, budget, resets_at, amount, status FROM ${SPENDS} WHERE key = ?`;
+    const row = this.read(sql, [key])[0];
+    return (
+      row && {
+        key: String(row[0]),
+        budget: String(row[1]),
+        resetsAt: row[2] === null ? null : Number(row[2]),
+        amount: Number(row[3]),
+        status: String(row[4]) as Spend["status"],
+      }
+    );
+  }
+
+  private make(budget: string): void {
+    if (!this.exists) for (const ddl of DDL) this.agent.query(ddl, []);
+    const names = this.read(`SELECT name FROM ${BUDGETS}`).map(([name]) => String(name));
+    if (names.length >= BUDGETS_MAX && !names.includes(budget))
+      throw new RangeError(
+        `an agent has at most ${BUDGETS_MAX} budgets: name one after what is spent, not after who spends it`,
+      );
+  }
+
+  private forget(which: string, params: ReadonlyArray<SqlValue>): void {
+    const found = this.read(`SELECT 1 FROM ${SPENDS} WHERE ${which} LIMIT 1`, params);
+    if (found.length > 0) this.write(`DELETE FROM ${SPENDS} WHERE ${which}`, params);
+  }
+
+  private write(sql: string, params: ReadonlyArray<SqlValue>): void {
+    if (this.quiet) this.agent.database.query(sql, params);
+    else this.agent.query(sql, params);
+  }
+
+  private read(sql: string, params: ReadonlyArray<SqlValue> = []) {
+    return this.agent.database.query(sql, params).rows;
+  }
+
+  private get exists(): boolean {
+    const { database } = this.agent;
+    return !database.isEmpty && tableExists(database, BUDGETS) && tableExists(database, SPENDS);
+  }
+}
+
+/** The same in each run of a durable input. */
+function turnId(turn: Turn): string {
+  const { kind, id = "" } = turn.cause;
+  return `${kind} ${id}`;
+}
+
+function check(budget: string, amount: number, { limit, per, key }: SpendOptions): void {
+  if (typeof budget !== "string" || budget === "" || budget.length > NAME_LENGTH_MAX)
+    throw new TypeError(
+      `A budget has a name of 1 to ${NAME_LENGTH_MAX} characters: spend("tokens", …)`,
+    );
+  checkAmount(amount, `the amount of the budget "${budget}"`);
+  if (typeof limit !== "number" || !(limit >= 0))
+    throw new TypeError(
+      `the limit of the budget "${budget}" is ${String(limit)}; it is a number from 0`,
+    );
+  if (per !== undefined && per !== "ever" && !Object.hasOwn(BEGINS, per))
+    throw new TypeError(
+      `per of the budget "${budget}" is ${JSON.stringify(per)}; it is "minute", "hour", "day", "week", "month" or "ever"`,
+    );
+  if (key !== undefined && (key === "" || key.length > KEY_LENGTH_MAX))
+    throw new TypeError(`a key of a reservation has 1 to ${KEY_LENGTH_MAX} characters`);
+}
+
+function checkAmount(amount: number, what: string): void {
+  if (typeof amount !== "number" || !Number.isFinite(amount) || amount < 0)
+    throw new TypeError(`${what} is ${String(amount)}; it is a number from 0`);
+}

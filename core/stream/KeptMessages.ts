@@ -1,0 +1,220 @@
+/**
+ * Kept broadcasts of an agent: messages that clients which were away receive when they come back.
+ * `cf_agents_kept_messages`, a table of the agent's own database, has them until their time is
+ * over; made with the first one.
+ *
+ * 1. Kept messages are numbered from 1 without a gap, for as long as the agent lives. The newest
+ *    row stays, without its message, so that numbers never come again.
+ * 2. A socket whose URL has `since` receives each with its number, and what follows that place
+ *    first. Another socket receives the message as it is, and nothing that it missed.
+ * 3. A message leaves when it is stored. What a socket missed is read from the table after that, so
+ *    that none falls between the two; one that comes twice has the same number.
+ * 4. At most `MESSAGES_MAX` and `SIZE_MAX` are kept; the oldest go first, and who missed those is
+ *    told.
+ *
+ * Part of `Keeping`.
+ */
+import { toBase64 } from "../../schemas/base64.ts";
+import { Connection, type ConnectionMessage } from "../connection/Connection.ts";
+import { keptFrame, type KeptFrame } from "../connection/protocol.ts";
+import { tableExists } from "../database/tableExists.ts";
+import type { SqlResult, SqlValue } from "../database/Databases.ts";
+import type { AgentTurns } from "../turn/AgentTurns.ts";
+import { cursorText, parseCursor } from "./Cursor.ts";
+import type { ExpiryAlarm } from "./ExpiryAlarm.ts";
+
+const TABLE = "cf_agents_kept_messages";
+const DDL = `CREATE TABLE IF NOT EXISTS ${TABLE} (
+  seq INTEGER PRIMARY KEY NOT NULL,
+  message,
+  except_ids TEXT,
+  size INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL
+)`;
+/** Rule 4: what one client that was away receives at once. */
+const MESSAGES_MAX = 1000;
+/** Rule 4: bytes of all kept messages, a quarter of what a socket may fall behind. */
+const SIZE_MAX = 1024 * 1024;
+/** Bytes of one: a frame holds it well within the broker's limit. */
+const MESSAGE_SIZE_MAX = 64 * 1024;
+
+/** The agent that has them. */
+export interface KeptAgent extends Pick<AgentTurns, "committer" | "database" | "image" | "time"> {
+  query(sql: string, params: ReadonlyArray<SqlValue>): SqlResult;
+  readonly sockets: {
+    /** Past the gate. */
+    sendStored(connection: Connection, frame: string): void;
+    /** Past the gate: numbered to sockets that count (rule 2), as it is to the others. */
+    castKept(message: string | Uint8Array, frame: string, except: ReadonlyArray<string>): void;
+    values(): IterableIterator<Connection>;
+  };
+}
+
+export class KeptMessages {
+  private readonly agent: KeptAgent;
+  private readonly alarm: ExpiryAlarm;
+  /** Number of the last that was given out, and of the last whose commit is stored. */
+  private last: number;
+  private stored: number;
+
+  constructor(agent: KeptAgent, alarm: ExpiryAlarm) {
+    this.agent = agent;
+    this.alarm = alarm;
+    const newest = this.exists
+      ? this.read(`SELECT coalesce(max(seq), 0) FROM ${TABLE}`).rows[0]![0]
+      : 0;
+    this.last = this.stored = Number(newest);
+  }
+
+  /**
+   * Sends it to every socket but `except`, and keeps it. Throws `RangeError` when it is too large.
+   */
+  broadcast(message: ConnectionMessage, except: ReadonlyArray<string>, keepMs: number): void {
+    const { agent } = this;
+    const value = typeof message === "string" ? message : bytesOf(message);
+    const size = typeof value === "string" ? new TextEncoder().encode(value).length : value.length;
+    if (size > MESSAGE_SIZE_MAX)
+      throw new RangeError(
+        `a kept message is ${size} bytes; the limit is ${MESSAGE_SIZE_MAX}: send a reference to what is larger`,
+      );
+    if (!this.exists) agent.query(DDL, []);
+    const nowMs = agent.time.nowMs();
+    const seq = this.last + 1;
+    agent.query(
+      `INSERT INTO ${TABLE} (seq, message, except_ids, size, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)`,
+      [
+        seq,
+        value,
+        except.length === 0 ? null : JSON.stringify(except),
+        size,
+        nowMs,
+        nowMs + keepMs,
+      ],
+    );
+    this.last = seq;
+    this.makeRoom(seq);
+    this.alarm.by(nowMs + keepMs);
+    agent.committer.afterCommit(() => {
+      this.stored = seq;
+      agent.sockets.castKept(value, keptFrame(this.frameOf(seq, value)), except);
+    });
+  }
+
+  /**
+   * A client has come, or noticed that something is missing: sends what follows its place, and then
+   * the place. `since`: as its URL or frame has it; empty for one that was never here.
+   */
+  sendMissed(connection: Connection, since: string): void {
+    this.agent.committer.afterCommit(() => {
+      if (connection.readyState !== Connection.OPEN) return;
+      const { stored } = this;
+      if (stored === 0) return;
+      const before = since === "" ? stored : this.placeOf(since);
+      const rows = before < stored ? this.after(before) : [];
+      for (const { seq, message, except } of rows)
+        if (message !== null && !except.includes(connection.id))
+          this.send(connection, { ...this.frameOf(seq, message), resent: true });
+      const complete = before === stored || (rows[0]?.seq === before + 1 && rows.every(isThere));
+      this.send(connection, {
+        seq: cursorText(this.life, stored),
+        end: true,
+        ...(complete ? {} : { missed: true }),
+      });
+    });
+  }
+
+  /** Frames to it may be lost: it compares its place, and asks. */
+  tellPlace(connection: Connection): void {
+    if (this.stored > 0) this.send(connection, { seq: cursorText(this.life, this.stored) });
+  }
+
+  /** Removes what is over. When the next one is; undefined: none. */
+  expire(): number | undefined {
+    if (!this.exists) return undefined;
+    const nowMs = this.agent.time.nowMs();
+    this.remove("expires_at <= ?", nowMs);
+    const sql = `SELECT min(expires_at) FROM ${TABLE} WHERE message IS NOT NULL`;
+    const at = this.read(sql).rows[0]![0];
+    return at === null || at === undefined ? undefined : Number(at);
+  }
+
+  /** The agent's life: another one counts from 1 again. */
+  private get life(): string {
+    return String(this.agent.image.life);
+  }
+
+  private get exists(): boolean {
+    return !this.agent.database.isEmpty && tableExists(this.agent.database, TABLE);
+  }
+
+  /** Another life's, or another history's of a restored agent: all is new. */
+  private placeOf(since: string): number {
+    const place = parseCursor(since);
+    if (place === undefined || place.sequence > this.stored) return 0;
+    return place.id === undefined || place.id === this.life ? place.sequence : 0;
+  }
+
+  private after(seq: number) {
+    const { rows } = this.read(
+      `SELECT seq, message, except_ids FROM ${TABLE} WHERE seq > ? AND seq <= ? ORDER BY seq`,
+      [seq, this.stored],
+    );
+    return rows.map(([at, message, except]) => ({
+      seq: Number(at),
+      message: message as string | Uint8Array | null,
+      except: except === null ? [] : (JSON.parse(String(except)) as ReadonlyArray<string>),
+    }));
+  }
+
+  /** Rule 4. */
+  private makeRoom(seq: number): void {
+    if (seq > MESSAGES_MAX) this.remove("seq <= ?", seq - MESSAGES_MAX);
+    const sql = `SELECT max(seq) FROM (SELECT seq, sum(size) OVER (ORDER BY seq DESC) AS total FROM ${TABLE}) WHERE total > ?`;
+    const over = this.read(sql, [SIZE_MAX]).rows[0]![0];
+    if (over !== null && over !== undefined) this.remove("seq <= ?", Number(over));
+  }
+
+  /** Rule 1. */
+  private remove(which: string, value: number): void {
+    const newest = `(SELECT max(seq) FROM ${TABLE})`;
+    if (this.read(`SELECT 1 FROM ${TABLE} WHERE message IS NOT NULL AND ${which} LIMIT 1`, [value]).rows.length === 0) return; // prettier-ignore
+    this.agent.query(`DELETE FROM ${TABLE} WHERE ${which} AND seq < ${newest}`, [value]);
+    this.agent.query(`UPDATE ${TABLE} SET message = NULL, size = 0 WHERE ${which}`, [value]);
+  }
+
+  private read(sql: string, params: ReadonlyArray<SqlValue> = []): SqlResult {
+    return this.agent.database.query(sql, params);
+  }
+
+  private frameOf(seq: number, message: string | Uint8Array): KeptFrame {
+    const place = cursorText(this.life, seq);
+    return typeof message === "string"
+      ? { seq: place, message }
+      : { seq: place, data: toBase64(message) };
+  }
+
+  private send(connection: Connection, frame: KeptFrame): void {
+    this.agent.sockets.sendStored(connection, keptFrame(frame));
+  }
+}
+
+const isThere = ({ message }: { readonly message: unknown }): boolean => message !== null;
+
+/**
+ * The place in a socket's URL: empty of a client that counts and was never here, undefined of one
+ * that does not count, also where `since` is a parameter of the app's own.
+ */
+export function sinceOf(url: string): string | undefined {
+  const since = /[?&]since=([^&#]*)/.exec(url)?.[1];
+  return since === undefined || since === "" || parseCursor(since) !== undefined
+    ? since
+    : undefined;
+}
+
+/** Copied: the caller may reuse its buffer. */
+const bytesOf = (message: ArrayBuffer | ArrayBufferView): Uint8Array =>
+  (ArrayBuffer.isView(message)
+    ? new Uint8Array(message.buffer, message.byteOffset, message.byteLength)
+    : new Uint8Array(message)
+  ).slice();

@@ -1,0 +1,97 @@
+/**
+ * What the agents of a host cost: turns, the time that they took, commits and their bytes. Each
+ * agent in memory has a meter, and each class one sum, which is a metric too. `agents top` reads
+ * them (`Call`, kind `usage`). A hot path: a few additions a turn.
+ *
+ * The time of a turn is from the beginning of its code to its end, waits included; turns that run
+ * side by side add up.
+ */
+
+export interface Cost {
+  readonly turns: number;
+  /** Milliseconds in turns. */
+  readonly turnMs: number;
+  readonly commits: number;
+  /** Of journal events. */
+  readonly bytes: number;
+}
+
+/** What metrics receive of a class. */
+export interface ClassMetrics {
+  readonly turn: (ms: number) => void;
+  readonly commit: (bytes: number) => void;
+}
+
+export class Meter implements Cost {
+  turns = 0;
+  turnMs = 0;
+  commits = 0;
+  bytes = 0;
+  readonly #sum: ClassMetrics;
+
+  /** `sum`: receives all of it as well. */
+  constructor(sum: ClassMetrics) {
+    this.#sum = sum;
+  }
+
+  turn(ms: number): void {
+    this.turns++;
+    this.turnMs += ms;
+    this.#sum.turn(ms);
+  }
+
+  commit(bytes: number): void {
+    this.commits++;
+    this.bytes += bytes;
+    this.#sum.commit(bytes);
+  }
+}
+
+/** The sums of a host's classes. There are as many as its module has. */
+export class Usage {
+  readonly #classes = new Map<string, Meter>();
+  readonly #metricsOf: (className: string) => ClassMetrics;
+
+  constructor(metricsOf: (className: string) => ClassMetrics) {
+    this.#metricsOf = metricsOf;
+  }
+
+  /** A meter of one agent of the class. */
+  meter(className: string): Meter {
+    let sum = this.#classes.get(className);
+    if (sum === undefined)
+      this.#classes.set(className, (sum = new Meter(this.#metricsOf(className))));
+    return new Meter(sum);
+  }
+
+  get classes(): ReadonlyArray<readonly [className: string, cost: Cost]> {
+    return [...this.#classes];
+  }
+}
+
+export const costOf = ({ turns, turnMs, commits, bytes }: Cost): Cost => ({
+  turns,
+  turnMs,
+  commits,
+  bytes,
+});
+
+/**
+ * The answer to a `usage`: of the host's classes since it started, of the shard's agents since they
+ * woke.
+ */
+export interface UsageReply {
+  readonly host: string;
+  readonly classes: ReadonlyArray<Cost & { readonly class: string }>;
+  /**
+   * Those in memory that had a turn in the last minute, the busiest first, at most `AGENTS_MAX`.
+   */
+  readonly agents: ReadonlyArray<
+    Cost & {
+      readonly class: string;
+      readonly name: string;
+      /** Stored inputs that are not done. */
+      readonly waiting: number;
+    }
+  >;
+}

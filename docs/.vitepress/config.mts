@@ -1,0 +1,85 @@
+/**
+ * The site of these pages: `npm run docs:site` builds it into `.site/html`, with a search that runs in the
+ * reader's browser and asks nobody. The sidebar follows the order in which a reader needs the pages.
+ */
+const page = (text: string, link: string) => ({ text, link });
+const guide = (text: string, name: string) => page(text, `/guides/${name}`);
+const internal = (text: string, name: string) => page(text, `/internals/${name}`);
+
+export default {
+  title: "turnkeep",
+  description: "Stateful agents for webhooks, WebSockets and schedules",
+  outDir: "../html",
+  cleanUrls: true,
+  rewrites: { "README.md": "index.md" },
+  // Pages link to files of the repository, which are not part of the site.
+  ignoreDeadLinks: true,
+  themeConfig: {
+    search: { provider: "local" },
+    outline: [2, 3],
+    sidebar: [
+      {
+        text: "Guides",
+        items: [
+          guide("Agents", "agents"),
+          guide("Webhooks", "webhooks"),
+          guide("Streams", "streams"),
+          guide("Schedules", "schedules"),
+          guide("Workflows", "workflows"),
+          guide("Clients", "clients"),
+          guide("Email", "email"),
+          guide("MCP", "mcp"),
+          guide("Access", "access"),
+          guide("Testing", "testing"),
+          guide("Configuration", "configuration"),
+          guide("Coming from another system", "coming-from"),
+          guide("Beside a web framework", "frameworks"),
+          guide("Readers in other languages", "state-subjects"),
+        ],
+      },
+      {
+        text: "Running it",
+        items: [
+          page("Operations", "/operations"),
+          page("Scaling", "/scaling"),
+          page("Security", "/security"),
+        ],
+      },
+      {
+        text: "Reference",
+        items: [
+          page("Interface", "/reference/interface"),
+          page("Protocol", "/reference/protocol"),
+          page("Command line", "/reference/cli"),
+          page("Glossary", "/glossary"),
+        ],
+      },
+      {
+        text: "How it works",
+        collapsed: true,
+        items: [
+          internal("Processes and ports", "processes-and-ports"),
+          internal("A turn", "a-turn"),
+          internal("Delivery", "delivery"),
+          internal("Ownership", "ownership"),
+          internal("Streams and formats", "streams-and-formats"),
+          internal("Schedules and alarms", "schedules-and-alarms"),
+          internal("Activation and snapshots", "activation-and-snapshots"),
+          internal("SQLite", "sqlite"),
+          internal("The HTTP edge", "http-edge"),
+          internal("The package", "package"),
+          internal("To change X, open Y", "map"),
+          page("Decisions", "/decisions/README"),
+        ],
+      },
+      {
+        text: "Evidence",
+        items: [
+          page("Conformance", "/evidence/conformance"),
+          page("Reliability", "/evidence/reliability"),
+          page("Performance", "/evidence/performance"),
+        ],
+      },
+    ],
+  },
+};

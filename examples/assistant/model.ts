@@ -1,0 +1,122 @@
+/**
+ * Plays the language model and the tools of the assistant, over HTTP: each question has one answer,
+ * which it streams token by token, from a prefix on. It counts what it is asked, and notes what it
+ * should not have been asked. Run it: `node examples/assistant/model.ts` listens on port 8790.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** Where a request is: named, so that a test can end a host there. */
+export const POINTS = [
+  "search asked",
+  "search answered",
+  "quote asked",
+  "charge asked",
+  "charge answered",
+  "answer asked",
+  "answer half",
+  "answer whole",
+] as const;
+export type Point = (typeof POINTS)[number];
+
+export interface Model {
+  readonly url: string;
+  /** Runs of each tool, by its idempotency key. */
+  readonly tools: Record<"search" | "quote" | "charge", Map<string, number>>;
+  /** For each agent, the length of each prefix that an answer was asked to go on from. */
+  readonly prefixes: Map<string, number[]>;
+  /** Requests that can't be right. */
+  readonly mistakes: string[];
+  stop(): Promise<void>;
+}
+
+export interface ModelOptions {
+  /** 0: any. */
+  readonly port?: number;
+  readonly tokenMs?: number;
+  /**
+   * Called where a request of an agent is; the request goes on when it resolves. `via`: what the
+   * path has before the tool, so that hosts with addresses of their own can be told apart.
+   */
+  readonly at?: (point: Point, agent: string, via: string) => Promise<void> | void;
+}
+
+/** Of each answer. */
+const TOKENS = 60;
+
+/** The one answer to a question. */
+export const tokensOf = (question: string): string[] =>
+  Array.from({ length: TOKENS }, (_, n) => (n === 0 ? `${question}:` : ` word${n}`));
+
+export async function startModel(options: ModelOptions = {}): Promise<Model> {
+  const { port = 0, tokenMs = 20, at = () => undefined } = options;
+  const tools: Model["tools"] = { search: new Map(), quote: new Map(), charge: new Map() };
+  const prefixes: Model["prefixes"] = new Map();
+  const mistakes: string[] = [];
+
+  async function tool(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const [name, via] = [nameOf(request), viaOf(request)];
+    const { agent, question = "" } = await bodyOf(request);
+    const key = String(request.headers["idempotency-key"] ?? "");
+    if (key === "") mistakes.push(`${name} without an idempotency key`);
+    await at(`${name} asked` as Point, agent, via);
+    tools[name].set(key, (tools[name].get(key) ?? 0) + 1);
+    const results = { search: [`about ${question}`], quote: 3, charge: "charged" };
+    response.end(JSON.stringify(results[name]));
+    if (name !== "quote") await at(`${name} answered` as Point, agent, via);
+  }
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { agent, question = "", prefix = "" } = await bodyOf(request);
+    const via = viaOf(request);
+    const tokens = tokensOf(question);
+    const from = tokens.findIndex((_, n) => tokens.slice(0, n).join("") === prefix);
+    const known = prefix === tokens.join("") ? tokens.length : from;
+    if (known < 0) mistakes.push(`${agent}: no prefix of its answer: ${prefix}`);
+    prefixes.set(agent, [...(prefixes.get(agent) ?? []), prefix.length]);
+    await at("answer asked", agent, via);
+    for (let n = Math.max(0, known); n < tokens.length && !response.destroyed; n++) {
+      response.write(`${JSON.stringify(tokens[n])}\n`);
+      if (n === TOKENS / 2) await at("answer half", agent, via);
+      await sleep(tokenMs);
+    }
+    await at("answer whole", agent, via);
+    response.end();
+  }
+
+  const server = createServer((request, response) => {
+    const handle = request.url!.endsWith("/answer") ? answer : tool;
+    handle(request, response).catch((error: unknown) => {
+      mistakes.push(String(error));
+      response.destroy();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    tools,
+    prefixes,
+    mistakes,
+    stop: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+const nameOf = ({ url }: IncomingMessage) => url!.split("/").at(-1) as keyof Model["tools"];
+const viaOf = ({ url }: IncomingMessage): string => url!.split("/")[1]!;
+
+async function bodyOf(
+  request: IncomingMessage,
+): Promise<Record<string, string> & { agent: string }> {
+  let text = "";
+  for await (const piece of request) text += String(piece);
+  return JSON.parse(text) as never;
+}
+
+if (process.argv[1]?.endsWith("model.ts")) {
+  const { url } = await startModel({ port: 8790, tokenMs: 100 });
+  console.log(`the model listens on ${url}`);
+}

@@ -1,0 +1,104 @@
+/**
+ * An assistant that answers questions by a language model: it looks things up, charges for the
+ * answer, and streams it. Every part of that survives its host: a tool that has run is not run
+ * again, the model goes on from what is stored, and readers come back to where they were.
+ * `README.md` shows it.
+ */
+import { Agent, callable, type StreamingResponse } from "agents";
+
+interface Env {
+  /** Where the model and the tools are; `model.ts` plays both. */
+  readonly MODEL_URL: string;
+}
+
+interface State {
+  /** Questions answered so far. */
+  readonly answered: number;
+  readonly charged: number;
+}
+
+interface Question {
+  readonly id: string;
+  readonly question: string;
+}
+
+/** Tokens of one answer, at most. */
+const TOKENS_MAX = 500;
+
+export class AssistantAgent extends Agent<Env, State> {
+  override initialState = { answered: 0, charged: 0 };
+
+  /** Asks a question, once for each id. Its answer is the durable stream with that id. */
+  @callable()
+  async ask(id: string, question: string): Promise<void> {
+    if (this.stream(id).status !== "absent") return;
+    this.stream(id, { keep: "1 day" }).begin();
+    await this.queue("answer", { id, question } satisfies Question, { id, retry: RETRY });
+  }
+
+  /** One item of the queue: it runs again, from its start, until it is done once. */
+  async answer({ id, question }: Question): Promise<void> {
+    const stream = this.stream(id);
+    if (stream.isOver) return;
+    // Steps: each result is journaled, and given back when this runs again.
+    const facts = await this.step("search", () => this.tool<string[]>("search", { question }));
+    const price = await this.step("quote", () => this.tool<number>("quote", { question, facts }));
+    await this.step("charge", () => this.tool("charge", { id, price }));
+    // Reserved once, however often this runs.
+    const spend = await this.spend("tokens", TOKENS_MAX, { limit: 1_000_000, per: "day" });
+    // What is stored already is where the model goes on.
+    for await (const token of this.model({ id, question, facts, prefix: stream.text }))
+      stream.write(token);
+    spend.settle(stream.sequence);
+    const { answered, charged } = this.state;
+    this.setState({ answered: answered + 1, charged: charged + price });
+    stream.end({ tokens: stream.sequence, price });
+  }
+
+  /** POST asks; GET reads, as server-sent events: `new EventSource("…?id=42")`. */
+  override async onRequest(request: Request): Promise<Response> {
+    const id = new URL(request.url).searchParams.get("id") ?? "";
+    if (id === "") return new Response("Missing id", { status: 400 });
+    if (request.method === "GET") return this.stream(id).response(request);
+    if (request.method !== "POST") return new Response("Method not allowed", { status: 405 });
+    await this.ask(id, await request.text());
+    return new Response("Accepted", { status: 202 });
+  }
+
+  /** The same for a client's call: the answer, from its first token. */
+  @callable({ streaming: true })
+  watch(response: StreamingResponse, id: string): void {
+    response.follow(this.stream(id));
+  }
+
+  /** In a step, `fetch` sends the step's idempotency key. */
+  private async tool<Result>(name: string, input: object): Promise<Result> {
+    const response = await this.post(`tools/${name}`, input);
+    return (await response.json()) as Result;
+  }
+
+  /** The model's tokens, one JSON text a line. */
+  private async *model(input: object): AsyncIterable<string> {
+    const response = await this.post("answer", input);
+    const decoder = new TextDecoder();
+    let rest = "";
+    for await (const bytes of response.body!) {
+      const lines = (rest + decoder.decode(bytes, { stream: true })).split("\n");
+      rest = lines.pop()!;
+      for (const line of lines) yield JSON.parse(line) as string;
+    }
+  }
+
+  private async post(path: string, input: object): Promise<Response> {
+    const response = await fetch(`${this.env.MODEL_URL}/${path}`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ agent: this.name, ...input }),
+    });
+    if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
+    return response;
+  }
+}
+
+/** A model that is away for a minute costs no answer. */
+const RETRY = { maxAttempts: 10, baseDelayMs: 200, maxDelayMs: 10_000 };

@@ -1,0 +1,88 @@
+/**
+ * An agent per device: its twin. The state has what is desired and what the device reported. The
+ * device follows it over a WebSocket and reports back; apps set what they desire at any time, also
+ * while the device is away. A device that is silent for a minute is shown as away.
+ *
+ * Start it with `npx agents dev examples/device/server.ts`. README.md says what to try.
+ */
+import {
+  Agent,
+  callable,
+  getCurrentAgent,
+  type Connection,
+  type ConnectionContext,
+  type Module,
+} from "agents";
+
+type Settings = Readonly<Record<string, string | number | boolean>>;
+export interface Twin {
+  readonly desired: Settings;
+  readonly reported: Settings;
+  readonly online: boolean;
+}
+interface Env {
+  /** Devices prove themselves with it: `?key=`. */
+  readonly DEVICE_KEY: string;
+}
+
+/** Three missed beats of a device that reports every twenty seconds. */
+const SILENCE_SECONDS = 60;
+
+export class DeviceTwin extends Agent<Env, Twin> {
+  override initialState: Twin = { desired: {}, reported: {}, online: false };
+
+  override async onConnect(connection: Connection, { request }: ConnectionContext): Promise<void> {
+    if (!isDevice(request, this.env.DEVICE_KEY)) return;
+    connection.setState({ device: true });
+    await this.#alive();
+  }
+
+  /** From an app: what the device is to become. Merged; it takes effect when the device is back. */
+  @callable()
+  desire(settings: Settings): Twin {
+    this.setState({ ...this.state, desired: { ...this.state.desired, ...settings } });
+    return this.state;
+  }
+
+  /** From the device: what it is now. Also its sign of life. */
+  @callable()
+  async report(settings: Settings): Promise<Settings> {
+    const from = getCurrentAgent().connection?.state as { readonly device?: boolean } | null;
+    if (from?.device !== true) throw new Error("only the device reports");
+    await this.#alive(settings);
+    return this.#difference();
+  }
+
+  async silent(): Promise<void> {
+    this.setState({ ...this.state, online: false });
+  }
+
+  /** Each sign of life puts off the moment at which the device counts as away. */
+  async #alive(settings: Settings = {}): Promise<void> {
+    const waiting = this.getSchedules().filter(({ callback }) => callback === "silent");
+    for (const { id } of waiting) await this.cancelSchedule(id);
+    await this.schedule("silent", { delayInSeconds: SILENCE_SECONDS });
+    this.setState({
+      ...this.state,
+      reported: { ...this.state.reported, ...settings },
+      online: true,
+    });
+  }
+
+  /** What is desired and not reported yet. */
+  #difference(): Settings {
+    const { desired, reported } = this.state;
+    return Object.fromEntries(
+      Object.entries(desired).filter(([key, value]) => reported[key] !== value),
+    );
+  }
+
+  override validateStateChange(_next: Twin, source: Connection | "server"): void {
+    if (source !== "server") throw new Error("call desire or report");
+  }
+}
+
+const isDevice = (request: Request, key: string): boolean =>
+  new URL(request.url).searchParams.get("key") === key;
+
+export default {} satisfies Module<Env>;

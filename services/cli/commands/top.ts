@@ -1,0 +1,234 @@
+/**
+ * `agents top [class]`: what each class and the busiest agents cost, as rates over an interval.
+ * Asks the owner of each shard twice, and prints the difference. On a terminal the table is drawn
+ * anew at each interval until Ctrl-C; elsewhere, and with `--json`, it is printed once.
+ */
+import type { Command } from "commander";
+import { InvalidArgumentError, Option } from "commander";
+import { agentId, shardOf, type AgentId } from "../../../schemas/Address.ts";
+import type { Cost, UsageReply } from "../../../core/telemetry/Usage.ts";
+import { oneLine } from "../../../core/telemetry/printable.ts";
+import type { ReadPorts } from "../../wiring/Joins.ts";
+import type { CommandContext } from "../options/CommandContext.ts";
+import {
+  addTargetOptions,
+  CLASS_HELP,
+  withPorts,
+  type GivenTarget,
+} from "../options/targetOptions.ts";
+import type { Terminal } from "../terminal/Terminal.ts";
+
+/** A host that does not answer in this time is shown as away. */
+const ANSWER_MS = 2_000;
+const MS_PER_SECOND = 1000;
+/** Long enough to even out bursts, short enough to watch. */
+const INTERVAL_SECONDS_DEFAULT = 2;
+/** An hour. It guards against milliseconds. */
+const INTERVAL_SECONDS_MAX = 3_600;
+/** Agents that fit on a screen. */
+const AGENTS_SHOWN = 20;
+
+/** Rates, each a second. */
+export interface Row {
+  readonly class: string;
+  /** Absent: of the whole class. */
+  readonly name?: string;
+  readonly turns: number;
+  /** Milliseconds in turns: 1000 is one turn all the time. */
+  readonly turnMs: number;
+  readonly commits: number;
+  readonly bytes: number;
+  /** Of an agent, now. */
+  readonly waiting?: number;
+}
+
+/** What `--json` prints. */
+export interface Top {
+  readonly seconds: number;
+  readonly hosts: number;
+  /** Shards whose owner did not answer. */
+  readonly shardsAway: number;
+  readonly classes: ReadonlyArray<Row>;
+  readonly agents: ReadonlyArray<Row>;
+}
+
+export interface TopOptions {
+  readonly className: string | undefined;
+  readonly json: boolean;
+  readonly seconds: number;
+  /** Monotonic milliseconds. */
+  readonly nowMs: () => number;
+  readonly pause: (ms: number) => Promise<void>;
+}
+
+/** The values that commander parses. */
+interface Given extends GivenTarget {
+  readonly interval: number;
+}
+
+export function addTop(program: Command, context: CommandContext): void {
+  const { joins, terminal } = context;
+  addTargetOptions(program.command("top").summary("what classes and the busiest agents cost, live"))
+    .description(
+      "Shows turns, time in turns, commits and bytes a second of each class and of the busiest agents.",
+    )
+    .argument("[class]", CLASS_HELP)
+    .addOption(
+      new Option("--interval <seconds>", "over which rates are taken")
+        .default(INTERVAL_SECONDS_DEFAULT)
+        .argParser((text: string) => {
+          const seconds = Number(text);
+          if (seconds > 0 && seconds <= INTERVAL_SECONDS_MAX) return seconds;
+          throw new InvalidArgumentError(`It is a number up to ${INTERVAL_SECONDS_MAX}.`);
+        }),
+    )
+    .addHelpText(
+      "after",
+      `
+Time in turns includes what they wait for; 1000 ms a second is one turn all the time.
+--json prints {seconds, hosts, shardsAway, classes: [{class, turns, turnMs, commits, bytes}],
+agents: [{class, name, turns, turnMs, commits, bytes, waiting}]}, each a second
+
+Examples:
+  agents top
+  agents top repo-agent --json`,
+    )
+    .action((className: string | undefined, given: Given) =>
+      withPorts(context, given, (ports) =>
+        top(ports, terminal, {
+          className,
+          json: given.json === true,
+          seconds: given.interval,
+          nowMs: joins.time.monotonicMs,
+          pause: (ms) => new Promise((resolve) => joins.time.after(ms, resolve)),
+        }),
+      ),
+    );
+}
+
+/** Resolves when it is printed; on a terminal never. */
+export async function top(
+  ports: Pick<ReadPorts, "calls" | "shards">,
+  terminal: Terminal,
+  options: TopOptions,
+): Promise<void> {
+  const { json, seconds, nowMs, pause } = options;
+  const ids = oneOfEachShard(ports.shards);
+  let [before, beforeMs] = [await read(ports, ids), nowMs()];
+  for (;;) {
+    await pause(seconds * MS_PER_SECOND);
+    const [after, afterMs] = [await read(ports, ids), nowMs()];
+    const found = compare(before, after, (afterMs - beforeMs) / MS_PER_SECOND, options);
+    if (json) return terminal.out(JSON.stringify(found));
+    if (terminal.interactive) terminal.clear?.();
+    for (const line of lines(found)) terminal.out(line);
+    if (!terminal.interactive || terminal.clear === undefined) return;
+    [before, beforeMs] = [after, afterMs];
+  }
+}
+
+/** A call goes to a shard by the name of an agent: one name for each. It need not exist. */
+function oneOfEachShard(shards: number): ReadonlyArray<AgentId> {
+  const ids = new Map<number, AgentId>();
+  for (let n = 0; ids.size < shards; n++) {
+    const id = agentId("Top", String(n));
+    const shard = shardOf(id, shards);
+    if (!ids.has(shard)) ids.set(shard, id);
+  }
+  return [...ids.values()];
+}
+
+type Reading = ReadonlyArray<UsageReply | undefined>;
+
+const read = ({ calls }: Pick<ReadPorts, "calls">, ids: ReadonlyArray<AgentId>): Promise<Reading> =>
+  Promise.all(
+    ids.map(async (id) => {
+      const call = { kind: "usage" } as const;
+      try {
+        const { reply } = await calls.call(id, call, { deadlineMs: ANSWER_MS, repeatable: true });
+        return reply.kind === "result" ? (reply.value as UsageReply) : undefined;
+      } catch {
+        // No host owns the shard, or its host is of an older release.
+        return undefined;
+      }
+    }),
+  );
+
+function compare(
+  before: Reading,
+  after: Reading,
+  seconds: number,
+  { className }: Pick<TopOptions, "className">,
+): Top {
+  const [was, is] = [sums(before), sums(after)];
+  const rows = (kind: "classes" | "agents"): Row[] =>
+    [...is[kind]]
+      .filter(([, cost]) => className === undefined || isOfClass(cost.class, className))
+      .map(([key, cost]) => rate(cost, was[kind].get(key), seconds))
+      .toSorted((a, b) => b.turnMs - a.turnMs);
+  return {
+    seconds,
+    hosts: is.hosts.size,
+    shardsAway: after.filter((reply) => reply === undefined).length,
+    classes: rows("classes"),
+    agents: rows("agents")
+      .filter(({ turns, waiting = 0 }) => turns > 0 || waiting > 0)
+      .slice(0, AGENTS_SHOWN),
+  };
+}
+
+const isOfClass = (name: string, given: string): boolean =>
+  name.toLowerCase() === given.replaceAll("-", "").toLowerCase();
+
+type Counted = Cost & { readonly class: string; readonly name?: string; readonly waiting?: number };
+
+/** Each host tells of its classes once, whichever of its shards is asked. */
+function sums(reading: Reading) {
+  const hosts = new Set<string>();
+  const classes = new Map<string, Counted>();
+  const agents = new Map<string, Counted>();
+  for (const reply of reading) {
+    if (reply === undefined) continue;
+    for (const agent of reply.agents) agents.set(`${agent.class}/${agent.name}`, agent);
+    if (hosts.has(reply.host)) continue;
+    hosts.add(reply.host);
+    for (const cost of reply.classes) classes.set(`${reply.host} ${cost.class}`, cost);
+  }
+  return { hosts, classes, agents };
+}
+
+/** What is less than before began anew: an agent that woke, a host that started. */
+function rate(now: Counted, before: Counted | undefined, seconds: number): Row {
+  const from = before === undefined || before.turns > now.turns ? undefined : before;
+  const per = (of: keyof Cost): number =>
+    Math.round(((now[of] - (from?.[of] ?? 0)) / seconds) * 10) / 10;
+  return {
+    class: now.class,
+    ...(now.name !== undefined && { name: now.name }),
+    turns: per("turns"),
+    turnMs: per("turnMs"),
+    commits: per("commits"),
+    bytes: per("bytes"),
+    ...(now.waiting !== undefined && { waiting: now.waiting }),
+  };
+}
+
+const NUMBERS = ["turns/s", "ms/s", "commits/s", "bytes/s", "waiting"] as const;
+/** For bytes of a hundred MiB a second. */
+const NUMBER_WIDTH = 11;
+
+function lines({ hosts, shardsAway, seconds, classes, agents }: Top): ReadonlyArray<string> {
+  const away = shardsAway === 0 ? "" : `, ${shardsAway} shards did not answer`;
+  const head = NUMBERS.map((name) => name.padStart(NUMBER_WIDTH)).join("");
+  const line = ({ class: of, name, turns, turnMs, commits, bytes, waiting }: Row): string =>
+    [turns, turnMs, commits, bytes, waiting ?? ""]
+      .map((value) => String(value).padStart(NUMBER_WIDTH))
+      .join("") + `  ${oneLine(name === undefined ? of : `${of}/${name}`)}`;
+  return [
+    `${hosts} hosts${away}, over ${Math.round(seconds * 10) / 10} s`,
+    `${head}  class`,
+    ...classes.map(line),
+    `${head}  agent`,
+    ...agents.map(line),
+  ];
+}

@@ -1,0 +1,116 @@
+/**
+ * Runs the program that makes a dev server reachable from outside (`agents dev --tunnel`), and
+ * finds the public URL in what it prints. Knows no tunnel program in particular. The control
+ * process of `dev` owns it, so that a worker that starts again keeps its URL.
+ */
+import { spawn } from "node:child_process";
+import type { TimeShape } from "../../../core/time/Time.ts";
+import { failed } from "../terminal/CliError.ts";
+
+export interface Tunnel {
+  /** Scheme and host, e.g. `https://a-b.trycloudflare.com`. */
+  readonly url: string;
+  /** Ends the program. Resolves when it has ended. */
+  readonly close: () => Promise<void>;
+}
+
+export interface TunnelOptions {
+  /** A URL, or a command for the shell. `{url}` and `{port}` in it are the local server's. */
+  readonly tunnel: string;
+  readonly port: number;
+  readonly time: TimeShape;
+  /** Receives a line when the program ends by itself later. */
+  readonly warn: (line: string) => void;
+}
+
+/** Tunnel programs connect to a server of theirs first, some with a login. */
+const URL_TIMEOUT_MS = 60_000;
+/** After this a program that ignores SIGTERM is killed. */
+const STOP_TIMEOUT_MS = 3_000;
+/** Enough to show why a program failed. */
+const OUTPUT_CHARS_MAX = 8_192;
+
+const ORIGIN = /^https?:\/\/[^/?#\s]+\/?$/;
+
+/**
+ * Rejects with `CliError` when the program can't be run, ends, or prints no public URL in time.
+ */
+export async function openTunnel(options: TunnelOptions): Promise<Tunnel> {
+  const { tunnel, port, time, warn } = options;
+  if (ORIGIN.test(tunnel)) return { url: tunnel.replace(/\/$/, ""), close: async () => undefined };
+  if (port === 0) throw failed("--tunnel needs to know the port. Give one with --port.");
+  const command = tunnel
+    .replaceAll("{url}", `http://127.0.0.1:${port}`)
+    .replaceAll("{port}", String(port));
+  // A group of its own: the shell's children end with it.
+  const child = spawn(command, { shell: true, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+  let text = "";
+  let isClosing = false;
+  const ended = new Promise<string>((resolve) => {
+    child.once("error", (error) => resolve(error.message));
+    child.once("close", (code, signal) => resolve(`it ended with ${signal ?? `code ${code}`}`));
+  });
+  const kill = (signal: NodeJS.Signals): void => {
+    try {
+      if (child.pid !== undefined) process.kill(-child.pid, signal);
+    } catch {
+      // It has ended.
+    }
+  };
+  const atExit = (): void => kill("SIGTERM");
+  process.once("exit", atExit);
+  const close = async (): Promise<void> => {
+    isClosing = true;
+    process.off("exit", atExit);
+    kill("SIGTERM");
+    const cancel = time.after(STOP_TIMEOUT_MS, () => kill("SIGKILL"));
+    await ended;
+    cancel();
+  };
+  try {
+    const url = await new Promise<string>((resolve, reject) => {
+      const refuse = (why: string): void =>
+        reject(
+          failed(`The tunnel program gave no public URL: ${why}.\n  ${command}\n${text.trim()}`),
+        );
+      const cancel = time.after(URL_TIMEOUT_MS, () =>
+        refuse(`nothing in ${URL_TIMEOUT_MS / 1_000} s`),
+      );
+      void ended.then((why) => {
+        cancel();
+        refuse(why);
+      });
+      const read = (chunk: Buffer): void => {
+        text = (text + chunk.toString()).slice(-OUTPUT_CHARS_MAX);
+        const found = publicUrl(text);
+        if (found === undefined) return;
+        cancel();
+        resolve(found);
+      };
+      child.stdout.on("data", read);
+      child.stderr.on("data", read);
+    });
+    void ended.then((why) => {
+      if (!isClosing)
+        warn(`The tunnel program has ended (${why}): nothing arrives at ${url} any more.`);
+    });
+    return { url, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/**
+ * The first complete URL that is a host alone and not this machine. Links to documentation, which
+ * tunnel programs print too, have a path.
+ */
+export function publicUrl(text: string): string | undefined {
+  for (const [, url = ""] of text.matchAll(/(https:\/\/[^\s"'<>|,;)\]]+)(?=[\s"'<>|,;)\]])/g)) {
+    if (!URL.canParse(url)) continue;
+    const { hostname, pathname, search, origin } = new URL(url);
+    const isLocal = /^(?:localhost|127\.|0\.0\.0\.0|\[)/.test(hostname);
+    if (!isLocal && pathname === "/" && search === "" && hostname.includes(".")) return origin;
+  }
+  return undefined;
+}

@@ -1,0 +1,75 @@
+/**
+ * Starts tracing where the environment asks for it. `OTEL_*` variables configure the OpenTelemetry
+ * SDK, which is an optional peer (`@opentelemetry/sdk-node`); a provider that the user has
+ * registered (`node --import ./otel.js`) is used as it is.
+ */
+import { ProxyTracerProvider, trace } from "@opentelemetry/api";
+import type { LogShape } from "../../core/telemetry/Log.ts";
+import type { TracingShape } from "../../core/telemetry/Tracing.ts";
+import { otelTracing } from "./otelTracing.ts";
+
+export interface StartedOtel {
+  readonly tracing: TracingShape;
+  /** Sends what is left. */
+  readonly stop: () => Promise<void>;
+}
+
+type Variables = Readonly<Record<string, string | undefined>>;
+
+/** Whether the variables name a place for traces. */
+export function asksForTraces(env: Variables): boolean {
+  if (/^true$/i.test(env["OTEL_SDK_DISABLED"] ?? "")) return false;
+  const exporter = env["OTEL_TRACES_EXPORTER"];
+  if (exporter !== undefined && exporter !== "") return exporter !== "none";
+  return ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"].some(
+    (name) => (env[name] ?? "") !== "",
+  );
+}
+
+/**
+ * Undefined: nothing is traced. `role` is the service's name where `OTEL_SERVICE_NAME` is not set.
+ */
+export async function startOtel(
+  env: Variables,
+  role: string,
+  log: LogShape,
+): Promise<StartedOtel | undefined> {
+  if (isRegistered()) return { tracing: otelTracing(), stop: async () => undefined };
+  if (!asksForTraces(env)) return undefined;
+  let sdk: { start: () => void; shutdown: () => Promise<void> };
+  try {
+    const { NodeSDK } = await import("@opentelemetry/sdk-node");
+    sdk = new NodeSDK({
+      serviceName: env["OTEL_SERVICE_NAME"] ?? `agents-${role}`,
+      instrumentations: [],
+      // Logs and metrics have ways of their own (standard error, `/metrics`).
+      logRecordProcessors: [],
+      metricReaders: [],
+    });
+  } catch (error) {
+    log.warn(
+      "OTEL_* asks for traces, and the SDK can't be loaded: npm install @opentelemetry/sdk-node",
+      {
+        error: error instanceof Error ? error.message : String(error),
+      },
+    );
+    return undefined;
+  }
+  sdk.start();
+  return {
+    tracing: otelTracing(),
+    stop: () =>
+      sdk
+        .shutdown()
+        .catch((error: unknown) =>
+          log.warn("the last spans could not be sent", { error: String(error) }),
+        ),
+  };
+}
+
+/** By the user, before this process's own code ran. */
+function isRegistered(): boolean {
+  const provider = trace.getTracerProvider();
+  const own = provider instanceof ProxyTracerProvider ? provider.getDelegate() : provider;
+  return own.constructor.name !== "NoopTracerProvider";
+}

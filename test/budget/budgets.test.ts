@@ -1,0 +1,208 @@
+/**
+ * Budgets: what is reserved before a call and settled after it is counted once, through crashes and
+ * retries; past the limit a call is refused. In virtual time, over a broker in memory.
+ */
+import { afterEach, expect, it } from "vitest";
+import { Agent, BudgetExceeded, type Spend, type SpendOptions } from "agents";
+import { testAgents, type TestAgents } from "agents/testing";
+import { agentMetrics } from "../../core/telemetry/AgentMetrics.ts";
+import { noMetrics } from "../../core/telemetry/Metrics.ts";
+
+let act: (agent: Spender, spend: Spend) => void | Promise<void> = () => undefined;
+let seen: string[] = [];
+const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+const PER_DAY: SpendOptions = { limit: 100, per: "day" };
+
+class Spender extends Agent {
+  static override options = { retry: { maxAttempts: 3, baseDelayMs: 10, maxDelayMs: 10 } };
+
+  async begin(amount: number): Promise<void> {
+    await this.queue("job", amount);
+  }
+  async job(amount: number): Promise<void> {
+    const spend = await this.spend("tokens", amount, PER_DAY);
+    seen.push(`${spend.key.replace(/^queue \S+/, "job")} ${spend.status} ${spend.amount}`);
+    await act(this, spend);
+  }
+  async plain(amount: number, options: SpendOptions = PER_DAY, budget = "tokens"): Promise<number> {
+    const spend = await this.spend(budget, amount, options);
+    return spend.remaining;
+  }
+  async settled(amount: number, actual: number, options: SpendOptions = PER_DAY) {
+    const spend = await this.spend("tokens", amount, options);
+    return [spend.settle(actual), spend.settle(1), spend.release(), spend.remaining, spend.status];
+  }
+  async error(...args: [string, number, SpendOptions]): Promise<unknown> {
+    try {
+      await this.spend(...args);
+      return "none";
+    } catch (error) {
+      const { name, message } = error as Error;
+      return { name, message, is: error instanceof BudgetExceeded };
+    }
+  }
+  used(budget = "tokens"): number | undefined {
+    return this.getBudgets().find((each) => each.budget === budget)?.used;
+  }
+  budgets() {
+    return this.getBudgets();
+  }
+  reservations(): number {
+    return this.sql`SELECT * FROM cf_agents_spends`.length;
+  }
+  async hold(amount: number): Promise<void> {
+    await this.spend("tokens", amount, PER_DAY);
+    await this.ctx.storage.sync();
+    await sleep(60_000);
+  }
+}
+
+let test: TestAgents;
+const start = async (now = "2025-03-05T10:00:00Z"): Promise<void> => {
+  seen = [];
+  act = () => undefined;
+  test = await testAgents({ agents: [Spender], now });
+};
+afterEach(() => test.close());
+const spender = () => test.agent(Spender, "a");
+
+it("what is reserved counts until it is settled with what was spent, once", async () => {
+  await start();
+  expect(await spender().settled(40, 25)).toEqual([true, false, false, 75, "settled"]);
+  expect(await spender().used()).toBe(25);
+  expect(await spender().settled(10, 0)).toEqual([true, false, false, 75, "settled"]);
+  expect(await spender().plain(50)).toBe(25);
+  expect(await spender().used()).toBe(75);
+  expect(await spender().reservations()).toBe(0);
+});
+
+it("past the limit a call is refused by name, and nothing is reserved", async () => {
+  await start();
+  await spender().plain(90);
+  expect(await spender().error("tokens", 11, PER_DAY)).toEqual({
+    name: "BudgetExceeded",
+    message:
+      'the budget "tokens" has 10 left of 100, and 11 was asked for; it begins anew at 2025-03-06T00:00:00.000Z',
+    is: true,
+  });
+  expect(await spender().plain(10)).toBe(0);
+  expect(await spender().used()).toBe(100);
+});
+
+it("periods are the calendar's, in UTC or in a time zone", async () => {
+  await start("2025-03-05T22:30:00Z");
+  const berlin: SpendOptions = { limit: 10, per: "day", timezone: "Europe/Berlin" };
+  await spender().plain(10);
+  await spender().plain(10, berlin, "local");
+  await spender().plain(10, { limit: 10, per: "ever" }, "life");
+  await spender().plain(10, { limit: 10, per: "month" }, "monthly");
+  await test.advance("31 minutes"); // past midnight in Berlin
+  expect(await spender().plain(5, berlin, "local")).toBe(5);
+  expect(await spender().used()).toBe(10);
+  await test.advance("1 hour"); // past midnight in UTC
+  expect(await spender().used()).toBe(0);
+  expect(await spender().plain(90)).toBe(10);
+  await test.advance("27 days");
+  expect(await spender().plain(1, { limit: 10, per: "month" }, "monthly")).toBe(9);
+  expect(await spender().used("life")).toBe(10);
+});
+
+it("a job that runs again reserves once and settles once, through failures and lost hosts", async () => {
+  await start();
+  let runs = 0;
+  act = async (agent, spend) => {
+    runs++;
+    await agent.ctx.storage.sync();
+    if (runs === 1) throw new Error("the call failed");
+    if (runs === 2) await sleep(5000);
+    spend.settle(30);
+    await agent.ctx.storage.sync();
+    if (runs === 3) await sleep(5000);
+  };
+  await spender().begin(40);
+  await test.advance("1 second");
+  expect(await spender().used()).toBe(40);
+  await test.crash();
+  await test.revive();
+  await test.advance("1 second");
+  expect(await spender().used()).toBe(30);
+  await test.crash();
+  await test.revive();
+  await test.settled();
+  // What a run that was cut short had settled is undone with its other writes, and done again.
+  expect(seen).toEqual([
+    "job 1 reserved 40", "job 1 reserved 40", "job 1 reserved 40", "job 1 reserved 40",
+  ]); // prettier-ignore
+  expect(await spender().used()).toBe(30);
+  expect(await spender().reservations()).toBe(0);
+});
+
+it("what a job that is dead had reserved is given back; what one that is done had not settled is spent", async () => {
+  await start();
+  act = () => {
+    throw new Error("always");
+  };
+  await spender().begin(40);
+  await test.settled();
+  expect(await test.deadLetters()).toHaveLength(1);
+  expect(seen).toHaveLength(3);
+  expect(await spender().used()).toBe(0);
+  act = () => undefined;
+  await spender().begin(40);
+  await test.settled();
+  expect(await spender().used()).toBe(40);
+});
+
+it("what a call's turn had reserved is given back when its host is lost", async () => {
+  await start();
+  const held = spender().hold(40);
+  held.catch(() => undefined);
+  await test.advance("1 second");
+  expect(await spender().used()).toBe(40);
+  await test.crash();
+  await test.revive();
+  await held.catch(() => undefined);
+  expect(await spender().used()).toBe(0);
+});
+
+it("a key of its own is reserved once, by whichever turn asks, until its period is over", async () => {
+  await start();
+  const keyed: SpendOptions = { ...PER_DAY, key: "answer-1" };
+  expect(await spender().plain(40, keyed)).toBe(60);
+  expect(await spender().plain(40, keyed)).toBe(60);
+  expect(await spender().settled(40, 20, keyed)).toEqual([true, false, false, 80, "settled"]);
+  expect(await spender().settled(40, 20, keyed)).toEqual([false, false, false, 80, "settled"]);
+  expect(await spender().error("other", 1, keyed)).toMatchObject({ name: "TypeError" });
+  await test.advance("1 day");
+  expect(await spender().plain(40, keyed)).toBe(60);
+});
+
+it("what can't be meant is refused by name", async () => {
+  await start();
+  const message = async (...args: [string, number, unknown]) =>
+    ((await spender().error(...(args as [string, number, SpendOptions]))) as Error).message;
+  expect(await message("", 1, PER_DAY)).toMatch(/name of 1 to 64 characters/);
+  expect(await message("a", -1, PER_DAY)).toMatch(/the amount of the budget "a" is -1/);
+  expect(await message("a", 1, { limit: "x" })).toMatch(/the limit of the budget "a" is x/);
+  expect(await message("a", 1, { limit: 1, per: "year" })).toMatch(
+    /per of the budget "a" is "year"/,
+  );
+  expect(await message("a", 1, { limit: 1, timezone: "Mars" })).toMatch(/Mars/);
+  for (let n = 0; n < 100; n++) await spender().plain(1, PER_DAY, `b${n}`);
+  expect(await message("one more", 1, PER_DAY)).toMatch(/at most 100 budgets/);
+  expect(await spender().budgets()).toHaveLength(100);
+});
+
+it("names of budgets are bounded as labels of metrics", () => {
+  const labels = new Set<string>();
+  const metrics = agentMetrics({
+    ...noMetrics,
+    counter: (_name, _help, given) => {
+      if (given?.["budget"] !== undefined) labels.add(given["budget"]);
+      return () => undefined;
+    },
+  });
+  for (let n = 0; n < 300; n++) metrics.budgetSpent("Spender", `budget ${n}`, 1);
+  expect(labels.size).toBe(101);
+  expect(labels.has("other")).toBe(true);
+});

@@ -1,0 +1,76 @@
+/**
+ * `agents dev --tunnel`: the URL that a program prints, the program's end, and what a user reads.
+ */
+import { readdirSync, readFileSync } from "node:fs";
+import { expect, it } from "vitest";
+import { openTunnel, publicUrl } from "../../services/cli/serving/openTunnel.ts";
+import { settingsPage } from "../../services/cli/serving/settingsPages.ts";
+import { machineTime } from "../../services/node/MachineTime.ts";
+import { pollUntil } from "../kit/poll.ts";
+
+const open = (script: string, warn: (line: string) => void = () => undefined) =>
+  openTunnel({
+    tunnel: `"${process.execPath}" -e '${script}' {port} {url}`,
+    port: 8787,
+    time: machineTime,
+    warn,
+  });
+const STAYS = "setInterval(() => 0, 1000);";
+
+it("the first URL of a host alone counts, not links to documentation or this machine", () => {
+  expect(
+    publicUrl(`Thank you for trying it. See https://developers.example.com/tunnels/run for terms.
+INF |  https://cut-off.trycloudflare.com  | -> http://localhost:8787\n`),
+  ).toBe("https://cut-off.trycloudflare.com");
+  expect(publicUrl("t=1 msg=started url=https://a1.ngrok-free.app\n")).toBe(
+    "https://a1.ngrok-free.app",
+  );
+  expect(publicUrl("https://box.tail1.ts.net/\n|-- proxy http://127.0.0.1:8787\n")).toBe(
+    "https://box.tail1.ts.net",
+  );
+  expect(publicUrl("listening on https://localhost:8787 \n")).toBeUndefined();
+  expect(publicUrl("https://half.exam")).toBeUndefined(); // the rest may follow
+});
+
+it("runs the program with the local address, and ends it", async () => {
+  const tunnel = await open(
+    `console.error("https://p" + process.argv[1] + ".example.com ", process.argv[2], process.pid); ${STAYS}`,
+  );
+  expect(tunnel.url).toBe("https://p8787.example.com");
+  await tunnel.close();
+});
+
+it("a program that ends without a URL fails the start, with what it printed", async () => {
+  await expect(open(`console.error("no such account"); process.exit(3)`)).rejects.toThrow(
+    /gave no public URL: it ended with code 3.*no such account/s,
+  );
+});
+
+it("a program that ends later is told of", async () => {
+  const warnings: string[] = [];
+  await open(
+    `console.log("https://a.example.com "); setTimeout(() => process.exit(1), 100)`,
+    (line) => warnings.push(line),
+  );
+  await pollUntil("a warning", () => warnings.length > 0 || { done: false, saw: "none" });
+  expect(warnings[0]).toContain("nothing arrives at https://a.example.com any more");
+});
+
+it("a URL needs no program, and port 0 needs a number", async () => {
+  const tunnel = (given: string, port: number) =>
+    openTunnel({ tunnel: given, port, time: machineTime, warn: () => undefined });
+  expect((await tunnel("https://dev.example.com/", 0)).url).toBe("https://dev.example.com");
+  await expect(tunnel("cloudflared", 0)).rejects.toThrow("Give one with --port");
+});
+
+it("every provider has a settings page", () => {
+  const folder = new URL("../../services/webhooks/providers/", import.meta.url);
+  const names = readdirSync(folder).flatMap((file) =>
+    [...readFileSync(new URL(file, folder), "utf8").matchAll(/\bprovider: "([\w-]+)"/g)].map(
+      ([, name = ""]) => name,
+    ),
+  );
+  expect(names.length).toBeGreaterThan(25);
+  const without = names.filter((name) => settingsPage(name).startsWith("your sender"));
+  expect(without.filter((name) => name !== "standard-webhooks")).toEqual([]);
+});

@@ -1,0 +1,43 @@
+/**
+ * Agents whose turn does everything that a trace shows. Loaded by `agents dev` in `traces.test.ts`.
+ */
+import { Agent, getAgentByName } from "agents";
+import { body, unsigned, webhook } from "agents/webhooks";
+
+interface Env {
+  readonly Counter: never;
+  readonly CALLED: string;
+}
+
+export class Traced extends Agent<Env, { readonly done: number }> {
+  static override options = { retry: { maxAttempts: 1 } };
+  override initialState = { done: 0 };
+  override async onRequest(request: Request) {
+    const { fail } = (await request.json()) as { fail?: boolean };
+    if (fail) throw new Error("broken as ordered");
+    this.sql`CREATE TABLE IF NOT EXISTS marks (text TEXT)`;
+    this.sql`INSERT INTO marks VALUES (${"secret value"})`;
+    this.setState({ done: this.state.done + 1 });
+    await this.schedule(1, "remind");
+    await this.queue("work", {});
+    await fetch(`${this.env.CALLED}/called?token=secret`);
+    const counter = (await getAgentByName(this.env.Counter, "one")) as unknown as Counter;
+    await counter.count();
+    return new Response("OK");
+  }
+  remind() {}
+  work() {}
+}
+
+export class Counter extends Agent<Env, { readonly count: number }> {
+  override initialState = { count: 0 };
+  count(): number {
+    this.setState({ count: this.state.count + 1 });
+    return this.state.count;
+  }
+}
+export default {
+  webhooks: [
+    webhook("/hook", { agent: Traced, verify: unsigned(), entity: body("name", { trust: true }) }),
+  ],
+};

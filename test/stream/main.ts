@@ -1,0 +1,12 @@
+/**
+ * `npm run assistant [-- --times <n>]`: the assistant while its hosts are killed at each named
+ * point so many times (50). It runs `dist/`: build first. Exit code 1 when something did not hold.
+ */
+import { parseArgs } from "node:util";
+import { killAtEachPoint } from "./AssistantRig.ts";
+
+const { values } = parseArgs({ options: { times: { type: "string", default: "50" } } });
+const { kills, wrong } = await killAtEachPoint(Number(values.times), (line) => console.log(line));
+console.log(`${kills} kills, ${wrong.length} of what has to hold did not`);
+for (const each of wrong) console.log(`  ${each}`);
+process.exitCode = wrong.length === 0 ? 0 : 1;

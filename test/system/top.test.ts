@@ -1,0 +1,83 @@
+/** `agents top`: what classes and agents cost, as their hosts tell it. */
+import { beforeAll, expect, test } from "vitest";
+import { Agent, getAgentByName } from "agents";
+import { top, type Top } from "../../services/cli/commands/top.ts";
+import type { Terminal } from "../../services/cli/terminal/Terminal.ts";
+import { useSystems, type System } from "./kit.ts";
+
+class Busy extends Agent {
+  work(): void {
+    this.setState(this.name);
+  }
+}
+class Idle extends Agent {
+  look(): void {}
+}
+
+const SHARDS = 4;
+const systems = useSystems();
+let system: System;
+beforeAll(async () => {
+  system = await systems.start({ agents: { Busy, Idle } }, { shards: SHARDS });
+});
+
+/** Runs it, with `meanwhile` between its two readings. */
+async function run(className: string | undefined, meanwhile: () => Promise<void>, json = true) {
+  const printed: string[] = [];
+  const terminal = { out: (line: string) => printed.push(line), interactive: false };
+  const ports = { calls: system.gateway.calls, shards: SHARDS };
+  let nowMs = 0;
+  await top(ports, terminal as unknown as Terminal, {
+    className,
+    json,
+    seconds: 2,
+    nowMs: () => nowMs,
+    pause: async (ms) => {
+      await meanwhile();
+      nowMs += ms;
+    },
+  });
+  return printed;
+}
+
+const work = async (name: string, times: number): Promise<void> => {
+  const agent = await getAgentByName<Busy>(system.gateway.env["Busy"] as never, name);
+  for (let n = 0; n < times; n++) await agent.work();
+};
+
+test("shows what each class and agent did between the two readings, the busiest first", async () => {
+  await work("before", 5);
+  await (await getAgentByName<Idle>(system.gateway.env["Idle"] as never, "i")).look();
+  const [line] = await run(undefined, async () => {
+    await work("a", 1);
+    await work("b", 10);
+  });
+  const found = JSON.parse(line!) as Top;
+  expect(found).toMatchObject({ seconds: 2, hosts: 1, shardsAway: 0 });
+  const classOf = (name: string) => found.classes.find((row) => row.class === name)!;
+  // Two of the turns are the starts of the agents.
+  expect(classOf("Busy").turns).toBe(13 / 2);
+  expect(classOf("Busy").commits).toBeGreaterThan(0);
+  expect(classOf("Busy").bytes).toBeGreaterThan(classOf("Busy").commits);
+  expect(classOf("Idle")).toMatchObject({ turns: 0, commits: 0 });
+  const agentOf = (name: string) => found.agents.find((row) => row.name === name);
+  expect(agentOf("a")).toMatchObject({ class: "Busy", turns: 1, waiting: 0 });
+  expect(agentOf("b")).toMatchObject({ class: "Busy", turns: 5.5 });
+  expect(agentOf("before")).toBeUndefined();
+});
+
+test("of one class, as a table where nobody asks for JSON", async () => {
+  const printed = await run("idle", () => work("c", 3), false);
+  expect(printed[0]).toMatch(/^1 hosts, over 2 s$/);
+  expect(printed.filter((line) => line.includes("Busy"))).toEqual([]);
+  expect(printed.filter((line) => line.endsWith("  Idle"))).toHaveLength(1);
+});
+
+test("the same numbers are metrics with the class as their label", async () => {
+  const text = await system.host.metrics.render();
+  expect(text).toMatch(/^agents_class_turns_total\{class="Busy"\} [1-9]/m);
+  expect(text).toMatch(/^agents_class_turn_seconds_total\{class="Idle"\} /m);
+  expect(text).toMatch(/^agents_class_commit_bytes_total\{class="Busy"\} [1-9]/m);
+  // No series for each agent.
+  expect(text.match(/^agents_class_turns_total/gm)).toHaveLength(2);
+});
