@@ -18,7 +18,7 @@
  */
 import * as Effect from "effect/Effect";
 import type * as Scope from "effect/Scope";
-import { shardOf, type ShardId } from "../../schemas/Address.ts";
+import type { ShardId } from "../../schemas/Address.ts";
 import type { LeaseChange } from "../../core/lease/Leases.ts";
 import { keyOfShard, LeaseView, shardOfKey, shardOwner } from "../../core/lease/LeaseView.ts";
 import { OwnLease } from "../../core/lease/OwnLease.ts";
@@ -27,6 +27,7 @@ import { TimeSlices } from "../../core/time/TimeSlices.ts";
 import { fairShare } from "./fairShare.ts";
 import type { HostServices } from "./HostServices.ts";
 import { idleLimitMs } from "./idleLimit.ts";
+import { serveReturns } from "./IsolatedSlot.ts";
 import { serveErasures } from "./serveErasures.ts";
 import { serveStateRequests } from "./serveStateRequests.ts";
 import { LEASE_MARGIN, Shard } from "./Shard.ts";
@@ -121,18 +122,13 @@ export class Host {
 
   /** Called when the module was replaced: agents use its classes from their next activation. */
   async recycle(): Promise<void> {
-    this.services.isolation?.newCode();
     await Promise.all([...this.owned.values()].map((shard) => shard.recycle()));
   }
 
   private async start(): Promise<void> {
-    const { leases, bus, config, isolation } = this.services;
+    const { leases, bus, config } = this.services;
     await leases.watch((change) => this.changed(change), this.watching.signal);
-    isolation?.onReturn((id) => {
-      const shard = this.owned.get(shardOf(id, config.shards));
-      if (shard === undefined) isolation.left(id);
-      else shard.returned(id);
-    });
+    serveReturns(this.services, (shard) => this.owned.get(shard));
     this.timers.add(serveStateRequests(this.services));
     this.timers.add(serveErasures(this.services));
     this.timers.add(bus.onReconnected(() => this.resendStates()));

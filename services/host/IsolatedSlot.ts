@@ -12,13 +12,20 @@
  */
 import { decodeMessage, encodeMessage, type Call, type SocketInfo } from "../../schemas/Call.ts";
 import type { CallReply } from "../../schemas/Call.ts";
-import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
+import {
+  addressKey,
+  shardOf,
+  type AgentId,
+  type Sequence,
+  type ShardId,
+} from "../../schemas/Address.ts";
 import { SparseMap } from "../../core/collections/sparse.ts";
 import { AgentDiscarded, CallInterrupted } from "../../core/errors/errors.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import type { Delivery, InputHandle } from "../../core/inbox/Inbox.ts";
 import { socketKey } from "../../core/runtime/AgentSockets.ts";
 import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
+import type { HostServices } from "./HostServices.ts";
 import type { IsolatedAsk, IsolatedReply, Isolation } from "../../core/input/Isolation.ts";
 
 /** Enough for an agent whose turns wait, and little to hold for one that is flooded. */
@@ -175,6 +182,18 @@ export class IsolatedSlot {
 export function isolatedSlot(id: AgentId, context: SlotContext): IsolatedSlot | undefined {
   const { isolation } = context.services;
   return isolation?.holds(id) === true ? new IsolatedSlot(id, context, isolation) : undefined;
+}
+
+/** Has isolated agents that may run among the others again return to their shards. */
+export function serveReturns(
+  { isolation, config }: Pick<HostServices, "isolation" | "config">,
+  ownedShard: (shard: ShardId) => { readonly returned: (id: AgentId) => void } | undefined,
+): void {
+  isolation?.onReturn((id) => {
+    const shard = ownedShard(shardOf(id, config.shards));
+    if (shard === undefined) isolation.left(id);
+    else shard.returned(id);
+  });
 }
 
 /** An isolated agent runs among the others again: its slot in `slots` is replaced. */

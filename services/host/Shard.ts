@@ -24,8 +24,7 @@ import {
   encodeMessage,
   type Call,
   type CallReply,
-  type CensusReply,
-  type CensusRequest,
+  type SocketInfo,
 } from "../../schemas/Call.ts";
 import { CallInterrupted } from "../../core/errors/errors.ts";
 import type { BusMessage } from "../../core/bus/Bus.ts";
@@ -38,19 +37,13 @@ import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
 import { isolatedSlot, returnIsolated, type IsolatedSlot } from "./IsolatedSlot.ts";
+import { takeCensus } from "./takeCensus.ts";
 import { roomMaker } from "./makeRoom.ts";
 import { idleLimitMs } from "./idleLimit.ts";
 import { shardUsage } from "./shardUsage.ts";
 import { refuseInput } from "./waitingInputs.ts";
 import { isTransient } from "./slotErrors.ts";
 
-/** A gateway that does not answer the census in this time does not hold up the shard's start. */
-const CENSUS_TIMEOUT_MS = 1000;
-/**
- * How often such a gateway is asked again: nothing else reports a socket that never sends. Longer
- * than any lease, so a gateway that never answers is gone by then.
- */
-const CENSUS_RETRIES_MAX = 60;
 /**
  * Part of the TTL by which a lease counts as lost before it expires: clocks drift, acks are
  * delayed.
@@ -101,7 +94,9 @@ export class Shard {
   /** Rejects with `BrokerUnavailable` or `LaneTaken`; the caller then releases the shard. */
   async start(gateways: ReadonlyArray<string>): Promise<void> {
     const { bus, calls, inbox, config } = this.services;
-    await Promise.all(gateways.map((gateway) => this.census(gateway)));
+    const found = (id: AgentId, socket: SocketInfo): void => this.slot(id).addSocket(socket);
+    const { signal } = this.lost;
+    await takeCensus(this.services, { shard: this.shard, gateways, found, signal });
     // The shard was lost meanwhile. A subscription from now on would answer `notHere` to calls that
     // the next owner runs, and nothing would end it.
     if (this.lost.signal.aborted) return;
@@ -119,7 +114,6 @@ export class Shard {
     const onDelivery = (delivery: Delivery): void => {
       if (!this.lost.signal.aborted) this.slot(delivery.id).deliver(delivery);
     };
-    const { signal } = this.lost;
     this.consumer = await inbox.consume(this.shard, onDelivery, { epoch, signal });
     if (this.lost.signal.aborted) await this.consumer.stop();
   }
@@ -354,35 +348,6 @@ export class Shard {
     const blob = `${ANSWER_BLOBS}${time.id()}`;
     await blobs.put(blob, bytes);
     bus.publish(subject, encodeMessage({ ...reply, blob }));
-  }
-
-  private censusLater(gateway: string, retries: number): void {
-    const { time, log } = this.services;
-    if (retries === 0) return;
-    time.after(CENSUS_TIMEOUT_MS, () => {
-      if (this.lost.signal.aborted) return;
-      this.census(gateway, retries).catch((error: unknown) =>
-        log.warn("a gateway's sockets could not be asked for", { gateway, error: String(error) }),
-      );
-    });
-  }
-
-  /** Asks one gateway for its sockets of this shard's agents. */
-  private async census(gateway: string, retries = CENSUS_RETRIES_MAX): Promise<void> {
-    const { bus, config } = this.services;
-    const subject = config.subjects.gateway(gateway, "census");
-    let request: CensusRequest = { shard: this.shard };
-    for (;;) {
-      const reply = await bus.request(subject, encodeMessage(request), {
-        timeoutMs: CENSUS_TIMEOUT_MS,
-      });
-      if (reply._tag !== "Reply") return this.censusLater(gateway, retries - 1);
-      const { head } = decodeMessage<CensusReply>(reply.data);
-      for (const { agent, socket } of head.sockets)
-        this.slot({ class: agent[0], name: agent[1] } as AgentId).addSocket(socket);
-      if (head.next === undefined) return;
-      request = { shard: this.shard, cursor: head.next };
-    }
   }
 }
 

@@ -295,6 +295,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker, traceCalls: T
         }),
       reload: async (module: LoadedModule) => {
         code = codeOf(module, settings.env, tracedCalls, mailing);
+        settings.isolation?.newCode();
         await host?.recycle();
       },
       // A process that can't go on exits through its own defects, so this never rejects.
