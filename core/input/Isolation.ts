@@ -33,6 +33,8 @@ export type IsolatedReply =
   | { readonly kind: "failed"; readonly transient: boolean; readonly message: string }
   | { readonly kind: "done" }
   | { readonly kind: "drained"; readonly sockets: ReadonlyArray<SocketInfo> }
+  /** The agent has to be quarantined: it ended too many processes, or its journal is damaged. */
+  | { readonly kind: "condemned"; readonly why: "kills" | "journal"; readonly reason: string }
   /** The process ended before it answered. */
   | { readonly kind: "ended" };
 
@@ -43,15 +45,20 @@ export interface AgentKey {
 }
 
 export interface Isolation {
-  /** It is known why the process before this one has ended, and what did it is isolated. */
-  readonly explained: boolean;
+  /**
+   * The host whose place this one takes, where it is known for certain which agent has ended it, and
+   * that agent is isolated: every other turn that ran there is innocent.
+   */
+  readonly endedHost: string | undefined;
   readonly holds: (id: AgentId) => boolean;
   /** Never rejects. Waits for the agent's process to start. */
   readonly ask: (id: AgentId, epoch: Epoch, ask: IsolatedAsk) => Promise<IsolatedReply>;
   /** Called when an agent may run among the others again. The host then drains it and says `left`. */
   readonly onReturn: (f: (id: AgentId) => void) => void;
-  /** The agent runs in this host again, or its shard is another host's. */
+  /** The agent runs among the others again. */
   readonly left: (id: AgentId) => void;
+  /** Its shard is another host's: its process ends. It stays isolated, should the shard come back. */
+  readonly lost: (id: AgentId) => void;
   /** The module was loaded again: every agent may return. */
   readonly newCode: () => void;
 }

@@ -22,6 +22,7 @@ import { addInit } from "./commands/init.ts";
 import { addList } from "./commands/list.ts";
 import { addMail } from "./commands/mail.ts";
 import { addProvision } from "./commands/provision.ts";
+import { addRelease } from "./commands/release.ts";
 import { addRedeliver } from "./commands/redeliver.ts";
 import { addRerun } from "./commands/rerun.ts";
 import { addRestore } from "./commands/restore.ts";
@@ -56,7 +57,7 @@ const GROUPS: ReadonlyArray<readonly [heading: string, commands: ReadonlyArray<A
       addConsole,
     ],
   ],
-  ["Acting:", [addCall, addErase, addDead, addRedeliver]],
+  ["Acting:", [addCall, addErase, addDead, addRedeliver, addRelease]],
   ["Saving:", [addExport, addImport, addFork, addBackup, addRestore]],
 ];
 

@@ -5,8 +5,8 @@
  * 1. At most one activation and one `ActiveAgent` exist at a time.
  * 2. An input that was delivered and not acked is never forgotten. When the agent is discarded
  *    while the shard is still owned, its inputs begin again on a fresh agent, in stored order.
- * 3. A damaged journal quarantines the agent: nothing runs and nothing is acked until an operator
- *    acts. Its inputs stay stored, and other agents are not affected (I12).
+ * 3. A damaged journal quarantines the agent (`Quarantine`). Its inputs stay stored, and other
+ *    agents are not affected (I12).
  *
  * Owned by `Shard`.
  */
@@ -16,7 +16,6 @@ import { CorruptFrame, UnknownVersion } from "../../schemas/Frame.ts";
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
 import { AgentDiscarded } from "../../core/errors/errors.ts";
 import { AGENT_STATIC_OPTIONS_DEFAULT } from "../../core/agent/AgentStaticOptions.ts";
-import type { Delivery } from "../../core/inbox/Inbox.ts";
 import type { AppendResult } from "../../core/journal/Journal.ts";
 import type { ActiveAgent } from "../../core/runtime/ActiveAgent.ts";
 import { socketKey } from "../../core/runtime/AgentSockets.ts";
@@ -36,7 +35,9 @@ import { eraseAgent } from "./eraseAgent.ts";
 import type { HostServices } from "./HostServices.ts";
 import type { MakeRoom } from "./makeRoom.ts";
 import { hibernateAgent, type HibernatingAgent } from "./hibernateAgent.ts";
-import { OutstandingInputs } from "./OutstandingInputs.ts";
+import { OutstandingInputs, type Delivered } from "./OutstandingInputs.ts";
+import type { WhyAside } from "./Quarantine.ts";
+import type { LeftBehind } from "./QuarantinedSlot.ts";
 import { UnknownAgentClass } from "./slotErrors.ts";
 import { SnapshotPolicy } from "./SnapshotPolicy.ts";
 import { SparseMap } from "../../core/collections/sparse.ts";
@@ -58,6 +59,8 @@ export interface SlotContext extends Ownership {
   readonly makeRoom?: MakeRoom | undefined;
   /** An input of the agent has ended its process. Default false. */
   readonly suspicious?: boolean;
+  /** Puts a quarantined agent's slot in the place of this one. */
+  readonly setAside: (id: AgentId, why: WhyAside) => void;
 }
 
 /** An agent in memory, and what the slot keeps for it. */
@@ -77,7 +80,6 @@ export class AgentSlot implements AgentSupervisor {
     this.live?.agent.sockets.delete(key);
   });
   private readonly cancellable = new CancellableCalls();
-  private quarantined: string | undefined;
   /** No activation begins meanwhile: it would read what is about to be removed. */
   private erasing = false;
   private failures = 0;
@@ -104,12 +106,11 @@ export class AgentSlot implements AgentSupervisor {
       this.outstanding.size === 0 &&
       this.sockets.size === 0 &&
       this.ended.empty &&
-      this.quarantined === undefined &&
       !this.erasing
     );
   }
 
-  deliver(delivery: Delivery): void {
+  deliver(delivery: Delivered): void {
     const handle = this.outstanding.add(delivery);
     if (handle === undefined) return;
     if (this.live !== undefined) return this.live.mailbox.deliver(handle, delivery.data);
@@ -118,9 +119,8 @@ export class AgentSlot implements AgentSupervisor {
   }
 
   /**
-   * Answers a call. Rejects with `AgentDiscarded`, `BrokerUnavailable`, `CorruptFrame`
-   * (quarantined), `UnknownAgentClass`, or what the user's code throws. Not `async`, to save a
-   * promise per call.
+   * Answers a call. Rejects with `AgentDiscarded`, `BrokerUnavailable`, `CorruptFrame`,
+   * `UnknownAgentClass`, or what the user's code throws. Not `async`, to save a promise per call.
    */
   call(call: SlotCall, body: Uint8Array): Promise<CallAnswer> {
     if (call.kind === "erase") return this.erase();
@@ -165,7 +165,6 @@ export class AgentSlot implements AgentSupervisor {
       const sockets = [...this.sockets.values()];
       this.sockets.clear();
       const seq = await eraseAgent(services, this.id, { epoch, signal, sockets });
-      this.quarantined = undefined;
       this.suspicious = false;
       return { reply: { kind: "result", value: seq } };
     } finally {
@@ -238,6 +237,13 @@ export class AgentSlot implements AgentSupervisor {
     }
   }
 
+  /** Another slot takes the place of this one, which has no agent in memory. */
+  leave(): LeftBehind {
+    const left = { inputs: [...this.outstanding.values()], sockets: [...this.sockets.values()] };
+    this.discard();
+    return left;
+  }
+
   /** The shard is lost: nothing is sent or acked any more. */
   discard(): void {
     this.cancelRetry?.();
@@ -266,7 +272,7 @@ export class AgentSlot implements AgentSupervisor {
 
   private wakeFailed(error: unknown): void {
     const { services, signal } = this.context;
-    if (signal.aborted || this.quarantined !== undefined || this.outstanding.size === 0) return;
+    if (signal.aborted || this.outstanding.size === 0) return;
     if (this.cancelRetry !== undefined) return;
     const delayMs = Math.min(REACTIVATE_MS_MIN * 2 ** this.failures++, REACTIVATE_MS_MAX);
     services.log.warn("an agent could not be started; its inputs wait", {
@@ -282,8 +288,6 @@ export class AgentSlot implements AgentSupervisor {
 
   private activate(props: unknown, urgent: boolean): Promise<Live> {
     if (this.erasing) return Promise.reject(new AgentDiscarded());
-    if (this.quarantined !== undefined)
-      return Promise.reject(new CorruptFrame({ message: this.quarantined }));
     return (this.activating ??= this.start(props, urgent).then(
       (live) => {
         this.activating = undefined;
@@ -321,7 +325,9 @@ export class AgentSlot implements AgentSupervisor {
       this.sockets.clear();
       services.metrics.activations(replayed.events);
       this.failures = 0;
-      const { explained = false } = services.isolation ?? {};
+      const endedHost = services.isolation?.endedHost;
+      const explained = endedHost !== undefined;
+      if (explained && replayed.host === endedHost) agent.suspects.forgive();
       const live: Live = {
         agent,
         mailbox: new Mailbox(agent, ports, { suspicious: this.suspicious, explained }),
@@ -333,7 +339,8 @@ export class AgentSlot implements AgentSupervisor {
       agent.lanes.start();
       return live;
     } catch (error) {
-      if (error instanceof CorruptFrame || error instanceof UnknownVersion) this.quarantine(error);
+      if (error instanceof CorruptFrame || error instanceof UnknownVersion)
+        this.context.setAside(this.id, { kind: "journal", reason: error.message });
       throw error;
     }
   }
@@ -386,14 +393,5 @@ export class AgentSlot implements AgentSupervisor {
     this.live = undefined;
     this.suspicious = true;
     if (!this.context.signal.aborted && this.outstanding.size > 0) this.wake();
-  }
-
-  private quarantine(error: CorruptFrame | UnknownVersion): void {
-    this.quarantined = error.message;
-    this.context.services.metrics.quarantines();
-    this.context.services.log.error(
-      "an agent's journal can't be read; the agent is quarantined, its inputs stay stored",
-      { ...this.id, error: error.message },
-    );
   }
 }

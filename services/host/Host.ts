@@ -41,7 +41,7 @@ const MEMORY_CHECK_MS = 100;
  */
 const SNAPSHOTS_WAIT_MS = 2_000;
 /**
- * Shards started at once. Each start is five requests to the broker in sequence, and a dead host's
+ * Shards started at once. Each start is seven requests to the broker in sequence, and a dead host's
  * shards become free all at once.
  */
 const CLAIMS_AT_ONCE = 32;

@@ -15,6 +15,7 @@ import { DeadLetters, type DeadLettersShape } from "../../core/dead/DeadLetters.
 import { Inbox, type InboxShape } from "../../core/inbox/Inbox.ts";
 import { Journal, type JournalShape } from "../../core/journal/Journal.ts";
 import { Leases, type LeasesShape } from "../../core/lease/Leases.ts";
+import { Quarantines, type QuarantinesShape } from "../../core/quarantine/Quarantines.ts";
 import { Log, type LogShape } from "../../core/telemetry/Log.ts";
 import {
   MailTransport,
@@ -70,6 +71,8 @@ export interface HostConfig {
 export interface HostModule {
   readonly agents: ReadonlyMap<string, AgentClassType>;
   readonly env: unknown;
+  /** Tells this code from other code of the module. Absent: not known. */
+  readonly version?: string | undefined;
 }
 
 export interface HostServices {
@@ -99,6 +102,7 @@ export interface HostServices {
   readonly journal: JournalShape;
   readonly inbox: InboxShape;
   readonly leases: LeasesShape;
+  readonly quarantines: QuarantinesShape;
   readonly snapshots: SnapshotsShape;
   readonly blobs: BlobsShape;
   readonly bus: BusShape;
@@ -115,6 +119,8 @@ export interface HostServices {
   readonly mail?: MailTransportShape;
   /** Snapshots that are being stored. A stopping host waits up to two seconds for them. */
   readonly storing: Set<Promise<void>>;
+  /** Agents of this host's shards that are quarantined, by `addressKey`. */
+  readonly quarantined: Set<string>;
   /** Absent in a host that isolates no agent. */
   readonly isolation?: Isolation | undefined;
   /** What the agents here cost. */
@@ -152,6 +158,7 @@ export const hostServices = ({
       journal: yield* Journal,
       inbox: yield* Inbox,
       leases: yield* Leases,
+      quarantines: yield* Quarantines,
       snapshots: yield* Snapshots,
       blobs: yield* Blobs,
       bus: yield* Bus,
@@ -166,6 +173,7 @@ export const hostServices = ({
         onSome: (mcp) => ({ mcp }),
       }),
       storing: new Set(),
+      quarantined: new Set(),
       usage: new Usage(own.metrics.ofClass),
       turnLimits: new TurnLimits(own.metrics.turnsGivenUp),
       unbegun: new Unbegun(endings),

@@ -22,10 +22,12 @@ import {
 import { SparseMap } from "../../core/collections/sparse.ts";
 import { AgentDiscarded, CallInterrupted } from "../../core/errors/errors.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
-import type { Delivery, InputHandle } from "../../core/inbox/Inbox.ts";
+import type { InputHandle } from "../../core/inbox/Inbox.ts";
 import { socketKey } from "../../core/runtime/AgentSockets.ts";
 import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
+import type { Delivered } from "./OutstandingInputs.ts";
+import { QuarantinedSlot, type LeftBehind } from "./QuarantinedSlot.ts";
 import type { IsolatedAsk, IsolatedReply, Isolation } from "../../core/input/Isolation.ts";
 
 /** Enough for an agent whose turns wait, and little to hold for one that is flooded. */
@@ -44,6 +46,7 @@ export class IsolatedSlot {
   private readonly passed = new Set<Sequence>();
   private readonly sockets = new SparseMap<string, SocketInfo>();
   private successor: Promise<AgentSlot> | undefined;
+  /** Nothing is passed any more. */
   private over = false;
 
   constructor(id: AgentId, context: SlotContext, isolation: Isolation) {
@@ -56,11 +59,11 @@ export class IsolatedSlot {
     return this.outstanding.size === 0 && this.sockets.size === 0 && this.successor === undefined;
   }
 
-  deliver(delivery: Delivery): void {
+  deliver(delivery: Delivered): void {
     if (this.successor !== undefined)
       return void this.successor.then((slot) => slot.deliver(delivery), skip);
     const { data: _data, ...handle } = delivery;
-    this.outstanding.set(delivery.seq, handle);
+    this.outstanding.set(handle.seq, handle);
     this.pump();
   }
 
@@ -98,38 +101,41 @@ export class IsolatedSlot {
 
   /** Stops inputs that have not begun, and waits until the agent has left its process. */
   async drain(): Promise<void> {
-    await this.leave();
-    this.isolation.left(this.id);
+    await this.drained();
+    this.isolation.lost(this.id);
+  }
+
+  /** Another slot takes the place of this one; the agent's process is left as it is. */
+  leave(): LeftBehind {
+    this.over = true;
+    const left = { inputs: [...this.outstanding.values()], sockets: [...this.sockets.values()] };
+    this.outstanding.clear();
+    return left;
   }
 
   /** The shard is lost: nothing is sent or acked any more. */
   discard(): void {
     this.over = true;
     this.outstanding.clear();
-    this.isolation.left(this.id);
+    this.isolation.lost(this.id);
   }
 
   /** The agent runs in this process again, in the slot that `make` returns. */
   succeed(make: () => AgentSlot): Promise<AgentSlot> {
-    return (this.successor ??= this.leave().then(async (sockets) => {
+    return (this.successor ??= this.drained().then((sockets) => {
       const slot = make();
       for (const info of sockets) slot.addSocket(info);
-      for (const handle of this.outstanding.values()) await this.hand(slot, handle);
+      for (const handle of this.outstanding.values()) slot.deliver(handle);
       this.outstanding.clear();
       this.isolation.left(this.id);
       return slot;
     }));
   }
 
-  private async leave(): Promise<ReadonlyArray<SocketInfo>> {
+  private async drained(): Promise<ReadonlyArray<SocketInfo>> {
     this.over = true;
     const reply = await this.ask({ kind: "drain" });
     return reply.kind === "drained" ? reply.sockets : [...this.sockets.values()];
-  }
-
-  private async hand(slot: AgentSlot, handle: InputHandle): Promise<void> {
-    const data = await this.read(handle);
-    if (data !== undefined) slot.deliver({ ...handle, data });
   }
 
   private pump(): void {
@@ -173,10 +179,16 @@ export class IsolatedSlot {
     }
   }
 
-  private ask(ask: IsolatedAsk): Promise<IsolatedReply> {
-    return this.isolation.ask(this.id, this.context.epoch, ask);
+  private async ask(ask: IsolatedAsk): Promise<IsolatedReply> {
+    const reply = await this.isolation.ask(this.id, this.context.epoch, ask);
+    if (reply.kind === "condemned" && !this.over)
+      this.context.setAside(this.id, { kind: reply.why, reason: reply.reason });
+    return reply;
   }
 }
+
+/** An agent's slot in a shard, whoever runs the agent. */
+export type Slot = AgentSlot | IsolatedSlot | QuarantinedSlot;
 
 /** Undefined: the agent is not isolated. */
 export function isolatedSlot(id: AgentId, context: SlotContext): IsolatedSlot | undefined {
@@ -198,16 +210,18 @@ export function serveReturns(
 
 /** An isolated agent runs among the others again: its slot in `slots` is replaced. */
 export function returnIsolated(
-  slots: Map<string, AgentSlot | IsolatedSlot>,
+  slots: Map<string, Slot>,
   id: AgentId,
   context: SlotContext,
 ): void {
   const key = addressKey(id);
   const slot = slots.get(key);
+  // Once it is released it is tried alone first.
+  if (slot instanceof QuarantinedSlot && slot.mark.kind === "kills") return;
   if (!(slot instanceof IsolatedSlot)) return context.services.isolation?.left(id);
   void slot
     .succeed(() => new AgentSlot(id, context))
-    .then((next) => (context.signal.aborted ? next.discard() : slots.set(key, next)));
+    .then((next) => (slots.get(key) === slot ? slots.set(key, next) : next.discard()));
 }
 
 const skip = (): void => undefined;

@@ -16,7 +16,7 @@
  *    has them run in that order.
  */
 import type { InboxHead } from "../../schemas/InboxEnvelope.ts";
-import { addressKey, type AgentId, type ShardId } from "../../schemas/Address.ts";
+import type { AgentId, ShardId } from "../../schemas/Address.ts";
 import {
   ANSWER_BLOBS,
   CALL_BLOBS,
@@ -34,12 +34,10 @@ import type { Delivery, InboxConsumer } from "../../core/inbox/Inbox.ts";
 import type { Lease } from "../../core/lease/Leases.ts";
 import type { TimeSlices } from "../../core/time/TimeSlices.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
-import { AgentSlot, type SlotContext } from "./AgentSlot.ts";
 import type { HostServices } from "./HostServices.ts";
-import { isolatedSlot, returnIsolated, type IsolatedSlot } from "./IsolatedSlot.ts";
 import { takeCensus } from "./takeCensus.ts";
-import { roomMaker } from "./makeRoom.ts";
 import { idleLimitMs } from "./idleLimit.ts";
+import { Slots } from "./Slots.ts";
 import { shardUsage } from "./shardUsage.ts";
 import { refuseInput } from "./waitingInputs.ts";
 import { isTransient } from "./slotErrors.ts";
@@ -60,9 +58,8 @@ export class Shard {
   /** Monotonic milliseconds; the lease is certainly held until then. */
   validUntilMs: number;
   private readonly services: HostServices;
-  private readonly slots = new Map<string, AgentSlot | IsolatedSlot>();
+  private readonly slots: Slots;
   private readonly lost = new AbortController();
-  private readonly slotContext: SlotContext;
   private consumer: InboxConsumer | undefined;
   private unsubscribe: (() => Promise<void>) | undefined;
   private unserve: (() => void) | undefined;
@@ -76,13 +73,13 @@ export class Shard {
     this.shard = shard;
     this.lease = lease;
     this.validUntilMs = validUntilMs;
-    this.slotContext = {
-      services,
+    this.slots = new Slots(services, {
+      shard,
       epoch: lease.epoch,
       signal: this.lost.signal,
+      isHeld: () => this.isHeld,
       isStillOurs: () => this.isHeld || this.awaitIsHeld(),
-      makeRoom: roomMaker(services, this.slots, () => this.isHeld),
-    };
+    });
   }
 
   get agentsActive(): number {
@@ -94,8 +91,9 @@ export class Shard {
   /** Rejects with `BrokerUnavailable` or `LaneTaken`; the caller then releases the shard. */
   async start(gateways: ReadonlyArray<string>): Promise<void> {
     const { bus, calls, inbox, config } = this.services;
-    const found = (id: AgentId, socket: SocketInfo): void => this.slot(id).addSocket(socket);
+    const found = (id: AgentId, socket: SocketInfo): void => this.slots.of(id).addSocket(socket);
     const { signal } = this.lost;
+    await this.slots.quarantine.load();
     await takeCensus(this.services, { shard: this.shard, gateways, found, signal });
     // The shard was lost meanwhile. A subscription from now on would answer `notHere` to calls that
     // the next owner runs, and nothing would end it.
@@ -112,7 +110,7 @@ export class Shard {
     );
     const { epoch } = this.lease;
     const onDelivery = (delivery: Delivery): void => {
-      if (!this.lost.signal.aborted) this.slot(delivery.id).deliver(delivery);
+      if (!this.lost.signal.aborted) this.slots.of(delivery.id).deliver(delivery);
     };
     this.consumer = await inbox.consume(this.shard, onDelivery, { epoch, signal });
     if (this.lost.signal.aborted) await this.consumer.stop();
@@ -126,8 +124,7 @@ export class Shard {
     // Before the lease is released, if it is: nothing else notifies the callers
     // (`Gateway.changed`).
     for (const interrupt of this.interrupts.drain()) interrupt();
-    for (const slot of this.slots.values()) slot.discard();
-    this.slots.clear();
+    this.slots.discard();
     // A failure here changes nothing: what is not acked is delivered to the next owner.
     this.consumer?.stop().catch(() => undefined);
   }
@@ -168,14 +165,15 @@ export class Shard {
     const limitMs = (): number =>
       memoryInUse === undefined ? Infinity : idleLimitMs(memoryInUse());
     let idleMs = limitMs();
-    for (const [key, slot] of this.slots) {
+    for (const slot of this.slots.values()) {
       await slices.yield();
       // Rule 2, before the loss is known: a host that was frozen would store an image of an agent
       // that may have been erased.
       if (!this.isHeld) return;
       if (slot.hibernate(time.monotonicMs(), idleMs)) idleMs = limitMs();
-      if (slot.empty) this.slots.delete(key);
+      this.slots.removeEmpty(slot);
     }
+    this.slots.lookAtQuarantine();
   }
 
   /** Sends its state to the clients of every agent in memory, after frames were lost. */
@@ -185,6 +183,7 @@ export class Shard {
 
   /** Called for new code: every agent leaves memory as soon as it can. */
   async recycle(): Promise<void> {
+    this.slots.lookAtQuarantine();
     await Promise.all([...this.slots.values()].map((slot) => slot.recycle()));
   }
 
@@ -200,17 +199,7 @@ export class Shard {
 
   /** An isolated agent runs here again. */
   returned(id: AgentId): void {
-    returnIsolated(this.slots, id, this.slotContext);
-  }
-
-  private slot(id: AgentId): AgentSlot | IsolatedSlot {
-    const key = addressKey(id);
-    let slot = this.slots.get(key);
-    if (slot === undefined) {
-      slot = isolatedSlot(id, this.slotContext) ?? new AgentSlot(id, this.slotContext);
-      this.slots.set(key, slot);
-    }
-    return slot;
+    this.slots.returned(id);
   }
 
   private receive(message: BusMessage): void {
@@ -280,8 +269,10 @@ export class Shard {
     if (!this.isHeld || this.lost.signal.aborted) return this.notHere();
     if (call.kind === "usage")
       return { reply: { kind: "result", value: shardUsage(this.services, this.slots.values()) } };
+    if (call.kind === "release") return this.slots.release(id);
+    if (call.kind === "erase") this.slots.beforeErasure(id);
     if (call.kind === "input") {
-      const full = refuseInput(this.services, id, this.slot(id).outstanding.size);
+      const full = refuseInput(this.services, id, this.slots.of(id).outstanding.size);
       if (full !== undefined) return full;
       // Rule 4.
       if (this.consumer?.caughtUp !== true) return this.notHere();
@@ -293,7 +284,7 @@ export class Shard {
         throw new Error("a call names a blob that holds no call's body");
       const whole = blob === undefined ? body : await blobs.get(blob);
       if (whole === undefined) throw new Error("the body of a call is gone");
-      const answer = await this.slot(id).call(call, whole);
+      const answer = await this.slots.of(id).call(call, whole);
       // The call is done, but the lease may be lost: the caller decides whether to ask the next
       // owner.
       const isOurs = this.isHeld || (await this.awaitIsHeld());
@@ -301,6 +292,8 @@ export class Shard {
     } catch (error) {
       if (error instanceof CallInterrupted) return this.notHere({ begun: true });
       if (isTransient(error) || this.lost.signal.aborted) return this.notHere();
+      // It was set aside by this call.
+      if (this.slots.quarantine.of(id) !== undefined) return this.slots.of(id).call(call, body);
       log.error("an agent could not answer", { ...id, error: describe(error) });
       return { reply: { kind: "error", ...(isOfCode(call) ? encodeError(error) : HIDDEN) } };
     }

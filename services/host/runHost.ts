@@ -55,6 +55,7 @@ export const runHost = (options: RunHostOptions) =>
     const services = yield* servicesOf(options);
     const host = yield* Host.make(services);
     options.metrics.active(() => host.agentsActive);
+    options.metrics.quarantined(() => services.quarantined.size);
     if (options.memoryInUse !== undefined) options.metrics.memoryInUse(options.memoryInUse);
     options.metrics.deliveryRecordsDropped(() => services.deliveries?.dropped() ?? 0);
     options.metrics.inboxLag(() => services.inbox.depth());

@@ -5,6 +5,8 @@
  * 1. Writes carry the owner's epoch, so that a later owner's claim fences them off.
  * 2. Whether the lease is still held is checked by the owner, which answers the calls.
  * 3. What an owner of another epoch passes begins on a fresh slot.
+ * 4. Where the agent's journal is damaged, everything is answered `condemned`: the owner
+ *    quarantines the agent.
  */
 import * as Effect from "effect/Effect";
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
@@ -33,6 +35,8 @@ class IsolatedAgent {
   private slot: AgentSlot | undefined;
   private epoch: Epoch | undefined;
   private lost = new AbortController();
+  /** Answers what was asked and is not answered yet. */
+  private readonly open = new Set<(reply: IsolatedReply) => void>();
   private cancelSweep = (): void => undefined;
 
   constructor(services: HostServices, onAsk: OnAsk) {
@@ -61,9 +65,13 @@ class IsolatedAgent {
     id: AgentId,
     epoch: Epoch,
     ask: IsolatedAsk,
-    answer: (reply: IsolatedReply) => void,
+    send: (reply: IsolatedReply) => void,
   ): void {
     const slot = this.slotOf(id, epoch);
+    const answer = (reply: IsolatedReply): void => {
+      if (this.open.delete(answer)) send(reply);
+    };
+    this.open.add(answer);
     if (ask.kind === "deliver") {
       const { seq, deliveries, data } = ask;
       return slot.deliver({
@@ -108,9 +116,21 @@ class IsolatedAgent {
       const { services } = this;
       // Rule 2.
       const ownership = { epoch, signal: this.lost.signal, isStillOurs: () => true as const };
-      this.slot = new AgentSlot(id, { services, ...ownership, suspicious: true });
+      this.slot = new AgentSlot(id, {
+        services,
+        ...ownership,
+        suspicious: true,
+        setAside: (_id, { kind: why, reason }) => this.condemn({ kind: "condemned", why, reason }),
+      });
     }
     return this.slot;
+  }
+
+  /** Rule 4. */
+  private condemn(reply: IsolatedReply): void {
+    this.slot?.discard();
+    this.slot = undefined;
+    for (const answer of this.open) answer(reply);
   }
 }
 

@@ -13,6 +13,7 @@ import type { RerunEvent } from "../../core/journal/Rerun.ts";
 import type { HistoryOption } from "../../core/retention/HistoryLimits.ts";
 import type { JournalFeedShape } from "../../core/journal/JournalFeed.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
+import type { QuarantinesShape } from "../../core/quarantine/Quarantines.ts";
 import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
 import type { MetricsShape } from "../../core/telemetry/Metrics.ts";
 import type { RequestLines } from "../../core/telemetry/RequestLog.ts";
@@ -74,6 +75,7 @@ export interface ReadPorts {
   readonly snapshots: SnapshotsShape;
   readonly databases: DatabasesShape;
   readonly leases: Pick<LeasesShape, "list">;
+  readonly quarantines: QuarantinesShape;
   readonly shards: number;
   readonly namespace: string;
   /**
@@ -262,6 +264,8 @@ export interface ProcessSettings {
 export type ProcessWatchdog = Omit<WatchdogOptions, "rssBytesMax">;
 
 export interface RunningProcess {
+  /** In events, leases and logs. */
+  readonly id: string;
   /** The port on which the gateway listens; undefined for a host. */
   readonly port: number | undefined;
   /** The port for mail; undefined where the process takes none. */

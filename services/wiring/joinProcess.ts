@@ -279,6 +279,7 @@ const serveRoles = (settings: ProcessSettings, broker: OpenBroker, traceCalls: T
     const smtpPort = yield* serveMail(settings, () => code.mail);
     const retention = yield* serveRetention(settings, id, () => code.host.agents);
     return {
+      id,
       port: gateway?.port,
       smtpPort,
       natsUrl: broker.url,
@@ -314,7 +315,11 @@ function codeOf(
   const env = bindEnv(variables, module.agents, () => gated, mailing, module.wrangler);
   return {
     // The mark on a class shows that it is a subclass of `Agent`: `readModule` has checked it.
-    host: { agents: module.agents as ReadonlyMap<string, AgentClassType>, env },
+    host: {
+      agents: module.agents as ReadonlyMap<string, AgentClassType>,
+      env,
+      version: module.version,
+    },
     gateway: gatewayModule(module, env),
     mail: mailModule(module, env),
   };

@@ -12,7 +12,7 @@ import type {
 import { nameOf, type Begin, type FromWorker, type IsolateAnswer } from "./messages.ts";
 
 export class ChannelIsolation implements Isolation {
-  explained = false;
+  endedHost: string | undefined;
   private readonly send: (message: FromWorker) => void;
   private readonly held = new Set<string>();
   private readonly waiting = new Map<number, (reply: IsolatedReply) => void>();
@@ -47,14 +47,18 @@ export class ChannelIsolation implements Isolation {
       this.send({ left: { class: ofClass, name } });
   }
 
+  lost({ class: ofClass, name }: AgentId): void {
+    this.send({ lost: { class: ofClass, name } });
+  }
+
   newCode(): void {
     if (this.held.size > 0) this.send({ newCode: true });
   }
 
   // From the channel
 
-  begin({ isolated, explained }: Pick<Begin, "isolated" | "explained">): void {
-    this.explained = explained;
+  begin({ isolated, endedHost }: Pick<Begin, "isolated" | "endedHost">): void {
+    this.endedHost = endedHost;
     for (const agent of isolated) this.held.add(nameOf(agent));
   }
 

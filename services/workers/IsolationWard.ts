@@ -10,12 +10,16 @@
  *    worker. If it ends a worker again, it stays four times as long, and so on.
  * 4. When the worker ends, so do the processes of its agents: its successor passes everything anew.
  * 5. At most `PROCESSES_MAX` processes run. Agents beyond them wait.
+ * 6. An agent that ends too many processes (`judgeEnds`) is condemned: what it is asked next is
+ *    answered so, and the owner of its shard quarantines it. Only ends that are certainly the
+ *    agent's count.
  *
  * `serveWorkers` owns it; `serveIsolation` connects it with the channels.
  */
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import type { TimeShape } from "../../core/time/Time.ts";
 import type { AgentKey, IsolatedReply } from "../../core/input/Isolation.ts";
+import { judgeEnds, type KilledProcess } from "../../core/quarantine/quarantineRule.ts";
 import type { Ending } from "../watchdog/reports.ts";
 import { nameOf, type IsolateRequest } from "./messages.ts";
 import { describeEnd, type WorkerProcess } from "./WorkerProcess.ts";
@@ -68,12 +72,20 @@ interface Ward {
   returning: boolean;
 }
 
+/** What is remembered of an agent beyond its time in isolation. */
+interface Remembered {
+  /** How often it has ended a worker. */
+  times: number;
+  ends: ReadonlyArray<KilledProcess>;
+  /** Why it is condemned. */
+  condemned: string | undefined;
+}
+
 export class IsolationWard {
   private readonly options: IsolationWardOptions;
   private readonly wards = new Map<string, Ward>();
   private readonly owners = new Map<number, IsolationOwner>();
-  /** How often each agent has ended a worker. */
-  private readonly times = new Map<string, number>();
+  private readonly remembered = new Map<string, Remembered>();
   private stopping = false;
   private last = 0;
   private cancel = (): void => undefined;
@@ -103,14 +115,7 @@ export class IsolationWard {
   ended(owner: number, ending: Ending | undefined): void {
     this.owners.delete(owner);
     // Rule 4.
-    for (const ward of this.of(owner)) {
-      ward.asked.clear();
-      ward.returning = false;
-      const { process } = ward;
-      ward.process = undefined;
-      ward.serves = false;
-      process?.kill();
-    }
+    for (const ward of this.of(owner)) this.release(ward)?.kill();
     const agent = ending?.turn;
     if (agent === undefined || this.stopping) return;
     this.options.log.warn("an agent has ended its process: it runs alone from now on", {
@@ -119,7 +124,8 @@ export class IsolationWard {
       reason: ending!.reason,
     });
     const nowMs = this.options.time.monotonicMs();
-    const times = this.remember(nameOf(agent));
+    if (ending!.exactly) this.count(agent, ending);
+    const times = ++this.memoryOf(agent).times;
     this.wards.set(nameOf(agent), {
       agent: { class: agent.class, name: agent.name },
       owner,
@@ -140,17 +146,27 @@ export class IsolationWard {
     if (ward === undefined || ward.owner !== owner || this.stopping)
       return answer({ kind: "ended" });
     const { kind } = request.ask;
+    if (kind !== "drain" && this.tellsCondemned(ward, answer)) return;
     // Nothing is in a process that does not run.
     if (ward.process === undefined && kind === "drain")
       return answer({ kind: "drained", sockets: [] });
     const n = ++this.last;
     ward.asked.set(n, { request, answer });
     ward.lastMs = this.options.time.monotonicMs();
+    // It was quarantined when it could have returned.
+    if (kind !== "drain") ward.returning = false;
     if (ward.serves) this.pass(ward, n);
     else this.begin(ward);
   }
 
-  /** The agent runs in its worker again, or elsewhere. */
+  /** The shard of the agent is another host's. It stays isolated for its time. */
+  lost(owner: number, agent: AgentKey): void {
+    const ward = this.wards.get(nameOf(agent));
+    if (ward === undefined || ward.owner !== owner) return;
+    this.release(ward)?.stop();
+  }
+
+  /** The agent runs in its worker again. */
   left(owner: number, agent: AgentKey): void {
     const ward = this.wards.get(nameOf(agent));
     if (ward === undefined || ward.owner !== owner) return;
@@ -186,6 +202,16 @@ export class IsolationWard {
 
   kill(): void {
     for (const { process } of this.wards.values()) process?.kill();
+  }
+
+  /** Nothing is under way any more. Returns the process that has to end. */
+  private release(ward: Ward): WorkerProcess | undefined {
+    const { process } = ward;
+    ward.asked.clear();
+    ward.returning = false;
+    ward.process = undefined;
+    ward.serves = false;
+    return process;
   }
 
   private of(owner: number): ReadonlyArray<Ward> {
@@ -234,9 +260,11 @@ export class IsolationWard {
       ends: ward.ends,
       reason: ending?.reason ?? how,
     });
+    this.count(ward.agent, ending);
     const asked = [...ward.asked.values()];
     ward.asked.clear();
-    for (const { answer } of asked) answer({ kind: "ended" });
+    for (const { answer } of asked)
+      if (!this.tellsCondemned(ward, answer)) answer({ kind: "ended" });
   }
 
   private look(): void {
@@ -247,13 +275,38 @@ export class IsolationWard {
     }
   }
 
-  /** Returns how often the agent has ended a worker. */
-  private remember(name: string): number {
-    const times = (this.times.get(name) ?? 0) + 1;
-    this.times.delete(name);
-    if (this.times.size >= REMEMBERED_MAX) this.times.delete(this.times.keys().next().value!);
-    this.times.set(name, times);
-    return times;
+  /** Rule 6. */
+  private count(agent: AgentKey, ending: Ending | undefined): void {
+    const memory = this.memoryOf(agent);
+    const atMs = this.options.time.monotonicMs();
+    const turn = ending?.turn;
+    // A call has no key, and each is an input of its own.
+    const input = turn === undefined ? "unknown" : (turn.key ?? `${turn.turn} ${++this.last}`);
+    const { ends, over } = judgeEnds(memory.ends, { atMs, input });
+    memory.ends = ends;
+    if (over)
+      memory.condemned = `its turns have ended ${ends.length} processes within ten minutes${ending === undefined ? "" : `, the last one because ${ending.reason}`}`;
+  }
+
+  /** Rule 6: says so once. From then on it is the owner who knows. */
+  private tellsCondemned(ward: Ward, answer: (reply: IsolatedReply) => void): boolean {
+    const memory = this.memoryOf(ward.agent);
+    const { condemned: reason } = memory;
+    if (reason === undefined) return false;
+    memory.condemned = undefined;
+    memory.ends = [];
+    answer({ kind: "condemned", why: "kills", reason });
+    return true;
+  }
+
+  private memoryOf(agent: AgentKey): Remembered {
+    const name = nameOf(agent);
+    const memory = this.remembered.get(name) ?? { times: 0, ends: [], condemned: undefined };
+    this.remembered.delete(name);
+    if (this.remembered.size >= REMEMBERED_MAX)
+      this.remembered.delete(this.remembered.keys().next().value!);
+    this.remembered.set(name, memory);
+    return memory;
   }
 
   /** Rule 3. */

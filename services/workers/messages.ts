@@ -16,8 +16,8 @@ export interface Begin {
   readonly adminPort: number;
   /** It takes the place of a worker that has ended. */
   readonly again: boolean;
-  /** It is known what ended the one before, and that is isolated. */
-  readonly explained: boolean;
+  /** As `Isolation`. */
+  readonly endedHost?: string | undefined;
   /** The agents of its shards that run in processes of their own. */
   readonly isolated: ReadonlyArray<AgentKey>;
 }
@@ -35,6 +35,8 @@ export interface Serving {
   readonly admin: string;
   /** The port of its gateway, which its successor takes. */
   readonly port?: number | undefined;
+  /** Its id in events and leases. */
+  readonly host?: string | undefined;
 }
 
 /** A request for leases. `LeaseKeeper` answers each with a `LeaseAnswer` of the same number. */
@@ -82,6 +84,7 @@ export type FromWorker =
   /** From the process of an isolated agent. */
   | { readonly isolateAnswer: IsolateAnswer }
   | { readonly left: AgentKey }
+  | { readonly lost: AgentKey }
   /** The module was loaded again. */
   | { readonly newCode: true };
 
@@ -92,7 +95,11 @@ export const nameOf = ({ class: ofClass, name }: AgentKey): string => `${ofClass
 export function readServing(message: unknown): Serving | undefined {
   const { serves } = (message ?? {}) as { readonly serves?: Partial<Serving> };
   if (typeof serves?.admin !== "string") return undefined;
-  return { admin: serves.admin, ...(typeof serves.port === "number" && { port: serves.port }) };
+  return {
+    admin: serves.admin,
+    ...(typeof serves.port === "number" && { port: serves.port }),
+    ...(typeof serves.host === "string" && { host: serves.host }),
+  };
 }
 
 /** What a worker or the process of an isolated agent says of isolated agents. */
@@ -100,15 +107,17 @@ export type OfIsolation = Exclude<FromWorker, { serves: unknown } | { leases: un
 
 /** Returns undefined for other messages. */
 export function readIsolation(message: unknown): OfIsolation | undefined {
-  const { isolate, isolateAnswer, left, newCode } = (message ?? {}) as {
+  const { isolate, isolateAnswer, left, lost, newCode } = (message ?? {}) as {
     readonly isolate?: Partial<IsolateRequest>;
     readonly isolateAnswer?: Partial<IsolateAnswer>;
     readonly left?: Partial<AgentKey>;
+    readonly lost?: Partial<AgentKey>;
     readonly newCode?: unknown;
   };
   const isOne =
     newCode === true ||
     isAgent(left) ||
+    isAgent(lost) ||
     typeof isolateAnswer?.reply?.kind === "string" ||
     (typeof isolate?.ask?.kind === "string" && isAgent(isolate.agent));
   return isOne ? (message as OfIsolation) : undefined;

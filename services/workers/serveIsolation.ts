@@ -41,6 +41,7 @@ export function serveIsolation(
           const { n } = told.isolate;
           ward.ask(worker, told.isolate, (reply) => process.send({ isolateAnswer: { n, reply } }));
         } else if ("left" in told) ward.left(worker, told.left);
+        else if ("lost" in told) ward.lost(worker, told.lost);
         else if ("newCode" in told) ward.returnAll(worker);
       });
       void process.ended.then(() => ward.ended(worker, endingOf(process)));

@@ -69,11 +69,19 @@ function expectAlone(name: string): void {
 }
 
 const MAIN = fileURLToPath(new URL("../../dist/services/cli/main.js", import.meta.url));
+/** What a command prints. */
+const agents = async (...args: ReadonlyArray<string>): Promise<string> => {
+  const all = [MAIN, ...args, "--nats", installation.nats.url];
+  return (await promisify(execFile)(process.execPath, all)).stdout;
+};
+/** How many processes the agent has ended. */
+const endsOf = (name: string): number =>
+  linesOf(name, "for longer than cpuSeconds: the process is ended").length;
+
 /** The dead letter of the agent's input, as JSON. Undefined: there is none yet. */
 const deadOf = async (name: string): Promise<string | undefined> => {
-  const args = [MAIN, "dead", "list", "--nats", installation.nats.url, "--json"];
-  const { stdout } = await promisify(execFile)(process.execPath, args);
-  return stdout.split("\n").find((line) => line.includes(`"${name}"`));
+  const listed = await agents("dead", "list", "--json");
+  return listed.split("\n").find((line) => line.includes(`"${name}"`));
 };
 
 /**
@@ -182,6 +190,40 @@ describe("a turn that fills the memory of its process", () => {
   );
 });
 
+describe("an agent whose inputs keep ending processes", () => {
+  test(
+    "is quarantined: its webhooks are stored and answered 202, until it is released",
+    async () => {
+      for (const n of [1, 2, 3]) {
+        expect(await send("holder", "again", { how: "loop", n })).toBe(202);
+        await pollUntil(`input ${n} has ended a process`, () => endsOf("again") >= n, {
+          timeoutMs: TIMEOUT_MS,
+        });
+      }
+      const quarantined = () => agents("list", "--quarantined", "--json");
+      await pollUntil(
+        "it is quarantined",
+        async () => (await quarantined()).includes('"again"') || { done: false, saw: host.told() },
+        { timeoutMs: TIMEOUT_MS, intervalMs: 500 },
+      );
+      expect(await quarantined()).toMatch(/"kind":"kills".*holdingModule\.ts:\d+/);
+      const ends = endsOf("again");
+      expect(await send("holder", "again", { how: "mark" })).toBe(202);
+      expect((await fetch(`${installation.gateway.url}/agents/holder/again`)).status).toBe(503);
+      expect(endsOf("again")).toBe(ends);
+      await expect(agents("release", "Holder", "nobody")).rejects.toMatchObject({ code: 3 });
+      expect(await agents("release", "holder", "again")).toContain("is released");
+      // Two are dead by their attempts, or will be: what waits runs again.
+      await pollUntil("it answers", async () =>
+        (await fetch(`${installation.gateway.url}/agents/holder/again`)).ok,
+        { timeoutMs: TIMEOUT_MS },
+      );
+      expect(host.lines.filter(({ message }) => message === "worker ended")).toHaveLength(1);
+    },
+    TIMEOUT_MS * 2,
+  );
+});
+
 describe("a turn that ends its process", () => {
   test.each([
     ["exit", "process.exit()"],
@@ -193,6 +235,15 @@ describe("a turn that ends its process", () => {
       expect(linesOf(how, text)[0]).toMatchObject({ class: "Holder", turn: "webhook" });
       expectAlone(how);
       expect(await deadOf(how)).toContain(`an agent's code ended its process by ${text}`);
+    },
+    TIMEOUT_MS * 2,
+  );
+
+  test(
+    "without a word is found by its attempts; its input is dead, and the neighbours lose nothing",
+    async () => {
+      await whileNeighboursWork("crash");
+      expect(await deadOf("crash")).toContain("its attempts are exhausted; the last one did not end");
     },
     TIMEOUT_MS * 2,
   );

@@ -3,16 +3,16 @@ import { beforeEach, describe, expect, it } from "vitest";
 import type { Epoch } from "../../schemas/Address.ts";
 import type { AgentKey, IsolatedReply } from "../../core/input/Isolation.ts";
 import { VirtualTime } from "../../services/memory/VirtualTime.ts";
-import type { Ending } from "../../services/watchdog/reports.ts";
+import type { Ending, WatchdogReport } from "../../services/watchdog/reports.ts";
 import { IsolationWard } from "../../services/workers/IsolationWard.ts";
 import type { Serving, ToWorker } from "../../services/workers/messages.ts";
 import type { WorkerEnd, WorkerProcess } from "../../services/workers/WorkerProcess.ts";
 import { collectingLog } from "../kit/system.ts";
 
 const BAD: AgentKey = { class: "Repo", name: "bad" };
-const endingOf = (agent: AgentKey): Ending => ({
+const endingOf = (agent: AgentKey, key = "key"): Ending => ({
   reason: "its turn held the thread",
-  turn: { ...agent, turn: "webhook", attempt: 1 },
+  turn: { ...agent, turn: "webhook", attempt: 1, key },
   exactly: true,
 });
 
@@ -27,7 +27,8 @@ class HandProcess implements WorkerProcess {
   readonly ended = new Promise<WorkerEnd>((resolve) => (this.end = resolve));
   readonly send = (message: ToWorker): void => void this.sent.push(message);
   readonly onMessage = (): void => undefined;
-  readonly onReport = (): void => undefined;
+  report!: (report: WatchdogReport) => void;
+  readonly onReport = (f: (report: WatchdogReport) => void): void => void (this.report = f);
   readonly stop = (): void => {
     this.stopped = true;
     this.end({ code: 0, signal: null });
@@ -138,6 +139,58 @@ describe("an agent whose turn has ended its worker", () => {
     const second = await isolate();
     expect(first).toBeGreaterThanOrEqual(20_000);
     expect(second).toBeGreaterThanOrEqual(4 * 20_000);
+  });
+
+  const killWith = async (key: string | undefined): Promise<void> => {
+    const { length } = processes;
+    ask();
+    while (processes.length === length) await time.advance(100);
+    await serve();
+    const turn = { ...BAD, turn: "webhook", attempt: 1, ...(key !== undefined && { key }) };
+    processes.at(-1)!.report({ ending: { reason: "it spins", turn, exactly: true } });
+    await end();
+  };
+
+  it("is condemned when three of its inputs have ended processes, once, and begins anew then", async () => {
+    ward.ended(0, endingOf(BAD, "one"));
+    ward.join(0, owner);
+    for (const key of ["one", "two", "two", "one"]) await killWith(key);
+    expect(replies.map(({ kind }) => kind)).toEqual(["ended", "ended", "ended", "ended"]);
+    await killWith("three");
+    expect(replies.at(-1)).toMatchObject({ kind: "condemned", why: "kills" });
+    expect((replies.at(-1) as { reason: string }).reason).toContain("it spins");
+    await killWith("three");
+    expect(replies.at(-1)).toEqual({ kind: "ended" });
+  });
+
+  it("is condemned by an end of its worker that is the third, before it runs again", () => {
+    for (const key of ["one", "two", "three"]) {
+      ward.ended(0, endingOf(BAD, key));
+      ward.join(0, owner);
+    }
+    ask();
+    expect(replies).toEqual([expect.objectContaining({ kind: "condemned" })]);
+    expect(processes).toEqual([]);
+  });
+
+  it("is not condemned for ends that may be another's", () => {
+    for (const key of ["one", "two", "three", "four"]) {
+      ward.ended(0, { ...endingOf(BAD, key), exactly: false });
+      ward.join(0, owner);
+    }
+    ask();
+    expect(processes).toHaveLength(1);
+  });
+
+  it("whose shard is lost has no process, and is isolated still when the shard comes back", async () => {
+    ward.ended(0, endingOf(BAD));
+    ward.join(0, owner);
+    ask();
+    await serve();
+    ward.lost(0, BAD);
+    expect([processes[0]!.stopped, ward.agents]).toEqual([true, [BAD]]);
+    ask();
+    expect(processes).toHaveLength(2);
   });
 
   it("stays where something of it is under way", async () => {

@@ -131,7 +131,7 @@ async function dev(joins: Joins, terminal: Terminal, options: ServingOptions): P
     ({ running, adminPort: ownPort }) => {
       const { port } = running;
       const url = `http://${printable(options.hostname)}:${port}`;
-      link.serves({ admin: `http://${adminHostname}:${ownPort}`, port });
+      link.serves({ admin: `http://${adminHostname}:${ownPort}`, port, host: running.id });
       writeDevFile(dataFolder, {
         url,
         natsUrl: running.natsUrl,

@@ -64,7 +64,7 @@ export async function serveRole(
         namespace: options.namespace,
         admin: `http://${adminHostname}:${port}`,
       });
-      link?.serves({ admin: `http://${adminHostname}:${port}` });
+      link?.serves({ admin: `http://${adminHostname}:${port}`, host: running.id });
       return () => log.info(`${role} stops`);
     },
   );

@@ -70,11 +70,12 @@ export async function serveWorkers(
     let port = claimed;
     /** Why a worker has ended, as its watchdog has reported it. */
     const endings = new WeakMap<WorkerProcess, Ending>();
-    const explained = new Set<number>();
+    /** By worker: the host that its last process was, where its end is explained. */
+    const explained = new Map<number, string | undefined>();
     const begin = (
       started: WorkerProcess,
       worker: number,
-      more: Pick<Begin, "again" | "isolated" | "explained">,
+      more: Pick<Begin, "again" | "isolated" | "endedHost">,
       own: ReadonlyArray<string> = [],
     ): WorkerProcess => {
       const args = workerArguments(options.args, worker, port, own);
@@ -106,11 +107,15 @@ export async function serveWorkers(
       started.onReport((report) => {
         if (!("ending" in report)) return;
         endings.set(started, report.ending);
-        if (report.ending.turn !== undefined) explained.add(worker);
+        // One that may be another's explains nothing.
+        if (report.ending.turn !== undefined && report.ending.exactly) explained.set(worker, host);
       });
+      let host: string | undefined;
+      void started.serving.then((serving) => ({ host } = serving));
       leases?.serve(worker, started, () => !stopping);
       const alone = isolation?.serve(worker, started) ?? [];
-      begin(started, worker, { again, isolated: alone, explained: explained.delete(worker) });
+      begin(started, worker, { again, isolated: alone, endedHost: explained.get(worker) });
+      explained.delete(worker);
       if (role === "dev") void started.serving.then((serving) => (port = serving.port));
       return started;
     };
@@ -174,7 +179,7 @@ export async function serveWorkers(
 const skip = (): void => undefined;
 
 /** What the process of an isolated agent begins with. */
-const NOTHING_ISOLATED = { again: false, isolated: [], explained: false } as const;
+const NOTHING_ISOLATED = { again: false, isolated: [] } as const;
 
 /** Rejects when the broker can't be opened; never resolves. */
 const failureOf = (broker: Promise<OpenBroker> | undefined): Promise<never> =>
