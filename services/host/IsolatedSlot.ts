@@ -10,7 +10,12 @@
  *    `PASSED_MAX` are under way.
  * 4. A direct input is left to its gateway, which stores it.
  */
-import { decodeMessage, encodeMessage, type Call, type SocketInfo } from "../../schemas/Call.ts";
+import {
+  decodeMessage,
+  encodeMessage,
+  type SlotCall,
+  type SocketInfo,
+} from "../../schemas/Call.ts";
 import type { CallReply } from "../../schemas/Call.ts";
 import {
   addressKey,
@@ -68,7 +73,7 @@ export class IsolatedSlot {
   }
 
   /** Rejects with `AgentDiscarded`, `CallInterrupted` or the agent's error. */
-  async call(call: Call, body: Uint8Array): Promise<CallAnswer> {
+  async call(call: SlotCall, body: Uint8Array): Promise<CallAnswer> {
     if (this.successor !== undefined) return (await this.successor).call(call, body);
     // Rule 4.
     if (call.kind === "input") return { reply: { kind: "notHere" } };

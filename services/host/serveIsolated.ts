@@ -10,7 +10,7 @@
  */
 import * as Effect from "effect/Effect";
 import type { AgentId, Epoch, Sequence } from "../../schemas/Address.ts";
-import { decodeMessage, encodeMessage, type Call } from "../../schemas/Call.ts";
+import { decodeMessage, encodeMessage, type SlotCall } from "../../schemas/Call.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import { encodeError } from "../../core/call/remoteError.ts";
 import { TimeSlices } from "../../core/time/TimeSlices.ts";
@@ -91,7 +91,7 @@ class IsolatedAgent {
       return void slot
         .drain(this.slices)
         .then(() => answer({ kind: "drained", sockets: [...slot.sockets.values()] }));
-    const { head, body } = decodeMessage<Call>(Buffer.from(ask.data, "base64"));
+    const { head, body } = decodeMessage<SlotCall>(Buffer.from(ask.data, "base64"));
     slot.call(head, body).then(
       (found) => answer({ kind: "answered", data: encodeAnswer(found) }),
       (error: unknown) => {
