@@ -66,4 +66,6 @@ export const isSetAside = (
   mark: QuarantineMark,
   nowMs: number,
   version: string | undefined,
-): boolean => mark.untilMs > nowMs && (version === undefined || mark.version === undefined || mark.version === version);
+): boolean =>
+  mark.untilMs > nowMs &&
+  (version === undefined || mark.version === undefined || mark.version === version);

@@ -214,11 +214,7 @@ export function serveReturns(
 }
 
 /** An isolated agent runs among the others again: its slot in `slots` is replaced. */
-export function returnIsolated(
-  slots: Map<string, Slot>,
-  id: AgentId,
-  context: SlotContext,
-): void {
+export function returnIsolated(slots: Map<string, Slot>, id: AgentId, context: SlotContext): void {
   const key = addressKey(id);
   const slot = slots.get(key);
   // Once it is released it is tried alone first.

@@ -23,10 +23,7 @@ export function makeNatsQuarantines(nats: NatsShape): QuarantinesShape {
   const { subjects, reader, publisher } = nats;
   return {
     put: async (id, mark) => {
-      const outcome = await publisher.publish(
-        subjects.quarantine(id),
-        encodeQuarantineMark(mark),
-      );
+      const outcome = await publisher.publish(subjects.quarantine(id), encodeQuarantineMark(mark));
       if (outcome._tag !== "Stored") throw new BrokerUnavailable({ message: outcome.message });
     },
     list: async () => {

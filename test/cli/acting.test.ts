@@ -93,7 +93,10 @@ describe("agents release", () => {
     const { cli, calls } = fixture({ kind: "result", value: MARK });
     await marks(cli).put(agentId("RepoAgent", "x"), MARK);
     const ran = await cli.run(["release", "repo-agent", "x", ...NATS]);
-    expect(ran).toMatchObject({ code: 0, out: expect.stringContaining("RepoAgent/x is released") as string });
+    expect(ran).toMatchObject({
+      code: 0,
+      out: expect.stringContaining("RepoAgent/x is released") as string,
+    });
     expect(calls.map(([id, call]) => [id, call])).toEqual([
       [agentId("RepoAgent", "x"), { kind: "release" }],
     ]);

@@ -71,7 +71,6 @@ export function simPorts(
   const ask = askOf(broker, process);
   const inbox = makeMemoryInbox(wire);
   const snapshots = makeMemorySnapshots(wire);
-  const quarantines = makeMemoryQuarantines(wire);
   const blobs = makeMemoryBlobs(wire);
   const deadLetters = makeMemoryDeadLetters(wire);
   const timers = makeMemoryTimers(wire);
@@ -99,10 +98,8 @@ export function simPorts(
       consume: consumeOf(line, process, weather, ask),
     },
     leases: simLeases({ wire, line }, { seed, process, weather, ask, lossy }),
-    quarantines: {
-      put: (...args) => ask(undefined, () => lossy(() => quarantines.put(...args))),
-      list: () => ask(undefined, () => lossy(() => quarantines.list())),
-    },
+    // Rare, and read at each claim: the network has no part in them.
+    quarantines: makeMemoryQuarantines(wire),
     snapshots: {
       put: (id, data) =>
         ask(["snapshot:before", "snapshot:between"], () => lossy(() => snapshots.put(id, data))),

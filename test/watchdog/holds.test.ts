@@ -214,8 +214,9 @@ describe("an agent whose inputs keep ending processes", () => {
       await expect(agents("release", "Holder", "nobody")).rejects.toMatchObject({ code: 3 });
       expect(await agents("release", "holder", "again")).toContain("is released");
       // Two are dead by their attempts, or will be: what waits runs again.
-      await pollUntil("it answers", async () =>
-        (await fetch(`${installation.gateway.url}/agents/holder/again`)).ok,
+      await pollUntil(
+        "it answers",
+        async () => (await fetch(`${installation.gateway.url}/agents/holder/again`)).ok,
         { timeoutMs: TIMEOUT_MS },
       );
       expect(host.lines.filter(({ message }) => message === "worker ended")).toHaveLength(1);
@@ -243,7 +244,9 @@ describe("a turn that ends its process", () => {
     "without a word is found by its attempts; its input is dead, and the neighbours lose nothing",
     async () => {
       await whileNeighboursWork("crash");
-      expect(await deadOf("crash")).toContain("its attempts are exhausted; the last one did not end");
+      expect(await deadOf("crash")).toContain(
+        "its attempts are exhausted; the last one did not end",
+      );
     },
     TIMEOUT_MS * 2,
   );

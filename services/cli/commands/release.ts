@@ -62,8 +62,7 @@ export async function release(
   { className, name, json }: ReleaseOptions,
 ): Promise<void> {
   const marked = (await ports.quarantines.list()).find(
-    ({ id, mark }) =>
-      id.name === name && isOfClass(id, className) && mark.untilMs > time.nowMs(),
+    ({ id, mark }) => id.name === name && isOfClass(id, className) && mark.untilMs > time.nowMs(),
   );
   if (marked === undefined) throw notQuarantined(await findAgent(ports.journal, className, name));
   const { id } = marked;
@@ -71,7 +70,8 @@ export async function release(
   if (hosts.length > 0) await askOwner(ports, id);
   else await ports.quarantines.put(id, releasedMark(marked.mark, time.nowMs()));
   if (json) terminal.out(JSON.stringify(quarantineLine(marked)));
-  else terminal.out(`${addressKey(id)} is released. It was set aside because ${marked.mark.reason}.`);
+  else
+    terminal.out(`${addressKey(id)} is released. It was set aside because ${marked.mark.reason}.`);
 }
 
 async function askOwner({ calls }: Pick<ReadPorts, "calls">, id: AgentId): Promise<void> {
