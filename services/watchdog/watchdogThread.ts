@@ -12,8 +12,8 @@
  * 5. A shorter hold is logged when it is over, if it was of a turn: at most once in
  *    `STALL_QUIET_MS`.
  * 6. A process whose memory is nearly full is ended, too, before V8 aborts it (`judgeMemory`). The
- *    turn whose code is paused is named, else the turn that entered last, with `exactly: false`: the
- *    memory may be another's.
+ *    turn that is most often found running is named, else the turn that entered last. It is
+ *    `exactly` that one where it runs nearly always: the memory may be another's.
  */
 import { Session, type Debugger } from "node:inspector";
 import { writeSync } from "node:fs";
@@ -38,6 +38,12 @@ const STALL_QUIET_MS = 60_000;
 const PAUSE_MS_MAX = 1_500;
 /** Microtasks that follow each other run code of Node's between those of the turn. */
 const SAMPLES_MAX = 50;
+/** Rule 6: looks at what runs, so far apart. The limit leaves room for a third of a second. */
+const LOOKS = 9;
+const LOOKS_EVERY_MS = 15;
+/** Rule 6: this part of the looks, and at least so many. */
+const NEARLY_ALWAYS = 0.75;
+const SEEN_MIN = 3;
 /** Rule 3: the runtime's own work is in slices; this is far above the longest. */
 const OUTSIDE_FACTOR = 4;
 
@@ -120,17 +126,42 @@ async function endFull(text: string): Promise<void> {
   const { last } = board;
   // V8 may abort before the code is paused.
   noteEnding(last, reasonOf("and its turn was the last that had begun"), false);
-  const code = await sample();
+  const { code, exactly } = await mostSeen();
   const turn = code?.turn ?? last;
-  const exactly = code?.turn !== undefined;
   write("error", "the memory of a process is nearly full: the process is ended", {
     ...fieldsOf(turn),
     ...(code !== undefined && { where: code.where }),
     exactly,
     memory: text,
   });
-  if (exactly) noteEnding(turn, reasonOf(`while its turn ran, in ${code!.where}`), true);
+  if (code !== undefined)
+    noteEnding(turn, reasonOf(`while its turn ran, in ${code.where}`), exactly);
   process.kill(process.pid, "SIGKILL");
+}
+
+/** Rule 6. Undefined: no turn was found running. */
+async function mostSeen(): Promise<{
+  readonly code: PausedCode | undefined;
+  readonly exactly: boolean;
+}> {
+  const seen = new Map<string, PausedCode[]>();
+  let count = 0;
+  for (let look = 0; look < LOOKS; look++) {
+    const code = await sample();
+    if (code?.turn !== undefined) {
+      const { class: ofClass, name, key } = code.turn;
+      const place = JSON.stringify([ofClass, name, key]);
+      seen.set(place, [...(seen.get(place) ?? []), code]);
+      count++;
+    }
+    // It goes on until it is ended, or can't be paused.
+    if (code === undefined || (heldMs > 0 && code.turn !== undefined))
+      return { code, exactly: code !== undefined };
+    await new Promise((resolve) => setTimeout(resolve, LOOKS_EVERY_MS));
+  }
+  const [most = []] = [...seen.values()].toSorted((a, b) => b.length - a.length);
+  const exactly = most.length >= SEEN_MIN && most.length >= count * NEARLY_ALWAYS;
+  return { code: most[0], exactly };
 }
 
 /** For the next owner of the input, and for the control process. */
@@ -208,8 +239,14 @@ function pauseOnce(
 ): Promise<PausedCode | undefined> {
   const urlOf = ({ location }: Debugger.CallFrame): string => urls.get(location.scriptId) ?? "";
   return new Promise((resolve) => {
-    const late = setTimeout(() => resolve(undefined), PAUSE_MS_MAX);
+    /** The session is closed then, and lets the code go on. */
+    let isLate = false;
+    const late = setTimeout(() => {
+      isLate = true;
+      resolve(undefined);
+    }, PAUSE_MS_MAX);
     session.once("Debugger.paused", ({ params }) => {
+      if (isLate) return;
       const [frame] = params.callFrames;
       const author = params.callFrames.find((each) => isAuthors(urlOf(each))) ?? frame;
       if (frame === undefined || author === undefined) return;
@@ -225,6 +262,7 @@ function pauseOnce(
         },
         (error, answer) => {
           clearTimeout(late);
+          if (isLate) return;
           session.post("Debugger.resume");
           resolve(error === null ? (answer.result.value as PausedCode) : undefined);
         },
