@@ -46,18 +46,18 @@ export interface AgentKey {
 
 export interface Isolation {
   /**
-   * The host whose place this one takes, where it is known for certain which agent has ended it, and
-   * that agent is isolated: every other turn that ran there is innocent.
+   * The host whose place this one takes, where it is known for certain which agent has ended it,
+   * and that agent is isolated: every other turn that ran there is innocent.
    */
   readonly endedHost: string | undefined;
   readonly holds: (id: AgentId) => boolean;
   /** Never rejects. Waits for the agent's process to start. */
   readonly ask: (id: AgentId, epoch: Epoch, ask: IsolatedAsk) => Promise<IsolatedReply>;
-  /** Called when an agent may run among the others again. The host then drains it and says `left`. */
+  /** Called when an agent may run among the others again: the host drains it and says `left`. */
   readonly onReturn: (f: (id: AgentId) => void) => void;
   /** The agent runs among the others again. */
   readonly left: (id: AgentId) => void;
-  /** Its shard is another host's: its process ends. It stays isolated, should the shard come back. */
+  /** Its shard is lost: its process ends. If the shard comes back, it is isolated still. */
   readonly lost: (id: AgentId) => void;
   /** The module was loaded again: every agent may return. */
   readonly newCode: () => void;

@@ -1,6 +1,6 @@
 /**
- * The port of quarantine marks: which agents are set aside, for all hosts to see. A host that claims
- * a shard reads the marks of its agents before it runs any of them.
+ * The port of quarantine marks: which agents are set aside, for all hosts to see. A host that
+ * claims a shard reads the marks of its agents before it runs any of them.
  *
  * 1. One mark per agent; a later one replaces it.
  * 2. The owner of the agent's shard writes it. Where no host runs, `agents release` does.

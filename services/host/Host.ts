@@ -24,9 +24,9 @@ import { keyOfShard, LeaseView, shardOfKey, shardOwner } from "../../core/lease/
 import { OwnLease } from "../../core/lease/OwnLease.ts";
 import { UnownedShards } from "../../core/lease/UnownedShards.ts";
 import { TimeSlices } from "../../core/time/TimeSlices.ts";
-import { fairShare } from "./fairShare.ts";
+import { fairShare } from "./load/fairShare.ts";
 import type { HostServices } from "./HostServices.ts";
-import { idleLimitMs } from "./idleLimit.ts";
+import { idleLimitMs } from "./load/idleLimit.ts";
 import { serveReturns } from "./IsolatedSlot.ts";
 import { serveErasures } from "./serveErasures.ts";
 import { serveStateRequests } from "./serveStateRequests.ts";

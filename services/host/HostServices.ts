@@ -39,7 +39,7 @@ import type { WriteLimitOptions } from "../../core/turn/WriteLimits.ts";
 import type { Subjects } from "../../schemas/Subjects.ts";
 import type { AgentMetrics } from "../../core/telemetry/AgentMetrics.ts";
 import type { Isolation } from "../../core/input/Isolation.ts";
-import { PrioritySemaphore } from "./PrioritySemaphore.ts";
+import { PrioritySemaphore } from "./load/PrioritySemaphore.ts";
 
 /**
  * Enough to keep the broker busy: a rebuild is a few round trips and holds at most a batch of

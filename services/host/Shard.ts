@@ -36,7 +36,7 @@ import type { TimeSlices } from "../../core/time/TimeSlices.ts";
 import type { CallAnswer } from "../../core/call/CallAnswer.ts";
 import type { HostServices } from "./HostServices.ts";
 import { takeCensus } from "./takeCensus.ts";
-import { idleLimitMs } from "./idleLimit.ts";
+import { idleLimitMs } from "./load/idleLimit.ts";
 import { Slots } from "./Slots.ts";
 import { shardUsage } from "./shardUsage.ts";
 import { refuseInput } from "./waitingInputs.ts";

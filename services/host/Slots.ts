@@ -1,6 +1,6 @@
 /**
- * The slots of one shard's agents: which kind of slot each agent has, and what replaces it when that
- * changes. Owned by `Shard`.
+ * The slots of one shard's agents: which kind of slot each agent has, and what replaces it when
+ * that changes. Owned by `Shard`.
  *
  * 1. A quarantined agent has a `QuarantinedSlot`, an isolated one an `IsolatedSlot`, any other an
  *    `AgentSlot`.

@@ -1,6 +1,6 @@
 /**
- * Asks gateways for their sockets of a shard's agents: the first phase of a shard's start (`Shard`).
- * A gateway that does not answer in time does not hold up the start. It is asked again.
+ * Asks gateways for their sockets of a shard's agents: the first phase of a shard's start
+ * (`Shard`). A gateway that does not answer in time is asked again later.
  */
 import type { AgentId, ShardId } from "../../schemas/Address.ts";
 import {
@@ -12,6 +12,7 @@ import {
 } from "../../schemas/Call.ts";
 import type { HostServices } from "./HostServices.ts";
 
+/** A gateway that does not answer in this time does not hold up the shard's start. */
 const CENSUS_TIMEOUT_MS = 1000;
 /**
  * How often a gateway is asked again: nothing else reports a socket that never sends. Longer than

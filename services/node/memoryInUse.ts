@@ -27,7 +27,7 @@ export function memoryDefault(): number {
 
 /** Code, garbage and buffers of a process beside what its agents take. */
 const BESIDE_BYTES = 512 * 1024 * 1024;
-/** Past this part of the machine's memory the kernel ends processes, and not always the right one. */
+/** Past this part of the machine's memory the kernel ends processes, maybe the wrong ones. */
 const MACHINE_SHARE = 0.85;
 
 /**

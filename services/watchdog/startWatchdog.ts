@@ -1,8 +1,8 @@
 /**
  * Starts the watchdog of a process that runs agents: a thread that ends the process when a turn
- * holds its main thread for too long or its memory is nearly full, and logs whose turn it was and which line ran
- * (`watchdogThread`). Nothing else can end a loop in an agent's code: a thread that spins runs no
- * timer and reads no signal.
+ * holds its main thread for too long or its memory is nearly full, and logs whose turn it was and
+ * which line ran (`watchdogThread`). Nothing else can end a loop in an agent's code: a thread that
+ * spins runs no timer and reads no signal.
  *
  * The supervisor starts the process again (`--workers`, systemd, Kubernetes), or another host takes
  * over when the leases have expired. What the agents had stored is not affected, and the input that

@@ -1,6 +1,6 @@
 /**
- * The port `Isolation` in a worker: passes what is for isolated agents to the control process, which
- * has their processes (`IsolationWard`). Fed by `workerLink`.
+ * The port `Isolation` in a worker: passes what is for isolated agents to the control process,
+ * which has their processes (`IsolationWard`). Fed by `workerLink`.
  */
 import type { AgentId, Epoch } from "../../schemas/Address.ts";
 import type {

@@ -3,14 +3,13 @@ import type { TimeShape } from "../../../core/time/Time.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
-import type { ListOptions } from "./list.ts";
 import { isOfClass, quarantineLine } from "./release.ts";
 
 export async function listQuarantined(
   ports: Pick<ReadPorts, "quarantines">,
   terminal: Terminal,
   time: Pick<TimeShape, "nowMs">,
-  { className, json }: Pick<ListOptions, "className" | "json">,
+  { className, json }: { readonly className: string | undefined; readonly json: boolean },
 ): Promise<void> {
   const found = (await ports.quarantines.list())
     .filter(({ mark }) => mark.untilMs > time.nowMs())
