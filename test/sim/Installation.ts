@@ -11,6 +11,7 @@ import type { CrashPoint } from "./crashPoints.ts";
 import { Observed } from "./rig/Observed.ts";
 import { Random } from "./rig/Random.ts";
 import { startGateway, type SimGateway } from "./simGateway.ts";
+import { SimControl } from "./simControl.ts";
 import { copyDisk, newDisk, startHost, type SimHost } from "./simHost.ts";
 import type { SimProcess } from "./rig/SimProcess.ts";
 import type { Weather } from "./rig/Weather.ts";
@@ -34,6 +35,8 @@ export interface InstallationOptions {
 export interface Place<P> {
   readonly name: string;
   now: P | undefined;
+  /** Of a host, while the machine lives. */
+  control?: SimControl | undefined;
   /** Processes that it has had. */
   count: number;
 }
@@ -91,7 +94,8 @@ export class Installation {
     const name = `${at.name}.${++at.count}`;
     this.weather.trace.add(`${name} starts`);
     this.observed.disruptions++;
-    at.now = await startHost(this, name, disk);
+    at.control ??= new SimControl(this, at.name);
+    at.now = await startHost(this, name, disk, at.control);
   }
 
   startGateway(at: Place<SimGateway>): void {
@@ -115,8 +119,22 @@ export class Installation {
       if (at.now?.process !== process) continue;
       if (this.random.chance(disksKept)) this.diskOf.set(at.name, copyDisk(this, at.now.folder));
       at.now = undefined;
+      at.control?.kill();
+      at.control = undefined;
     }
     for (const at of this.gateways) if (at.now?.process === process) at.now = undefined;
+    process.kill();
+  }
+
+  /** The worker of a machine, or the process of an isolated agent, is ended; the machine lives on. */
+  endWorker(process: SimProcess): void {
+    if (!process.alive) return;
+    this.weather.trace.add(`${process.name} is ended`);
+    for (const at of this.hosts) {
+      if (at.now?.process !== process) continue;
+      this.diskOf.set(at.name, copyDisk(this, at.now.folder));
+      at.now = undefined;
+    }
     process.kill();
   }
 

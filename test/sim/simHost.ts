@@ -33,6 +33,10 @@ import type { AgentClassType } from "../../core/runtime/AgentParts.ts";
 import { CronParser } from "../../services/cronParser/CronParser.ts";
 import { Host } from "../../services/host/Host.ts";
 import { hostServices } from "../../services/host/HostServices.ts";
+import { serveIsolated } from "../../services/host/serveIsolated.ts";
+import type { IsolateRequest } from "../../services/workers/messages.ts";
+import type { OnAsk } from "../../core/input/Isolation.ts";
+import type { AgentId } from "../../schemas/Address.ts";
 import { bindEnv } from "../../services/module/bindEnv.ts";
 import { asyncAmbient, callingAgent } from "../../services/node/AsyncAmbient.ts";
 import { gatedCalls } from "../../services/node/gatedCalls.ts";
@@ -42,6 +46,7 @@ import { ErrandActor } from "./Errand.ts";
 import type { Installation } from "./Installation.ts";
 import { Caller } from "./Caller.ts";
 import { Marcher } from "./Marcher.ts";
+import type { SimControl } from "./simControl.ts";
 import { simRelay } from "./simMail.ts";
 import { simMemory } from "./rig/simMemory.ts";
 import { simPorts, type SimPorts } from "./simPorts.ts";
@@ -84,7 +89,61 @@ export async function startHost(
   installation: Installation,
   name: string,
   folder: string | undefined,
+  control: SimControl,
 ): Promise<SimHost> {
+  const made = await startProcess(installation, name, { folder, control, isAlone: false });
+  const { process, ports, agents, services } = made;
+  const scope = Effect.runSync(Scope.make());
+  let host: Host | undefined;
+  void Effect.runPromise(Host.make(services).pipe(Scope.provide(scope))).then((started) => {
+    host = started;
+  });
+  return {
+    process,
+    ports,
+    folder,
+    agents: () => {
+      for (const agent of agents) if (agent.discarded) agents.delete(agent);
+      return [...agents];
+    },
+    shards: () => host?.shardsOwned ?? [],
+    stop: () => Effect.runPromise(Scope.close(scope, Exit.void)),
+  };
+}
+
+/** One isolated agent in a process of its own, without a disk. */
+export async function startIsolated(
+  installation: Installation,
+  name: string,
+  control: SimControl,
+): Promise<{ readonly process: SimProcess; readonly ask: (request: IsolateRequest) => void }> {
+  const options = { folder: undefined, control, isAlone: true };
+  const { process, services } = await startProcess(installation, name, options);
+  let ask: (request: IsolateRequest) => void = () => undefined;
+  const onAsk: OnAsk = (f) => {
+    ask = ({ n, agent, epoch, ask: asked }) =>
+      f(agent as AgentId, epoch, asked, (reply) => {
+        if (process.alive) control.answered(n, reply);
+      });
+  };
+  const scope = Effect.runSync(Scope.make());
+  Effect.runSync(serveIsolated(services, onAsk).pipe(Scope.provide(scope)));
+  return { process, ask: (request) => ask(request) };
+}
+
+async function startProcess(
+  installation: Installation,
+  name: string,
+  {
+    folder,
+    control,
+    isAlone,
+  }: {
+    readonly folder: string | undefined;
+    readonly control: SimControl;
+    readonly isAlone: boolean;
+  },
+) {
   const { broker, weather, observed, seed, time: base } = installation;
   const process = new SimProcess({
     name,
@@ -144,6 +203,7 @@ export async function startHost(
       installation.crash(process);
       return never();
     },
+    spin: (turn) => control.stop(process, turn),
     nowMs: process.time.nowMs,
   };
   const classes: ReadonlyMap<string, AgentClassType> = new Map([
@@ -222,25 +282,12 @@ export async function startHost(
       },
       calls,
       observability: SILENT,
+      endings: control.endings,
+      isolation: isAlone ? undefined : control.join(process),
       ...memory,
     }).pipe(Effect.provide(context)),
   );
-  const scope = Effect.runSync(Scope.make());
-  let host: Host | undefined;
-  void Effect.runPromise(Host.make(services).pipe(Scope.provide(scope))).then((made) => {
-    host = made;
-  });
-  return {
-    process,
-    ports,
-    folder,
-    agents: () => {
-      for (const agent of agents) if (agent.discarded) agents.delete(agent);
-      return [...agents];
-    },
-    shards: () => host?.shardsOwned ?? [],
-    stop: () => Effect.runPromise(Scope.close(scope, Exit.void)),
-  };
+  return { process, ports, agents, services };
 }
 
 /** A dead process closes no file in order: what lies on its disk stays as it is. */

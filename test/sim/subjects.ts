@@ -13,6 +13,7 @@ import { getCurrentAgent } from "../../services/node/getCurrentAgent.ts";
 import type { AgentEmail } from "../../core/mail/AgentEmail.ts";
 import type { EmailBinding } from "../../core/mail/EmailBinding.ts";
 import { mailOrderOf } from "./simMail.ts";
+import type { HeldTurn } from "./simControl.ts";
 import { GO, type ErrandParams } from "./Errand.ts";
 
 /** What agents of one process get from the simulation. */
@@ -32,6 +33,8 @@ export interface SubjectEnv {
     readonly sleep: (ms: number) => Promise<void>;
     /** The process dies, as of a bug that an input sets off. */
     readonly kill: () => Promise<never>;
+    /** The turn holds its thread, until the watchdog ends the process. */
+    readonly spin: (turn: HeldTurn) => Promise<never>;
     readonly nowMs: () => number;
   };
   readonly Ledger: AgentNamespace<Ledger>;
@@ -49,6 +52,7 @@ export interface Order {
     | "flaky"
     | "poison"
     | "kill"
+    | "spin"
     | "queue"
     | "schedule"
     | "cancel"
@@ -169,6 +173,10 @@ export class Ledger extends Agent<SubjectEnv, LedgerState> {
         throw new Error("poison");
       case "kill":
         return sim.kill();
+      case "spin": {
+        const { kind, id: key = "", attempt = 1 } = asyncAmbient.current()!.cause;
+        return sim.spin({ class: "Ledger", name: this.name, turn: kind, key, attempt });
+      }
       case "queue":
         this.#mark();
         await this.queue("job", { fails });

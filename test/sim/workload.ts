@@ -55,6 +55,9 @@ export class Workload {
   /** As those of errands: orders to an agent that is erased now and then. */
   private readonly eraseRandom: Random;
   private readonly doomed: number;
+  /** As those of errands: orders that hold their thread. */
+  private readonly spinRandom: Random;
+  private readonly spins: number;
   private readonly operator: Operator;
   private orders = 0;
   private sending = 0;
@@ -72,6 +75,8 @@ export class Workload {
     this.eraseRandom = new Random(installation.seed, "erase");
     this.doomed = this.eraseRandom.chance(RUNS_WITH_ERASURE) ? DOOMED_ORDERS : 0;
     this.operator = new Operator(installation);
+    this.spinRandom = new Random(installation.seed, "spins");
+    this.spins = this.spinRandom.chance(RUNS_WITH_SPINS) ? SPINS : 0;
   }
 
   /** One thing that the outside does. */
@@ -83,6 +88,7 @@ export class Workload {
     this.calls.act();
     this.trims.act();
     if (this.eraseRandom.chance(this.doomed)) this.doom();
+    if (this.spinRandom.chance(this.spins)) this.order("spin", this.spinRandom.pick(LEDGERS));
     switch (
       random.weighted({ order: 60, note: 14, connect: 8, forge: 3, victim: 6, leave: 2, claim: 4 })
     ) {
@@ -373,6 +379,9 @@ function requestOf(
 const RUNS_WITH_ERASURE = 0.35;
 const DOOMED_ORDERS = 0.2;
 const ERASURES = 0.15;
+const RUNS_WITH_SPINS = 0.35;
+/** Of steps. */
+const SPINS = 0.06;
 const CLIENTS_MAX = 4;
 /** Of notes, that others follow at once; and how many. */
 const AHEAD = 0.6;

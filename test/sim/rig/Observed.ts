@@ -32,6 +32,18 @@ export interface Run {
   readonly wallMs: number;
 }
 
+/** One time that the watchdog of a machine ended a process. */
+export interface Stopped {
+  readonly machine: string;
+  readonly host: string;
+  readonly name: string;
+  readonly key: string;
+  readonly attempt: number;
+  /** It was the worker, where others run; else the process of the agent alone. */
+  readonly isWorker: boolean;
+  readonly atMs: number;
+}
+
 /** One time that an instance of a workflow said that it did as it was told. */
 export interface Controlled {
   readonly errand: string;
@@ -110,6 +122,8 @@ export class Observed {
    */
   readonly offers = new Map<string, { all: number; ended: number }>();
   readonly runs: Run[] = [];
+  /** Turns that were stopped because they held their thread, with their process. */
+  readonly stopped: Stopped[] = [];
   readonly posts: Post[] = [];
   /** Steps of calls that were run (`call-1 2`), and the last event that the agent knew of then. */
   readonly asked: Array<{ readonly step: string; readonly seq: number }> = [];
