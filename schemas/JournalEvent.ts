@@ -116,7 +116,7 @@ export const TurnRecord = Schema.Struct({
   /** Steps that this attempt asked for and the next one runs again. Absent: none. */
   again: Schema.optionalKey(Schema.Array(StepAgain)),
   /**
-   * The turn's host ended in the middle of the turn: this event takes back what earlier events
+   * The turn's host ended in the middle of the turn: this event undoes what earlier events
    * stored of it.
    */
   undone: Schema.optionalKey(Schema.Literal(true)),

@@ -44,7 +44,7 @@ export interface Rerun {
   readonly after: ComparedAgent;
   /** Steps and requests that the past turns did not have (`RecordedTurn.differences`). */
   readonly steps: ReadonlyArray<string>;
-  /** Of each input's last attempt, as the journal would tell it. */
+  /** The error of each input's last attempt, as the journal would record it. */
   readonly errors: ReadonlyArray<string>;
   /** What it wanted to send. A webhook or mail was taken for sent, a `fetch` failed. */
   readonly sends: ReadonlyArray<RerunSend>;

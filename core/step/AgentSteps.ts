@@ -34,7 +34,8 @@ import { checkStepName, resolveStepOptions } from "./stepOptions.ts";
 /** A turn with more of them is a loop without an end, or work for a workflow. */
 const STEPS_MAX = 1000;
 /**
- * Of turns whose attempt has failed: results that nobody may ask for are forgotten, oldest first.
+ * The most results kept for turns whose attempt has failed. Nobody may ask for them again: the
+ * oldest are forgotten first.
  */
 const LEFT_MAX = 1000;
 

@@ -1,5 +1,5 @@
 /**
- * What `this.step` and `this.fetch` take and give. `stepOptions` checks the options, `AgentSteps`
+ * The parameters of `this.step` and `this.fetch`. `stepOptions` checks the options, `AgentSteps`
  * runs steps.
  */
 import type { RetryOptions } from "../retry/RetryOptions.ts";
@@ -32,7 +32,9 @@ export interface StepOptions<Result = unknown> extends AttemptOptions {
 export interface AttemptOptions {
   /** Over the class's `static options.retry`. Attempts in all, the first included: 3 by default. */
   readonly retry?: RetryOptions;
-  /** Of one attempt: milliseconds, or text like `"30 seconds"`. Default 10 minutes. */
+  /**
+   * The most time of one attempt: milliseconds, or text like `"30 seconds"`. Default 10 minutes.
+   */
   readonly timeout?: number | string;
 }
 
