@@ -3,7 +3,7 @@
 export const failureText = (error: unknown): string =>
   error instanceof Error ? `${error.name}: ${error.message}` : String(error);
 
-/** Of the same text: its name and message are those of the error that it was made of. */
+/** The error has the name and message of the one that the text was made of. */
 export function errorOfFailure(text: string): Error {
   const colon = text.indexOf(": ");
   const isNamed = colon > 0 && /^[\w.]+$/.test(text.slice(0, colon));

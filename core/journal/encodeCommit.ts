@@ -47,7 +47,7 @@ export interface CommitTurn {
   readonly told: boolean;
   /** Steps that this commit stores the results of. */
   readonly steps?: ReadonlyArray<DoneStep> | undefined;
-  /** Of the commit that ends the attempt: `TurnRecord.again`. */
+  /** `TurnRecord.again`, in the commit that ends the attempt. */
   readonly again?: ReadonlyArray<StepAgain> | undefined;
 }
 
@@ -55,7 +55,7 @@ export interface CommitTurn {
 export interface DoneStep {
   readonly key: string;
   readonly text: string | undefined;
-  /** Of a recorded `fetch`. */
+  /** The request of a recorded `fetch`. */
   readonly request?: StepRequest | undefined;
 }
 

@@ -42,7 +42,7 @@ export interface ActiveAgentParts<Self> {
   readonly observability: Observability;
   readonly jobs: SchedulerPorts;
   readonly outgoing: OutgoingShape;
-  /** Of past turns that are run again; undefined: it runs none. */
+  /** Results of steps of past turns that are run again. Undefined: it runs none. */
   readonly recorded?: RecordedSteps | undefined;
   /** Where budgets are counted. Undefined: nowhere. */
   readonly metrics?: Pick<AgentMetrics, "budgetSpent" | "budgetRefused"> | undefined;

@@ -54,7 +54,7 @@ type UndoFunction = (result: unknown, step: Step) => unknown;
 export interface StepWork extends Attempted {
   readonly name: string;
   readonly undo?: UndoFunction;
-  /** Of a `fetch`. */
+  /** Present if the step is a `fetch`. */
   readonly asks?: {
     readonly request: () => Promise<StepRequest>;
     /** The request is stored with the answer. */
