@@ -24,7 +24,7 @@ import { rebuildAgent, replayEvent, type RebuildSources } from "./rebuildAgent.t
 export interface Moment {
   /** Undefined: unset. */
   readonly state: unknown;
-  /** Its database, as `AgentDatabase.image` gives it. */
+  /** Its database, as `AgentDatabase.image` returns it. */
   readonly image: Uint8Array;
 }
 
