@@ -4,7 +4,7 @@
  */
 import { fromBase64, toBase64 } from "../../schemas/base64.ts";
 
-/** Of the text. */
+/** Version of the text. */
 const VERSION = 1; // the first
 
 export interface ChangePosition {

@@ -139,7 +139,7 @@ class Printer {
     return false;
   }
 
-  /** Of events that were trimmed and are in no archive that was named. */
+  /** Events were trimmed, and no archive that was named has them. */
   private noteGap({ id, before }: Change, after: number): void {
     const { catchUp, seqs } = before;
     const key = addressKey(id);
