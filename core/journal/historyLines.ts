@@ -27,6 +27,8 @@ export interface HistoryLine {
   readonly again?: TurnRecord["again"];
   /** Takes back what earlier events stored of a turn whose host ended. */
   readonly undone?: true;
+  /** The agent is put back to what it was after an earlier event (`agents restore`). */
+  readonly restored?: TurnRecord["restored"];
   readonly host: string;
   readonly epoch: number;
 }
@@ -86,6 +88,7 @@ function lineOf(
     ...(turn?.steps !== undefined && { steps: turn.steps }),
     ...(turn?.again !== undefined && { again: turn.again }),
     ...(turn?.undone !== undefined && { undone: turn.undone }),
+    ...(turn?.restored !== undefined && { restored: turn.restored }),
     host: head.host,
     epoch: head.epoch,
   };

@@ -38,6 +38,7 @@ export const TURN = {
   ],
   again: [{ key: "3:charge", error: "Error: no" }, { key: "4:charge" }],
   undone: true,
+  restored: { seq: 3, time: 1_700_000_000_000 },
 } as const;
 export const USUAL = {
   id: "event-1",
