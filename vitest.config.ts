@@ -18,6 +18,7 @@ const LONG = [
   "test/sim/{bites,crashPoints}.test.ts",
   "test/workflow/kill.test.ts",
   "test/fiber/kill.test.ts",
+  "test/step/kills.test.ts",
   "test/stream/assistantKills.test.ts",
   "test/schedule/{manySchedules,realServer,cron}.test.ts",
   "test/queue/crashes.test.ts",
@@ -29,6 +30,7 @@ const LONG = [
   "test/watchdog/holds.test.ts",
   "test/firstHour/firstHour.test.ts",
   "test/retention/realTrim.test.ts",
+  "test/system/followChanges.test.ts",
 ];
 
 class AloneFirst extends BaseSequencer {

@@ -5,6 +5,7 @@
  * time; and ids that each run makes up are not looked at. Fed by `agents rerun`.
  */
 import type { AgentDatabase } from "../database/Databases.ts";
+import { cut, valueDifferences } from "./valueDifferences.ts";
 
 export interface ComparedAgent {
   /** Undefined: unset. */
@@ -16,8 +17,8 @@ export interface ComparedAgent {
 const ROWS_MAX = 10_000;
 /** Lines for one comparison: a person reads them. */
 const LINES_MAX = 20;
-/** Characters of a value in a line. */
-const VALUE_MAX = 240;
+/** Bytes of a blob in a line. */
+const BLOB_BYTES_MAX = 120;
 /** The library's own tables: bookkeeping with ids and times, but for these columns. */
 const OWN_TABLES = /^(?:svc_agents_|cf_agents_|sqlite_)/;
 const OWN_COLUMNS = [
@@ -37,7 +38,7 @@ export function compareAgents(
   before: ComparedAgent["database"],
 ): ReadonlyArray<string> {
   const lines = [
-    ...differences(was.state, is.state, "state"),
+    ...valueDifferences(was.state, is.state, "state"),
     ...differentTables(was.database, is.database),
     ...OWN_COLUMNS.flatMap(([table, what, columns]) => {
       const added = ({ database }: ComparedAgent): Rows => {
@@ -50,18 +51,6 @@ export function compareAgents(
   ];
   if (lines.length <= LINES_MAX) return lines;
   return [...lines.slice(0, LINES_MAX), `and ${lines.length - LINES_MAX} more`];
-}
-
-function* differences(was: unknown, is: unknown, path: string): Generator<string> {
-  if (JSON.stringify(was) === JSON.stringify(is)) return;
-  if (!isObject(was) || !isObject(is)) {
-    yield `${path}: ${show(was)} -> ${show(is)}`;
-    return;
-  }
-  const step = (key: string): string =>
-    Array.isArray(is) ? `${path}[${key}]` : /^\w+$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`; // prettier-ignore
-  for (const key of new Set([...Object.keys(was), ...Object.keys(is)]))
-    yield* differences(was[key], is[key], step(key));
 }
 
 function* differentTables(
@@ -140,13 +129,7 @@ function shown(value: unknown): unknown {
 }
 
 const hexOf = (bytes: Uint8Array): string =>
-  Array.from(bytes.subarray(0, VALUE_MAX / 2), (byte) => byte.toString(16).padStart(2, "0")).join(
+  Array.from(bytes.subarray(0, BLOB_BYTES_MAX), (byte) => byte.toString(16).padStart(2, "0")).join(
     "",
   );
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null;
-const show = (value: unknown): string =>
-  value === undefined ? "unset" : cut(JSON.stringify(value));
-const cut = (text: string): string =>
-  text.length <= VALUE_MAX ? text : `${text.slice(0, VALUE_MAX)}…`;
 const many = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;

@@ -25,9 +25,13 @@ export interface UnstoredInput {
 /** The step whose function runs, and the turn that it belongs to. */
 export interface StepScope {
   readonly name: string;
+  /** By which the turn's record names it: `1:charge`. */
+  readonly id: string;
   /** The same in each attempt: an idempotency key. */
   readonly key: string;
   readonly turn: Turn;
+  /** Steps of each name that were begun within this attempt of it. */
+  readonly begun: Map<string, number>;
 }
 
 /** In whose name a turn runs. */
@@ -39,7 +43,7 @@ export interface TurnContext {
 }
 
 export class Turn {
-  /** Of an input that is stored while it runs (`storeInput`), another from then on. */
+  /** Replaced when its input is stored while it runs (`storeInput`). */
   cause: Cause;
   /** Its input was not stored when it came. */
   readonly direct: boolean;
@@ -92,7 +96,7 @@ export class Turn {
   yields = false;
   /** Undefined until it begins a step. */
   steps: TurnSteps | undefined;
-  /** Of the view of a turn that the function of a step has: the step. */
+  /** The step, in the view of a turn that a step's function has. */
   readonly step: StepScope | undefined = undefined;
 
   constructor(
@@ -138,6 +142,7 @@ export class Turn {
       const context = { connection, request, ...(input !== undefined && { input }) };
       const successor = (this.#successor = new Turn({ cause, owner, durable, ...context }));
       successor.email = email;
+      successor.steps = this.steps?.successor();
       successor.webhooksSent = this.webhooksSent;
       successor.mailsSent = this.mailsSent;
     }
@@ -170,7 +175,7 @@ export class Turn {
 export const seenFrom = (scope: StepScope): Turn =>
   Object.create(scope.turn, {
     step: { value: scope },
-    // Of the turn's own private fields.
+    // Read from the turn itself, which has private fields.
     abort: { get: () => scope.turn.abort },
     rest: { get: () => scope.turn.rest },
   }) as Turn;
