@@ -45,7 +45,7 @@ export interface AgentMetrics {
   readonly ofClass: (name: string) => ClassMetrics;
   /** These are read when somebody looks. */
   readonly active: (agents: () => number) => void;
-  /** Of a host: agents of its shards that are quarantined. */
+  /** How many agents of the host's shards are quarantined. */
   readonly quarantined: (agents: () => number) => void;
   /** The memory that a host uses: 1 is all that it may take. */
   readonly memoryInUse: (share: () => number) => void;

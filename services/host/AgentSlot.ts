@@ -305,10 +305,8 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
     return this.live !== undefined;
   }
 
-  /** Of a slot whose shard is owned. */
   get hasInputs(): boolean {
-    const { signal } = this.context;
-    return this.outstanding.size > 0 && !signal.aborted;
+    return this.outstanding.size > 0 && !this.context.signal.aborted;
   }
 
   get refusal(): Error | undefined {
@@ -397,6 +395,6 @@ export class AgentSlot implements AgentSupervisor, StartingSlot<Live> {
       this.sockets.set(key, info);
     this.live = undefined;
     this.suspicious = true;
-    if (!this.context.signal.aborted && this.outstanding.size > 0) this.starts.wake();
+    if (this.hasInputs) this.starts.wake();
   }
 }
