@@ -29,6 +29,7 @@ import { addRetention } from "./commands/retention.ts";
 import { addSchedules } from "./commands/schedules.ts";
 import { addSql } from "./commands/sql.ts";
 import { addTop } from "./commands/top.ts";
+import { addVerify } from "./commands/verify.ts";
 import { addState } from "./commands/state.ts";
 import { addTail } from "./commands/tail.ts";
 import type { CommandContext } from "./options/CommandContext.ts";
@@ -57,7 +58,7 @@ const GROUPS: ReadonlyArray<readonly [heading: string, commands: ReadonlyArray<A
     ],
   ],
   ["Acting:", [addCall, addErase, addDead, addRedeliver]],
-  ["Saving:", [addExport, addImport, addFork, addBackup, addRestore]],
+  ["Saving:", [addExport, addImport, addFork, addBackup, addVerify, addRestore]],
 ];
 
 const INTRO = "Stateful agents for webhooks, WebSockets and schedules, on NATS JetStream.";
