@@ -5,6 +5,13 @@
  * time; and ids that each run makes up are not looked at. Fed by `agents rerun`.
  */
 import type { AgentDatabase } from "../database/Databases.ts";
+import {
+  differenceLine,
+  readTables,
+  stateDifferences,
+  tableDifferences,
+} from "./agentDifferences.ts";
+import { shownCell } from "./tableRows.ts";
 
 export interface ComparedAgent {
   /** Undefined: unset. */
@@ -16,10 +23,9 @@ export interface ComparedAgent {
 const ROWS_MAX = 10_000;
 /** Lines for one comparison: a person reads them. */
 const LINES_MAX = 20;
-/** Characters of a value in a line. */
-const VALUE_MAX = 240;
-/** The library's own tables: bookkeeping with ids and times, but for these columns. */
-const OWN_TABLES = /^(?:svc_agents_|cf_agents_|sqlite_)/;
+/** Characters of a row in a line. */
+const ROW_MAX = 240;
+/** The library's own tables are bookkeeping with ids and times, but for these columns. */
 const OWN_COLUMNS = [
   ["svc_agents_schedules", "schedules", "callback, payload, type, delayInSeconds, cron, intervalSeconds"],
   ["svc_agents_queue", "queue", "callback, payload"],
@@ -36,59 +42,25 @@ export function compareAgents(
   is: ComparedAgent,
   before: ComparedAgent["database"],
 ): ReadonlyArray<string> {
+  const different = [
+    ...stateDifferences(was.state, is.state),
+    ...tableDifferences(readTables(was.database, ROWS_MAX), readTables(is.database, ROWS_MAX)),
+  ];
   const lines = [
-    ...differences(was.state, is.state, "state"),
-    ...differentTables(was.database, is.database),
+    ...different.map((one) => differenceLine(one)),
     ...OWN_COLUMNS.flatMap(([table, what, columns]) => {
-      const added = ({ database }: ComparedAgent): Rows => {
-        const [there, now] = [ownRows(before, table, columns), ownRows(database, table, columns)];
-        const texts = without(now, there);
-        return { count: texts.length, texts };
-      };
-      return [...differentRows(what, added(was), added(is))];
+      const there = ownRows(before, table, columns);
+      const added = ({ database }: ComparedAgent): ReadonlyArray<string> =>
+        without(ownRows(database, table, columns), there);
+      const [a, b] = [added(was), added(is)];
+      return [
+        ...without(a, b).map((text) => `${what}: without ${cut(text)}`),
+        ...without(b, a).map((text) => `${what}: with ${cut(text)}`),
+      ];
     }),
   ];
   if (lines.length <= LINES_MAX) return lines;
   return [...lines.slice(0, LINES_MAX), `and ${lines.length - LINES_MAX} more`];
-}
-
-function* differences(was: unknown, is: unknown, path: string): Generator<string> {
-  if (JSON.stringify(was) === JSON.stringify(is)) return;
-  if (!isObject(was) || !isObject(is)) {
-    yield `${path}: ${show(was)} -> ${show(is)}`;
-    return;
-  }
-  const step = (key: string): string =>
-    Array.isArray(is) ? `${path}[${key}]` : /^\w+$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`; // prettier-ignore
-  for (const key of new Set([...Object.keys(was), ...Object.keys(is)]))
-    yield* differences(was[key], is[key], step(key));
-}
-
-function* differentTables(
-  was: ComparedAgent["database"],
-  is: ComparedAgent["database"],
-): Generator<string> {
-  const [before, after] = [tablesOf(was), tablesOf(is)];
-  for (const name of new Set([...before, ...after]))
-    if (!after.has(name)) yield `table ${name}: gone`;
-    else if (before.has(name))
-      yield* differentRows(`table ${name}`, rowsOf(was, name), rowsOf(is, name)); // prettier-ignore
-    else yield `table ${name}: new, with ${many(rowsOf(is, name).count, "row")}`;
-}
-
-interface Rows {
-  readonly count: number;
-  /** Undefined: too many. */
-  readonly texts: ReadonlyArray<string> | undefined;
-}
-
-function* differentRows(what: string, was: Rows, is: Rows): Generator<string> {
-  if (was.texts === undefined || is.texts === undefined) {
-    if (was.count !== is.count) yield `${what}: ${was.count} rows -> ${is.count}`;
-    return;
-  }
-  for (const text of without(was.texts, is.texts)) yield `${what}: without ${cut(text)}`;
-  for (const text of without(is.texts, was.texts)) yield `${what}: with ${cut(text)}`;
 }
 
 /** The texts that are not among the others, each as often as it is too many. */
@@ -100,21 +72,6 @@ function without(texts: ReadonlyArray<string>, others: ReadonlyArray<string>): s
     if (count > 0) left.set(text, count - 1);
     return count === 0;
   });
-}
-
-const tablesOf = (database: ComparedAgent["database"]): ReadonlySet<string> =>
-  new Set(
-    database
-      .query("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name", [])
-      .rows.map(([name]) => String(name))
-      .filter((name) => !OWN_TABLES.test(name)),
-  );
-
-function rowsOf(database: ComparedAgent["database"], table: string): Rows {
-  const quoted = `"${table.replaceAll('"', '""')}"`;
-  const count = Number(database.query(`SELECT count(*) FROM ${quoted}`, []).rows[0]?.[0]);
-  if (count > ROWS_MAX) return { count, texts: undefined };
-  return { count, texts: textsOf(database, `SELECT * FROM ${quoted}`) };
 }
 
 function ownRows(
@@ -129,24 +86,9 @@ function ownRows(
 function textsOf(database: ComparedAgent["database"], sql: string): ReadonlyArray<string> {
   const { columns, rows } = database.query(sql, []);
   return rows.map((row) =>
-    JSON.stringify(Object.fromEntries(columns.map((name, n) => [name, shown(row[n])]))),
+    JSON.stringify(Object.fromEntries(columns.map((name, n) => [name, shownCell(row[n])]))),
   );
 }
 
-/** A cell as JSON can have it. */
-function shown(value: unknown): unknown {
-  if (value instanceof Uint8Array) return `${value.length} bytes ${hexOf(value)}`;
-  return typeof value === "bigint" ? String(value) : value;
-}
-
-const hexOf = (bytes: Uint8Array): string =>
-  Array.from(bytes.subarray(0, VALUE_MAX / 2), (byte) => byte.toString(16).padStart(2, "0")).join(
-    "",
-  );
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null;
-const show = (value: unknown): string =>
-  value === undefined ? "unset" : cut(JSON.stringify(value));
 const cut = (text: string): string =>
-  text.length <= VALUE_MAX ? text : `${text.slice(0, VALUE_MAX)}…`;
-const many = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
+  text.length <= ROW_MAX ? text : `${text.slice(0, ROW_MAX)}…`;

@@ -1,12 +1,10 @@
 /**
  * An agent's past webhooks as events that can be run again (`Rerun`): what it was before each, what
- * came in, and what it was after. Feeds `agents rerun`.
+ * came in, and what it was after. `webhookRuns` finds them. Feeds `agents rerun`.
  *
  * 1. One pass over the journal: the agent is rebuilt before the first, and each event applied to
  *    it.
- * 2. An event that can't be run again is given all the same, and why: a turn that committed in
- *    parts, or was tried again, has no state of its own; and of a request, a call or a frame that
- *    shares the commit the journal keeps no body.
+ * 2. An event that can't be run again is given all the same, and why.
  */
 import type { AgentImage } from "./AgentImage.ts";
 import type { JournalShape } from "./Journal.ts";
@@ -19,6 +17,7 @@ import {
   type Cause,
   type JournalHead,
 } from "../../schemas/JournalEvent.ts";
+import type { WebhookRun } from "./webhookRuns.ts";
 import { rebuildAgent, replayEvent, type RebuildSources } from "./rebuildAgent.ts";
 
 export interface Moment {
@@ -28,52 +27,59 @@ export interface Moment {
   readonly image: Uint8Array;
 }
 
-export interface PastWebhooks {
-  readonly seq: number;
-  readonly head: JournalHead;
-  /** What began the turns that are to run again. */
-  readonly causes: ReadonlyArray<Cause>;
-  /** Rule 2; undefined: it can be run again. */
-  readonly obstacle: string | undefined;
+export interface PastWebhooks extends WebhookRun {
+  readonly timeMs: number;
   readonly past: PastEvent;
   readonly before: Moment;
   readonly after: Moment;
 }
 
-export const isWebhook = ({ cause }: { readonly cause: Cause }): boolean =>
-  cause.kind === "webhook";
+/** A moment, and what a journal in another place begins with there. */
+interface Begin {
+  readonly moment: Moment;
+  readonly stored: PastEvent["before"];
+}
 
-/** `seqs`: of events that hold a webhook's turn, ascending. Rejects as `rebuildAgent`. */
+/** `runs`: in order. Rejects as `rebuildAgent`. */
 export async function* pastWebhooks(
   id: AgentId,
-  seqs: ReadonlyArray<number>,
+  runs: ReadonlyArray<WebhookRun>,
   sources: Pick<RebuildSources, "journal" | "snapshots" | "databases">,
 ): AsyncGenerator<PastWebhooks> {
-  if (seqs.length === 0) return;
+  if (runs.length === 0) return;
   const { journal } = sources;
-  const wanted = new Set(seqs);
-  const { image, database } = await rebuildAgent(id, { ...sources, atSeq: seqs[0]! - 1 });
+  const wanted = new Map(runs.map((run) => [run.seq, run]));
+  const uses = new Map<number, number>();
+  for (const { fromSeq } of runs) uses.set(fromSeq, (uses.get(fromSeq) ?? 0) + 1);
+  const first = Math.min(...uses.keys());
+  const { image, database } = await rebuildAgent(id, { ...sources, atSeq: first - 1 });
   const moment = (): Moment => ({
     state: image.state === undefined ? undefined : (JSON.parse(image.state) as unknown),
     image: database.image(),
   });
+  const begins = new Map<number, Begin>();
   try {
     let event = await eventAt(journal, image);
-    const range = { fromSeq: (image.seq + 1) as Sequence, toSeq: seqs.at(-1) as Sequence };
+    const range = { fromSeq: (image.seq + 1) as Sequence, toSeq: runs.at(-1)!.seq as Sequence };
     for await (const { seq, data } of journal.read(id, range)) {
       const stored = decodeEvent(data);
       const { head } = stored;
-      const isWanted = wanted.has(seq);
-      const before = isWanted ? moment() : undefined;
-      const snapshot = before && event && { event, snapshot: image.encode(before.image) };
-      const obstacle = isWanted ? obstacleOf(head, image.begun) : undefined;
+      if (uses.has(seq)) {
+        const before = moment();
+        const snapshot = event && { event, snapshot: image.encode(before.image) };
+        begins.set(seq, { moment: before, stored: snapshot });
+      }
       replayEvent(image, database, seq, stored);
       event = head.kind === "destroyed" ? undefined : data;
-      if (before === undefined) continue;
-      const causes = head.turns.filter(isWebhook).map(({ cause }) => cause);
-      const inputs = causes.map((cause) => envelopeOf(cause, head));
-      const past = { id, before: snapshot, inputs };
-      yield { seq, head, causes, obstacle, past, before, after: moment() };
+      const run = wanted.get(seq);
+      if (run === undefined) continue;
+      const { moment: before, stored: planted } = begins.get(run.fromSeq)!;
+      const left = uses.get(run.fromSeq)! - 1;
+      uses.set(run.fromSeq, left);
+      if (left === 0) begins.delete(run.fromSeq);
+      const inputs = run.causes.map((cause) => envelopeOf(cause, head));
+      const past = { id, before: planted, inputs };
+      yield { ...run, timeMs: head.time, past, before, after: moment() };
     }
   } finally {
     database.close();
@@ -94,22 +100,6 @@ async function eventAt(
   // It was trimmed. What it made is in the snapshot, so one that changes nothing takes its place.
   const agent = [id.class, id.name] as const;
   return encodeEvent({ id: `base-${seq}`, agent, kind: "claimed", host: "", epoch, time: timeMs, turns: [] }); // prettier-ignore
-}
-
-/** Rule 2. */
-function obstacleOf(
-  { turns }: JournalHead,
-  begun: { readonly has: (key: string) => boolean },
-): string | undefined {
-  for (const { cause, done = [], dead, begun: goesOn } of turns) {
-    if (cause.kind === "start") continue;
-    if (cause.kind !== "webhook") return `it shares its commit with a ${cause.kind}`;
-    const key = cause.id;
-    const ends = key !== undefined && (done.includes(key) || dead === true);
-    if (goesOn === true || !ends || begun.has(key))
-      return "its turn committed in parts, or was tried again";
-  }
-  return undefined;
 }
 
 /** The input that an event keeps in full, with the bytes of its body. */

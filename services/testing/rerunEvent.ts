@@ -84,7 +84,8 @@ async function plant(
   const seq = broker.journal.append(id, transplant(before.event, { id, epoch: 0 as Epoch }), 0 as Sequence); // prettier-ignore
   if (seq === undefined) throw new Error("a journal that is empty refused an event");
   const { head, image } = decodeSnapshot(before.snapshot);
-  const { life: _elsewhere, ...kept } = head;
+  // What others had begun is not gone on with.
+  const { life: _elsewhere, steps: _s, parts: _p, ...kept } = head;
   const done = head.done.map(([key, timeMs]) => [key, timeMs, seq] as const);
   await snapshots.put(id, encodeSnapshot({ ...kept, seq, epoch: 0, done, begun: [] }, image));
 }
@@ -100,7 +101,8 @@ async function endOf(
     for (const { cause, done = [], dead, error } of decodeEvent(data).head.turns) {
       const key = cause.id;
       if (key === undefined || !left.has(key)) continue;
-      if (error !== undefined) errors.set(key, error);
+      if (error === undefined) errors.delete(key);
+      else errors.set(key, error);
       if (!done.includes(key) && dead !== true) continue;
       left.delete(key);
       if (left.size === 0) return { seq, errors: [...errors.values()] };

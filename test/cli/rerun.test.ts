@@ -28,6 +28,7 @@ const REFS = [
   "asked",
   "sent",
   "notified",
+  "flaky",
   "plain again",
 ];
 const ID = agentId("RepoAgent", "hello");
@@ -96,7 +97,7 @@ test("on the code that it ran on nothing goes another way, and nothing is change
   expect(lines).toHaveLength(REFS.length + sends.length + 1);
   expect(lines[0]).toMatch(/^\d+ {2}github push hook:0 {2}same$/);
   expect(lines.at(-1)).toBe(
-    "RepoAgent/hello: 9 the same, 0 another way, 0 failed, 0 not run again.",
+    "RepoAgent/hello: 10 the same, 0 another way, 0 failed, 0 not run again.",
   );
   expect((await ports.journal.last(ID))!.seq).toBe(before);
 }, 60_000);
@@ -104,15 +105,15 @@ test("on the code that it ran on nothing goes another way, and nothing is change
 test("on other code each webhook tells by itself what comes out otherwise", async () => {
   const again = await agents(["rerun", "RepoAgent", "hello", NEXT, "--json"]);
   expect(again.code).toBe(1);
-  expect(again.err).toContain("3 the same, 4 another way, 2 failed, 0 not run again");
+  expect(again.err).toContain("3 the same, 5 another way, 2 failed, 0 not run again");
   const told = new Map(linesOf(again.out).map((line, n) => [REFS[n], line]));
   expect(told.get("plain")).toMatchObject({ outcome: "same" });
   expect(told.get("plain again")).toMatchObject({ outcome: "same" });
-  expect(told.get("twice")?.differences).toEqual(['table pushes: with {"id":3,"ref":"twice","at":0}']); // prettier-ignore
+  expect(told.get("twice")?.differences).toEqual(['pushes[3]: unset -> {"id":3,"ref":"twice","at":0}']); // prettier-ignore
   expect(told.get("planned")?.differences).toEqual([
     "state.count: 3 -> 2",
     'state.last: "planned" -> "twice"',
-    expect.stringMatching(/^table pushes: without \{"id":3,"ref":"planned"/),
+    expect.stringMatching(/^pushes\[\d+\]: \{"id":\d+,"ref":"planned".* -> unset$/),
     expect.stringMatching(/^schedules: without .*"delayInSeconds":3600/),
     expect.stringMatching(/^schedules: with .*"delayInSeconds":60/),
   ]);
@@ -126,7 +127,8 @@ test("on other code each webhook tells by itself what comes out otherwise", asyn
   });
   expect(told.get("asked")).toMatchObject({
     outcome: "fails",
-    sends: [{ kind: "fetch", method: "GET", url: "https://api.example.com/refs" }],
+    // Of each attempt.
+    sends: Array(2).fill({ kind: "fetch", method: "GET", url: "https://api.example.com/refs" }),
   });
   expect(told.get("notified")).toMatchObject({ outcome: "same" });
   expect(told.get("sent")).toMatchObject({
@@ -141,12 +143,25 @@ test("takes settings from the environment, and a part of the past", async () => 
   const again = await agents(["rerun", "RepoAgent", "hello", NOW, ...options], { STEP: "10" });
   expect(again.code).toBe(1);
   expect(linesOf(again.out)).toMatchObject([
-    { inputs: ["github push hook:8"], differences: ["state.count: 8 -> 17"] },
+    { inputs: ["github push hook:9"], differences: ["state.count: 10 -> 19"] },
   ]);
   const all = linesOf((await agents(["rerun", "RepoAgent", "hello", NOW, "--json"])).out);
   const [from, to] = [all[2]!.seq, all[4]!.seq];
   const part = await agents(["rerun", "RepoAgent", "hello", NOW, "--from", `${from}`, "--to", `${to}`, "--json"]); // prettier-ignore
   expect(linesOf(part.out).map(({ seq }) => seq)).toEqual([2, 3, 4].map((n) => all[n]!.seq));
+}, 60_000);
+
+test("--failed runs only what failed or was tried again, each from before its first attempt", async () => {
+  const again = await agents(["rerun", "RepoAgent", "hello", NOW, "--failed", "--json"]);
+  expect(again).toMatchObject({ code: 0, err: "" });
+  const lines = linesOf(again.out);
+  expect(lines.map(({ inputs, outcome }) => [...inputs, outcome])).toEqual([
+    ["github push hook:3", "same"],
+    ["github push hook:8", "same"],
+  ]);
+  const fixed = await agents(["rerun", "RepoAgent", "hello", NEXT, "--failed", "--json"]);
+  expect(linesOf(fixed.out).map(({ outcome }) => outcome)).toEqual(["differs", "differs"]);
+  expect(linesOf(fixed.out)[1]!.differences).toContain("state.count: 9 -> 8");
 }, 60_000);
 
 test("says what is wrong", async () => {

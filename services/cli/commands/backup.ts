@@ -31,7 +31,7 @@ export interface BackupOptions {
 export function addBackup(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
   addTargetOptions(
-    program.command("backup").summary("copy all agents into a folder, while they run"),
+    program.command("backup"),
   )
     .description(
       "Writes every agent's journal, the inputs that wait and the dead letters into a new folder, for agents restore. Whatever was stored when it began is in it; an agent's later commits may be.",

@@ -27,7 +27,7 @@ import type { Terminal } from "../terminal/Terminal.ts";
 
 export function addExport(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("export").summary("copy an agent into a file"))
+  addTargetOptions(program.command("export"))
     .description(
       "Prints an agent's whole journal as JSON lines: all that it is and was, for agents import. Reads the broker; the agent goes on meanwhile.",
     )

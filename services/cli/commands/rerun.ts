@@ -5,16 +5,17 @@
  *
  * 1. Each event stands alone. Where the code's result differs once, the next event still begins
  *    from the recorded state.
- * 2. Events that can't be run again are listed with the reason (`pastWebhooks`).
+ * 2. Events that can't be run again are listed with the reason (`webhookRuns`).
  * 3. The running agent is not involved. The exit code is 1 when any result differs, for pipelines.
  */
 import { Option, type Command } from "commander";
 import type { AgentDatabase } from "../../../core/database/Databases.ts";
 import { compareAgents, type ComparedAgent } from "../../../core/journal/compareAgents.ts";
-import { isWebhook, pastWebhooks, type PastWebhooks } from "../../../core/journal/pastWebhooks.ts";
+import { pastWebhooks, type PastWebhooks } from "../../../core/journal/pastWebhooks.ts";
 import type { PastEvent, Rerun, RerunEvent } from "../../../core/journal/Rerun.ts";
-import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
-import { decodeEvent, type Cause } from "../../../schemas/JournalEvent.ts";
+import { webhookRuns, type WebhookRun } from "../../../core/journal/webhookRuns.ts";
+import { addressKey, type AgentId } from "../../../schemas/Address.ts";
+import type { Cause } from "../../../schemas/JournalEvent.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
 import type { Joins, ReadPorts } from "../../wiring/Joins.ts";
 import { findAgent } from "../agents/findAgent.ts";
@@ -40,6 +41,8 @@ export interface RerunOptions {
   readonly to: number | undefined;
   /** At most this many events with webhooks, the latest. */
   readonly last: number;
+  /** Only webhooks that failed, or were tried again. */
+  readonly failed?: boolean;
   readonly json: boolean;
 }
 
@@ -59,6 +62,7 @@ interface Given extends GivenTarget {
   readonly last: number;
   readonly from?: number;
   readonly to?: number;
+  readonly failed?: boolean;
 }
 
 /** Each takes some tens of milliseconds, and a person waits for all of them. */
@@ -66,7 +70,7 @@ const RERUN_LAST_DEFAULT = 100;
 
 export function addRerun(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("rerun").summary("what other code makes of an agent's past"))
+  addTargetOptions(program.command("rerun"))
     .description(
       "Runs the webhooks of an agent's past again on the code of a module, each by itself, on the agent as it was then; and shows where state, tables or schedules come out otherwise. All in memory: the running agent is not asked, and nothing is sent.",
     )
@@ -88,12 +92,15 @@ export function addRerun(program: Command, context: CommandContext): void {
         option.readWhole(text, 1, Number.MAX_SAFE_INTEGER),
       ),
     )
+    .addOption(new Option("--failed", "only webhooks that failed, are dead, or were tried again"))
     .addHelpText(
       "after",
       `
-Each event begins as it really was, whatever the code made of those before. Time is that of the
-webhook; a fetch of the agent's fails, webhooks and mail that it sends are only listed. Not run
-again, and named: requests, calls and frames, whose bodies the journal does not keep.
+Each event begins as it really was, whatever the code made of those before; a webhook that was tried
+again begins before its first attempt, or before its last where those before wrote nothing. Time is
+that of the webhook; a fetch of the agent's fails, webhooks and mail that it sends are only listed.
+Not run again, and named: what shares a commit with requests, calls and frames, whose bodies the
+journal does not keep, and attempts that wrote between other turns.
 Exit code 1 when anything goes another way.
 
 --json prints one object a line:
@@ -101,7 +108,8 @@ Exit code 1 when anything goes another way.
 
 Examples:
   agents rerun RepoAgent octocat~hello-world
-  agents rerun RepoAgent octocat~hello-world src/next.ts --last 1000`,
+  agents rerun RepoAgent octocat~hello-world src/next.ts --last 1000
+  agents rerun RepoAgent octocat~hello-world src/fixed.ts --failed`,
     )
     .action((className: string, name: string, module: string | undefined, given: Given) =>
       withPorts(context, given, (ports) =>
@@ -112,6 +120,7 @@ Examples:
           from: given.from,
           to: given.to,
           last: given.last,
+          failed: given.failed === true,
           json: given.json === true,
         }),
       ),
@@ -133,9 +142,9 @@ export async function rerun(
   const { module, loaded } = await loadWithEnv(terminal, file);
   checkHasClass(module, id, shownPath(terminal.cwd, file));
   const run = await joins.rerunOn({ module, env: loaded.env });
-  const seqs = await webhooksOf(ports, id, options);
+  const runs = await runsOf(ports, id, options);
   const counts = { same: 0, differs: 0, fails: 0, skipped: 0 };
-  for await (const event of pastWebhooks(id, seqs, ports)) {
+  for await (const event of pastWebhooks(id, runs, ports)) {
     const told = await runAgain(ports, run, event);
     counts[told.outcome]++;
     if (options.json) terminal.out(JSON.stringify(told));
@@ -152,23 +161,19 @@ function checkHasClass(module: LoadedModule, id: AgentId, file: string): void {
   throw failed(`${file} exports no agent class ${id.class}; it has ${classes || "none"}`);
 }
 
-/** Returns the sequences of the events that end a webhook's turn. */
-async function webhooksOf(
+async function runsOf(
   { journal }: ReadPorts,
   id: AgentId,
-  { from = 1, to, last }: RerunOptions,
-): Promise<ReadonlyArray<number>> {
-  const seqs: number[] = [];
-  const range = {
-    fromSeq: Math.max(1, from) as Sequence,
-    ...(to === undefined ? {} : { toSeq: to as Sequence }),
-  };
-  for await (const { seq, data } of journal.read(id, range))
-    if (decodeEvent(data).head.turns.some(isWebhook)) {
-      seqs.push(seq);
-      if (seqs.length > last) seqs.shift();
-    }
-  return seqs;
+  { from = 1, to = Infinity, last, failed: onlyFailed }: RerunOptions,
+): Promise<ReadonlyArray<WebhookRun>> {
+  const runs: WebhookRun[] = [];
+  for await (const run of webhookRuns(id, journal)) {
+    if (run.seq > to) break;
+    if (run.seq < from || (onlyFailed === true && !run.failed)) continue;
+    runs.push(run);
+    if (runs.length > last) runs.shift();
+  }
+  return runs;
 }
 
 /** Opens a database with the bytes of `image` for the duration of `look`. */
@@ -188,10 +193,9 @@ async function withDatabase<A>(
 }
 
 async function runAgain(ports: ReadPorts, run: RerunEvent, event: PastWebhooks): Promise<Told> {
-  const { seq, head, causes, obstacle, past, before, after } = event;
-  const about = { seq, time: new Date(head.time).toISOString(), inputs: causes.map(nameOf) };
+  const { seq, timeMs, causes, errors, obstacle, past, before, after } = event;
+  const about = { seq, time: new Date(timeMs).toISOString(), inputs: causes.map(nameOf) };
   if (obstacle !== undefined) return { ...about, outcome: "skipped", why: obstacle };
-  const errors = head.turns.filter(isWebhook).flatMap(({ error }) => error ?? []);
   const outcome = await withDatabase(ports, past.id, before.image, (began) =>
     withDatabase(ports, past.id, after.image, (database) =>
       outcomeOf(run, past, { began, errors, state: after.state, database }),
