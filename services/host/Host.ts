@@ -358,7 +358,9 @@ export class Host {
       await owned.start([...this.view.live("gateway.")]);
       log.debug("shard claimed", { shard, epoch: claim.lease.epoch });
     } catch (error) {
-      log.warn("a claimed shard could not be started", { shard, error: String(error) });
+      const isGivenUp = this.leaving.has(shard) || this.owned.get(shard) !== owned;
+      const say = isGivenUp ? log.debug : log.warn;
+      say("a claimed shard could not be started", { shard, error: String(error) });
       if (this.owned.get(shard) === owned) this.owned.delete(shard);
       owned.drop();
       await leases.release(claim.lease);
