@@ -12,11 +12,7 @@ export type PathPart = { readonly name: string } | { readonly inBrackets: string
 const PLAIN = /^[\p{L}\p{N}_$-]+$/u;
 
 export const withName = (path: string, name: string): string =>
-  PLAIN.test(name)
-    ? path === ""
-      ? name
-      : `${path}.${name}`
-    : `${path}[${JSON.stringify(name)}]`;
+  PLAIN.test(name) ? (path === "" ? name : `${path}.${name}`) : `${path}[${JSON.stringify(name)}]`;
 
 export const withIndex = (path: string, index: string): string => `${path}[${index}]`;
 

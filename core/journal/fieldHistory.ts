@@ -135,7 +135,11 @@ function followRow({ table, key, names }: Row, database: AgentDatabase): Followe
 
 const TRIMMED = { kind: "trimmed" };
 
-function* told(seq: Sequence | number, timeMs: number, writes: Iterable<Write>): Generator<FieldWrite> {
+function* told(
+  seq: Sequence | number,
+  timeMs: number,
+  writes: Iterable<Write>,
+): Generator<FieldWrite> {
   for (const { causes, before, after } of writes)
     yield {
       seq,

@@ -24,7 +24,11 @@ export interface HistoryFilter {
 }
 
 /** `cause`: with all that is known of it (`WholeCauses`). */
-export function matchesTurn(line: HistoryLine, cause: Partial<Cause>, filter: HistoryFilter): boolean {
+export function matchesTurn(
+  line: HistoryLine,
+  cause: Partial<Cause>,
+  filter: HistoryFilter,
+): boolean {
   const { kind, route, delivery, failed, sinceMs = -Infinity, untilMs = Infinity, text } = filter;
   const timeMs = Date.parse(line.time);
   return (

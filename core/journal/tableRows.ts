@@ -73,11 +73,7 @@ export function keyColumns(database: ReadableDatabase, table: string): ReadonlyA
   return [ROWID_NAMES.find((name) => !names.has(name)) ?? "rowid"];
 }
 
-const rowOf = (
-  columns: ReadonlyArray<string>,
-  cells: ReadonlyArray<unknown>,
-  from: number,
-): Row =>
+const rowOf = (columns: ReadonlyArray<string>, cells: ReadonlyArray<unknown>, from: number): Row =>
   Object.fromEntries(
     columns.slice(from).map((column, n) => [column, shownCell(cells[n + from])] as const),
   );

@@ -11,7 +11,12 @@
  * 3. An event that takes back what a turn wrote (`undone`) begins it anew.
  */
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
-import { decodeEvent, type Cause, type JournalHead, type TurnRecord } from "../../schemas/JournalEvent.ts";
+import {
+  decodeEvent,
+  type Cause,
+  type JournalHead,
+  type TurnRecord,
+} from "../../schemas/JournalEvent.ts";
 import type { JournalShape } from "./Journal.ts";
 
 export interface WebhookRun {

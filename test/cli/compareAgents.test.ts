@@ -53,7 +53,7 @@ test("each row that came, went or changed, by its key; tables that came and went
   expect(compare({ database: was }, { database: is })).toEqual([
     '["a b"][2].x: 1 -> 3',
     '["a b"][3].x: 2 -> "1 bytes 0a"',
-    "keyed[\"k\"].x: 1 -> 9",
+    'keyed["k"].x: 1 -> 9',
     'keyed["gone"]: {"id":"gone","x":2} -> unset',
     'table:old: "CREATE TABLE old (x)" -> unset',
     'table:new: unset -> "CREATE TABLE new (x)"',

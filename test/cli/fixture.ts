@@ -69,10 +69,14 @@ export class CliFixture {
       turns: turns.map((turn) => ({ cause: { kind: "request" }, ...turn })),
       ...head,
     };
-    const stored = await this.journal.append(id, encodeEvent(event, typeof delta === "string" ? Buffer.from(delta) : delta), {
-      expectedSeq: last?.seq ?? (0 as Sequence),
-      signal: AbortSignal.timeout(1_000),
-    });
+    const stored = await this.journal.append(
+      id,
+      encodeEvent(event, typeof delta === "string" ? Buffer.from(delta) : delta),
+      {
+        expectedSeq: last?.seq ?? (0 as Sequence),
+        signal: AbortSignal.timeout(1_000),
+      },
+    );
     if (stored._tag !== "Stored") throw new Error(`not stored: ${stored._tag}`);
     return stored.seq;
   }

@@ -161,7 +161,10 @@ describe("agents diff", () => {
 
 describe("agents history by filters", () => {
   const shown = async (...args: ReadonlyArray<string>) =>
-    (await lines<HistoryLine>("history", ...AGENT, ...args)).map(({ seq, cause }) => [seq, cause.id]);
+    (await lines<HistoryLine>("history", ...AGENT, ...args)).map(({ seq, cause }) => [
+      seq,
+      cause.id,
+    ]);
 
   it("chooses turns by kind, route, delivery, failure, time and text", async () => {
     expect(await shown("--kind", "schedule")).toEqual([[seqs[5], "s"]]);

@@ -33,10 +33,7 @@ export async function findAgent(
 }
 
 /** The class that somebody most likely meant who wrote one without agents. Undefined: none is near. */
-async function nearestClass(
-  journal: JournalShape,
-  className: string,
-): Promise<string | undefined> {
+async function nearestClass(journal: JournalShape, className: string): Promise<string | undefined> {
   const classes = new Set<string>();
   for await (const { id } of journal.list()) classes.add(id.class);
   return nearest(className, classes);

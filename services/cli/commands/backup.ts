@@ -30,9 +30,7 @@ export interface BackupOptions {
 
 export function addBackup(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(
-    program.command("backup"),
-  )
+  addTargetOptions(program.command("backup"))
     .description(
       "Writes every agent's journal, the inputs that wait and the dead letters into a new folder, for agents restore. Whatever was stored when it began is in it; an agent's later commits may be.",
     )

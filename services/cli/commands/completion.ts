@@ -70,7 +70,9 @@ const SCRIPTS: Readonly<Record<Shell, (levels: ReadonlyArray<Level>) => string>>
   case "\${path# }" in
 ${levels
   .toSorted((a, b) => b.path.length - a.path.length)
-  .map((level) => `    ${level.path === "" ? '""' : `"${level.path}"*`}) words="${wordsOf(level)}" ;;`)
+  .map(
+    (level) => `    ${level.path === "" ? '""' : `"${level.path}"*`}) words="${wordsOf(level)}" ;;`,
+  )
   .join("\n")}
   esac
   COMPREPLY=($(compgen -W "$words" -- "$cur"))

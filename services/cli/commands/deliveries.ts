@@ -53,9 +53,7 @@ export const agentOption = (): Option =>
 
 export function addDeliveries(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  const command = addTargetOptions(
-    program.command("deliveries"),
-  )
+  const command = addTargetOptions(program.command("deliveries"))
     .description(
       "Shows the delivery log: each request to a webhook route, whether it was refused, stored, answered, a duplicate, failed or dead. Kept for 14 days, and no more than 512 MiB.",
     )
@@ -127,7 +125,11 @@ export async function filterOf(
 export async function listDeliveries(
   ports: ReadPorts,
   terminal: Terminal,
-  { given, nowMs, ...options }: {
+  {
+    given,
+    nowMs,
+    ...options
+  }: {
     readonly given: GivenFilter;
     readonly nowMs: number;
     readonly limit: number;

@@ -63,9 +63,7 @@ interface Given extends GivenTarget {
 
 export function addDiff(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(
-    program.command("diff"),
-  )
+  addTargetOptions(program.command("diff"))
     .description(
       "Shows which fields of the state and which rows of its tables differ between two points of an agent's history. The running agent is not disturbed.",
     )

@@ -78,7 +78,9 @@ export function addHistory(program: Command, context: CommandContext): void {
     .addOption(new Option("--failed", "only turns that failed, or whose input is dead"))
     .addOption(new Option("--since <time>", "only from then on: 15m, 2h, 7d, or a time"))
     .addOption(new Option("--until <time>", "only up to then"))
-    .addOption(new Option("--grep <text>", "only turns with this text, in input, state, SQL or error")) // prettier-ignore
+    .addOption(
+      new Option("--grep <text>", "only turns with this text, in input, state, SQL or error"),
+    ) // prettier-ignore
     .addOption(
       new Option("--limit <count>", "only the last so many turns").argParser((text: string) =>
         option.readWhole(text, 1, Number.MAX_SAFE_INTEGER),

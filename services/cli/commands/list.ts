@@ -87,7 +87,8 @@ export async function list(
     if (count >= limit) break;
   }
   if (options.json) return;
-  const what = className === undefined ? "agents" : `agents of class ${count === 0 ? className : stored}`;
+  const what =
+    className === undefined ? "agents" : `agents of class ${count === 0 ? className : stored}`;
   terminal.err(count === 0 ? `No ${what} yet.` : `${count} ${count === 1 ? "agent" : "agents"}`);
 }
 

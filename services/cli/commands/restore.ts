@@ -43,9 +43,7 @@ export interface RestoreOptions {
 
 export function addRestore(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(
-    program.command("restore"),
-  )
+  addTargetOptions(program.command("restore"))
     .description(
       "Makes the agents of a backup in an installation that is provisioned, empty, and without hosts; its namespace, shards and stream groups may be others. Start the hosts when it is done.",
     )

@@ -43,9 +43,7 @@ interface Given extends GivenTarget {
 
 export function addWhy(program: Command, context: CommandContext): void {
   const { terminal } = context;
-  addTargetOptions(
-    program.command("why"),
-  )
+  addTargetOptions(program.command("why"))
     .description(
       "Shows the turns that wrote a field of an agent's state, or a row of its tables, the newest first: what began each, its delivery, and the value before and after. Read from the journal; the running agent is not disturbed.",
     )
