@@ -225,4 +225,7 @@ describe("agents why, where a name is a field and a table", () => {
   });
 });
 
-const without = ({ body: _, ...cause }: ReturnType<typeof push>) => cause;
+const without = (whole: ReturnType<typeof push>) => {
+  const { body: _body, ...cause } = whole;
+  return cause;
+};
