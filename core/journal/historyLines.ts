@@ -4,7 +4,6 @@
  * Pure; for `agents history`, `agents tail` and tests of agents.
  */
 import type { JournalHead, TurnRecord } from "../../schemas/JournalEvent.ts";
-import type { Difference } from "./agentDifferences.ts";
 import { applyState } from "./stateChange.ts";
 
 /** `cause.kind` is also `claimed` (a host took the agent over) and `destroyed`. */
@@ -16,8 +15,6 @@ export interface HistoryLine {
   /** The state after the turn, where the turn changed it; null also when it was unset. */
   readonly state?: unknown;
   readonly sql?: ReadonlyArray<string>;
-  /** Rows that the event changed, where they were asked for (`eventRows`). */
-  readonly rows?: ReadonlyArray<Difference>;
   readonly schedules?: JournalHead["schedules"];
   readonly queue?: JournalHead["queue"];
   readonly done?: ReadonlyArray<string>;

@@ -3,19 +3,7 @@
  * given: the list of commands, and a command that only reads, are there before the adapters of the
  * others could be.
  */
-import type { Command } from "commander";
-import type { CommandContext } from "./options/CommandContext.ts";
-
-export type AddCommand = (program: Command, context: CommandContext) => void;
-
-export interface ListedCommand {
-  readonly name: string;
-  /** What it takes, as its own help has it. */
-  readonly takes: string;
-  /** One line in the list of commands. */
-  readonly summary: string;
-  readonly load: () => Promise<AddCommand>;
-}
+import type { AddCommand, ListedCommand } from "./options/CommandContext.ts";
 
 const command = (
   usage: string,

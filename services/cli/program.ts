@@ -5,7 +5,7 @@
  */
 import { Command, CommanderError, Help } from "commander";
 import type { Joins } from "../wiring/Joins.ts";
-import { COMMAND_GROUPS } from "./commandList.ts";
+import { COMMAND_GROUPS, COMMANDS } from "./commandList.ts";
 import type { CommandContext } from "./options/CommandContext.ts";
 import { EXIT_OK, EXIT_USAGE } from "./terminal/CliError.ts";
 import type { Terminal } from "./terminal/Terminal.ts";
@@ -46,7 +46,7 @@ export async function runProgram(
       writeOut: (text) => terminal.out(text.trimEnd()),
       writeErr: (text) => terminal.err(text.trimEnd()),
     });
-  await addCommands(program, { joins, terminal, args });
+  await addCommands(program, { joins, terminal, args, commands: COMMANDS });
   try {
     await program.parseAsync(args as string[], { from: "user" });
     return EXIT_OK;

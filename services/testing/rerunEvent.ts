@@ -8,7 +8,7 @@
  *    that ended its last input; what it queued and scheduled may have run since.
  * 3. Nothing leaves the process: what the agent sends is recorded and returned.
  */
-import type { PastEvent, Rerun } from "../../core/journal/Rerun.ts";
+import type { PastEvent, Rerun } from "../../core/history/Rerun.ts";
 import { transplant } from "../../core/journal/transplant.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";
 import { rebuildAgent } from "../../core/journal/rebuildAgent.ts";

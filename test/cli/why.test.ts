@@ -8,8 +8,8 @@ import { agentId } from "../../schemas/Address.ts";
 import type { TurnRecord } from "../../schemas/JournalEvent.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";
 import type { AgentDiff } from "../../services/cli/commands/diff.ts";
-import type { FieldWrite } from "../../core/journal/fieldHistory.ts";
-import type { HistoryLine } from "../../core/journal/historyLines.ts";
+import type { FieldWrite } from "../../core/history/fieldHistory.ts";
+import type { TurnLine } from "../../services/cli/commands/history.ts";
 import { pollUntil } from "../kit/poll.ts";
 import { CliFixture, type Ran } from "./fixture.ts";
 
@@ -161,10 +161,7 @@ describe("agents diff", () => {
 
 describe("agents history by filters", () => {
   const shown = async (...args: ReadonlyArray<string>) =>
-    (await lines<HistoryLine>("history", ...AGENT, ...args)).map(({ seq, cause }) => [
-      seq,
-      cause.id,
-    ]);
+    (await lines<TurnLine>("history", ...AGENT, ...args)).map(({ seq, cause }) => [seq, cause.id]);
 
   it("chooses turns by kind, route, delivery, failure, time and text", async () => {
     expect(await shown("--kind", "schedule")).toEqual([[seqs[5], "s"]]);
@@ -185,7 +182,7 @@ describe("agents history by filters", () => {
   });
 
   it("--rows shows the values that SQL wrote, with the last turn of their event", async () => {
-    const found = await lines<HistoryLine>("history", ...AGENT, "--rows", "--kind", "webhook");
+    const found = await lines<TurnLine>("history", ...AGENT, "--rows", "--kind", "webhook");
     expect(found.map(({ rows }) => rows)).toEqual([
       [{ path: "events[42]", after: { id: 42, title: "first" } }],
       undefined,
@@ -203,7 +200,7 @@ describe("agents history by filters", () => {
     const out: string[] = [];
     const ended = cli.run(["history", ...AGENT, "--json", "--kind", "rpc", "--follow", "--rows", ...NATS], { out: (line) => out.push(line) }); // prettier-ignore
     const before = await shown("--kind", "rpc");
-    const ids = () => out.map((line) => (JSON.parse(line) as HistoryLine).cause.id);
+    const ids = () => out.map((line) => (JSON.parse(line) as TurnLine).cause.id);
     await pollUntil("the past", () => out.length === before.length || { done: false, saw: out });
     await event([{ cause: { kind: "rpc", id: "new" }, sql: ["INSERT …"] }], "INSERT INTO events VALUES (7, 'third')"); // prettier-ignore
     await event([{ cause: { kind: "queue", id: "not asked for" } }]);

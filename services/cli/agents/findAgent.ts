@@ -32,7 +32,9 @@ export async function findAgent(
   throw notFound(`There is no agent ${className} "${name}": ${hint}`);
 }
 
-/** The class that somebody most likely meant who wrote one without agents. Undefined: none is near. */
+/**
+ * The class that somebody most likely meant who wrote one without agents. Undefined: none is near.
+ */
 async function nearestClass(journal: JournalShape, className: string): Promise<string | undefined> {
   const classes = new Set<string>();
   for await (const { id } of journal.list()) classes.add(id.class);

@@ -4,7 +4,6 @@
  * a new release is read in again.
  */
 import { Argument, Command } from "commander";
-import { COMMANDS } from "../commandList.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 
 const SHELLS = ["bash", "zsh", "fish"] as const;
@@ -38,7 +37,7 @@ Examples:
 
 async function levelsOf(context: CommandContext): Promise<ReadonlyArray<Level>> {
   const whole = new Command();
-  for (const { load, summary } of COMMANDS) {
+  for (const { load, summary } of context.commands) {
     (await load())(whole, context);
     whole.commands.at(-1)!.summary(summary);
   }
@@ -55,7 +54,7 @@ async function levelsOf(context: CommandContext): Promise<ReadonlyArray<Level>> 
   return levels;
 }
 
-/** In single quotes of any of the shells: of what descriptions have, only these end a word early. */
+/** In single quotes of any of the shells. */
 const plain = (text: string): string => text.replaceAll("'", "’").replaceAll(":", " –").replace(/\s+/g, " "); // prettier-ignore
 const wordsOf = ({ words }: Level): string => words.map(({ word }) => word).join(" ");
 

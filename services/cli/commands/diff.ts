@@ -1,6 +1,7 @@
 /**
  * `agents diff <class> <name> --from … [--to …]`: prints in which ways an agent at one point of its
- * history differs from itself at another: state, tables and rows. Both are rebuilt from the journal.
+ * history differs from itself at another: state, tables and rows. Both are rebuilt from the
+ * journal.
  */
 import { Option, type Command } from "commander";
 import {
@@ -10,7 +11,7 @@ import {
   tableDifferences,
   type Difference,
   type Tables,
-} from "../../../core/journal/agentDifferences.ts";
+} from "../../../core/history/agentDifferences.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
 import { withAgentAt } from "../agents/withAgentAt.ts";

@@ -3,13 +3,13 @@
  * alone (`core/journal/historyLines`).
  */
 import { Option, type Command } from "commander";
-import { differenceLine } from "../../../core/journal/agentDifferences.ts";
+import { differenceLine, type Difference } from "../../../core/history/agentDifferences.ts";
 import { readFromBase } from "../../../core/journal/Beginnings.ts";
-import { eventRows } from "../../../core/journal/eventRows.ts";
-import { matchesTurn, type HistoryFilter } from "../../../core/journal/historyFilter.ts";
+import { eventRows } from "../../../core/history/eventRows.ts";
+import { matchesTurn, type HistoryFilter } from "../../../core/history/historyFilter.ts";
 import { historyLines, type HistoryLine } from "../../../core/journal/historyLines.ts";
 import type { StoredEvent } from "../../../core/journal/Journal.ts";
-import { WholeCauses } from "../../../core/journal/WholeCauses.ts";
+import { WholeCauses } from "../../../core/history/WholeCauses.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import type { AgentId, Sequence } from "../../../schemas/Address.ts";
@@ -30,6 +30,11 @@ import {
 import { usage } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
+
+export interface TurnLine extends HistoryLine {
+  /** Rows that the event changed, with its last turn; where they were asked for. */
+  readonly rows?: ReadonlyArray<Difference>;
+}
 
 export interface HistoryOptions {
   readonly className: string;
@@ -140,8 +145,8 @@ function filterOf({ since, until, follow, ...given }: Given, nowMs: number): His
 }
 
 /**
- * Prints turns, the oldest first. With `follow`, resolves at a signal. Throws `CliError` where there
- * is no such agent.
+ * Prints turns, the oldest first. With `follow`, resolves at a signal. Throws `CliError` where
+ * there is no such agent.
  */
 export async function history(
   ports: ReadPorts,
@@ -149,7 +154,7 @@ export async function history(
   options: HistoryOptions,
 ): Promise<void> {
   const id = await findAgent(ports.journal, options.className, options.name);
-  const print = (line: HistoryLine): void =>
+  const print = (line: TurnLine): void =>
     terminal.out(options.json ? JSON.stringify(line) : describeLine(line));
   const turns = new Turns(options);
   const past = async (): Promise<void> => {
@@ -219,9 +224,9 @@ async function withRows(
   ports: ReadPorts,
   id: AgentId,
   lines: ReadonlyArray<HistoryLine>,
-): Promise<ReadonlyArray<HistoryLine>> {
+): Promise<ReadonlyArray<TurnLine>> {
   const seqs = [...new Set(lines.map(({ seq }) => seq))];
-  const changed = new Map<number, HistoryLine["rows"]>();
+  const changed = new Map<number, TurnLine["rows"]>();
   for await (const { seq, rows } of eventRows(id, seqs, ports)) changed.set(seq, rows);
   return lines.map((line, n) => {
     const rows = lines[n + 1]?.seq === line.seq ? undefined : changed.get(line.seq);
@@ -277,7 +282,7 @@ const trimmedNote = (seq: number, timeMs: number): string =>
 const SHOWN_MAX = 200;
 
 /** A turn with its details, for people. `agents tail` also uses it. */
-export function describeLine(line: HistoryLine): string {
+export function describeLine(line: TurnLine): string {
   const { cause } = line;
   const what = [cause.kind, cause.provider, cause.type].filter((part) => part !== undefined);
   const attempt = cause.attempt === undefined ? "" : `, attempt ${cause.attempt}`;

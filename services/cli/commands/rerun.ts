@@ -10,10 +10,10 @@
  */
 import { Option, type Command } from "commander";
 import type { AgentDatabase } from "../../../core/database/Databases.ts";
-import { compareAgents, type ComparedAgent } from "../../../core/journal/compareAgents.ts";
-import { pastWebhooks, type PastWebhooks } from "../../../core/journal/pastWebhooks.ts";
-import type { PastEvent, Rerun, RerunEvent } from "../../../core/journal/Rerun.ts";
-import { webhookRuns, type WebhookRun } from "../../../core/journal/webhookRuns.ts";
+import { compareAgents, type ComparedAgent } from "../../../core/history/compareAgents.ts";
+import { pastWebhooks, type PastWebhooks } from "../../../core/history/pastWebhooks.ts";
+import type { PastEvent, Rerun, RerunEvent } from "../../../core/history/Rerun.ts";
+import { webhookRuns, type WebhookRun } from "../../../core/history/webhookRuns.ts";
 import { addressKey, type AgentId } from "../../../schemas/Address.ts";
 import type { Cause } from "../../../schemas/JournalEvent.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";

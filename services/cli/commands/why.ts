@@ -1,16 +1,17 @@
 /**
  * `agents why <class> <name> <path>`: prints the turns that wrote a field of an agent's state, or a
- * row of one of its tables, from its journal alone (`core/journal/fieldHistory`).
+ * row of one of its tables, from its journal alone (`core/history/fieldHistory`).
  *
- * A path is as `agents diff`, `agents rerun` and the console print it. `state.…` is the state's, and
- * `table:events[42]` a row of that table. Without either, a path that begins like a row of a table
- * that the agent has is a row, and any other path is the state's; one that could be both is refused.
+ * A path is as `agents diff`, `agents rerun` and the console print it. `state.…` is the state's,
+ * and `table:events[42]` a row of that table. Without either, a path that begins like a row of a
+ * table that the agent has is a row, and any other path is the state's; one that could be both is
+ * refused.
  */
 import { Option, type Command } from "commander";
-import { differenceLine } from "../../../core/journal/agentDifferences.ts";
-import { fieldHistory, type Field, type FieldWrite } from "../../../core/journal/fieldHistory.ts";
-import { bracketValues, fieldName, readPath } from "../../../core/journal/FieldPath.ts";
-import { keyColumns, tablesOf } from "../../../core/journal/tableRows.ts";
+import { differenceLine } from "../../../core/history/agentDifferences.ts";
+import { fieldHistory, type Field, type FieldWrite } from "../../../core/history/fieldHistory.ts";
+import { bracketValues, fieldName, readPath } from "../../../core/history/FieldPath.ts";
+import { keyColumns, tablesOf } from "../../../core/history/tableRows.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
 import { findAgent } from "../agents/findAgent.ts";

@@ -10,11 +10,11 @@
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { decodeEvent, type Cause, type JournalEvent } from "../../schemas/JournalEvent.ts";
 import type { AgentDatabase, DatabasesShape } from "../database/Databases.ts";
-import { readFromBase } from "./Beginnings.ts";
+import { readFromBase } from "../journal/Beginnings.ts";
 import { valueAt } from "./FieldPath.ts";
-import type { JournalShape } from "./Journal.ts";
-import type { SnapshotsShape } from "./Snapshots.ts";
-import { applyState } from "./stateChange.ts";
+import type { JournalShape } from "../journal/Journal.ts";
+import type { SnapshotsShape } from "../journal/Snapshots.ts";
+import { applyState } from "../journal/stateChange.ts";
 import { rowAt } from "./tableRows.ts";
 import { WholeCauses } from "./WholeCauses.ts";
 

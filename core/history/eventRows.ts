@@ -5,7 +5,7 @@
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import { decodeEvent } from "../../schemas/JournalEvent.ts";
 import { readTables, tableDifferences, type Difference } from "./agentDifferences.ts";
-import { rebuildAgent, replayEvent, type RebuildSources } from "./rebuildAgent.ts";
+import { rebuildAgent, replayEvent, type RebuildSources } from "../journal/rebuildAgent.ts";
 
 /** Rows of one table past which only their number is compared. */
 const ROWS_MAX = 10_000;

@@ -6,8 +6,8 @@
  *    it.
  * 2. An event that can't be run again is given all the same, and why.
  */
-import type { AgentImage } from "./AgentImage.ts";
-import type { JournalShape } from "./Journal.ts";
+import type { AgentImage } from "../journal/AgentImage.ts";
+import type { JournalShape } from "../journal/Journal.ts";
 import type { PastEvent } from "./Rerun.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
@@ -18,7 +18,7 @@ import {
   type JournalHead,
 } from "../../schemas/JournalEvent.ts";
 import type { WebhookRun } from "./webhookRuns.ts";
-import { rebuildAgent, replayEvent, type RebuildSources } from "./rebuildAgent.ts";
+import { rebuildAgent, replayEvent, type RebuildSources } from "../journal/rebuildAgent.ts";
 
 export interface Moment {
   /** Undefined: unset. */

@@ -1,9 +1,10 @@
 /**
- * Names a value of an agent for people: `state.pr.title`, `state.items[3]`, `events[42].title`. Pure.
- * What `agents diff`, `rerun` and the console print can be given to `agents why`.
+ * Names a value of an agent for people: `state.pr.title`, `state.items[3]`, `events[42].title`.
+ * What `agents diff`, `rerun` and the console print can be given to `agents why`. Pure.
  *
- * A name of letters, digits, `_`, `$` and `-` stands plain; any other is a JSON string in brackets. Brackets also hold the index of a list, or the key of a row:
- * JSON values with commas between, or a text as it is.
+ * A name of letters, digits, `_`, `$` and `-` stands plain; any other is a JSON string in brackets.
+ * Brackets also hold the index of a list, or the key of a row: JSON values with commas between, or
+ * a text as it is.
  */
 
 /** One part of a path. `inBrackets`: what the brackets hold, as written. */

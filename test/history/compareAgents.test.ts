@@ -1,6 +1,6 @@
 /** What `agents rerun` tells of two agents that should be one. */
 import { beforeAll, expect, test } from "vitest";
-import { compareAgents, type ComparedAgent } from "../../core/journal/compareAgents.ts";
+import { compareAgents, type ComparedAgent } from "../../core/history/compareAgents.ts";
 import type { AgentDatabase } from "../../core/database/Databases.ts";
 import { agentId } from "../../schemas/Address.ts";
 import { openSqliteDatabases } from "../../services/sqlite/sqliteDatabases.ts";

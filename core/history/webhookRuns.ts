@@ -17,7 +17,7 @@ import {
   type JournalHead,
   type TurnRecord,
 } from "../../schemas/JournalEvent.ts";
-import type { JournalShape } from "./Journal.ts";
+import type { JournalShape } from "../journal/Journal.ts";
 
 export interface WebhookRun {
   /** Of the event that ends the webhooks. */

@@ -4,7 +4,7 @@
  */
 import { requestOf } from "../../schemas/DeliveryRecord.ts";
 import type { Cause } from "../../schemas/JournalEvent.ts";
-import type { HistoryLine } from "./historyLines.ts";
+import type { HistoryLine } from "../journal/historyLines.ts";
 
 /** What is asked for. Absent: any. */
 export interface HistoryFilter {

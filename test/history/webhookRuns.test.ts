@@ -1,6 +1,6 @@
 /** Which past webhooks can be run again, and from where. */
 import { expect, test } from "vitest";
-import { webhookRuns, type WebhookRun } from "../../core/journal/webhookRuns.ts";
+import { webhookRuns, type WebhookRun } from "../../core/history/webhookRuns.ts";
 import { agentId, type Sequence } from "../../schemas/Address.ts";
 import { encodeEvent, type JournalHead, type TurnRecord } from "../../schemas/JournalEvent.ts";
 
