@@ -92,7 +92,7 @@ export const TurnRecord = Schema.Struct({
    */
   steps: Schema.optionalKey(Schema.Array(StepRecord)),
   /**
-   * The turn's host ended in the middle of the turn: this event takes back what earlier events
+   * The turn's host ended in the middle of the turn: this event undoes what earlier events
    * stored of it.
    */
   undone: Schema.optionalKey(Schema.Literal(true)),

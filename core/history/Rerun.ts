@@ -29,7 +29,7 @@ export interface RerunSend {
 export interface Rerun {
   /** The agent when the last input was done: before anything that it queued or scheduled ran. */
   readonly after: ComparedAgent;
-  /** Of each input's last attempt, as the journal would tell it. */
+  /** The error of each input's last attempt, as the journal would record it. */
   readonly errors: ReadonlyArray<string>;
   /** What it wanted to send. A webhook or mail was taken for sent, a `fetch` failed. */
   readonly sends: ReadonlyArray<RerunSend>;

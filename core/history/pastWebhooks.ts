@@ -23,7 +23,7 @@ import { rebuildAgent, replayEvent, type RebuildSources } from "../journal/rebui
 export interface Moment {
   /** Undefined: unset. */
   readonly state: unknown;
-  /** Its database, as `AgentDatabase.image` gives it. */
+  /** Its database, as `AgentDatabase.image` returns it. */
   readonly image: Uint8Array;
 }
 

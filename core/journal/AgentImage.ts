@@ -36,7 +36,7 @@ export class AgentImage {
   readonly begun = new SparseMap<string, Begun>();
   /** By the key of an input that is in `begun`. */
   readonly steps = new SparseMap<string, DoneSteps>();
-  /** What the next owner takes back first; undefined: nothing. */
+  /** The parts that the next owner undoes first. Undefined: none. */
   parts: OpenParts | undefined = undefined;
   /** Sequence of the last `destroyed` event; 0 in its first life. */
   life = 0;

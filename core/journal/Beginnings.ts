@@ -22,7 +22,7 @@ export type Read<E extends StoredEvent = StoredEvent> =
   /** The events between were trimmed, and no base of them can be read. */
   | { readonly _tag: "Lost"; readonly event: E; readonly after: number };
 
-/** Of one agent or many, whose events come in order. Holds a number for each. */
+/** Serves one agent or many, whose events come in order. Keeps a number for each. */
 export class Beginnings {
   private readonly snapshots: Pick<SnapshotsShape, "bases">;
   private readonly seqs = new Map<string, number>();

@@ -4,7 +4,7 @@
  *
  * 1. A key is in the set from the event that did it until it is older than the retention or pushed
  *    out by the count limit, oldest first.
- * 2. Both limits depend only on the journal (event times), so replay gives the same set.
+ * 2. Both limits depend only on the journal (event times), so replay produces the same set.
  *
  * Fed by `applyEvent`; read by the mailbox before a durable input runs.
  */
@@ -18,7 +18,7 @@ export const DONE_RETENTION_MS = 7 * 24 * 3600 * 1000;
  */
 export const DONE_COUNT_MAX = 25_000;
 
-/** Of the keys of inputs that exhausted their attempts (`deadInputs`). */
+/** Prefix of the keys of inputs that exhausted their attempts (`deadInputs`). */
 export const DEAD_PREFIX = "dead:";
 
 interface Done {

@@ -18,7 +18,7 @@ export function causeOfEnvelope(
   attempt: number,
 ): Cause {
   return {
-    // An operator's redrive is told as what it puts back.
+    // An operator's redrive has the cause of the input that it puts back.
     kind: head.kind === "redrive" ? (head.job?.kind ?? "queue") : head.kind,
     id: head.key,
     // 0: it is not in the inbox.

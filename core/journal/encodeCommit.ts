@@ -2,7 +2,7 @@
  * One commit as a journal event: the frame to append, and its head as `applyEvent` takes it.
  *
  * A hot path, so the JSON is put together by hand: a state's text is spliced in as it is, not
- * parsed and written again. It must equal what `JSON.stringify` of the head gives; by test. For the
+ * parsed and written again. It must equal `JSON.stringify` of the head; a test says so. For the
  * same reason the head that the committer applies has no changes of state: the text that they lead
  * to is at hand.
  */
@@ -58,7 +58,7 @@ type Told = Mutable<JournalHead["turns"][number]>;
 
 export interface Commit {
   readonly data: Uint8Array;
-  /** Of a commit of turns: without their changes of state, which `state` stands for. */
+  /** The head of a commit of turns, without their changes of state: `state` has those. */
   readonly head: JournalHead;
   /** JSON text after it; absent when it changes none. */
   readonly state?: { readonly text: string | undefined };

@@ -65,7 +65,7 @@ function lineOf(
     isLast,
   }: { turn: TurnRecord | undefined; state: string | undefined; isLast: boolean },
 ): HistoryLine {
-  // What belongs to the event and not to one turn is told with its last.
+  // What belongs to the event and not to one turn is in the line of its last turn.
   const whole = isLast ? head : undefined;
   return {
     seq,

@@ -27,7 +27,7 @@ export function transplant(data: Uint8Array, { id, epoch }: NewPlace): Uint8Arra
   return encodeEvent({ ...kept, agent: [id.class, id.name], epoch, turns }, delta);
 }
 
-/** Of an input that died, by its sequence (`Mailbox`). */
+/** The done key of an input that died, by its sequence (`Mailbox`). */
 const BY_SEQUENCE = /^dead:\d+$/;
 
 function withoutInbox({ cause, done, ...turn }: TurnRecord): TurnRecord {

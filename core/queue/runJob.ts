@@ -33,7 +33,7 @@ export interface JobAgent extends AgentTurns {
 
 export interface Job {
   readonly kind: "queue" | "schedule";
-  /** Of this run. */
+  /** The key of this run. */
   readonly key: string;
   readonly callback: string;
   /** JSON text of the payload, for the journal. */
@@ -135,7 +135,7 @@ async function forget(agent: JobAgent, job: Job, turn: Turn): Promise<void> {
   await end(agent, turn);
 }
 
-/** `status` absent: the job is gone, and nobody is told. */
+/** `status` absent: the job is gone, and nothing is reported. */
 async function end(
   agent: JobAgent,
   turn: Turn,

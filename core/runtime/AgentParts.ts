@@ -49,7 +49,7 @@ export interface ActiveAgentParts<Self> {
   /** The host's. */
   readonly unbegun: Unbegun;
   readonly makeCommitter: (agent: Self) => Committer;
-  /** Of the host. */
+  /** Shared by all agents of the host. */
   readonly turnLimits: TurnLimits;
   /** What the agent costs. */
   readonly meter: Meter;

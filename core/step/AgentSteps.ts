@@ -34,7 +34,8 @@ const STEPS_MAX = 1000;
 /** UTF-16 units of JSON. As much as of a state: it is kept in memory until the turn ends. */
 const RESULT_CHARS_MAX = 16 * 1024 * 1024;
 /**
- * Of turns whose attempt has failed: results that nobody may ask for are forgotten, oldest first.
+ * The most results kept for turns whose attempt has failed. Nobody may ask for them again: the
+ * oldest are forgotten first.
  */
 const LEFT_MAX = 1000;
 

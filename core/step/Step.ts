@@ -1,4 +1,4 @@
-/** What `this.step` takes and gives. `stepOptions` checks the options, `AgentSteps` runs steps. */
+/** The parameters of `this.step`. `stepOptions` checks the options, `AgentSteps` runs steps. */
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 
 /** What the function of a step receives. */
@@ -19,6 +19,8 @@ export interface Step {
 export interface StepOptions {
   /** Over the class's `static options.retry`. Attempts in all, the first included: 3 by default. */
   readonly retry?: RetryOptions;
-  /** Of one attempt: milliseconds, or text like `"30 seconds"`. Default 10 minutes. */
+  /**
+   * The most time of one attempt: milliseconds, or text like `"30 seconds"`. Default 10 minutes.
+   */
   readonly timeout?: number | string;
 }

@@ -1,5 +1,5 @@
 /**
- * The event that takes back the parts at a journal's end (`OpenParts`): the agent after it is the
+ * The event that undoes the parts at a journal's end (`OpenParts`): the agent after it is the
  * one before the first of them. `activate` appends it before any code of the agent runs, and the
  * inputs whose parts they were run again from their start. Results of their steps are kept, and so
  * is what was written to durable streams: readers have it.

@@ -13,7 +13,7 @@ export type StreamStatus = "open" | "ended" | "failed";
 
 export interface StreamRow {
   readonly key: string;
-  /** Of this stream: a later one under the same key has another. */
+  /** Identifies this stream. A later one under the same key has another. */
   readonly id: string;
   readonly status: StreamStatus;
   /** Number of its last chunk; 0: none. */
@@ -24,7 +24,7 @@ export interface StreamRow {
   readonly result: string | null;
   readonly error: string | null;
   readonly createdMs: number;
-  /** Of its last write. */
+  /** Time of its last write. */
   readonly updatedMs: number;
   /** It goes so long after its last write. */
   readonly keepMs: number;

@@ -44,7 +44,7 @@ export interface AgentTurns extends Pick<
   mayBegin(): Promise<void>;
   /** Resolves after `ms`. Rejects with `AgentDiscarded` when the agent was discarded meanwhile. */
   sleep(ms: number): Promise<void>;
-  /** Of this agent; read anew each time, for few agents come near one. */
+  /** This agent's ceiling. Computed each time, since few agents come near one. */
   ceiling(name: CeilingName): number;
   /** Throws `AgentDiscarded`, or `StepWrites` in the function of a step. */
   assertMayWrite(): void;

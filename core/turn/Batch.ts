@@ -63,7 +63,7 @@ export function takeRecord(turn: Turn, pagesChanged: boolean): TurnRecord | unde
   return record;
 }
 
-/** Of a turn that goes on: the results of its steps, and nothing that it wrote. */
+/** Takes the results of the steps of a turn that goes on, and nothing that it wrote. */
 export function takeSteps(turn: Turn): TurnRecord | undefined {
   const steps = turn.steps?.take();
   if (steps === undefined || steps.length === 0 || turn.ended) return undefined;

@@ -39,7 +39,7 @@ export interface TurnContext {
 }
 
 export class Turn {
-  /** Of an input that is stored while it runs (`storeInput`), another from then on. */
+  /** Replaced when its input is stored while it runs (`storeInput`). */
   cause: Cause;
   /** Its input was not stored when it came. */
   readonly direct: boolean;
@@ -92,7 +92,7 @@ export class Turn {
   yields = false;
   /** Undefined until it begins a step. */
   steps: TurnSteps | undefined;
-  /** Of the view of a turn that the function of a step has: the step. */
+  /** The step, in the view of a turn that a step's function has. */
   readonly step: StepScope | undefined = undefined;
 
   constructor(
@@ -170,7 +170,7 @@ export class Turn {
 export const seenFrom = (scope: StepScope): Turn =>
   Object.create(scope.turn, {
     step: { value: scope },
-    // Of the turn's own private fields.
+    // Read from the turn itself, which has private fields.
     abort: { get: () => scope.turn.abort },
     rest: { get: () => scope.turn.rest },
   }) as Turn;

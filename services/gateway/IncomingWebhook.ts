@@ -28,7 +28,7 @@ type IncomingExchange = Pick<Exchange, "request" | "body" | "respond">;
 export class IncomingWebhook {
   readonly route: WebhookRoute;
   readonly request: WebhookRequest;
-  /** Of the delivery: `newDeliveryId`. */
+  /** The delivery's id (`newDeliveryId`). */
   readonly id: string;
   /** Undefined: it is not traced. */
   readonly span: Span | undefined;

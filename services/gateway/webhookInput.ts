@@ -59,7 +59,7 @@ export interface InputParts {
   readonly eventType?: string | undefined;
   /** Id of the delivery, or of its part. */
   readonly delivery: string;
-  /** Of the request's span. Undefined: it is not traced. */
+  /** The request's span. Undefined: it is not traced. */
   readonly traceparent?: string | undefined;
   /** Where the gateway waits for the agent's answer. Undefined: nowhere. */
   readonly reply?: InboxHead["reply"];

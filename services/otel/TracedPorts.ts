@@ -214,7 +214,7 @@ export class TracedPorts {
     };
   }
 
-  /** Of agent code. A `traceparent` that the code sets itself stays. */
+  /** The `fetch` of agent code. A `traceparent` that the code sets itself stays. */
   fetch(plain: typeof fetch): typeof fetch {
     return async (input, init) => {
       const parent = this.current();

@@ -9,7 +9,7 @@ import type { Lease, LeaseChange } from "../../core/lease/Leases.ts";
 export interface Begin {
   /** Its command line, without `node` and the script. */
   readonly args: ReadonlyArray<string>;
-  /** Of the control process's private port. */
+  /** Where the control process's private port listens. */
   readonly adminHostname: string;
   readonly adminPort: number;
   /** It takes the place of a worker that has ended. */

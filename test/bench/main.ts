@@ -10,6 +10,7 @@ import { describeMachine } from "./rig/describeMachine.ts";
 import { peers } from "./peers.ts";
 import { printResult } from "./printResult.ts";
 import { crowd } from "./crowd.ts";
+import { flood } from "./flood.ts";
 import { growth } from "./growth.ts";
 import { hot } from "./hot.ts";
 import { memory } from "./memory.ts";
@@ -33,6 +34,7 @@ const BENCHES: ReadonlyArray<Bench> = [
   rare,
   schedules,
   crowd,
+  flood,
   memory,
   start,
   growth,

@@ -94,7 +94,7 @@ Examples:
     .argument("<id>", "as agents deliveries and log lines show it")
     .addHelpText("after", "\nExample:\n  agents deliveries show mwvbsxl7-70lqa00")
     .action((id: string, given: GivenTarget) =>
-      // Of both commands: options that stand before "show" are the other one's.
+      // Options of both commands: those before "show" belong to the outer one.
       withPorts(context, { ...command.opts<GivenTarget>(), ...given }, (ports) =>
         showDelivery(ports, terminal, id, given.json === true),
       ),

@@ -1,7 +1,7 @@
 /**
- * `agents redeliver <id…>` and `--range`: gives past webhooks to their agents again, under new ids,
- * with the bytes as they came and the verification as it was recorded. The agent runs each like a
- * new webhook; nobody waits for its answer.
+ * `agents redeliver <id…>` and `--range`: delivers past webhooks to their agents again, under new
+ * ids, with the bytes as they came and the verification as it was recorded. The agent runs each
+ * like a new webhook; nobody waits for its answer.
  */
 import { Option, type Command } from "commander";
 import {

@@ -38,7 +38,7 @@ export interface Row {
   readonly turnMs: number;
   readonly commits: number;
   readonly bytes: number;
-  /** Of an agent, now. */
+  /** Inputs of an agent that wait now. */
   readonly waiting?: number;
 }
 
