@@ -20,13 +20,13 @@ import {
 import type { JournalShape } from "../journal/Journal.ts";
 
 export interface WebhookRun {
-  /** Of the event that ends the webhooks. */
+  /** The event that ends the webhooks. */
   readonly seq: number;
   /** They begin with the agent as it was before this event. */
   readonly fromSeq: number;
   /** As they came. */
   readonly causes: ReadonlyArray<Cause>;
-  /** Of the last attempts. */
+  /** The last attempts' errors. */
   readonly errors: ReadonlyArray<string>;
   /** An attempt failed, or more. */
   readonly failed: boolean;
@@ -104,7 +104,7 @@ function follow(seq: number, head: JournalHead, open: Map<string, Open>): void {
     turn.state !== undefined ||
     turn.sql !== undefined ||
     (turn.steps?.length ?? 0) > 0 ||
-    // Of the event and not of one turn: taken for each one's.
+    // These are the event's and not one turn's: taken for each one's.
     head.pages !== undefined ||
     head.schedules !== undefined ||
     head.queue !== undefined;

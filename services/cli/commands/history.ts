@@ -191,7 +191,7 @@ export async function history(
 
 /** Reads an agent's events in order, and tells the turns that are asked for. */
 class Turns {
-  /** Of the last event that was read. */
+  /** The last event that was read. */
   seq = 0;
   private readonly wanted: Pick<HistoryOptions, "filter" | "fromSeq">;
   private readonly causes = new WholeCauses();
