@@ -29,6 +29,7 @@ const LONG = [
   "test/watchdog/holds.test.ts",
   "test/firstHour/firstHour.test.ts",
   "test/retention/realTrim.test.ts",
+  "test/system/followChanges.test.ts",
 ];
 
 class AloneFirst extends BaseSequencer {

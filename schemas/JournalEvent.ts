@@ -96,6 +96,14 @@ export const TurnRecord = Schema.Struct({
    * stored of it.
    */
   undone: Schema.optionalKey(Schema.Literal(true)),
+  /**
+   * An operator put the agent back: state, database and schedules are, with this event, what they
+   * were after event `seq`, written at `time` (milliseconds since the epoch). Absent `seq`: that
+   * event has another number here. Absent: it was not put back.
+   */
+  restored: Schema.optionalKey(
+    Schema.Struct({ seq: Schema.optionalKey(Schema.Number), time: Schema.Number }),
+  ),
 });
 export type TurnRecord = typeof TurnRecord.Type;
 

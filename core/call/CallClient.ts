@@ -352,7 +352,7 @@ export class CallClient {
     const data = encodeMessage(call, body);
     const { bus, blobs, time } = this.parts;
     if (data.length + SUSPECT_BYTES <= bus.payloadBytesMax) return { call, body, data };
-    if ((call.kind !== "fetch" && call.kind !== "message") || body === undefined)
+    if (!mayHaveBlob(call) || body === undefined)
       throw new RangeError(
         `A ${call.kind} of ${data.length} bytes is too large: the broker's limit is ${bus.payloadBytesMax}`,
       );
@@ -375,6 +375,10 @@ export class CallClient {
     return { reply, body: whole };
   }
 }
+
+type WithBlob = Extract<Call, { readonly blob?: string }>;
+const mayHaveBlob = (call: Call): call is WithBlob =>
+  call.kind === "fetch" || call.kind === "message" || call.kind === "restore";
 
 const unreachable = (id: AgentId, why: string): AgentUnreachable =>
   new AgentUnreachable({ message: `Agent ${id.class}/${id.name} can't be reached: ${why}` });

@@ -32,15 +32,14 @@ export function applyEvent(
     });
   if (head.kind === "destroyed") {
     image.state = undefined;
-    // Jobs went with their rows. Inputs stay stored, and what they have spent of their attempts is
-    // spent.
-    for (const [key, { inboxSeq }] of image.begun) if (inboxSeq === 0) forget(image, key);
+    forgetJobs(image);
     image.pages = 0;
     image.life = seq;
     image.entity = undefined;
   }
   for (const turn of head.turns) {
     if (turn.state !== undefined) image.state = applyState(image.state, turn.state);
+    if (turn.restored !== undefined) forgetJobs(image);
     // Not of the input that ended its life. A fork's name is another than its history's entity has.
     const { entity } = turn.cause;
     if (entity !== undefined && image.entity === undefined && head.kind !== "destroyed")
@@ -74,6 +73,14 @@ function begin(image: AgentImage, key: string, { cause, steps, error }: TurnReco
   image.steps.set(key, done);
   for (const step of steps)
     done.set(step.key, step.result === undefined ? undefined : JSON.stringify(step.result));
+}
+
+/**
+ * Jobs went with their rows. Inputs stay stored, and what they have spent of their attempts is
+ * spent.
+ */
+function forgetJobs(image: AgentImage): void {
+  for (const [key, { inboxSeq }] of image.begun) if (inboxSeq === 0) forget(image, key);
 }
 
 /** The input is done or dead. */

@@ -25,6 +25,8 @@ export interface HistoryLine {
   readonly steps?: TurnRecord["steps"];
   /** Takes back what earlier events stored of a turn whose host ended. */
   readonly undone?: true;
+  /** The agent is put back to what it was after an earlier event (`agents restore`). */
+  readonly restored?: TurnRecord["restored"];
   readonly host: string;
   readonly epoch: number;
 }
@@ -83,6 +85,7 @@ function lineOf(
     ...(turn?.error !== undefined && { error: turn.error }),
     ...(turn?.steps !== undefined && { steps: turn.steps }),
     ...(turn?.undone !== undefined && { undone: turn.undone }),
+    ...(turn?.restored !== undefined && { restored: turn.restored }),
     host: head.host,
     epoch: head.epoch,
   };

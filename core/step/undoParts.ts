@@ -14,8 +14,7 @@ import type { TimeShape } from "../time/Time.ts";
 import type { AgentImage } from "../journal/AgentImage.ts";
 import type { OpenParts } from "../journal/OpenParts.ts";
 import { rebuildAgent, type RebuildSources } from "../journal/rebuildAgent.ts";
-import { ScheduleTable } from "../schedule/ScheduleTable.ts";
-import { EXPIRY_ALARM } from "../stream/ExpiryAlarm.ts";
+import { copyAlarm } from "../stream/ExpiryAlarm.ts";
 import { copyStreams } from "../stream/StreamTable.ts";
 import { restoredRows } from "./restoredRows.ts";
 import { diffState } from "../journal/stateChange.ts";
@@ -72,14 +71,6 @@ export async function undoParts(options: UndoOptions): Promise<Undoing> {
   } finally {
     past.database.close();
   }
-}
-
-/** The schedule by which streams are removed when their time is over. */
-function copyAlarm(from: AgentDatabase, to: AgentDatabase): void {
-  const [there, here] = [new ScheduleTable(from), new ScheduleTable(to)];
-  for (const row of there.exists ? there.all() : [])
-    if (row.callback === EXPIRY_ALARM && !(here.exists && here.get(row.id)))
-      here.insert(row, false);
 }
 
 /** Puts the streams of the present image into the past database. */

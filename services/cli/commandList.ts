@@ -64,11 +64,11 @@ export const COMMAND_GROUPS: ReadonlyArray<
   [
     "Saving:",
     [
-      command("export [options] <class> <name>", "copy an agent into a file", async () => (await import("./commands/export.ts")).addExport),
+      command("export [options] [class] [name]", "copy an agent into a file, or follow all changes", async () => (await import("./commands/export.ts")).addExport),
       command("import [options] <file>", "make an agent of a file of agents export", async () => (await import("./commands/import.ts")).addImport),
       command("fork [options] <class> <name> <new name>", "make a second agent of a point in one's history", async () => (await import("./commands/fork.ts")).addFork),
       command("backup [options] <folder>", "copy all agents into a folder, while they run", async () => (await import("./commands/backup.ts")).addBackup),
-      command("restore [options] <folder>", "make all agents of a folder of agents backup", async () => (await import("./commands/restore.ts")).addRestore),
+      command("restore [options] <class-or-folder> [name]", "put an agent back to an earlier point, or make all agents of a backup", async () => (await import("./commands/restore.ts")).addRestore),
     ],
   ],
   [

@@ -11,6 +11,7 @@ import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
 import type { RerunEvent } from "../../core/history/Rerun.ts";
 import type { HistoryOption } from "../../core/retention/HistoryLimits.ts";
+import type { ChangeSources } from "../../core/changes/changes.ts";
 import type { JournalFeedShape } from "../../core/journal/JournalFeed.ts";
 import type { LeasesShape } from "../../core/lease/Leases.ts";
 import type { LogFields, LogShape } from "../../core/telemetry/Log.ts";
@@ -80,6 +81,8 @@ export interface ReadPorts {
    * `BrokerUnavailable`.
    */
   readonly stored: (part: BackupPart) => AsyncIterable<BackupEntry>;
+  /** The journals' streams, in stored order. */
+  readonly changes: Pick<ChangeSources, "ends" | "between" | "groupOf">;
   /** Removes what waits for an agent: inputs and timers. */
   readonly purgeInputs: (id: AgentId) => Promise<Pick<Purged, "inputs" | "timers">>;
   /**

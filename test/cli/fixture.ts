@@ -137,6 +137,13 @@ export class CliFixture {
         stored: () => {
           throw new Error("not in these tests");
         },
+        changes: {
+          ends: () => Promise.reject(new Error("not in these tests")),
+          between: () => {
+            throw new Error("not in these tests");
+          },
+          groupOf: () => 0,
+        },
         purgeInputs: () => Promise.reject(new Error("not in these tests")),
         purge: () => Promise.reject(new Error("not in these tests")),
         awayCopies: () => Promise.reject(new Error("not in these tests")),

@@ -28,6 +28,7 @@ export const TURN = {
   error: "it failed",
   steps: [{ key: "1:charge", result: { id: "ch_1" } }, { key: "2:charge" }],
   undone: true,
+  restored: { seq: 3, time: 1_700_000_000_000 },
 } as const;
 export const USUAL = {
   id: "event-1",

@@ -25,7 +25,7 @@ export interface AgentAt {
 export async function withAgentAt<A>(
   ports: ReadPorts,
   wanted: AgentAt,
-  look: (id: AgentId, agent: Rebuilt) => A,
+  look: (id: AgentId, agent: Rebuilt) => A | Promise<A>,
 ): Promise<A> {
   const point = readAt(wanted.at, wanted.option);
   const id = await findAgent(ports.journal, wanted.className, wanted.name);
@@ -43,7 +43,7 @@ export async function withAgentAt<A>(
       throw notFound(
         `${addressKey(id)} had no event ${describePoint(point)}. "agents history" shows where it begins.`,
       );
-    return look(id, agent);
+    return await look(id, agent);
   } finally {
     agent.database.close();
   }

@@ -6,16 +6,14 @@
  * for each agent. For an agent first seen in the middle of its life it is rebuilt from the journal.
  */
 import { Option, type Command } from "commander";
-import { historyLines, needsStateBefore } from "../../../core/journal/historyLines.ts";
 import type { StoredEvent } from "../../../core/journal/Journal.ts";
 import type { FeedFilter } from "../../../core/journal/JournalFeed.ts";
-import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
 import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
-import { addressKey, type AgentId } from "../../../schemas/Address.ts";
-import { decodeEvent } from "../../../schemas/JournalEvent.ts";
+import type { AgentId } from "../../../schemas/Address.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
 import { address, existingClass } from "../agents/findAgent.ts";
+import { States } from "../agents/States.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
 import {
@@ -28,9 +26,6 @@ import {
 import { stopSignals } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
 import { describeLine } from "./history.ts";
-
-/** Agents whose state is remembered. The state of others is rebuilt when they appear again. */
-const STATES_MAX = 1_000;
 
 export interface TailOptions {
   readonly className: string | undefined;
@@ -123,44 +118,4 @@ async function filterOf(
   const stored = await existingClass(journal, className);
   if (name === undefined) return { className: stored };
   return { className: stored, name: address(stored, name).name };
-}
-
-class States {
-  private readonly ports: ReadPorts;
-  private readonly known = new Map<string, string | undefined>();
-
-  constructor(ports: ReadPorts) {
-    this.ports = ports;
-  }
-
-  async tell(id: AgentId, { seq, data }: StoredEvent) {
-    const { head } = decodeEvent(data);
-    const key = addressKey(id);
-    const known = this.known.has(key);
-    const before =
-      known || !needsStateBefore(head) ? this.known.get(key) : await this.before(id, seq);
-    const { lines, state } = historyLines(seq, head, before);
-    // An unknown state stays unknown after an event that does not contain it.
-    if (known || head.turns.some((turn) => turn.state !== undefined)) this.remember(key, state);
-    return lines;
-  }
-
-  private remember(key: string, state: string | undefined): void {
-    this.known.delete(key);
-    this.known.set(key, state);
-    const [oldest] = this.known.keys();
-    if (this.known.size > STATES_MAX) this.known.delete(oldest!);
-  }
-
-  private async before(id: AgentId, seq: number): Promise<string | undefined> {
-    const { journal, snapshots, databases } = this.ports;
-    const { image, database } = await rebuildAgent(id, {
-      journal,
-      snapshots,
-      databases,
-      atSeq: seq - 1,
-    });
-    database.close();
-    return image.state;
-  }
 }
