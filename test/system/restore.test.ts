@@ -153,7 +153,7 @@ test("without --yes it shows the difference and changes nothing", async () => {
   expect(asked.code).toBe(2);
   expect(asked.out.split("\n")).toEqual([
     "state.count: 2 -> 1",
-    'table notes: without {"text":"b"}',
+    'notes[2]: {"text":"b"} -> unset',
   ]);
   expect(asked.err).toContain("Add --yes");
   expect(await heads("shown")).toEqual(before);
