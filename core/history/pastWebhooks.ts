@@ -1,14 +1,18 @@
 /**
  * An agent's past webhooks as events that can be run again (`Rerun`): what it was before each, what
- * came in, and what it was after. `webhookRuns` finds them. Feeds `agents rerun`.
+ * came in, what its steps returned, and what it was after. Feeds `agents rerun`.
  *
  * 1. One pass over the journal: the agent is rebuilt before the first, and each event applied to
  *    it.
- * 2. An event that can't be run again is given all the same, and why.
+ * 2. A turn of several events, or attempts, is its last run (`pastTurns`), on the agent as it was
+ *    when that began to write.
+ * 3. An event that can't be run again is given all the same, and why: of a request, a call or a
+ *    frame that shares the commit the journal keeps no body, and what other turns wrote meanwhile
+ *    is not the turn's own.
  */
 import type { AgentImage } from "../journal/AgentImage.ts";
 import type { JournalShape } from "../journal/Journal.ts";
-import type { PastEvent } from "./Rerun.ts";
+import type { PastEvent, PastInput } from "./Rerun.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
 import {
@@ -17,7 +21,7 @@ import {
   type Cause,
   type JournalHead,
 } from "../../schemas/JournalEvent.ts";
-import type { WebhookRun } from "./webhookRuns.ts";
+import { isOver, isWebhook, type PastEnd, type PastTurn } from "./pastTurns.ts";
 import { rebuildAgent, replayEvent, type RebuildSources } from "../journal/rebuildAgent.ts";
 
 export interface Moment {
@@ -27,59 +31,65 @@ export interface Moment {
   readonly image: Uint8Array;
 }
 
-export interface PastWebhooks extends WebhookRun {
-  readonly timeMs: number;
+export interface PastWebhooks {
+  readonly seq: number;
+  readonly head: JournalHead;
+  /** What began the turns that are to run again. */
+  readonly causes: ReadonlyArray<Cause>;
+  /** Rule 3; undefined: it can be run again. */
+  readonly obstacle: string | undefined;
   readonly past: PastEvent;
   readonly before: Moment;
   readonly after: Moment;
 }
 
-/** A moment, and what a journal in another place begins with there. */
-interface Begin {
-  readonly moment: Moment;
-  readonly stored: PastEvent["before"];
+interface Beginning {
+  readonly before: Moment;
+  readonly snapshot: PastEvent["before"];
 }
 
-/** `runs`: in order. Rejects as `rebuildAgent`. */
+/** `ends`: ascending. Rejects as `rebuildAgent`. */
 export async function* pastWebhooks(
   id: AgentId,
-  runs: ReadonlyArray<WebhookRun>,
+  ends: ReadonlyArray<PastEnd>,
   sources: Pick<RebuildSources, "journal" | "snapshots" | "databases">,
 ): AsyncGenerator<PastWebhooks> {
-  if (runs.length === 0) return;
+  if (ends.length === 0) return;
   const { journal } = sources;
-  const wanted = new Map(runs.map((run) => [run.seq, run]));
-  const uses = new Map<number, number>();
-  for (const { fromSeq } of runs) uses.set(fromSeq, (uses.get(fromSeq) ?? 0) + 1);
-  const first = Math.min(...uses.keys());
+  const wanted = new Map(ends.map((end) => [end.seq, end]));
+  const begun = new Map<number, Beginning | undefined>(ends.map(({ from }) => [from, undefined]));
+  const first = Math.min(...begun.keys());
   const { image, database } = await rebuildAgent(id, { ...sources, atSeq: first - 1 });
   const moment = (): Moment => ({
     state: image.state === undefined ? undefined : (JSON.parse(image.state) as unknown),
     image: database.image(),
   });
-  const begins = new Map<number, Begin>();
   try {
     let event = await eventAt(journal, image);
-    const range = { fromSeq: (image.seq + 1) as Sequence, toSeq: runs.at(-1)!.seq as Sequence };
+    const range = { fromSeq: (image.seq + 1) as Sequence, toSeq: ends.at(-1)!.seq as Sequence };
     for await (const { seq, data } of journal.read(id, range)) {
       const stored = decodeEvent(data);
       const { head } = stored;
-      if (uses.has(seq)) {
+      if (begun.has(seq)) {
         const before = moment();
         const snapshot = event && { event, snapshot: image.encode(before.image) };
-        begins.set(seq, { moment: before, stored: snapshot });
+        begun.set(seq, { before, snapshot });
       }
       replayEvent(image, database, seq, stored);
       event = head.kind === "destroyed" ? undefined : data;
-      const run = wanted.get(seq);
-      if (run === undefined) continue;
-      const { moment: before, stored: planted } = begins.get(run.fromSeq)!;
-      const left = uses.get(run.fromSeq)! - 1;
-      uses.set(run.fromSeq, left);
-      if (left === 0) begins.delete(run.fromSeq);
-      const inputs = run.causes.map((cause) => envelopeOf(cause, head));
-      const past = { id, before: planted, inputs };
-      yield { ...run, timeMs: head.time, past, before, after: moment() };
+      const end = wanted.get(seq);
+      if (end === undefined) continue;
+      const { before, snapshot } = begun.get(end.from)!;
+      const turns = [...end.turns.values()];
+      yield {
+        seq,
+        head,
+        causes: turns.map(({ cause }) => cause),
+        obstacle: obstacleOf(head, end),
+        past: { id, before: snapshot, inputs: turns.map((turn) => inputOf(turn, head)) },
+        before,
+        after: moment(),
+      };
     }
   } finally {
     database.close();
@@ -101,6 +111,24 @@ async function eventAt(
   const agent = [id.class, id.name] as const;
   return encodeEvent({ id: `base-${seq}`, agent, kind: "claimed", host: "", epoch, time: timeMs, turns: [] }); // prettier-ignore
 }
+
+/** Rule 3. */
+function obstacleOf({ turns }: JournalHead, { others }: PastEnd): string | undefined {
+  for (const turn of turns) {
+    const { kind } = turn.cause;
+    if (kind === "start" || (isWebhook(turn) && isOver(turn))) continue;
+    // Results of a step of a turn that goes on change nothing.
+    if (isWebhook(turn) && turn.state === undefined && turn.sql === undefined) continue;
+    return `it shares its commit with a ${kind}${isWebhook(turn) ? " that went on" : ""}`;
+  }
+  return others.length === 0 ? undefined : `while it ran, a ${others[0]} wrote`;
+}
+
+const inputOf = ({ cause, attempts, steps }: PastTurn, head: JournalHead): PastInput => ({
+  ...envelopeOf(cause, head),
+  attempts,
+  steps,
+});
 
 /** The input that an event keeps in full, with the bytes of its body. */
 export function envelopeOf(cause: Cause, { time }: Pick<JournalHead, "time">): InboxEnvelope {

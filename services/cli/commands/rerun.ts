@@ -5,17 +5,22 @@
  *
  * 1. Each event stands alone. Where the code's result differs once, the next event still begins
  *    from the recorded state.
- * 2. Events that can't be run again are listed with the reason (`webhookRuns`).
+ * 2. Events that can't be run again are listed with the reason (`pastWebhooks`).
  * 3. The running agent is not involved. The exit code is 1 when any result differs, for pipelines.
  */
 import { Option, type Command } from "commander";
 import type { AgentDatabase } from "../../../core/database/Databases.ts";
 import { compareAgents, type ComparedAgent } from "../../../core/history/compareAgents.ts";
+import {
+  isWebhook,
+  pastTurns,
+  type PastEnd,
+  type PastRecords,
+} from "../../../core/history/pastTurns.ts";
 import { pastWebhooks, type PastWebhooks } from "../../../core/history/pastWebhooks.ts";
 import type { PastEvent, Rerun, RerunEvent } from "../../../core/history/Rerun.ts";
-import { webhookRuns, type WebhookRun } from "../../../core/history/webhookRuns.ts";
-import { addressKey, type AgentId } from "../../../schemas/Address.ts";
-import type { Cause } from "../../../schemas/JournalEvent.ts";
+import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
+import { decodeEvent, type Cause } from "../../../schemas/JournalEvent.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
 import type { Joins, ReadPorts } from "../../wiring/Joins.ts";
 import { findAgent } from "../agents/findAgent.ts";
@@ -41,7 +46,7 @@ export interface RerunOptions {
   readonly to: number | undefined;
   /** At most this many events with webhooks, the latest. */
   readonly last: number;
-  /** Only webhooks that failed, or were tried again. */
+  /** Only webhooks that failed, are dead or were tried again. */
   readonly failed?: boolean;
   readonly json: boolean;
 }
@@ -96,11 +101,12 @@ export function addRerun(program: Command, context: CommandContext): void {
     .addHelpText(
       "after",
       `
-Each event begins as it really was, whatever the code made of those before; a webhook that was tried
-again begins before its first attempt, or before its last where those before wrote nothing. Time is
-that of the webhook; a fetch of the agent's fails, webhooks and mail that it sends are only listed.
-Not run again, and named: what shares a commit with requests, calls and frames, whose bodies the
-journal does not keep, and attempts that wrote between other turns.
+Each event begins as it really was, whatever the code made of those before; of a turn that was tried
+again, its last attempt. Time is that of the webhook. Steps, and requests by this.fetch, have the
+results of then: nothing is asked again. A step that was not there then, and a recorded request that
+is another, is shown and fails; so does any other fetch. Webhooks and mail that the agent sends are
+only listed. Not run again, and named: requests, calls and frames, whose bodies the journal does not
+keep.
 Exit code 1 when anything goes another way.
 
 --json prints one object a line:
@@ -142,9 +148,9 @@ export async function rerun(
   const { module, loaded } = await loadWithEnv(terminal, file);
   checkHasClass(module, id, shownPath(terminal.cwd, file));
   const run = await joins.rerunOn({ module, env: loaded.env });
-  const runs = await runsOf(ports, id, options);
+  const ends = await webhooksOf(ports, id, options);
   const counts = { same: 0, differs: 0, fails: 0, skipped: 0 };
-  for await (const event of pastWebhooks(id, runs, ports)) {
+  for await (const event of pastWebhooks(id, ends, ports)) {
     const told = await runAgain(ports, run, event);
     counts[told.outcome]++;
     if (options.json) terminal.out(JSON.stringify(told));
@@ -161,19 +167,27 @@ function checkHasClass(module: LoadedModule, id: AgentId, file: string): void {
   throw failed(`${file} exports no agent class ${id.class}; it has ${classes || "none"}`);
 }
 
-async function runsOf(
+/** The events that end turns of webhooks. */
+async function webhooksOf(
   { journal }: ReadPorts,
   id: AgentId,
-  { from = 1, to = Infinity, last, failed: onlyFailed }: RerunOptions,
-): Promise<ReadonlyArray<WebhookRun>> {
-  const runs: WebhookRun[] = [];
-  for await (const run of webhookRuns(id, journal)) {
-    if (run.seq > to) break;
-    if (run.seq < from || (onlyFailed === true && !run.failed)) continue;
-    runs.push(run);
-    if (runs.length > last) runs.shift();
+  { from = 1, to, last, failed: onlyFailed }: RerunOptions,
+): Promise<ReadonlyArray<PastEnd>> {
+  const ends: PastEnd[] = [];
+  const range = {
+    fromSeq: 1 as Sequence,
+    ...(to === undefined ? {} : { toSeq: to as Sequence }),
+  };
+  async function* events(): AsyncGenerator<PastRecords> {
+    for await (const { seq, data } of journal.read(id, range))
+      yield { seq, head: decodeEvent(data).head };
   }
-  return runs;
+  for await (const end of pastTurns(events())) {
+    if (end.seq < from || (onlyFailed === true && !end.failed)) continue;
+    ends.push(end);
+    if (ends.length > last) ends.shift();
+  }
+  return ends;
 }
 
 /** Opens a database with the bytes of `image` for the duration of `look`. */
@@ -193,9 +207,10 @@ async function withDatabase<A>(
 }
 
 async function runAgain(ports: ReadPorts, run: RerunEvent, event: PastWebhooks): Promise<Told> {
-  const { seq, timeMs, causes, errors, obstacle, past, before, after } = event;
-  const about = { seq, time: new Date(timeMs).toISOString(), inputs: causes.map(nameOf) };
+  const { seq, head, causes, obstacle, past, before, after } = event;
+  const about = { seq, time: new Date(head.time).toISOString(), inputs: causes.map(nameOf) };
   if (obstacle !== undefined) return { ...about, outcome: "skipped", why: obstacle };
+  const errors = head.turns.filter(isWebhook).flatMap(({ error }) => error ?? []);
   const outcome = await withDatabase(ports, past.id, before.image, (began) =>
     withDatabase(ports, past.id, after.image, (database) =>
       outcomeOf(run, past, { began, errors, state: after.state, database }),
@@ -220,7 +235,7 @@ async function outcomeOf(
     return { outcome: "fails", why: error instanceof Error ? error.message : String(error) };
   }
   try {
-    const differences = compareAgents(recorded, again.after, recorded.began);
+    const differences = [...again.steps, ...compareAgents(recorded, again.after, recorded.began)];
     const sends = again.sends.length === 0 ? {} : { sends: again.sends };
     const [error] = again.errors;
     if (error !== undefined && recorded.errors.length === 0)

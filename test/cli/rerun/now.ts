@@ -7,8 +7,7 @@ export interface Tally {
 }
 
 export class RepoAgent extends Agent<{ STEP?: string }, Tally> {
-  static override options = { retry: { maxAttempts: 2, baseDelayMs: 10 } };
-  private attempts = 0;
+  static override options = { retry: { maxAttempts: 1 } };
   override initialState: Tally = { count: 0, last: "" };
 
   override onStart(): void {
@@ -24,10 +23,6 @@ export class RepoAgent extends Agent<{ STEP?: string }, Tally> {
   async take(ref: string): Promise<void> {
     if (ref === "broken") throw new Error("this ref can't be read");
     this.sql`INSERT INTO pushes (ref, at) VALUES (${ref}, ${new Date().getUTCFullYear()})`;
-    if (ref === "flaky" && this.attempts++ === 0) {
-      this.setState({ count: this.state.count + 1, last: "half" });
-      throw new Error("the first attempt fails, and leaves something behind");
-    }
     this.setState({ count: this.state.count + Number(this.env.STEP ?? 1), last: ref });
     if (ref === "notified") await this.sendWebhook("https://hooks.example.com/all", { ref });
     if (ref === "planned") await this.schedule(3_600, "remind", ref);
@@ -35,5 +30,31 @@ export class RepoAgent extends Agent<{ STEP?: string }, Tally> {
 
   remind(): void {
     this.setState({ ...this.state, last: "reminded" });
+  }
+}
+
+/** Its turns call the world, in several commits and attempts. */
+export class PayAgent extends Agent<{ API: string }, { paid: number; tries: number }> {
+  static override options = { retry: { maxAttempts: 2, baseDelayMs: 10 }, record: true };
+  override initialState = { paid: 0, tries: 0 };
+
+  override async onRequest(request: Request): Promise<Response> {
+    const { ref } = (await request.json()) as { ref: string };
+    this.setState({ ...this.state, tries: this.state.tries + 1 });
+    const found = await this.step("look", () => this.look(ref));
+    const response = await this.fetch(`${this.env.API}/${ref}`, {
+      method: "POST",
+      body: JSON.stringify({ amount: this.amountOf(found) }),
+    });
+    if (!response.ok) throw new Error(`it answered ${response.status}`);
+    this.setState({ ...this.state, paid: this.state.paid + Number(await response.text()) });
+    return new Response("OK");
+  }
+
+  async look(ref: string): Promise<string> {
+    return (await fetch(`${this.env.API}/look-${ref}`)).text();
+  }
+  amountOf(found: string): number {
+    return Number(found);
   }
 }
