@@ -18,6 +18,7 @@ const LONG = [
   "test/sim/{bites,crashPoints}.test.ts",
   "test/workflow/kill.test.ts",
   "test/fiber/kill.test.ts",
+  "test/step/kills.test.ts",
   "test/stream/assistantKills.test.ts",
   "test/schedule/{manySchedules,realServer,cron}.test.ts",
   "test/queue/crashes.test.ts",

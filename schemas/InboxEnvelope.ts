@@ -31,6 +31,11 @@ export const InboxHead = Schema.Struct({
   job: Schema.optionalKey(
     Schema.Struct({ kind: Schema.Literals(["queue", "schedule"]), key: Schema.String }),
   ),
+  /**
+   * Of an input from the dead letters whose steps were undone: the letter's sequence. Its steps
+   * have other idempotency keys. Absent: the usual ones.
+   */
+  redrive: Schema.optionalKey(Schema.Number),
   /** When the gateway accepted it, milliseconds since the epoch. */
   time: Schema.Number,
   provider: Schema.optionalKey(Schema.String),

@@ -67,6 +67,11 @@ export interface AgentStaticOptions {
    * TypeScript infers `string` for the word in a subclass.
    */
   readonly http?: string;
+  /**
+   * Whether `this.fetch` keeps requests with their answers, without credentials, for `agents
+   * rerun`. Default false: answers only.
+   */
+  readonly record?: boolean;
   /** Whether `sendWebhook` can reach private, loopback and link-local addresses. Default false. */
   readonly allowPrivateHosts?: boolean;
   /** Bytes of JSON past which `setState` throws `StateTooLarge`. Default 16 MiB. */

@@ -9,8 +9,8 @@
  *    input that is running waits for that run, and then finds the key done.
  * 4. An input is acked and answered only after the event that finishes it is stored.
  * 5. A failed run is journaled, so that its attempt counts across hosts, and delivered again after
- *    its backoff. After the last failed attempt the input is stored as a dead letter, then
- *    journaled as dead, then acked.
+ *    its backoff. After the last failed attempt its steps are undone (`AgentTurns.undo`), the
+ *    input is stored as a dead letter, then journaled as dead, then acked.
  * 6. An input that was not stored first (`DirectInput`) is an input like the others, and is always
  *    held with its bytes.
  * 7. A webhook of another entity than the agent's own is refused before its turn (`sluggedEntity`):
@@ -26,12 +26,13 @@ import type { ResponseParts } from "../http/takeResponse.ts";
 import type { Delivery, InputHandle } from "../inbox/Inbox.ts";
 import { conflictReason, isSameEntity } from "../webhook/sluggedEntity.ts";
 import { causeOfEnvelope } from "../journal/causeOf.ts";
-import type { AgentTurns } from "../turn/AgentTurns.ts";
+import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
 import type { Suspects } from "./Suspects.ts";
 import { deadKeys, isDead } from "./deadInputs.ts";
 import type { AgentInput } from "./AgentInput.ts";
 import { isReportedByGateway, type DirectEnd, type DirectInput } from "./DirectInput.ts";
+import { failureText } from "../errors/failureText.ts";
 import { INTERNAL_ERROR, REFUSED, REPEATED } from "./fixedAnswers.ts";
 import { InputDoubts } from "./InputDoubts.ts";
 import { backoffMs, retryOf } from "../retry/retryPolicy.ts";
@@ -70,7 +71,7 @@ export interface MailboxHost extends AnswerOutlet {
    * Stores a dead letter. `input`: its bytes, where the inbox does not have them. Rejects with
    * `BrokerUnavailable`.
    */
-  readonly deadLetter: (delivery: InputHandle, reason: string, input?: Uint8Array) => Promise<void>;
+  readonly deadLetter: (delivery: InputHandle, letter: Undone, input?: Uint8Array) => Promise<void>;
   readonly onTurn: () => void;
   readonly onDuplicate: () => void;
   readonly onEntityConflict: () => void;
@@ -230,7 +231,7 @@ export class Mailbox {
       const owner = (this.entityBegun ??= this.agent.image.entity ?? head.entity);
       if (!isSameEntity(owner, head.entity)) return this.refuse(input, head, owner);
     }
-    const doneAt = this.doneAt(envelope);
+    const doneAt = this.agent.image.done.seqOfAny(head.key, head.alsoKeys);
     if (doneAt !== undefined) {
       input.ack();
       this.host.onDuplicate();
@@ -279,17 +280,6 @@ export class Mailbox {
     answered();
   }
 
-  private doneAt({ head }: InboxEnvelope): number | undefined {
-    const { done } = this.agent.image;
-    const seq = done.seqOf(head.key);
-    if (seq !== undefined || head.alsoKeys === undefined) return seq;
-    for (const key of head.alsoKeys) {
-      const found = done.seqOf(key);
-      if (found !== undefined) return found;
-    }
-    return undefined;
-  }
-
   private async runInput(input: AgentInput, envelope: InboxEnvelope): Promise<void> {
     const { agent } = this;
     const { head } = envelope;
@@ -298,6 +288,7 @@ export class Mailbox {
     const begun = agent.image.begun.get(head.key);
     const attempt = begun === undefined ? 1 : agent.suspects.next(head.key, begun.attempts);
     const retry = retryOf(agent);
+    const undoing = agent.image.undoing(head.key);
     let turn = new Turn({
       cause: causeOfEnvelope(head, envelope.body, input.seq, attempt),
       owner: agent,
@@ -306,7 +297,8 @@ export class Mailbox {
     });
     // A run with an unknown outcome may have been the last one allowed: at most one more, marked.
     if (attempt > retry.maxAttempts + 1) {
-      return this.finish(input, turn, envelope, { error: agent.suspects.exhausted(head.key) });
+      const error = undoing ?? agent.suspects.exhausted(head.key);
+      return this.finish(input, turn, envelope, { error });
     }
     const passed = this.doubts.pass(turn, head.time, attempt);
     const cleared = passed === undefined ? undefined : await passed;
@@ -319,13 +311,14 @@ export class Mailbox {
       if (agent.isLost) return;
       turn = turn.rest;
       const suppressed = await agent.handleError(turn, error);
-      failure = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+      failure = failureText(error);
       if (suppressed) response = INTERNAL_ERROR;
     } finally {
       cleared?.();
     }
     if (agent.destroyed) return this.endDestroyed(input, head, response ?? INTERNAL_ERROR);
     if (agent.discarded) return;
+    if (undoing !== undefined) return this.finish(input, turn, envelope, { error: undoing });
     if (response !== undefined)
       return this.finish(input, turn, envelope, {
         response,
@@ -350,7 +343,10 @@ export class Mailbox {
     end: { readonly response?: ResponseParts; readonly error?: string },
   ): Promise<void> {
     const dead = end.response === undefined;
-    if (dead) await this.host.deadLetter(input, end.error ?? "it failed", input.encoded);
+    if (dead) {
+      const letter = await this.agent.undo(turn, end.error ?? "it failed");
+      await this.host.deadLetter(input, letter, input.encoded);
+    }
     turn.outcome = {
       done: dead ? deadKeys(input, head) : [head.key, ...(head.alsoKeys ?? [])],
       dead,
@@ -391,7 +387,7 @@ export class Mailbox {
       seq: input.seq,
       reason,
     });
-    await this.host.deadLetter(input, reason);
+    await this.host.deadLetter(input, { reason, undone: false });
     input.ack();
   }
 }

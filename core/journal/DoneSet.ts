@@ -43,6 +43,13 @@ export class DoneSet {
     return this.entries.get(key)?.seq;
   }
 
+  /** As `seqOf`, of the first of these that is done. */
+  seqOfAny(key: string, others: ReadonlyArray<string> = []): number | undefined {
+    let seq = this.seqOf(key);
+    for (const other of others) seq ??= this.seqOf(other);
+    return seq;
+  }
+
   add(key: string, timeMs: number, seq: number): void {
     const { size } = this.entries;
     this.put(key, timeMs, seq);

@@ -64,15 +64,18 @@ export function applyEvent(
 /**
  * The input goes on. A run that has done a step has got on: if its host ends, it is not counted.
  */
-function begin(image: AgentImage, key: string, { cause, steps, error }: TurnRecord): void {
+function begin(image: AgentImage, key: string, record: TurnRecord): void {
+  const { cause, steps, again = [], error } = record;
   const { attempt = 1, seq = 0 } = cause;
   const attempts = steps === undefined || error !== undefined ? attempt : attempt - 1;
   image.begun.set(key, { attempts, inboxSeq: seq });
-  if (steps === undefined) return;
-  const done = image.steps.get(key) ?? new Map<string, string | undefined>();
-  image.steps.set(key, done);
-  for (const step of steps)
-    done.set(step.key, step.result === undefined ? undefined : JSON.stringify(step.result));
+  let done = image.steps.get(key);
+  if (steps !== undefined) {
+    if (done === undefined) image.steps.set(key, (done = new Map<string, string | undefined>()));
+    for (const step of steps)
+      done.set(step.key, step.result === undefined ? undefined : JSON.stringify(step.result));
+  }
+  for (const step of again) done?.delete(step.key);
 }
 
 /**

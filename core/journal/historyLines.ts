@@ -23,6 +23,8 @@ export interface HistoryLine {
   readonly error?: string;
   /** Steps that are done with this event, and what they returned. */
   readonly steps?: TurnRecord["steps"];
+  /** Steps that the next attempt runs again, and how they failed. */
+  readonly again?: TurnRecord["again"];
   /** Takes back what earlier events stored of a turn whose host ended. */
   readonly undone?: true;
   /** The agent is put back to what it was after an earlier event (`agents restore`). */
@@ -84,6 +86,7 @@ function lineOf(
     ...(turn?.dead !== undefined && { dead: turn.dead }),
     ...(turn?.error !== undefined && { error: turn.error }),
     ...(turn?.steps !== undefined && { steps: turn.steps }),
+    ...(turn?.again !== undefined && { again: turn.again }),
     ...(turn?.undone !== undefined && { undone: turn.undone }),
     ...(turn?.restored !== undefined && { restored: turn.restored }),
     host: head.host,

@@ -5,14 +5,16 @@
  *    so a trigger that comes again finds nothing to run.
  * 2. A failed attempt is journaled, so that attempts count across hosts; the next follows after the
  *    policy's backoff. Writes of a failed attempt stay, as in the reference.
- * 3. The last failed attempt goes to the dead letters and to `onError`, once, whose writes are part
- *    of the commit that settles the job; what it throws is swallowed.
+ * 3. After the last failed attempt the turn's steps are undone (`AgentTurns.undo`). The attempt
+ *    goes to the dead letters and to `onError`, once, whose writes are part of the commit that
+ *    settles the job; what it throws is swallowed.
  * 4. No attempt begins once the job's row is gone, nor while `blockConcurrencyWhile` holds turns
  *    back.
  * 5. A job that waited when its agent came to memory may be what killed the host before: it is
  *    journaled as begun before it runs (`Suspects`).
  */
 import type { Cause } from "../../schemas/JournalEvent.ts";
+import { errorOfFailure, failureText } from "../errors/failureText.ts";
 import { LocalImageCorrupt } from "../database/Databases.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
 import { backoffMs, type ResolvedRetry } from "../retry/retryPolicy.ts";
@@ -66,6 +68,7 @@ const UNKNOWN_ATTEMPTS = 1;
 export async function runJob(agent: JobAgent, job: Job): Promise<void> {
   const begun = agent.image.begun.get(job.key);
   const before = begun === undefined ? 0 : agent.suspects.next(job.key, begun.attempts) - 1;
+  const undoing = agent.image.undoing(job.key);
   for (let attempt = before + 1; ; attempt++) {
     const turn = new Turn({
       cause: causeOf(job, attempt, agent.time.nowMs()),
@@ -73,7 +76,7 @@ export async function runJob(agent: JobAgent, job: Job): Promise<void> {
       durable: true,
     });
     if (attempt > job.retry.maxAttempts + UNKNOWN_ATTEMPTS) {
-      const error = new Error(agent.suspects.exhausted(job.key));
+      const error = errorOfFailure(undoing ?? agent.suspects.exhausted(job.key));
       return fail(agent, job, turn, error, attempt - 1);
     }
     const cleared =
@@ -87,16 +90,19 @@ export async function runJob(agent: JobAgent, job: Job): Promise<void> {
       else job.onRetry(attempt);
       await agent.run(turn, async () => {
         await job.run();
-        job.settle();
+        if (undoing === undefined) job.settle();
       });
+      if (undoing !== undefined) throw errorOfFailure(undoing);
     } catch (error) {
       // As in `AgentSql`: damaged is this host's image, not the job.
       if (error instanceof LocalImageCorrupt) agent.abort(error.message);
       await agent.unlessDiscarded();
       const { rest } = turn;
+      if (undoing !== undefined)
+        return await fail(agent, job, rest, errorOfFailure(undoing), attempt);
       if (attempt >= job.retry.maxAttempts || job.mayRetry?.(error) === false)
         return await fail(agent, job, rest, error, attempt);
-      rest.outcome = { done: [], dead: false, error: describe(error) };
+      rest.outcome = { done: [], dead: false, error: failureText(error) };
       const nextInMs = backoffMs(job.retry, attempt, agent.time.random());
       await end(agent, rest, "failed", { attempts: job.retry.maxAttempts, nextInMs });
       cleared?.();
@@ -118,13 +124,14 @@ async function fail(
   error: unknown,
   attempts: number,
 ): Promise<void> {
-  await job.deadLetter(describe(error));
+  const { reason } = await agent.undo(turn, failureText(error));
+  await job.deadLetter(reason);
   job.onFailed(error, attempts);
   await agent.handleError(turn, error);
   await agent.unlessDiscarded();
   const { rest } = turn;
   await agent.run(rest, job.settle);
-  rest.outcome = { done: [job.key], dead: true, error: describe(error) };
+  rest.outcome = { done: [job.key], dead: true, error: failureText(error) };
   await end(agent, rest, "dead", { attempts: job.retry.maxAttempts });
 }
 
@@ -158,6 +165,3 @@ const causeOf = (job: Job, attempt: number, time: number): Cause => ({
   ...(attempt === 1 ? {} : { attempt }),
   ...(job.payload === null ? {} : { body: job.payload }),
 });
-
-const describe = (error: unknown): string =>
-  error instanceof Error ? `${error.name}: ${error.message}` : String(error);

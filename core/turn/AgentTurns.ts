@@ -14,6 +14,13 @@ import type { Committer } from "./Committer.ts";
 import type { Turn, TurnContext } from "./Turn.ts";
 import type { TurnEnd } from "./TurnEnd.ts";
 
+export interface Undone {
+  /** The failure, and which steps were undone or could not be. */
+  readonly reason: string;
+  /** Something was undone: an input that is sent again is another one for the world. */
+  readonly undone: boolean;
+}
+
 export interface AgentTurns extends Pick<
   AgentWork,
   "id" | "time" | "log" | "abort" | "waitUntil" | "emit"
@@ -33,6 +40,11 @@ export interface AgentTurns extends Pick<
   run<A>(turn: Turn, f: () => A | Promise<A>): Promise<A>;
   /** Routes an error of user code to `onError`. True when `onError` returned: it is suppressed. */
   handleError(turn: Turn, error: unknown, of?: Connection): Promise<boolean>;
+  /**
+   * Undoes what steps of a turn that failed for good did; for the dead letter. Rejects with
+   * `AgentDiscarded`.
+   */
+  undo(turn: Turn, failure: string): Promise<Undone>;
   /**
    * Called before a write. Throws `AgentDiscarded`, and `TurnTimedOut` where the code that runs is
    * of a turn that was given up.

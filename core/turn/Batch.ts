@@ -58,7 +58,8 @@ export function takeRecord(turn: Turn, pagesChanged: boolean): TurnRecord | unde
     return turn.steps === undefined ? undefined : takeSteps(turn);
   turn.announced = false;
   turn.state = undefined;
-  const record = { turn, state, sql, outcome, told: turn.told, steps: turn.steps?.take() };
+  const again = outcome === undefined ? undefined : turn.steps?.takeAgain();
+  const record = { turn, state, sql, outcome, told: turn.told, steps: turn.steps?.take(), again };
   turn.told = true;
   return record;
 }

@@ -25,9 +25,13 @@ export interface UnstoredInput {
 /** The step whose function runs, and the turn that it belongs to. */
 export interface StepScope {
   readonly name: string;
+  /** By which the turn's record names it: `1:charge`. */
+  readonly id: string;
   /** The same in each attempt: an idempotency key. */
   readonly key: string;
   readonly turn: Turn;
+  /** Steps of each name that were begun within this attempt of it. */
+  readonly begun: Map<string, number>;
 }
 
 /** In whose name a turn runs. */
@@ -138,6 +142,7 @@ export class Turn {
       const context = { connection, request, ...(input !== undefined && { input }) };
       const successor = (this.#successor = new Turn({ cause, owner, durable, ...context }));
       successor.email = email;
+      successor.steps = this.steps?.successor();
       successor.webhooksSent = this.webhooksSent;
       successor.mailsSent = this.mailsSent;
     }

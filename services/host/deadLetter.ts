@@ -12,6 +12,8 @@ export async function deadLetter(
     /** Inbox sequence; 0 for a job, which is stored in the agent's own database. */
     readonly seq: number;
     readonly reason: string;
+    /** As `DeadLetterHead`. */
+    readonly undone?: boolean;
     /** An `InboxEnvelope` frame. */
     readonly input: Uint8Array;
   },
@@ -23,6 +25,7 @@ export async function deadLetter(
     reason: letter.reason,
     host: config.hostId,
     time: time.nowMs(),
+    ...(letter.undone === true ? { undone: true as const } : {}),
   };
   await deadLetters.put(id, encodeDeadLetter(head, letter.input));
   metrics.deadLetters();

@@ -9,7 +9,7 @@ import type { DeadLettersShape } from "../../core/dead/DeadLetters.ts";
 import type { DeliveryLogShape } from "../../core/delivery/DeliveryLog.ts";
 import type { InboxShape } from "../../core/inbox/Inbox.ts";
 import type { JournalShape } from "../../core/journal/Journal.ts";
-import type { RerunEvent } from "../../core/journal/Rerun.ts";
+import type { RerunEvent } from "../../core/history/Rerun.ts";
 import type { HistoryOption } from "../../core/retention/HistoryLimits.ts";
 import type { ChangeSources } from "../../core/changes/changes.ts";
 import type { JournalFeedShape } from "../../core/journal/JournalFeed.ts";

@@ -42,9 +42,7 @@ interface Given extends GivenTarget {
 
 export function addBackup(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(
-    program.command("backup").summary("copy all agents into a folder, while they run"),
-  )
+  addTargetOptions(program.command("backup"))
     .description(
       "Writes every agent's journal, the inputs that wait and the dead letters into a new folder, for agents restore. Whatever was stored when it began is in it; an agent's later commits may be.",
     )
