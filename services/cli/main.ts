@@ -5,7 +5,6 @@
  * worker is this program again, which learns its command line over its channel (`workerLink`).
  */
 import { forkWorker, WORKER } from "../workers/forkWorker.ts";
-import { workerLink } from "../workers/workerLink.ts";
 
 const args = process.argv.slice(2);
 const script = process.argv[1]!;
@@ -18,7 +17,8 @@ const startsWorkers = (): boolean =>
   !args.some((arg) => ["-h", "--help", "-v", "--version"].includes(arg));
 
 let early = startsWorkers() ? forkWorker(script) : undefined;
-const link = args[0] === WORKER ? workerLink() : undefined;
+const link =
+  args[0] === WORKER ? (await import("../workers/workerLink.ts")).workerLink() : undefined;
 
 const [{ commandJoins, explain }, { runProgram }, { packageManifest }] = await Promise.all([
   import("../wiring/joinCommands.ts"),

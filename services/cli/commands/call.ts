@@ -42,7 +42,7 @@ const DAY_SECONDS = 86_400;
 
 export function addCall(program: Command, context: CommandContext): void {
   const { terminal } = context;
-  addTargetOptions(program.command("call").summary("call a method of an agent"))
+  addTargetOptions(program.command("call"))
     .description(
       "Calls a public method of an agent, as another agent's stub would, and prints its result. Starts the agent if it is not in memory, and makes it if it is not there at all.",
     )

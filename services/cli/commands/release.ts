@@ -32,7 +32,7 @@ export interface ReleaseOptions {
 
 export function addRelease(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("release").summary("let a quarantined agent run again"))
+  addTargetOptions(program.command("release"))
     .description(
       "Ends the quarantine of an agent whose turns kept ending their processes, or whose journal could not be read. What waits for it runs at once, so mend the cause first: a new version of the module releases it by itself.",
     )

@@ -28,9 +28,7 @@ interface Given extends GivenTarget {
 
 export function addState(program: Command, context: CommandContext): void {
   const { terminal } = context;
-  addTargetOptions(
-    program.command("state").summary("an agent's state, now or at any point of its history"),
-  )
+  addTargetOptions(program.command("state"))
     .description(
       "Prints an agent's state, rebuilt from its journal. The running agent is not disturbed.",
     )
