@@ -21,7 +21,7 @@ export const COMMAND_GROUPS: ReadonlyArray<
     "Starting:",
     [
       command("init [options] [folder]", "write a new project", async () =>
-        (await import("./commands/init.ts")).addInit), // prettier-ignore
+        (await import("./init/init.ts")).addInit), // prettier-ignore
     ],
   ],
   [

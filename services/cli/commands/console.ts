@@ -19,7 +19,7 @@ import type { Terminal } from "../terminal/Terminal.ts";
 import { deadDrop, deadList, deadRedrive } from "./dead.ts";
 import { history } from "./history.ts";
 import { list } from "./list.ts";
-import { listQuarantined } from "./listQuarantined.ts";
+import { listQuarantined } from "../agents/listQuarantined.ts";
 import { release } from "./release.ts";
 import { schedules } from "./schedules.ts";
 import { sql } from "./sql.ts";

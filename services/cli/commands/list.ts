@@ -18,7 +18,7 @@ import {
   type GivenTarget,
 } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
-import { listQuarantined } from "./listQuarantined.ts";
+import { listQuarantined } from "../agents/listQuarantined.ts";
 
 /**
  * Requests for last events in flight: enough to hide the broker's round trip without loading it.
