@@ -68,6 +68,7 @@ export const COMMAND_GROUPS: ReadonlyArray<
       command("import [options] <file>", "make an agent of a file of agents export", async () => (await import("./commands/import.ts")).addImport),
       command("fork [options] <class> <name> <new name>", "make a second agent of a point in one's history", async () => (await import("./commands/fork.ts")).addFork),
       command("backup [options] <folder>", "copy all agents into a folder, while they run", async () => (await import("./commands/backup.ts")).addBackup),
+      command("verify [options] <backup>", "check a backup, and rebuild all agents from it", async () => (await import("./commands/verify.ts")).addVerify),
       command("restore [options] <class-or-folder> [name]", "put an agent back to an earlier point, or make all agents of a backup", async () => (await import("./commands/restore.ts")).addRestore),
     ],
   ],

@@ -82,7 +82,7 @@ export interface ReadPorts {
    */
   readonly stored: (part: BackupPart) => AsyncIterable<BackupEntry>;
   /** The journals' streams, in stored order. */
-  readonly changes: Pick<ChangeSources, "ends" | "between" | "groupOf">;
+  readonly changes: Pick<ChangeSources, "streams" | "between" | "groupOf">;
   /** Removes what waits for an agent: inputs and timers. */
   readonly purgeInputs: (id: AgentId) => Promise<Pick<Purged, "inputs" | "timers">>;
   /**
@@ -312,6 +312,11 @@ export interface Joins {
    * import passes its hooks and takes several times as long.
    */
   readonly begin: (settings: BrokerSettings) => Promise<Begun>;
+  /** Temporary databases, for a command that needs no broker. */
+  readonly openDatabases: () => Promise<{
+    readonly databases: DatabasesShape;
+    readonly close: () => void;
+  }>;
   /** Resolves to a function that runs past events again on a module's code. */
   readonly rerunOn: (code: {
     readonly module: LoadedModule;

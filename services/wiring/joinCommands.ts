@@ -32,6 +32,8 @@ export function commandJoins({
       (await import("./joinConsole.ts")).serveConsole(source, settings),
     provision: async (target, settings) =>
       (await import("./joinReader.ts")).provisionTarget(target, settings),
+    openDatabases: async () =>
+      (await import("../sqlite/sqliteDatabases.ts")).openSqliteDatabases({ folder: undefined }),
     rerunOn: async (code) => (await import("./joinRerun.ts")).rerunOn(code),
     openBroker,
     openLeases: async (settings) => (await import("./joinLeases.ts")).openLeases(settings),

@@ -28,7 +28,7 @@ import { unavailable } from "../nats/client/JetStreamApi.ts";
 import { Nats } from "../nats/client/Nats.ts";
 import { natsLayer } from "../nats/natsLayer.ts";
 import { describeDurability, readDurability } from "../nats/setup/durability.ts";
-import { endsOf, readRange, readStored } from "../nats/readStored.ts";
+import { readRange, readStored, streamsOf } from "../nats/readStored.ts";
 import { purgeAgent, purgeInputs } from "../nats/purgeAgent.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
@@ -89,7 +89,7 @@ export async function openReader(
             ? letters(deadLetters)
             : readStored(nats, blobs, part === "inputs" ? "inbox" : "journal"),
         changes: {
-          ends: () => endsOf(nats, "journal"),
+          streams: () => streamsOf(nats, "journal"),
           between: (group, range) => readRange(nats, blobs, { what: "journal", group, ...range }),
           groupOf: (id) => subjects.groupOf(id),
         },

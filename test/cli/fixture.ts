@@ -138,7 +138,7 @@ export class CliFixture {
           throw new Error("not in these tests");
         },
         changes: {
-          ends: () => Promise.reject(new Error("not in these tests")),
+          streams: () => Promise.reject(new Error("not in these tests")),
           between: () => {
             throw new Error("not in these tests");
           },
@@ -156,6 +156,7 @@ export class CliFixture {
     ],
     begin: () => Promise.reject(new Error("not in these tests")),
     serveConsole: () => Promise.reject(new Error("not in these tests")),
+    openDatabases: () => Promise.reject(new Error("not in these tests")),
     rerunOn: () => Promise.reject(new Error("not in these tests")),
     openBroker: () => Promise.reject(new Error("not in these tests")),
     openLeases: () => Promise.reject(new Error("not in these tests")),
