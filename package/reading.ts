@@ -59,7 +59,7 @@ export async function bundleReading(root: string): Promise<void> {
               ? { path: relative(target, file), external: true }
               : undefined;
           });
-          // The engine finds its binary beside itself; OpenTelemetry is the module's own, or absent.
+          // The engine finds its binary beside itself; OpenTelemetry is the module's, or absent.
           onResolve(
             { filter: /^(?:@sqlite\.org\/|@opentelemetry\/|uWebSockets\.js)/ },
             ({ path }) => ({
