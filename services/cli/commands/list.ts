@@ -14,7 +14,7 @@ import type { CommandContext } from "../options/CommandContext.ts";
 import {
   addTargetOptions,
   CLASS_HELP,
-  withPorts,
+  withoutSql,
   type GivenTarget,
 } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
@@ -70,7 +70,7 @@ Examples:
   agents list --quarantined`,
     )
     .action((className: string | undefined, given: Given) =>
-      withPorts(context, given, (ports) => {
+      withoutSql(context, given, (ports) => {
         const options = { className, json: given.json === true };
         return given.quarantined === true
           ? listQuarantined(ports, terminal, joins.time, options)
