@@ -35,7 +35,7 @@ import { isReportedByGateway, type DirectEnd, type DirectInput } from "./DirectI
 import { failureText } from "../errors/failureText.ts";
 import { INTERNAL_ERROR, REFUSED, REPEATED } from "./fixedAnswers.ts";
 import { InputDoubts } from "./InputDoubts.ts";
-import { backoffMs, retryOf } from "../retry/retryPolicy.ts";
+import { backoffMs, lastAttempt, retryOf } from "../retry/retryPolicy.ts";
 import { StoredInput, type AnswerOutlet } from "./StoredInput.ts";
 import { runEnvelope, type EnvelopeAgent } from "./runEnvelope.ts";
 import { SparseMap } from "../collections/sparse.ts";
@@ -296,7 +296,7 @@ export class Mailbox {
       ...(input.direct === undefined ? {} : { input: input.direct }),
     });
     // A run with an unknown outcome may have been the last one allowed: at most one more, marked.
-    if (attempt > retry.maxAttempts + 1) {
+    if (attempt > lastAttempt(retry, undoing !== undefined)) {
       const error = undoing ?? agent.suspects.exhausted(head.key);
       return this.finish(input, turn, envelope, { error });
     }

@@ -17,7 +17,7 @@ import type { Cause } from "../../schemas/JournalEvent.ts";
 import { errorOfFailure, failureText } from "../errors/failureText.ts";
 import { LocalImageCorrupt } from "../database/Databases.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
-import { backoffMs, type ResolvedRetry } from "../retry/retryPolicy.ts";
+import { backoffMs, lastAttempt, type ResolvedRetry } from "../retry/retryPolicy.ts";
 import { Turn } from "../turn/Turn.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";
 
@@ -58,9 +58,6 @@ export interface Job {
   readonly onFailed: (error: unknown, attempts: number) => void;
 }
 
-/** A job nobody knows the end of may have been at its last attempt: one more, marked, at most. */
-const UNKNOWN_ATTEMPTS = 1;
-
 /**
  * Resolves when the job is settled and that is stored. Rejects with `AgentDiscarded` or
  * `BrokerUnavailable`.
@@ -75,7 +72,7 @@ export async function runJob(agent: JobAgent, job: Job): Promise<void> {
       owner: agent,
       durable: true,
     });
-    if (attempt > job.retry.maxAttempts + UNKNOWN_ATTEMPTS) {
+    if (attempt > lastAttempt(job.retry, undoing !== undefined)) {
       const error = errorOfFailure(undoing ?? agent.suspects.exhausted(job.key));
       return fail(agent, job, turn, error, attempt - 1);
     }

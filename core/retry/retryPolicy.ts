@@ -5,6 +5,9 @@
 import type { LogShape } from "../telemetry/Log.ts";
 import { RETRY_DEFAULT, type RetryOptions } from "./RetryOptions.ts";
 
+/** As of a workflow's step: an undo that kills its host each time is given up. */
+const UNDOING_DEATHS_MAX = 20;
+
 export interface ResolvedRetry {
   readonly maxAttempts: number;
   readonly baseDelayMs: number;
@@ -45,5 +48,9 @@ export function retryOf({
 }
 
 /** Milliseconds to wait after failed attempt `attempt` (1-based); `random` is uniform in [0, 1). */
+/** The last attempt allowed of an input whose hosts died: it may have been at its last one. */
+export const lastAttempt = ({ maxAttempts }: ResolvedRetry, isUndoing: boolean): number =>
+  maxAttempts + (isUndoing ? UNDOING_DEATHS_MAX : 1);
+
 export const backoffMs = (retry: ResolvedRetry, attempt: number, random: number): number =>
   Math.floor(random * Math.min(retry.baseDelayMs * 2 ** attempt, retry.maxDelayMs));

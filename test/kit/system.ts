@@ -6,6 +6,7 @@ import { Effect, Exit, Layer, Scope } from "effect";
 import { Blobs } from "../../core/journal/Blobs.ts";
 import { Bus } from "../../core/bus/Bus.ts";
 import { CallClient } from "../../core/call/CallClient.ts";
+import { DeadLetters } from "../../core/dead/DeadLetters.ts";
 import { Inbox } from "../../core/inbox/Inbox.ts";
 import { Journal } from "../../core/journal/Journal.ts";
 import { Leases } from "../../core/lease/Leases.ts";
@@ -196,7 +197,8 @@ export async function openInspector(options: SystemOptions) {
   const snapshots = await Effect.runPromise(Effect.provide(Snapshots, opened.context));
   const inbox = await Effect.runPromise(Effect.provide(Inbox, opened.context));
   const leases = await Effect.runPromise(Effect.provide(Leases, opened.context));
-  return { journal, snapshots, inbox, leases, close: opened.close };
+  const deadLetters = await Effect.runPromise(Effect.provide(DeadLetters, opened.context));
+  return { journal, snapshots, inbox, leases, deadLetters, close: opened.close };
 }
 
 /** One gateway and one host. */
