@@ -11,7 +11,7 @@
  *    the same changes, from whatever process.
  */
 import { addressKey, type AgentId, type Sequence } from "../../schemas/Address.ts";
-import type { BackupEntry } from "../../schemas/BackupFile.ts";
+import type { BackupEntry, JournalStream } from "../../schemas/BackupFile.ts";
 import { KEPT_MS_MIN } from "../retention/HistoryLimits.ts";
 import type { TimeShape } from "../time/Time.ts";
 import type { ChangePosition } from "./ChangePosition.ts";
@@ -25,8 +25,8 @@ const IDLE_MS = 250;
 export interface ChangeSources {
   /** With the archive, where there is one. */
   readonly journal: Pick<JournalShape, "list" | "read">;
-  /** Sequence of the last event of each stream group. */
-  readonly ends: () => Promise<ReadonlyArray<number>>;
+  /** The journals' streams, one for each stream group. */
+  readonly streams: () => Promise<ReadonlyArray<JournalStream>>;
   /** The events of one stream group with `fromSeq <= seq <= toSeq`, in stored order. */
   readonly between: (
     group: number,
@@ -72,7 +72,7 @@ export async function* changes(
       continue;
     }
     const { seqs } = position;
-    const ends = await sources.ends();
+    const ends = (await sources.streams()).map(({ end }) => end);
     if (ends.every((end, group) => end <= (seqs[group] ?? 0))) {
       sinceMs = nowMs;
       await pause(time, wanted.signal);

@@ -87,11 +87,11 @@ export interface AgentDatabase {
   /** The frozen delta is journaled: its pages are now the committed image. */
   readonly committed: () => void;
   /**
-   * Replay: applies a journaled delta to the committed image. Only before the first `query`. Throws
-   * `CorruptFrame`.
+   * Replay: applies a journaled delta to the committed image. Not in a transaction, and not with
+   * uncommitted writes. Throws `CorruptFrame`.
    */
   readonly apply: (delta: Uint8Array) => void;
-  /** Replay: replaces the committed image (a snapshot's). Only before the first `query`. */
+  /** Replay: replaces the committed image (a snapshot's). Not where `apply` is not. */
   readonly restore: (image: Uint8Array) => void;
   /** A copy of the committed image, page 1 to the last; empty when there is no database. */
   readonly image: () => Uint8Array;

@@ -7,7 +7,7 @@ import type { DeliveryRecord } from "../../schemas/DeliveryRecord.ts";
 import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
 import { decodeEvent, type Cause, type JournalHead } from "../../schemas/JournalEvent.ts";
 import type { JournalShape } from "../journal/Journal.ts";
-import { envelopeOf } from "../journal/pastWebhooks.ts";
+import { envelopeOf } from "../history/pastWebhooks.ts";
 
 export interface FoundInput {
   readonly id: AgentId;

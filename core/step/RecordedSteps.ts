@@ -1,7 +1,7 @@
 /**
  * The steps of past turns that are run again on other code: each has the result of then, and none
  * reaches the world. `AgentSteps` asks; the journal's events are the recording
- * (`core/journal/pastWebhooks`).
+ * (`core/history/pastWebhooks`).
  *
  * 1. A step has the result of the one with its key.
  * 2. A recorded `fetch` has the answer of an equal request of its name, whichever came first. One
@@ -12,8 +12,8 @@
 import * as Data from "effect/Data";
 import type { StepRequest } from "../../schemas/JournalEvent.ts";
 import { errorOfFailure } from "../errors/failureText.ts";
-import type { RecordedStep } from "../journal/Rerun.ts";
-import { valueDifferences } from "../journal/valueDifferences.ts";
+import type { RecordedStep } from "../history/Rerun.ts";
+import { differenceLine, stateDifferences } from "../history/agentDifferences.ts";
 import type { StepText } from "./runAttempts.ts";
 
 /** The code asks for a step, or makes a request, that the past turn did not. */
@@ -78,7 +78,9 @@ function requestDifferences(was: StepRequest, is: StepRequest): ReadonlyArray<st
     headers,
     body: bodyBase64 ?? json(body),
   });
-  return [...valueDifferences(parts(was), parts(is), "request")];
+  return Array.from(stateDifferences(parts(was), parts(is), "request"), (one) =>
+    differenceLine(one),
+  );
 }
 
 function json(text: string | undefined): unknown {

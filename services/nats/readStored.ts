@@ -9,7 +9,7 @@
  */
 import type { BlobsShape } from "../../core/journal/Blobs.ts";
 import { CorruptFrame } from "../../schemas/Frame.ts";
-import type { BackupEntry } from "../../schemas/BackupFile.ts";
+import type { BackupEntry, JournalStream } from "../../schemas/BackupFile.ts";
 import { findClaimCheck, resolveClaimCheck } from "./layout/claimCheck.ts";
 import { unavailable } from "./client/JetStreamApi.ts";
 import type { NatsShape } from "./client/Nats.ts";
@@ -22,21 +22,25 @@ export async function* readStored(
   blobs: BlobsShape,
   what: What,
 ): AsyncGenerator<BackupEntry, void, void> {
-  for (const [group, toSeq] of (await endsOf(nats, what)).entries())
-    yield* readRange(nats, blobs, { what, group, fromSeq: 1, toSeq });
+  for (const [group, { end }] of (await streamsOf(nats, what)).entries())
+    yield* readRange(nats, blobs, { what, group, fromSeq: 1, toSeq: end });
 }
 
-/** Sequence of the last message of each stream. Rejects with `BrokerUnavailable`. */
-export async function endsOf(
+/** Each stream with the sequence of its last message. Rejects with `BrokerUnavailable`. */
+export async function streamsOf(
   { subjects, api }: NatsShape,
   what: What,
-): Promise<ReadonlyArray<number>> {
+): Promise<ReadonlyArray<JournalStream>> {
   interface Info {
+    readonly created: string;
     readonly state: { readonly last_seq: number };
   }
   try {
     const infos = subjects.streamsOf(what).map((stream) => api.call<Info>(`STREAM.INFO.${stream}`));
-    return (await Promise.all(infos)).map(({ state }) => state.last_seq);
+    return (await Promise.all(infos)).map(({ created, state }) => ({
+      created,
+      end: state.last_seq,
+    }));
   } catch (error) {
     throw unavailable(error);
   }

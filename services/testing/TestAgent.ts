@@ -6,8 +6,8 @@
 import { makeStub, type CallClientSource } from "../../core/namespace/AgentNamespace.ts";
 import type { AgentStub } from "../../core/namespace/AgentStub.ts";
 import { historyLines, type HistoryLine } from "../../core/journal/historyLines.ts";
-import { pastTurns, type PastRecords } from "../../core/journal/pastTurns.ts";
-import { envelopeOf } from "../../core/journal/pastWebhooks.ts";
+import { pastTurns, type PastRecords } from "../../core/history/pastTurns.ts";
+import { envelopeOf } from "../../core/history/pastWebhooks.ts";
 import { QueueTable, toQueueItem, type QueueItem } from "../../core/queue/QueueTable.ts";
 import type { Schedule } from "../../core/schedule/Schedule.ts";
 import { ScheduleTable, toSchedule } from "../../core/schedule/ScheduleTable.ts";

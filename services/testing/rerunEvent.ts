@@ -9,7 +9,7 @@
  * 3. Nothing leaves the process: what the agent sends is recorded and returned, and steps have the
  *    results of then (`RecordedSteps`). An input's attempts go on from those that had failed.
  */
-import type { PastEvent, Rerun } from "../../core/journal/Rerun.ts";
+import type { PastEvent, Rerun } from "../../core/history/Rerun.ts";
 import { RecordedTurn } from "../../core/step/RecordedSteps.ts";
 import { transplant } from "../../core/journal/transplant.ts";
 import type { LogShape } from "../../core/telemetry/Log.ts";

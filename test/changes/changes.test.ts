@@ -61,7 +61,7 @@ class Model {
   private readonly sources: ChangeSources = {
     time: this.time,
     groupOf: ({ name }) => NAMES.indexOf(name as "a") % GROUPS,
-    ends: async () => [...this.seqs],
+    streams: async () => this.seqs.map((end) => ({ created: "", end })),
     between: (group, { fromSeq, toSeq }) =>
       this.events((e) => e.group === group && !e.trimmed && e.seq >= fromSeq && e.seq <= toSeq),
     journal: {

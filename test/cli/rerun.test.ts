@@ -126,11 +126,11 @@ test("on other code each webhook tells by itself what comes out otherwise", asyn
   const told = new Map(linesOf(again.out).map((line, n) => [REFS[n], line]));
   expect(told.get("plain")).toMatchObject({ outcome: "same" });
   expect(told.get("plain again")).toMatchObject({ outcome: "same" });
-  expect(told.get("twice")?.differences).toEqual(['table pushes: with {"id":3,"ref":"twice","at":0}']); // prettier-ignore
+  expect(told.get("twice")?.differences).toEqual(['pushes[3]: unset -> {"id":3,"ref":"twice","at":0}']); // prettier-ignore
   expect(told.get("planned")?.differences).toEqual([
     "state.count: 3 -> 2",
     'state.last: "planned" -> "twice"',
-    expect.stringMatching(/^table pushes: without \{"id":3,"ref":"planned"/),
+    expect.stringMatching(/^pushes\[\d+\]: \{"id":\d+,"ref":"planned".* -> unset$/),
     expect.stringMatching(/^schedules: without .*"delayInSeconds":3600/),
     expect.stringMatching(/^schedules: with .*"delayInSeconds":60/),
   ]);
@@ -193,6 +193,16 @@ test("takes settings from the environment, and a part of the past", async () => 
   const [from, to] = [all[2]!.seq, all[4]!.seq];
   const part = await agents(["rerun", "RepoAgent", "hello", NOW, "--from", `${from}`, "--to", `${to}`, "--json"]); // prettier-ignore
   expect(linesOf(part.out).map(({ seq }) => seq)).toEqual([2, 3, 4].map((n) => all[n]!.seq));
+}, 60_000);
+
+test("--failed runs only what failed or was tried again", async () => {
+  const broken = await agents(["rerun", "RepoAgent", "hello", NOW, "--failed", "--json"]);
+  expect(linesOf(broken.out)).toMatchObject([{ inputs: ["github push hook:3"], outcome: "same" }]);
+  const paid = await agents(["rerun", "PayAgent", "acme", NOW, "--failed", "--json"], { API });
+  expect(linesOf(paid.out).map(({ inputs }) => inputs)).toEqual([
+    ["github push hook:1"],
+    ["github push hook:2"],
+  ]);
 }, 60_000);
 
 test("says what is wrong", async () => {

@@ -151,10 +151,7 @@ test("without --yes it shows the difference and changes nothing", async () => {
   const before = await heads("shown");
   const asked = await run("restore", "ledger", "shown", "--at", String(at));
   expect(asked.code).toBe(2);
-  expect(asked.out.split("\n")).toEqual([
-    "state.count: 2 -> 1",
-    'table notes: without {"text":"b"}',
-  ]);
+  expect(asked.out.split("\n")).toEqual(["state.count: 2 -> 1", 'notes[2]: {"text":"b"} -> unset']);
   expect(asked.err).toContain("Add --yes");
   expect(await heads("shown")).toEqual(before);
 });

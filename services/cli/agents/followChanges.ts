@@ -80,10 +80,10 @@ export async function followChanges(
 }
 
 async function startOf(
-  { changes: { ends } }: ReadPorts,
+  { changes: { streams } }: ReadPorts,
   from: string | undefined,
 ): Promise<ChangePosition> {
-  const last = await ends();
+  const last = (await streams()).map(({ end }) => end);
   if (from === undefined) return { seqs: last.map(() => 0) };
   if (from === "end") return { seqs: last };
   const position = decodePosition(from);

@@ -4,7 +4,7 @@
  * an archive that hosts do not read.
  */
 import { AgentUnreachable } from "../../../core/call/CallClient.ts";
-import { compareAgents } from "../../../core/journal/compareAgents.ts";
+import { compareAgents } from "../../../core/history/compareAgents.ts";
 import { keepSent } from "../../../core/restore/keepSent.ts";
 import { rebuildAgent } from "../../../core/journal/rebuildAgent.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";

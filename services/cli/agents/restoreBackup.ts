@@ -13,15 +13,12 @@ import { resolve } from "node:path";
 import { transplant } from "../../../core/journal/transplant.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import { addressKey, type AgentId, type Epoch, type Sequence } from "../../../schemas/Address.ts";
-import {
-  BACKUP_PARTS,
-  type BackupEntry,
-  type BackupManifest,
-} from "../../../schemas/BackupFile.ts";
+import type { BackupEntry } from "../../../schemas/BackupFile.ts";
 import { CorruptFrame, UnknownVersion } from "../../../schemas/Frame.ts";
 import { decodeEvent } from "../../../schemas/JournalEvent.ts";
 import { STORE_TIMEOUT_MS, type ReadPorts } from "../../wiring/Joins.ts";
-import { readManifest, readPart } from "./backupFolder.ts";
+import { chainEvents, checkChain, type BackupChain } from "./backupChain.ts";
+import { readPart } from "./backupFolder.ts";
 import { armTimers, wakeAgent } from "./wakeAgent.ts";
 import { CliError, failed } from "../terminal/CliError.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
@@ -49,9 +46,9 @@ export async function restoreBackup(
   { folder, json }: RestoreBackupOptions,
 ): Promise<void> {
   const path = resolve(terminal.cwd, folder);
-  const manifest = await check(path);
+  const chain = await check(path);
   await refuseUnlessEmpty(ports);
-  const { agents, busy, damaged } = await storeEvents(ports, path);
+  const { agents, busy, damaged, events } = await storeEvents(ports, chain);
   for await (const { id, data } of readPart(path, "letters")) await ports.deadLetters.put(id, data);
   for await (const { id, data } of readPart(path, "inputs")) await storeInput(ports, id, data);
   let timers = 0;
@@ -59,7 +56,8 @@ export async function restoreBackup(
     timers += await armTimers(ports, id);
     await wakeAgent(ports, time, id);
   }
-  const { inputs, events, letters } = manifest;
+  const { manifest } = chain.links.at(-1)!;
+  const { inputs, letters } = manifest;
   const done = { agents, events, inputs, letters, timers, damaged };
   if (json) terminal.out(JSON.stringify(done));
   else
@@ -73,18 +71,9 @@ export async function restoreBackup(
 }
 
 /** Rule 1. Throws `CliError`. */
-async function check(path: string): Promise<BackupManifest> {
+async function check(path: string): Promise<BackupChain> {
   try {
-    const manifest = await readManifest(path);
-    for (const part of BACKUP_PARTS) {
-      let lines = 0;
-      for await (const _ of readPart(path, part)) lines++;
-      if (lines !== manifest[part])
-        throw new CorruptFrame({
-          message: `${manifest[part]} ${part} were saved, ${lines} are there`,
-        });
-    }
-    return manifest;
+    return await checkChain(path);
   } catch (error) {
     if (error instanceof CliError) throw error;
     const known = error instanceof CorruptFrame || error instanceof UnknownVersion;
@@ -108,12 +97,14 @@ interface Stored {
   /** Agents that have had schedules or queue items. */
   readonly busy: ReadonlyMap<string, AgentId>;
   readonly damaged: number;
+  readonly events: number;
 }
 
-async function storeEvents(ports: ReadPorts, path: string): Promise<Stored> {
+async function storeEvents(ports: ReadPorts, chain: BackupChain): Promise<Stored> {
   const seqs = new Map<string, Sequence>();
   const busy = new Map<string, AgentId>();
   let damaged = 0;
+  let events = 0;
   const store = async (entries: ReadonlyArray<BackupEntry>): Promise<void> => {
     for (const { id, data } of entries) {
       const key = addressKey(id);
@@ -128,11 +119,12 @@ async function storeEvents(ports: ReadPorts, path: string): Promise<Stored> {
           `${key} could not be stored (${result._tag}): the restore is not complete. Remove what is there, and begin again in an empty installation.`,
         );
       seqs.set(key, result.seq);
+      events++;
     }
   };
-  for await (const batch of batches(readPart(path, "events")))
+  for await (const batch of batches(chainEvents(chain)))
     await Promise.all([...byAgent(batch).values()].map(store));
-  return { agents: seqs.size, busy, damaged };
+  return { agents: seqs.size, busy, damaged, events };
 }
 
 /**

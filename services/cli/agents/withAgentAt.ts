@@ -15,6 +15,10 @@ export interface AgentAt {
   readonly name: string;
   /** `--at`; undefined: now. */
   readonly at: string | undefined;
+  /** The option that `at` is of, for errors. Default: `--at`. */
+  readonly option?: string;
+  /** A point before its first event is no error: the agent is empty, at sequence 0. */
+  readonly orNone?: boolean;
 }
 
 /** Throws `CliError` where there is no such agent, or where it had no event at that point. */
@@ -23,7 +27,7 @@ export async function withAgentAt<A>(
   wanted: AgentAt,
   look: (id: AgentId, agent: Rebuilt) => A | Promise<A>,
 ): Promise<A> {
-  const point = readAt(wanted.at);
+  const point = readAt(wanted.at, wanted.option);
   const id = await findAgent(ports.journal, wanted.className, wanted.name);
   const agent = await rebuildAgent(id, {
     journal: ports.journal,
@@ -35,7 +39,7 @@ export async function withAgentAt<A>(
     throw error;
   });
   try {
-    if (agent.seq === 0)
+    if (agent.seq === 0 && wanted.orNone !== true)
       throw notFound(
         `${addressKey(id)} had no event ${describePoint(point)}. "agents history" shows where it begins.`,
       );

@@ -188,8 +188,7 @@ function sourceOf(ports: ReadPorts, terminal: Terminal): ConsoleSource {
   const json = true;
   return {
     list: (wanted) => lines((capture) => list(ports, capture, { ...wanted, json })),
-    history: (wanted) =>
-      lines((capture) => history(ports, capture, { ...wanted, json, fromSeq: undefined })),
+    history: (wanted) => lines((capture) => history(ports, capture, { ...wanted, json })),
     state: (wanted) => first((capture) => state(ports, capture, { ...wanted, json })),
     schedules: (wanted) => lines((capture) => schedules(ports, capture, { ...wanted, json })),
     sql: (wanted) => first((capture) => sql(ports, capture, { ...wanted, json })),

@@ -30,9 +30,7 @@ import type { Terminal } from "../terminal/Terminal.ts";
 
 export function addExport(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(
-    program.command("export").summary("copy an agent into a file, or follow all changes"),
-  )
+  addTargetOptions(program.command("export"))
     .description(
       "Prints an agent's whole journal as JSON lines: all that it is and was, for agents import. With --follow: each turn of all agents, of a class or of one, as a line of JSON, for other systems. Reads the broker; agents go on meanwhile.",
     )

@@ -24,7 +24,6 @@ export function addInit(program: Command, { terminal }: CommandContext): void {
   const senders = STARTER_NAMES.map((name) => `${name} (${STARTERS[name].summary})`);
   program
     .command("init")
-    .summary("write a new project")
     .description(
       "Writes a new project: an agent with a verified webhook, a test, a page, and the settings of TypeScript, npm and git. Existing files are never changed.",
     )

@@ -10,15 +10,15 @@
  */
 import { Option, type Command } from "commander";
 import type { AgentDatabase } from "../../../core/database/Databases.ts";
-import { compareAgents, type ComparedAgent } from "../../../core/journal/compareAgents.ts";
+import { compareAgents, type ComparedAgent } from "../../../core/history/compareAgents.ts";
 import {
   isWebhook,
   pastTurns,
   type PastEnd,
   type PastRecords,
-} from "../../../core/journal/pastTurns.ts";
-import { pastWebhooks, type PastWebhooks } from "../../../core/journal/pastWebhooks.ts";
-import type { PastEvent, Rerun, RerunEvent } from "../../../core/journal/Rerun.ts";
+} from "../../../core/history/pastTurns.ts";
+import { pastWebhooks, type PastWebhooks } from "../../../core/history/pastWebhooks.ts";
+import type { PastEvent, Rerun, RerunEvent } from "../../../core/history/Rerun.ts";
 import { addressKey, type AgentId, type Sequence } from "../../../schemas/Address.ts";
 import { decodeEvent, type Cause } from "../../../schemas/JournalEvent.ts";
 import type { LoadedModule } from "../../module/LoadedModule.ts";
@@ -46,6 +46,8 @@ export interface RerunOptions {
   readonly to: number | undefined;
   /** At most this many events with webhooks, the latest. */
   readonly last: number;
+  /** Only webhooks that failed, are dead or were tried again. */
+  readonly failed?: boolean;
   readonly json: boolean;
 }
 
@@ -65,6 +67,7 @@ interface Given extends GivenTarget {
   readonly last: number;
   readonly from?: number;
   readonly to?: number;
+  readonly failed?: boolean;
 }
 
 /** Each takes some tens of milliseconds, and a person waits for all of them. */
@@ -72,7 +75,7 @@ const RERUN_LAST_DEFAULT = 100;
 
 export function addRerun(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("rerun").summary("what other code makes of an agent's past"))
+  addTargetOptions(program.command("rerun"))
     .description(
       "Runs the webhooks of an agent's past again on the code of a module, each by itself, on the agent as it was then; and shows where state, tables or schedules come out otherwise. All in memory: the running agent is not asked, and nothing is sent.",
     )
@@ -94,6 +97,7 @@ export function addRerun(program: Command, context: CommandContext): void {
         option.readWhole(text, 1, Number.MAX_SAFE_INTEGER),
       ),
     )
+    .addOption(new Option("--failed", "only webhooks that failed, are dead, or were tried again"))
     .addHelpText(
       "after",
       `
@@ -110,7 +114,8 @@ Exit code 1 when anything goes another way.
 
 Examples:
   agents rerun RepoAgent octocat~hello-world
-  agents rerun RepoAgent octocat~hello-world src/next.ts --last 1000`,
+  agents rerun RepoAgent octocat~hello-world src/next.ts --last 1000
+  agents rerun RepoAgent octocat~hello-world src/fixed.ts --failed`,
     )
     .action((className: string, name: string, module: string | undefined, given: Given) =>
       withPorts(context, given, (ports) =>
@@ -121,6 +126,7 @@ Examples:
           from: given.from,
           to: given.to,
           last: given.last,
+          failed: given.failed === true,
           json: given.json === true,
         }),
       ),
@@ -165,7 +171,7 @@ function checkHasClass(module: LoadedModule, id: AgentId, file: string): void {
 async function webhooksOf(
   { journal }: ReadPorts,
   id: AgentId,
-  { from = 1, to, last }: RerunOptions,
+  { from = 1, to, last, failed: onlyFailed }: RerunOptions,
 ): Promise<ReadonlyArray<PastEnd>> {
   const ends: PastEnd[] = [];
   const range = {
@@ -177,7 +183,7 @@ async function webhooksOf(
       yield { seq, head: decodeEvent(data).head };
   }
   for await (const end of pastTurns(events())) {
-    if (end.seq < from) continue;
+    if (end.seq < from || (onlyFailed === true && !end.failed)) continue;
     ends.push(end);
     if (ends.length > last) ends.shift();
   }

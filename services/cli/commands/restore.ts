@@ -19,11 +19,7 @@ interface Given extends GivenTarget {
 
 export function addRestore(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(
-    program
-      .command("restore")
-      .summary("put an agent back to an earlier point, or make all agents of a backup"),
-  )
+  addTargetOptions(program.command("restore"))
     .description(
       "With a class and a name: puts the agent's state, rows and schedules back as they were, while it works. With a folder: makes the agents of a backup in an installation that is provisioned, empty, and without hosts; its namespace, shards and stream groups may be others.",
     )

@@ -12,7 +12,7 @@ import { oneLine } from "../../../core/telemetry/printable.ts";
 import type { TimeShape } from "../../../core/time/Time.ts";
 import type { AgentId } from "../../../schemas/Address.ts";
 import type { ReadPorts } from "../../wiring/Joins.ts";
-import { address, resolveClass } from "../agents/findAgent.ts";
+import { address, existingClass } from "../agents/findAgent.ts";
 import { States } from "../agents/States.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
@@ -20,7 +20,7 @@ import {
   addTargetOptions,
   CLASS_HELP,
   NAME_HELP,
-  withPorts,
+  withoutSql,
   type GivenTarget,
 } from "../options/targetOptions.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
@@ -43,7 +43,7 @@ interface Given extends GivenTarget {
 
 export function addTail(program: Command, context: CommandContext): void {
   const { joins, terminal } = context;
-  addTargetOptions(program.command("tail").summary("watch turns as they are committed"))
+  addTargetOptions(program.command("tail"))
     .description(
       "Prints each turn as it is committed, of one agent, of a class or of all, until Ctrl-C. What happened before is in agents history.",
     )
@@ -65,7 +65,7 @@ Examples:
   agents tail --json | jq 'select(.error)'`,
     )
     .action((className: string | undefined, name: string | undefined, given: Given) =>
-      withPorts(context, given, (ports) =>
+      withoutSql(context, given, (ports) =>
         tail(ports, terminal, {
           className,
           name,
@@ -115,7 +115,7 @@ async function filterOf(
   { className, name }: TailOptions,
 ): Promise<FeedFilter> {
   if (className === undefined) return {};
-  const stored = await resolveClass(journal, className);
+  const stored = await existingClass(journal, className);
   if (name === undefined) return { className: stored };
   return { className: stored, name: address(stored, name).name };
 }

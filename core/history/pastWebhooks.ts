@@ -10,8 +10,8 @@
  *    frame that shares the commit the journal keeps no body, and what other turns wrote meanwhile
  *    is not the turn's own.
  */
-import type { AgentImage } from "./AgentImage.ts";
-import type { JournalShape } from "./Journal.ts";
+import type { AgentImage } from "../journal/AgentImage.ts";
+import type { JournalShape } from "../journal/Journal.ts";
 import type { PastEvent, PastInput } from "./Rerun.ts";
 import type { AgentId, Sequence } from "../../schemas/Address.ts";
 import type { InboxEnvelope } from "../../schemas/InboxEnvelope.ts";
@@ -22,7 +22,7 @@ import {
   type JournalHead,
 } from "../../schemas/JournalEvent.ts";
 import { isOver, isWebhook, type PastEnd, type PastTurn } from "./pastTurns.ts";
-import { rebuildAgent, replayEvent, type RebuildSources } from "./rebuildAgent.ts";
+import { rebuildAgent, replayEvent, type RebuildSources } from "../journal/rebuildAgent.ts";
 
 export interface Moment {
   /** Undefined: unset. */

@@ -27,6 +27,8 @@ export interface PastEnd {
   readonly turns: ReadonlyMap<string, PastTurn>;
   /** Kinds of other turns that wrote since `from`. */
   readonly others: ReadonlyArray<string>;
+  /** An attempt of one of them failed, or more. */
+  readonly failed: boolean;
 }
 
 interface Open {
@@ -57,6 +59,7 @@ export async function* pastTurns(events: AsyncIterable<PastRecords>): AsyncGener
   for await (const { seq, head } of events) {
     const ended = new Map<string, PastTurn>();
     const others = new Map<string, string>();
+    let failed = false;
     noteWriters(open, head);
     for (const record of head.turns) {
       const key = record.cause.id;
@@ -66,6 +69,8 @@ export async function* pastTurns(events: AsyncIterable<PastRecords>): AsyncGener
       follow(turn, seq, head, record);
       if (!isOver(record)) continue;
       open.delete(key);
+      failed ||=
+        record.dead === true || record.error !== undefined || (record.cause.attempt ?? 1) > 1;
       const { from = seq, cause, steps } = turn;
       const attempts = (record.cause.attempt ?? 1) - 1;
       ended.set(key, { cause, from, attempts, steps: [...steps.values()] });
@@ -74,7 +79,7 @@ export async function* pastTurns(events: AsyncIterable<PastRecords>): AsyncGener
     if (ended.size === 0) continue;
     const from = Math.min(...Array.from(ended.values(), (turn) => turn.from));
     for (const key of ended.keys()) others.delete(key);
-    yield { seq, from, turns: ended, others: [...new Set(others.values())] };
+    yield { seq, from, turns: ended, others: [...new Set(others.values())], failed };
   }
 }
 
