@@ -29,6 +29,10 @@ export class Caller extends Agent<{ WORLD: string }, { readonly count: number }>
 
 export default {
   webhooks: [
-    webhook("/webhooks/calls", { agent: Caller, verify: unsigned(), entity: body("agent", { trust: true }) }),
+    webhook("/webhooks/calls", {
+      agent: Caller,
+      verify: unsigned(),
+      entity: body("agent", { trust: true }),
+    }),
   ],
 };
