@@ -1,6 +1,7 @@
 /**
- * The module that the processes of the kill test run: turns with three steps, which write
- * before, between and after them, and turns that fail for good, whose steps are undone. At each named point the host can be stopped, to be killed there.
+ * The module that the processes of the kill test run: turns with three steps, which write before,
+ * between and after them, and turns that fail for good, whose steps are undone. At each named point
+ * the host can be stopped, to be killed there.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
