@@ -110,6 +110,11 @@ export interface ReadPorts {
   readonly close: () => Promise<void>;
 }
 
+export interface ReaderOptions {
+  /** False: databases are rebuilt and not queried, and SQLite is not loaded. Default true. */
+  readonly sql?: boolean;
+}
+
 /**
  * The time limit for storing one message of `journal` or `inbox`. A broker that takes longer is
  * away.
@@ -293,7 +298,7 @@ export interface ServedConsole {
 export interface Joins {
   readonly time: TimeShape;
   readonly log: (options: LogOptions) => LogShape;
-  readonly openReader: (target: Target) => Promise<ReadPorts>;
+  readonly openReader: (target: Target, options?: ReaderOptions) => Promise<ReadPorts>;
   /** Rejects with `ListenFailed`. */
   readonly serveConsole: (
     source: ConsoleSource,

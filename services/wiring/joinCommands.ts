@@ -26,7 +26,8 @@ export function commandJoins({
   return {
     time: machineTime,
     log: processLog,
-    openReader: async (target) => (await import("./joinReader.ts")).openReader(target),
+    openReader: async (target, options) =>
+      (await import("./joinReader.ts")).openReader(target, options),
     serveConsole: async (source, settings) =>
       (await import("./joinConsole.ts")).serveConsole(source, settings),
     provision: async (target, settings) =>

@@ -33,16 +33,19 @@ import { purgeAgent, purgeInputs } from "../nats/purgeAgent.ts";
 import { machineTime } from "../node/MachineTime.ts";
 import { sqliteDatabases } from "../sqlite/sqliteDatabases.ts";
 import { natsOptions, provisionOptions } from "./joinNats.ts";
-import type { ProvisionSettings, ReadPorts, Target } from "./Joins.ts";
+import type { ProvisionSettings, ReadPorts, ReaderOptions, Target } from "./Joins.ts";
 import { tellErased } from "./tellErased.ts";
 
 /** Rejects with `NotProvisioned` or `BrokerUnavailable`. */
-export async function openReader(target: Target): Promise<ReadPorts> {
+export async function openReader(
+  target: Target,
+  { sql = true }: ReaderOptions = {},
+): Promise<ReadPorts> {
   const scope = Effect.runSync(Scope.make());
   const close = () => Effect.runPromise(Scope.close(scope, Exit.void));
   const layer = Layer.mergeAll(
     natsLayer(natsOptions(target, "cli")),
-    sqliteDatabases({ folder: undefined }),
+    sqliteDatabases({ folder: undefined, sql }),
   );
   try {
     const context = await Effect.runPromise(Layer.buildWithScope(layer, scope));

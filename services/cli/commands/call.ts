@@ -14,7 +14,7 @@ import {
   addTargetOptions,
   CLASS_HELP,
   NAME_HELP,
-  withPorts,
+  withoutSql,
   type GivenTarget,
 } from "../options/targetOptions.ts";
 import { failed, usage } from "../terminal/CliError.ts";
@@ -67,7 +67,7 @@ Examples:
   agents call Counter hits add -- -1`,
     )
     .action((className: string, name: string, method: string, args: string[], given: Given) =>
-      withPorts(context, given, (ports) =>
+      withoutSql(context, given, (ports) =>
         call(ports, terminal, {
           className,
           name,

@@ -20,7 +20,7 @@ import * as option from "../options/options.ts";
 import {
   addTargetOptions,
   CLASS_HELP,
-  withPorts,
+  withoutSql,
   type GivenTarget,
 } from "../options/targetOptions.ts";
 import { CliError, EXIT_NOT_FOUND, failed, notFound } from "../terminal/CliError.ts";
@@ -78,7 +78,7 @@ Examples:
     part(name, summary, `${name} 7`)
       .argument("<id...>", "numbers, as agents dead list shows them", readIds)
       .action((ids: ReadonlyArray<number>, given: GivenTarget) =>
-        withPorts(context, given, (ports) =>
+        withoutSql(context, given, (ports) =>
           run(ports, terminal, { ids, json: given.json === true }),
         ),
       );
@@ -87,7 +87,7 @@ Examples:
   part("list", "which dead letters there are, the oldest first", "list repo-agent")
     .argument("[class]", CLASS_HELP)
     .action((className: string | undefined, given: GivenTarget) =>
-      withPorts(context, given, (ports) =>
+      withoutSql(context, given, (ports) =>
         deadList(ports, terminal, { className, json: given.json === true }),
       ),
     );

@@ -24,7 +24,7 @@ import { existingClass } from "../agents/findAgent.ts";
 import type { CommandContext } from "../options/CommandContext.ts";
 import * as option from "../options/options.ts";
 import { readTime } from "../options/readTime.ts";
-import { addTargetOptions, withPorts, type GivenTarget } from "../options/targetOptions.ts";
+import { addTargetOptions, withoutSql, type GivenTarget } from "../options/targetOptions.ts";
 import { notFound, usage } from "../terminal/CliError.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
@@ -82,7 +82,7 @@ Examples:
   agents deliveries show mwvbsxl7-70lqa00`,
     )
     .action((given: Given) =>
-      withPorts(context, given, async (ports) => {
+      withoutSql(context, given, async (ports) => {
         const filter = await filterOf(ports, given, joins.time.nowMs());
         await list(ports, terminal, { filter, json: given.json === true, limit: given.limit });
         if (given.follow === true)
@@ -95,7 +95,7 @@ Examples:
     .addHelpText("after", "\nExample:\n  agents deliveries show mwvbsxl7-70lqa00")
     .action((id: string, given: GivenTarget) =>
       // Options of both commands: those before "show" belong to the outer one.
-      withPorts(context, { ...command.opts<GivenTarget>(), ...given }, (ports) =>
+      withoutSql(context, { ...command.opts<GivenTarget>(), ...given }, (ports) =>
         showDelivery(ports, terminal, id, given.json === true),
       ),
     );

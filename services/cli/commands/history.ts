@@ -24,6 +24,7 @@ import {
   addTargetOptions,
   CLASS_HELP,
   NAME_HELP,
+  withoutSql,
   withPorts,
   type GivenTarget,
 } from "../options/targetOptions.ts";
@@ -113,7 +114,7 @@ Examples:
   agents history RepoAgent octocat~hello-world --json | jq 'select(.cause.type == "push")'`,
     )
     .action((className: string, name: string, given: Given) =>
-      withPorts(context, given, (ports) =>
+      (given.rows === true ? withPorts : withoutSql)(context, given, (ports) =>
         history(ports, terminal, {
           className,
           name,

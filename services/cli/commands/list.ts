@@ -14,7 +14,7 @@ import type { CommandContext } from "../options/CommandContext.ts";
 import {
   addTargetOptions,
   CLASS_HELP,
-  withPorts,
+  withoutSql,
   type GivenTarget,
 } from "../options/targetOptions.ts";
 import type { Terminal } from "../terminal/Terminal.ts";
@@ -61,7 +61,7 @@ Examples:
   agents list repo-agent --json | jq -r .name`,
     )
     .action((className: string | undefined, given: GivenTarget) =>
-      withPorts(context, given, (ports) =>
+      withoutSql(context, given, (ports) =>
         list(ports, terminal, { className, json: given.json === true }),
       ),
     );

@@ -20,7 +20,7 @@ import {
   addTargetOptions,
   CLASS_HELP,
   NAME_HELP,
-  withPorts,
+  withoutSql,
   type GivenTarget,
 } from "../options/targetOptions.ts";
 import { stopSignals } from "../terminal/stopSignals.ts";
@@ -65,7 +65,7 @@ Examples:
   agents tail --json | jq 'select(.error)'`,
     )
     .action((className: string | undefined, name: string | undefined, given: Given) =>
-      withPorts(context, given, (ports) =>
+      withoutSql(context, given, (ports) =>
         tail(ports, terminal, {
           className,
           name,
