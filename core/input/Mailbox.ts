@@ -25,6 +25,7 @@ import type { InboxEnvelope, InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { ResponseParts } from "../http/takeResponse.ts";
 import type { Delivery, InputHandle } from "../inbox/Inbox.ts";
 import { conflictReason, isSameEntity } from "../webhook/sluggedEntity.ts";
+import { hideFields } from "../redaction/FieldRedaction.ts";
 import { causeOfEnvelope } from "../journal/causeOf.ts";
 import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
@@ -50,7 +51,7 @@ const REREAD_MS = 1000;
 
 /** The agent whose inputs these are. */
 export interface MailboxAgent extends AgentTurns, Omit<EnvelopeAgent, "lanes"> {
-  readonly options: { readonly retry?: RetryOptions };
+  readonly options: { readonly retry?: RetryOptions; readonly redact?: ReadonlyArray<string> };
   readonly suspects: Suspects;
   readonly lanes: EnvelopeAgent["lanes"] & {
     offer(kind: "queue" | "schedule", key: string, handle: InputHandle): void;
@@ -289,8 +290,10 @@ export class Mailbox {
     const attempt = begun === undefined ? 1 : agent.suspects.next(head.key, begun.attempts);
     const retry = retryOf(agent);
     const undoing = agent.image.undoing(head.key);
+    const hidden = hideFields(envelope, agent.options.redact);
     let turn = new Turn({
-      cause: causeOfEnvelope(head, envelope.body, input.seq, attempt),
+      cause: causeOfEnvelope(head, hidden.body, input.seq, attempt),
+      conceals: hidden.values,
       owner: agent,
       durable: true,
       ...(input.direct === undefined ? {} : { input: input.direct }),
@@ -311,7 +314,7 @@ export class Mailbox {
       if (agent.isLost) return;
       turn = turn.rest;
       const suppressed = await agent.handleError(turn, error);
-      failure = failureText(error);
+      failure = turn.conceal(failureText(error));
       if (suppressed) response = INTERNAL_ERROR;
     } finally {
       cleared?.();
@@ -345,7 +348,8 @@ export class Mailbox {
     const dead = end.response === undefined;
     if (dead) {
       const letter = await this.agent.undo(turn, end.error ?? "it failed");
-      await this.host.deadLetter(input, letter, input.encoded);
+      const reason = turn.conceal(letter.reason);
+      await this.host.deadLetter(input, { ...letter, reason }, input.encoded);
     }
     turn.outcome = {
       done: dead ? deadKeys(input, head) : [head.key, ...(head.alsoKeys ?? [])],
