@@ -25,6 +25,7 @@ import type { InboxEnvelope, InboxHead } from "../../schemas/InboxEnvelope.ts";
 import type { ResponseParts } from "../http/takeResponse.ts";
 import type { Delivery, InputHandle } from "../inbox/Inbox.ts";
 import { conflictReason, isSameEntity } from "../webhook/sluggedEntity.ts";
+import { hideFields } from "../redaction/FieldRedaction.ts";
 import { causeOfEnvelope } from "../journal/causeOf.ts";
 import type { AgentTurns, Undone } from "../turn/AgentTurns.ts";
 import type { RetryOptions } from "../retry/RetryOptions.ts";
@@ -36,7 +37,7 @@ import { failureText } from "../errors/failureText.ts";
 import { INTERNAL_ERROR, REFUSED, REPEATED } from "./fixedAnswers.ts";
 import type { Unbegun } from "./Unbegun.ts";
 import { InputDoubts, type Trust } from "./InputDoubts.ts";
-import { backoffMs, retryOf } from "../retry/retryPolicy.ts";
+import { backoffMs, lastAttempt, retryOf } from "../retry/retryPolicy.ts";
 import { StoredInput, type AnswerOutlet } from "./StoredInput.ts";
 import { runEnvelope, type EnvelopeAgent } from "./runEnvelope.ts";
 import { SparseMap } from "../collections/sparse.ts";
@@ -51,7 +52,7 @@ const REREAD_MS = 1000;
 
 /** The agent whose inputs these are. */
 export interface MailboxAgent extends AgentTurns, Omit<EnvelopeAgent, "lanes"> {
-  readonly options: { readonly retry?: RetryOptions };
+  readonly options: { readonly retry?: RetryOptions; readonly redact?: ReadonlyArray<string> };
   readonly suspects: Suspects;
   readonly lanes: EnvelopeAgent["lanes"] & {
     offer(kind: "queue" | "schedule", key: string, handle: InputHandle): void;
@@ -291,16 +292,17 @@ export class Mailbox {
     const attempt = isKnown ? agent.suspects.next(head.key, begun?.attempts ?? 0) : 1;
     const retry = retryOf(agent);
     const undoing = agent.image.undoing(head.key);
+    const hidden = hideFields(envelope, agent.options.redact);
     let turn = new Turn({
-      cause: causeOfEnvelope(head, envelope.body, input.seq, attempt),
+      cause: causeOfEnvelope(head, hidden.body, input.seq, attempt),
+      conceals: hidden.values,
       owner: agent,
       durable: true,
       ...(input.direct === undefined ? {} : { input: input.direct }),
     });
     // A run with an unknown outcome may have been the last one allowed: at most one more, marked.
-    // Not after one that is known to have ended its process.
-    const isExact = attempt > retry.maxAttempts && agent.suspects.ended(head.key) === attempt - 1;
-    if (attempt > retry.maxAttempts + 1 || isExact) {
+    const isEnded = attempt > 1 && agent.suspects.ended(head.key) === attempt - 1;
+    if (attempt > lastAttempt(retry, { isUndoing: undoing !== undefined, isKnown: isEnded })) {
       const error = undoing ?? agent.suspects.exhausted(head.key);
       return this.finish(input, turn, envelope, { error });
     }
@@ -315,7 +317,7 @@ export class Mailbox {
       if (agent.isLost) return;
       turn = turn.rest;
       const suppressed = await agent.handleError(turn, error);
-      failure = failureText(error);
+      failure = turn.conceal(failureText(error));
       if (suppressed) response = INTERNAL_ERROR;
     } finally {
       cleared?.();
@@ -349,7 +351,8 @@ export class Mailbox {
     const dead = end.response === undefined;
     if (dead) {
       const letter = await this.agent.undo(turn, end.error ?? "it failed");
-      await this.host.deadLetter(input, letter, input.encoded);
+      const reason = turn.conceal(letter.reason);
+      await this.host.deadLetter(input, { ...letter, reason }, input.encoded);
     }
     turn.outcome = {
       done: dead ? deadKeys(input, head) : [head.key, ...(head.alsoKeys ?? [])],

@@ -17,7 +17,7 @@ import type { Cause } from "../../schemas/JournalEvent.ts";
 import { errorOfFailure, failureText } from "../errors/failureText.ts";
 import { LocalImageCorrupt } from "../database/Databases.ts";
 import type { AgentTurns } from "../turn/AgentTurns.ts";
-import { backoffMs, type ResolvedRetry } from "../retry/retryPolicy.ts";
+import { backoffMs, lastAttempt, type ResolvedRetry } from "../retry/retryPolicy.ts";
 import { Turn } from "../turn/Turn.ts";
 import type { TurnEnd } from "../turn/TurnEnd.ts";
 
@@ -62,9 +62,6 @@ export interface Job {
   readonly onFailed: (error: unknown, attempts: number) => void;
 }
 
-/** A job nobody knows the end of may have been at its last attempt: one more, marked, at most. */
-const UNKNOWN_ATTEMPTS = 1;
-
 /**
  * Resolves when the job is settled and that is stored. Rejects with `AgentDiscarded` or
  * `BrokerUnavailable`.
@@ -72,8 +69,7 @@ const UNKNOWN_ATTEMPTS = 1;
 export async function runJob(agent: JobAgent, job: Job): Promise<void> {
   const begun = agent.image.begun.get(job.key);
   const before = agent.suspects.next(job.key, begun?.attempts ?? 0) - 1;
-  // A run that is known to have ended its process is not one nobody knows the end of.
-  const unknown = before > 0 && agent.suspects.ended(job.key) === before ? 0 : UNKNOWN_ATTEMPTS;
+  const isKnown = before > 0 && agent.suspects.ended(job.key) === before;
   const undoing = agent.image.undoing(job.key);
   for (let attempt = before + 1; ; attempt++) {
     const turn = new Turn({
@@ -81,7 +77,7 @@ export async function runJob(agent: JobAgent, job: Job): Promise<void> {
       owner: agent,
       durable: true,
     });
-    if (attempt > job.retry.maxAttempts + unknown) {
+    if (attempt > lastAttempt(job.retry, { isUndoing: undoing !== undefined, isKnown })) {
       const error = errorOfFailure(undoing ?? agent.suspects.exhausted(job.key));
       await fail(agent, job, turn, error, attempt - 1);
       return agent.suspects.settled(job.key);
